@@ -1,0 +1,16 @@
+"""Every test runs on the native runtime, whose worker ends with pytest."""
+
+import os
+
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+
+import pytest  # pylint: disable=g-import-not-at-top
+
+from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
+
+
+@pytest.fixture(scope='session', autouse=True)
+def _native_runtime():
+  native.use()
+  yield
+  native.stop()

@@ -1,0 +1,180 @@
+"""A client work: what happens on a client, written once, used everywhere.
+
+`update` is a plain TensorFlow function of (message, client state, data) that
+visits the data through `fold_batches`; dense data and `tf.data` batches both
+fit. `as_personalized` turns it into a computation over dense data with client
+state; `as_client_work_process` into what `tff.learning.templates` composes.
+"""
+
+import collections
+import dataclasses
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import random
+from tff_pers.models import functional
+
+
+class ClientOutput(NamedTuple):
+  """Result of a client work.
+
+  Attributes:
+    client_state: The client's next state; `()` for stateless clients.
+    update: What is sent up; for models, initial minus final weights.
+    weight: float32 scalar >= 0, this client's weight in a mean.
+    loss: float scalar, mean training loss over the local steps.
+  """
+
+  client_state: Any
+  update: Any
+  weight: Any
+  loss: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientWork:
+  """A client work as plain functions.
+
+  Attributes:
+    update: `(message, client_state, data) -> ClientOutput`; `message` has the
+      fields `seed`, `round` and what the method distributes (`weights`).
+    init_client_state: `(weights, index) -> client_state` of a client never seen
+      before. None: clients are stateless.
+  """
+
+  update: Callable[[Any, Any, Any], ClientOutput]
+
+
+def message_type(**fields) -> tff.StructType:
+  """Returns the type of a message: `seed`, `round`, then `fields`, sorted."""
+  return tff.to_type(
+      collections.OrderedDict(
+          seed=np.int64, round=np.int32, **dict(sorted(fields.items()))
+      )
+  )
+
+
+def key(message, data, use: int = 0):
+  """Returns the key of (seed, round, client, use), int64[2].
+
+  Use 0 is a method's main line of batches; independent draws take 1, 2, ...
+  A `tf.data.Dataset` does not know its client and counts as client 0.
+  """
+  index = 0 if isinstance(data, tf.data.Dataset) else data['index']
+  return random.key(message['seed'], message['round'], index, use)
+
+
+def client_weight(weighting: str, data, batch_size: int):
+  """Returns a client's aggregation weight, float32.
+
+  Args:
+    weighting: `uniform` (1), `examples` (n_i) or `batches` (ceil(n_i / batch)).
+    data: Dense client data, or a `tf.data.Dataset` of batches.
+    batch_size: Examples per batch.
+
+  Raises:
+    ValueError: If `weighting` is none of these.
+  """
+  if weighting == 'uniform':
+    return tf.constant(1.0)
+  if weighting not in ('examples', 'batches'):
+    raise ValueError(
+        '`client_weighting` must be one of uniform, examples, batches, found'
+        f' {weighting!r}.'
+    )
+  if isinstance(data, tf.data.Dataset):
+    count = lambda xy: tf.shape(_labels(xy))[0] if weighting == 'examples' else 1
+    total = data.reduce(0, lambda total, xy: total + count(xy))
+    return tf.cast(total, tf.float32)
+  examples = data['num_examples']
+  if weighting == 'batches':
+    examples = -(-examples // batch_size)
+  return tf.cast(examples, tf.float32)
+
+
+def _labels(xy):
+  return xy['y'] if isinstance(xy, dict) else xy[1]
+
+
+def as_personalized(
+    work: ClientWork,
+    message: tff.Type,
+    client_state: tff.Type,
+    data: tff.Type,
+) -> tff.Computation:
+  """Returns `(message, C, D -> <client_state, update, weight, loss>)`."""
+
+  @tff.tensorflow.computation(message, client_state, data)
+  def client_update(message, client_state, data):
+    return work.update(message, client_state, data)._asdict()
+
+  return client_update
+
+
+def as_client_work_process(
+    work: ClientWork, model: functional.FunctionalModel, seed: int = 0
+) -> tff.learning.templates.ClientWorkProcess:
+  """Returns a stateless `work` on `tf.data` batches as TFF's client work.
+
+  The server state is `<seed, round>`, the keys of what is drawn locally. The
+  message is `<seed, round, weights>`; the data type is a sequence of batches
+  `<x, y>`.
+  """
+  weights_type = model.weights_type
+  model_weights_type = tff.learning.models.ModelWeights(weights_type, ())
+  state_type = tff.to_type(
+      collections.OrderedDict(seed=np.int64, round=np.int32)
+  )
+  batch_type = tff.to_type(
+      collections.OrderedDict(
+          x=tff.TensorType(model.x_spec.dtype.as_numpy_dtype, model.x_spec.shape),
+          y=tff.TensorType(model.y_spec.dtype.as_numpy_dtype, model.y_spec.shape),
+      )
+  )
+
+  @tff.tensorflow.computation
+  def initial_state():
+    return collections.OrderedDict(
+        seed=tf.constant(seed, tf.int64), round=tf.constant(0, tf.int32)
+    )
+
+  @tff.tensorflow.computation(
+      state_type, tff.to_type(model_weights_type), tff.SequenceType(batch_type)
+  )
+  def update(state, model_weights, dataset):
+    message = collections.OrderedDict(
+        seed=state['seed'], round=state['round'],
+        weights=model_weights.trainable,
+    )
+    output = work.update(message, (), dataset)
+    result = tff.learning.templates.ClientResult(output.update, output.weight)
+    return result, output.loss
+
+  @tff.tensorflow.computation(state_type)
+  def next_state(state):
+    return collections.OrderedDict(seed=state['seed'], round=state['round'] + 1)
+
+  @tff.federated_computation
+  def init_fn():
+    return tff.federated_eval(initial_state, tff.SERVER)
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(model_weights_type, tff.CLIENTS),
+      tff.FederatedType(tff.SequenceType(batch_type), tff.CLIENTS),
+  )
+  def next_fn(state, weights, data):
+    result, loss = tff.federated_map(
+        update, (tff.federated_broadcast(state), weights, data)
+    )
+    measurements = tff.federated_zip(
+        collections.OrderedDict(train_loss=tff.federated_mean(loss))
+    )
+    return tff.templates.MeasuredProcessOutput(
+        tff.federated_map(next_state, state), result, measurements
+    )
+
+  return tff.learning.templates.ClientWorkProcess(init_fn, next_fn)

@@ -1,0 +1,203 @@
+"""Dense client data, and folding over its batches.
+
+One client's data are `<index, num_examples, examples=<x, y>>`: all examples as
+dense tensors. Shuffling, batching and epochs happen inside the computation.
+Rows from `num_examples` on are padding and never touch a result.
+"""
+
+import collections
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import random
+
+
+class Batch(NamedTuple):
+  """One minibatch of a client.
+
+  Attributes:
+    x: Features, [batch_size, ...].
+    y: Labels, [batch_size, ...].
+    mask: bool[batch_size]; False rows are filler of a short last batch.
+    seed: int64[2], a key of this step (dropout).
+  """
+
+  x: tf.Tensor
+  y: tf.Tensor
+  mask: tf.Tensor
+  seed: tf.Tensor
+
+
+def client_data_type(x_spec: tf.TensorSpec, y_spec: tf.TensorSpec):
+  """Returns the TFF type of one client's data.
+
+  Args:
+    x_spec: Spec of the features with leading batch dimension None.
+    y_spec: Spec of the labels with leading batch dimension None.
+  """
+  return tff.to_type(
+      collections.OrderedDict(
+          index=np.int32,
+          num_examples=np.int32,
+          examples=collections.OrderedDict(
+              x=tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
+              y=tff.TensorType(y_spec.dtype.as_numpy_dtype, y_spec.shape),
+          ),
+      )
+  )
+
+
+def dense(index: int, x: np.ndarray, y: np.ndarray):
+  """Returns one client's arrays as dense client data.
+
+  Args:
+    index: The client's number in 0..N-1.
+    x: Features, [num_examples, ...].
+    y: Labels, [num_examples, ...].
+
+  Raises:
+    ValueError: If `x` and `y` differ in length.
+  """
+  if len(x) != len(y):
+    raise ValueError(
+        f'`x` and `y` must have one row per example, found {len(x)} and'
+        f' {len(y)} rows at client {index}.'
+    )
+  return collections.OrderedDict(
+      index=np.int32(index),
+      num_examples=np.int32(len(x)),
+      examples=collections.OrderedDict(x=x, y=y),
+  )
+
+
+def pad(data, num_rows: int):
+  """Returns dense client data padded with zero rows to `num_rows` rows."""
+  def _pad(rows):
+    rows = np.asarray(rows)
+    if len(rows) > num_rows:
+      raise ValueError(
+          f'`num_rows` must be >= the {len(rows)} rows of client'
+          f" {int(data['index'])}, found {num_rows}."
+      )
+    widths = [(0, num_rows - len(rows))] + [(0, 0)] * (rows.ndim - 1)
+    return np.pad(rows, widths)
+  padded = collections.OrderedDict(data)
+  padded['examples'] = collections.OrderedDict(
+      (name, _pad(rows)) for name, rows in data['examples'].items()
+  )
+  return padded
+
+
+def fold_batches(
+    data,
+    step,
+    init,
+    *,
+    seed,
+    batch_size=None,
+    num_steps=None,
+    num_epochs=None,
+    shuffle=True,
+):
+  """Returns `step(...step(step(init, batch_0), batch_1)...)`.
+
+  Dense data are visited in epochs, each a fresh permutation cut into batches of
+  `batch_size`; the short last batch of an epoch is kept and its mask is False
+  on the filler rows. A `tf.data.Dataset` of batches is visited as it comes.
+  The batches depend on `seed` and on the examples, not on padding. A client
+  without examples takes no step.
+
+  Args:
+    data: Dense client data, or a `tf.data.Dataset` of batches `<x, y>`.
+    step: `(state, Batch) -> state`, a TensorFlow function of fixed structure.
+    init: The initial state, a structure of tensors.
+    seed: int64[2], the key of this use of the data.
+    batch_size: Rows per batch (dense data only). None: all rows in one batch.
+    num_steps: Number of batches to visit, or None.
+    num_epochs: Number of passes over the data, or None; exactly one of
+      `num_steps` and `num_epochs` must be given.
+    shuffle: Whether to permute dense examples in each epoch.
+
+  Raises:
+    ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
+  """
+  if (num_steps is None) == (num_epochs is None):
+    raise ValueError(
+        'Exactly one of `num_steps` and `num_epochs` must be given, found'
+        f' num_steps={num_steps} and num_epochs={num_epochs}.'
+    )
+  if isinstance(data, tf.data.Dataset):
+    return _fold_dataset(data, step, init, seed, num_steps, num_epochs)
+  x, y = data['examples']['x'], data['examples']['y']
+  rows, mask = batch_rows(
+      data['num_examples'], tf.shape(x)[0], seed=seed, batch_size=batch_size,
+      num_steps=num_steps, num_epochs=num_epochs, shuffle=shuffle,
+  )
+  def body(t, state):
+    batch = Batch(
+        tf.gather(x, rows[t]), tf.gather(y, rows[t]), mask[t],
+        random.fold_in(seed, t),
+    )
+    return t + 1, step(state, batch)
+  return tf.while_loop(
+      lambda t, _: t < tf.shape(rows)[0], body, (tf.constant(0), init)
+  )[1]
+
+
+def batch_rows(
+    num_examples, capacity, *, seed, batch_size, num_steps=None,
+    num_epochs=None, shuffle=True,
+):
+  """Returns which rows make which batch.
+
+  Args:
+    num_examples: int32, number of rows that count.
+    capacity: int32, number of rows including padding.
+    seed: int64[2] key.
+    batch_size: Rows per batch, None for all.
+    num_steps: See `fold_batches`.
+    num_epochs: See `fold_batches`.
+    shuffle: See `fold_batches`.
+
+  Returns:
+    `rows` int32[T, batch_size] and `mask` bool[T, batch_size] for T steps; T is
+    0 when `num_examples` is 0.
+  """
+  size = tf.maximum(capacity, 1) if batch_size is None else batch_size
+  per_epoch = -(-num_examples // size)
+  if num_steps is None:
+    num_steps = num_epochs * per_epoch
+  num_steps = tf.where(num_examples > 0, num_steps, 0)
+  epochs = -(-num_steps // tf.maximum(per_epoch, 1))
+  # Row-major in the example, so that padding leaves the keys of the others.
+  if shuffle:
+    order_keys = tf.random.stateless_uniform([capacity, epochs], seed)
+  else:
+    order_keys = tf.zeros([capacity, epochs])
+  is_padding = tf.range(capacity)[:, None] >= num_examples
+  order = tf.argsort(
+      tf.where(is_padding, 2.0, order_keys), axis=0, stable=True
+  )
+  position = tf.range(per_epoch * size)
+  rows = tf.gather(order, tf.minimum(position, capacity - 1), axis=0)
+  mask = tf.broadcast_to((position < num_examples)[:, None], tf.shape(rows))
+  def batches(table):  # [per_epoch * size, epochs] -> [T, size]
+    return tf.reshape(tf.transpose(table), [-1, size])[:num_steps]
+  return batches(rows), batches(mask)
+
+
+def _fold_dataset(dataset, step, init, seed, num_steps, num_epochs):
+  """Folds over a `tf.data.Dataset` of batches."""
+  if num_epochs is not None:
+    batches = dataset.repeat(num_epochs)
+  else:
+    batches = dataset.repeat().take(num_steps)
+  def reduce_fn(carry, xy):
+    t, state = carry
+    x, y = (xy['x'], xy['y']) if isinstance(xy, dict) else xy
+    mask = tf.ones([tf.shape(y)[0]], tf.bool)
+    return t + 1, step(state, Batch(x, y, mask, random.fold_in(seed, t)))
+  return batches.reduce((tf.constant(0), init), reduce_fn)[1]

@@ -1,0 +1,61 @@
+"""A task: clients with data, a model, and what is known beyond examples."""
+
+import dataclasses
+from typing import Any, Mapping, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """What a method is trained and evaluated on.
+
+  Attributes:
+    name: Value of `--task`.
+    model: The model that clients train.
+    train: Dense training data per client, in order of the index.
+    test: Dense held-out data per client, in order of the index.
+    validation: Dense validation data per client, or None.
+    groups: int32[N], the true cluster of each client, -1 unknown.
+    num_classes: Number of labels, 0 for regression.
+    client_weighting: Default of `--client_weighting`.
+    clients_per_round: Cohort size, 0 for all clients.
+    rounds: Default of `--rounds`.
+    eval_every: Default of `--eval_every`, in rounds.
+    defaults: Hyperparameters that suit this task, by method name; the entry
+      `''` is for all methods that have them. Names as in flags.
+    class_counts: int64[N, num_classes] of training labels, or None.
+    partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
+  """
+
+  name: str
+  model: functional.FunctionalModel
+  train: Sequence[Any]
+  test: Sequence[Any]
+  validation: Optional[Sequence[Any]] = None
+  groups: Optional[np.ndarray] = None
+  num_classes: int = 0
+  client_weighting: str = 'examples'
+  clients_per_round: int = 0
+  rounds: int = 100
+  eval_every: int = 10
+  defaults: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+      default_factory=dict
+  )
+  class_counts: Optional[np.ndarray] = None
+  partition: str = ''
+
+  @property
+  def num_clients(self) -> int:
+    return len(self.train)
+
+  @property
+  def has_groups(self) -> bool:
+    return self.groups is not None and bool(np.all(self.groups >= 0))
+
+  def defaults_for(self, method: str, names: Sequence[str]) -> dict[str, Any]:
+    """Returns the defaults of `method`, restricted to hyperparameters `names`."""
+    merged = {**self.defaults.get('', {}), **self.defaults.get(method, {})}
+    return {name: value for name, value in merged.items() if name in names}

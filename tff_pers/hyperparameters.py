@@ -1,0 +1,189 @@
+"""Hyperparameters of a method: one frozen dataclass is the single source.
+
+A field made by `field` carries its help text, range and unit; the programs
+build their flags from it, `validate` checks it, records store it. A trailing
+underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
+"""
+
+import dataclasses
+import math
+from typing import Any, Optional, Sequence
+
+
+def field(
+    default: Any,
+    help: str,  # pylint: disable=redefined-builtin
+    *,
+    minimum: Optional[float] = None,
+    above: Optional[float] = None,
+    maximum: Optional[float] = None,
+    choices: Optional[Sequence[str]] = None,
+    auto: bool = False,
+):
+  """Returns a dataclass field of a hyperparameter.
+
+  Args:
+    default: The default; its type is the type of the hyperparameter.
+    help: One sentence with the unit, shown by `--help`.
+    minimum: Smallest allowed value.
+    above: Exclusive lower bound.
+    maximum: Largest allowed value.
+    choices: Allowed strings.
+    auto: Whether the string `auto` is allowed beside a number.
+  """
+  return dataclasses.field(
+      default=default,
+      metadata=dict(
+          help=help, minimum=minimum, above=above, maximum=maximum,
+          choices=tuple(choices) if choices else None, auto=auto,
+      ),
+  )
+
+
+def flag_name(name: str) -> str:
+  """Returns the name of a field as users write it: `lambda_` is `lambda`."""
+  return name.rstrip('_')
+
+
+def parse(spec: dataclasses.Field, text: str):
+  """Returns the value that `text` means for the field `spec`.
+
+  Raises:
+    ValueError: If `text` is not of the field's type.
+  """
+  if spec.metadata['auto'] and text == 'auto':
+    return text
+  kind = float if spec.metadata['auto'] else type(spec.default)
+  if kind is bool:
+    lowered = text.lower()
+    if lowered in ('true', '1', 'yes'):
+      return True
+    if lowered in ('false', '0', 'no'):
+      return False
+  else:
+    try:
+      return kind(text)
+    except ValueError:
+      pass
+  raise ValueError(
+      f'`{flag_name(spec.name)}` must be {_allowed(spec)}, found {text!r}.'
+  )
+
+
+def validate(hyperparameters) -> None:
+  """Checks every field against its range.
+
+  Raises:
+    ValueError: Names the first field out of range, what is allowed, and what
+      was found.
+  """
+  for spec in dataclasses.fields(hyperparameters):
+    value = getattr(hyperparameters, spec.name)
+    if not _is_allowed(spec, value):
+      raise ValueError(
+          f'`{flag_name(spec.name)}` must be {_allowed(spec)}, found {value!r}.'
+      )
+
+
+def as_dict(hyperparameters) -> dict[str, Any]:
+  """Returns the record of the hyperparameters under their flag names."""
+  return {
+      flag_name(name): value
+      for name, value in dataclasses.asdict(hyperparameters).items()
+  }
+
+
+def replace(hyperparameters, **values):
+  """Returns a copy with fields replaced, given under their flag names.
+
+  Raises:
+    ValueError: If a name is not a hyperparameter, or a value is out of range.
+  """
+  names = {flag_name(f.name): f.name for f in dataclasses.fields(hyperparameters)}
+  unknown = sorted(set(values) - set(names))
+  if unknown:
+    raise ValueError(
+        f'`{unknown[0]}` must be one of {", ".join(sorted(names))}.'
+    )
+  changed = dataclasses.replace(
+      hyperparameters, **{names[k]: v for k, v in values.items()}
+  )
+  validate(changed)
+  return changed
+
+
+def _is_allowed(spec: dataclasses.Field, value) -> bool:
+  meta = spec.metadata
+  if meta['auto'] and value == 'auto':
+    return True
+  if meta['choices'] is not None:
+    return value in meta['choices']
+  if isinstance(spec.default, (bool, str)) and not meta['auto']:
+    return isinstance(value, type(spec.default))
+  if isinstance(value, bool) or not isinstance(value, (int, float)):
+    return False
+  if isinstance(spec.default, int) and not isinstance(value, int):
+    return False
+  return not (
+      math.isnan(value)
+      or (meta['minimum'] is not None and value < meta['minimum'])
+      or (meta['above'] is not None and value <= meta['above'])
+      or (meta['maximum'] is not None and value > meta['maximum'])
+  )
+
+
+def _allowed(spec: dataclasses.Field) -> str:
+  """Describes the allowed values."""
+  meta = spec.metadata
+  if meta['choices'] is not None:
+    return 'one of ' + ', '.join(meta['choices'])
+  if isinstance(spec.default, bool):
+    return 'true or false'
+  if isinstance(spec.default, str) and not meta['auto']:
+    return 'a string'
+  is_int = isinstance(spec.default, int) and not meta['auto']
+  text = 'an integer' if is_int else 'a number'
+  bounds = []
+  if meta['minimum'] is not None:
+    bounds.append(f">= {meta['minimum']}")
+  if meta['above'] is not None:
+    bounds.append(f"> {meta['above']}")
+  if meta['maximum'] is not None:
+    bounds.append(f"<= {meta['maximum']}")
+  if bounds:
+    text += ' ' + ' and '.join(bounds)
+  return text + (' or auto' if meta['auto'] else '')
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalTraining:
+  """What every method with local SGD has; methods extend it."""
+
+  learning_rate: float = field(
+      0.1, 'Step size eta of local SGD, per step.', above=0.0
+  )
+  local_steps: int = field(
+      20,
+      'Local steps K per round, in minibatches; 0: use local_epochs instead.',
+      minimum=0,
+  )
+  local_epochs: int = field(
+      0, 'Passes over the local data per round, if local_steps is 0.', minimum=0
+  )
+  batch_size: int = field(20, 'Examples per minibatch.', minimum=1)
+
+  def __post_init__(self):
+    validate(self)
+    if (self.local_steps > 0) == (self.local_epochs > 0):
+      raise ValueError(
+          'Exactly one of `local_steps` and `local_epochs` must be > 0, found'
+          f' {self.local_steps} and {self.local_epochs}.'
+      )
+
+  def budget(self) -> dict[str, Any]:
+    """Returns the arguments of `fold_batches` that say how long to train."""
+    return dict(
+        batch_size=self.batch_size,
+        num_steps=self.local_steps or None,
+        num_epochs=self.local_epochs or None,
+    )

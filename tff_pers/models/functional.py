@@ -1,0 +1,135 @@
+"""Variable-free models with a stateless seed.
+
+A model is a few pure functions over a structure of weights; nothing is hidden
+in variables, so that the weights can live in a table, be mixed, or travel.
+"""
+
+import collections
+import dataclasses
+from typing import Any, Callable, Mapping
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def _no_penalty(weights):
+  del weights
+  return 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionalModel:
+  """A model as pure functions of its weights.
+
+  Attributes:
+    init: `(seed: int64[2]) -> weights`, a nonempty structure of float tensors
+      of one dtype.
+    predict: `(weights, x, training: bool, seed: int64[2]) -> predictions`, with
+      x [batch, ...] and predictions [batch, ...]; `seed` feeds dropout.
+    example_loss: `(y, predictions) -> loss per example`, [batch].
+    x_spec: Spec of x; leading dimension None.
+    y_spec: Spec of y; leading dimension None.
+    metrics: Further per-example metrics by name, e.g. accuracy:
+      `(y, predictions) -> [batch]`.
+    penalty: `(weights) -> scalar`, added to the mean loss of every batch (L2
+      regularization); reported losses include it.
+    name: For tables and messages.
+  """
+
+  init: Callable[[Any], Any]
+  predict: Callable[[Any, Any, bool, Any], Any]
+  example_loss: Callable[[Any, Any], Any]
+  x_spec: tf.TensorSpec
+  y_spec: tf.TensorSpec
+  metrics: Mapping[str, Callable[[Any, Any], Any]] = dataclasses.field(
+      default_factory=dict
+  )
+  penalty: Callable[[Any], Any] = _no_penalty
+  name: str = 'model'
+
+  @property
+  def weights_type(self) -> tff.Type:
+    """TFF type of the weights."""
+    return tff.tensorflow.computation(
+        lambda: self.init(tf.zeros([2], tf.int64))
+    ).type_signature.result
+
+  @property
+  def num_parameters(self) -> int:
+    """Number of scalars in the weights."""
+    return sum(
+        leaf.shape.num_elements() for leaf in tf.nest.flatten(self.spec)
+    )
+
+  @property
+  def spec(self):
+    """Structure of `tf.TensorSpec`s of the weights."""
+    function = tf.function(self.init).get_concrete_function(
+        tf.TensorSpec([2], tf.int64)
+    )
+    return tf.nest.map_structure(
+        lambda t: tf.TensorSpec(t.shape, t.dtype), function.structured_outputs
+    )
+
+  def batch_loss(self, weights, batch, training: bool = True):
+    """Returns the mean loss over the unmasked rows of `batch`, plus penalty."""
+    predictions = self.predict(weights, batch.x, training, batch.seed)
+    losses = self.example_loss(batch.y, predictions)
+    mask = tf.cast(batch.mask, losses.dtype)
+    count = tf.maximum(tf.reduce_sum(mask), 1)
+    # `where`, not a product: an overflow in a filler row must not spread.
+    total = tf.reduce_sum(tf.where(batch.mask, losses, tf.zeros_like(losses)))
+    return total / count + tf.cast(self.penalty(weights), losses.dtype)
+
+  def loss_and_gradient(self, weights, batch, training: bool = True):
+    """Returns `batch_loss` and its gradient, a structure like `weights`."""
+    with tf.GradientTape() as tape:
+      tape.watch(weights)
+      loss = self.batch_loss(weights, batch, training)
+    gradient = tape.gradient(
+        loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    return loss, gradient
+
+  def metric_sums(self, weights, batch):
+    """Returns sums over unmasked rows of the loss (without penalty), metrics."""
+    predictions = self.predict(weights, batch.x, False, batch.seed)
+    def total(values):
+      return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))
+    sums = collections.OrderedDict(
+        loss=total(self.example_loss(batch.y, predictions))
+    )
+    for name, metric in self.metrics.items():
+      sums[name] = total(tf.cast(metric(batch.y, predictions), tf.float32))
+    return sums
+
+
+def sparse_categorical_crossentropy(y, logits):
+  """Cross-entropy per example: y int[batch], logits [batch, num_classes]."""
+  return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+
+
+def binary_crossentropy(y, logits):
+  """Cross-entropy per example: y in {0, 1} int[batch], logits [batch, 1]."""
+  return tf.nn.sigmoid_cross_entropy_with_logits(
+      tf.cast(y, logits.dtype), logits[:, 0]
+  )
+
+
+def squared_error(y, predictions):
+  """Squared error per example, averaged over outputs: both [batch, ...]."""
+  difference = tf.reshape(predictions, tf.shape(y)) - y
+  squared = tf.square(tf.reshape(difference, [tf.shape(y)[0], -1]))
+  return tf.reduce_mean(squared, axis=1)
+
+
+def categorical_accuracy(y, logits):
+  """1.0 where the largest logit is the label: float32[batch]."""
+  guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
+  return tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
+
+
+def binary_accuracy(y, logits):
+  """1.0 where the logit's sign is the label: float32[batch]."""
+  hit = tf.equal(logits[:, 0] > 0, tf.cast(y, tf.int32) > 0)
+  return tf.cast(hit, tf.float32)

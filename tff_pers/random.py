@@ -1,0 +1,31 @@
+"""Stateless random keys: a run is a function of its flags.
+
+A key is an int64[2] tensor for `tf.random.stateless_*`. Folding integers into
+it gives independent keys, so that what is drawn for (round, client, use) does
+not depend on the order of execution, on the cohort, or on an interruption.
+"""
+
+import tensorflow as tf
+
+
+def key(seed, *data):
+  """Returns the key of `data` (e.g. round, client, use) under `seed`.
+
+  Args:
+    seed: An integer scalar, the run's seed.
+    *data: Integer scalars, folded in one after the other.
+
+  Returns:
+    An int64 tensor of shape [2].
+  """
+  folded = tf.stack([tf.cast(seed, tf.int64), tf.constant(0, tf.int64)])
+  return fold_in(folded, *data)
+
+
+def fold_in(base, *data):
+  """Returns the key of `data` under the key `base`, int64 of shape [2]."""
+  for value in data:
+    base = tf.random.experimental.stateless_fold_in(
+        base, tf.cast(value, tf.int64)
+    )
+  return base

@@ -1,0 +1,171 @@
+"""The model zoo: sizes, losses, dropout, errors."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.data import client_data
+from tff_pers.models import zoo
+
+VECTOR = tf.TensorSpec([None, 5], tf.float32)
+IMAGE = tf.TensorSpec([None, 28, 28, 1], tf.float32)
+COLOR = tf.TensorSpec([None, 32, 32, 3], tf.float32)
+
+
+def _batch(model, num_rows=4, seed=0, num_classes=3):
+  rng = np.random.default_rng(seed)
+  x = rng.normal(size=[num_rows, *model.x_spec.shape[1:]])
+  if model.y_spec.dtype.is_floating:
+    y = tf.constant(rng.normal(size=num_rows), model.y_spec.dtype)
+  else:
+    y = tf.constant(rng.integers(num_classes, size=num_rows), tf.int32)
+  return client_data.Batch(
+      tf.constant(x, model.x_spec.dtype), y, tf.constant([True] * num_rows),
+      random.key(seed, 7),
+  )
+
+
+@pytest.mark.parametrize(
+    'name, x_spec, num_classes, num_parameters',
+    [
+        # 5 weights and a bias, for one logit or for three.
+        ('logistic_regression', VECTOR, 2, 6),
+        ('logistic_regression', VECTOR, 3, 18),
+        ('linear_regression', VECTOR, 0, 6),
+        # (784 + 1) 200 + (200 + 1) 200 + (200 + 1) 62.
+        ('mlp', IMAGE, 62, 157_000 + 40_200 + 12_462),
+        ('mlp_small', VECTOR, 3, 6 * 64 + 65 * 3),
+        # 10 * 32 + 289 * 64 + (9216 + 1) 128 + 129 * 62, as TFF's model.
+        ('emnist_cnn', IMAGE, 62, 320 + 18_496 + 1_179_776 + 7_998),
+        # 76 * 20 + 501 * 50 + (5 * 5 * 50 + 1) 512 + 513 * 10.
+        ('cifar_cnn', COLOR, 10, 1_520 + 25_050 + 640_512 + 5_130),
+    ],
+)
+def test_size_and_output_shape(name, x_spec, num_classes, num_parameters):
+  model = zoo.build(name, x_spec, num_classes)
+  assert model.num_parameters == num_parameters
+  assert model.name == name
+  batch = _batch(model, num_classes=max(num_classes, 1))
+  outputs = model.predict(
+      model.init(random.key(0)), batch.x, False, batch.seed
+  )
+  one_output = num_parameters == 6
+  assert outputs.shape == [4, 1 if one_output else num_classes]
+
+
+def test_image_without_channel_is_the_same_image():
+  flat = tf.TensorSpec([None, 28, 28], tf.float32)
+  with_channel = zoo.build('emnist_cnn', IMAGE, 10)
+  without = zoo.build('emnist_cnn', flat, 10)
+  batch = _batch(with_channel)
+  weights = with_channel.init(random.key(0))
+  np.testing.assert_array_equal(
+      with_channel.predict(weights, batch.x, True, batch.seed),
+      without.predict(weights, batch.x[..., 0], True, batch.seed),
+  )
+
+
+@pytest.mark.parametrize('num_classes', [2, 3])
+def test_logistic_regression_starts_at_log_num_classes(num_classes):
+  model = zoo.build('logistic_regression', VECTOR, num_classes)
+  batch = _batch(model, num_classes=num_classes)
+  loss = model.batch_loss(model.init(random.key(0)), batch)
+  np.testing.assert_allclose(loss, np.log(num_classes), rtol=1e-6)
+
+
+@pytest.mark.parametrize('name', zoo.names())
+def test_gradient_matches_finite_differences_in_float64(name):
+  """In float64 all through, penalty and the step's dropout mask included."""
+  spec = tf.TensorSpec([None, 16, 16, 1], tf.float64)
+  num_classes = 0 if name == 'linear_regression' else 3
+  model = zoo.build(name, spec, num_classes, dtype=tf.float64, l2=0.1)
+  batch = _batch(model, num_rows=2)
+  weights = model.init(random.key(1))
+  _, gradient = model.loss_and_gradient(weights, batch)
+  rng = np.random.default_rng(2)
+  direction = [rng.normal(size=w.shape) for w in weights]
+  slope = sum(np.sum(d * g) for d, g in zip(direction, gradient))
+  step = 1e-7  # Small: a ReLU or a maximum must not switch within it.
+  losses = [
+      model.batch_loss(
+          tuple(w + sign * step * d for w, d in zip(weights, direction)), batch
+      )
+      for sign in (1, -1)
+  ]
+  assert gradient[0].dtype == tf.float64
+  # Rounding: 1e-16 * loss / step, about 1e-8 relative.
+  np.testing.assert_allclose(
+      (losses[0] - losses[1]) / (2 * step), slope, rtol=1e-5
+  )
+
+
+def test_l2_adds_half_the_squared_norm():
+  plain = zoo.build('mlp_small', VECTOR, 3, dtype=tf.float64)
+  penalised = zoo.build('mlp_small', VECTOR, 3, dtype=tf.float64, l2=0.3)
+  weights, batch = plain.init(random.key(0)), _batch(plain)
+  squared_norm = sum(np.sum(np.square(w)) for w in weights)
+  np.testing.assert_allclose(
+      penalised.batch_loss(weights, batch) - plain.batch_loss(weights, batch),
+      0.5 * 0.3 * squared_norm, rtol=1e-10,
+  )
+
+
+def test_initial_weights_follow_the_seed():
+  model = zoo.build('mlp_small', VECTOR, 3)
+  first, again, other = (model.init(random.key(s)) for s in (0, 0, 1))
+  np.testing.assert_array_equal(first[0], again[0])
+  assert np.abs(first[0] - other[0]).max() > 0.01
+  # Glorot: U(-a, a) with a = sqrt(6 / (5 + 64)) and variance a^2 / 3; the
+  # sample variance of 320 uniforms has a standard error of 0.05 of it.
+  limit = np.sqrt(6 / 69)
+  assert np.abs(first[0]).max() <= limit
+  np.testing.assert_allclose(np.var(first[0]), limit**2 / 3, rtol=0.2)
+  np.testing.assert_array_equal(first[1], np.zeros(64))
+
+
+def test_layers_of_one_shape_start_apart():
+  model = zoo.build('mlp_small', tf.TensorSpec([None, 64]), 64)
+  weights = model.init(random.key(0))
+  assert np.abs(weights[0] - weights[2]).max() > 0.01
+
+
+def test_dropout_follows_the_seed_and_keeps_the_mean():
+  x = tf.ones([100, 100])
+  first, again, other = (
+      zoo.dropout(x, 0.25, random.key(s)).numpy() for s in (0, 0, 1)
+  )
+  np.testing.assert_array_equal(first, again)
+  assert np.any(first != other)
+  np.testing.assert_allclose(np.unique(first), [0, 1 / 0.75], rtol=1e-6)
+  # Standard error of the mean: sqrt(0.25 * 0.75 / 10^4) / 0.75 = 0.0058.
+  np.testing.assert_allclose(np.mean(first), 1, atol=4 * 0.0058)
+
+
+def test_cnn_drops_in_training_only():
+  model = zoo.build('emnist_cnn', IMAGE, 10)
+  weights, x = model.init(random.key(0)), _batch(model).x
+  predict = lambda training, s: model.predict(
+      weights, x, training, random.key(s)
+  ).numpy()
+  np.testing.assert_array_equal(predict(True, 0), predict(True, 0))
+  assert np.any(predict(True, 0) != predict(True, 1))
+  np.testing.assert_array_equal(predict(False, 0), predict(False, 1))
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (('resnet', IMAGE, 10), 'must be one of cifar_cnn, emnist_cnn, lin'),
+        (('mlp', IMAGE, 1), '`num_classes` must be >= 2, or 0 .*, found 1'),
+        (('mlp', IMAGE, -1), '`num_classes` must be >= 2, or 0 .*, found -1'),
+        (('logistic_regression', IMAGE, 0), 'Tip: use linear_regression'),
+        (('linear_regression', IMAGE, 4), 'must be 0 .* found 4. Tip'),
+        (('emnist_cnn', VECTOR, 4), r'found shape \(5,\)'),
+        (('cifar_cnn', tf.TensorSpec([None, 8, 8, 1]), 4), '16 x 16 pixels'),
+        (('mlp', IMAGE, 4, tf.float32, -1.0), '`l2` must be >= 0, found -1.0'),
+    ],
+)
+def test_raises_on_wrong_argument(arguments, message):
+  with pytest.raises(ValueError, match=message):
+    zoo.build(*arguments)

@@ -124,26 +124,71 @@ def fold_batches(
   Raises:
     ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
   """
+  return fold_batch_tuples(
+      data, lambda state, batches: step(state, batches[0]), init, seeds=(seed,),
+      batch_size=batch_size, num_steps=num_steps, num_epochs=num_epochs,
+      shuffle=shuffle,
+  )
+
+
+def fold_batch_tuples(
+    data,
+    step,
+    init,
+    *,
+    seeds,
+    batch_size=None,
+    num_steps=None,
+    num_epochs=None,
+    shuffle=True,
+):
+  """Folds over several independent batches per step (see `fold_batches`).
+
+  Dense data: step t gets batch t of every key in `seeds`, each what
+  `fold_batches` visits under that key. A `tf.data.Dataset` is cut into runs of
+  `len(seeds)` consecutive batches, repeating from its start as needed, so that
+  they differ only if it holds as many batches.
+
+  Args:
+    data: See `fold_batches`.
+    step: `(state, tuple of Batch) -> state`.
+    init: See `fold_batches`.
+    seeds: Keys, int64[2] each, one per independent use of the data.
+    batch_size: See `fold_batches`.
+    num_steps: See `fold_batches`.
+    num_epochs: Number of steps in passes over the data, or None.
+    shuffle: See `fold_batches`.
+
+  Raises:
+    ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
+  """
   if (num_steps is None) == (num_epochs is None):
     raise ValueError(
         'Exactly one of `num_steps` and `num_epochs` must be given, found'
         f' num_steps={num_steps} and num_epochs={num_epochs}.'
     )
   if isinstance(data, tf.data.Dataset):
-    return _fold_dataset(data, step, init, seed, num_steps, num_epochs)
+    return _fold_dataset(data, step, init, seeds, num_steps, num_epochs)
   x, y = data['examples']['x'], data['examples']['y']
-  rows, mask = batch_rows(
-      data['num_examples'], tf.shape(x)[0], seed=seed, batch_size=batch_size,
-      num_steps=num_steps, num_epochs=num_epochs, shuffle=shuffle,
-  )
+  uses = [
+      batch_rows(
+          data['num_examples'], tf.shape(x)[0], seed=seed,
+          batch_size=batch_size, num_steps=num_steps, num_epochs=num_epochs,
+          shuffle=shuffle,
+      )
+      for seed in seeds
+  ]
   def body(t, state):
-    batch = Batch(
-        tf.gather(x, rows[t]), tf.gather(y, rows[t]), mask[t],
-        random.fold_in(seed, t),
+    batches = tuple(
+        Batch(
+            tf.gather(x, rows[t]), tf.gather(y, rows[t]), mask[t],
+            random.fold_in(seed, t),
+        )
+        for seed, (rows, mask) in zip(seeds, uses)
     )
-    return t + 1, step(state, batch)
+    return t + 1, step(state, batches)
   return tf.while_loop(
-      lambda t, _: t < tf.shape(rows)[0], body, (tf.constant(0), init)
+      lambda t, _: t < tf.shape(uses[0][0])[0], body, (tf.constant(0), init)
   )[1]
 
 
@@ -166,6 +211,7 @@ def batch_rows(
     `rows` int32[T, batch_size] and `mask` bool[T, batch_size] for T steps; T is
     0 when `num_examples` is 0.
   """
+  num_examples = tf.convert_to_tensor(num_examples, tf.int32)
   size = tf.maximum(capacity, 1) if batch_size is None else batch_size
   per_epoch = -(-num_examples // size)
   if num_steps is None:
@@ -189,15 +235,27 @@ def batch_rows(
   return batches(rows), batches(mask)
 
 
-def _fold_dataset(dataset, step, init, seed, num_steps, num_epochs):
-  """Folds over a `tf.data.Dataset` of batches."""
+def _fold_dataset(dataset, step, init, seeds, num_steps, num_epochs):
+  """Folds over a `tf.data.Dataset`, `len(seeds)` batches per step."""
+  width = len(seeds)
   if num_epochs is not None:
-    batches = dataset.repeat(num_epochs)
+    batches = dataset.repeat(num_epochs * width)
   else:
-    batches = dataset.repeat().take(num_steps)
-  def reduce_fn(carry, xy):
+    batches = dataset.repeat().take(num_steps * width)
+  streams = tuple(batches.shard(width, use) for use in range(width))
+  def reduce_fn(carry, elements):
     t, state = carry
-    x, y = (xy['x'], xy['y']) if isinstance(xy, dict) else xy
-    mask = tf.ones([tf.shape(y)[0]], tf.bool)
-    return t + 1, step(state, Batch(x, y, mask, random.fold_in(seed, t)))
-  return batches.reduce((tf.constant(0), init), reduce_fn)[1]
+    batches = tuple(
+        _dataset_batch(xy, random.fold_in(seed, t))
+        for seed, xy in zip(seeds, elements)
+    )
+    return t + 1, step(state, batches)
+  return tf.data.Dataset.zip(streams).reduce(
+      (tf.constant(0), init), reduce_fn
+  )[1]
+
+
+def _dataset_batch(xy, seed):
+  """Returns the `Batch` of one element `<x, y>` of a dataset of batches."""
+  x, y = (xy['x'], xy['y']) if isinstance(xy, dict) else xy
+  return Batch(x, y, tf.ones([tf.shape(y)[0]], tf.bool), seed)

@@ -1,0 +1,106 @@
+"""Quadratic problems with known answers, as models over "examples" (A, c).
+
+Client i's mean loss is f_i(w) = 1/2 (w - c_i)^T A_i (w - c_i), in float64; every
+example of a client carries the same (A_i, c_i), so that a minibatch of any size
+gives the full gradient.
+"""
+
+import dataclasses
+from typing import Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class Quadratics:
+  """Quadratic clients.
+
+  Attributes:
+    curvatures: A, float64[N, d, d], symmetric.
+    centers: c, float64[N, d].
+    num_examples: n, number of examples per client.
+    start: w^0, float64[d].
+  """
+
+  curvatures: np.ndarray
+  centers: np.ndarray
+  num_examples: Sequence[int]
+  start: np.ndarray
+
+  @property
+  def num_clients(self) -> int:
+    return len(self.centers)
+
+  @property
+  def model(self) -> functional.FunctionalModel:
+    """The model over weights `(w,)`, w float64[d]; x is [batch, d + 1, d]."""
+    dim = self.centers.shape[1]
+
+    def predict(weights, x, training, seed):
+      del training, seed  # Unused.
+      distance = weights[0] - x[:, dim]
+      return 0.5 * tf.einsum('bi,bij,bj->b', distance, x[:, :dim], distance)
+
+    return functional.FunctionalModel(
+        init=lambda seed: (tf.constant(self.start, tf.float64),),
+        predict=predict,
+        example_loss=lambda y, predictions: predictions,
+        x_spec=tf.TensorSpec([None, dim + 1, dim], tf.float64),
+        y_spec=tf.TensorSpec([None], tf.int32),
+        name='quadratic',
+    )
+
+  def clients(self):
+    """Returns the clients' dense data, a list in order of the index."""
+    def client(i):
+      x = np.concatenate([self.curvatures[i], self.centers[i][None]])
+      n = self.num_examples[i]
+      return client_data.dense(
+          i, np.repeat(x[None], n, axis=0), np.zeros([n], np.int32)
+      )
+    return [client(i) for i in range(self.num_clients)]
+
+  def shares(self, client_weighting: str) -> np.ndarray:
+    """Returns p, float64[N]: 1/N (`uniform`) or n_i/n (`examples`)."""
+    n = np.asarray(self.num_examples, np.float64)
+    weights = n if client_weighting == 'examples' else np.ones_like(n)
+    return weights / weights.sum()
+
+  def minimizer(self, shares: Optional[np.ndarray] = None) -> np.ndarray:
+    """Returns argmin sum_i p_i f_i, float64[d]; p is 1/N unless given."""
+    p = self.shares('uniform') if shares is None else shares
+    return np.linalg.solve(
+        np.einsum('n,nij->ij', p, self.curvatures),
+        np.einsum('n,nij,nj->i', p, self.curvatures, self.centers),
+    )
+
+  def loss(self, client: int, w) -> float:
+    """Returns f_client(w)."""
+    distance = np.asarray(w) - self.centers[client]
+    return 0.5 * distance @ self.curvatures[client] @ distance
+
+
+def q6() -> Quadratics:
+  """Q6: six clients in five dimensions, eigenvalues 0.5 to 2, start 0."""
+  generator = np.random.default_rng(0)
+  curvatures, centers = [], []
+  for _ in range(6):
+    q, _ = np.linalg.qr(generator.standard_normal((5, 5)))
+    curvatures.append(q @ np.diag(np.linspace(0.5, 2, 5)) @ q.T)
+    centers.append(generator.standard_normal(5))
+  num_examples = [int(n) for n in generator.integers(5, 50, 6)]
+  return Quadratics(
+      np.stack(curvatures), np.stack(centers), num_examples, np.zeros(5)
+  )
+
+
+def s2(start: float = 0.0) -> Quadratics:
+  """S2: f_i(x) = a_i (x - c_i)^2 / 2 with a = (1, 4), c = (1, -1)."""
+  return Quadratics(
+      np.array([[[1.0]], [[4.0]]]), np.array([[1.0], [-1.0]]), [1, 1],
+      np.array([start]),
+  )

@@ -1,0 +1,173 @@
+"""Model shuffling as TFF building blocks: keyed fetch and keyed collection.
+
+Personal models are neither broadcast nor averaged: a client fetches a row of a
+table at the server by its key and returns rows with their keys. Nothing here
+knows PERM; a row is any structure of tensors.
+"""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# Rows gathered before they are appended to the rest: appending one by one
+# copies everything each time. Cost O(M PAGE + M^2 / PAGE) rows for M clients.
+_PAGE = 16
+
+
+def build_fetch(server_type, select_row, num_keys: int) -> tff.Computation:
+  """Builds a keyed download: each client gets the row of its own key.
+
+  Args:
+    server_type: Type of the server's value (e.g. a table and a schedule).
+    select_row: `(server value, key int32) -> row`, a TensorFlow function; a
+      row is a structure whose named fields are sorted.
+    num_keys: Keys are 0..num_keys - 1.
+
+  Returns:
+    A federated computation `(V@SERVER, {int32}@CLIENTS -> {row}@CLIENTS)`.
+  """
+
+  @tff.tensorflow.computation(server_type, np.int32)
+  def select_fn(value, key):
+    return select_row(value, key)
+
+  row_type = select_fn.type_signature.result
+
+  @tff.tensorflow.computation(np.int32)
+  def as_keys(key):
+    return tf.reshape(key, [1])
+
+  @tff.tensorflow.computation(tff.SequenceType(row_type))
+  def only_row(rows):
+    return rows.get_single_element()
+
+  @tff.tensorflow.computation
+  def max_key():
+    return tf.constant(num_keys, tf.int32)
+
+  @tff.federated_computation(
+      tff.FederatedType(server_type, tff.SERVER),
+      tff.FederatedType(np.int32, tff.CLIENTS),
+  )
+  def fetch(value, key):
+    rows = tff.federated_select(
+        tff.federated_map(as_keys, key),
+        tff.federated_eval(max_key, tff.SERVER),
+        value,
+        select_fn,
+    )
+    return tff.federated_map(only_row, rows)
+
+  return fetch
+
+
+class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
+  """Collects the rows of all clients at the server, in cohort order.
+
+  `next`: <()@SERVER, {V}@CLIENTS> -> <state=(), result=V', measurements=()>,
+  where V is a structure of tensors with one leading dimension: a client gives
+  none, one or several rows (the same number in every leaf), keys among them,
+  and V' holds the rows of all. Server memory: the rows, and a copy while they
+  are appended to.
+  """
+
+  def create(self, value_type) -> tff.templates.AggregationProcess:
+    """Creates the process.
+
+    Raises:
+      TypeError: If a leaf of `value_type` is not a tensor of rank >= 1.
+    """
+    rows_type = _any_number_of_rows(value_type)
+    zeros = lambda: tff.types.structure_from_tensor_type_tree(
+        lambda t: tf.zeros([0] + list(t.shape)[1:], t.dtype), rows_type
+    )
+    concat = lambda a, b: tf.nest.map_structure(
+        lambda x, y: tf.concat([x, y], axis=0), a, b
+    )
+
+    @tff.tensorflow.computation
+    def zero():
+      return collections.OrderedDict(page=zeros(), rest=zeros())
+
+    accumulator_type = tff.to_type(
+        collections.OrderedDict(page=rows_type, rest=rows_type)
+    )
+
+    @tff.tensorflow.computation(accumulator_type, rows_type)
+    def accumulate(accumulator, value):
+      page = concat(accumulator['page'], value)
+      count = tf.shape(tf.nest.flatten(page)[0])[0]
+      page, rest = tf.cond(
+          count >= _PAGE,
+          lambda: (zeros(), concat(accumulator['rest'], page)),
+          lambda: (page, accumulator['rest']),
+      )
+      return collections.OrderedDict(page=page, rest=rest)
+
+    @tff.tensorflow.computation(accumulator_type, accumulator_type)
+    def merge(a, b):
+      first = concat(a['rest'], a['page'])
+      return collections.OrderedDict(
+          page=b['page'], rest=concat(first, b['rest'])
+      )
+
+    @tff.tensorflow.computation(accumulator_type)
+    def report(accumulator):
+      return concat(accumulator['rest'], accumulator['page'])
+
+    @tff.tensorflow.computation(value_type)
+    def as_rows(value):
+      return value
+
+    @tff.tensorflow.computation
+    def nothing():
+      return ()
+
+    @tff.federated_computation
+    def init_fn():
+      return tff.federated_eval(nothing, tff.SERVER)
+
+    @tff.federated_computation(
+        init_fn.type_signature.result,
+        tff.FederatedType(value_type, tff.CLIENTS),
+    )
+    def next_fn(state, value):
+      collected = tff.federated_aggregate(
+          tff.federated_map(as_rows, value), zero(), accumulate, merge, report
+      )
+      return tff.templates.MeasuredProcessOutput(
+          state, collected, tff.federated_eval(nothing, tff.SERVER)
+      )
+
+    return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def scatter(table, keys, rows):
+  """Returns `table` with `rows` written at `keys`.
+
+  Args:
+    table: Structure of tensors [N, ...].
+    keys: int32[M], distinct.
+    rows: Structure like `table` of tensors [M, ...].
+  """
+  return tf.nest.map_structure(
+      lambda t, r: tf.tensor_scatter_nd_update(t, keys[:, None], r), table, rows
+  )
+
+
+def _any_number_of_rows(value_type) -> tff.Type:
+  """Returns `value_type` with an unknown leading dimension in every leaf."""
+
+  def convert(t):
+    if not t.shape:
+      raise TypeError(
+          'Every leaf of `value_type` must be a tensor with a leading dimension'
+          f' of rows, found {t} in {value_type}.'
+      )
+    return tff.TensorType(t.dtype, [None] + list(t.shape)[1:])
+
+  return tff.to_type(
+      tff.types.structure_from_tensor_type_tree(convert, value_type)
+  )

@@ -1,0 +1,68 @@
+"""Squared distances between client gradients, and cheap stand-ins for them."""
+
+import tensorflow as tf
+
+
+def center(vectors):
+  """Subtracts the mean row of `vectors` [N, d].
+
+  Distances do not change, but without it a common component (all gradients
+  share one) cancels catastrophically in float32.
+  """
+  return vectors - tf.reduce_mean(vectors, axis=0, keepdims=True)
+
+
+def gram_distances(vectors, first: int = 0, num_rows=None):
+  """Returns ||g_i - g_j||^2 through one Gram matrix: q_i + q_j - 2 <g_i, g_j>.
+
+  Args:
+    vectors: Centered gradients (see `center`), floats [N, d].
+    first: First row i to compute.
+    num_rows: Number of rows i; None for all.
+
+  Returns:
+    Distances, [num_rows, N], >= 0, with exact zeros on the diagonal.
+  """
+  num_rows = tf.shape(vectors)[0] if num_rows is None else num_rows
+  rows = vectors[first : first + num_rows]
+  q = tf.reduce_sum(tf.square(vectors), axis=1)
+  squared = (
+      q[first : first + num_rows, None]
+      + q[None, :]
+      - 2 * tf.matmul(rows, vectors, transpose_b=True)
+  )
+  own = tf.equal(
+      first + tf.range(num_rows)[:, None], tf.range(tf.shape(vectors)[0])
+  )
+  return tf.where(own, tf.zeros_like(squared), tf.maximum(squared, 0))
+
+
+def sketch(vector, dimension: int, seed):
+  """Returns a count-sketch of `vector`: E ||S g - S h||^2 = ||g - h||^2.
+
+  Every coordinate goes with a random sign into one of `dimension` random
+  buckets; the relative standard deviation of a distance is about
+  sqrt(2 / dimension). All clients use the same `seed`.
+
+  Args:
+    vector: Floats [d].
+    dimension: k, length of the sketch.
+    seed: int64[2].
+
+  Returns:
+    Floats [k].
+  """
+  drawn = tf.random.stateless_uniform(
+      tf.shape(vector), seed, 0, 2 * dimension, tf.int32
+  )
+  signs = tf.cast(1 - 2 * (drawn % 2), vector.dtype)
+  return tf.math.unsorted_segment_sum(
+      signs * vector, drawn // 2, num_segments=dimension
+  )
+
+
+def flatten(structure):
+  """Returns all leaves of a structure of tensors as one vector [d]."""
+  return tf.concat(
+      [tf.reshape(leaf, [-1]) for leaf in tf.nest.flatten(structure)], axis=0
+  )

@@ -1,0 +1,119 @@
+"""The mixing problem of PERM: how much each client learns from each other.
+
+Row i of the mixing weights solves, for distances c = (d_i1, ..., d_iN),
+
+  min over the simplex of  sum_j alpha(j) c_j + lambda sum_j alpha(j)^2 / n_j.
+                                                                        (Eq. 2)
+
+Distributed Personalized Empirical Risk Minimization. NeurIPS 2023.
+"""
+
+import tensorflow as tf
+
+from tff_pers.numerics import simplex
+
+# Keeps lambda positive when no variance is seen (a model that fits all data).
+_TINY = 1e-30
+
+
+def water_filling(distances, sizes, lambda_):
+  """Solves (2) exactly: alpha(j) = n_j max(0, nu - c_j) / (2 lambda).
+
+  nu is the water level at which alpha sums to 1. With c sorted ascending,
+  S_m and Q_m the sums of n and n c over the m nearest, nu = (2 lambda + Q_m) /
+  S_m for the largest m with nu_m > c_(m). Cost O(N log N) per row.
+
+  Limits: lambda -> infinity gives n_j / n; lambda -> 0 gives all mass to the
+  nearest; a client at distance >= nu (or infinity) gets exactly 0.
+
+  Args:
+    distances: c >= 0, floats [..., N]; +infinity excludes a client.
+    sizes: n > 0, floats [N].
+    lambda_: Scalar >= 0, in squared gradient norm times examples.
+
+  Returns:
+    alpha, float64 [..., N], rows on the simplex.
+  """
+  c = _float64(distances)
+  n = tf.broadcast_to(_float64(sizes), tf.shape(c))
+  two_lambda = 2 * tf.maximum(_float64(lambda_), _TINY)
+  order = tf.argsort(c, axis=-1, stable=True)
+  c_sorted = tf.gather(c, order, axis=-1, batch_dims=c.shape.rank - 1)
+  n_sorted = tf.gather(n, order, axis=-1, batch_dims=c.shape.rank - 1)
+  finite = tf.math.is_finite(c_sorted)
+  s = tf.cumsum(n_sorted, axis=-1)  # S_m
+  q = tf.cumsum(  # Q_m
+      tf.where(finite, n_sorted * tf.where(finite, c_sorted, 0), 0), axis=-1
+  )
+  nu = (two_lambda + q) / s
+  active = tf.logical_and(nu > c_sorted, finite)
+  num_active = tf.reduce_sum(tf.cast(active, tf.int32), axis=-1, keepdims=True)
+  level = tf.gather(nu, num_active - 1, axis=-1, batch_dims=c.shape.rank - 1)
+  alpha = n * tf.maximum(level - c, 0) / two_lambda
+  return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)
+
+
+def projected_gradient(distances, sizes, lambda_, initial, num_steps):
+  """Takes `num_steps` projected-gradient steps on (2) from `initial`.
+
+  alpha <- Proj( alpha - s (c + 2 lambda alpha / n) ), s = n_min / (2 lambda).
+  Contracts by 1 - n_min / n_max per step: exact in one step for equal n.
+
+  Args:
+    distances: c, floats [..., N]; +infinity excludes a client.
+    sizes: n > 0, floats [N].
+    lambda_: Scalar > 0.
+    initial: Start, floats [..., N], rows on the simplex.
+    num_steps: T_alpha, >= 0.
+
+  Returns:
+    alpha, float64 [..., N].
+  """
+  c = _float64(distances)
+  n = _float64(sizes)
+  two_lambda = 2 * tf.maximum(_float64(lambda_), _TINY)
+  step = tf.reduce_min(n) / two_lambda
+  alpha = _float64(initial)
+  for _ in range(num_steps):
+    alpha = simplex.project(alpha - step * (c + two_lambda * alpha / n))
+  return alpha
+
+
+def auto_lambda(variances, has_variance, scale):
+  """Returns lambda = scale * mean_i v_i, a float64 scalar.
+
+  With identical distributions E d_ij is about 2 v / n: all clients stay active
+  iff lambda > v, and the noise-induced self weight is about 1 / scale.
+
+  Args:
+    variances: Per-sample gradient variance traces v_i, floats [N].
+    has_variance: bool[N]; False entries are left out.
+    scale: kappa_n > 0.
+  """
+  known = tf.cast(has_variance, tf.float64)
+  total = tf.reduce_sum(tf.where(has_variance, _float64(variances), 0))
+  return scale * total / tf.maximum(tf.reduce_sum(known), 1)
+
+
+def entropy(alpha):
+  """Returns the mean row entropy over ln N, in [0, 1]; alpha [N, K]."""
+  a = _float64(alpha)
+  rows = -tf.reduce_sum(tf.math.xlogy(a, tf.maximum(a, _TINY)), axis=-1)
+  num_clients = tf.cast(tf.shape(a)[0], tf.float64)
+  return tf.reduce_mean(rows) / tf.math.log(tf.maximum(num_clients, 2.0))
+
+
+def sparse_rows(alpha, num_nonzeros):
+  """Keeps the `num_nonzeros` largest entries of each row, renormalized.
+
+  Returns:
+    `(columns int32[N, k], values float64[N, k])`, values descending.
+  """
+  values, columns = tf.math.top_k(alpha, num_nonzeros)
+  return columns, values / tf.reduce_sum(values, axis=-1, keepdims=True)
+
+
+def _float64(value):
+  # A Python float must not pass through float32 on its way.
+  value = tf.convert_to_tensor(value, dtype_hint=tf.float64)
+  return tf.cast(value, tf.float64)

@@ -28,6 +28,8 @@ class Task:
       `''` is for all methods that have them. Names as in flags.
     class_counts: int64[N, num_classes] of training labels, or None.
     partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
+    global_test: Dense data of a test set common to all clients, or None; its
+      index is -1.
   """
 
   name: str
@@ -46,6 +48,7 @@ class Task:
   )
   class_counts: Optional[np.ndarray] = None
   partition: str = ''
+  global_test: Optional[Any] = None
 
   @property
   def num_clients(self) -> int:

@@ -1,0 +1,119 @@
+"""Checks of examples that come from outside."""
+
+from typing import Optional, Sequence
+
+import numpy as np
+
+from tff_pers.data import errors
+
+
+def features(x, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
+  """Returns x as float32[n, ...].
+
+  Args:
+    x: Numbers, [n, ...].
+    where: The file (and array), for messages.
+    clients: Client of each row, for messages.
+
+  Raises:
+    errors.DataError: If x is no array of finite numbers with rows.
+  """
+  x = np.asarray(x)
+  if not (np.issubdtype(x.dtype, np.number) or x.dtype == np.bool_) or (
+      np.issubdtype(x.dtype, np.complexfloating)
+  ):
+    raise errors.DataError(
+        f'{where} must hold real numbers in one shape for all examples, found'
+        f' dtype {x.dtype}.'
+    )
+  if x.ndim < 2 or 0 in x.shape:
+    raise errors.DataError(
+        f'{where} must have the shape [examples, features...] with at least one'
+        f' of each, found {list(x.shape)}.'
+    )
+  with np.errstate(over='ignore'):  # Too large for float32: reported as inf.
+    x = x.astype(np.float32)
+  finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
+  _all_finite(finite, 'features', where, clients)
+  return x
+
+
+def targets(y, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
+  """Returns regression targets y as float32[n]; raises as `features`."""
+  y = np.asarray(y)
+  if y.ndim != 1 or not np.issubdtype(y.dtype, np.number) or (
+      np.issubdtype(y.dtype, np.complexfloating)
+  ):
+    raise errors.DataError(
+        f'{where} must be one real number per example, found shape'
+        f' {list(y.shape)} of dtype {y.dtype}.'
+    )
+  with np.errstate(over='ignore'):
+    y = y.astype(np.float32)
+  _all_finite(np.isfinite(y), 'targets', where, clients)
+  return y
+
+
+def labels(
+    y, where: str, num_classes: int = 0, clients: Optional[Sequence] = None
+) -> tuple[np.ndarray, int]:
+  """Returns labels y as int32[n], and the number of classes C.
+
+  Args:
+    y: Integers 0..C-1, [n].
+    where: The file (and array), for messages.
+    num_classes: C; 0: the largest label + 1, and then every class must occur.
+    clients: Client of each row, for messages.
+
+  Raises:
+    errors.DataError: If y is not that; names the client.
+  """
+  y = np.asarray(y)
+  if y.ndim != 1 or not np.issubdtype(y.dtype, np.number):
+    raise errors.DataError(
+        f'{where} must be one integer label per example, found shape'
+        f' {list(y.shape)} of dtype {y.dtype}.'
+    )
+  whole = np.isfinite(y) & (y == np.round(y))
+  _each(whole, 'must be integers', y, where, clients)
+  top = f'0..{num_classes - 1}' if num_classes else '0..C-1'
+  # int32 must hold them; beyond a million it is no class number.
+  limit = num_classes or 10**6
+  _each((y >= 0) & (y < limit), f'must be in {top}', y, where, clients)
+  y = y.astype(np.int32)
+  present = np.unique(y)
+  if not num_classes and len(present) != present[-1] + 1:
+    missing = np.setdiff1d(np.arange(present[-1] + 1), present)[0]
+    raise errors.DataError(
+        f'{where} must hold every label 0..C-1 at least once, found'
+        f' {len(present)} classes up to {present[-1]} without {missing}. Tip:'
+        ' set num_classes if a class has no example here.'
+    )
+  num_classes = num_classes or int(present[-1]) + 1
+  if num_classes < 2:
+    raise errors.DataError(
+        f'{where} must hold at least 2 classes, found {num_classes}.'
+    )
+  return y, num_classes
+
+
+def _each(good, rule: str, y, where: str, clients) -> None:
+  if not good.all():
+    row = int(np.argmin(good))
+    raise errors.DataError(
+        f'{where}: labels {rule}, found {y[row]} in row {row}'
+        f'{_at(clients, row)}.'
+    )
+
+
+def _all_finite(finite, what: str, where: str, clients) -> None:
+  if not finite.all():
+    row = int(np.argmin(finite))
+    raise errors.DataError(
+        f'{where}: {what} must be finite (float32), found NaN or infinity in'
+        f' row {row}{_at(clients, row)}.'
+    )
+
+
+def _at(clients, row: int) -> str:
+  return '' if clients is None else f' of client {clients[row]}'

@@ -1,0 +1,197 @@
+"""Partitions: from one data set to clients, and what came out of it."""
+
+import dataclasses
+from typing import Any, Callable, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.data import brackets
+from tff_pers.data import cluster_partitioners
+from tff_pers.data import errors
+from tff_pers.data import partitioners
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioner:
+  """A partitioner.
+
+  Attributes:
+    assign: See `data/partitioners.py`.
+    options: Its options with their defaults.
+    summary: One line for `--help`.
+  """
+
+  assign: Callable[..., Any]
+  options: partitioners.Options
+  summary: str
+
+
+_PARTITIONERS = {
+    'by_client': Partitioner(
+        partitioners.by_client, partitioners.Options(), 'the natural clients'
+    ),
+    'dirichlet': Partitioner(
+        partitioners.dirichlet, partitioners.DirichletOptions(),
+        'unequal shares of every class',
+    ),
+    'iid': Partitioner(
+        partitioners.iid, partitioners.Options(), 'equal random parts'
+    ),
+    'label_shift_clusters': Partitioner(
+        cluster_partitioners.label_shift_clusters,
+        cluster_partitioners.ClusterOptions(),
+        'clusters that name the classes differently',
+    ),
+    'one_class': Partitioner(
+        partitioners.one_class, partitioners.Options(), 'one class per client'
+    ),
+    'rotated_clusters': Partitioner(
+        cluster_partitioners.rotated_clusters,
+        cluster_partitioners.ClusterOptions(), 'clusters with turned images',
+    ),
+    'shards': Partitioner(
+        partitioners.shards, partitioners.ShardsOptions(),
+        'label-sorted slices, k classes per client',
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+  """Which client gets which examples, and how they look there.
+
+  Attributes:
+    name: In words, as given: `dirichlet[alpha=0.5]`.
+    indices: Sorted row numbers of each client, int64.
+    groups: int32[N], the true cluster of each client, -1 unknown.
+    transforms: A function `(x, y) -> (x, y)` per client, or None: unchanged.
+  """
+
+  name: str
+  indices: Sequence[np.ndarray]
+  groups: np.ndarray
+  transforms: Optional[Sequence[Callable[..., Any]]] = None
+
+  def clients(self, x, y) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns (x, y) of every client."""
+    parts = [(x[rows], y[rows]) for rows in self.indices]
+    if self.transforms is None:
+      return parts
+    return [move(*part) for move, part in zip(self.transforms, parts)]
+
+
+def names() -> list[str]:
+  """Returns the names of all partitioners, sorted."""
+  return sorted(_PARTITIONERS)
+
+
+def get(name: str) -> Partitioner:
+  """Returns the partitioner of that name.
+
+  Raises:
+    ValueError: If there is none; lists the known ones.
+  """
+  if name not in _PARTITIONERS:
+    raise ValueError(
+        f'`partition` must be one of {", ".join(names())}, found {name!r}.'
+    )
+  return _PARTITIONERS[name]
+
+
+def build(
+    text: str, labels, num_clients: int, seed: int, clients=None
+) -> Partition:
+  """Returns the partition that `text` asks for.
+
+  Args:
+    text: Name and options, e.g. `shards[classes=2,order=random]`.
+    labels: int[n] classes 0..C-1, or float[n] for regression.
+    num_clients: Number of clients N; 0 (with `by_client` only): all there are.
+    seed: The same seed gives the same partition.
+    clients: The natural client of each example, for `by_client`; or None.
+
+  Raises:
+    ValueError: If `text` is not a known partition with known options.
+    errors.DataError: If the data cannot be partitioned so.
+  """
+  name, given = brackets.parse(text)
+  partitioner = get(name)
+  options = brackets.fill(
+      partitioner.options, given, f'partition {name}'
+  )
+  labels = np.asarray(labels)
+  if name == 'by_client' and num_clients == 0 and clients is not None:
+    num_clients = len(np.unique(clients))
+  if num_clients < 1:
+    raise ValueError(f'`num_clients` must be >= 1, found {num_clients}.')
+  indices, groups, transforms = partitioner.assign(
+      labels, num_clients, generator(seed, _PARTITION), options, clients
+  )
+  return Partition(text, indices, np.asarray(groups, np.int32), transforms)
+
+
+# Uses of a data seed: partition, split, and the tasks' own draws from 2 on.
+_PARTITION = 0
+
+
+def generator(seed: int, use: int) -> np.random.Generator:
+  """Returns the random generator of one use of the data seed, any int64."""
+  return np.random.default_rng([int(seed) % 2**64, use])
+
+
+def class_counts(labels: Sequence[np.ndarray], num_classes: int) -> np.ndarray:
+  """Returns the examples per client and class, int64[N, num_classes].
+
+  Raises:
+    errors.DataError: If a label is not in 0..num_classes-1; names the client.
+  """
+  for client, y in enumerate(labels):
+    if len(y) and not (0 <= y.min() and y.max() < num_classes):
+      raise errors.DataError(
+          f'Labels must be in 0..{num_classes - 1}, found {y.min()}..{y.max()}'
+          f' at client {client}.'
+      )
+  rows = [np.bincount(y, minlength=num_classes) for y in labels]
+  return np.array(rows, np.int64).reshape(len(rows), num_classes)
+
+
+def table(
+    counts: np.ndarray, groups: Optional[np.ndarray] = None, max_rows: int = 12
+) -> str:
+  """Returns clients x classes as text, at most `max_rows` clients.
+
+  Args:
+    counts: Examples, int[N, num_classes].
+    groups: int[N], shown where known (>= 0).
+    max_rows: Longer tables keep the first and the last clients, >= 2.
+  """
+  num_clients, num_classes = counts.shape
+  head = ['client', 'group', *map(str, range(num_classes)), 'total']
+  known = groups is not None and np.any(np.asarray(groups) >= 0)
+  rows = [head]
+  for client in _shown(num_clients, max_rows):
+    if client is None:
+      rows.append(['...'] * len(head))
+      continue
+    group = str(groups[client]) if known else ''
+    rows.append([
+        str(client), group, *(str(n) if n else '.' for n in counts[client]),
+        str(counts[client].sum()),
+    ])
+  rows.append(['all', '', *map(str, counts.sum(axis=0)), str(counts.sum())])
+  if not known:
+    rows = [[row[0], *row[2:]] for row in rows]
+  widths = [max(map(len, column)) for column in zip(*rows)]
+  return '\n'.join(
+      ' '.join(cell.rjust(width) for cell, width in zip(row, widths))
+      for row in rows
+  )
+
+
+def _shown(num_clients: int, max_rows: int):
+  """Returns the clients to show; None stands for those left out."""
+  if num_clients <= max_rows:
+    return list(range(num_clients))
+  first = max_rows - max_rows // 2
+  last = range(num_clients - max_rows // 2, num_clients)
+  return [*range(first), None, *last]

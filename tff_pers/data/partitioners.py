@@ -1,0 +1,223 @@
+"""Partitioners: which client gets which examples.
+
+Each is a function `(labels, num_clients, rng, options, clients) -> (indices,
+groups, transforms)`: labels int[n] (float[n] for regression), indices a list of
+num_clients sorted int64 arrays, groups int32[num_clients] (the true cluster of
+each client, -1 unknown), transforms a list of functions `(x, y) -> (x, y)` per
+client, or None. Except `by_client` on a sample of the clients, every example
+goes to exactly one client. `data/partition.py` puts them to use.
+"""
+
+import dataclasses
+from typing import Sequence
+
+import numpy as np
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Options of a partitioner that has none."""
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardsOptions(Options):
+  """Options of `shards`."""
+
+  classes: int = hp.field(2, 'Classes per client.', minimum=1)
+  order: str = hp.field(
+      'sorted',
+      'sorted: client c gets the label-sorted slices c, c+N, ...; random: any.',
+      choices=('sorted', 'random'),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class DirichletOptions(Options):
+  """Options of `dirichlet`."""
+
+  alpha: float = hp.field(0.5, 'Concentration; small is unequal.', above=0.0)
+  min: int = hp.field(2, 'Smallest number of examples of a client.', minimum=0)
+
+
+def iid(labels, num_clients, rng, options, clients):
+  """A random permutation in equal parts; all clients are one group."""
+  del options, clients  # Unused.
+  return equal_parts(labels, num_clients, rng), np.zeros(num_clients), None
+
+
+def by_client(labels, num_clients, rng, options, clients):
+  """The natural clients in sorted order, or a random `num_clients` of them."""
+  del options  # None.
+  if clients is None:
+    raise errors.DataError(
+        '`partition` must not be by_client because these data name no clients.'
+    )
+  if len(clients) != len(labels):
+    raise errors.DataError(
+        f'`clients` must have one entry per example ({len(labels)}), found'
+        f' {len(clients)}.'
+    )
+  names, owner = np.unique(clients, return_inverse=True)
+  if num_clients > len(names):
+    raise errors.DataError(
+        f'`num_clients` must be <= the {len(names)} clients in the data, found'
+        f' {num_clients}.'
+    )
+  # Sorted by name, then a seeded sample (papers/perm.md 4.3).
+  chosen = np.sort(rng.permutation(len(names))[:num_clients])
+  by_owner = np.argsort(owner, kind='stable')
+  ends = np.cumsum(np.bincount(owner))
+  indices = [by_owner[ends[c - 1] if c else 0:ends[c]] for c in chosen]
+  return indices, _unknown(num_clients), None
+
+
+def shards(labels, num_clients, rng, options, clients):
+  """Label-sorted slices, `classes` per client (papers/perm.md 4.2).
+
+  Each class is cut into the same number of slices (one more for the largest
+  ones if that does not come out even). `sorted`: client c gets the slices c,
+  c+N, ..., which are of different classes, and clients with the same classes
+  are a group. `random`: any `classes` slices, so at most that many classes.
+  """
+  del clients  # Unused.
+  counts = class_counts(labels, 'shards')
+  present = np.flatnonzero(counts)
+  num_slices = num_clients * options.classes
+  if options.classes > len(present):
+    raise errors.DataError(
+        f'`classes` must be <= the {len(present)} classes of the data, found'
+        f' {options.classes} in partition shards.'
+    )
+  pieces = []
+  for label, many in zip(present, _shares(counts[present], num_slices)):
+    rows = rng.permutation(np.flatnonzero(labels == label))
+    if len(rows) < many or many == 0:
+      raise errors.DataError(
+          f'Class {label} must fill {max(many, 1)} slice(s) of partition shards'
+          f' ({num_clients} clients of {options.classes}), found {len(rows)}'
+          f' examples for {many}.'
+      )
+    pieces.extend(np.array_split(rows, many))
+  order = np.arange(num_slices)
+  if options.order == 'random':
+    order = rng.permutation(num_slices)
+  indices = [
+      np.sort(np.concatenate([pieces[s] for s in order[c::num_clients]]))
+      for c in range(num_clients)
+  ]
+  if options.order == 'random':
+    return indices, _unknown(num_clients), None
+  return indices, _groups_of_equal_classes(labels, indices), None
+
+
+def one_class(labels, num_clients, rng, options, clients):
+  """One class per client; the clients of a class are a group."""
+  del options, clients  # Unused.
+  counts = class_counts(labels, 'one_class')
+  present = np.flatnonzero(counts)
+  if num_clients < len(present):
+    raise errors.DataError(
+        f'`num_clients` must be >= the {len(present)} classes of the data for'
+        f' partition one_class, found {num_clients}.'
+    )
+  groups = np.arange(num_clients) * len(present) // num_clients
+  indices = []
+  for group, label in enumerate(present):
+    rows = rng.permutation(np.flatnonzero(labels == label))
+    parts = np.array_split(rows, np.count_nonzero(groups == group))
+    indices.extend(np.sort(part) for part in parts)
+  return indices, groups, None
+
+
+_DIRICHLET_DRAWS = 1000
+
+
+def dirichlet(labels, num_clients, rng, options, clients):
+  """Each class is shared out in proportions ~ Dirichlet(alpha) over clients.
+
+  Drawn again until every client has at least `min` examples; a client that has
+  its equal share n/N already gets none of the next class (without this, small
+  alpha would practically never meet `min`).
+  """
+  del clients  # Unused.
+  counts = class_counts(labels, 'dirichlet')
+  if options.min * num_clients > len(labels):
+    raise errors.DataError(
+        f'`min` must be <= {len(labels) // num_clients} for {len(labels)}'
+        f' examples over {num_clients} clients, found {options.min} in'
+        ' partition dirichlet.'
+    )
+  rows_of = [
+      rng.permutation(np.flatnonzero(labels == c)) for c in range(len(counts))
+  ]
+  for _ in range(_DIRICHLET_DRAWS):
+    parts = _dirichlet_draw(rows_of, num_clients, options.alpha, rng)
+    indices = [np.sort(np.concatenate(part)) for part in zip(*parts)]
+    if min(len(rows) for rows in indices) >= options.min:
+      return indices, _unknown(num_clients), None
+  raise errors.DataError(
+      f'`min` must be reached within {_DIRICHLET_DRAWS} draws of partition'
+      f' dirichlet[alpha={options.alpha}] over {num_clients} clients, found'
+      f' none with {options.min} examples each. Tip: raise alpha or lower min.'
+  )
+
+
+def equal_parts(labels, num_clients: int, rng) -> Sequence[np.ndarray]:
+  """Returns a random permutation of all rows in equal parts, each sorted."""
+  parts = np.array_split(rng.permutation(len(labels)), num_clients)
+  return [np.sort(part) for part in parts]
+
+
+def _unknown(num_clients: int) -> np.ndarray:
+  return np.full(num_clients, -1)
+
+
+def class_counts(labels, name: str) -> np.ndarray:
+  """Returns the examples of each class 0..C-1."""
+  if not np.issubdtype(labels.dtype, np.integer):
+    raise errors.DataError(
+        '`partition` must be iid, by_client or rotated_clusters on regression'
+        f' data, found {name}.'
+    )
+  return np.bincount(labels)
+
+
+def _shares(counts: np.ndarray, total: int) -> np.ndarray:
+  """Returns `total` slices shared out equally, the rest to the largest."""
+  shares = np.full(len(counts), total // len(counts))
+  largest = np.argsort(-counts, kind='stable')[:total % len(counts)]
+  shares[largest] += 1
+  return shares
+
+
+def _groups_of_equal_classes(labels, indices) -> np.ndarray:
+  """Returns one number per set of classes, in order of first appearance."""
+  numbers: dict[tuple[int, ...], int] = {}
+  sets = [tuple(np.unique(labels[rows])) for rows in indices]
+  return np.array([numbers.setdefault(s, len(numbers)) for s in sets])
+
+
+def _dirichlet_draw(rows_of, num_clients: int, alpha: float, rng):
+  """Returns for each class its rows, cut for the clients."""
+  share = sum(map(len, rows_of)) / num_clients
+  sizes = np.zeros(num_clients, np.int64)
+  parts = []
+  for rows in rows_of:
+    proportions = rng.dirichlet(np.full(num_clients, alpha))
+    proportions = np.where(sizes < share, proportions, 0.0)
+    total = proportions.sum()
+    # All mass may have underflowed or sit on clients that are full.
+    proportions = proportions / total if total > 0 else (
+        (sizes < share) / max(np.count_nonzero(sizes < share), 1)
+    )
+    ends = np.round(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
+    pieces = np.split(rows, ends)
+    sizes += [len(piece) for piece in pieces]
+    parts.append(pieces)
+  return parts

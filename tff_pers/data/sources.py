@@ -1,0 +1,121 @@
+"""Dense client data from arrays, from TFF's client data, from TFDS."""
+
+from typing import Any, Callable, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.data import client_data as cd
+from tff_pers.data import errors
+from tff_pers.data import partition as partition_lib
+
+
+def from_arrays(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Any]:
+  """Returns (x, y) of every client as dense client data, in order."""
+  return [cd.dense(index, x, y) for index, (x, y) in enumerate(parts)]
+
+
+def from_partition(
+    x, y, text: str, num_clients: int, seed: int, clients=None
+) -> list[Any]:
+  """Returns arrays as dense client data, by `partition.build`."""
+  made = partition_lib.build(text, y, num_clients, seed, clients)
+  return from_arrays(made.clients(x, y))
+
+
+_READ_BATCH = 4096
+
+
+def from_client_data(
+    client_data: tff.simulation.datasets.ClientData,
+    preprocess: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
+    *,
+    client_ids: Optional[Sequence[str]] = None,
+    first_index: int = 0,
+) -> list[Any]:
+  """Returns the clients of a TFF `ClientData` as dense client data.
+
+  Args:
+    client_data: Any of `tff.simulation.datasets`.
+    preprocess: From a client's dataset to a dataset of single (unbatched)
+      examples `(x, y)` or `<x, y>`; None: they have this form already.
+    client_ids: The clients to take, in this order; None: all, sorted by id.
+    first_index: Index of the first client.
+
+  Raises:
+    errors.DataError: If a client has no example, or its examples are not pairs
+      of one shape; names the client.
+  """
+  ids = sorted(client_data.client_ids) if client_ids is None else client_ids
+  unknown = sorted(set(ids) - set(client_data.client_ids))
+  if unknown:
+    raise errors.DataError(
+        f'`client_ids` must name clients of the data, found {unknown[0]!r}.'
+    )
+  dense = []
+  for index, client in enumerate(ids, start=first_index):
+    dataset = client_data.create_tf_dataset_for_client(client)
+    if preprocess is not None:
+      dataset = preprocess(dataset)
+    dense.append(cd.dense(index, *_read(dataset, client)))
+  return dense
+
+
+def _read(dataset: tf.data.Dataset, client: str):
+  """Returns all examples of one client, stacked: (x, y)."""
+  spec = dataset.element_spec
+  if isinstance(spec, dict):
+    pair = set(spec) == {'x', 'y'}
+    dataset = dataset.map(lambda e: (e['x'], e['y'])) if pair else dataset
+  else:
+    pair = isinstance(spec, tuple) and len(spec) == 2
+  leaves = dataset.element_spec if pair else ()
+  if not pair or any(isinstance(leaf, (dict, tuple)) for leaf in leaves):
+    raise errors.DataError(
+        f'Client {client} must have examples (x, y) or <x, y>, found {spec}.'
+        ' Tip: give `preprocess`.'
+    )
+  try:
+    batches = list(dataset.batch(_READ_BATCH).as_numpy_iterator())
+    if batches:
+      x, y = (np.concatenate(parts) for parts in zip(*batches))
+      return x, y
+  except (tf.errors.InvalidArgumentError, ValueError) as error:
+    raise errors.DataError(
+        f'Client {client} must have examples of one shape, found several.'
+    ) from error
+  raise errors.DataError(
+      f'Client {client} must have at least one example, found none.'
+  )
+
+
+def from_tfds(name: str, split: str = 'train'):
+  """Returns (x, y) of a supervised TensorFlow Datasets set, as arrays.
+
+  Args:
+    name: Its name there, e.g. `mnist`.
+    split: Which split, e.g. `train`.
+
+  Raises:
+    errors.DataError: If tensorflow_datasets is not installed, or the set cannot
+      be loaded or downloaded; names `--data_dir` as the way around.
+  """
+  try:
+    import tensorflow_datasets as tfds  # pylint: disable=g-import-not-at-top
+  except ImportError as error:
+    raise errors.DataError(
+        f'{name} needs the package tensorflow_datasets, which is not installed.'
+        ' Tip: install it, or give its files with --data_dir.'
+    ) from error
+  try:
+    dataset = tfds.load(name, split=split, batch_size=-1, as_supervised=True)
+    x, y = tfds.as_numpy(dataset)
+  # Whatever the downloader meets: no network, no disk, a changed address.
+  except Exception as error:  # pylint: disable=broad-exception-caught
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    raise errors.DataError(
+        f'{name} could not be loaded with tensorflow_datasets ({reason}). Tip:'
+        ' give its files with --data_dir.'
+    ) from error
+  return x, y

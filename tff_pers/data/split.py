@@ -1,0 +1,74 @@
+"""Each client's examples split into train, validation and test."""
+
+from typing import NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.data import errors
+from tff_pers.data import partition
+
+
+class Split(NamedTuple):
+  """Row numbers of one client, each sorted."""
+
+  train: np.ndarray
+  validation: np.ndarray
+  test: np.ndarray
+
+
+_SPLIT = 1
+
+
+def split_clients(
+    sizes: Sequence[int],
+    seed: int,
+    train_fraction: float,
+    validation_fraction: float = 0.0,
+    names: Optional[Sequence[str]] = None,
+    where: str = '',
+) -> list[Split]:
+  """Returns a random split of every client's rows 0..size-1.
+
+  Counts are rounded to the nearest; at least one training and one test example
+  are kept, so `train_fraction=1` leaves one test example.
+
+  Args:
+    sizes: Number of examples of each client, >= 2.
+    seed: The same seed gives the same split.
+    train_fraction: Share of the examples to train on, in (0, 1].
+    validation_fraction: Share of the examples to validate on, in [0, 1).
+    names: Clients' names for messages; None: their numbers.
+    where: The file, for messages.
+
+  Raises:
+    ValueError: If the fractions are out of range.
+    errors.DataError: If a client has fewer than 2 examples; names the client.
+  """
+  check_fractions(train_fraction, validation_fraction)
+  rng = partition.generator(seed, _SPLIT)
+  splits = []
+  for client, size in enumerate(sizes):
+    if size < 2:
+      name = names[client] if names is not None else client
+      raise errors.DataError(
+          f'{where + ": " if where else ""}client {name} must have at least 2'
+          f' examples, one to train and one to test on, found {size}.'
+      )
+    num_train = int(np.clip(round(train_fraction * size), 1, size - 1))
+    room = size - num_train - 1
+    num_validation = int(np.clip(round(validation_fraction * size), 0, room))
+    order = rng.permutation(size)
+    cuts = [num_train, num_train + num_validation]
+    splits.append(Split(*(np.sort(rows) for rows in np.split(order, cuts))))
+  return splits
+
+
+def check_fractions(train: float, validation: float = 0.0) -> None:
+  """Raises a ValueError if the fractions are out of range."""
+  if not 0.0 < train <= 1.0:
+    raise ValueError(f'`train_fraction` must be in (0, 1], found {train}.')
+  if not 0.0 <= validation < 1.0 or train + validation > 1.0:
+    raise ValueError(
+        '`validation_fraction` must be in [0, 1) and at most 1 -'
+        f' `train_fraction` = {1 - train}, found {validation}.'
+    )

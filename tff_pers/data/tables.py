@@ -1,0 +1,231 @@
+"""Reads a user's own per-client data: one .npz or one .csv file.
+
+Both hold one row per example: features, `y` (label or target), `client` (whose
+it is, a number or a name) and optionally `split` (`train` or `test`; 0 or 1).
+"""
+
+import csv
+import os
+from typing import NamedTuple, Optional
+import zipfile
+import zlib
+
+import numpy as np
+
+from tff_pers.data import errors
+
+
+# What `np.load` raises on a file that is cut short or of another kind.
+_UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
+
+
+class Table(NamedTuple):
+  """Examples as they are in the file; their values are not checked yet.
+
+  Attributes:
+    path: The file.
+    x: Features, [n, ...].
+    y: Labels (an integer dtype) or targets, [n].
+    client: int or text [n].
+    is_test: bool[n], or None if the file has no `split`.
+  """
+
+  path: str
+  x: np.ndarray
+  y: np.ndarray
+  client: np.ndarray
+  is_test: Optional[np.ndarray]
+
+
+def locate(data_dir: str, extension: str) -> str:
+  """Returns `data_dir` if it is a file, else the one such file in that folder.
+
+  Raises:
+    errors.DataError: If there is no such file, or several.
+  """
+  if not data_dir:
+    raise errors.DataError(
+        f'`data_dir` must name a .{extension} file or the folder of one, found'
+        ' nothing.'
+    )
+  if os.path.isfile(data_dir):
+    return data_dir
+  if not os.path.isdir(data_dir):
+    raise errors.DataError(f'`data_dir` must exist, found {data_dir!r}.')
+  files = sorted(
+      name for name in os.listdir(data_dir) if name.endswith('.' + extension)
+  )
+  if len(files) != 1:
+    raise errors.DataError(
+        f'`data_dir` must hold one .{extension} file, found'
+        f' {", ".join(files) or "none"} in {data_dir}.'
+    )
+  return os.path.join(data_dir, files[0])
+
+
+def read_npz(path: str) -> Table:
+  """Returns the arrays `x`, `y`, `client` and, if there, `split`.
+
+  Raises:
+    errors.DataError: If the file cannot be read, lacks an array, holds ragged
+      ones (dtype object), or they differ in length.
+  """
+  arrays = load_arrays(path, ('x', 'y', 'client'), optional=('split',))
+  lengths = {name: len(a) if a.ndim else 0 for name, a in arrays.items()}
+  if len(set(lengths.values())) > 1:
+    raise errors.DataError(
+        f'{path} must hold one row per example in every array, found {lengths}.'
+    )
+  client = arrays['client']
+  if client.ndim != 1 or client.dtype.kind not in 'iuU':
+    raise errors.DataError(
+        f'{path}: client must be one integer or text per example, found shape'
+        f' {list(client.shape)} of dtype {client.dtype}.'
+    )
+  split = arrays.get('split')
+  if split is not None:
+    split = _is_test(split.tolist(), client, path)
+  return Table(path, arrays['x'], arrays['y'], client, split)
+
+
+def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
+  """Returns arrays of an .npz file by name.
+
+  Raises:
+    errors.DataError: If the file cannot be read, or lacks a required array.
+  """
+  try:
+    with np.load(path, allow_pickle=False) as file:
+      found = [n for n in (*required, *optional) if n in file.files]
+      arrays = {name: file[name] for name in found}
+  except AttributeError as error:  # `np.load` of a single array (.npy).
+    raise errors.DataError(
+        f'{path} must be an .npz file, found a single array.'
+    ) from error
+  except _UNREADABLE as error:
+    raise errors.DataError(
+        f'{path} must be a complete .npz file of plain arrays (no objects, no'
+        f' ragged rows), found it unreadable ({_line(error)}).'
+    ) from error
+  missing = [name for name in required if name not in arrays]
+  if missing:
+    raise errors.DataError(
+        f'{path} must hold the arrays {", ".join(required)}, found no'
+        f' {missing[0]}.'
+    )
+  return arrays
+
+
+def read_csv(path: str) -> Table:
+  """Returns the columns `client`, `y`, `split` if there; all others are x.
+
+  The file is UTF-8 with one line of names. y is of an integer dtype if every
+  one of its texts is an integer.
+
+  Raises:
+    errors.DataError: If the file cannot be read, or a line does not fit; names
+      the line and its client.
+  """
+  try:
+    with open(path, encoding='utf-8-sig', newline='') as file:
+      reader = csv.reader(file)
+      names = [name.strip() for name in next(reader, [])]
+      features = _check_header(names, path)
+      rows = [
+          _check_row(row, names, reader.line_num, path) for row in reader if row
+      ]
+  except (OSError, UnicodeDecodeError, csv.Error) as error:
+    raise errors.DataError(
+        f'{path} must be a readable CSV file in UTF-8, found {_line(error)}.'
+    ) from error
+  if not rows:
+    raise errors.DataError(
+        f'{path} must hold at least one example, found none.'
+    )
+  at = names.index
+  client = np.array([row[at('client')] for row in rows])
+  x = [
+      [_number(row, at(name), name, path, client[r]) for name in features]
+      for r, row in enumerate(rows)
+  ]
+  y = [
+      _number(row, at('y'), 'y', path, client[r]) for r, row in enumerate(rows)
+  ]
+  is_whole = all(_is_integer(row[at('y')]) for row in rows)
+  if all(_is_integer(name) for name in client):
+    client = np.array([int(name) for name in client])
+  split = None
+  if 'split' in names:
+    split = _is_test([row[at('split')] for row in rows], client, path)
+  return Table(
+      path, np.array(x), np.array(y, np.int64 if is_whole else np.float64),
+      client, split,
+  )
+
+
+def _check_header(names, path: str) -> list[str]:
+  """Returns the names of the feature columns."""
+  for required in ('client', 'y'):
+    if required not in names:
+      raise errors.DataError(
+          f'{path} must have the columns client, y and features, found no'
+          f' {required} among {", ".join(names[:8]) or "none"}.'
+      )
+  if len(set(names)) < len(names):
+    raise errors.DataError(f'{path} must name every column once.')
+  features = [name for name in names if name not in ('client', 'y', 'split')]
+  if not features:
+    raise errors.DataError(
+        f'{path} must have at least one column of features beside client, y and'
+        ' split, found none.'
+    )
+  return features
+
+
+def _check_row(row, names, line: int, path: str) -> list[str]:
+  row = [text.strip() for text in row]
+  at = names.index('client')
+  client = row[at] if at < len(row) else ''
+  if len(row) != len(names):
+    raise errors.DataError(
+        f'{path} must have {len(names)} values in every line, found {len(row)}'
+        f' in line {line} (client {client or "unknown"}).'
+    )
+  if not client:
+    raise errors.DataError(
+        f'{path} must name the client in every line, found none in line {line}.'
+    )
+  return row
+
+
+def _number(row, column: int, name: str, path: str, client) -> float:
+  try:
+    return float(row[column])
+  except ValueError as error:
+    raise errors.DataError(
+        f'{path}: {name} must be a number in every line, found {row[column]!r}'
+        f' at client {client}.'
+    ) from error
+
+
+def _is_integer(text: str) -> bool:
+  return text.lstrip('+-').isdecimal()
+
+
+_SPLITS = {'train': False, '0': False, 'test': True, '1': True}
+
+
+def _is_test(split, client, path: str) -> np.ndarray:
+  """Returns the column `split` as bool[n]."""
+  for row, value in enumerate(split):
+    if str(value) not in _SPLITS:
+      raise errors.DataError(
+          f'{path}: split must be train or test (or 0 or 1), found {value!r} at'
+          f' client {client[row]}.'
+      )
+  return np.array([_SPLITS[str(value)] for value in split])
+
+
+def _line(error: Exception) -> str:
+  text = str(error).strip() or type(error).__name__
+  return text.splitlines()[0].rstrip('.')

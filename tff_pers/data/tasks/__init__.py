@@ -1,0 +1,12 @@
+"""Tasks by name; importing this package registers all of them."""
+
+from tff_pers.data.tasks import digits
+from tff_pers.data.tasks import mnist
+from tff_pers.data.tasks import own_data
+from tff_pers.data.tasks import synthetic_groups
+from tff_pers.data.tasks.registry import get
+from tff_pers.data.tasks.registry import names
+from tff_pers.data.tasks.registry import refuse
+from tff_pers.data.tasks.registry import register
+from tff_pers.data.tasks.registry import TaskFamily
+from tff_pers.data.tasks.registry import TaskRequest

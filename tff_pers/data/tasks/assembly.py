@@ -1,0 +1,140 @@
+"""From labelled examples to a task: partition, split, model."""
+
+import dataclasses
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.data import brackets
+from tff_pers.data import errors
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import split as split_lib
+from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import registry
+from tff_pers.models import functional
+from tff_pers.models import zoo
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+  """Checked examples of all clients together.
+
+  Attributes:
+    x: float32[n, ...].
+    y: int32[n] labels 0..C-1, or float32[n] targets.
+    num_classes: C, or 0 for regression.
+    where: Where they are from, for messages.
+    clients: The natural client of each example, or None.
+    is_test: bool[n], which examples are held out, or None: to be drawn.
+    global_test: (x, y) of a test set common to all clients, or None.
+  """
+
+  x: np.ndarray
+  y: np.ndarray
+  num_classes: int
+  where: str
+  clients: Optional[np.ndarray] = None
+  is_test: Optional[np.ndarray] = None
+  global_test: Optional[tuple[np.ndarray, np.ndarray]] = None
+
+
+def assemble(
+    name: str,
+    request: registry.TaskRequest,
+    examples: Examples,
+    *,
+    partition: str,
+    num_clients: int,
+    train_fraction: float,
+    model: str,
+    flatten: bool = False,
+    **task_fields,
+) -> task_lib.Task:
+  """Returns the task of partitioned and split examples.
+
+  Args:
+    name: The task's name.
+    request: What the flags ask; what it leaves open takes the defaults below.
+    examples: The examples.
+    partition: Default of `--partition`.
+    num_clients: Default of `--num_clients`.
+    train_fraction: Default of `--train_fraction`.
+    model: Default of `--model`.
+    flatten: Whether clients get x as vectors (after images were turned).
+    **task_fields: Further fields of `Task`.
+
+  Raises:
+    ValueError: If the request does not fit the data (also `errors.DataError`).
+  """
+  made = partition_lib.build(
+      request.partition or partition, examples.y,
+      request.num_clients or num_clients, request.seed, examples.clients,
+  )
+  fraction = request.train_fraction or train_fraction
+  splits = _splits(made, examples, fraction, request.seed)
+  parts = made.clients(examples.x, examples.y)
+  if flatten:
+    parts = [(x.reshape(len(x), -1), y) for x, y in parts]
+  train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
+  test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
+  counts = None
+  if examples.num_classes:
+    counts = partition_lib.class_counts(
+        [y for _, y in train], examples.num_classes
+    )
+  return task_lib.Task(
+      name=name,
+      model=build_model(request.model or model, train, examples.num_classes),
+      train=sources.from_arrays(train),
+      test=sources.from_arrays(test),
+      groups=made.groups,
+      num_classes=examples.num_classes,
+      class_counts=counts,
+      partition=made.name,
+      global_test=_global_test(examples, made),
+      **task_fields,
+  )
+
+
+def build_model(
+    name: str, train: Sequence[Any], num_classes: int, l2: float = 0.0
+) -> functional.FunctionalModel:
+  """Returns the model `name` for the examples of the first client."""
+  x_spec = tf.TensorSpec([None, *train[0][0].shape[1:]], tf.float32)
+  return zoo.build(name, x_spec, num_classes, l2=l2)
+
+
+def _splits(made, examples: Examples, train_fraction: float, seed: int):
+  """Returns the split of each client's rows, given or drawn."""
+  names = None
+  if brackets.parse(made.name)[0] == 'by_client':
+    names = [examples.clients[rows[0]] for rows in made.indices]
+  if examples.is_test is None:
+    sizes = [len(rows) for rows in made.indices]
+    return split_lib.split_clients(
+        sizes, seed, train_fraction, names=names, where=examples.where
+    )
+  splits = []
+  for client, rows in enumerate(made.indices):
+    is_test = examples.is_test[rows]
+    for kind, some in (('train', not is_test.all()), ('test', is_test.any())):
+      if not some:
+        raise errors.DataError(
+            f'{examples.where}: client {names[client]} must have at least one'
+            f' example with split {kind}, found none.'
+        )
+    splits.append(split_lib.Split(
+        np.flatnonzero(~is_test), np.zeros(0, np.int64), np.flatnonzero(is_test)
+    ))
+  return splits
+
+
+def _global_test(examples: Examples, made: partition_lib.Partition):
+  """Returns the common test set as dense data; clusters have none in common."""
+  if examples.global_test is None or made.transforms is not None:
+    return None
+  data = sources.from_arrays([examples.global_test])[0]
+  data['index'] = np.int32(-1)
+  return data

@@ -1,0 +1,147 @@
+"""`mnist` and `fashion_mnist`: 28x28 images, from files or from TFDS.
+
+With `--data_dir` the folder, or its parent, holds the idx files (plain or .gz);
+`train_first18000.npz` (arrays x, y) will do for the training set. The partition
+`by_client` of `mnist` takes the writers from `qmnist-train-labels-idx2-int`.
+The official training set is partitioned and split within each client; the
+official test set is the task's `global_test`.
+"""
+
+import os
+
+import numpy as np
+
+from tff_pers.data import brackets
+from tff_pers.data import checks
+from tff_pers.data import errors
+from tff_pers.data import idx
+from tff_pers.data import sources
+from tff_pers.data import tables
+from tff_pers.data.tasks import assembly
+from tff_pers.data.tasks import registry
+
+_IMAGES = '{}-images-idx3-ubyte'
+_LABELS = '{}-labels-idx1-ubyte'
+_WRITERS = 'qmnist-train-labels-idx2-int'
+_SUBSET = 'train_first18000.npz'
+
+
+@registry.register(
+    'mnist', registry.NoOptions,
+    summary='handwritten digits, from --data_dir or TFDS; by_client: by writer',
+)
+def build_mnist(request: registry.TaskRequest, options: registry.NoOptions):
+  """Builds the task; 50 clients of 2 digits each."""
+  del options  # None.
+  return _build('mnist', request)
+
+
+@registry.register(
+    'fashion_mnist', registry.NoOptions,
+    summary='images of clothes, from --data_dir or TFDS',
+)
+def build_fashion_mnist(
+    request: registry.TaskRequest, options: registry.NoOptions
+):
+  """Builds the task; 50 clients of 2 kinds of clothes each."""
+  del options  # None.
+  return _build('fashion_mnist', request)
+
+
+def _build(name: str, request: registry.TaskRequest):
+  """Builds either task; x is float32[n, 28, 28, 1] in [0, 1]."""
+  clients = None
+  if request.data_dir:
+    folder = _folder(name, request.data_dir)
+    train, test = _train(folder), _pair(folder, 't10k')
+    if name == 'mnist' and brackets.parse(
+        request.partition or 'shards'
+    )[0] == 'by_client':
+      clients = _writers(folder, train[1])
+  else:
+    folder = f'{name} of tensorflow_datasets'
+    train, test = (sources.from_tfds(name, s) for s in ('train', 'test'))
+  x, y = _checked(*train, folder)
+  examples = assembly.Examples(
+      x, y, 10, folder, clients=clients, global_test=_checked(*test, folder)
+  )
+  return assembly.assemble(
+      name, request, examples,
+      partition='shards[classes=2]',
+      num_clients=50,
+      train_fraction=0.8,
+      model='mlp',
+      rounds=100,
+      eval_every=10,
+      defaults={'perm': dict(warmup_rounds=10)},
+  )
+
+
+def _folder(name: str, data_dir: str) -> str:
+  """Returns `data_dir`, or its folder `name` if it has one."""
+  if not os.path.isdir(data_dir):
+    raise errors.DataError(
+        f'`data_dir` must be a folder with the files of {name}, found'
+        f' {data_dir!r}.'
+    )
+  inner = os.path.join(data_dir, name)
+  return inner if os.path.isdir(inner) else data_dir
+
+
+def _train(folder: str):
+  """Returns the training set: idx files, or the first 18,000 examples."""
+  subset = os.path.join(folder, _SUBSET)
+  if not idx.find(folder, _IMAGES.format('train')) and os.path.isfile(subset):
+    arrays = tables.load_arrays(subset, ('x', 'y'))
+    return arrays['x'], arrays['y']
+  return _pair(folder, 'train')
+
+
+def _pair(folder: str, part: str):
+  """Returns (images, labels) of `train` or `t10k`."""
+  return (
+      idx.read(_require(folder, _IMAGES.format(part))),
+      idx.read(_require(folder, _LABELS.format(part))),
+  )
+
+
+def _writers(folder: str, y) -> np.ndarray:
+  """Returns the NIST writer of each training digit (QMNIST column 2)."""
+  path = _require(folder, _WRITERS)
+  columns = idx.read(path)
+  if columns.ndim != 2 or columns.shape[1] < 3 or len(columns) != len(y):
+    raise errors.DataError(
+        f'{path} must hold {len(y)} rows of 8 columns, found shape'
+        f' {list(columns.shape)}.'
+    )
+  if not np.array_equal(columns[:, 0], y):
+    raise errors.DataError(
+        f'{path} must hold the same labels as the training set, found others.'
+    )
+  return columns[:, 2]
+
+
+def _require(folder: str, name: str) -> str:
+  path = idx.find(folder, name)
+  if not path:
+    raise errors.DataError(
+        f'`data_dir` must hold {name} or {name}.gz, found neither in {folder}.'
+    )
+  return path
+
+
+def _checked(x, y, where: str):
+  """Returns x float32[n, 28, 28, 1] in [0, 1] and y int32[n] in 0..9."""
+  x = np.asarray(x)
+  if x.shape[1:] not in ((28, 28), (28, 28, 1)) or x.dtype != np.uint8:
+    raise errors.DataError(
+        f'{where}: images must be uint8 of 28 x 28, found {x.dtype} of shape'
+        f' {list(x.shape)}.'
+    )
+  if len(x) != len(y):
+    raise errors.DataError(
+        f'{where} must hold one label per image, found {len(x)} images and'
+        f' {len(y)} labels.'
+    )
+  x = x.reshape(-1, 28, 28, 1).astype(np.float32) / np.float32(255)
+  return x, checks.labels(y, where, 10)[0]

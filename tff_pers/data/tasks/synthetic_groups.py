@@ -1,0 +1,127 @@
+"""`synthetic_groups`: two groups of clients with opposite labels.
+
+Distributed Personalized Empirical Risk Minimization
+    Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023. (papers/perm.md 4.1)
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import errors
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
+from tff_pers.data.tasks import registry
+
+
+@dataclasses.dataclass(frozen=True)
+class SyntheticGroupsOptions:
+  """Configuration of the two groups; the defaults are papers/perm.md 4.1."""
+
+  dimension: int = hp.field(60, 'Number of features d.', minimum=1)
+  mu: float = hp.field(
+      0.2, 'Mean of every feature: +mu in group 0, -mu in group 1.'
+  )
+  exponent: float = hp.field(
+      1.2, 'Feature k has variance k^-exponent, and so has w_true.', minimum=0.0
+  )
+  train: int = hp.field(100, 'Training examples per client.', minimum=1)
+  test: int = hp.field(500, 'Test examples per client.', minimum=1)
+  l2: float = hp.field(
+      1e-3, 'L2 regularization: l2 / 2 * ||w||^2 is added to the loss.',
+      minimum=0.0,
+  )
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+DEFAULTS = {
+    '': dict(batch_size=50, local_steps=20, learning_rate=0.5),
+    'perfedavg': dict(a=1.0, learning_rate=0.1),
+    'pfedme': dict(lam=1.0, inner_lr=0.1),
+    'perm': dict(
+        warmup_rounds=10, global_learning_rate=1.0, step_cap=0,
+        stage1_rounds=50,
+    ),
+}
+
+
+@registry.register(
+    'synthetic_groups', SyntheticGroupsOptions,
+    summary='generated: two groups of clients with opposite labels',
+)
+def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
+  """Builds the task: N = 50 clients, the first half is group 0."""
+  registry.refuse(
+      'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
+  )
+  num_clients = request.num_clients or 50
+  if num_clients < 2:
+    raise ValueError(
+        f'`num_clients` must be >= 2, one per group, found {num_clients}.'
+    )
+  groups = (np.arange(num_clients) * 2 // num_clients).astype(np.int32)
+  x, y = generate(groups, options, request.seed)
+  train = [(x[c, :options.train], y[c, :options.train]) for c in range(len(x))]
+  test = [(x[c, options.train:], y[c, options.train:]) for c in range(len(x))]
+  return task_lib.Task(
+      name='synthetic_groups',
+      model=assembly.build_model(
+          request.model or 'logistic_regression', train, 2, options.l2
+      ),
+      train=sources.from_arrays(train),
+      test=sources.from_arrays(test),
+      groups=groups,
+      num_classes=2,
+      class_counts=partition_lib.class_counts([y for _, y in train], 2),
+      partition='by_client',
+      rounds=100,
+      eval_every=10,
+      defaults=DEFAULTS,
+  )
+
+
+# Uses of the seed (0 and 1 are those of partition and split).
+_FEATURES = 2
+_LABELLING = 3
+
+# Share of positive labels that every group must have, and how often to try.
+BALANCE = (0.3, 0.7)
+_DRAWS = 1000
+
+
+def generate(groups: np.ndarray, options: SyntheticGroupsOptions, seed: int):
+  """Returns x float32[N, train + test, d] and y int32[N, train + test].
+
+    x ~ N(+-mu, Sigma), w_true ~ N(0, Sigma), Sigma = diag(k^-exponent)
+    y = 1[w_true . x > 0] in group 0, 1[-w_true . x > 0] in group 1
+
+  w_true is drawn again until the positive fraction of each group is in
+  `BALANCE`: else nearly all labels may be equal, in both groups.
+
+  Raises:
+    errors.DataError: If no draw of many is balanced (mu is too large).
+  """
+  # Sigma_kk = k^-exponent.
+  scale = np.arange(1, options.dimension + 1) ** (-options.exponent / 2)
+  shape = (len(groups), options.train + options.test, options.dimension)
+  mean = np.where(groups == 0, options.mu, -options.mu)[:, None, None]
+  rng = partition_lib.generator(seed, _FEATURES)
+  x = (mean + scale * rng.standard_normal(shape)).astype(np.float32)
+  sign = np.where(groups == 0, 1.0, -1.0)[:, None]
+  rng = partition_lib.generator(seed, _LABELLING)
+  for _ in range(_DRAWS):
+    w_true = scale * rng.standard_normal(options.dimension)
+    y = (sign * (x @ w_true) > 0).astype(np.int32)
+    shares = [y[groups == group].mean() for group in (0, 1)]
+    if BALANCE[0] <= min(shares) and max(shares) <= BALANCE[1]:
+      return x, y
+  raise errors.DataError(
+      f'`mu` must leave both labels in each group ({BALANCE[0]} to {BALANCE[1]}'
+      f' positive), found no such labelling in {_DRAWS} draws with'
+      f' mu={options.mu}. Tip: lower it.'
+  )

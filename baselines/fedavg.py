@@ -42,7 +42,7 @@ def build_fedavg(
         tff.aggregators.WeightedAggregationFactory
     ] = None,
 ) -> process.PersonalizedProcess:
-  """Builds FedAvg (and what shares its server: a mean of client updates).
+  """Builds FedAvg.
 
     client i: u <- w;  K times: u <- u - eta g_i(u; b)
     server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
@@ -54,17 +54,60 @@ def build_fedavg(
     hyperparameters: See `FedAvgHyperparameters`.
     client_weighting: q_i: `uniform` 1, `examples` n_i, `batches` ceil(n_i / B).
     work: Replaces local SGD; its update is initial minus final weights.
-    deploy: `(message, client_state, data) -> weights`, a TensorFlow function
-      that adapts `message['weights']` on the client's training data at
-      evaluation. None: w itself is deployed.
-    model_aggregator: Replaces the weighted mean.
+    deploy: See `build_averaging`.
+    model_aggregator: See `build_averaging`.
 
   Returns:
-    A `PersonalizedProcess` that deploys `deploy(w)` at every client.
+    A `PersonalizedProcess` that deploys w (or `deploy`) at every client.
   """
   work = work or local_sgd.build_local_sgd(
       model, hyperparameters, client_weighting
   )
+  return build_averaging(
+      model, work, deploy=deploy, model_aggregator=model_aggregator,
+      server_learning_rate=hyperparameters.server_learning_rate,
+  )
+
+
+def _shared_model(weights, client_state):
+  del client_state  # One model for all.
+  return weights
+
+
+def build_averaging(
+    model: functional.FunctionalModel,
+    work: client_work.ClientWork,
+    *,
+    server_learning_rate: float = 1.0,
+    init_client_state=lambda weights: (),
+    combine=_shared_model,
+    deploy=None,
+    model_aggregator: Optional[
+        tff.aggregators.WeightedAggregationFactory
+    ] = None,
+) -> process.PersonalizedProcess:
+  """Builds a method whose server is FedAvg's: a mean of client updates.
+
+    server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
+
+  Server state: `weights` w. A client keeps what `init_client_state` returns.
+
+  Args:
+    model: The model that is trained and deployed.
+    work: What a client does; its update is w - u_i, its weight q_i.
+    server_learning_rate: eta_g.
+    init_client_state: `w^0 -> C`, a TensorFlow function: the state of a client
+      never seen before.
+    combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
+      looking at its data.
+    deploy: `(message, C, D) -> W`, a TensorFlow function: what a client deploys
+      after adapting `message['weights']` on its training data D. None:
+      `combine`.
+    model_aggregator: Replaces the weighted mean.
+
+  Returns:
+    A `PersonalizedProcess`.
+  """
   weights_type = model.weights_type
   factory = model_aggregator or tff.aggregators.MeanFactory(
       no_nan_division=True
@@ -78,34 +121,40 @@ def build_fedavg(
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   distribute = process.broadcast_fields(state_type, 'weights')
   message_type = distribute.type_signature.result.member
-  stateless = tff.to_type(())
+
+  @tff.tensorflow.computation(state_type, np.int32)
+  def initialize_client(state, index):
+    del index  # The same for all.
+    return init_client_state(initial_weights(model, state['seed']))
+
+  client_type = initialize_client.type_signature.result
 
   @tff.tensorflow.computation(state_type, weights_type)
   def finalize(state, mean_update):
     return collections.OrderedDict(
         state,
         weights=local_sgd.descend(
-            state['weights'], mean_update, hyperparameters.server_learning_rate
+            state['weights'], mean_update, server_learning_rate
         ),
     )
 
-  @tff.tensorflow.computation(message_type, stateless, data_type)
+  @tff.tensorflow.computation(message_type, client_type, data_type)
   def deploy_weights(message, client_state, data):
     if deploy is None:
-      return message['weights']
+      return combine(message['weights'], client_state)
     return deploy(message, client_state, data)
 
-  @tff.tensorflow.computation(state_type, stateless, np.int32)
+  @tff.tensorflow.computation(state_type, client_type, np.int32)
   def client_model(state, client_state, index):
-    del client_state, index  # One model for all.
-    return state['weights']
+    del index  # The client is known by its state.
+    return combine(state['weights'], client_state)
 
   return process.compose_personalized_process(
       initialize_seeded=initialize_seeded,
-      initialize_client=process.stateless_client(state_type),
+      initialize_client=initialize_client,
       distribute=distribute,
       client_update=client_work.as_personalized(
-          work, message_type, stateless, data_type
+          work, message_type, client_type, data_type
       ),
       aggregator=aggregator,
       finalize=finalize,

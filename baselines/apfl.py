@@ -1,0 +1,156 @@
+"""APFL: a personal model, interpolated with the global one.
+
+Adaptive Personalized Federated Learning.
+    Deng, Kamani, Mahdavi. 2020. https://arxiv.org/abs/2003.13461
+"""
+
+import collections
+import dataclasses
+
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class ApflHyperparameters(hp.LocalTraining):
+  """Hyperparameters of APFL."""
+
+  alpha0: float = hp.field(
+      0.5, 'Initial share alpha of the personal model.', minimum=0.0,
+      maximum=1.0,
+  )
+  adaptive: bool = hp.field(True, 'Whether clients learn alpha.')
+  alpha_learning_rate: float = hp.field(
+      0.0, 'Step size of alpha; 0: learning_rate.', minimum=0.0
+  )
+  alpha_every_step: bool = hp.field(
+      False, 'Whether alpha moves in every local step, not once per round.'
+  )
+
+
+def build_apfl(
+    model: functional.FunctionalModel,
+    hyperparameters: ApflHyperparameters = ApflHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds APFL.
+
+    client i: u <- w;  K times, with a minibatch b:
+                vbar = alpha v + (1 - alpha) u
+                G_u = g_i(u; b);  G = g_i(vbar; b)
+                alpha' = clip(alpha - eta_alpha <v - u, G>, 0, 1)   (first step)
+                u <- u - eta G_u;  v <- v - eta alpha G;  alpha <- alpha'
+    server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
+    deploy  : alpha v + (1 - alpha) w
+
+  Server state: `weights` w. Client state: `alpha`, scalar, and `weights` v, at
+  first alpha0 and w^0. The paper averages with q_i = 1. The line of w is
+  FedAvg's; alpha = 1 is local training, alpha = 0 deploys FedAvg's model.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `ApflHyperparameters`.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  return fedavg.build_averaging(
+      model, build_apfl_work(model, hyperparameters, client_weighting),
+      init_client_state=lambda w: init_client_state(hyperparameters, w),
+      combine=lambda w, state: mix(state['alpha'], state['weights'], w),
+  )
+
+
+def init_client_state(hyperparameters: ApflHyperparameters, weights):
+  """Returns the state `<alpha, weights>` of a client never seen before."""
+  dtype = tf.nest.flatten(weights)[0].dtype
+  return collections.OrderedDict(
+      alpha=tf.constant(hyperparameters.alpha0, dtype), weights=weights
+  )
+
+
+def mix(alpha, personal, shared):
+  """Returns alpha * personal + (1 - alpha) * shared, leaf by leaf."""
+  return tf.nest.map_structure(
+      lambda v, w: alpha * v + (1 - alpha) * w, personal, shared
+  )
+
+
+def alpha_gradient(personal, shared, gradient):
+  """Returns d f(mix(alpha)) / d alpha = <v - u, G>, G = grad f(mix)."""
+  products = tf.nest.map_structure(
+      lambda v, u, g: tf.reduce_sum((v - u) * g), personal, shared, gradient
+  )
+  return tf.add_n(tf.nest.flatten(products))
+
+
+def build_apfl_work(
+    model: functional.FunctionalModel,
+    hyperparameters: ApflHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: K steps of u, v and alpha on the same batches.
+
+  The reported loss is that of vbar.
+  """
+  eta = hyperparameters.learning_rate
+  eta_alpha = hyperparameters.alpha_learning_rate or eta
+
+  def next_alpha(alpha, v, u, gradient, steps):
+    if not hyperparameters.adaptive:
+      return alpha
+    moved = local_sgd.descend(alpha, alpha_gradient(v, u, gradient), eta_alpha)
+    moved = tf.clip_by_value(moved, 0, 1)
+    if hyperparameters.alpha_every_step:
+      return moved
+    return tf.where(tf.equal(steps, 0), moved, alpha)
+
+  def step(state, batch):
+    u, v, alpha, total, steps = state
+    _, shared_gradient = model.loss_and_gradient(u, batch)  # G_u
+    loss, gradient = model.loss_and_gradient(mix(alpha, v, u), batch)  # G
+    return (
+        local_sgd.descend(u, shared_gradient, eta),
+        local_sgd.descend(
+            v, tf.nest.map_structure(lambda g: alpha * g, gradient), eta
+        ),
+        next_alpha(alpha, v, u, gradient, steps),
+        total + loss,
+        steps + 1,
+    )
+
+  def update(message, client_state, data):
+    w, alpha = message['weights'], client_state['alpha']
+    u, v, alpha, total, steps = client_data.fold_batches(
+        data, step,
+        (w, client_state['weights'], alpha, tf.zeros_like(alpha),
+         tf.constant(0)),
+        seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+    return client_work.ClientOutput(
+        client_state=collections.OrderedDict(alpha=alpha, weights=v),
+        update=local_sgd.difference(w, u),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=total / tf.cast(tf.maximum(steps, 1), total.dtype),
+    )
+
+  return client_work.ClientWork(update)
+
+
+@methods.register(
+    'apfl', ApflHyperparameters,
+    summary='a personal model interpolated with the global one (Deng 2020)',
+)
+def _build(task, hyperparameters):
+  return build_apfl(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

@@ -1,0 +1,130 @@
+"""FedAvg with fine-tuning ("localized FedAvg"): adapt the global model locally.
+
+Training is FedAvg's; only what a client deploys differs. With the defaults it
+is the client's local iterate of the coming round, before the aggregation.
+
+Distributed Personalized Empirical Risk Minimization (localized FedAvg).
+    Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
+  """Hyperparameters of FedAvg with fine-tuning."""
+
+  steps: int = hp.field(
+      0,
+      'Fine-tuning steps s at evaluation, in minibatches; 0: as in training.',
+      minimum=0,
+  )
+  lr: float = hp.field(
+      0.0, 'Step size eta_p of fine-tuning, per step; 0: learning_rate.',
+      minimum=0.0,
+  )
+  layers: str = hp.field(
+      'all',
+      'What is fine-tuned: all weights, or the last layer (the last two weight'
+      ' tensors: kernel and bias).',
+      choices=('all', 'last'),
+  )
+
+
+def build_fedavg_finetuned(
+    model: functional.FunctionalModel,
+    hyperparameters: FedAvgFinetunedHyperparameters = (
+        FedAvgFinetunedHyperparameters()
+    ),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds FedAvg whose clients fine-tune before they deploy.
+
+    training: FedAvg
+    deploy  : v <- w;  s times: v <- v - eta_p g_i(v; b)  on training data of i
+
+  The batches are those of the coming round, so that with s = K, eta_p = eta and
+  all layers, v is u_i of that round. Nothing personal is kept: server state
+  `weights` w, clients stateless.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `FedAvgFinetunedHyperparameters`.
+    client_weighting: See `fedavg.build_fedavg`.
+  """
+  return fedavg.build_fedavg(
+      model, hyperparameters, client_weighting=client_weighting,
+      deploy=build_fine_tuning(model, hyperparameters),
+  )
+
+
+def build_fine_tuning(
+    model: functional.FunctionalModel,
+    hyperparameters: FedAvgFinetunedHyperparameters,
+):
+  """Returns `(message, C, D) -> v`, a TensorFlow function."""
+  budget = hyperparameters.budget()
+  if hyperparameters.steps:
+    budget.update(num_steps=hyperparameters.steps, num_epochs=None)
+
+  def fine_tune(message, client_state, data):
+    del client_state  # Clients are stateless.
+    trained, weights, merge = model, message['weights'], lambda v: v
+    if hyperparameters.layers == 'last':
+      trained, weights, merge = last_layer(model, weights)
+    final, _ = local_sgd.train(
+        trained, weights, data, seed=client_work.key(message, data),
+        learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
+        **budget,
+    )
+    return merge(final)
+
+  return fine_tune
+
+
+def last_layer(model: functional.FunctionalModel, weights):
+  """Returns the last layer as a model: (model, its weights, merge).
+
+  Args:
+    model: The whole model.
+    weights: Its weights; all but the last two tensors stay as they are here.
+
+  Returns:
+    A model over a list of the last two tensors (kernel and bias) whose other
+    weights are constants, these tensors, and the function that puts such a list
+    back among the others.
+  """
+  leaves = tf.nest.flatten(weights)
+  body, head = leaves[:-2], leaves[-2:]
+
+  def merge(head):
+    return tf.nest.pack_sequence_as(weights, body + list(head))
+
+  head_model = dataclasses.replace(
+      model,
+      init=lambda seed: tf.nest.flatten(model.init(seed))[-2:],
+      predict=lambda head, *rest: model.predict(merge(head), *rest),
+      penalty=lambda head: model.penalty(merge(head)),
+  )
+  return head_model, head, merge
+
+
+@methods.register(
+    'fedavg_finetuned', FedAvgFinetunedHyperparameters,
+    summary='FedAvg, fine-tuned by every client before it deploys',
+)
+def _build(task, hyperparameters):
+  return build_fedavg_finetuned(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

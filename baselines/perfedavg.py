@@ -1,0 +1,147 @@
+"""Per-FedAvg: a global model that is good after one local gradient step.
+
+Personalized Federated Learning with Theoretical Guarantees: A Model-Agnostic
+Meta-Learning Approach.
+    Fallah, Mokhtari, Ozdaglar. NeurIPS 2020.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import meta_gradient
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class PerFedAvgHyperparameters(hp.LocalTraining):
+  """Hyperparameters of Per-FedAvg; `learning_rate` is the outer step beta."""
+
+  a: float = hp.field(
+      0.1, 'Step size a of the adaptation step, per step.', minimum=0.0
+  )
+  variant: str = hp.field(
+      'fo',
+      'The Hessian term: fo drops it, hf approximates it by two gradients, exact'
+      ' computes it.',
+      choices=('fo', 'hf', 'exact'),
+  )
+  steps: int = hp.field(
+      1, 'Adaptation steps at evaluation, in minibatches.', minimum=0
+  )
+
+
+def build_perfedavg(
+    model: functional.FunctionalModel,
+    hyperparameters: PerFedAvgHyperparameters = PerFedAvgHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds Per-FedAvg, for the objective sum_i q_i f_i(w - a grad f_i(w)).
+
+    client i: u <- w;  K times, with independent minibatches b, b', b'':
+                wt <- u - a g_i(u; b);  v <- g_i(wt; b')
+                d = v                                                 (fo)
+                d = v - a Hess f_i(u; b'') v                          (exact)
+                d = v - a (g_i(u + e v; b'') - g_i(u - e v; b'')) / (2e)  (hf)
+                u <- u - beta d
+    server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
+    deploy  : v <- w;  `steps` times: v <- v - a g_i(v; b)  on training data
+
+  Server state: `weights` w. Clients are stateless. The paper averages with
+  q_i = 1. a = 0 is FedAvg with step beta and the batches b'.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `PerFedAvgHyperparameters`.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  return fedavg.build_averaging(
+      model, build_meta_sgd(model, hyperparameters, client_weighting),
+      deploy=build_adaptation(model, hyperparameters),
+  )
+
+
+_HESSIAN_PRODUCTS = {
+    'hf': meta_gradient.hessian_free_product,
+    'exact': meta_gradient.hessian_product,
+}
+
+
+def build_meta_sgd(
+    model: functional.FunctionalModel,
+    hyperparameters: PerFedAvgHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: K steps on the meta-objective.
+
+  The reported loss is that of the adapted model, f_i(wt; b').
+  """
+  a, beta = hyperparameters.a, hyperparameters.learning_rate
+  product = _HESSIAN_PRODUCTS.get(hyperparameters.variant)
+
+  def step(state, batches):
+    u, total, steps = state
+    b1, b2, *b3 = batches
+    _, gradient = model.loss_and_gradient(u, b1)
+    wt = local_sgd.descend(u, gradient, a)
+    loss, v = model.loss_and_gradient(wt, b2)
+    d = v
+    if product is not None:
+      d = local_sgd.descend(v, product(model, u, b3[0], v), a)  # (I - a H) v
+    return local_sgd.descend(u, d, beta), total + loss, steps + 1
+
+  def update(message, client_state, data):
+    w = message['weights']
+    dtype = tf.nest.flatten(w)[0].dtype
+    num_uses = 2 if product is None else 3
+    u, total, steps = client_data.fold_batch_tuples(
+        data, step, (w, tf.zeros([], dtype), tf.constant(0)),
+        seeds=[client_work.key(message, data, use) for use in range(num_uses)],
+        **hyperparameters.budget(),
+    )
+    return client_work.ClientOutput(
+        client_state=client_state,
+        update=local_sgd.difference(w, u),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=total / tf.cast(tf.maximum(steps, 1), dtype),
+    )
+
+  return client_work.ClientWork(update)
+
+
+def build_adaptation(
+    model: functional.FunctionalModel,
+    hyperparameters: PerFedAvgHyperparameters,
+):
+  """Returns `(message, C, D) -> adapted weights`, a TensorFlow function."""
+
+  def adapt(message, client_state, data):
+    del client_state  # Clients are stateless.
+    adapted, _ = local_sgd.train(
+        model, message['weights'], data, learning_rate=hyperparameters.a,
+        seed=client_work.key(message, data),
+        batch_size=hyperparameters.batch_size, num_steps=hyperparameters.steps,
+    )
+    return adapted
+
+  return adapt
+
+
+@methods.register(
+    'perfedavg', PerFedAvgHyperparameters,
+    summary='a global model that is good after one local step (Fallah 2020)',
+)
+def _build(task, hyperparameters):
+  return build_perfedavg(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

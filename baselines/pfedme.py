@@ -1,0 +1,178 @@
+"""pFedMe: personal models on a leash, by Moreau envelopes.
+
+Personalized Federated Learning with Moreau Envelopes.
+    T. Dinh, Tran, Nguyen. NeurIPS 2020.
+"""
+
+import dataclasses
+
+from absl import logging
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class PFedMeHyperparameters(hp.LocalTraining):
+  """Hyperparameters of pFedMe; the paper's R and K are our local, inner steps."""
+
+  # Smaller than elsewhere: learning_rate * lam should be <= 1.
+  learning_rate: float = hp.field(
+      0.05, 'Step size eta of u on the Moreau envelope, per step.', above=0.0
+  )
+  inner_steps: int = hp.field(
+      5, 'Gradient steps towards theta per minibatch.', minimum=1
+  )
+  inner_lr: float = hp.field(
+      0.05,
+      'Step size eta_p of these steps; stable if eta_p (lam + curvature) < 2.',
+      above=0.0,
+  )
+  lam: float = hp.field(
+      15.0, 'Strength lam of the pull of theta towards u.', above=0.0
+  )
+  beta: float = hp.field(
+      1.0, 'Server step size; 1 replaces w by the mean of the clients.',
+      above=0.0,
+  )
+  warm_start: bool = hp.field(
+      False, 'Whether theta starts at its previous value rather than at u.'
+  )
+  deploy: str = hp.field(
+      'recompute',
+      'The personal model: theta recomputed from the current w, or the one stored'
+      ' when the client last took part.',
+      choices=('recompute', 'stored'),
+  )
+
+
+def build_pfedme(
+    model: functional.FunctionalModel,
+    hyperparameters: PFedMeHyperparameters = PFedMeHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds pFedMe: min_w sum_i q_i min_theta f_i(theta) + lam/2 ||theta - w||^2.
+
+    client i: u <- w;  K times, with a minibatch b:
+                theta <- u  (warm start: stays; w in the first step)
+                `inner_steps` times:
+                  theta <- theta - eta_p (g_i(theta; b) + lam (theta - u))
+                u <- u - eta lam (u - theta)
+    server  : w <- (1 - beta) w + beta * sum_i q_i u_i / sum_i q_i
+    deploy  : theta after `inner_steps` * K steps from w, u = w, on training data
+
+  Server state: `weights` w. Clients are stateless, unless `deploy` is `stored`:
+  then they keep theta, at first w^0. The paper averages with q_i = 1. For
+  lam -> inf it tends to FedAvg, at the rate 1/lam.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `PFedMeHyperparameters`.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  pull = hyperparameters.learning_rate * hyperparameters.lam
+  if pull > 1:
+    logging.warning(
+        'pFedMe: learning_rate * lam should be <= 1, so that u stays between u'
+        ' and theta, found %g.', pull,
+    )
+  work = build_moreau_sgd(model, hyperparameters, client_weighting)
+  if hyperparameters.deploy == 'stored':
+    return fedavg.build_averaging(
+        model, work, server_learning_rate=hyperparameters.beta,
+        init_client_state=lambda weights: weights,
+        combine=lambda weights, theta: theta,
+    )
+  return fedavg.build_averaging(
+      model, work, server_learning_rate=hyperparameters.beta,
+      deploy=build_recompute(model, hyperparameters),
+  )
+
+
+def build_moreau_sgd(
+    model: functional.FunctionalModel,
+    hyperparameters: PFedMeHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: K steps on the Moreau envelope.
+
+  The client state is the last theta if it is deployed as stored, else unused.
+  The reported loss is that of theta.
+  """
+  eta, lam = hyperparameters.learning_rate, hyperparameters.lam
+
+  def step(state, batch):
+    u, theta, total, steps = state
+    theta_0 = theta if hyperparameters.warm_start else u
+    theta, loss = prox_steps(model, hyperparameters, theta_0, u, batch)
+    u = local_sgd.descend(u, local_sgd.difference(u, theta), eta * lam)
+    return u, theta, total + loss, steps + 1
+
+  def update(message, client_state, data):
+    w = message['weights']
+    dtype = tf.nest.flatten(w)[0].dtype
+    u, theta, total, steps = client_data.fold_batches(
+        data, step, (w, w, tf.zeros([], dtype), tf.constant(0)),
+        seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+    is_stored = hyperparameters.deploy == 'stored'
+    return client_work.ClientOutput(
+        client_state=theta if is_stored else client_state,
+        update=local_sgd.difference(w, u),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=total / tf.cast(tf.maximum(steps, 1), dtype),
+    )
+
+  return client_work.ClientWork(update)
+
+
+def prox_steps(model, hyperparameters, theta, anchor, batch):
+  """Returns (theta after `inner_steps`, the last loss seen on the way).
+
+  Steps of size eta_p on f_i(theta; b) + lam/2 ||theta - anchor||^2.
+  """
+  loss = None
+  for _ in range(hyperparameters.inner_steps):
+    loss, gradient = model.loss_and_gradient(theta, batch)
+    pulled = local_sgd.descend(
+        gradient, local_sgd.difference(anchor, theta), hyperparameters.lam
+    )  # g_i + lam (theta - anchor)
+    theta = local_sgd.descend(theta, pulled, hyperparameters.inner_lr)
+  return theta, loss
+
+
+def build_recompute(
+    model: functional.FunctionalModel, hyperparameters: PFedMeHyperparameters
+):
+  """Returns `(message, C, D) -> theta` near w, a TensorFlow function."""
+
+  def recompute(message, client_state, data):
+    del client_state  # Clients are stateless.
+    w = message['weights']
+    return client_data.fold_batches(
+        data,
+        lambda theta, b: prox_steps(model, hyperparameters, theta, w, b)[0],
+        w, seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+
+  return recompute
+
+
+@methods.register(
+    'pfedme', PFedMeHyperparameters,
+    summary='personal models pulled towards a global one (T. Dinh 2020)',
+)
+def _build(task, hyperparameters):
+  return build_pfedme(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

@@ -1,0 +1,71 @@
+"""Samplers are pure functions of (seed, round) with the stated laws."""
+
+import numpy as np
+import pytest
+
+from tff_pers.simulation import cohort
+
+
+def test_zero_is_everyone_in_order():
+  sample = cohort.uniform(5, 0)
+  np.testing.assert_array_equal(sample(3, 9), np.arange(5))
+  assert sample(3, 9).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    'sample', [cohort.uniform(30, 7), cohort.weighted(np.arange(30), 7)]
+)
+def test_cohort_is_distinct_ascending_and_repeatable(sample):
+  cohorts = [sample(4, t) for t in range(50)]
+  for t, chosen in enumerate(cohorts):
+    assert len(chosen) == 7 and np.all(np.diff(chosen) > 0)
+    np.testing.assert_array_equal(chosen, sample(4, t))
+  assert len({tuple(chosen) for chosen in cohorts}) == 50
+  assert any(np.any(sample(5, t) != sample(4, t)) for t in range(3))
+
+
+def test_uniform_samples_every_client_equally():
+  counts = np.bincount(
+      np.concatenate([cohort.uniform(20, 5)(0, t) for t in range(2000)]),
+      minlength=20,
+  )
+  # Binomial(2000, 1/4): standard deviation 19.4; 4.5 of them on 20 clients.
+  np.testing.assert_array_less(np.abs(counts - 500), 4.5 * 19.4)
+
+
+def test_weighted_draws_in_proportion_and_never_weight_zero():
+  sample = cohort.weighted([0.0, 1.0, 3.0], 1)
+  drawn = np.concatenate([sample(1, t) for t in range(2000)])
+  assert not np.any(drawn == 0)
+  # Binomial(2000, 3/4): standard deviation 19.4.
+  assert abs(np.sum(drawn == 2) - 1500) < 4.5 * 19.4
+
+
+def test_fixed_repeats_its_schedule():
+  sample = cohort.fixed([[2, 0], [1]])
+  assert [sample(7, t).tolist() for t in range(3)] == [[0, 2], [1], [0, 2]]
+
+
+def test_holdout_is_a_fixed_subset_of_the_seed():
+  chosen = cohort.holdout(40, 8, seed=3)
+  assert len(set(chosen.tolist())) == 8 and np.all(np.diff(chosen) > 0)
+  np.testing.assert_array_equal(chosen, cohort.holdout(40, 8, seed=3))
+  assert cohort.holdout(40, 8, seed=4).tolist() != chosen.tolist()
+  assert cohort.holdout(40, 0, seed=3).size == 0
+
+
+@pytest.mark.parametrize(
+    'build, message',
+    [
+        (lambda: cohort.uniform(5, 6), 'the 5 clients that train, found 6'),
+        (lambda: cohort.uniform(5, -1), 'found -1'),
+        (lambda: cohort.weighted([1.0, 0.0], 2), r'in 1\.\.1'),
+        (lambda: cohort.weighted([1.0, -1.0], 1), 'finite and >= 0'),
+        (lambda: cohort.fixed([]), 'found none'),
+        (lambda: cohort.fixed([[1, 1]]), 'distinct'),
+        (lambda: cohort.holdout(5, 5, 0), 'the 5 clients of the task, found 5'),
+    ],
+)
+def test_raises_on_impossible_cohorts(build, message):
+  with pytest.raises(ValueError, match=message):
+    build()

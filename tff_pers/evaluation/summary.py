@@ -1,0 +1,95 @@
+"""From metrics per client to the numbers of a table."""
+
+import math
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+
+class Summary(NamedTuple):
+  """Statistics of one metric over clients; all NaN if there are no clients.
+
+  Attributes:
+    mean: Unweighted mean over clients.
+    weighted_mean: Mean weighted by the clients' test examples.
+    std: Standard deviation over clients (divided by N).
+    worst_decile: Mean over the worst 10 % of the clients, at least one.
+    best_decile: Mean over the best 10 % of the clients, at least one.
+    worst: The worst client.
+  """
+
+  mean: float
+  weighted_mean: float
+  std: float
+  worst_decile: float
+  best_decile: float
+  worst: float
+
+
+def summarize(values, num_examples, *, higher_is_better: bool) -> Summary:
+  """Summarises a metric over the clients that have test examples.
+
+  Args:
+    values: [N], the metric per client.
+    num_examples: [N], test examples per client, >= 0; clients without any are
+      left out.
+    higher_is_better: True for accuracies, False for losses; says which clients
+      are the worst.
+  """
+  values = np.asarray(values, np.float64)
+  weights = np.asarray(num_examples, np.float64)
+  if values.shape != weights.shape or values.ndim != 1:
+    raise ValueError(
+        '`values` and `num_examples` must have one entry per client, found'
+        f' shapes {values.shape} and {weights.shape}.'
+    )
+  values, weights = values[weights > 0], weights[weights > 0]
+  if not values.size:
+    return Summary(*[math.nan] * len(Summary._fields))
+  ordered = np.sort(values if higher_is_better else -values)  # Worst first.
+  if not higher_is_better:
+    ordered = -ordered
+  tail = num_in_decile(values.size)
+  with np.errstate(invalid='ignore'):  # An infinite loss has no std.
+    std = float(np.std(values))
+  return Summary(
+      mean=float(np.mean(values)),
+      weighted_mean=float(np.sum(values * weights) / np.sum(weights)),
+      std=std,
+      worst_decile=float(np.mean(ordered[:tail])),
+      best_decile=float(np.mean(ordered[-tail:])),
+      worst=float(ordered[0]),
+  )
+
+
+def num_in_decile(num_clients: int) -> int:
+  """Returns how many clients are 10 % of N: ceil(N / 10)."""
+  return -(-num_clients // 10)
+
+
+def share_hurt(
+    values, reference, *, higher_is_better: bool
+) -> Optional[float]:
+  """Returns the share of clients that are worse off than under a reference.
+
+  Args:
+    values: [N], the metric per client; NaN where a client has none.
+    reference: [N], the metric of the same clients under the reference run.
+    higher_is_better: True for accuracies, False for losses.
+
+  Returns:
+    The share of clients strictly worse, among those with both values; None if
+    there are none.
+  """
+  values = np.asarray(values, np.float64)
+  reference = np.asarray(reference, np.float64)
+  if values.shape != reference.shape:
+    raise ValueError(
+        '`values` and `reference` must be of the same clients, found'
+        f' {values.size} and {reference.size}.'
+    )
+  both = ~(np.isnan(values) | np.isnan(reference))
+  if not both.any():
+    return None
+  worse = values < reference if higher_is_better else values > reference
+  return float(np.mean(worse[both]))

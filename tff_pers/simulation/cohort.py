@@ -1,0 +1,118 @@
+"""Cohort samplers: who takes part in which round.
+
+A sampler is a pure function `(seed, round) -> indices`, int32 and ascending, so
+that a resumed run meets the same cohorts.
+"""
+
+from typing import Callable, Sequence
+
+import numpy as np
+
+# (seed, round) -> int32[cohort size], ascending.
+Sampler = Callable[[int, int], np.ndarray]
+
+# Keep the draws of this module apart from each other.
+_COHORT, _HOLDOUT = 1, 2
+
+
+def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
+  """Returns the sampler of cohorts uniform without replacement.
+
+  Args:
+    num_clients: Number N of clients to sample from.
+    clients_per_round: Cohort size m; 0: all clients, in order of the index.
+
+  Raises:
+    ValueError: If the cohort size is not in 0..N.
+  """
+  _check_size(num_clients, clients_per_round)
+  if clients_per_round in (0, num_clients):
+    return lambda seed, round_num: np.arange(num_clients, dtype=np.int32)
+
+  def sample(seed, round_num):
+    generator = np.random.default_rng([_COHORT, seed, round_num])
+    chosen = generator.choice(num_clients, clients_per_round, replace=False)
+    return np.sort(chosen).astype(np.int32)
+
+  return sample
+
+
+def weighted(weights: Sequence[float], clients_per_round: int) -> Sampler:
+  """Returns the sampler without replacement, drawn one by one by weight.
+
+  Args:
+    weights: Non-negative weight of each client, at least `clients_per_round` of
+      them positive. Equal weights sample as `uniform` does.
+    clients_per_round: Cohort size m >= 1.
+
+  Raises:
+    ValueError: If a weight is negative or not finite, or too few are positive.
+  """
+  weights = np.asarray(weights, np.float64)
+  _check_size(len(weights), clients_per_round)
+  if not np.all(np.isfinite(weights)) or np.any(weights < 0.0):
+    raise ValueError(
+        f'`weights` must be finite and >= 0, found {weights.tolist()}.'
+    )
+  positive = int(np.sum(weights > 0.0))
+  if not 1 <= clients_per_round <= positive:
+    raise ValueError(
+        f'`clients_per_round` must be in 1..{positive}, the clients of positive'
+        f' weight, found {clients_per_round}.'
+    )
+  probabilities = weights / np.sum(weights)
+
+  def sample(seed, round_num):
+    generator = np.random.default_rng([_COHORT, seed, round_num])
+    chosen = generator.choice(
+        len(weights), clients_per_round, replace=False, p=probabilities
+    )
+    return np.sort(chosen).astype(np.int32)
+
+  return sample
+
+
+def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
+  """Returns the sampler that repeats a schedule of cohorts, whatever the seed.
+
+  Args:
+    schedule: The cohort of round t is entry t modulo the length; its clients
+      must be distinct.
+
+  Raises:
+    ValueError: If the schedule or a cohort is empty, or names a client twice.
+  """
+  cohorts = [np.sort(np.asarray(entry, np.int32)) for entry in schedule]
+  if not cohorts:
+    raise ValueError('`schedule` must have at least one cohort, found none.')
+  for position, entry in enumerate(cohorts):
+    if not entry.size or len(np.unique(entry)) < entry.size:
+      raise ValueError(
+          '`schedule` must name distinct clients in every cohort, found'
+          f' {entry.tolist()} at position {position}.'
+      )
+  return lambda seed, round_num: cohorts[round_num % len(cohorts)]
+
+
+def holdout(num_clients: int, num_held_out: int, seed: int) -> np.ndarray:
+  """Returns which clients never train, int32 and ascending.
+
+  Raises:
+    ValueError: If not at least one client is left to train.
+  """
+  if not 0 <= num_held_out < num_clients:
+    raise ValueError(
+        f'`holdout_clients` must be >= 0 and < the {num_clients} clients of the'
+        f' task, found {num_held_out}.'
+    )
+  generator = np.random.default_rng([_HOLDOUT, seed])
+  chosen = generator.choice(num_clients, num_held_out, replace=False)
+  return np.sort(chosen).astype(np.int32)
+
+
+def _check_size(num_clients: int, clients_per_round: int) -> None:
+  if not 0 <= clients_per_round <= num_clients:
+    raise ValueError(
+        '`clients_per_round` must be >= 0 and <= the'
+        f' {num_clients} clients that train, found {clients_per_round}.'
+    )

@@ -1,0 +1,295 @@
+"""Client states between rounds, and checkpoints, in one SQLite file.
+
+The committed tables hold the last checkpoint: server state, client states and
+position, replaced together by one transaction. States that changed since live
+in a bounded cache; what does not fit waits in the table `working`, which means
+nothing until the next checkpoint and is dropped when the file is opened.
+"""
+
+import collections
+import io
+import json
+import os
+import sqlite3
+from typing import Any, Iterator, Mapping, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+# Rows hold at most so many bytes, so that a large leaf is never copied whole.
+CHUNK_BYTES = 64 * 2**20
+_SERVER = -1
+_VERSION = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE IF NOT EXISTS committed (
+    owner INTEGER, leaf INTEGER, chunk INTEGER, npy BLOB,
+    PRIMARY KEY (owner, leaf, chunk));
+CREATE TABLE IF NOT EXISTS working (
+    owner INTEGER, leaf INTEGER, chunk INTEGER, npy BLOB,
+    PRIMARY KEY (owner, leaf, chunk));
+"""
+
+
+class StoreError(OSError):
+  """The store's file cannot be written or read (disk full, damaged, locked)."""
+
+
+class ClientStateStore:
+  """States by client, and the last checkpoint.
+
+  A state is any structure of arrays. Its leaves are kept as .npy bytes, its
+  structure is not: reading takes an example. Opening a file gives exactly the
+  last `commit`, whatever happened to the process that wrote it.
+  """
+
+  def __init__(
+      self,
+      path: Optional[Union[str, os.PathLike[str]]] = None,
+      *,
+      max_cached_bytes: int = 2**30,
+  ):
+    """Opens or makes a store.
+
+    Args:
+      path: The file; None: in memory, gone when closed.
+      max_cached_bytes: Bound on the states kept as arrays in memory, >= 0.
+
+    Raises:
+      StoreError: If the file cannot be opened or is not a store.
+    """
+    self._path = os.fspath(path) if path is not None else ':memory:'
+    self._max_cached_bytes = max_cached_bytes
+    self._cache: collections.OrderedDict[int, Any] = collections.OrderedDict()
+    self._cached_bytes = 0
+    self._dirty: set[int] = set()
+    with self._errors():
+      # Transactions are opened and closed by hand, see `_transaction`.
+      self._db = sqlite3.connect(self._path, isolation_level=None)
+      self._db.execute('PRAGMA synchronous = FULL')
+      with self._transaction():
+        for statement in _TABLES.split(';'):
+          self._db.execute(statement)
+        # Only if there are rows: opening a finished store changes no byte.
+        if self._db.execute('SELECT 1 FROM working LIMIT 1').fetchone():
+          self._db.execute('DELETE FROM working')
+      self._check_version()
+      self._known = {
+          owner
+          for (owner,) in self._db.execute(
+              'SELECT DISTINCT owner FROM committed WHERE owner >= 0'
+          )
+      }
+
+  @property
+  def path(self) -> str:
+    return self._path
+
+  def __contains__(self, client: int) -> bool:
+    return int(client) in self._known
+
+  def clients(self) -> list[int]:
+    """Returns the clients that have a state, ascending."""
+    return sorted(self._known)
+
+  def get(self, client: int, like):
+    """Returns the state of a client, a structure as `like`.
+
+    Raises:
+      KeyError: If the client has no state.
+    """
+    client = int(client)
+    if client not in self._known:
+      raise KeyError(f'Client {client} has no state.')
+    if client not in self._cache:
+      with self._errors():
+        leaves = self._read('working', client) or self._read(
+            'committed', client
+        )
+      self._remember(client, tf.nest.pack_sequence_as(like, leaves))
+    self._cache.move_to_end(client)
+    return self._cache[client]
+
+  def put(self, client: int, state) -> None:
+    """Sets the state of a client, until the next `commit` in memory only."""
+    client = int(client)
+    self._known.add(client)
+    self._dirty.add(client)
+    self._remember(client, state)
+
+  def commit(self, server_state, position: Mapping[str, Any]) -> None:
+    """Makes server state, client states and position the checkpoint, at once.
+
+    Args:
+      server_state: A structure of arrays.
+      position: What else a resumed run needs to know, as JSON values.
+
+    Raises:
+      StoreError: If it cannot be written; the last checkpoint is then intact.
+    """
+    with self._errors(), self._transaction():
+      self._db.execute(
+          'DELETE FROM committed WHERE owner IN'
+          ' (SELECT owner FROM working WHERE leaf = 0 AND chunk = 0)'
+      )
+      self._db.execute('INSERT INTO committed SELECT * FROM working')
+      self._db.execute('DELETE FROM working')
+      for client in sorted(self._dirty & set(self._cache)):
+        self._write('committed', client, self._cache[client])
+      self._write('committed', _SERVER, server_state)
+      self._set_meta('position', json.dumps(position))
+    self._dirty.clear()
+
+  def position(self) -> Optional[dict[str, Any]]:
+    """Returns the position of the last checkpoint, None if there is none."""
+    with self._errors():
+      return self._position()
+
+  def server_state(self, like):
+    """Returns the server state of the last checkpoint, a structure as `like`."""
+    with self._errors():
+      return tf.nest.pack_sequence_as(like, self._read('committed', _SERVER))
+
+  def close(self) -> None:
+    """Closes the file; what was not committed is lost."""
+    self._db.close()
+
+  def _position(self):
+    row = self._db.execute(
+        "SELECT value FROM meta WHERE key = 'position'"
+    ).fetchone()
+    return json.loads(row[0]) if row else None
+
+  def _check_version(self) -> None:
+    row = self._db.execute(
+        "SELECT value FROM meta WHERE key = 'version'"
+    ).fetchone()
+    if row is None:
+      with self._transaction():
+        self._set_meta('version', str(_VERSION))
+    elif row[0] != str(_VERSION):
+      raise StoreError(
+          f'{self._path} must be a store of version {_VERSION}, found version'
+          f' {row[0]}.'
+      )
+
+  def _set_meta(self, key: str, value: str) -> None:
+    self._db.execute('INSERT OR REPLACE INTO meta VALUES (?, ?)', (key, value))
+
+  def _remember(self, client: int, state) -> None:
+    """Puts a state into the cache; makes room by dropping the least recent."""
+    if client in self._cache:
+      self._cached_bytes -= _num_bytes(self._cache.pop(client))
+    self._cache[client] = state
+    self._cached_bytes += _num_bytes(state)
+    if self._cached_bytes <= self._max_cached_bytes:
+      return
+    with self._errors(), self._transaction():
+      while self._cached_bytes > self._max_cached_bytes and len(self._cache) > 1:
+        oldest, value = self._cache.popitem(last=False)
+        self._cached_bytes -= _num_bytes(value)
+        if oldest in self._dirty:
+          self._write('working', oldest, value)
+
+  def _write(self, table: str, owner: int, state) -> None:
+    self._db.execute(f'DELETE FROM {table} WHERE owner = ?', (owner,))
+    for number, leaf in enumerate(tf.nest.flatten(state)):
+      self._db.executemany(
+          f'INSERT INTO {table} VALUES ({owner}, {number}, ?, ?)',
+          enumerate(_npy_chunks(np.asarray(leaf))),
+      )
+
+  def _read(self, table: str, owner: int) -> list[Any]:
+    """Returns the leaves of an owner, an empty list if there are none."""
+    rows = self._db.execute(
+        f'SELECT chunk, npy FROM {table} WHERE owner = ? ORDER BY leaf, chunk',
+        (owner,),
+    )
+    return list(_leaves(rows))
+
+  def _transaction(self):
+    return _Transaction(self._db)
+
+  def _errors(self):
+    return _StoreErrors(self._path)
+
+
+class _Transaction:
+  """All that is executed inside, or nothing."""
+
+  def __init__(self, db):
+    self._db = db
+
+  def __enter__(self):
+    self._db.execute('BEGIN IMMEDIATE')
+
+  def __exit__(self, kind, error, trace):
+    if kind is None:
+      self._db.execute('COMMIT')
+    elif self._db.in_transaction:
+      self._db.execute('ROLLBACK')
+
+
+class _StoreErrors:
+  """Turns SQLite's errors into `StoreError`s that name the file."""
+
+  def __init__(self, path):
+    self._path = path
+
+  def __enter__(self):
+    pass
+
+  def __exit__(self, kind, error, trace):
+    if isinstance(error, sqlite3.Error):
+      raise StoreError(
+          f'{self._path} cannot be read or written: {error}.'
+      ) from error
+
+
+def _num_bytes(state) -> int:
+  return sum(np.asarray(leaf).nbytes for leaf in tf.nest.flatten(state))
+
+
+def _npy_chunks(array: np.ndarray) -> Iterator[bytes]:
+  """Yields the .npy file of `array` in chunks: first the header, then data."""
+  if array.dtype.hasobject:
+    raise TypeError(
+        f'A state must have leaves of numbers, found dtype {array.dtype}.'
+    )
+  header = io.BytesIO()
+  contiguous = np.ascontiguousarray(array)
+  np.lib.format.write_array_header_1_0(
+      header,
+      dict(
+          descr=np.lib.format.dtype_to_descr(array.dtype),
+          fortran_order=False, shape=array.shape,
+      ),
+  )
+  yield header.getvalue()
+  data = contiguous.reshape(-1).view(np.uint8)
+  for start in range(0, len(data), CHUNK_BYTES):
+    yield data[start:start + CHUNK_BYTES].data
+
+
+def _leaves(rows) -> Iterator[Any]:
+  """Yields the arrays (scalars for shape ()) of rows (chunk number, bytes)."""
+  array, offset = None, 0
+  for number, chunk in rows:
+    if number == 0:
+      if array is not None:
+        yield array[()]
+      array, offset = _empty_of_header(chunk), 0
+    else:
+      flat = array.reshape(-1).view(np.uint8)
+      flat[offset:offset + len(chunk)] = np.frombuffer(chunk, np.uint8)
+      offset += len(chunk)
+  if array is not None:
+    yield array[()]
+
+
+def _empty_of_header(chunk: bytes) -> np.ndarray:
+  header = io.BytesIO(chunk)
+  np.lib.format.read_magic(header)
+  shape, _, dtype = np.lib.format.read_array_header_1_0(header)
+  return np.empty(shape, dtype)
+

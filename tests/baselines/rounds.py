@@ -1,8 +1,14 @@
 """A tiny float64 task, and rounds of a process with partial participation."""
 
+import collections
+import functools
+import types
+
 import numpy as np
 import tensorflow as tf
 
+import baselines  # pylint: disable=unused-import  Registers the methods.
+from tff_pers import methods
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -92,3 +98,32 @@ def assert_close(actual, expected, atol=1e-12):
   assert len(actual) == len(expected) > 0
   for a, e in zip(actual, expected):
     np.testing.assert_allclose(a, e, rtol=0, atol=atol)
+
+
+@functools.lru_cache(maxsize=None)
+def run(name: str, **hyperparameters):
+  """Returns (process, *train(process)) of a method on the tiny task.
+
+  Args:
+    name: The name of the method.
+    **hyperparameters: Beside 5 local steps of 2 examples and step size 0.1.
+  """
+  method = methods.get(name)
+  values = dict(local_steps=5, batch_size=2, learning_rate=0.1)
+  values.update(hyperparameters)
+  task = types.SimpleNamespace(model=tiny_model(), client_weighting='examples')
+  process = method.build(task, method.hyperparameters(**values))
+  return (process, *train(process))
+
+
+def message(weights, seed=0, round_num=0):
+  """Returns the message `<seed, round, weights>` of a round."""
+  return collections.OrderedDict(
+      seed=tf.constant(seed, tf.int64), round=tf.constant(round_num, tf.int32),
+      weights=weights,
+  )
+
+
+def tensors(data):
+  """Returns one client's data as tensors, as a computation sees them."""
+  return tf.nest.map_structure(tf.constant, data)

@@ -1,0 +1,64 @@
+"""Local training: no messages, personal state only."""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from baselines import local_only
+from tests import problems
+from tests.baselines import rounds
+from tff_pers import process as process_lib
+
+
+def test_state_ends_at_the_own_minimizer():
+  """Baselines 2.3: v_i -> argmin f_i."""
+  problem = problems.q6()
+  work = local_only.build_local_work(
+      problem.model,
+      local_only.LocalOnlyHyperparameters(
+          local_steps=60, learning_rate=0.8, batch_size=5
+      ),
+      'examples',
+  )
+  # Slowest direction: (1 - .8 * .5)^60 = 5e-14.
+  for i, data in enumerate(problem.clients()[:2]):
+    output = work.update(
+        rounds.message(()), (tf.zeros([5], tf.float64),), rounds.tensors(data)
+    )
+    np.testing.assert_allclose(
+        output.client_state[0], problem.centers[i], rtol=0, atol=1e-12
+    )
+
+
+def test_nothing_travels_and_the_server_keeps_seed_and_round_alone():
+  process, states, _, metrics = rounds.run('local_only')
+  assert set(states[-1]) == {'seed', 'round', 'aggregator'}
+  assert states[-1]['round'] == 3
+  update_type = process.parts.client_update.type_signature.result['update']
+  assert update_type == tff.to_type(())
+  for metric in metrics:
+    assert metric['bytes_down'] == 0.0
+    assert metric['bytes_up'] == 0.0
+
+
+def test_clients_start_at_the_initial_model_of_every_method():
+  process, states, _, _ = rounds.run('local_only')
+  expected = fedavg.initial_weights(process.deployed, rounds.SEED)
+  rounds.assert_identical(process.initialize_client(states[-1], 4), expected)
+  start = rounds.run('fedavg')[0].initialize_seeded(rounds.SEED)
+  rounds.assert_identical(start['weights'], expected)
+
+
+def test_client_deploys_its_state():
+  process, states, client_states, _ = rounds.run('local_only')
+  client = rounds.tiny_clients()[1]
+  metrics = process.evaluate(
+      states[-1], [client_states[1]], [dict(adapt=client, test=client)]
+  )[0]
+  weights = process.client_model(states[-1], client_states[1], 1)
+  rounds.assert_identical(weights, client_states[1])
+  expected = process_lib.deployed_metrics(
+      process.deployed, weights, rounds.tensors(client)
+  )
+  np.testing.assert_allclose(metrics['loss'], expected['loss'], rtol=1e-12)

@@ -19,9 +19,7 @@ def features(x, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
     errors.DataError: If x is no array of finite numbers with rows.
   """
   x = np.asarray(x)
-  if not (np.issubdtype(x.dtype, np.number) or x.dtype == np.bool_) or (
-      np.issubdtype(x.dtype, np.complexfloating)
-  ):
+  if x.dtype.kind not in 'biuf':
     raise errors.DataError(
         f'{where} must hold real numbers in one shape for all examples, found'
         f' dtype {x.dtype}.'
@@ -41,9 +39,7 @@ def features(x, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
 def targets(y, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
   """Returns regression targets y as float32[n]; raises as `features`."""
   y = np.asarray(y)
-  if y.ndim != 1 or not np.issubdtype(y.dtype, np.number) or (
-      np.issubdtype(y.dtype, np.complexfloating)
-  ):
+  if y.ndim != 1 or not len(y) or y.dtype.kind not in 'biuf':
     raise errors.DataError(
         f'{where} must be one real number per example, found shape'
         f' {list(y.shape)} of dtype {y.dtype}.'
@@ -69,7 +65,7 @@ def labels(
     errors.DataError: If y is not that; names the client.
   """
   y = np.asarray(y)
-  if y.ndim != 1 or not np.issubdtype(y.dtype, np.number):
+  if y.ndim != 1 or not len(y) or y.dtype.kind not in 'biuf':
     raise errors.DataError(
         f'{where} must be one integer label per example, found shape'
         f' {list(y.shape)} of dtype {y.dtype}.'

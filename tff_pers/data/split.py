@@ -67,7 +67,7 @@ def check_fractions(train: float, validation: float = 0.0) -> None:
   """Raises a ValueError if the fractions are out of range."""
   if not 0.0 < train <= 1.0:
     raise ValueError(f'`train_fraction` must be in (0, 1], found {train}.')
-  if not 0.0 <= validation < 1.0 or train + validation > 1.0:
+  if not 0.0 <= validation < 1.0 or train + validation > 1 + 1e-9:
     raise ValueError(
         '`validation_fraction` must be in [0, 1) and at most 1 -'
         f' `train_fraction` = {1 - train}, found {validation}.'

@@ -6,6 +6,7 @@ it is, a number or a name) and optionally `split` (`train` or `test`; 0 or 1).
 
 import csv
 import os
+import re
 from typing import NamedTuple, Optional
 import zipfile
 import zlib
@@ -98,7 +99,7 @@ def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as file:
       found = [n for n in (*required, *optional) if n in file.files]
       arrays = {name: file[name] for name in found}
-  except AttributeError as error:  # `np.load` of a single array (.npy).
+  except (AttributeError, TypeError) as error:  # A single array (.npy).
     raise errors.DataError(
         f'{path} must be an .npz file, found a single array.'
     ) from error
@@ -151,16 +152,15 @@ def read_csv(path: str) -> Table:
   y = [
       _number(row, at('y'), 'y', path, client[r]) for r, row in enumerate(rows)
   ]
-  is_whole = all(_is_integer(row[at('y')]) for row in rows)
-  if all(_is_integer(name) for name in client):
+  y = np.array(y)
+  if all(_INTEGER.fullmatch(row[at('y')]) for row in rows):
+    y = y.astype(np.int64)
+  if all(_INTEGER.fullmatch(name) for name in client):
     client = np.array([int(name) for name in client])
   split = None
   if 'split' in names:
     split = _is_test([row[at('split')] for row in rows], client, path)
-  return Table(
-      path, np.array(x), np.array(y, np.int64 if is_whole else np.float64),
-      client, split,
-  )
+  return Table(path, np.array(x), y, client, split)
 
 
 def _check_header(names, path: str) -> list[str]:
@@ -208,9 +208,8 @@ def _number(row, column: int, name: str, path: str, client) -> float:
     ) from error
 
 
-def _is_integer(text: str) -> bool:
-  return text.lstrip('+-').isdecimal()
-
+# As it is printed (so that 01 stays a text), and exact as a float64.
+_INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 _SPLITS = {'train': False, '0': False, 'test': True, '1': True}
 

@@ -1,0 +1,71 @@
+"""Tests of the split of each client's examples."""
+
+import hypothesis
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from tff_pers.data import errors
+from tff_pers.data import split
+
+
+@hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
+@hypothesis.given(
+    sizes=st.lists(st.integers(2, 40), min_size=1, max_size=6),
+    train=st.floats(0.01, 1.0),
+    validation=st.floats(0.0, 0.9),
+    seed=st.integers(0, 1000),
+)
+def test_split_deals_out_all_rows_and_keeps_one_to_train_and_test(
+    sizes, train, validation, seed
+):
+  validation = min(validation, 1 - train)
+  splits = split.split_clients(sizes, seed, train, validation)
+  for size, parts in zip(sizes, splits):
+    rows = np.concatenate(parts)
+    np.testing.assert_array_equal(np.sort(rows), np.arange(size))
+    assert len(parts.train) >= 1 and len(parts.test) >= 1
+    assert abs(len(parts.train) - train * size) <= 1
+    assert len(parts.validation) <= validation * size + 0.5
+
+
+def test_split_has_rounded_counts():
+  parts = split.split_clients([10], 0, 0.6, 0.2)[0]
+  assert [len(rows) for rows in parts] == [6, 2, 2]
+
+
+def test_train_fraction_one_leaves_one_test_example():
+  parts = split.split_clients([36], 0, 1.0)[0]
+  assert [len(rows) for rows in parts] == [35, 0, 1]
+
+
+def test_seed_decides_and_clients_differ():
+  a, b = split.split_clients([30, 30], 0, 0.5)
+  again, _ = split.split_clients([30, 30], 0, 0.5)
+  other, _ = split.split_clients([30, 30], 1, 0.5)
+  np.testing.assert_array_equal(a.train, again.train)
+  assert a.train.tolist() != other.train.tolist()
+  assert a.train.tolist() != b.train.tolist()
+
+
+@pytest.mark.parametrize('size', [0, 1])
+def test_raises_on_client_with_too_few_examples(size):
+  with pytest.raises(
+      errors.DataError,
+      match=f'f.npz: client anna must have at least 2 .* found {size}',
+  ):
+    split.split_clients([5, size], 0, 0.5, names=['bob', 'anna'], where='f.npz')
+  with pytest.raises(errors.DataError, match='^client 1 must'):
+    split.split_clients([5, size], 0, 0.5)
+
+
+@pytest.mark.parametrize('train', [0.0, -0.1, 1.1, float('nan')])
+def test_raises_on_train_fraction_out_of_range(train):
+  with pytest.raises(ValueError, match=r'`train_fraction` must be in \(0, 1\]'):
+    split.split_clients([5], 0, train)
+
+
+@pytest.mark.parametrize('validation', [-0.1, 0.6, 1.0])
+def test_raises_on_validation_fraction_out_of_range(validation):
+  with pytest.raises(ValueError, match='`validation_fraction` must be in'):
+    split.split_clients([5], 0, 0.5, validation)

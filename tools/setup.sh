@@ -98,7 +98,8 @@ explain() {
 }
 
 pip_install() { .venv/bin/python -I -m pip install --disable-pip-version-check --no-input -q "$@"; }
-uv_install() { uv pip install -q --python .venv/bin/python "$@"; }
+# Bytecode, as pip makes it: a Bazel test cannot write it into .venv.
+uv_install() { uv pip install -q --compile-bytecode --python .venv/bin/python "$@"; }
 
 # Installs the lock and the project with $1 (uv or pip).
 install_with() {

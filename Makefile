@@ -1,0 +1,41 @@
+# Every target is a plain command that can be typed by hand; `make help` lists them.
+PYTHON_VENV = .venv/bin/python
+OUT ?= runs/perm_digits
+
+.PHONY: help setup train test test-slow lint lock bazel-test clean
+
+help:
+	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
+	@echo 'make train       set up if needed, then train PERM on the embedded digits'
+	@echo '                 (ARGS="--rounds=100" adds flags, OUT=DIR another folder; the same command resumes)'
+	@echo 'make test        set up if needed, then run the tests, less the slow ones (ARGS="-k perm" adds options)'
+	@echo 'make test-slow   the slow ones'
+	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
+	@echo 'make lint        style check'
+	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
+	@echo 'make clean       remove caches and build outputs; .venv and runs/ stay'
+
+setup:
+	@tools/setup.sh
+
+train: setup
+	$(PYTHON_VENV) -m binaries.train --algo=perm --output_dir=$(OUT) --resume $(ARGS)
+
+test: setup
+	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 -q $(ARGS)
+
+test-slow: setup
+	$(PYTHON_VENV) -m pytest -m slow -n 2 -q $(ARGS)
+
+bazel-test: setup
+	bazel test //...
+
+lint: setup
+	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries tests
+
+lock:
+	tools/lock.sh
+
+clean:
+	rm -rf .pytest_cache .hypothesis build *.egg-info
+	find tff_pers baselines binaries tests -name __pycache__ -type d -prune -exec rm -rf {} +

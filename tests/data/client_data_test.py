@@ -1,0 +1,242 @@
+"""Tests of dense client data and of folding over its batches."""
+
+import hypothesis
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_pers.data import client_data
+
+_SETTINGS = hypothesis.settings(derandomize=True, deadline=None, max_examples=40)
+_SEEDS = st.integers(-(2**31), 2**31)
+
+
+def _key(seed):
+  return tf.constant([seed, 7], tf.int64)
+
+
+def _rows(num_examples, capacity, seed=0, **budget):
+  """Returns the rows of each batch, filler left out, as lists."""
+  rows, mask = client_data.batch_rows(
+      num_examples, capacity, seed=_key(seed), **budget
+  )
+  return [
+      row[keep].tolist() for row, keep in zip(rows.numpy(), mask.numpy())
+  ]
+
+
+def _data(num_examples, width=2, index=0):
+  x = np.arange(num_examples * width, dtype=np.float64).reshape(-1, width)
+  return client_data.dense(index, x, np.arange(num_examples, dtype=np.int32))
+
+
+def _visits(data, seed=0, **budget):
+  """Returns (number of steps, for each step of at most 32 its labels).
+
+  Integers only, so that nothing can hide in rounding; -1 marks masked rows and
+  steps not taken.
+  """
+  size = budget.get('batch_size') or 64
+  def step(state, batch):
+    count, table = state
+    labels = tf.where(batch.mask, batch.y, -1)
+    labels = tf.pad(labels, [[0, size - tf.shape(labels)[0]]], constant_values=-1)
+    return count + 1, tf.tensor_scatter_nd_update(
+        table, count[None, None], labels[None]
+    )
+  init = (tf.constant(0), tf.fill([32, size], -1))
+  count, table = client_data.fold_batches(
+      data, step, init, seed=_key(seed), **budget
+  )
+  return int(count), [
+      [y for y in labels if y >= 0] for labels in table.numpy().tolist()
+  ]
+
+
+@_SETTINGS
+@hypothesis.given(
+    num_examples=st.integers(1, 20), batch_size=st.integers(1, 25),
+    epochs=st.integers(1, 3), seed=_SEEDS,
+)
+def test_each_epoch_is_a_permutation_with_short_last_batch(
+    num_examples, batch_size, epochs, seed
+):
+  batches = _rows(
+      num_examples, num_examples, seed, batch_size=batch_size,
+      num_epochs=epochs,
+  )
+  per_epoch = -(-num_examples // batch_size)
+  assert len(batches) == epochs * per_epoch
+  last = num_examples - (per_epoch - 1) * batch_size
+  for epoch in range(epochs):
+    own = batches[epoch * per_epoch:(epoch + 1) * per_epoch]
+    assert [len(b) for b in own] == [batch_size] * (per_epoch - 1) + [last]
+    assert sorted(sum(own, [])) == list(range(num_examples))
+
+
+def test_epochs_are_permuted_afresh():
+  """20! orders: two equal ones would be a fault, not chance."""
+  batches = _rows(20, 20, batch_size=20, num_epochs=3)
+  assert len({tuple(b) for b in batches}) == 3
+  assert tuple(batches[0]) != tuple(range(20))
+
+
+def test_first_place_is_uniform():
+  """Of 4 rows each comes first in 1000 +- 27 of 4000 epochs: 5 deviations."""
+  first = [b[0] for b in _rows(4, 4, batch_size=4, num_epochs=4000)]
+  assert np.abs(np.bincount(first, minlength=4) - 1000).max() < 5 * 27.4
+
+
+@_SETTINGS
+@hypothesis.given(
+    num_examples=st.integers(1, 12), batch_size=st.integers(1, 12),
+    steps=st.integers(1, 12), seed=_SEEDS,
+)
+def test_steps_are_the_first_batches_of_as_many_epochs(
+    num_examples, batch_size, steps, seed
+):
+  by_steps = _rows(
+      num_examples, num_examples, seed, batch_size=batch_size, num_steps=steps
+  )
+  per_epoch = -(-num_examples // batch_size)
+  by_epochs = _rows(
+      num_examples, num_examples, seed, batch_size=batch_size,
+      num_epochs=-(-steps // per_epoch),
+  )
+  assert len(by_steps) == steps
+  assert by_steps == by_epochs[:steps]
+
+
+@_SETTINGS
+@hypothesis.given(
+    num_examples=st.integers(0, 12), padding=st.integers(0, 9),
+    batch_size=st.one_of(st.none(), st.integers(1, 15)),
+    epochs=st.integers(1, 2), shuffle=st.booleans(), seed=_SEEDS,
+)
+def test_padding_never_changes_batches(
+    num_examples, padding, batch_size, epochs, shuffle, seed
+):
+  budget = dict(batch_size=batch_size, num_epochs=epochs, shuffle=shuffle)
+  data = _data(num_examples)
+  padded = client_data.pad(data, num_examples + padding)
+  assert _visits(data, seed, **budget) == _visits(padded, seed, **budget)
+
+
+@_SETTINGS
+@hypothesis.given(
+    num_examples=st.integers(1, 10), padding=st.integers(1, 7),
+    steps=st.integers(1, 6), seed=_SEEDS,
+)
+def test_padding_never_changes_trained_weights(
+    num_examples, padding, steps, seed
+):
+  """Least squares in float64; filler and padded rows are made NaN."""
+  data = _data(num_examples)
+  padded = client_data.pad(data, num_examples + padding)
+  padded['examples']['x'][num_examples:] = np.nan
+  def step(w, batch):
+    error = tf.linalg.matvec(batch.x, w) - tf.cast(batch.y, tf.float64)
+    terms = tf.where(batch.mask[:, None], error[:, None] * batch.x, 0)
+    return w - 1e-3 * tf.reduce_sum(terms, axis=0)
+  def train(data):
+    return client_data.fold_batches(
+        data, step, tf.zeros([2], tf.float64), seed=_key(seed), batch_size=4,
+        num_steps=steps,
+    ).numpy()
+  np.testing.assert_array_equal(train(data), train(padded))
+
+
+@pytest.mark.parametrize('budget', [dict(num_steps=3), dict(num_epochs=2)])
+@pytest.mark.parametrize('capacity', [0, 5])
+def test_client_without_examples_takes_no_step(budget, capacity):
+  data = client_data.pad(_data(0), capacity)
+  assert _visits(data, batch_size=4, **budget)[0] == 0
+
+
+def test_without_shuffle_rows_come_in_order():
+  assert _rows(5, 5, batch_size=2, num_epochs=2, shuffle=False) == [
+      [0, 1], [2, 3], [4], [0, 1], [2, 3], [4],
+  ]
+
+
+def test_batch_size_none_is_all_rows():
+  batches = _rows(5, 8, batch_size=None, num_epochs=2)
+  assert [sorted(b) for b in batches] == [[0, 1, 2, 3, 4]] * 2
+
+
+def test_key_decides_batches():
+  budget = dict(batch_size=20, num_epochs=1)
+  assert _rows(20, 20, 1, **budget) == _rows(20, 20, 1, **budget)
+  assert _rows(20, 20, 1, **budget) != _rows(20, 20, 2, **budget)
+
+
+def _trace(data, **budget):
+  """Returns a number that depends on all that a step sees, and its order."""
+  def step(state, batch):
+    t, total = state
+    noise = tf.random.stateless_uniform([], batch.seed, dtype=tf.float64)
+    seen = tf.reduce_sum(tf.where(batch.mask[:, None], batch.x, 0))
+    labels = tf.reduce_sum(tf.where(batch.mask, batch.y, 0))
+    seen += 3.0 * tf.cast(labels, tf.float64)
+    return t + 1, 0.5 * total + noise * seen
+  init = (tf.constant(0), tf.constant(0.0, tf.float64))
+  steps, total = client_data.fold_batches(
+      data, step, init, seed=_key(5), **budget
+  )
+  return int(steps), float(total)
+
+
+@pytest.mark.parametrize('as_dict', [False, True])
+@pytest.mark.parametrize(
+    'budget', [dict(num_steps=1), dict(num_steps=7), dict(num_epochs=2)]
+)
+def test_dataset_form_equals_dense_form_on_the_same_batches(budget, as_dict):
+  data = _data(7)
+  x, y = data['examples']['x'], data['examples']['y']
+  element = {'x': x, 'y': y} if as_dict else (x, y)
+  dataset = tf.data.Dataset.from_tensor_slices(element).batch(3)
+  dense = _trace(data, batch_size=3, shuffle=False, **budget)
+  # Only the filler rows (zeros here) make sums of another length.
+  np.testing.assert_allclose(_trace(dataset, **budget), dense, rtol=1e-12)
+  assert dense[0] == budget.get('num_steps', 6)
+
+
+@pytest.mark.parametrize('budget', [dict(num_steps=3), dict(num_epochs=2)])
+def test_dataset_without_batches_takes_no_step(budget):
+  empty = tf.data.Dataset.from_tensor_slices(
+      (np.zeros([0, 2]), np.zeros([0], np.int32))
+  ).batch(3)
+  assert _trace(empty, **budget) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    'budget', [{}, dict(num_steps=1, num_epochs=1)]
+)
+def test_raises_unless_steps_or_epochs_are_given(budget):
+  with pytest.raises(ValueError, match='Exactly one of `num_steps`'):
+    client_data.fold_batches(
+        _data(3), lambda s, b: s, 0, seed=_key(0), batch_size=1, **budget
+    )
+
+
+def test_raises_on_unequal_rows():
+  with pytest.raises(ValueError, match='found 3 and 2 rows at client 4'):
+    client_data.dense(4, np.zeros([3, 1]), np.zeros([2]))
+
+
+def test_raises_on_padding_to_fewer_rows():
+  with pytest.raises(ValueError, match='>= the 3 rows of client 1, found 2'):
+    client_data.pad(_data(3, index=1), 2)
+
+
+def test_dense_data_are_of_the_declared_type():
+  data = _data(3)
+  declared = client_data.client_data_type(
+      tf.TensorSpec([None, 2], tf.float64), tf.TensorSpec([None], tf.int32)
+  )
+  assert str(declared) == (
+      '<index=int32,num_examples=int32,'
+      'examples=<x=float64[?,2],y=int32[?]>>'
+  )
+  assert data['num_examples'] == 3 and data['num_examples'].dtype == np.int32

@@ -74,8 +74,6 @@ def missing_needs(method: Method, task) -> list[str]:
   lacks = []
   if 'groups' in method.needs and not task.has_groups:
     lacks.append(NEEDS['groups'])
-  if 'full_participation' in method.needs and (
-      0 < task.clients_per_round < task.num_clients
-  ):
+  if 'full_participation' in method.needs and not task.full_participation:
     lacks.append(NEEDS['full_participation'])
   return lacks

@@ -462,12 +462,20 @@ def all_finite(structure):
   return tf.reduce_all(tf.stack(checks)) if checks else tf.constant(True)
 
 
-def client_metrics(data, loss, finite, bytes_down, bytes_up):
-  """Returns the metrics of one client, to be given to `aggregate_metrics`."""
-  loss = tf.cast(loss, tf.float32)
+def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
+  """Returns the metrics of one client, to be given to `aggregate_metrics`.
+
+  Args:
+    data: Dense client data.
+    loss: Scalar, its training loss.
+    finite: bool, whether its result was finite; if not, it is listed.
+    bytes_down: float32, see `payload_bytes`.
+    bytes_up: float32.
+    weight: Scalar >= 0, the weight of `loss` in the mean `train_loss`.
+  """
   return collections.OrderedDict(
-      loss=tf.where(finite, loss, 0.0),
-      finite=tf.cast(finite, tf.float32),
+      loss=tf.where(finite, tf.cast(loss, tf.float32), 0.0),
+      weight=tf.where(finite, tf.cast(weight, tf.float32), 0.0),
       num_examples=data['num_examples'],
       bytes_down=bytes_down,
       bytes_up=bytes_up,
@@ -497,7 +505,7 @@ def aggregate_metrics(metrics):
   non_finite = tff.federated_map(as_is, metrics.non_finite)
   return tff.federated_zip(
       collections.OrderedDict(
-          train_loss=tff.federated_mean(metrics.loss, metrics.finite),
+          train_loss=tff.federated_mean(metrics.loss, metrics.weight),
           num_examples=tff.federated_sum(metrics.num_examples),
           bytes_down=tff.federated_mean(metrics.bytes_down),
           bytes_up=tff.federated_mean(metrics.bytes_up),
@@ -507,6 +515,18 @@ def aggregate_metrics(metrics):
           ),
       )
   )
+
+
+def merge_metrics(metrics, more):
+  """Returns one structure@SERVER of two (traced in a computation)."""
+
+  @tff.tensorflow.computation(
+      metrics.type_signature.member, more.type_signature.member
+  )
+  def merge(metrics, more):
+    return collections.OrderedDict(metrics, **dict(more))
+
+  return tff.federated_map(merge, (metrics, more))
 
 
 def _build_guard(client_update) -> tff.Computation:

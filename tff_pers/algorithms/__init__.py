@@ -1,0 +1,4 @@
+"""The method families; importing this package registers them."""
+
+from tff_pers.algorithms.perm import build_perm
+from tff_pers.algorithms.shuffling import build_shuffling

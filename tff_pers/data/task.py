@@ -55,6 +55,11 @@ class Task:
     return len(self.train)
 
   @property
+  def full_participation(self) -> bool:
+    """Whether every round has all clients."""
+    return not 0 < self.clients_per_round < self.num_clients
+
+  @property
   def has_groups(self) -> bool:
     return self.groups is not None and bool(np.all(self.groups >= 0))
 

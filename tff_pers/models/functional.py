@@ -11,8 +11,12 @@ from typing import Any, Callable, Mapping
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import random
 
-def _no_penalty(weights):
+_INIT_USE = -1  # Folded into the run's seed.
+
+
+def no_penalty(weights):
   del weights
   return 0.0
 
@@ -44,8 +48,12 @@ class FunctionalModel:
   metrics: Mapping[str, Callable[[Any, Any], Any]] = dataclasses.field(
       default_factory=dict
   )
-  penalty: Callable[[Any], Any] = _no_penalty
+  penalty: Callable[[Any], Any] = no_penalty
   name: str = 'model'
+
+  def initial_weights(self, seed):
+    """Returns w^0 of the run `seed`, the same in every method."""
+    return self.init(random.key(seed, _INIT_USE))
 
   @property
   def weights_type(self) -> tff.Type:
@@ -89,7 +97,8 @@ class FunctionalModel:
     gradient = tape.gradient(
         loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
-    return loss, gradient
+    # An embedding's gradient comes as slices of it.
+    return loss, tf.nest.map_structure(tf.convert_to_tensor, gradient)
 
   def metric_sums(self, weights, batch):
     """Returns sums over unmasked rows of the loss (without penalty), metrics."""
@@ -133,3 +142,15 @@ def binary_accuracy(y, logits):
   """1.0 where the logit's sign is the label: float32[batch]."""
   hit = tf.equal(logits[:, 0] > 0, tf.cast(y, tf.int32) > 0)
   return tf.cast(hit, tf.float32)
+
+
+def default_metrics(y_spec: tf.TensorSpec, num_outputs: int):
+  """Returns the accuracy if there are labels to guess, else nothing.
+
+  Args:
+    y_spec: Spec of the labels; integers mean classes.
+    num_outputs: Predictions per example; one alone is no choice.
+  """
+  if y_spec.dtype.is_integer and num_outputs > 1:
+    return {'accuracy': categorical_accuracy}
+  return {}

@@ -1,0 +1,573 @@
+"""PERM: personalized empirical risk minimization.
+
+Every client i gets its own model, trained on its own mixture of everybody's
+losses, min_w sum_j alpha_i(j) f_j(w). The mixture prefers clients whose
+gradient at a shared model w is close to client i's (Eq. 2, see
+`numerics.mixing`); all N models are trained at once by shuffling them between
+the clients (Algorithm 1, see `algorithms.shuffling`).
+
+Distributed Personalized Empirical Risk Minimization
+    NeurIPS 2023. Algorithms 1 (visits), 2 (single loop), 3 (two stages).
+"""
+
+import collections
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers import random
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import shuffling
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_gradient
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+from tff_pers.models import functional
+from tff_pers.numerics import distances
+from tff_pers.numerics import mixing
+
+_SKETCH_USE = -4
+# Rows of the mixing problem solved at once when rows are kept sparse.
+_BLOCK = 512
+# A client without examples learns from others and teaches nobody.
+_NO_SIZE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class PermHyperparameters(shuffling.ShufflingHyperparameters):
+  """Hyperparameters of PERM."""
+
+  variant: str = hp.field(
+      'single_loop',
+      'single_loop (Algorithm 2: w, mixing weights and visits in every round)'
+      ' or two_stage (Algorithm 3, then Algorithm 1).',
+      choices=('single_loop', 'two_stage'),
+  )
+  global_learning_rate: float = hp.field(
+      0.0,
+      'gamma: step size of w per round (single_loop), of its local SGD'
+      ' (two_stage); 0: learning_rate.',
+      minimum=0.0,
+  )
+  warmup_rounds: int = hp.field(
+      10, 'T_w: first rounds that train only w (single_loop).', minimum=0
+  )
+  stage1_rounds: int = hp.field(
+      50, 'R: rounds of FedAvg for w before the visits (two_stage).', minimum=0
+  )
+  lambda_: object = hp.field(
+      'auto',
+      'lambda of Eq. (2), in squared gradient norm times examples; auto:'
+      ' lambda_scale times the mean gradient variance.',
+      above=0.0,
+      auto=True,
+  )
+  lambda_scale: float = hp.field(
+      10.0, 'kappa_n of lambda=auto; bounds the self weight of IID clients by'
+      ' about 1 / kappa_n.', above=0.0,
+  )
+  solver: str = hp.field(
+      'water_filling',
+      'Solver of Eq. (2): water_filling (exact) or projected_gradient.',
+      choices=('water_filling', 'projected_gradient'),
+  )
+  solver_steps: int = hp.field(
+      10, 'T_alpha: steps of projected_gradient per update.', minimum=1
+  )
+  alpha_update: str = hp.field(
+      'round',
+      'When w and the mixing weights are updated (single_loop): every round or'
+      ' epoch of N rounds.',
+      choices=('round', 'epoch'),
+  )
+  freeze_after: int = hp.field(
+      0, 'Round after which the mixing weights stay; 0: never.', minimum=0
+  )
+  gradient_batch: int = hp.field(
+      0, 'M: examples of the gradient of w; 0: all local examples.', minimum=0
+  )
+  debias: str = hp.field(
+      'none',
+      'variance subtracts v_i / n_i + v_j / n_j from the distances.',
+      choices=('none', 'variance'),
+  )
+  sketch: int = hp.field(
+      0,
+      'Dimensions of a random projection of the gradients that distances are'
+      ' taken from; 0: the gradients themselves.',
+      minimum=0,
+  )
+  init: str = hp.field(
+      'global',
+      'Personalized models start from the global model or from the initial'
+      ' weights.',
+      choices=('global', 'initial'),
+  )
+  one_trip: bool = hp.field(
+      False,
+      'Gradients and visits share one round trip: visits use the mixing weights'
+      ' of the round before (single_loop).',
+  )
+  row_nonzeros: int = hp.field(
+      0,
+      'Largest mixing weights kept per client, for many clients; 0: all.',
+      minimum=0,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.row_nonzeros and self.solver != 'water_filling':
+      raise ValueError(
+          '`solver` must be water_filling with row_nonzeros > 0 because sparse'
+          f' rows are not warm-started, found {self.solver}.'
+      )
+    if self.one_trip and (
+        self.variant != 'single_loop' or self.alpha_update != 'round'
+        or not self.warmup_rounds
+    ):
+      raise ValueError(
+          '`one_trip` must go with variant=single_loop, alpha_update=round and'
+          ' warmup_rounds > 0 because visits need earlier mixing weights.'
+      )
+
+  @property
+  def gamma(self) -> float:
+    return self.global_learning_rate or self.learning_rate
+
+  @property
+  def first_visit(self) -> int:
+    """The first round with visits."""
+    if self.variant == 'two_stage':
+      return self.stage1_rounds
+    return self.warmup_rounds
+
+
+def build_perm(
+    model: functional.FunctionalModel,
+    num_clients: int,
+    hyperparameters: PermHyperparameters = PermHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+    full_participation: bool = True,
+) -> process.PersonalizedProcess:
+  """Builds PERM.
+
+  Algorithm 2 (`variant=single_loop`), round t of the visits, epoch r, round j:
+
+    (a) clients: G_i <- grad f_i(w)          server: w <- w - gamma mean_i G_i
+    (b) server : d_ij <- ||G_i - G_j||^2;    alpha_i <- solution of Eq. (2)
+    (c) model i -> client c = sigma_r[(i + j) mod N]:
+        K times: w_i <- w_i - eta s_i alpha_i(c) grad f_c(w_i; b)
+
+  after `warmup_rounds` rounds of (a) alone; then all w_i start at w.
+  Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
+  and (b) once, without moving w, and (c) in every round.
+
+  Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
+  (float32[N, N], or <columns, values> of [N, row_nonzeros]); with matchings
+  also `pending` bool[N, N], and with partial participation `distances`
+  float32[N, N] (+infinity: unknown), `sizes` and `variances` float32[N].
+  Clients are stateless.
+
+  Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
+  lambda -> 0 the identity, local training.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    num_clients: N.
+    hyperparameters: See `PermHyperparameters`.
+    client_weighting: Weights of the mean in (a) and in stage 1.
+    full_participation: Whether every round has all clients. If not, rounds are
+      matchings, and distances are updated for pairs of the cohort.
+
+  Raises:
+    ValueError: If `alpha_update=epoch` meets matchings, which have no common
+      epoch.
+  """
+  with_matching = shuffling.uses_matching(hyperparameters, full_participation)
+  if with_matching and hyperparameters.alpha_update == 'epoch':
+    raise ValueError(
+        '`alpha_update` must be round with matchings (partial participation or'
+        ' schedule=matching) because they have no common epoch, found epoch.'
+    )
+  server = _Server(model, num_clients, hyperparameters, full_participation)
+  aggregator = tff.aggregators.MeanFactory(no_nan_division=True).create(
+      model.weights_type, tff.TensorType(np.float32)
+  )
+  initialize_seeded = process.build_initialize(server.init_fields, aggregator)
+  state_type = initialize_seeded.type_signature.result.member
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  distribute = process.broadcast_fields(state_type, 'weights')
+  message_type = distribute.type_signature.result.member
+  cohort = shuffling.build_cohort(data_type)
+
+  @tff.tensorflow.computation(message_type, data_type)
+  def global_work(message, data):
+    return _global_work(model, message, data, hyperparameters, client_weighting,
+                        num_clients, full_participation)
+
+  work_type = global_work.type_signature.result
+  collect = keyed.RowCollectionFactory().create(work_type['gradients'])
+  collected_type = collect.next.type_signature.result['result'].member
+
+  @tff.tensorflow.computation(
+      state_type, state_type['aggregator'], model.weights_type, collected_type,
+      cohort.type_signature.result.member,
+  )
+  def server_line(state, aggregator_state, mean_update, gradients, keys):
+    state = collections.OrderedDict(state, aggregator=aggregator_state)
+    return server.plan(state, mean_update, gradients, keys)
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def plan(state, data):
+    index = tff.federated_map(process.client_index(data_type), data)
+    work = tff.federated_map(global_work, (distribute(state, index), data))
+    mean = aggregator.next(state.aggregator, work.update, work.weight)
+    gradients = collect.next(collect.initialize(), work.gradients).result
+    return collections.OrderedDict(
+        plan=tff.federated_map(
+            server_line,
+            (state, mean.state, mean.result, gradients, cohort(data)),
+        ),
+        report=work.report,
+    )
+
+  return shuffling.compose_visiting_process(
+      model, hyperparameters, initialize_seeded=initialize_seeded, plan=plan,
+      num_clients=num_clients,
+  )
+
+
+# What happens in round t (a scalar tensor).
+
+
+def _descends(t, hyperparameters, num_clients: int):
+  """Whether w moves."""
+  first = hyperparameters.first_visit
+  if hyperparameters.variant == 'two_stage':
+    return t < first
+  if hyperparameters.alpha_update == 'round':
+    return tf.constant(True)
+  return tf.logical_or(t < first, tf.equal((t - first) % num_clients, 0))
+
+
+def _measures(t, hyperparameters, num_clients: int, full_participation: bool):
+  """Whether gradients are compared and the mixing weights updated."""
+  first = hyperparameters.first_visit
+  if hyperparameters.variant == 'two_stage':
+    # A cohort shows only its own pairs; w rests, so later rounds add to them.
+    measures = tf.equal(t, first) if full_participation else t >= first
+  else:
+    measures = tf.logical_and(
+        t >= first - int(hyperparameters.one_trip),
+        _descends(t, hyperparameters, num_clients),
+    )
+  if hyperparameters.freeze_after:
+    measures = tf.logical_and(measures, t < hyperparameters.freeze_after)
+  return measures
+
+
+def _global_work(
+    model, message, data, hyperparameters, client_weighting, num_clients,
+    full_participation,
+):
+  """Line (a) at a client: its update of w, and its gradient for line (b)."""
+  t, weights = message['round'], message['weights']
+  descends = _descends(t, hyperparameters, num_clients)
+  measures = _measures(t, hyperparameters, num_clients, full_participation)
+  two_stage = hyperparameters.variant == 'two_stage'
+  dtype = tf.nest.flatten(weights)[0].dtype
+  zeros = tf.nest.map_structure(tf.zeros_like, weights)
+  seed = client_work.key(message, data, use=1)
+
+  def gradient():
+    found = local_gradient.compute(
+        model, weights, data, seed=seed, num_rows=hyperparameters.gradient_batch
+    )
+    return found.gradient, found.loss, found.num_rows, found.variance
+
+  def no_gradient():
+    return zeros, tf.zeros([], dtype), tf.constant(0), tf.zeros([], dtype)
+
+  g, g_loss, num_rows, variance = tf.cond(
+      measures if two_stage else tf.logical_or(descends, measures),
+      gradient, no_gradient,
+  )
+  if two_stage:  # Stage 1 is FedAvg.
+    def train():
+      final, loss = local_sgd.train(
+          model, weights, data, learning_rate=hyperparameters.gamma,
+          seed=client_work.key(message, data), **hyperparameters.budget(),
+      )
+      return local_sgd.difference(weights, final), loss
+    update, loss = tf.cond(
+        descends, train, lambda: (zeros, tf.zeros([], dtype))
+    )
+  else:
+    update = tf.nest.map_structure(
+        lambda x: tf.where(descends, x, tf.zeros_like(x)), g
+    )
+    loss = g_loss
+  finite = process.all_finite((update, g, loss, variance))
+  drop = lambda x: tf.where(finite, x, tf.zeros_like(x))
+  fingerprint = _fingerprint(message, tf.nest.map_structure(drop, g),
+                             hyperparameters)
+  keep = lambda value: tf.boolean_mask(value[None], [measures])
+  size = tf.cast(data['num_examples'], tf.float32)
+  gradients = collections.OrderedDict(
+      fingerprints=keep(fingerprint),
+      keys=keep(data['index']),
+      rows=keep(tf.cast(num_rows, tf.float32)),
+      sizes=keep(tf.where(finite, size, 0.0)),
+      variances=keep(drop(tf.cast(variance, tf.float32))),
+  )
+  # A deployment sends w, the update and the gradient only in the rounds that
+  # use them; here types are fixed and zeros stand in their place.
+  exchanged = tf.cast(tf.logical_or(descends, measures), tf.float32)
+  sends_update = tf.cast(descends, tf.float32)
+  bytes_up = sends_update * process.payload_bytes(update)
+  is_sent_already = not two_stage and not hyperparameters.sketch
+  extra = process.payload_bytes(gradients['fingerprints'])
+  return collections.OrderedDict(
+      update=tf.nest.map_structure(drop, update),
+      weight=tf.where(
+          finite,
+          client_work.client_weight(
+              client_weighting, data, hyperparameters.batch_size
+          ),
+          0.0,
+      ),
+      gradients=gradients,
+      report=collections.OrderedDict(
+          loss=tf.cast(loss, tf.float32),
+          weight=tf.cast(t < hyperparameters.first_visit, tf.float32),
+          finite=finite,
+          bytes_down=exchanged * process.payload_bytes(weights),
+          bytes_up=bytes_up + (1 - sends_update if is_sent_already else 1.0)
+          * extra,
+      ),
+  )
+
+
+def _fingerprint(message, gradient, hyperparameters):
+  """The gradient as a vector, or its sketch under the round's shared seed."""
+  vector = distances.flatten(gradient)
+  if not hyperparameters.sketch:
+    return vector
+  seed = random.key(message['seed'], _SKETCH_USE, message['round'])
+  return distances.sketch(vector, hyperparameters.sketch, seed)
+
+
+class _Server:
+  """The server's lines of PERM, as TensorFlow functions of its state."""
+
+  def __init__(self, model, num_clients, hyperparameters, full_participation):
+    self._model = model
+    self._n = num_clients
+    self._hp = hyperparameters
+    self._full = full_participation
+
+  def init_fields(self, seed):
+    """The method's own fields of S."""
+    n = self._n
+    weights = self._model.initial_weights(seed)
+    fields = collections.OrderedDict(
+        weights=weights, models=shuffling.tile(weights, n),
+        mixing=self._identity(),
+    )
+    if shuffling.uses_matching(self._hp, self._full):
+      fields['pending'] = tf.zeros([n, n], tf.bool)
+    if not self._full:
+      fields['distances'] = tf.linalg.set_diag(
+          tf.fill([n, n], np.float32(np.inf)), tf.zeros([n])
+      )
+      fields['sizes'] = tf.zeros([n])
+      fields['variances'] = tf.zeros([n])
+    return fields
+
+  def plan(self, state, mean_update, gradients, keys):
+    """Lines (a) and (b) at the server, and who hosts whom in line (c)."""
+    hyperparameters, t = self._hp, state['round']
+    first = hyperparameters.first_visit
+    before = state['mixing']
+    state, lambda_ = self._update_mixing(state, gradients)  # (b)
+    two_stage = hyperparameters.variant == 'two_stage'
+    state['weights'] = local_sgd.descend(  # (a)
+        state['weights'], mean_update, 1.0 if two_stage else hyperparameters.gamma
+    )
+    state['models'] = tf.cond(
+        t < first, lambda: self._start_models(state), lambda: state['models']
+    )
+    mixing_now = before if hyperparameters.one_trip else state['mixing']
+    planned, owners = shuffling.next_owners(
+        state, mixing_now, t - first, shuffling.cohort_mask(keys, self._n),
+        self._n,
+    )
+    if 'pending' in state:  # Before the first visit nothing is pending.
+      planned['pending'] = tf.logical_and(planned['pending'], t >= first)
+    return collections.OrderedDict(
+        state=planned,
+        mixing=mixing_now,
+        owners=tf.where(t >= first, owners, -1),
+        measurements=self._measurements(state['mixing'], lambda_),
+    )
+
+  def _identity(self):
+    """A before the first update: every client learns from itself."""
+    k = self._hp.row_nonzeros
+    if not k:
+      return tf.eye(self._n)
+    own = tf.one_hot(0, k)[None, :]
+    return collections.OrderedDict(
+        columns=tf.tile(tf.range(self._n)[:, None], [1, k]),
+        values=tf.tile(own, [self._n, 1]),
+    )
+
+  def _start_models(self, state):
+    """All w_i at w (or at w^0), until the visits begin."""
+    weights = state['weights']
+    if self._hp.init == 'initial':
+      is_last = tf.equal(state['round'], self._hp.first_visit - 1)
+      weights = tf.nest.map_structure(
+          lambda initial, w: tf.where(is_last, initial, w),
+          self._model.initial_weights(state['seed']), weights,
+      )
+    return shuffling.tile(weights, self._n)
+
+  def _update_mixing(self, state, gradients):
+    """Line (b): returns the state with the new A, and lambda."""
+    keep = ('mixing', 'distances', 'sizes', 'variances')
+    old = collections.OrderedDict(
+        (name, state[name]) for name in keep if name in state
+    )
+    update = self._solve_full if self._full else self._solve_partial
+    new, lambda_ = tf.cond(
+        tf.size(gradients['keys']) > 0,
+        lambda: update(old, gradients),
+        lambda: (old, tf.constant(np.nan, tf.float32)),
+    )
+    return collections.OrderedDict(state, **new), lambda_
+
+  def _lambda(self, variances, sizes, rows):
+    """lambda, for gradients of `rows` <= n_i examples (section 2 of 7.4)."""
+    if self._hp.lambda_ != 'auto':
+      return tf.constant(self._hp.lambda_, tf.float64)
+    known = rows > 1
+    per_row = tf.math.divide_no_nan(sizes, rows)  # n / M
+    return mixing.auto_lambda(
+        variances * per_row, known, self._hp.lambda_scale
+    )
+
+  def _solve_full(self, old, gradients):
+    """A from the gradients of all clients."""
+    # Scattered, not permuted: a static shape demanded inside a `tf.cond` would
+    # be folded into the shapes outside of it (TensorFlow 2.14).
+    by_client = lambda name: tf.scatter_nd(
+        gradients['keys'][:, None], gradients[name],
+        [self._n] + gradients[name].shape[1:],
+    )
+    sizes, variances = by_client('sizes'), by_client('variances')
+    lambda_ = self._lambda(variances, sizes, by_client('rows'))
+    vectors = distances.center(by_client('fingerprints'))
+
+    def solve(first, num_rows):
+      c = distances.gram_distances(vectors, first, num_rows)
+      owners = tf.range(first, first + num_rows)
+      return self._solve_rows(
+          c, owners, sizes, variances, lambda_, old['mixing']
+      )
+
+    new = self._in_blocks(solve) if self._hp.row_nonzeros else solve(0, self._n)
+    return collections.OrderedDict(mixing=new), tf.cast(lambda_, tf.float32)
+
+  def _in_blocks(self, solve):
+    """Solves `_BLOCK` rows at a time: never an [N, N] tensor."""
+    blocks = [
+        solve(first, min(_BLOCK, self._n - first))
+        for first in range(0, self._n, _BLOCK)
+    ]
+    return tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *blocks)
+
+  def _solve_partial(self, old, gradients):
+    """A from the table of distances, updated for the pairs of the cohort.
+
+    Gradients of one round are taken at the same w; a pair seen before moves
+    half way (exponential average), an unknown pair stays at +infinity.
+    """
+    keys = gradients['keys']
+    found = distances.gram_distances(distances.center(gradients['fingerprints']))
+    pairs = tf.stack(tf.meshgrid(keys, keys, indexing='ij'), axis=-1)
+    seen = tf.gather_nd(old['distances'], pairs)
+    found = tf.cast(found, tf.float32)
+    found = tf.where(tf.math.is_finite(seen), 0.5 * (seen + found), found)
+    table = tf.tensor_scatter_nd_update(old['distances'], pairs, found)
+    put = lambda name: tf.tensor_scatter_nd_update(
+        old[name], keys[:, None], gradients[name]
+    )
+    sizes, variances = put('sizes'), put('variances')
+    # Sizes are known for clients seen so far; M is the same for all of them.
+    rows = sizes if not self._hp.gradient_batch else tf.minimum(
+        sizes, float(self._hp.gradient_batch)
+    )
+    lambda_ = self._lambda(variances, sizes, rows)
+    new = self._solve_rows(
+        table, tf.range(self._n), sizes, variances, lambda_, old['mixing']
+    )
+    return collections.OrderedDict(
+        mixing=new, distances=table, sizes=sizes, variances=variances
+    ), tf.cast(lambda_, tf.float32)
+
+  def _solve_rows(self, c, owners, sizes, variances, lambda_, previous):
+    """Rows of A for the distances c [M, N] of the clients `owners` int32[M]."""
+    sizes = tf.maximum(sizes, _NO_SIZE)
+    if self._hp.debias == 'variance':
+      noise = variances / sizes  # v_i / n_i
+      c = c - tf.cast(tf.gather(noise, owners)[:, None] + noise, c.dtype)
+    own = tf.equal(owners[:, None], tf.range(self._n))
+    c = tf.where(own, tf.zeros_like(c), tf.maximum(c, 0))
+    if self._hp.solver == 'water_filling':
+      alpha = mixing.water_filling(c, sizes, lambda_)
+    else:
+      alpha = mixing.projected_gradient(
+          c, sizes, lambda_, tf.gather(previous, owners), self._hp.solver_steps
+      )
+    if not self._hp.row_nonzeros:
+      return tf.cast(alpha, tf.float32)
+    columns, values = mixing.sparse_rows(alpha, self._hp.row_nonzeros)
+    return collections.OrderedDict(
+        columns=columns, values=tf.cast(values, tf.float32)
+    )
+
+  def _measurements(self, mixing_weights, lambda_):
+    values = mixing_weights['values'] if self._hp.row_nonzeros else mixing_weights
+    nonzeros = tf.reduce_sum(tf.cast(values > 0, tf.float32), axis=1)
+    own = tf.map_fn(
+        lambda i: shuffling.mixing_weight(mixing_weights, i, i),
+        tf.range(self._n), fn_output_signature=tf.float32,
+    )
+    return collections.OrderedDict(
+        weights_entropy=tf.cast(mixing.entropy(values), tf.float32),
+        weights_nonzeros=tf.reduce_mean(nonzeros),
+        weights_self=tf.reduce_mean(own),
+        lambda_=lambda_,
+    )
+
+
+@methods.register(
+    'perm', PermHyperparameters,
+    summary='learned mixing weights, models shuffled between clients',
+)
+def _build(task, hyperparameters):
+  return build_perm(
+      task.model, task.num_clients, hyperparameters,
+      client_weighting=task.client_weighting,
+      full_participation=task.full_participation,
+  )

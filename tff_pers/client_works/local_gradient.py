@@ -1,0 +1,94 @@
+"""The local gradient at one point, and how noisy it is."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_pers.data import client_data
+from tff_pers.models import functional
+from tff_pers.numerics import distances
+
+# Rows per pass: bounds memory, does not change the full gradient.
+_CHUNK = 256
+
+
+class LocalGradient(NamedTuple):
+  """A client's gradient of its mean loss.
+
+  Attributes:
+    gradient: Structure like the weights.
+    loss: Scalar, the mean loss over the rows used.
+    num_rows: int32, rows used (n_i, or M).
+    variance: Estimate of the per-sample gradient variance trace v_i, from the
+      difference of two random halves: ||g_A - g_B||^2 / (1/n_A + 1/n_B); 0 if
+      there is only one row.
+  """
+
+  gradient: Any
+  loss: Any
+  num_rows: Any
+  variance: Any
+
+
+def compute(
+    model: functional.FunctionalModel, weights, data, *, seed, num_rows: int = 0
+) -> LocalGradient:
+  """Returns the gradient of f_i at `weights`, dropout off.
+
+  Args:
+    model: The model.
+    weights: The point, the same for all clients of a round.
+    data: Dense client data.
+    seed: int64[2], draws the rows and the halves.
+    num_rows: M random rows; 0 takes all.
+  """
+  capacity = tf.shape(data['examples']['y'])[0]
+  size = num_rows or tf.minimum(tf.maximum(capacity, 1), _CHUNK)
+  zeros = tf.nest.map_structure(tf.zeros_like, weights)
+  dtype = tf.nest.flatten(weights)[0].dtype
+  nothing = (zeros, tf.zeros([], dtype), tf.zeros([], dtype))
+
+  def add(half, batch):
+    """Adds the sums over a batch to one half's (gradient, loss, count)."""
+    count = tf.reduce_sum(tf.cast(batch.mask, dtype))
+    # The mean loss, so that a penalty counts once per row.
+    loss, gradient = model.loss_and_gradient(weights, batch, training=False)
+    total, total_loss, total_count = half
+    total = tf.nest.map_structure(lambda t, g: t + count * g, total, gradient)
+    return total, total_loss + count * loss, total_count + count
+
+  def step(halves, batch):
+    first, second = halves
+    return (
+        add(first, _rows(batch, slice(0, None, 2))),
+        add(second, _rows(batch, slice(1, None, 2))),
+    )
+
+  a, b = client_data.fold_batches(
+      data, step, (nothing, nothing), seed=seed, batch_size=size,
+      **(dict(num_steps=1) if num_rows else dict(num_epochs=1)),
+  )
+  count = a[2] + b[2]
+  gradient, loss = tf.nest.map_structure(
+      lambda x, y: (x + y) / tf.maximum(count, 1), a[:2], b[:2]
+  )
+  return LocalGradient(
+      gradient, loss, tf.cast(count, tf.int32), _variance(a, b)
+  )
+
+
+def _rows(batch, rows):
+  return batch._replace(
+      x=batch.x[rows], y=batch.y[rows], mask=batch.mask[rows]
+  )
+
+
+def _variance(a, b):
+  """||g_A - g_B||^2 / (1/n_A + 1/n_B) of two halves' sums; 0 if one is empty."""
+  count_a, count_b = tf.maximum(a[2], 1), tf.maximum(b[2], 1)
+  difference = distances.flatten(tf.nest.map_structure(
+      lambda x, y: x / count_a - y / count_b, a[0], b[0]
+  ))
+  variance = tf.reduce_sum(tf.square(difference)) / (1 / count_a + 1 / count_b)
+  both = tf.logical_and(a[2] > 0, b[2] > 0)
+  return tf.where(both, variance, tf.zeros_like(variance))

@@ -66,7 +66,7 @@ def parse(spec: dataclasses.Field, text: str):
     except ValueError:
       pass
   raise ValueError(
-      f'`{flag_name(spec.name)}` must be {_allowed(spec)}, found {text!r}.'
+      f'`{flag_name(spec.name)}` must be {allowed(spec)}, found {text!r}.'
   )
 
 
@@ -81,7 +81,7 @@ def validate(hyperparameters) -> None:
     value = getattr(hyperparameters, spec.name)
     if not _is_allowed(spec, value):
       raise ValueError(
-          f'`{flag_name(spec.name)}` must be {_allowed(spec)}, found {value!r}.'
+          f'`{flag_name(spec.name)}` must be {allowed(spec)}, found {value!r}.'
       )
 
 
@@ -132,8 +132,8 @@ def _is_allowed(spec: dataclasses.Field, value) -> bool:
   )
 
 
-def _allowed(spec: dataclasses.Field) -> str:
-  """Describes the allowed values."""
+def allowed(spec: dataclasses.Field) -> str:
+  """Returns the allowed values in words: `a number > 0.0`."""
   meta = spec.metadata
   if meta['choices'] is not None:
     return 'one of ' + ', '.join(meta['choices'])

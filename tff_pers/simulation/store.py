@@ -81,6 +81,12 @@ class ClientStateStore:
           )
       }
 
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    self.close()
+
   @property
   def path(self) -> str:
     return self._path
@@ -144,6 +150,11 @@ class ClientStateStore:
     """Returns the position of the last checkpoint, None if there is none."""
     with self._errors():
       return self._position()
+
+  def set_position(self, position: Mapping[str, Any]) -> None:
+    """Changes the position of the last checkpoint and nothing else."""
+    with self._errors(), self._transaction():
+      self._set_meta('position', json.dumps(position))
 
   def server_state(self, like):
     """Returns the server state of the last checkpoint, a structure as `like`."""

@@ -1,0 +1,287 @@
+"""From flags to objects: one method on one task with one seed."""
+
+import dataclasses
+from importlib import metadata
+import platform
+import re
+from typing import Any, Mapping
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import baselines  # pylint: disable=unused-import
+from binaries import flags
+import tff_pers.algorithms  # pylint: disable=unused-import
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.data import brackets
+from tff_pers.data import task as task_lib
+from tff_pers.data import tasks
+from tff_pers.simulation import cohort
+from tff_pers.simulation import program
+
+# Flags that may differ when a run is resumed: they change no number.
+_FREE = ('output_dir', 'resume', 'export_clients')
+# Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
+_IN_BRACKETS = ('client_weighting',)
+# Shared flags whose defaults are fields of the task.
+_FROM_TASK = ('client_weighting', 'clients_per_round', 'rounds', 'eval_every')
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """Everything that determines a run.
+
+  Attributes:
+    variant: The method with its bracket options, e.g. `perm[lambda=0.1]`.
+    method: The method.
+    hyperparameters: Its hyperparameters.
+    task: The task, without the held-out clients.
+    clients: Number in the whole task of each client of `task`.
+    unseen: Data of the held-out clients, indexed after those of `task`.
+    unseen_clients: Their numbers in the whole task.
+    config: What `config.json` holds.
+  """
+
+  variant: str
+  method: methods.Method
+  hyperparameters: Any
+  task: task_lib.Task
+  clients: np.ndarray
+  unseen: program.Data
+  unseen_clients: np.ndarray
+  config: Mapping[str, Any]
+
+  def flag(self, name: str):
+    """Returns the value of a flag after all defaults."""
+    return self.config['flags'][name]
+
+
+def build(
+    given: Mapping[str, Any],
+    table: Mapping[str, flags.Flag],
+    *,
+    brackets_win: bool = False,
+) -> Experiment:
+  """Returns the experiment that flags ask for.
+
+  Args:
+    given: Values of the flags that were given, `algo` (maybe with brackets)
+      included.
+    table: All flags, see `flags.all_flags`.
+    brackets_win: Whether options in brackets may contradict flags (compare,
+      whose flags are for all variants).
+
+  Raises:
+    flags.UsageError: If flags do not go together, or the data cannot be used.
+  """
+  given = {name: value for name, value in given.items() if name not in _FREE}
+  with flags.sentences():
+    name, options = brackets.parse(given['algo'])
+    method = methods.get(name)
+    family = tasks.get(given.get('task', flags.DEFAULTS['task']))
+  _open_brackets(given, method, options, table, brackets_win)
+  _check_owners(given, table, method.name, family.name)
+  task_options = _task_options(given, table, family)
+  full = _build_task(given, family, task_options)
+  with flags.sentences():
+    held_out = cohort.holdout(
+        full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
+    )
+  clients = np.setdiff1d(np.arange(full.num_clients), held_out)
+  task = _restrict(full, clients, given)
+  with flags.sentences():
+    cohort.uniform(task.num_clients, task.clients_per_round)
+  for lack in methods.missing_needs(method, task):
+    raise flags.UsageError(
+        f'`--algo` {method.name} needs {lack}; `--task` {family.name}, as asked'
+        ' for, lacks it.'
+    )
+  hyperparameters = _hyperparameters(given, table, method, full)
+  shared = _shared_record(given, table, method, full, task)
+  return Experiment(
+      variant=given['algo'], method=method, hyperparameters=hyperparameters,
+      task=task, clients=clients,
+      unseen=_indexed(full, held_out, first=len(clients)),
+      unseen_clients=held_out,
+      config=dict(
+          variant=given['algo'],
+          flags={
+              **shared,
+              **_prefixed(method.name, hyperparameters),
+              **_prefixed(family.name, task_options),
+          },
+          given=given,
+          versions=_versions(),
+          seeds=dict(run=shared['seed']),
+      ),
+  )
+
+
+def resumed(
+    given: Mapping[str, Any], table: Mapping[str, flags.Flag], saved
+) -> dict[str, Any]:
+  """Returns the flags of the run to resume, as they were given at its start.
+
+  Args:
+    given: Values of the flags that are given now.
+    table: All flags.
+    saved: `config.json` of the run.
+
+  Raises:
+    flags.UsageError: If one of the flags given now differs from the saved.
+  """
+  old = {**saved['flags'], 'algo': saved['variant']}
+  for name in sorted(given, key=lambda name: (name not in ('algo', 'task'), name)):
+    if name not in _FREE and given[name] != old.get(name):
+      raise flags.UsageError(
+          f'`--{name}` must be {old.get(name)!r} as in config.json to resume'
+          f' this run, found {given[name]!r}.'
+      )
+  return {name: saved['given'][name] for name in saved['given'] if name in table}
+
+
+def build_process(experiment: Experiment):
+  """Returns the method's process on the task.
+
+  Raises:
+    flags.UsageError: If the method cannot be built on this task.
+  """
+  with flags.sentences():
+    return experiment.method.build(experiment.task, experiment.hyperparameters)
+
+
+def folder_name(variant: str) -> str:
+  """Returns a variant as the name of a folder: `perm[a=1]` is `perm-a=1`."""
+  return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
+
+
+def _open_brackets(given, method, options, table, brackets_win) -> None:
+  """Adds the flags that the brackets of a variant set to `given`."""
+  for option, text in options.items():
+    name = option if option in _IN_BRACKETS else f'{method.name}_{option}'
+    if name not in table:
+      own = [hp.flag_name(f.name)
+             for f in dataclasses.fields(method.hyperparameters)]
+      raise flags.UsageError(
+          f'An option of {method.name} must be one of'
+          f' {", ".join(sorted([*own, *_IN_BRACKETS]))}, found {option!r}.'
+      )
+    argv = ['', f'--{name}={text}']
+    value = flags.parse(argv, {name: table[name]})[name]
+    if given.get(name, value) != value and not brackets_win:
+      raise flags.UsageError(
+          f'`--{name}` must agree with the brackets of `--algo`, found'
+          f' {given[name]!r} and {value!r}.'
+      )
+    given[name] = value
+
+
+def _check_owners(given, table, algo: str, task: str) -> None:
+  """Refuses flags of a method or a task that is not run."""
+  for name in given:
+    flag = table[name]
+    if flag.kind != 'shared' and flag.owner not in (algo, task):
+      run = algo if flag.kind == 'method' else task
+      raise flags.UsageError(
+          f'`--{name}` must not be given because it is a flag of'
+          f' {flag.kind} {flag.owner}, found {flag.kind} {run}.'
+      )
+
+
+def _task_options(given, table, family):
+  own = _own(given, table, 'task', family.name)
+  names = [hp.flag_name(f.name) for f in dataclasses.fields(family.options)]
+  with flags.sentences(f'{family.name}_', names):
+    return hp.replace(family.options(), **own)
+
+
+def _build_task(given, family, options) -> task_lib.Task:
+  """Builds the task; what is wrong with data or flags is a UsageError."""
+  names = [f.name for f in dataclasses.fields(tasks.TaskRequest)]
+  request = {name: given[name] for name in names if name in given}
+  try:
+    with flags.sentences('', names):
+      return family.build(tasks.TaskRequest(**request), options)
+  except (OSError, ImportError) as error:
+    raise flags.UsageError(' '.join(f'{error}'.split())) from error
+
+
+def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
+  """Returns the given flags of one method or task, without the prefix."""
+  return {
+      name[len(owner) + 1:]: value
+      for name, value in given.items()
+      if table[name].kind == kind and table[name].owner == owner
+  }
+
+
+def _hyperparameters(given, table, method, task):
+  names = [hp.flag_name(f.name)
+           for f in dataclasses.fields(method.hyperparameters)]
+  with flags.sentences(f'{method.name}_', names):
+    return hp.replace(
+        method.hyperparameters(),
+        **{
+            **task.defaults_for(method.name, names),
+            **_own(given, table, 'method', method.name),
+        },
+    )
+
+
+def _restrict(task: task_lib.Task, clients, given) -> task_lib.Task:
+  """Returns the task of `clients` alone, with the shared flags applied."""
+  data = _indexed(task, clients, first=0)
+  changes = {
+      name: given[name]
+      for name in _FROM_TASK
+      if name in given
+  }
+  pick = lambda rows: None if rows is None else np.asarray(rows)[clients]
+  return dataclasses.replace(
+      task, train=data.train, test=data.test,
+      validation=task.validation and [task.validation[c] for c in clients],
+      groups=pick(task.groups), class_counts=pick(task.class_counts), **changes,
+  )
+
+
+def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
+  """Returns the data of `clients`, numbered from `first`."""
+  def renumber(data):
+    return [
+        type(data[c])(data[c], index=np.int32(first + position))
+        for position, c in enumerate(clients)
+    ]
+  return program.Data(renumber(task.train), renumber(task.test))
+
+
+def _shared_record(given, table, method, full, task) -> dict[str, Any]:
+  """Returns the values of all shared flags; None: the task chose."""
+  record = {
+      name: given.get(name, flags.DEFAULTS.get(name))
+      for name, flag in table.items()
+      if flag.kind == 'shared' and name not in _FREE
+  }
+  record.update(
+      algo=method.name, partition=given.get('partition', task.partition),
+      num_clients=full.num_clients, model=given.get('model', task.model.name),
+  )
+  for name in _FROM_TASK:
+    record[name] = getattr(task, name)
+  return record
+
+
+def _prefixed(owner: str, options) -> dict[str, Any]:
+  return {f'{owner}_{k}': v for k, v in hp.as_dict(options).items()}
+
+
+def _versions() -> dict[str, str]:
+  try:
+    own = metadata.version('tff_pers')
+  except metadata.PackageNotFoundError:
+    own = 'not installed'
+  return dict(
+      python=platform.python_version(), tensorflow=tf.__version__,
+      tensorflow_federated=tff.__version__, numpy=np.__version__, tff_pers=own,
+  )

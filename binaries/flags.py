@@ -1,0 +1,254 @@
+"""One vocabulary of flags for all programs, their checks and their help.
+
+A flag comes from one dataclass field: a shared one below, a method's own as
+`--<algo>_<name>`, a task's own as `--<task>_<name>`. A flag that is not given
+takes what `config.json` says (when resuming), else the task's default.
+"""
+
+import dataclasses
+import difflib
+import os
+import re
+import sys
+import textwrap
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+
+from absl import flags as absl_flags
+
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.data import tasks
+
+
+class UsageError(ValueError):
+  """Bad flags or bad data: one sentence, exit code 2, nothing written."""
+
+
+class Failure(RuntimeError):
+  """The run cannot go on: one sentence, exit code 1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedFlags:
+  """Flags of every program that trains; unset ones come from the task."""
+
+  task: str = hp.field('digits', 'Task, see above.')
+  partition: str = hp.field(
+      '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5].'
+  )
+  num_clients: int = hp.field(1, 'Number of clients.', minimum=1)
+  clients_per_round: int = hp.field(
+      0, 'Clients that train in a round; 0: all of them.', minimum=0
+  )
+  holdout_clients: int = hp.field(
+      0, 'Clients that never train and are evaluated at the end.', minimum=0
+  )
+  rounds: int = hp.field(1, 'Communication rounds.', minimum=1)
+  eval_every: int = hp.field(
+      1, 'Rounds from one evaluation of all clients to the next.', minimum=1
+  )
+  seed: int = hp.field(0, 'Seed of data, weights, cohorts, batches.', minimum=0)
+  output_dir: str = hp.field('', 'Folder of the results.')
+  resume: bool = hp.field(False, 'Continue from the last checkpoint.')
+  data_dir: str = hp.field('', 'Where the data of the task are.')
+  train_fraction: float = hp.field(
+      0.5, 'Share of each client\'s examples to train on.', above=0.0,
+      maximum=1.0,
+  )
+  client_weighting: str = hp.field(
+      'examples', 'Weight of a client in means.',
+      choices=('uniform', 'examples', 'batches'),
+  )
+  runtime: str = hp.field(
+      'native', 'Where computations run: TFF\'s C++ worker.',
+      choices=('native',),
+  )
+  model: str = hp.field('', 'Model, a name of the zoo.')
+
+
+# Defaults that do not come from the task.
+DEFAULTS = dict(
+    task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
+    resume=False, data_dir='', runtime='native', model='',
+)
+_PATHS = ('output_dir', 'data_dir')
+
+
+class Flag(NamedTuple):
+  """A flag.
+
+  Attributes:
+    spec: Its dataclass field.
+    kind: `shared`, `method` or `task`.
+    owner: Name of the method or task it belongs to, '' for shared ones.
+    default: Instance of the dataclass, for the help.
+  """
+
+  spec: dataclasses.Field
+  kind: str
+  owner: str
+  default: Any
+
+
+def own_flag(name: str, default: Any, help_text: str, **limits):
+  """Returns a flag that only one program has, as an entry of `all_flags`."""
+  spec = hp.field(default, help_text, **limits)
+  holder = dataclasses.make_dataclass('_', [(name, type(default), spec)])
+  return name, Flag(dataclasses.fields(holder)[0], 'shared', '', holder())
+
+
+def all_flags(*own, without: Sequence[str] = ()) -> dict[str, Flag]:
+  """Returns all flags of a program: its own, the shared, methods', tasks'."""
+  table = dict(own)
+  for spec in dataclasses.fields(SharedFlags):
+    if spec.name not in without:
+      table[spec.name] = Flag(spec, 'shared', '', SharedFlags())
+  for name in methods.names():
+    table.update(_part_flags('method', name, methods.get(name).hyperparameters))
+  for name in tasks.names():
+    table.update(_part_flags('task', name, tasks.get(name).options))
+  return table
+
+
+def _part_flags(kind: str, owner: str, dataclass) -> dict[str, Flag]:
+  default = dataclass()
+  return {
+      f'{owner}_{hp.flag_name(spec.name)}': Flag(spec, kind, owner, default)
+      for spec in dataclasses.fields(default)
+  }
+
+
+def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
+  """Returns the values of the flags that are given, by name.
+
+  Raises:
+    UsageError: If a flag is unknown, has no or a bad value, or an argument is
+      not a flag.
+  """
+  values = absl_flags.FlagValues()
+  for name, flag in table.items():
+    define = (
+        absl_flags.DEFINE_boolean
+        if isinstance(flag.spec.default, bool)
+        else absl_flags.DEFINE_string
+    )
+    define(name, None, flag.spec.metadata['help'], flag_values=values)
+  try:
+    rest = values(list(argv))[1:]
+  except absl_flags.UnrecognizedFlagError as error:
+    raise UsageError(_unknown(error.flagname, table)) from error
+  except absl_flags.Error as error:
+    raise UsageError(' '.join(str(error).split())) from error
+  if rest:
+    raise UsageError(
+        f'Arguments must be flags (--name=value), found {rest[0]!r}.'
+    )
+  return {
+      name: _value(name, flag, values[name].value)
+      for name, flag in table.items()
+      if values[name].present
+  }
+
+
+def _unknown(name: str, table: Mapping[str, Flag]) -> str:
+  close = difflib.get_close_matches(name, table, n=3, cutoff=0.6)
+  tip = ' or '.join(f'--{other}' for other in close)
+  return f'`--{name}` is not a flag.' + (f' Tip: {tip}?' if close else '')
+
+
+def _value(name: str, flag: Flag, text: Any):
+  """Returns the checked value of one flag."""
+  with sentences(name[:len(name) - len(hp.flag_name(flag.spec.name))]):
+    value = text if isinstance(text, bool) else hp.parse(flag.spec, text)
+    if flag.kind == 'shared':
+      hp.replace(flag.default, **{hp.flag_name(flag.spec.name): value})
+  return resolve_path(value) if name in _PATHS and value else value
+
+
+class sentences:  # pylint: disable=invalid-name
+  """Turns ValueErrors into UsageErrors about flags: `x` becomes `--prefix_x`."""
+
+  def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
+    self._prefix, self._names = prefix, names
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    if not isinstance(error, ValueError) or isinstance(error, UsageError):
+      return
+    def flag(match):
+      if self._names is not None and match[1] not in self._names:
+        return match[0]
+      return f'`--{self._prefix}{match[1]}`'
+    text = re.sub(r'`([a-z]\w*)`', flag, str(error))
+    raise UsageError(' '.join(text.split())) from error
+
+
+def resolve_path(path: str) -> str:
+  """Returns an absolute path; `bazel run` starts elsewhere than the user."""
+  base = os.environ.get('BUILD_WORKING_DIRECTORY', os.getcwd())
+  return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
+
+
+def wants_help(argv: Sequence[str]) -> bool:
+  return any(word in ('--help', '-h', '-help', '--helpfull') for word in argv)
+
+
+def help_text(summary: str, table: Mapping[str, Flag], argv) -> str:
+  """Returns what `--help` prints: methods, tasks, who fits whom, flags."""
+  chosen = [
+      name for name in methods.names()
+      if any(re.search(rf'algos?=.*\b{name}\b', word) for word in argv)
+  ]
+  chosen += [
+      name for name in tasks.names()
+      if any(word == f'--task={name}' for word in argv)
+  ]
+  lines = [summary, '', 'Methods (--algo) and what they need of a task:']
+  for name in methods.names():
+    method = methods.get(name)
+    needs = ', '.join(methods.NEEDS[need] for need in method.needs)
+    lines.append(f'  {name:22} {method.summary}')
+    lines += [f'  {"":22} needs {needs}'] if needs else []
+  lines += ['', 'Tasks (--task):']
+  lines += [f'  {name:22} {tasks.get(name).summary}' for name in tasks.names()]
+  lines += ['', 'Flags:']
+  for name, flag in table.items():
+    if flag.kind == 'shared' or flag.owner in chosen:
+      lines += _flag_help(name, flag)
+  if not chosen:
+    lines.append(
+        '\n--help --algo=NAME --task=NAME also shows the flags --NAME_...'
+    )
+  return '\n'.join(lines)
+
+
+def _flag_help(name: str, flag: Flag) -> list[str]:
+  default = getattr(flag.default, flag.spec.name)
+  if flag.kind == 'shared' and hasattr(SharedFlags, name):
+    default = DEFAULTS.get(name, 'the task\'s')
+  shown = 'none' if default == '' else str(default).lower() if isinstance(
+      default, bool
+  ) else default
+  text = (
+      f"{flag.spec.metadata['help']} {hp.allowed(flag.spec)};"
+      f' default: {shown}.'
+  )
+  return [f'  --{name}'] + textwrap.wrap(
+      text, 78, initial_indent=' ' * 6, subsequent_indent=' ' * 6
+  )
+
+
+def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
+  """Returns the exit code of `main(argv)`; errors are a sentence each."""
+  try:
+    return main(argv)
+  except UsageError as error:
+    code, text = 2, str(error)
+  except Failure as error:
+    code, text = 1, str(error)
+  except KeyboardInterrupt:
+    code, text = 130, 'Stopped by the keyboard. Tip: continue with --resume.'
+  print(f'{name}: {text}', file=sys.stderr)
+  return code

@@ -1,0 +1,73 @@
+"""Plots runs from their folders.
+
+    python -m binaries.plot --runs=runs/digits
+"""
+
+import sys
+from typing import Sequence
+
+from binaries import flags
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+
+SUMMARY = """\
+python -m binaries.plot --runs=DIR[,DIR...] [--output_dir=DIR]
+
+Plots the runs in and under the folders, finished or running, as PNG and SVG:
+accuracy and loss against rounds (band: range over seeds), the distribution over
+clients, and for a run of its own the data map and the mixing weights."""
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('plot', _plot, argv)
+
+
+def _plot(argv: Sequence[str]) -> int:
+  table = dict([
+      flags.own_flag('runs', '', 'Folders of runs or comparisons.'),
+      flags.own_flag(
+          'output_dir', '', 'Where the figures go; default: the first folder.'
+      ),
+  ])
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = flags.parse(argv, table)
+  folders = [
+      flags.resolve_path(name)
+      for name in given.get('runs', '').split(',') if name
+  ]
+  found = list(dict.fromkeys(
+      run for folder in folders for run in results.find_runs(folder)
+  ))
+  if not found:
+    raise flags.UsageError(
+        '`--runs` must name folders that hold runs (a config.json), found'
+        f" {given.get('runs', '')!r}."
+    )
+  output_dir = given.get('output_dir') or folders[0]
+  for path in plot_all(found, output_dir):
+    print(f'{path}.png')
+  return 0
+
+
+def plot_all(folders: Sequence[str], output_dir: str) -> list[str]:
+  """Plots one run completely, or compares several; returns the paths."""
+  if len(folders) == 1:
+    return plots.plot_run(folders[0], output_dir)
+  made = plots.plot_runs(
+      [results.read_run(folder) for folder in folders], output_dir
+  )
+  for folder in folders:  # What belongs to one run stays with it.
+    made += plots.plot_run(folder)
+  return made
+
+
+if __name__ == '__main__':
+  run()

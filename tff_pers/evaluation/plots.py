@@ -1,0 +1,232 @@
+"""Figures of runs, each as PNG and SVG."""
+
+import os
+from typing import Optional, Sequence
+
+from matplotlib import colors
+from matplotlib import figure
+from matplotlib import ticker
+import numpy as np
+
+from tff_pers.evaluation import results
+
+# Okabe and Ito's colours, told apart by everyone; black last.
+COLORS = (
+    '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000',
+    '#8C6D31',
+)
+_DASHES = ('-', '--', ':')
+
+
+def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
+  """Plots one run: curves, clients, and data map and mixing if it has them.
+
+  Returns:
+    The paths of the figures, without suffix.
+  """
+  run = results.read_run(folder)
+  output_dir = output_dir or folder
+  made = plot_runs([run], output_dir)
+  if run.class_counts is not None:
+    made.append(plot_data(run, output_dir))
+  if run.mixing is not None:
+    made.append(plot_mixing(run, output_dir))
+  return made
+
+
+def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
+  """Plots what compares runs: curves and clients, a colour per variant."""
+  made = [plot_curves(runs, output_dir)]
+  if any(run.clients is not None for run in runs):
+    made.append(plot_clients(runs, output_dir))
+  return made
+
+
+def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots accuracy and loss against rounds: mean and range over seeds."""
+  names = [
+      name
+      for name in ('accuracy_mean', 'loss_mean')
+      if any(_has(run.metrics, name) for run in runs)
+  ]
+  picture, axes = _figure(4.6 * max(len(names), 1), 3.4, max(len(names), 1))
+  for axis, name in zip(axes, names):
+    for number, (variant, members) in enumerate(_by_variant(runs).items()):
+      rounds, values = _common_rounds(members, name)
+      if not rounds.size:
+        continue
+      color, dash = _style(number)
+      axis.plot(
+          rounds, values.mean(0), dash, color=color, label=variant, lw=1.8,
+          marker='o' if rounds.size == 1 else None,
+      )
+      if len(values) > 1:
+        axis.fill_between(
+            rounds, values.min(0), values.max(0), color=color, alpha=0.18, lw=0
+        )
+    axis.set_xlabel('Communication round')
+    axis.set_ylabel(
+        'Test accuracy, mean over clients'
+        if name == 'accuracy_mean'
+        else 'Test loss, mean over clients'
+    )
+    axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    axis.grid(alpha=0.25)
+  _legend(picture, axes)
+  return _save(picture, output_dir, 'curves')
+
+
+def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots the distribution over clients: the share at or below a value."""
+  finished = [run for run in runs if run.clients is not None]
+  name = 'accuracy'
+  if not any(_has(run.clients, name) for run in finished):
+    name = 'loss'
+  picture, axes = _figure(5.2, 3.4, 1)
+  for number, (variant, members) in enumerate(_by_variant(runs).items()):
+    pooled = [
+        run.clients[name][run.clients['seen'] == 1]
+        for run in members if run.clients is not None
+    ]
+    values = np.sort(np.concatenate(pooled)) if pooled else np.zeros(0)
+    values = values[np.isfinite(values)]
+    if not values.size:
+      continue
+    color, dash = _style(number)
+    share = np.arange(1, values.size + 1) / values.size
+    axes[0].step(
+        np.concatenate([values[:1], values]), np.concatenate([[0], share]),
+        dash, where='post', color=color, label=variant, lw=1.8,
+    )
+  axes[0].set_xlabel(f'Test {name} of a client, last evaluated round')
+  axes[0].set_ylabel('Share of clients at or below')
+  axes[0].set_ylim(0, 1.02)
+  axes[0].grid(alpha=0.25)
+  _legend(picture, axes)
+  return _save(picture, output_dir, 'clients')
+
+
+def plot_mixing(run: results.Run, output_dir: str) -> str:
+  """Plots the mixing weights, clients ordered by true group if known."""
+  order, edges = _group_order(run.groups, len(run.mixing))
+  matrix = np.asarray(run.mixing)[np.ix_(order, order)]
+  picture, axes = _figure(5.0, 4.2, 1)
+  image = axes[0].imshow(
+      matrix, cmap='viridis', vmin=0.0, interpolation='nearest'
+  )
+  bar = picture.colorbar(image, ax=axes[0], fraction=0.046, pad=0.04)
+  bar.set_label('Mixing weight')
+  _mark_groups(axes[0], edges, both=True)
+  _client_ticks(axes[0].xaxis, order)
+  _client_ticks(axes[0].yaxis, order)
+  grouped = ' (ordered by true group)' if edges else ''
+  axes[0].set_xlabel(f'Source client{grouped}')
+  axes[0].set_ylabel('Owner of the model')
+  axes[0].set_title(f'{run.variant}: who learns from whom', fontsize=10)
+  return _save(picture, output_dir, 'mixing')
+
+
+def plot_data(run: results.Run, output_dir: str) -> str:
+  """Plots training examples per client and class."""
+  counts = run.class_counts
+  order, edges = _group_order(run.groups, len(counts))
+  height = min(max(2.6, 0.16 * len(counts) + 1.2), 9.0)
+  width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)
+  picture, axes = _figure(width, height, 1)
+  image = axes[0].imshow(
+      np.ma.masked_equal(counts[order], 0), cmap='viridis_r', aspect='auto',
+      interpolation='nearest', norm=colors.Normalize(0, counts.max()),
+  )
+  axes[0].set_facecolor('#f2f2f2')  # No example.
+  bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
+  bar.set_label('Training examples')
+  bar.locator = ticker.MaxNLocator(integer=True)
+  _mark_groups(axes[0], edges, both=False)
+  axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
+  _client_ticks(axes[0].yaxis, order)
+  axes[0].set_xlabel('Class')
+  axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
+  axes[0].set_title(
+      f"{run.config['flags']['task']}: {run.config['flags']['partition']}",
+      fontsize=10,
+  )
+  return _save(picture, output_dir, 'data')
+
+
+def _figure(width: float, height: float, num_axes: int):
+  picture = figure.Figure(figsize=(width, height), layout='constrained')
+  return picture, picture.subplots(1, num_axes, squeeze=False)[0]
+
+
+def _save(picture, output_dir: str, name: str) -> str:
+  os.makedirs(output_dir, exist_ok=True)
+  path = os.path.join(output_dir, name)
+  picture.savefig(path + '.png', dpi=150)
+  # Without a date, so that the same numbers give the same file.
+  picture.savefig(path + '.svg', metadata={'Date': None})
+  return path
+
+
+def _style(number: int) -> tuple[str, str]:
+  return (
+      COLORS[number % len(COLORS)],
+      _DASHES[number // len(COLORS) % len(_DASHES)],
+  )
+
+
+def _legend(picture, axes) -> None:
+  handles = {}
+  for axis in axes:
+    for handle, label in zip(*axis.get_legend_handles_labels()):
+      handles.setdefault(label, handle)
+  if handles:
+    picture.legend(
+        handles.values(), handles.keys(), loc='outside lower center',
+        ncols=min(len(handles), 3), frameon=False, fontsize=9,
+    )
+
+
+def _has(columns, name: str) -> bool:
+  return name in columns and bool(np.any(~np.isnan(columns[name])))
+
+
+def _by_variant(runs) -> dict[str, list[results.Run]]:
+  groups = {}
+  for run in runs:
+    groups.setdefault(run.variant, []).append(run)
+  return groups
+
+
+def _common_rounds(runs, name: str):
+  """Returns the rounds that all seeds have, and [seeds, rounds] values."""
+  having = [run for run in runs if _has(run.metrics, name)]
+  if not having:
+    return np.zeros(0), np.zeros([0, 0])
+  rounds = having[0].metrics['round']
+  for run in having[1:]:
+    rounds = np.intersect1d(rounds, run.metrics['round'])
+  values = [
+      run.metrics[name][np.isin(run.metrics['round'], rounds)] for run in having
+  ]
+  return rounds, np.array(values)
+
+
+def _group_order(groups, num_clients: int):
+  """Returns the clients sorted by group, and where a new group begins."""
+  if groups is None or np.any(groups < 0) or len(groups) != num_clients:
+    return np.arange(num_clients), []
+  order = np.argsort(groups, kind='stable')
+  return order, (np.flatnonzero(np.diff(groups[order])) + 1).tolist()
+
+
+def _mark_groups(axis, edges, both: bool) -> None:
+  for edge in edges:
+    axis.axhline(edge - 0.5, color='white', lw=1.2)
+    if both:
+      axis.axvline(edge - 0.5, color='white', lw=1.2)
+
+
+def _client_ticks(axis, order) -> None:
+  """Labels at most eleven clients by their number."""
+  shown = np.arange(0, len(order), max(1, -(-len(order) // 10)))
+  axis.set_ticks(shown, [str(order[position]) for position in shown])

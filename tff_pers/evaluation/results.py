@@ -1,0 +1,166 @@
+"""The files of a run's folder: written by programs, read by tables and plots.
+
+    config.json   flags, variant, versions, seed        written first
+    metrics.csv   a row per evaluated round (see simulation/program.py)
+    clients.csv   a row per client, last evaluated round
+    data.csv      client, group, examples per class     classification only
+    mixing.npy    float32[N, N], mixing weights         methods that learn them
+"""
+
+import csv
+import json
+import math
+import os
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
+DATA, MIXING = 'data.csv', 'mixing.npy'
+CHECKPOINT = 'checkpoint.sqlite'
+CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
+
+
+class Run(NamedTuple):
+  """What a run's folder holds.
+
+  Attributes:
+    folder: The folder.
+    config: `config.json`.
+    metrics: Columns of `metrics.csv`, floats; NaN for empty cells.
+    clients: Columns of `clients.csv`, likewise; None while it runs.
+    class_counts: int64[N, num_classes], or None.
+    groups: int64[N], -1 unknown, or None.
+    mixing: float32[N, N], or None.
+  """
+
+  folder: str
+  config: Mapping[str, Any]
+  metrics: Mapping[str, np.ndarray]
+  clients: Optional[Mapping[str, np.ndarray]]
+  class_counts: Optional[np.ndarray]
+  groups: Optional[np.ndarray]
+  mixing: Optional[np.ndarray]
+
+  @property
+  def variant(self) -> str:
+    """The method with its options, as in tables and legends."""
+    return self.config['variant']
+
+
+def read_run(folder: str) -> Run:
+  """Reads a run's folder.
+
+  Raises:
+    FileNotFoundError: If it holds no run.
+  """
+  counts = _read_optional(folder, DATA)
+  mixing = os.path.join(folder, MIXING)
+  return Run(
+      folder=folder,
+      config=read_config(folder),
+      metrics=_read_optional(folder, METRICS) or {},
+      clients=_read_optional(folder, CLIENTS),
+      class_counts=_class_counts(counts) if counts else None,
+      groups=counts['group'].astype(np.int64) if counts else None,
+      mixing=np.load(mixing) if os.path.exists(mixing) else None,
+  )
+
+
+def find_runs(folder: str) -> list[str]:
+  """Returns the folders in and under `folder` that hold a run, sorted."""
+  return sorted(
+      path for path, _, files in os.walk(folder) if CONFIG in files
+  )
+
+
+def read_config(folder: str) -> dict[str, Any]:
+  """Returns `config.json` of a run's folder."""
+  with open(os.path.join(folder, CONFIG), encoding='utf-8') as file:
+    return json.load(file)
+
+
+def write_config(folder: str, config: Mapping[str, Any]) -> None:
+  """Makes the folder and writes `config.json`, whole or not at all."""
+  os.makedirs(folder, exist_ok=True)
+  path = os.path.join(folder, CONFIG)
+  with open(path + '_temp', 'w', encoding='utf-8') as file:
+    json.dump(config, file, indent=2)
+    file.write('\n')
+  os.replace(path + '_temp', path)
+
+
+def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
+  """Writes `clients.csv`; rows have `CLIENT_COLUMNS`."""
+  write_csv(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
+
+
+def write_data(folder: str, clients, class_counts, groups) -> None:
+  """Writes `data.csv`.
+
+  Args:
+    folder: The run's folder.
+    clients: int[N], the number of each client that trains.
+    class_counts: int[N, num_classes], its training examples.
+    groups: int[N], its true cluster, -1 unknown; or None.
+  """
+  names = [str(label) for label in range(class_counts.shape[1])]
+  rows = [
+      dict(zip(names, counts.tolist()), client=int(client), group=-1)
+      for client, counts in zip(clients, class_counts)
+  ]
+  for row, group in zip(rows, () if groups is None else groups):
+    row['group'] = int(group)
+  write_csv(os.path.join(folder, DATA), ('client', 'group', *names), rows)
+
+
+def write_csv(
+    path: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+  """Writes a CSV file, whole or not at all; None is an empty cell."""
+  with open(path + '_temp', 'w', newline='', encoding='utf-8') as file:
+    writer = csv.DictWriter(file, columns)
+    writer.writeheader()
+    writer.writerows(rows)
+  os.replace(path + '_temp', path)
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+  """Returns an aligned Markdown table; floats with four digits."""
+  cells = [list(columns)] + [
+      [_cell(row[column]) for column in columns] for row in rows
+  ]
+  widths = [max(map(len, column)) for column in zip(*cells)]
+  lines = [
+      '| ' + ' | '.join(c.ljust(w) for c, w in zip(line, widths)) + ' |'
+      for line in cells
+  ]
+  rule = '|' + '|'.join('-' * (width + 2) for width in widths) + '|'
+  return '\n'.join([lines[0], rule, *lines[1:]])
+
+
+def _cell(value) -> str:
+  if value is None:
+    return ''
+  if isinstance(value, float) and math.isfinite(value):
+    return f'{value:.4f}' if abs(value) < 1000 else f'{value:.0f}'
+  return str(value)
+
+
+def _read_optional(folder: str, name: str):
+  """Returns the columns of a CSV file as floats, None if there is no file."""
+  path = os.path.join(folder, name)
+  if not os.path.exists(path):
+    return None
+  with open(path, newline='', encoding='utf-8') as file:
+    reader = csv.DictReader(file)
+    rows, names = list(reader), reader.fieldnames or []
+  return {
+      column: np.array([float(row[column] or 'nan') for row in rows])
+      for column in names
+  }
+
+
+def _class_counts(columns) -> np.ndarray:
+  names = [name for name in columns if name not in ('client', 'group')]
+  return np.stack([columns[name] for name in names], 1).astype(np.int64)

@@ -1,0 +1,98 @@
+"""Where the metrics of a run go: CSV, TensorBoard and a log, by `tff.program`."""
+
+import asyncio
+import csv
+import glob
+import logging
+import os
+from typing import Any, Mapping, Sequence
+
+from absl import logging as absl_logging
+import tensorflow_federated as tff
+
+METRICS = 'metrics.csv'
+LOG = 'train.log'
+
+
+class Releases:
+  """Releases one row per evaluated round to all three places."""
+
+  def __init__(self, folder: str, columns: Sequence[str], last_round: int):
+    """Opens the places; rows after `last_round` are dropped from the CSV.
+
+    Args:
+      folder: The run's folder.
+      columns: All names of a row, in the order of the CSV, after `round`.
+      last_round: Where the run continues; 0: at the start.
+    """
+    path = os.path.join(folder, METRICS)
+    _keep_rows(path, ['round', *columns], last_round)
+    self._columns = tuple(columns)
+    self._log = _Log(os.path.join(folder, LOG))
+    self._managers = [
+        tff.program.CSVFileReleaseManager(
+            path, tff.program.CSVSaveMode.WRITE, key_fieldname='round'
+        ),
+        tff.program.TensorBoardReleaseManager(folder),
+        tff.program.LoggingReleaseManager(),
+    ]
+
+  def release(self, row: Mapping[str, Any], round_num: int) -> None:
+    """Releases `row` (an entry per column, None: empty) as of `round_num`."""
+    if set(row) != set(self._columns):
+      raise ValueError(
+          f'`row` must have the columns {self._columns}, found {tuple(row)}.'
+      )
+    # TFF writes None as "None"; an empty text is an empty cell.
+    cells = {k: '' if value is None else value for k, value in row.items()}
+    async def to_all():
+      await asyncio.gather(
+          *(manager.release(cells, round_num) for manager in self._managers)
+      )
+    asyncio.run(to_all())
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    self.close()
+
+  def close(self) -> None:
+    logging.getLogger('absl').removeFilter(self._log.divert)
+    self._log.close()
+
+
+def _keep_rows(path: str, columns: Sequence[str], last_round: int) -> None:
+  """Rewrites the CSV with header `columns` and its rows up to `last_round`.
+
+  TFF's manager sorts the columns of a new file by name; it keeps the order of
+  a header that it finds.
+  """
+  rows = []
+  for left_over in glob.glob(glob.escape(path) + '_temp*'):
+    os.remove(left_over)  # A kill came between writing and renaming.
+  if last_round and os.path.exists(path):
+    with open(path, newline='', encoding='utf-8') as file:
+      rows = [row for row in csv.DictReader(file)
+              if int(row['round']) <= last_round]
+  with open(path + '_temp', 'w', newline='', encoding='utf-8') as file:
+    writer = csv.DictWriter(file, columns)
+    writer.writeheader()
+    writer.writerows(rows)
+  os.replace(path + '_temp', path)
+
+
+class _Log(logging.FileHandler):
+  """A file for what the logging release manager says, and nobody else."""
+
+  def __init__(self, path: str):
+    super().__init__(path, encoding='utf-8')
+    self.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
+    absl_logging.set_verbosity(absl_logging.INFO)
+    logging.getLogger('absl').addFilter(self.divert)
+
+  def divert(self, record: logging.LogRecord) -> bool:
+    """Whether `record` goes on to where absl logs."""
+    if record.module == 'logging_release_manager':
+      self.emit(record)
+    return record.levelno >= logging.WARNING

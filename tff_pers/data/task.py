@@ -64,6 +64,6 @@ class Task:
     return self.groups is not None and bool(np.all(self.groups >= 0))
 
   def defaults_for(self, method: str, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the defaults of `method`, restricted to hyperparameters `names`."""
+    """Returns the defaults of `method` for its hyperparameters `names`."""
     merged = {**self.defaults.get('', {}), **self.defaults.get(method, {})}
     return {name: value for name, value in merged.items() if name in names}

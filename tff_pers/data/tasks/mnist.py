@@ -24,6 +24,7 @@ _IMAGES = '{}-images-idx3-ubyte'
 _LABELS = '{}-labels-idx1-ubyte'
 _WRITERS = 'qmnist-train-labels-idx2-int'
 _SUBSET = 'train_first18000.npz'
+_PARTITION = 'shards[classes=2]'
 
 
 @registry.register(
@@ -50,24 +51,26 @@ def build_fashion_mnist(
 
 def _build(name: str, request: registry.TaskRequest):
   """Builds either task; x is float32[n, 28, 28, 1] in [0, 1]."""
-  clients = None
   if request.data_dir:
-    folder = _folder(name, request.data_dir)
-    train, test = _train(folder), _pair(folder, 't10k')
-    if name == 'mnist' and brackets.parse(
-        request.partition or 'shards'
-    )[0] == 'by_client':
-      clients = _writers(folder, train[1])
+    where = _folder(name, request.data_dir)
+    train, test = _train(where), _pair(where, 't10k')
   else:
-    folder = f'{name} of tensorflow_datasets'
+    where = f'{name} of tensorflow_datasets'
     train, test = (sources.from_tfds(name, s) for s in ('train', 'test'))
-  x, y = _checked(*train, folder)
+  x, y = _checked(*train, where)
+  partition = request.partition or _PARTITION
+  clients = None
+  if (
+      name == 'mnist' and request.data_dir
+      and brackets.parse(partition)[0] == 'by_client'
+  ):
+    clients = _writers(where, y)
   examples = assembly.Examples(
-      x, y, 10, folder, clients=clients, global_test=_checked(*test, folder)
+      x, y, 10, where, clients=clients, global_test=_checked(*test, where)
   )
   return assembly.assemble(
       name, request, examples,
-      partition='shards[classes=2]',
+      partition=_PARTITION,
       num_clients=50,
       train_fraction=0.8,
       model='mlp',

@@ -1,0 +1,322 @@
+"""Tests of the tasks `npz` and `csv`: good files, and every bad one."""
+
+import numpy as np
+import pytest
+
+from tff_pers.data import errors
+from tff_pers.data import tasks
+from tff_pers.data.tasks import own_data
+
+
+def _build(name, path, options=own_data.OwnDataOptions(), **request):
+  return tasks.get(name).build(
+      tasks.TaskRequest(data_dir=str(path), **request), options
+  )
+
+
+def _arrays(**changes):
+  """Three clients of 6, 4 and 2 examples; None leaves an array out."""
+  client = np.array(['anna'] * 6 + ['bob'] * 4 + ['zoe'] * 2)
+  arrays = dict(
+      x=np.arange(24.0).reshape(12, 2), y=np.arange(12) % 3, client=client
+  )
+  arrays.update(changes)
+  return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _npz(tmp_path, **changes):
+  path = tmp_path / 'my.npz'
+  np.savez(path, **_arrays(**changes))
+  return path
+
+
+def _csv(tmp_path, text):
+  path = tmp_path / 'my.csv'
+  path.write_text(text, encoding='utf-8')
+  return path
+
+
+_CSV = 'client,y,a,b\n' + ''.join(
+    f'{client},{row % 2},{row},{row / 4}\n'
+    for row, client in enumerate(['10', '10', '9', '9', '9'])
+)
+
+
+def _sizes(data):
+  return [int(d['num_examples']) for d in data]
+
+
+def _changed(array, row, value):
+  array = np.array(array)
+  array[row] = value
+  return array
+
+
+@pytest.mark.parametrize('as_folder', [False, True])
+def test_npz_clients_are_those_of_the_file_sorted(tmp_path, as_folder):
+  path = _npz(tmp_path)
+  task = _build('npz', tmp_path if as_folder else path, train_fraction=0.5)
+  assert _sizes(task.train) == [3, 2, 1] and _sizes(task.test) == [3, 2, 1]
+  assert task.num_classes == 3 and task.model.name == 'logistic_regression'
+  bob = [part[1]['examples'] for part in (task.train, task.test)]
+  x = np.concatenate([part['x'] for part in bob])
+  y = np.concatenate([part['y'] for part in bob])
+  np.testing.assert_array_equal(np.sort(x[:, 0]), [12, 14, 16, 18])
+  np.testing.assert_array_equal(y, (x[:, 0] / 2) % 3)
+  assert not task.has_groups
+  np.testing.assert_array_equal(task.class_counts.sum(axis=1), [3, 2, 1])
+
+
+@pytest.mark.parametrize('words', [False, True])
+def test_npz_split_is_kept(tmp_path, words):
+  split = np.array([0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0])
+  if words:
+    split = np.array(['train', 'test'])[split]
+  task = _build('npz', _npz(tmp_path, split=split))
+  assert _sizes(task.train) == [5, 1, 1] and _sizes(task.test) == [1, 3, 1]
+  np.testing.assert_array_equal(task.train[1]['examples']['x'], [[12, 13]])
+  np.testing.assert_array_equal(task.test[2]['examples']['y'], [10 % 3])
+
+
+def test_float_targets_are_regression(tmp_path):
+  task = _build('npz', _npz(tmp_path, y=np.linspace(0, 1, 12)))
+  assert task.num_classes == 0 and task.model.name == 'linear_regression'
+  assert task.class_counts is None
+  assert task.train[0]['examples']['y'].dtype == np.float32
+
+
+def test_kind_overrides_dtype(tmp_path):
+  path = _npz(tmp_path)
+  task = _build('npz', path, own_data.OwnDataOptions(kind='regression'))
+  assert task.num_classes == 0
+  path = _npz(tmp_path, y=np.arange(12.0) % 3)
+  task = _build('npz', path, own_data.OwnDataOptions(kind='classification'))
+  assert task.num_classes == 3
+
+
+def test_num_classes_may_exceed_the_labels_found(tmp_path):
+  path = _npz(tmp_path, y=np.arange(12) % 2 * 3)
+  task = _build('npz', path, own_data.OwnDataOptions(num_classes=5))
+  assert task.num_classes == 5 and task.class_counts.shape == (3, 5)
+
+
+def test_num_clients_takes_a_sample(tmp_path):
+  task = _build('npz', _npz(tmp_path), num_clients=2)
+  assert task.num_clients == 2
+
+
+def test_csv_columns_become_features(tmp_path):
+  task = _build('csv', _csv(tmp_path, _CSV), train_fraction=0.5)
+  assert task.num_classes == 2
+  # Sorted as numbers: client 9 (3 rows), then 10 (2 rows).
+  assert _sizes(task.train) == [2, 1] and _sizes(task.test) == [1, 1]
+  x = np.concatenate([
+      part[0]['examples']['x'] for part in (task.train, task.test)
+  ])
+  np.testing.assert_array_equal(
+      x[np.argsort(x[:, 0])], [[2, 0.5], [3, 0.75], [4, 1.0]]
+  )
+
+
+def test_csv_names_that_are_no_plain_numbers_stay_texts(tmp_path):
+  """01 and 1 are two clients."""
+  text = 'client,y,a\n01,0,1\n01,1,2\n1,0,3\n1,1,4\n'
+  assert _build('csv', _csv(tmp_path, text)).num_clients == 2
+
+
+def test_csv_split_and_targets(tmp_path):
+  text = (
+      '\ufeffy, a ,client,split\n0.5,1,"x, y",train\n1.5,2,"x, y",test\n\n'
+      '1,3,z,test\n2,4,z,train\n'
+  )
+  task = _build('csv', _csv(tmp_path, text))
+  assert task.num_classes == 0
+  np.testing.assert_array_equal(task.test[0]['examples']['y'], [1.5])
+  np.testing.assert_array_equal(task.train[1]['examples']['x'], [[4]])
+
+
+_X = np.arange(24.0).reshape(12, 2)
+
+
+@pytest.mark.parametrize(
+    'changes,message',
+    [
+        (dict(client=None), 'must hold the arrays x, y, client, found no cl'),
+        (dict(x=None), 'found no x'),
+        (dict(y=np.arange(11) % 3), "one row per example in every .*'y': 11"),
+        (dict(x=_changed(_X, (7, 1), np.nan)), 'NaN.*row 7 of client bob'),
+        (dict(x=_changed(_X, (11, 0), np.inf)), 'in row 11 of client zoe'),
+        (dict(x=_changed(_X, (0, 0), 1e300)), 'row 0 of client anna'),
+        (dict(x=np.arange(12.0)), r'shape \[examples, features...\]'),
+        (dict(x=np.zeros([12, 0])), r'shape \[examples, features...\]'),
+        (dict(x=_X.astype(str)), 'must hold real numbers'),
+        (dict(x=_X + 1j), 'must hold real numbers'),
+        (
+            dict(y=_changed(np.arange(12) % 3, 6, -1)),
+            r'must be in 0\.\.C-1, found -1 in row 6 of client bob',
+        ),
+        (
+            dict(y=_changed(np.arange(12) % 3, 6, 10**9)),
+            r'must be in 0\.\.C-1, found 1000000000 in row 6 of client bob',
+        ),
+        (
+            dict(y=_changed(np.arange(12) % 3, 6, 9)),
+            'every label .* found 4 classes up to 9 without 3',
+        ),
+        (dict(y=np.arange(12) % 3 + 1), 'without 0'),
+        (dict(y=np.zeros(12, int)), 'at least 2 classes, found 1'),
+        (dict(y=np.zeros([12, 1], int)), r'found shape \[12, 1\]'),
+        (dict(y=np.array(['a'] * 12)), 'one real number per example'),
+        (
+            dict(y=_changed(np.linspace(0, 1, 12), 11, np.nan)),
+            'targets must be finite.*row 11 of client zoe',
+        ),
+        (dict(client=np.arange(12.0)), 'client must be one integer or text'),
+        (
+            dict(client=np.array([1] * 11 + [2])),
+            'client 2 must have at least 2 examples.* found 1',
+        ),
+        (dict(split=np.full(12, 2)), 'split must be train or test'),
+        (
+            dict(split=np.array([0, 1] * 5 + [0, 0])),
+            'client zoe must have at least one example with split test',
+        ),
+        (
+            dict(split=np.array([0, 1] * 5 + [1, 1])),
+            'client zoe must have at least one example with split train',
+        ),
+    ],
+)
+def test_raises_on_bad_npz_and_names_it(tmp_path, changes, message):
+  path = _npz(tmp_path, **changes)
+  with pytest.raises(errors.DataError, match=message) as info:
+    _build('npz', path)
+  assert str(path) in str(info.value)
+  assert '\n' not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    'y,options,message',
+    [
+        (
+            np.arange(12) % 3, dict(num_classes=2),
+            r'must be in 0\.\.1, found 2 in row 2 of client anna',
+        ),
+        (
+            np.linspace(0, 1, 12), dict(kind='classification'),
+            'must be integers, found 0.09.* in row 1 of client anna',
+        ),
+        (
+            _changed(np.zeros(12), 3, np.nan), dict(kind='classification'),
+            'must be integers, found nan in row 3 of client anna',
+        ),
+    ],
+)
+def test_raises_on_labels_that_options_exclude(tmp_path, y, options, message):
+  with pytest.raises(errors.DataError, match=message):
+    _build('npz', _npz(tmp_path, y=y), own_data.OwnDataOptions(**options))
+
+
+def test_raises_on_ragged_npz(tmp_path):
+  ragged = np.empty(12, object)
+  ragged[:] = [np.zeros(1 + row % 2) for row in range(12)]
+  with pytest.raises(errors.DataError, match='no ragged rows'):
+    _build('npz', _npz(tmp_path, x=ragged))
+
+
+@pytest.mark.parametrize('keep', [0.0, 0.5, 0.9])
+def test_raises_on_truncated_npz(tmp_path, keep):
+  path = _npz(tmp_path)
+  content = path.read_bytes()
+  path.write_bytes(content[:int(keep * len(content))])
+  with pytest.raises(errors.DataError, match='must be a complete .npz') as info:
+    _build('npz', path)
+  assert str(path) in str(info.value)
+
+
+def test_raises_on_corrupt_npz(tmp_path):
+  """A byte of an array is changed: the archive's checksum tells."""
+  path = tmp_path / 'my.npz'
+  noise = np.random.default_rng(0).random([12, 9])
+  np.savez_compressed(path, **_arrays(x=noise))
+  content = bytearray(path.read_bytes())
+  content[300] ^= 0xFF
+  path.write_bytes(bytes(content))
+  with pytest.raises(errors.DataError, match='must be a complete .npz'):
+    _build('npz', path)
+
+
+def test_raises_on_npy(tmp_path):
+  path = tmp_path / 'my.npy'
+  np.save(path, np.zeros(3))
+  with pytest.raises(errors.DataError, match='found a single array'):
+    _build('npz', path)
+
+
+@pytest.mark.parametrize(
+    'text,message',
+    [
+        ('', 'must have the columns client, y and features, found no client'),
+        ('client,a\n1,2\n', 'found no y among client, a'),
+        ('client,y,split\n1,2,test\n', 'at least one column of features'),
+        ('client,y,a,a\n1,2,3,4\n', 'must name every column once'),
+        ('client,y,a\n', 'at least one example, found none'),
+        (
+            'client,y,a\n1,0,2\n7,1\n',
+            r'3 values in every line, found 2 in line 3 \(client 7\)',
+        ),
+        ('client,y,a\n,0,2\n', 'must name the client .* none in line 2'),
+        ('client,y,a\nbob,0,two\n', "a must be a number.*'two' at client bob"),
+        ('client,y,a\nbob,0,\n', "a must be a number.*'' at client bob"),
+        ('client,y,a\nbob,cat,1\n', "y must be a number.*'cat' at client bob"),
+        ('client,y,a\nbob,0,nan\nbob,1,2\n', 'NaN or infinity .* client bob'),
+        ('client,y,a\nbob,0,1\nann,1,2\nann,1,2\n', 'client bob must have at'),
+        ('client,y,a,split\nbob,0,1,dev\n', "split must .*'dev' at client bob"),
+        ('client,y,a\nbob,-1,1\nbob,0,1\n', 'found -1 in row 0 of client bob'),
+    ],
+)
+def test_raises_on_bad_csv_and_names_file(tmp_path, text, message):
+  path = _csv(tmp_path, text)
+  with pytest.raises(errors.DataError, match=message) as info:
+    _build('csv', path)
+  assert str(path) in str(info.value)
+  assert '\n' not in str(info.value)
+
+
+def test_raises_on_csv_that_is_no_text(tmp_path):
+  path = tmp_path / 'my.csv'
+  path.write_bytes(b'\xff\xfe\x00client')
+  with pytest.raises(errors.DataError, match='readable CSV file in UTF-8'):
+    _build('csv', path)
+
+
+@pytest.mark.parametrize('name', ['npz', 'csv'])
+def test_raises_without_one_file(tmp_path, name):
+  with pytest.raises(errors.DataError, match='`data_dir` must name'):
+    _build(name, '')
+  with pytest.raises(errors.DataError, match='`data_dir` must exist'):
+    _build(name, tmp_path / 'nowhere')
+  with pytest.raises(errors.DataError, match=f'one .{name} file, found none'):
+    _build(name, tmp_path)
+  for stem in ('a', 'b'):
+    (tmp_path / f'{stem}.{name}').write_bytes(b'')
+  with pytest.raises(errors.DataError, match=f'found a.{name}, b.{name}'):
+    _build(name, tmp_path)
+
+
+def test_raises_on_conflicting_request(tmp_path):
+  with pytest.raises(ValueError, match='`partition` must be by_client'):
+    _build('npz', _npz(tmp_path), partition='iid')
+  with pytest.raises(ValueError, match='`num_clients` must be <= the 3'):
+    _build('npz', _npz(tmp_path), num_clients=4)
+  path = _npz(tmp_path, split=np.tile([0, 1], 6))
+  with pytest.raises(ValueError, match='`train_fraction` must not be given'):
+    _build('npz', path, train_fraction=0.5)
+
+
+@pytest.mark.parametrize(
+    'options', [dict(num_classes=1), dict(num_classes=2, kind='regression')]
+)
+def test_raises_on_contradictory_options(options):
+  with pytest.raises(ValueError, match='`num_classes` must be 0 or >= 2'):
+    own_data.OwnDataOptions(**options)

@@ -1,0 +1,342 @@
+"""Keras models as functional models."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from tff_pers import random
+from tff_pers.data import client_data
+from tff_pers.models import keras
+
+L = tf.keras.layers
+LOSS = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def _cnn():
+  return tf.keras.Sequential([
+      L.InputLayer([8, 8, 1]),
+      L.Conv2D(4, 3, activation='relu', kernel_regularizer='l2'),
+      L.MaxPool2D(),
+      L.SpatialDropout2D(0.25),
+      L.GroupNormalization(2),
+      L.Flatten(),
+      L.Dropout(0.5),
+      L.Dense(3),
+  ])
+
+
+def _attention():
+  inputs = tf.keras.Input([5, 4])
+  x = L.MultiHeadAttention(2, 3, dropout=0.3)(inputs, inputs)
+  x = L.GaussianNoise(0.1)(L.LayerNormalization()(x + inputs))
+  return tf.keras.Model(inputs, L.Dense(3)(L.GlobalAveragePooling1D()(x)))
+
+
+def _text():
+  return tf.keras.Sequential([
+      L.InputLayer([6], dtype=tf.int32),
+      L.Embedding(20, 5, mask_zero=True),
+      L.SimpleRNN(4, dropout=0.3),
+      L.Dense(3),
+  ])
+
+
+def _shared():
+  layer = L.Dense(4, activation='tanh')
+  inputs = tf.keras.Input([4])
+  return tf.keras.Model(inputs, L.Dense(3)(layer(layer(inputs))))
+
+
+MODELS = pytest.mark.parametrize('make', [_cnn, _attention, _text, _shared])
+WITH_DROPOUT = pytest.mark.parametrize('make', [_cnn, _attention, _text])
+
+
+def _batch(model, num_rows=5, seed=0):
+  rng = np.random.default_rng(seed)
+  shape = [num_rows, *model.x_spec.shape[1:]]
+  if model.x_spec.dtype.is_integer:
+    x = rng.integers(20, size=shape)
+  else:
+    x = rng.normal(size=shape)
+  return client_data.Batch(
+      tf.constant(x, model.x_spec.dtype),
+      tf.constant(rng.integers(3, size=num_rows), tf.int32),
+      tf.constant([True] * num_rows), random.key(seed, 7),
+  )
+
+
+@MODELS
+def test_predicts_as_keras_does(make):
+  network = make()
+  model = keras.from_keras(network, LOSS)
+  batch, weights = _batch(model), model.init(random.key(0))
+  assert len(weights) == len(network.trainable_variables)
+  np.testing.assert_allclose(
+      model.predict(weights, batch.x, False, batch.seed),
+      network.predict(batch.x, verbose=0), rtol=1e-5, atol=1e-6,
+  )
+  np.testing.assert_allclose(
+      tf.reduce_mean(
+          model.example_loss(
+              batch.y, model.predict(weights, batch.x, False, batch.seed)
+          )
+      ),
+      LOSS(batch.y, network(batch.x)), rtol=1e-5,
+  )
+
+
+@MODELS
+def test_predicts_with_the_given_weights(make):
+  network, other = make(), make()
+  model = keras.from_keras(network, LOSS)
+  before = [v.numpy() for v in network.variables]
+  batch = _batch(model)
+  np.testing.assert_allclose(
+      model.predict(
+          tuple(v.numpy() for v in other.trainable_variables), batch.x, False,
+          batch.seed,
+      ),
+      other.predict(batch.x, verbose=0), rtol=1e-5, atol=1e-6,
+  )
+  for variable, value in zip(network.variables, before):
+    np.testing.assert_array_equal(variable, value)
+
+
+@WITH_DROPOUT
+def test_dropout_follows_the_seed_in_training_only(make):
+  model = keras.from_keras(make(), LOSS)
+  weights, x = model.init(random.key(0)), _batch(model).x
+  predict = lambda training, s: model.predict(
+      weights, x, training, random.key(s)
+  ).numpy()
+  np.testing.assert_array_equal(predict(True, 1), predict(True, 1))
+  assert np.any(predict(True, 1) != predict(True, 2))
+  np.testing.assert_array_equal(predict(False, 1), predict(False, 2))
+
+
+def test_dropout_layers_draw_apart():
+  x = tf.ones([1, 1000])
+  same = L.Dense(1000, kernel_initializer='identity', use_bias=False)
+  network = tf.keras.Sequential(
+      [L.InputLayer([1000]), L.Dropout(0.5), L.Dropout(0.5), same]
+  )
+  model = keras.from_keras(network, 'mse', y_spec=tf.TensorSpec([None, 1000]))
+  kept = model.predict(model.init(random.key(0)), x, True, random.key(3)) > 0
+  # Independent masks keep 1/4, one mask twice 1/2; 4 standard errors: 0.055.
+  np.testing.assert_allclose(np.mean(kept), 0.25, atol=0.055)
+
+
+@MODELS
+def test_runs_without_variables_in_a_tff_computation(make):
+  """The native runtime computes the same gradient, dropout included."""
+  model = keras.from_keras(make, LOSS)
+  batch = _batch(model)
+  weights = model.init(random.key(0))
+  x_type = tff.TensorType(model.x_spec.dtype.as_numpy_dtype, model.x_spec.shape)
+
+  labels = batch.y.numpy()
+
+  @tff.tensorflow.computation(model.weights_type, x_type)
+  def gradient(weights, x):
+    same_batch = client_data.Batch(
+        x, tf.constant(labels), tf.constant([True] * 5), random.key(0, 7)
+    )
+    return model.loss_and_gradient(weights, same_batch)
+
+  loss, native = gradient(
+      tf.nest.map_structure(lambda w: w.numpy(), weights), batch.x.numpy()
+  )
+  expected_loss, expected = model.loss_and_gradient(weights, batch)
+  np.testing.assert_allclose(loss, expected_loss, rtol=1e-5)
+  for ours, theirs in zip(native, expected):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_matches_finite_differences_in_float64():
+  network = tf.keras.Sequential([
+      L.InputLayer([6], dtype=tf.float64),
+      L.Dense(5, activation='tanh', kernel_regularizer='l2', dtype=tf.float64),
+      L.Dropout(0.3, dtype=tf.float64),
+      L.Dense(3, dtype=tf.float64),
+  ])
+  model = keras.from_keras(network, LOSS)
+  batch, weights = _batch(model), model.init(random.key(0))
+  _, gradient = model.loss_and_gradient(weights, batch)
+  rng = np.random.default_rng(1)
+  direction = [rng.normal(size=w.shape) for w in weights]
+  slope = sum(np.sum(d * g) for d, g in zip(direction, gradient))
+  up, down = (
+      model.batch_loss(
+          tuple(w + s * 1e-5 * d for w, d in zip(weights, direction)), batch
+      )
+      for s in (1, -1)
+  )
+  assert gradient[0].dtype == tf.float64
+  # Truncation 1e-10, rounding 1e-16 / 1e-5.
+  np.testing.assert_allclose((up - down) / 2e-5, slope, rtol=1e-7)
+
+
+def test_weight_regularizers_are_the_penalty():
+  network = _cnn()
+  model = keras.from_keras(network, LOSS)
+  weights = model.init(random.key(0))
+  np.testing.assert_allclose(
+      model.penalty(weights), tf.add_n(network.losses), rtol=1e-6
+  )
+  # 'l2' is 0.01 ||w||^2: twice the weights, four times the penalty.
+  np.testing.assert_allclose(
+      model.penalty(tf.nest.map_structure(lambda w: 2 * w, weights)),
+      4 * tf.add_n(network.losses), rtol=1e-6,
+  )
+
+
+def test_constructor_draws_initial_weights_from_the_seed():
+  model = keras.from_keras(_cnn, LOSS)
+  first, again, other = (model.init(random.key(s)) for s in (0, 0, 1))
+  for a, b in zip(first, again):
+    np.testing.assert_array_equal(a, b)
+  assert np.abs(first[0] - other[0]).max() > 0.01
+  assert np.abs(first[-2] - other[-2]).max() > 0.01
+
+
+def test_model_starts_from_its_own_weights():
+  network = _cnn()
+  model = keras.from_keras(network, LOSS)
+  for weight, variable in zip(
+      model.init(random.key(5)), network.trainable_variables
+  ):
+    np.testing.assert_array_equal(weight, variable)
+
+
+def test_frozen_layers_stay():
+  network = tf.keras.Sequential([L.InputLayer([6]), L.Dense(5), L.Dense(3)])
+  network.layers[0].trainable = False
+  model = keras.from_keras(network, LOSS)
+  batch, weights = _batch(model), model.init(random.key(0))
+  assert [w.shape for w in weights] == [[5, 3], [3]]
+  np.testing.assert_allclose(
+      model.predict(weights, batch.x, True, batch.seed), network(batch.x),
+      rtol=1e-5, atol=1e-6,
+  )
+
+
+def test_subclassed_model_with_spec():
+
+  class Doubled(tf.keras.Model):
+
+    def __init__(self):
+      super().__init__()
+      self.parts = [L.Dense(4), L.Dense(3)]
+
+    def call(self, x, training=False):
+      for part in self.parts:
+        x = part(x)
+      return 2.0 * x
+
+  x_spec = tf.TensorSpec([None, 6], tf.float32)
+  network = Doubled()
+  model = keras.from_keras(network, LOSS, x_spec=x_spec)
+  batch = _batch(model)
+  np.testing.assert_allclose(
+      model.predict(model.init(random.key(0)), batch.x, False, batch.seed),
+      network(batch.x), rtol=1e-5, atol=1e-6,
+  )
+  with pytest.raises(ValueError, match='`x_spec` must be given'):
+    keras.from_keras(Doubled(), LOSS)
+
+
+@pytest.mark.parametrize(
+    'loss', ['mse', tf.keras.losses.mean_squared_error,
+             tf.keras.losses.MeanSquaredError()]
+)
+def test_one_output_does_not_broadcast_with_the_labels(loss):
+  model = keras.from_keras(
+      tf.keras.Sequential([L.InputLayer([3]), L.Dense(1)]), loss,
+      y_spec=tf.TensorSpec([None], tf.float32),
+  )
+  y, predictions = tf.constant([1.0, 2.0]), tf.constant([[3.0], [2.0]])
+  np.testing.assert_allclose(model.example_loss(y, predictions), [4, 0])
+
+
+def test_metrics_default_to_accuracy_of_classes():
+  assert list(keras.from_keras(_cnn(), LOSS).metrics) == ['accuracy']
+  regression = keras.from_keras(
+      tf.keras.Sequential([L.InputLayer([3]), L.Dense(1)]), 'mse',
+      y_spec=tf.TensorSpec([None], tf.float32),
+  )
+  assert not regression.metrics
+
+
+def test_one_round_of_fedavg():
+  """A Keras CNN with dropout trains natively and differs by the seed."""
+  model = keras.from_keras(_cnn, LOSS)
+  process = fedavg.build_fedavg(
+      model,
+      fedavg.FedAvgHyperparameters(local_steps=2, batch_size=3),
+  )
+  batch = _batch(model)
+  data = [
+      client_data.dense(i, batch.x.numpy()[: 3 + i], batch.y.numpy()[: 3 + i])
+      for i in range(2)
+  ]
+  initial = process.initialize_seeded(3)
+  first = process.next(initial, [(), ()], data)
+  again = process.next(initial, [(), ()], data)
+  assert np.isfinite(first['metrics']['train_loss'])
+  changes = [
+      np.abs(a - b).max()
+      for a, b in zip(initial['weights'], first['state']['weights'])
+  ]
+  assert min(changes) > 0
+  for a, b in zip(first['state']['weights'], again['state']['weights']):
+    np.testing.assert_array_equal(a, b)
+
+
+class _Counting(L.Layer):
+  """Counts its calls: state outside the weights."""
+
+  def build(self, shape):
+    self.count = self.add_weight(name='count', shape=[], trainable=False)
+
+  def call(self, x):
+    self.count.assign_add(1.0)
+    return x
+
+
+@pytest.mark.parametrize(
+    'layer, message',
+    [
+        (L.BatchNormalization, 'no batch normalization.*GroupNormalization'),
+        (lambda: L.Dense(4, activity_regularizer='l2'), 'no activity regular'),
+        (lambda: L.Lambda(tf.random.shuffle), 'pure function .*RandomShuffle'),
+        (_Counting, 'must not write its variables'),
+        (lambda: L.Dense(4, dtype=tf.float64), "dtypes .'float32', 'float64'"),
+    ],
+)
+def test_raises_on_layer(layer, message):
+  network = tf.keras.Sequential([L.InputLayer([4]), layer(), L.Dense(3)])
+  with pytest.raises(ValueError, match=message):
+    keras.from_keras(network, LOSS)
+
+
+def test_raises_on_stateful_layer():
+  network = tf.keras.Sequential(
+      [L.InputLayer([5, 4], batch_size=2), L.LSTM(3, stateful=True)]
+  )
+  with pytest.raises(ValueError, match='no stateful layers, found layer .lstm'):
+    keras.from_keras(network, LOSS)
+
+
+def test_raises_on_several_outputs():
+  inputs = tf.keras.Input([4])
+  network = tf.keras.Model(inputs, [L.Dense(2)(inputs), L.Dense(3)(inputs)])
+  with pytest.raises(ValueError, match='must have one output tensor'):
+    keras.from_keras(network, LOSS)
+
+
+def test_raises_on_nothing_to_train():
+  network = tf.keras.Sequential([L.InputLayer([4]), L.Flatten()])
+  with pytest.raises(ValueError, match='must have trainable weights.*found 0'):
+    keras.from_keras(network, LOSS)

@@ -1,0 +1,155 @@
+"""To and from `tff.learning.models.FunctionalModel`."""
+
+import collections
+from typing import Any, Callable, Mapping, Optional
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import random
+from tff_pers.models import functional
+
+
+def from_tff_functional_model(
+    model: tff.learning.models.FunctionalModel,
+    *,
+    metrics: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+    name: str = 'tff_model',
+) -> functional.FunctionalModel:
+  """Returns TFF's functional model as ours.
+
+  Every run starts from its initial weights. Weights that are not trainable
+  stay as they are: TFF's functional models have no way to change them. It has
+  no seed either: a model with dropout should come from `keras.from_keras`. One
+  that TFF made from Keras computes inside TFF computations only.
+
+  Args:
+    model: TFF's model of one input and one output tensor. Its loss must be a
+      mean over the batch, or one loss per example.
+    metrics: `(y, predictions) -> [batch]` by name; TFF's metrics are running
+      states and are left out. None: the accuracy, if labels are integers and
+      there are at least two outputs.
+    name: For tables and messages.
+
+  Raises:
+    ValueError: If x or y is not a single tensor, or nothing is trainable.
+  """
+  x_spec, y_spec = _specs(model.input_spec)
+  trainable, frozen = (_as_tuple(part) for part in model.initial_weights)
+  if not tf.nest.flatten(trainable):
+    raise ValueError('`model` must have trainable weights, found none.')
+
+  def init(seed):
+    del seed  # The model brings its initial weights.
+    return tf.nest.map_structure(tf.constant, trainable)
+
+  def predict(weights, x, training, seed):
+    del seed  # TFF's models take none.
+    constants = tf.nest.map_structure(tf.constant, frozen)
+    return model.predict_on_batch((weights, constants), x, bool(training))
+
+  def example_loss(y, predictions):
+    def one_row(row):
+      label, prediction = row
+      loss = model.loss(prediction[None], label[None])
+      return tf.reduce_mean(loss)  # Of one row: already its loss.
+    return tf.vectorized_map(one_row, (y, predictions))
+
+  if metrics is None:
+    outputs = tff.tensorflow.computation(
+        lambda x: predict(init(None), x, False, None),
+        tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
+    ).type_signature.result
+    metrics = functional.default_metrics(y_spec, outputs.shape[-1] or 0)
+  return functional.FunctionalModel(
+      init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name
+  )
+
+
+def to_tff_functional_model(
+    model: functional.FunctionalModel, seed: int = 0
+) -> tff.learning.models.FunctionalModel:
+  """Returns our model as TFF's, for `tff.learning.algorithms`.
+
+  TFF's models have no seed: dropout draws a fresh one for every batch, so that
+  runs of a model with dropout do not repeat.
+
+  Args:
+    model: A model without penalty.
+    seed: Of the initial weights.
+
+  Raises:
+    ValueError: If the model has a penalty: TFF's loss does not see the weights.
+  """
+  if model.penalty is not functional.no_penalty:
+    raise ValueError(
+        '`model` must have no penalty on its weights, because TFF\'s loss does'
+        f' not see them, found one in {model.name}. Tip: build it with l2=0.'
+    )
+  initial = tf.nest.map_structure(
+      lambda w: w.numpy(), model.init(random.key(seed))
+  )
+
+  @tf.function
+  def predict_on_batch(weights, x, training):
+    fresh_key = tf.random.uniform([2], maxval=tf.int64.max, dtype=tf.int64)
+    return model.predict(weights[0], x, training, fresh_key)
+
+  def loss(output, label, sample_weight=None):
+    del sample_weight  # TFF never gives one.
+    return tf.reduce_mean(model.example_loss(label, output))
+
+  return tff.learning.models.FunctionalModel(
+      initial_weights=(initial, ()),
+      predict_on_batch_fn=predict_on_batch,
+      loss_fn=loss,
+      metrics_fns=_metrics_functions(model),
+      input_spec=collections.OrderedDict(x=model.x_spec, y=model.y_spec),
+  )
+
+
+def _metrics_functions(model: functional.FunctionalModel):
+  """Returns TFF's (initialize, update, finalize): sums and counts by name."""
+  values = collections.OrderedDict(loss=model.example_loss, **model.metrics)
+
+  @tf.function
+  def initialize():
+    return collections.OrderedDict((name, tf.zeros([2])) for name in values)
+
+  @tf.function
+  def update(state, labels, batch_output, sample_weight=None):
+    del sample_weight  # TFF never gives one.
+    new = collections.OrderedDict()
+    for name, value in values.items():
+      rows = tf.cast(value(labels, batch_output.predictions), tf.float32)
+      count = tf.cast(tf.size(rows), tf.float32)
+      new[name] = state[name] + tf.stack([tf.reduce_sum(rows), count])
+    return new
+
+  @tf.function
+  def finalize(state):
+    return collections.OrderedDict(
+        (name, tf.math.divide_no_nan(sums[0], sums[1]))
+        for name, sums in state.items()
+    )
+
+  return initialize, update, finalize
+
+
+def _specs(input_spec):
+  """Returns the specs of x and y."""
+  if isinstance(input_spec, Mapping):
+    specs = input_spec['x'], input_spec['y']
+  else:
+    specs = tuple(input_spec)
+  for name, spec in zip('xy', specs):
+    if not isinstance(spec, tf.TensorSpec):
+      raise ValueError(f'`{name}` must be a single tensor, found {spec}.')
+  return specs
+
+
+def _as_tuple(weights):
+  """TFF's weights, a list or mapping or tuple, with arrays at the leaves."""
+  weights = tuple(weights) if isinstance(weights, list) else weights
+  return tf.nest.map_structure(np.asarray, weights)

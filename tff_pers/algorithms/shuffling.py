@@ -29,7 +29,7 @@ from tff_pers.models import functional
 from tff_pers.numerics import schedule
 
 # Keep the server's draws apart.
-_SCHEDULE_USE = -2
+SCHEDULE_USE = -2
 _MATCHING_USE = -3
 
 
@@ -116,7 +116,7 @@ def tile(weights, num_clients: int):
 
 def permutation_owners(seed, visit_round, num_clients: int):
   """Returns the model at each client: sigma_r[(i + j) mod N] hosts model i."""
-  hosts = schedule.hosts(seed, visit_round, num_clients, _SCHEDULE_USE)
+  hosts = schedule.hosts(seed, visit_round, num_clients, SCHEDULE_USE)
   return schedule.owners(hosts, num_clients)
 
 

@@ -1,0 +1,405 @@
+"""PERM (Algorithms 2 and 3): perm checks 10, 12, 14, and every option."""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+import sklearn.datasets
+import tensorflow as tf
+
+from baselines import fedavg
+from tests.algorithms import visits
+from tff_pers.algorithms import perm
+from tff_pers.client_works import local_gradient
+from tff_pers.data import client_data
+from tff_pers.models import zoo
+from tff_pers.numerics import mixing
+
+_N, _DIM = 4, 3
+_PROBLEM = visits.random_quadratics(0, _N, _DIM)
+_SIZES = np.asarray(_PROBLEM.num_examples, np.float64)
+
+
+@functools.lru_cache(maxsize=None)
+def _run(num_rounds, full_participation=True, cohorts=None, **values):
+  """Returns (states, metrics), one entry per round, from seed 3."""
+  defaults = dict(
+      local_steps=2, batch_size=4, learning_rate=0.05, step_cap=0.0,
+      global_learning_rate=0.1, warmup_rounds=2, stage1_rounds=2, lambda_=5.0,
+  )
+  process = perm.build_perm(
+      _PROBLEM.model, _N, perm.PermHyperparameters(**{**defaults, **values}),
+      full_participation=full_participation,
+  )
+  data = _PROBLEM.clients()
+  state, states, metrics = process.initialize_seeded(3), [], []
+  for t in range(num_rounds):
+    cohort = cohorts[t] if cohorts else range(_N)
+    output = process.next(state, [()] * len(cohort), [data[i] for i in cohort])
+    state = output['state']
+    states.append(state)
+    metrics.append(output['metrics'])
+  return states, metrics
+
+
+def _gradients(w):
+  return np.einsum(
+      'nij,nj->ni', _PROBLEM.curvatures, np.asarray(w) - _PROBLEM.centers
+  )
+
+
+def _distances(w):
+  g = _gradients(w)
+  return np.sum((g[:, None] - g[None]) ** 2, axis=-1)
+
+
+def _solution(w, lambda_=5.0):
+  return mixing.water_filling(
+      tf.constant(_distances(w)), tf.constant(_SIZES), lambda_
+  ).numpy()
+
+
+def _global_path(num_rounds, gamma=0.1):
+  """w^0, w^1, ...: one step on the example-weighted mean per round."""
+  path, p = [_PROBLEM.start], _SIZES / _SIZES.sum()
+  for _ in range(num_rounds):
+    path.append(path[-1] - gamma * p @ _gradients(path[-1]))
+  return path
+
+
+def test_single_loop_is_algorithm_2():
+  """Lines (a), (b), (c) after warm-up, against NumPy."""
+  states, metrics = _run(5)
+  path = _global_path(5)
+  models = None
+  hosts = visits.hosts_of_epochs(3, _N, 1)
+  for t, state in enumerate(states):
+    np.testing.assert_allclose(state['weights'][0], path[t + 1], rtol=1e-12)
+    if t < 2:  # Warm-up: only w; every model is w.
+      models = np.tile(path[t + 1], (_N, 1))
+      assert np.isnan(metrics[t]['lambda_'])
+    else:
+      solution = _solution(path[t])
+      np.testing.assert_allclose(state['mixing'], solution, atol=1e-6)
+      models = visits.last(visits.run(
+          _PROBLEM, state['mixing'], hosts[t - 2 : t - 1], learning_rate=0.05,
+          local_steps=2, models=models,
+      ))
+      assert metrics[t]['lambda_'] == 5.0
+    np.testing.assert_allclose(state['models'][0], models, rtol=1e-10)
+    assert state['round'] == t + 1
+
+
+def test_two_stage_is_algorithm_3_then_1():
+  """Stage 1 equals fedavg bit for bit; A is solved once, at w^R; w rests."""
+  states, _ = _run(5, variant='two_stage')
+  reference = fedavg.build_fedavg(
+      _PROBLEM.model,
+      fedavg.FedAvgHyperparameters(
+          local_steps=2, batch_size=4, learning_rate=0.1
+      ),
+  )
+  state = reference.initialize_seeded(3)
+  data = _PROBLEM.clients()
+  for t in range(2):
+    state = reference.next(state, [()] * _N, data)['state']
+    np.testing.assert_array_equal(
+        states[t]['weights'][0], state['weights'][0]
+    )
+  w = states[1]['weights'][0]
+  solution = _solution(w)
+  hosts = visits.hosts_of_epochs(3, _N, 1)
+  path = visits.run(
+      _PROBLEM, states[2]['mixing'], hosts[:3], learning_rate=0.05,
+      local_steps=2, models=np.tile(w, (_N, 1)),
+  )
+  for state, models in zip(states[2:], path):
+    np.testing.assert_array_equal(state['weights'][0], w)
+    np.testing.assert_allclose(state['mixing'], solution, atol=1e-6)
+    np.testing.assert_array_equal(state['mixing'], states[2]['mixing'])
+    np.testing.assert_allclose(state['models'][0], models, rtol=1e-10)
+
+
+def test_alpha_update_per_epoch():
+  """w and A move once per epoch of N rounds."""
+  states, _ = _run(6, alpha_update='epoch', warmup_rounds=1)
+  for name in ('mixing', 'weights'):
+    values = [np.asarray(tf.nest.flatten(s[name])[0]) for s in states]
+    for t in (2, 3, 4):
+      np.testing.assert_array_equal(values[t], values[1])
+    assert np.any(values[5] != values[4])
+
+
+def test_one_trip_visits_with_the_weights_of_the_round_before():
+  states, _ = _run(4, one_trip=True)
+  path = _global_path(4)
+  np.testing.assert_allclose(states[1]['mixing'], _solution(path[1]), atol=1e-6)
+  hosts = visits.hosts_of_epochs(3, _N, 1)
+  expected = visits.last(visits.run(
+      _PROBLEM, states[1]['mixing'], hosts[:1], learning_rate=0.05,
+      local_steps=2, models=states[1]['models'][0],
+  ))
+  np.testing.assert_allclose(states[2]['models'][0], expected, rtol=1e-10)
+
+
+def test_projected_gradient_is_warm_started():
+  states, _ = _run(4, solver='projected_gradient', solver_steps=3)
+  w = _global_path(4)
+  alpha = np.eye(_N)
+  for t in (2, 3):
+    alpha = mixing.projected_gradient(
+        _distances(w[t]), _SIZES, 5.0, alpha, 3
+    ).numpy()
+    np.testing.assert_allclose(states[t]['mixing'], alpha, atol=1e-6)
+
+
+def test_frozen_weights_stay():
+  states, _ = _run(5, freeze_after=3)
+  np.testing.assert_array_equal(states[4]['mixing'], states[2]['mixing'])
+  assert np.any(states[4]['weights'][0] != states[3]['weights'][0])
+
+
+def test_models_start_from_the_initial_weights():
+  states, _ = _run(3, init='initial')
+  np.testing.assert_array_equal(
+      states[1]['models'][0], np.tile(_PROBLEM.start, (_N, 1))
+  )
+
+
+def test_sparse_rows_keep_the_largest_weights():
+  """With k = N the sparse form equals the dense one; k < N renormalizes."""
+  dense, _ = _run(4)
+  for k in (_N, 2):
+    states, _ = _run(4, row_nonzeros=k)
+    sparse = states[3]['mixing']
+    rows = np.zeros((_N, _N), np.float32)
+    np.put_along_axis(rows, sparse['columns'], sparse['values'], axis=1)
+    expected = dense[3]['mixing'].copy()
+    for row in expected:
+      row[np.argsort(row)[: _N - k]] = 0
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
+    if k == _N:
+      np.testing.assert_allclose(
+          states[3]['models'][0], dense[3]['models'][0], rtol=1e-5
+      )
+
+
+def test_sketch_replaces_the_gradient():
+  """perm section 6: distances from k numbers; the w-line is unchanged."""
+  states, metrics = _run(4, sketch=256)
+  np.testing.assert_allclose(
+      states[3]['weights'][0], _global_path(4)[4], rtol=1e-12
+  )
+  # Three coordinates into 256 buckets seldom collide: distances are exact.
+  np.testing.assert_allclose(
+      states[2]['mixing'], _solution(_global_path(2)[2]), atol=1e-5
+  )
+  # Gradient for the mean (3), its sketch (256), the model (3), in float64.
+  assert metrics[3]['bytes_up'] == 8 * (3 + 256 + 3)
+
+
+def test_partial_participation_updates_pairs_of_the_cohort():
+  """perm 2.6: same-w pairs only, exponential average, unknown pairs out."""
+  cohorts = ((0, 1), (0, 1), (2, 3), (1, 0), (3, 0))
+  states, _ = _run(
+      5, full_participation=False, cohorts=cohorts, warmup_rounds=1
+  )
+  w = [s['weights'][0] for s in states]  # w[t] is the point of round t + 1.
+  table = np.full((_N, _N), np.inf)
+  np.fill_diagonal(table, 0)
+  for t in (1, 2, 3, 4):
+    found = _distances(w[t - 1])
+    for i in cohorts[t]:
+      for j in cohorts[t]:
+        old = table[i, j]
+        table[i, j] = found[i, j] if np.isinf(old) else (old + found[i, j]) / 2
+    np.testing.assert_allclose(states[t]['distances'], table, rtol=1e-5)
+    assert np.all(states[t]['mixing'][np.isinf(table)] == 0)
+  np.testing.assert_allclose(states[4]['sizes'], _SIZES)
+
+
+def test_auto_lambda_is_scaled_gradient_variance():
+  """perm trap 3: v_i from two halves is unbiased; lambda = kappa_n mean v."""
+  rng = np.random.default_rng(0)
+  x = rng.standard_normal((40, 5))
+  y = rng.integers(0, 2, 40).astype(np.int32)
+  model = zoo.build(
+      'logistic_regression', tf.TensorSpec([None, 5], tf.float64), 2,
+      dtype=tf.float64,
+  )
+  data = client_data.dense(0, x, y)
+  weights = model.init(tf.zeros([2], tf.int64))
+
+  @tf.function
+  def variance(seed):
+    return local_gradient.compute(
+        model, weights, tf.nest.map_structure(tf.constant, data), seed=seed
+    )
+
+  found = [variance(tf.constant([s, 0], tf.int64)) for s in range(300)]
+  p = np.full(40, 0.5) - y  # At zero weights.
+  per_example = np.concatenate([p[:, None] * x, p[:, None]], axis=1)
+  expected = np.sum(np.var(per_example, axis=0, ddof=1))
+  drawn = np.array([f.variance for f in found])
+  error = drawn.std() / np.sqrt(len(drawn))
+  assert abs(drawn.mean() - expected) < 4 * error
+  gradient = np.concatenate([np.ravel(g) for g in found[0].gradient])
+  np.testing.assert_allclose(gradient, per_example.mean(axis=0), rtol=1e-10)
+  lambda_ = mixing.auto_lambda(
+      tf.constant([2.0, 4.0, 9.0]), tf.constant([True, True, False]), 10.0
+  )
+  assert lambda_ == 30.0
+
+
+def test_gradient_batch_takes_that_many_rows():
+  data = client_data.dense(0, np.arange(10.0)[:, None], np.zeros(10, np.int32))
+  model = zoo.build(
+      'linear_regression', tf.TensorSpec([None, 1], tf.float64), 0,
+      dtype=tf.float64,
+  )
+  weights = model.init(tf.zeros([2], tf.int64))
+  data['examples']['y'] = np.zeros(10)
+  compute = lambda m: local_gradient.compute(
+      model, weights, data, seed=tf.constant([1, 1], tf.int64), num_rows=m
+  )
+  assert compute(4).num_rows == 4
+  assert compute(0).num_rows == 10
+  assert compute(64).num_rows == 10
+
+
+def test_polish_inequality():
+  """perm check 10, T4, on 200 random quadratics."""
+  rng = np.random.default_rng(0)
+  for draw in range(200):
+    problem = visits.random_quadratics(draw, 5, 3)
+    smoothness, mu, n = 2.0, 0.5, 5
+    star, hat = rng.dirichlet(np.ones(n), 2)
+    w = problem.minimizer(hat) + rng.standard_normal(3) * 10 ** rng.uniform(-3, 0)
+    phi = lambda alpha, v: sum(
+        a * problem.loss(j, v) for j, a in enumerate(alpha)
+    )
+    gradient = lambda v: np.einsum(
+        'nij,nj->ni', problem.curvatures, v - problem.centers
+    )
+    polished = w - hat @ gradient(w) / smoothness
+    v_hat, v_star = problem.minimizer(hat), problem.minimizer(star)
+    # G bounds gradients where they are used: at the points of the proof.
+    bound = max(
+        np.linalg.norm(gradient(v), axis=1).max()
+        for v in (w, polished, v_hat, v_star)
+    )
+    kappa = np.sqrt(n) * bound / mu
+    gap = phi(star, polished) - phi(star, v_star)
+    limit = smoothness * np.sum((w - v_hat) ** 2) + (
+        smoothness * kappa**2 + n * bound**2 / (2 * smoothness)
+    ) * np.sum((hat - star) ** 2)
+    assert gap <= limit + 1e-12
+
+
+def _digit_clients(partition):
+  """50 clients with all 1797 digits: IID, or label-sorted slices."""
+  digits = sklearn.datasets.load_digits()
+  x, y = (digits.data / 16).astype(np.float32), digits.target.astype(np.int32)
+  order = np.random.default_rng(0).permutation(len(y))
+  x, y = x[order], y[order]
+  if partition != 'iid':
+    order = np.argsort(y, kind='stable')
+    x, y = x[order], y[order]
+  num_slices = 100 if partition == 'two_classes' else 50
+  slices = np.array_split(np.arange(len(y)), num_slices)
+  if partition == 'two_classes':
+    slices = [np.concatenate([slices[c], slices[c + 50]]) for c in range(50)]
+  clients = [client_data.dense(i, x[s], y[s]) for i, s in enumerate(slices)]
+  return clients, [set(y[s]) for s in slices]
+
+
+@functools.lru_cache(maxsize=None)
+def _digits_process():
+  model = zoo.build('logistic_regression', tf.TensorSpec([None, 64]), 10)
+  return perm.build_perm(
+      model, 50,
+      perm.PermHyperparameters(
+          warmup_rounds=0, local_steps=1, learning_rate=0.1
+      ),
+  )
+
+
+@pytest.mark.parametrize(
+    'partition, low, high, nonzeros, shared',
+    [
+        ('iid', 0.75, 1.0, (20, 50), 0.0),
+        ('one_class', 0.0, 0.45, (1, 8), 0.90),
+        ('two_classes', 0.45, 0.75, (1, 15), 0.90),
+    ],
+)
+def test_weights_adapt_to_the_partition(partition, low, high, nonzeros, shared):
+  """perm check 12: diffuse for IID clients, sparse for one class per client."""
+  clients, classes = _digit_clients(partition)
+  process = _digits_process()
+  state = process.initialize_seeded(0)
+  output = process.next(state, [()] * 50, clients)
+  weights = output['state']['mixing']
+  assert low <= output['metrics']['weights_entropy'] <= high
+  assert nonzeros[0] <= output['metrics']['weights_nonzeros'] <= nonzeros[1]
+  share = np.array([[bool(a & b) for b in classes] for a in classes])
+  mass = np.sum(weights * share, axis=1)
+  assert mass.mean() >= shared
+
+
+def test_cost_is_that_of_the_sheet():
+  """perm check 14: stage 2 = FedAvg + 1 scalar; single loop = 2x FedAvg + 1."""
+  d, size = _DIM, 8  # float64
+  _, metrics = _run(5)
+  for t, m in enumerate(metrics):
+    visits_now = t >= 2
+    assert m['bytes_down'] == size * (d + visits_now * (d + 1))
+    assert m['bytes_up'] == size * (d + visits_now * d)
+  _, metrics = _run(5, variant='two_stage')
+  down = [d, d, 2 * d + 1, d + 1, d + 1]  # Round 3 sends w for the gradients.
+  up = [d, d, 2 * d, d, d]
+  np.testing.assert_allclose([m['bytes_down'] for m in metrics], size * np.array(down))
+  np.testing.assert_allclose([m['bytes_up'] for m in metrics], size * np.array(up))
+
+
+def test_non_finite_client_is_listed_and_dropped():
+  """A client of NaN keeps its visitor as it came and gives no gradient."""
+  process = perm.build_perm(
+      _PROBLEM.model, _N,
+      perm.PermHyperparameters(
+          local_steps=2, batch_size=4, learning_rate=0.05, warmup_rounds=0
+      ),
+  )
+  data = _PROBLEM.clients()
+  data[2]['examples']['x'] = np.full_like(data[2]['examples']['x'], np.nan)
+  output = process.next(process.initialize_seeded(0), [()] * _N, data)
+  np.testing.assert_array_equal(output['metrics']['non_finite'], [2])
+  state = output['state']
+  for value in tf.nest.flatten(collections.OrderedDict(
+      (k, state[k]) for k in ('weights', 'models', 'mixing')
+  )):
+    assert np.all(np.isfinite(value))
+  assert np.all(np.delete(state['mixing'][:, 2], 2) < 1e-3)
+
+
+@pytest.mark.parametrize('values, message', [
+    (dict(lambda_=-1.0), '`lambda` must be a number > 0'),
+    (dict(lambda_='often'), '`lambda` must be a number > 0'),
+    (dict(variant='three_stage'), '`variant` must be one of'),
+    (dict(one_trip=True, variant='two_stage'), '`one_trip`'),
+    (dict(one_trip=True, warmup_rounds=0), '`one_trip`'),
+    (dict(row_nonzeros=3, solver='projected_gradient'), '`solver`'),
+    (dict(local_steps=0), 'local_epochs'),
+])
+def test_raises_on_bad_hyperparameters(values, message):
+  with pytest.raises(ValueError, match=message):
+    perm.PermHyperparameters(**values)
+
+
+def test_raises_on_epochs_of_matchings():
+  with pytest.raises(ValueError, match='alpha_update'):
+    perm.build_perm(
+        _PROBLEM.model, _N, perm.PermHyperparameters(alpha_update='epoch'),
+        full_participation=False,
+    )

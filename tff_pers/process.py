@@ -315,7 +315,9 @@ def compose_personalized_process(
           tff.FederatedType(_INDEX, tff.CLIENTS),
       ],
   )
-  message_type = distribute.type_signature.result.member
+  message_type = _clients_member(
+      'distribute', distribute.type_signature.result
+  )
   client_type = initialize_client.type_signature.result
   update_type = _check_client_update(client_update, message_type, client_type)
   data_type = client_update.type_signature.parameter[2]
@@ -591,6 +593,15 @@ def _server_member(name: str, federated: tff.Type) -> tff.Type:
   return federated.member
 
 
+def _clients_member(name: str, federated: tff.Type) -> tff.Type:
+  is_federated = isinstance(federated, tff.FederatedType)
+  if not is_federated or federated.placement is not tff.CLIENTS:
+    raise TypeError(
+        f'`{name}` must return a value at the clients, found {federated}.'
+    )
+  return federated.member
+
+
 def _check_state(state_type: tff.Type) -> None:
   """Checks that S starts with seed, round, aggregator."""
   names = (
@@ -613,12 +624,13 @@ def _check_state(state_type: tff.Type) -> None:
 def _check_parameters(name: str, computation, expected: list[Any]) -> None:
   """Checks the parameters of a computation one by one."""
   parameter = computation.type_signature.parameter
-  found = [parameter] if len(expected) == 1 else (
-      list(parameter) if isinstance(parameter, tff.StructType) else [parameter]
-  )
+  if len(expected) == 1:
+    found = [] if parameter is None else [parameter]
+  else:
+    found = list(parameter) if isinstance(parameter, tff.StructType) else []
   if len(found) != len(expected):
     raise TypeError(
-        f'`{name}` must take {len(expected)} arguments, found {parameter}.'
+        f'`{name}` must take {len(expected)} argument(s), found {parameter}.'
     )
   for position, (want, have) in enumerate(zip(expected, found)):
     _check_assignable(name, f'argument {position}', have, want)

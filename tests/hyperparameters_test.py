@@ -1,0 +1,105 @@
+"""Hyperparameters: parsing, ranges, records, messages."""
+
+import dataclasses
+
+import pytest
+
+from tff_pers import hyperparameters as hp
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+  """One field of each kind."""
+
+  rate: float = hp.field(0.1, 'Step size.', above=0.0, maximum=2.0)
+  steps: int = hp.field(3, 'Steps.', minimum=1)
+  nesterov: bool = hp.field(False, 'Whether to look ahead.')
+  variant: str = hp.field('plain', 'Which form.', choices=('plain', 'fancy'))
+  lambda_: float = hp.field('auto', 'Penalty.', minimum=0.0, auto=True)
+  path: str = hp.field('', 'Any text.')
+
+
+FIELDS = {hp.flag_name(f.name): f for f in dataclasses.fields(Example)}
+
+
+@pytest.mark.parametrize(
+    'name, text, value',
+    [
+        ('rate', '0.5', 0.5),
+        ('rate', '1', 1.0),
+        ('steps', '7', 7),
+        ('nesterov', 'TRUE', True),
+        ('nesterov', '1', True),
+        ('nesterov', 'no', False),
+        ('variant', 'fancy', 'fancy'),
+        ('lambda', 'auto', 'auto'),
+        ('lambda', '0.25', 0.25),
+        ('path', '12', '12'),
+    ],
+)
+def test_parse_gives_the_fields_type(name, text, value):
+  parsed = hp.parse(FIELDS[name], text)
+  assert parsed == value
+  assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    'name, text, message',
+    [
+        ('rate', 'fast', "`rate` must be a number > 0.0 and <= 2.0, found 'f"),
+        ('steps', '2.5', "`steps` must be an integer >= 1, found '2.5'"),
+        ('nesterov', 'maybe', "`nesterov` must be true or false, found 'may"),
+        ('lambda', 'Auto', "`lambda` must be a number >= 0.0 or auto, found"),
+    ],
+)
+def test_parse_raises_on_wrong_text(name, text, message):
+  with pytest.raises(ValueError, match=message):
+    hp.parse(FIELDS[name], text)
+
+
+@pytest.mark.parametrize(
+    'name, value, message',
+    [
+        ('rate', 0.0, '`rate` must be a number > 0.0 and <= 2.0, found 0.0'),
+        ('rate', 2.1, 'found 2.1'),
+        ('rate', float('nan'), 'found nan'),
+        ('rate', True, '`rate` .* found True'),
+        ('rate', 'auto', "`rate` .* found 'auto'"),
+        ('steps', 0, '`steps` must be an integer >= 1, found 0'),
+        ('steps', 2.0, '`steps` .* found 2.0'),
+        ('nesterov', 1, '`nesterov` must be true or false, found 1'),
+        ('variant', 'odd', "must be one of plain, fancy, found 'odd'"),
+        ('lambda', -1.0, '`lambda` must be a number >= 0.0 or auto, found -1'),
+        ('path', 3, '`path` must be a string, found 3'),
+        ('speed', 3, '`speed` must be one of lambda, nesterov, path'),
+    ],
+)
+def test_replace_raises_on_wrong_value(name, value, message):
+  with pytest.raises(ValueError, match=message):
+    hp.replace(Example(), **{name: value})
+
+
+def test_replace_takes_flag_names_and_as_dict_gives_them():
+  changed = hp.replace(Example(), **{'lambda': 0.0, 'rate': 2.0})
+  assert hp.as_dict(changed) == {
+      'rate': 2.0, 'steps': 3, 'nesterov': False, 'variant': 'plain',
+      'lambda': 0.0, 'path': '',
+  }
+  assert hp.as_dict(Example())['lambda'] == 'auto'
+
+
+@pytest.mark.parametrize('steps, epochs', [(0, 0), (2, 1)])
+def test_local_training_raises_on_not_exactly_one_budget(steps, epochs):
+  with pytest.raises(ValueError, match=f'found {steps} and {epochs}'):
+    hp.LocalTraining(local_steps=steps, local_epochs=epochs)
+
+
+def test_local_training_budget():
+  assert hp.LocalTraining(local_steps=4, batch_size=2).budget() == dict(
+      batch_size=2, num_steps=4, num_epochs=None
+  )
+  assert hp.LocalTraining(local_steps=0, local_epochs=3).budget() == dict(
+      batch_size=20, num_steps=None, num_epochs=3
+  )
+  with pytest.raises(ValueError, match='`learning_rate` .* > 0.0, found -0.1'):
+    hp.LocalTraining(learning_rate=-0.1)

@@ -114,7 +114,9 @@ def build_averaging(
   )
   aggregator = factory.create(weights_type, tff.TensorType(np.float32))
   initialize_seeded = process.build_initialize(
-      lambda seed: collections.OrderedDict(weights=initial_weights(model, seed)),
+      lambda seed: collections.OrderedDict(
+          weights=initial_weights(model, seed)
+      ),
       aggregator,
   )
   state_type = initialize_seeded.type_signature.result.member

@@ -29,8 +29,8 @@ class PerFedAvgHyperparameters(hp.LocalTraining):
   )
   variant: str = hp.field(
       'fo',
-      'The Hessian term: fo drops it, hf approximates it by two gradients, exact'
-      ' computes it.',
+      'The Hessian term: fo drops it, hf approximates it by two gradients,'
+      ' exact computes it.',
       choices=('fo', 'hf', 'exact'),
   )
   steps: int = hp.field(

@@ -21,7 +21,7 @@ from tff_pers.models import functional
 
 @dataclasses.dataclass(frozen=True)
 class PFedMeHyperparameters(hp.LocalTraining):
-  """Hyperparameters of pFedMe; the paper's R and K are our local, inner steps."""
+  """Hyperparameters of pFedMe; its R, K are our local_steps, inner_steps."""
 
   # Smaller than elsewhere: learning_rate * lam should be <= 1.
   learning_rate: float = hp.field(
@@ -47,8 +47,8 @@ class PFedMeHyperparameters(hp.LocalTraining):
   )
   deploy: str = hp.field(
       'recompute',
-      'The personal model: theta recomputed from the current w, or the one stored'
-      ' when the client last took part.',
+      'The personal model: theta of a round from the current w, or the one'
+      ' stored when the client last took part.',
       choices=('recompute', 'stored'),
   )
 
@@ -59,7 +59,9 @@ def build_pfedme(
     *,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
-  """Builds pFedMe: min_w sum_i q_i min_theta f_i(theta) + lam/2 ||theta - w||^2.
+  """Builds pFedMe.
+
+  Objective: sum_i q_i min_theta f_i(theta) + lam/2 ||theta - w||^2.
 
     client i: u <- w;  K times, with a minibatch b:
                 theta <- u  (warm start: stays; w in the first step)
@@ -67,7 +69,8 @@ def build_pfedme(
                   theta <- theta - eta_p (g_i(theta; b) + lam (theta - u))
                 u <- u - eta lam (u - theta)
     server  : w <- (1 - beta) w + beta * sum_i q_i u_i / sum_i q_i
-    deploy  : theta after `inner_steps` * K steps from w, u = w, on training data
+    deploy  : the last theta of such a client round from the current w, on
+              training data: K * `inner_steps` prox steps, u moving as above
 
   Server state: `weights` w. Clients are stateless, unless `deploy` is `stored`:
   then they keep theta, at first w^0. The paper averages with q_i = 1. For
@@ -107,6 +110,41 @@ def build_moreau_sgd(
   The client state is the last theta if it is deployed as stored, else unused.
   The reported loss is that of theta.
   """
+
+  def update(message, client_state, data):
+    u, theta, loss = local_round(model, hyperparameters, message, data)
+    is_stored = hyperparameters.deploy == 'stored'
+    return client_work.ClientOutput(
+        client_state=theta if is_stored else client_state,
+        update=local_sgd.difference(message['weights'], u),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=loss,
+    )
+
+  return client_work.ClientWork(update)
+
+
+def build_recompute(
+    model: functional.FunctionalModel, hyperparameters: PFedMeHyperparameters
+):
+  """Returns `(message, C, D) -> theta`, a TensorFlow function."""
+
+  def recompute(message, client_state, data):
+    del client_state  # Clients are stateless.
+    return local_round(model, hyperparameters, message, data)[1]
+
+  return recompute
+
+
+def local_round(
+    model: functional.FunctionalModel,
+    hyperparameters: PFedMeHyperparameters,
+    message,
+    data,
+):
+  """Returns (u, theta, mean loss of theta) after K steps from w."""
   eta, lam = hyperparameters.learning_rate, hyperparameters.lam
 
   def step(state, batch):
@@ -116,24 +154,13 @@ def build_moreau_sgd(
     u = local_sgd.descend(u, local_sgd.difference(u, theta), eta * lam)
     return u, theta, total + loss, steps + 1
 
-  def update(message, client_state, data):
-    w = message['weights']
-    dtype = tf.nest.flatten(w)[0].dtype
-    u, theta, total, steps = client_data.fold_batches(
-        data, step, (w, w, tf.zeros([], dtype), tf.constant(0)),
-        seed=client_work.key(message, data), **hyperparameters.budget(),
-    )
-    is_stored = hyperparameters.deploy == 'stored'
-    return client_work.ClientOutput(
-        client_state=theta if is_stored else client_state,
-        update=local_sgd.difference(w, u),
-        weight=client_work.client_weight(
-            client_weighting, data, hyperparameters.batch_size
-        ),
-        loss=total / tf.cast(tf.maximum(steps, 1), dtype),
-    )
-
-  return client_work.ClientWork(update)
+  w = message['weights']
+  dtype = tf.nest.flatten(w)[0].dtype
+  u, theta, total, steps = client_data.fold_batches(
+      data, step, (w, w, tf.zeros([], dtype), tf.constant(0)),
+      seed=client_work.key(message, data), **hyperparameters.budget(),
+  )
+  return u, theta, total / tf.cast(tf.maximum(steps, 1), dtype)
 
 
 def prox_steps(model, hyperparameters, theta, anchor, batch):
@@ -149,23 +176,6 @@ def prox_steps(model, hyperparameters, theta, anchor, batch):
     )  # g_i + lam (theta - anchor)
     theta = local_sgd.descend(theta, pulled, hyperparameters.inner_lr)
   return theta, loss
-
-
-def build_recompute(
-    model: functional.FunctionalModel, hyperparameters: PFedMeHyperparameters
-):
-  """Returns `(message, C, D) -> theta` near w, a TensorFlow function."""
-
-  def recompute(message, client_state, data):
-    del client_state  # Clients are stateless.
-    w = message['weights']
-    return client_data.fold_batches(
-        data,
-        lambda theta, b: prox_steps(model, hyperparameters, theta, w, b)[0],
-        w, seed=client_work.key(message, data), **hyperparameters.budget(),
-    )
-
-  return recompute
 
 
 @methods.register(

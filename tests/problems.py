@@ -1,8 +1,8 @@
-"""Quadratic problems with known answers, as models over "examples" (A, c).
+"""Small float64 problems: quadratics with known answers, and a tiny network.
 
-Client i's mean loss is f_i(w) = 1/2 (w - c_i)^T A_i (w - c_i), in float64; every
-example of a client carries the same (A_i, c_i), so that a minibatch of any size
-gives the full gradient.
+Quadratics are models over "examples" (A, c): client i's mean loss is
+f_i(w) = 1/2 (w - c_i)^T A_i (w - c_i); every example of a client carries the
+same (A_i, c_i), so that a minibatch of any size gives the full gradient.
 """
 
 import dataclasses
@@ -104,3 +104,41 @@ def s2(start: float = 0.0) -> Quadratics:
       np.array([[[1.0]], [[4.0]]]), np.array([[1.0], [-1.0]]), [1, 1],
       np.array([start]),
   )
+
+
+def tiny_model() -> functional.FunctionalModel:
+  """Returns a network of one hidden layer: 3 features, 2 classes, float64."""
+
+  def init(seed):
+    shapes = ([3, 4], [4], [4, 2], [2])
+    return tuple(
+        tf.random.stateless_normal(shape, seed + i, dtype=tf.float64)
+        for i, shape in enumerate(shapes)
+    )
+
+  def predict(weights, x, training, seed):
+    del training, seed  # Unused.
+    w1, b1, w2, b2 = weights
+    return tf.matmul(tf.tanh(tf.matmul(x, w1) + b1), w2) + b2
+
+  return functional.FunctionalModel(
+      init=init,
+      predict=predict,
+      example_loss=functional.sparse_categorical_crossentropy,
+      x_spec=tf.TensorSpec([None, 3], tf.float64),
+      y_spec=tf.TensorSpec([None], tf.int32),
+      metrics={'accuracy': functional.categorical_accuracy},
+  )
+
+
+def tiny_clients():
+  """Returns five clients of 3 to 7 examples."""
+  generator = np.random.default_rng(0)
+  return [
+      client_data.dense(
+          i,
+          generator.standard_normal([3 + i, 3]),
+          generator.integers(0, 2, 3 + i).astype(np.int32),
+      )
+      for i in range(5)
+  ]

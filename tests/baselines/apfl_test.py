@@ -73,7 +73,7 @@ def test_adaptive_alpha_ends_at_local_models():
 
 def test_alpha_gradient_is_the_derivative_of_the_loss():
   """Baselines B14: d f(vbar) / d alpha by central differences, 1e-9."""
-  model, data = rounds.tiny_model(), rounds.tiny_clients()[4]
+  model, data = problems.tiny_model(), problems.tiny_clients()[4]
   v = model.init(tf.constant([1, 2], tf.int64))
   u = model.init(tf.constant([3, 4], tf.int64))
   batch = client_data.Batch(
@@ -142,13 +142,14 @@ def test_client_deploys_the_mixture_with_the_current_server_model():
   process, states, client_states, _ = rounds.run('apfl')
   w = states[-1]['weights']
   start = process.initialize_seeded(rounds.SEED)['weights']
+  seen = client_states[1]
   never_seen = process.initialize_client(states[-1], 4)
   for state, alpha, v in (
-      (client_states[1], client_states[1]['alpha'], client_states[1]['weights']),
+      (seen, seen['alpha'], seen['weights']),
       (never_seen, 0.5, start),
   ):
     rounds.assert_close(
         process.client_model(states[-1], state, 4),
         [alpha * a + (1 - alpha) * b for a, b in zip(v, w)],
     )
-  assert client_states[1]['alpha'] != 0.5
+  assert seen['alpha'] != 0.5

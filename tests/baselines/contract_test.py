@@ -7,6 +7,7 @@ import pytest
 import tensorflow_federated as tff
 
 import baselines
+from tests import problems
 from tests.baselines import rounds
 
 _NAMES = (
@@ -18,7 +19,7 @@ _NAMES = (
 def test_order_of_the_cohort_is_irrelevant(name):
   """Baselines B7."""
   process, states, client_states, _ = rounds.run(name)
-  clients = rounds.tiny_clients()
+  clients = problems.tiny_clients()
   cohort = [1, 3, 4]
   state_of = lambda i: client_states.get(
       i, process.initialize_client(states[-1], i)
@@ -35,7 +36,7 @@ def test_order_of_the_cohort_is_irrelevant(name):
 
 @pytest.mark.parametrize('name', _NAMES)
 def test_nothing_personal_is_sent(name):
-  """Baselines B6: the update is a shared model's or empty; so is the message."""
+  """Baselines B6: message and update are a shared model's, or empty."""
   process = rounds.run(name)[0]
   update = process.parts.client_update.type_signature.result['update']
   message = process.parts.distribute.type_signature.result.member
@@ -51,7 +52,7 @@ def test_nothing_personal_is_sent(name):
 @pytest.mark.parametrize('name', _NAMES)
 def test_loss_falls_and_evaluation_covers_clients_never_seen(name):
   process, states, client_states, _ = rounds.run(name)
-  clients = rounds.tiny_clients()
+  clients = problems.tiny_clients()
   both = [dict(adapt=clients[i], test=clients[i]) for i in (0, 4)]
   unseen = process.initialize_client(states[-1], 4)
   start = process.initialize_seeded(rounds.SEED)
@@ -67,7 +68,7 @@ def test_loss_falls_and_evaluation_covers_clients_never_seen(name):
 @pytest.mark.parametrize('name', _NAMES)
 def test_a_client_without_examples_changes_nothing(name):
   process, states, _, _ = rounds.run(name)
-  empty = rounds.tiny_clients()[0]
+  empty = problems.tiny_clients()[0]
   empty = dict(empty, num_examples=np.int32(0))
   before = process.initialize_client(states[-1], 0)
   output = process.next(states[-1], [before], [empty])

@@ -48,7 +48,7 @@ def test_client_deploys_its_iterate_of_the_coming_round():
   """Localized FedAvg (perm 3): u_i before aggregation, batches of use 0."""
   process, states, _, _ = rounds.run('fedavg_finetuned')
   fedavg_process, fedavg_states, _, _ = rounds.run('fedavg')
-  client = rounds.tiny_clients()[3]
+  client = problems.tiny_clients()[3]
   both = [dict(adapt=client, test=client)]
   # FedAvg on that client alone: w of the next round is its u.
   alone = fedavg_process.next(fedavg_states[-1], [()], [client])['state']
@@ -60,9 +60,9 @@ def test_client_deploys_its_iterate_of_the_coming_round():
 
 
 def test_last_layer_alone_is_fine_tuned():
-  model = rounds.tiny_model()
+  model = problems.tiny_model()
   weights = model.init(tf.constant([1, 2], tf.int64))
-  data = rounds.tiny_clients()[2]
+  data = problems.tiny_clients()[2]
   v = _fine_tune(
       model, weights, data, layers='last', steps=1, lr=0.5, batch_size=10
   )

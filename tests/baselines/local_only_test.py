@@ -52,7 +52,7 @@ def test_clients_start_at_the_initial_model_of_every_method():
 
 def test_client_deploys_its_state():
   process, states, client_states, _ = rounds.run('local_only')
-  client = rounds.tiny_clients()[1]
+  client = problems.tiny_clients()[1]
   metrics = process.evaluate(
       states[-1], [client_states[1]], [dict(adapt=client, test=client)]
   )[0]

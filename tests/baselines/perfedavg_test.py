@@ -29,7 +29,10 @@ def _s2(num_rounds, **hyperparameters):
 
 @pytest.mark.parametrize(
     'variant, a, expected',
-    [('exact', 0.2, 0.6), ('hf', 0.2, 0.6), ('fo', 0.2, 0.0), ('fo', 0.0, -0.6)],
+    [
+        ('exact', 0.2, 0.6), ('hf', 0.2, 0.6), ('fo', 0.2, 0.0),
+        ('fo', 0.0, -0.6),
+    ],
 )
 def test_fixed_point_of_one_local_step(variant, a, expected):
   """Baselines B12, 3.1: S2, K = 1; a = 0 is FedAvg."""
@@ -78,7 +81,7 @@ def test_no_adaptation_step_trains_like_fedavg():
 @pytest.mark.parametrize('variant', ['exact', 'fo'])
 def test_exact_step_is_the_gradient_of_the_meta_objective(variant):
   """Baselines B4: b'' = b (full batch) and K = 1 is MAML's gradient, J = 1."""
-  model, data = rounds.tiny_model(), rounds.tiny_clients()[3]
+  model, data = problems.tiny_model(), problems.tiny_clients()[3]
   weights = model.init(tf.constant([1, 2], tf.int64))
   work = perfedavg.build_meta_sgd(
       model,
@@ -151,7 +154,7 @@ def test_process_equals_simulator():
 
 def test_process_deploys_the_adapted_model():
   process, states, _, _ = rounds.run('perfedavg', a=0.3, batch_size=7)
-  train, test = rounds.tiny_clients()[3], rounds.tiny_clients()[4]
+  train, test = problems.tiny_clients()[3], problems.tiny_clients()[4]
   loss = process.evaluate(
       states[-1], [()], [dict(adapt=train, test=test)]
   )[0]['loss']
@@ -171,12 +174,12 @@ def test_process_deploys_the_adapted_model():
 
 def test_works_as_a_client_work_of_tff():
   """The meta-step over `tf.data` batches, in TFF's own learning process."""
-  model = rounds.tiny_model()
+  model = problems.tiny_model()
   work = perfedavg.build_meta_sgd(
       model, _hyperparameters(local_steps=2, a=0.3), 'uniform'
   )
   client_process = client_work.as_client_work_process(work, model)
-  data = rounds.tiny_clients()[3]
+  data = problems.tiny_clients()[3]
   dataset = tf.data.Dataset.from_tensor_slices(
       collections.OrderedDict(data['examples'])
   ).batch(6)

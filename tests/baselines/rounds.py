@@ -1,4 +1,4 @@
-"""A tiny float64 task, and rounds of a process with partial participation."""
+"""Rounds of a process on the tiny task, with partial participation."""
 
 import collections
 import functools
@@ -8,51 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 import baselines  # pylint: disable=unused-import  Registers the methods.
+from tests import problems
 from tff_pers import methods
-from tff_pers.data import client_data
-from tff_pers.models import functional
 
 # Cohorts of three rounds, smaller than the five clients; client 4 never trains.
 COHORTS = ((0, 2), (3, 1), (2, 0))
 SEED = 7
-
-
-def tiny_model() -> functional.FunctionalModel:
-  """Softmax regression with a hidden layer, 3 features, 2 classes, float64."""
-
-  def init(seed):
-    shapes = ([3, 4], [4], [4, 2], [2])
-    return tuple(
-        tf.random.stateless_normal(shape, seed + i, dtype=tf.float64)
-        for i, shape in enumerate(shapes)
-    )
-
-  def predict(weights, x, training, seed):
-    del training, seed  # Unused.
-    w1, b1, w2, b2 = weights
-    return tf.matmul(tf.tanh(tf.matmul(x, w1) + b1), w2) + b2
-
-  return functional.FunctionalModel(
-      init=init,
-      predict=predict,
-      example_loss=functional.sparse_categorical_crossentropy,
-      x_spec=tf.TensorSpec([None, 3], tf.float64),
-      y_spec=tf.TensorSpec([None], tf.int32),
-      metrics={'accuracy': functional.categorical_accuracy},
-  )
-
-
-def tiny_clients():
-  """Returns five clients of 3 to 7 examples."""
-  generator = np.random.default_rng(0)
-  return [
-      client_data.dense(
-          i,
-          generator.standard_normal([3 + i, 3]),
-          generator.integers(0, 2, 3 + i).astype(np.int32),
-      )
-      for i in range(5)
-  ]
 
 
 def train(process, cohorts=COHORTS, clients=None):
@@ -61,7 +22,7 @@ def train(process, cohorts=COHORTS, clients=None):
   Server states and metrics are lists, one entry per round; client states are
   a dictionary by client of everyone who took part.
   """
-  clients = tiny_clients() if clients is None else clients
+  clients = problems.tiny_clients() if clients is None else clients
   state = process.initialize_seeded(SEED)
   states, client_states, metrics = [], {}, []
   for cohort in cohorts:
@@ -111,7 +72,9 @@ def run(name: str, **hyperparameters):
   method = methods.get(name)
   values = dict(local_steps=5, batch_size=2, learning_rate=0.1)
   values.update(hyperparameters)
-  task = types.SimpleNamespace(model=tiny_model(), client_weighting='examples')
+  task = types.SimpleNamespace(
+      model=problems.tiny_model(), client_weighting='examples'
+  )
   process = method.build(task, method.hyperparameters(**values))
   return (process, *train(process))
 

@@ -70,7 +70,7 @@ def run(
         states,
     )
 
-  @tf.function
+  @tf.function(autograph=False)
   def rounds():
     return tf.while_loop(
         lambda round_num, *_: round_num < num_rounds, one_round,

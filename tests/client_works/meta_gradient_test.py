@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
-from tests.baselines import rounds
 from tff_pers.client_works import meta_gradient
 from tff_pers.data import client_data
 
@@ -24,10 +23,10 @@ def _flat(structure):
 
 def _network():
   """Returns (model, weights, batch, a vector), float64."""
-  model = rounds.tiny_model()
+  model = problems.tiny_model()
   weights = model.init(tf.constant([1, 2], tf.int64))
   vector = model.init(tf.constant([3, 4], tf.int64))
-  return model, weights, _batch(rounds.tiny_clients()[4]), vector
+  return model, weights, _batch(problems.tiny_clients()[4]), vector
 
 
 def test_hessian_product_is_a_product_with_the_hessian():

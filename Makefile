@@ -22,10 +22,10 @@ train: setup
 	$(PYTHON_VENV) -m binaries.train --algo=perm --output_dir=$(OUT) --resume $(ARGS)
 
 test: setup
-	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 -q $(ARGS)
+	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 $(ARGS)
 
 test-slow: setup
-	$(PYTHON_VENV) -m pytest -m slow -n 2 -q $(ARGS)
+	$(PYTHON_VENV) -m pytest -m slow -n 2 $(ARGS)
 
 bazel-test: setup
 	bazel test //...

@@ -4,7 +4,7 @@ import dataclasses
 from importlib import metadata
 import platform
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -82,7 +82,7 @@ def build(
     method = methods.get(name)
     family = tasks.get(given.get('task', flags.DEFAULTS['task']))
   _open_brackets(given, method, options, table, brackets_win)
-  _check_owners(given, table, method.name, family.name)
+  check_owners(given, table, [method.name], family.name)
   task_options = _task_options(given, table, family)
   full = _build_task(given, family, task_options)
   with flags.sentences():
@@ -119,27 +119,39 @@ def build(
   )
 
 
-def resumed(
-    given: Mapping[str, Any], table: Mapping[str, flags.Flag], saved
-) -> dict[str, Any]:
+def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
   """Returns the flags of the run to resume, as they were given at its start.
 
   Args:
     given: Values of the flags that are given now.
-    table: All flags.
     saved: `config.json` of the run.
 
   Raises:
     flags.UsageError: If one of the flags given now differs from the saved.
   """
   old = {**saved['flags'], 'algo': saved['variant']}
-  for name in sorted(given, key=lambda name: (name not in ('algo', 'task'), name)):
-    if name not in _FREE and given[name] != old.get(name):
+  _check_equal(old, given, [name for name in given if name not in _FREE])
+  return dict(saved['given'])
+
+
+def check_same(saved, config) -> None:
+  """Refuses to continue a run whose flags were others.
+
+  Raises:
+    flags.UsageError: Names the first flag that differs, and both values.
+  """
+  old = {**saved['flags'], 'algo': saved['variant']}
+  new = {**config['flags'], 'algo': config['variant']}
+  _check_equal(old, new, set(old) | set(new))
+
+
+def _check_equal(old, new, names) -> None:
+  for name in sorted(names, key=lambda n: (n not in ('algo', 'task'), n)):
+    if new.get(name) != old.get(name):
       raise flags.UsageError(
           f'`--{name}` must be {old.get(name)!r} as in config.json to resume'
-          f' this run, found {given[name]!r}.'
+          f' this run, found {new.get(name)!r}.'
       )
-  return {name: saved['given'][name] for name in saved['given'] if name in table}
 
 
 def build_process(experiment: Experiment):
@@ -178,15 +190,19 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
     given[name] = value
 
 
-def _check_owners(given, table, algo: str, task: str) -> None:
-  """Refuses flags of a method or a task that is not run."""
+def check_owners(given, table, algos: Sequence[str], task: str) -> None:
+  """Refuses flags of a method or a task that is not run.
+
+  Raises:
+    flags.UsageError: Names the first such flag, and what is run.
+  """
   for name in given:
     flag = table[name]
-    if flag.kind != 'shared' and flag.owner not in (algo, task):
-      run = algo if flag.kind == 'method' else task
+    run = list(algos) if flag.kind == 'method' else [task]
+    if flag.kind != 'shared' and flag.owner not in run:
       raise flags.UsageError(
           f'`--{name}` must not be given because it is a flag of'
-          f' {flag.kind} {flag.owner}, found {flag.kind} {run}.'
+          f' {flag.kind} {flag.owner}, found {flag.kind} {", ".join(run)}.'
       )
 
 

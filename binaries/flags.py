@@ -166,7 +166,7 @@ def _value(name: str, flag: Flag, text: Any):
 
 
 class sentences:  # pylint: disable=invalid-name
-  """Turns ValueErrors into UsageErrors about flags: `x` becomes `--prefix_x`."""
+  """Turns ValueErrors into UsageErrors: `x` becomes `--prefix_x`."""
 
   def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
     self._prefix, self._names = prefix, names

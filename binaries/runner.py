@@ -33,14 +33,26 @@ def prepare(
     folder: str,
     *,
     resume: bool,
+    same_flags: bool = False,
     brackets_win: bool = False,
 ) -> experiment_lib.Experiment:
   """Returns the experiment to run in `folder`; writes nothing.
+
+  Args:
+    given: Values of the flags that were given.
+    table: All flags.
+    folder: Where to run; flags that are not given take what the run that is
+      there was started with.
+    resume: Whether the folder may hold a run.
+    same_flags: Whether flags that are not given must mean the same again: the
+      runs of a comparison must not differ.
+    brackets_win: See `experiment.build`.
 
   Raises:
     flags.UsageError: If the flags are bad, or the folder holds a run and
       `resume` is False or the run is another.
   """
+  saved = None
   if os.path.exists(os.path.join(folder, results.CONFIG)):
     if not resume:
       raise flags.UsageError(
@@ -48,10 +60,14 @@ def prepare(
           ' Tip: continue it with --resume.'
       )
     saved = results.read_config(folder)
-    given = experiment_lib.resumed(given, table, saved)
-  return experiment_lib.build(
+    if not same_flags:
+      given = experiment_lib.resumed(given, saved)
+  experiment = experiment_lib.build(
       {'algo': DEFAULT_ALGO, **given}, table, brackets_win=brackets_win
   )
+  if saved is not None:
+    experiment_lib.check_same(saved, experiment.config)
+  return experiment
 
 
 def is_finished(folder: str) -> bool:
@@ -66,7 +82,11 @@ def is_finished(folder: str) -> bool:
 
 
 def execute(
-    experiment: experiment_lib.Experiment, folder: str, export: str = ''
+    experiment: experiment_lib.Experiment,
+    folder: str,
+    *,
+    export: str = '',
+    quiet: bool = False,
 ) -> None:
   """Trains to the end and writes all results; a finished run stays as it is.
 
@@ -74,6 +94,7 @@ def execute(
     experiment: What to run.
     folder: Where; a run that is there continues from its last checkpoint.
     export: Clients whose weights are written, as `3,17`.
+    quiet: Whether to leave out the tables of the data and of the results.
 
   Raises:
     Diverged: If the loss is not finite.
@@ -89,11 +110,14 @@ def execute(
     process = experiment_lib.build_process(experiment)
     if not os.path.exists(os.path.join(folder, results.CONFIG)):
       results.write_config(folder, experiment.config)
-    _describe(experiment, folder)
+    _describe(experiment, folder, quiet)
     with store.ClientStateStore(
         os.path.join(folder, results.CHECKPOINT)
     ) as states:
       _train(experiment, process, states, folder, exported)
+    if not quiet:
+      print(final_table(results.read_run(folder).clients))
+      print(f'Results are in {folder}.')
   except (flags.UsageError, flags.Failure):
     raise
   except program.NonFiniteError as error:
@@ -104,8 +128,10 @@ def execute(
   except Exception as error:
     if not isinstance(error, (OSError, tf.errors.OpError)):
       traceback.print_exc()
-    text = ' '.join(f'{type(error).__name__}: {error}'.split())
-    raise flags.Failure(f'{text[:500]} {_last_checkpoint(folder)}') from error
+    text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
+    raise flags.Failure(
+        f'{text.rstrip(".")}. {_last_checkpoint(folder)}'
+    ) from error
 
 
 def _train(experiment, process, states, folder, exported) -> None:
@@ -131,13 +157,12 @@ def _train(experiment, process, states, folder, exported) -> None:
   rows += _client_rows(experiment.unseen_clients, 0, experiment.unseen, unseen)
   results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
   if 'mixing' in trainer.state:
-    np.save(os.path.join(folder, results.MIXING), trainer.state['mixing'])
+    mixing = _dense(trainer.state['mixing'], task.num_clients)
+    np.save(os.path.join(folder, results.MIXING), mixing)
   for client in exported:
     _export(trainer, experiment, client, folder)
   plots.plot_run(folder)
   trainer.finish()
-  print(final_table(results.read_run(folder).clients))
-  print(f'Results are in {folder}.')
 
 
 def final_table(clients: Mapping[str, np.ndarray]) -> str:
@@ -156,7 +181,7 @@ def final_table(clients: Mapping[str, np.ndarray]) -> str:
   return results.markdown(('metric', *summary.Summary._fields), rows)
 
 
-def _describe(experiment, folder: str) -> None:
+def _describe(experiment, folder: str, quiet: bool) -> None:
   """Prints what is run on what; writes the data map."""
   task = experiment.task
   held = len(experiment.unseen_clients)
@@ -168,7 +193,8 @@ def _describe(experiment, folder: str) -> None:
       f' {task.rounds} rounds.'
   )
   if task.class_counts is not None:
-    print(partition.table(task.class_counts, task.groups))
+    if not quiet:
+      print(partition.table(task.class_counts, task.groups))
     results.write_data(
         folder, experiment.clients, task.class_counts, task.groups
     )
@@ -205,6 +231,16 @@ def _parse_clients(text: str, experiment) -> list[int]:
           f' {client!r}.'
       )
   return [known[client] for client in filter(None, text.split(','))]
+
+
+def _dense(mixing, num_clients: int) -> np.ndarray:
+  """Returns mixing weights as float32[N, N], also those of sparse rows."""
+  if not isinstance(mixing, Mapping):
+    return np.asarray(mixing)
+  dense = np.zeros([num_clients, num_clients], np.float32)
+  rows = np.arange(num_clients)[:, None]
+  np.add.at(dense, (rows, mixing['columns']), mixing['values'])
+  return dense
 
 
 def _export(trainer, experiment, client: int, folder: str) -> None:

@@ -51,7 +51,7 @@ def _train(argv: Sequence[str]) -> int:
   experiment = runner.prepare(
       given, table, folder, resume=given.get('resume', False)
   )
-  runner.execute(experiment, folder, given.get('export_clients', ''))
+  runner.execute(experiment, folder, export=given.get('export_clients', ''))
   return 0
 
 

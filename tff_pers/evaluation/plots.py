@@ -65,6 +65,7 @@ def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
             rounds, values.min(0), values.max(0), color=color, alpha=0.18, lw=0
         )
     axis.set_xlabel('Communication round')
+    _log_if_wide(axis, runs, name)
     axis.set_ylabel(
         'Test accuracy, mean over clients'
         if name == 'accuracy_mean'
@@ -116,7 +117,7 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   )
   bar = picture.colorbar(image, ax=axes[0], fraction=0.046, pad=0.04)
   bar.set_label('Mixing weight')
-  _mark_groups(axes[0], edges, both=True)
+  _mark_groups(axes[0], edges, 'white', both=True)
   _client_ticks(axes[0].xaxis, order)
   _client_ticks(axes[0].yaxis, order)
   grouped = ' (ordered by true group)' if edges else ''
@@ -134,14 +135,13 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)
   picture, axes = _figure(width, height, 1)
   image = axes[0].imshow(
-      np.ma.masked_equal(counts[order], 0), cmap='viridis_r', aspect='auto',
+      counts[order], cmap='Blues', aspect='auto',
       interpolation='nearest', norm=colors.Normalize(0, counts.max()),
   )
-  axes[0].set_facecolor('#f2f2f2')  # No example.
   bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Training examples')
   bar.locator = ticker.MaxNLocator(integer=True)
-  _mark_groups(axes[0], edges, both=False)
+  _mark_groups(axes[0], edges, COLORS[1], both=False)
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
   _client_ticks(axes[0].yaxis, order)
   axes[0].set_xlabel('Class')
@@ -165,6 +165,16 @@ def _save(picture, output_dir: str, name: str) -> str:
   # Without a date, so that the same numbers give the same file.
   picture.savefig(path + '.svg', metadata={'Date': None})
   return path
+
+
+def _log_if_wide(axis, runs, name: str) -> None:
+  """Uses a logarithmic axis where a run that explodes would hide the others."""
+  values = np.concatenate(
+      [run.metrics[name] for run in runs if _has(run.metrics, name)]
+  )
+  values = values[np.isfinite(values)]
+  if values.size and 0 < values.min() < values.max() / 100:
+    axis.set_yscale('log')
 
 
 def _style(number: int) -> tuple[str, str]:
@@ -219,11 +229,11 @@ def _group_order(groups, num_clients: int):
   return order, (np.flatnonzero(np.diff(groups[order])) + 1).tolist()
 
 
-def _mark_groups(axis, edges, both: bool) -> None:
+def _mark_groups(axis, edges, color: str, both: bool) -> None:
   for edge in edges:
-    axis.axhline(edge - 0.5, color='white', lw=1.2)
+    axis.axhline(edge - 0.5, color=color, lw=1.2)
     if both:
-      axis.axvline(edge - 0.5, color='white', lw=1.2)
+      axis.axvline(edge - 0.5, color=color, lw=1.2)
 
 
 def _client_ticks(axis, order) -> None:

@@ -9,7 +9,6 @@
 
 import csv
 import json
-import math
 import os
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
@@ -142,8 +141,8 @@ def markdown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 def _cell(value) -> str:
   if value is None:
     return ''
-  if isinstance(value, float) and math.isfinite(value):
-    return f'{value:.4f}' if abs(value) < 1000 else f'{value:.0f}'
+  if isinstance(value, float):
+    return f'{value:.4f}' if abs(value) < 1000 else f'{value:.6g}'
   return str(value)
 
 

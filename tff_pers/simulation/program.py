@@ -86,7 +86,7 @@ def columns(process: process_lib.PersonalizedProcess) -> list[str]:
 
 
 def _method_metrics(process) -> list[str]:
-  """Returns the names of M's scalars that are a column as they are."""
+  """Returns the names of M's scalars that are columns as they are."""
   metrics_type = process.next.type_signature.result['metrics'].member
   return [
       name

@@ -29,7 +29,7 @@ class Progress:
     if self._stream.isatty():
       self._bar = tqdm.tqdm(
           total=rounds, initial=start, unit='round', file=self._stream,
-          dynamic_ncols=True, leave=False,
+          dynamic_ncols=True,
       )
 
   def round_done(self, round_num: int, loss: float, num_clients: int) -> None:
@@ -74,4 +74,5 @@ class Progress:
 
 def _line_at(round_num: int, rounds: int) -> bool:
   """Whether `round_num` ends one of about `_NUM_LINES` equal parts."""
-  return round_num * _NUM_LINES // rounds > (round_num - 1) * _NUM_LINES // rounds
+  part = lambda done: done * _NUM_LINES // rounds
+  return part(round_num) > part(round_num - 1)

@@ -1,4 +1,4 @@
-"""Where the metrics of a run go: CSV, TensorBoard and a log, by `tff.program`."""
+"""Where metrics of a run go: CSV, TensorBoard and a log, by `tff.program`."""
 
 import asyncio
 import csv
@@ -58,7 +58,6 @@ class Releases:
     self.close()
 
   def close(self) -> None:
-    logging.getLogger('absl').removeFilter(self._log.divert)
     self._log.close()
 
 
@@ -88,8 +87,14 @@ class _Log(logging.FileHandler):
   def __init__(self, path: str):
     super().__init__(path, encoding='utf-8')
     self.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
+    self._verbosity = absl_logging.get_verbosity()
     absl_logging.set_verbosity(absl_logging.INFO)
     logging.getLogger('absl').addFilter(self.divert)
+
+  def close(self) -> None:
+    logging.getLogger('absl').removeFilter(self.divert)
+    absl_logging.set_verbosity(self._verbosity)
+    super().close()
 
   def divert(self, record: logging.LogRecord) -> bool:
     """Whether `record` goes on to where absl logs."""

@@ -157,7 +157,7 @@ class ClientStateStore:
       self._set_meta('position', json.dumps(position))
 
   def server_state(self, like):
-    """Returns the server state of the last checkpoint, a structure as `like`."""
+    """Returns the server state of the last checkpoint, built as `like`."""
     with self._errors():
       return tf.nest.pack_sequence_as(like, self._read('committed', _SERVER))
 
@@ -196,7 +196,10 @@ class ClientStateStore:
     if self._cached_bytes <= self._max_cached_bytes:
       return
     with self._errors(), self._transaction():
-      while self._cached_bytes > self._max_cached_bytes and len(self._cache) > 1:
+      # The state in use stays, however large.
+      while (
+          self._cached_bytes > self._max_cached_bytes and len(self._cache) > 1
+      ):
         oldest, value = self._cache.popitem(last=False)
         self._cached_bytes -= _num_bytes(value)
         if oldest in self._dirty:

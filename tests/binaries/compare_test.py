@@ -1,0 +1,82 @@
+"""`compare` and `plot`: two rounds, two methods."""
+
+import csv
+import os
+
+from binaries import compare
+from binaries import plot
+from binaries import runner
+from tff_pers.evaluation import comparison
+
+TINY = [
+    '--num_clients=4', '--partition=iid', '--train_fraction=0.05', '--rounds=2',
+    '--eval_every=2',
+]
+
+
+def _compare(folder, *argv):
+  return compare.main(['compare', *argv, *TINY, f'--output_dir={folder}'])
+
+
+def _read(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def _executed(monkeypatch):
+  """Returns the list of rounds trained from now on."""
+  trained = []
+  train = runner._train  # pylint: disable=protected-access
+  def count(experiment, *args):
+    trained.append((experiment.variant, experiment.flag('seed')))
+    train(experiment, *args)
+  monkeypatch.setattr(runner, '_train', count)
+  return trained
+
+
+def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
+  """Issue 3, section 6: compare; DESIGN section 8: its files and columns."""
+  argv = ['--algos=fedavg,local_only,fedavg[learning_rate=0.01]']
+  trained = _executed(monkeypatch)
+  assert _compare(tmp_path, *argv) == 0
+  assert trained == [
+      ('fedavg', 0), ('local_only', 0), ('fedavg[learning_rate=0.01]', 0)
+  ]
+  rows = _read(tmp_path / 'summary.csv')
+  assert tuple(rows[0]) == comparison.SUMMARY_COLUMNS
+  assert [row['algo'] for row in rows] == [key[0] for key in trained]
+  assert rows[0]['share_hurt_vs_fedavg'] == '0.0'
+  assert 0.0 <= float(rows[2]['share_hurt_vs_local']) <= 1.0
+  assert float(rows[0]['bytes_up_per_client_round']) == 650 * 4
+  assert float(rows[1]['bytes_up_per_client_round']) == 0.0
+  assert tuple(_read(tmp_path / 'runs.csv')[0]) == comparison.RUN_COLUMNS
+  markdown = (tmp_path / 'summary.md').read_text()
+  assert markdown in capsys.readouterr().out
+  for name in ('curves.png', 'curves.svg', 'clients.png', 'clients.svg'):
+    assert (tmp_path / name).exists()
+  assert sorted(name for name in os.listdir(tmp_path) if os.path.isdir(
+      tmp_path / name)) == ['fedavg', 'fedavg-learning_rate=0.01', 'local_only']
+  trained.clear()
+  assert _compare(tmp_path, '--algos=fedavg', '--seeds=0,1') == 0
+  assert trained == [('fedavg', 1)]
+  assert len(_read(tmp_path / 'runs.csv')) == 2
+  # The runs of a comparison must not differ in what was not said.
+  assert _compare(tmp_path, '--algos=fedavg', '--fedavg_local_steps=3') == 2
+  assert '`--fedavg_local_steps` must be 10' in capsys.readouterr().err
+  figures = tmp_path / 'figures'
+  assert plot.main(
+      ['plot', f'--runs={tmp_path / "fedavg"}', f'--output_dir={figures}']
+  ) == 0
+  assert sorted(os.listdir(figures)) == [
+      'clients.png', 'clients.svg', 'curves.png', 'curves.svg'
+  ]
+
+
+def test_a_run_that_ends_in_nan_is_a_row_and_exit_code_1(tmp_path, capsys):
+  argv = ['--algos=fedavg[learning_rate=1e38],local_only']
+  assert _compare(tmp_path, *argv) == 1
+  rows = _read(tmp_path / 'summary.csv')
+  assert rows[0]['accuracy_mean'] == 'nan' and rows[0]['loss_mean'] == 'nan'
+  assert float(rows[1]['accuracy_mean']) > 0.0
+  assert _read(tmp_path / 'runs.csv')[0]['accuracy'] == 'nan'
+  assert 'NaN or infinity in round' in capsys.readouterr().err

@@ -1,0 +1,187 @@
+"""`train` from flags to files, in two rounds."""
+
+import csv
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+
+from binaries import train
+from tff_pers.evaluation import results
+from tff_pers.simulation import release
+from tff_pers.simulation import store
+
+TINY = [
+    '--num_clients=5', '--partition=iid', '--train_fraction=0.05', '--rounds=2',
+    '--eval_every=1',
+]
+
+
+def _train(folder, *argv):
+  return train.main(['train', *argv, *TINY, f'--output_dir={folder}'])
+
+
+def _read(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def _snapshot(folder):
+  return {
+      name: (os.stat(os.path.join(folder, name)).st_mtime_ns,
+             open(os.path.join(folder, name), 'rb').read())
+      for name in os.listdir(folder)
+      if os.path.isfile(os.path.join(folder, name))
+  }
+
+
+def test_two_rounds_write_all_results(tmp_path, capsys):
+  """DESIGN section 8: names and columns of the result files."""
+  folder = tmp_path / 'run'
+  assert _train(
+      folder, '--algo=apfl', '--holdout_clients=2',
+      '--apfl_learning_rate=0.05',
+  ) == 0
+  config = json.loads((folder / 'config.json').read_text())
+  assert config['flags']['algo'] == 'apfl' and config['seeds'] == {'run': 0}
+  assert config['flags']['apfl_learning_rate'] == 0.05
+  assert config['flags']['apfl_batch_size'] == 10  # The task's default.
+  assert set(config['versions']) == {
+      'python', 'tensorflow', 'tensorflow_federated', 'numpy', 'tff_pers'
+  }
+  rows = _read(folder / 'metrics.csv')
+  assert [row['round'] for row in rows] == ['1', '2']
+  assert list(rows[0])[:6] == [
+      'round', 'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
+      'accuracy_worst_decile',
+  ]
+  clients = _read(folder / 'clients.csv')
+  assert [row['client'] for row in clients] == list('01234')
+  assert sum(row['seen'] == '0' for row in clients) == 2
+  seen = [float(row['accuracy']) for row in clients if row['seen'] == '1']
+  np.testing.assert_allclose(
+      float(rows[-1]['accuracy_mean']), np.mean(seen), rtol=1e-6
+  )
+  for name in ('curves', 'clients', 'data'):
+    assert (folder / f'{name}.png').exists()
+    assert (folder / f'{name}.svg').exists()
+  assert any(name.startswith('events.out') for name in os.listdir(folder))
+  out = capsys.readouterr().out
+  assert '| accuracy ' in out and 'of held-out clients' in out
+  assert f'Results are in {folder}.' in out
+
+
+def test_exports_what_a_client_deploys(tmp_path):
+  folder = tmp_path / 'run'
+  assert _train(folder, '--algo=local_only', '--export_clients=1,4') == 0
+  assert sorted(os.listdir(folder / 'export')) == [
+      'client_1.npz', 'client_4.npz'
+  ]
+  first, second = (
+      np.load(folder / 'export' / f'client_{c}.npz') for c in (1, 4)
+  )
+  assert [first[name].shape for name in first.files] == [(64, 10), (10,)]
+  assert np.any(first[first.files[0]] != second[second.files[0]])
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path, capsys):
+  folder = tmp_path / 'run'
+  assert _train(folder, '--algo=fedavg') == 0
+  before = _snapshot(folder)
+  assert _train(folder, '--algo=fedavg', '--resume') == 0
+  # What the flags were need not be said again.
+  assert train.main(['train', '--resume', f'--output_dir={folder}']) == 0
+  assert _snapshot(folder) == before
+  assert 'finished already' in capsys.readouterr().out
+  assert _train(folder, '--algo=fedavg') == 2  # Without --resume.
+  assert _snapshot(folder) == before
+
+
+def test_resume_starts_where_there_is_no_checkpoint(tmp_path):
+  folder = tmp_path / 'run'
+  assert _train(folder, '--algo=fedavg', '--resume') == 0
+  assert len(_read(folder / 'metrics.csv')) == 2
+
+
+def test_nan_stops_with_round_client_and_checkpoint(tmp_path, capsys):
+  """Issue 3, section 6: NaN or Inf loss."""
+  path = tmp_path / 'data.csv'
+  generator = np.random.default_rng(0)
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write('client,y,x0\n')
+    for client in 'abc':
+      for _ in range(6):
+        x = generator.standard_normal() * (1e15 if client == 'b' else 1)
+        file.write(f'{client},{2 * x + 0.5},{x}\n')
+  folder = tmp_path / 'run'
+  argv = [
+      'train', '--task=csv', f'--data_dir={path}', '--csv_kind=regression',
+      '--algo=fedavg', '--rounds=9', '--eval_every=1',
+      '--fedavg_learning_rate=1', f'--output_dir={folder}',
+  ]
+  assert train.main(argv) == 1
+  error = capsys.readouterr().err.strip()
+  assert len(error.splitlines()) == 1
+  assert 'NaN or infinity in round' in error and 'at client 1.' in error
+  assert 'checkpoint' in error
+  assert not (folder / 'clients.csv').exists()
+
+
+def test_full_disk_names_the_last_checkpoint(tmp_path, capsys, monkeypatch):
+  folder = tmp_path / 'run'
+  commit = store.ClientStateStore.commit
+  def full(self, server_state, position):
+    if position['round'] == 2:
+      raise OSError(errno.ENOSPC, 'No space left on device')
+    commit(self, server_state, position)
+  monkeypatch.setattr(store.ClientStateStore, 'commit', full)
+  assert _train(folder, '--algo=fedavg') == 1
+  error = capsys.readouterr().err.strip()
+  assert len(error.splitlines()) == 1 and 'No space left on device' in error
+  assert f'{folder}/checkpoint.sqlite, round 1.' in error
+  monkeypatch.undo()
+  assert _train(folder, '--algo=fedavg', '--resume') == 0
+  assert [row['round'] for row in _read(folder / 'metrics.csv')] == ['1', '2']
+
+
+def test_regression_has_empty_accuracies(tmp_path):
+  """DESIGN section 8: accuracy columns are empty on regression tasks."""
+  path = tmp_path / 'data.csv'
+  rows = [f'{c},{0.5 * x},{x}' for c in 'ab' for x in np.linspace(-1, 1, 9)]
+  path.write_text('client,y,x0\n' + '\n'.join(rows) + '\n')
+  folder = tmp_path / 'run'
+  argv = [
+      'train', '--task=csv', f'--data_dir={path}', '--algo=local_only',
+      '--rounds=1', '--local_only_learning_rate=0.1', f'--output_dir={folder}',
+  ]
+  assert train.main(argv) == 0
+  row = _read(folder / 'metrics.csv')[-1]
+  assert row['accuracy_mean'] == '' and row['accuracy_worst_decile'] == ''
+  assert float(row['loss_mean']) < 1.0
+  assert _read(folder / 'clients.csv')[0]['accuracy'] == ''
+
+
+def test_mixing_weights_are_saved_and_drawn(tmp_path):
+  folder = tmp_path / 'run'
+  assert _train(folder, '--algo=perm', '--perm_warmup_rounds=1') == 0
+  mixing = results.read_run(str(folder)).mixing
+  assert mixing.shape == (5, 5) and (folder / 'mixing.svg').exists()
+  np.testing.assert_allclose(mixing.sum(1), 1.0, rtol=1e-5)
+
+
+def test_metrics_are_released_before_their_checkpoint(tmp_path, monkeypatch):
+  """Else a kill between the two would lose a row for ever."""
+  order = []
+  commit, released = store.ClientStateStore.commit, release.Releases.release
+  monkeypatch.setattr(
+      store.ClientStateStore, 'commit',
+      lambda self, state, at: (order.append('commit'), commit(self, state, at)),
+  )
+  monkeypatch.setattr(
+      release.Releases, 'release',
+      lambda self, row, at: (order.append('row'), released(self, row, at)),
+  )
+  assert _train(tmp_path / 'run', '--algo=fedavg') == 0
+  assert order == ['row', 'commit'] * 2

@@ -1,0 +1,216 @@
+"""Bad flags and data: one sentence, exit code 2, nothing written."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from binaries import compare
+from binaries import flags
+from binaries import plot
+from binaries import train
+from tff_pers import hyperparameters
+from tff_pers import methods
+
+TINY = ['--num_clients=4', '--partition=iid', '--train_fraction=0.1']
+
+BAD_TRAIN = {
+    'unknown_flag': (
+        ['--algo=fedavg', '--fedavg_lerning_rate=1'],
+        'is not a flag. Tip: --fedavg_learning_rate',
+    ),
+    'unknown_shared_flag': (['--round=3'], 'Tip: --rounds'),
+    'unknown_method': (['--algo=fedavgg'], '`--algo` must be one of'),
+    'unknown_task': (['--task=digit'], '`--task` must be one of'),
+    'unknown_partition': (
+        ['--algo=fedavg', '--partition=sorted'], '`--partition` must be one of'
+    ),
+    'foreign_method_flag': (
+        ['--algo=fedavg', '--pfedme_inner_lr=1'],
+        'because it is a flag of method pfedme, found method fedavg.',
+    ),
+    'foreign_task_flag': (
+        ['--algo=fedavg', '--synthetic_groups_mu=1'],
+        'because it is a flag of task synthetic_groups, found task digits.',
+    ),
+    'positional': (['--algo=fedavg', 'perm'], "(--name=value), found 'perm'."),
+    'cohort_too_large': (
+        ['--algo=fedavg', *TINY, '--clients_per_round=5'],
+        '`--clients_per_round` must be >= 0 and <= the 4 clients',
+    ),
+    'all_held_out': (
+        ['--algo=fedavg', *TINY, '--holdout_clients=4'],
+        '`--holdout_clients` must be >= 0 and < the 4 clients',
+    ),
+    'out_of_range': (
+        ['--algo=fedavg', '--fedavg_learning_rate=-1'],
+        '`--fedavg_learning_rate` must be a number > 0.0, found -1.0.',
+    ),
+    'not_a_number': (
+        ['--rounds=ten'], "`--rounds` must be an integer >= 1, found 'ten'."
+    ),
+    'zero_rounds': (['--rounds=0'], '`--rounds` must be an integer >= 1'),
+    'negative_seed': (['--seed=-1'], '`--seed` must be an integer >= 0'),
+    'bad_choice': (
+        ['--client_weighting=size'],
+        '`--client_weighting` must be one of uniform, examples, batches',
+    ),
+    'bad_runtime': (['--runtime=fused'], '`--runtime` must be one of native'),
+    'contradiction': (
+        ['--algo=fedavg', '--fedavg_local_epochs=1'],
+        'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',
+    ),
+    'brackets_contradict': (
+        ['--algo=fedavg[learning_rate=0.1]', '--fedavg_learning_rate=0.2'],
+        '`--fedavg_learning_rate` must agree with the brackets',
+    ),
+    'unknown_bracket': (
+        ['--algo=fedavg[rate=0.1]'], "An option of fedavg must be one of"
+    ),
+    'unbalanced_brackets': (['--algo=fedavg[rate'], 'must be of the form'),
+    'missing_value': (['--rounds'], 'rounds'),
+    'bad_boolean': (['--resume=maybe'], 'resume'),
+    'missing_data': (
+        ['--algo=fedavg', '--task=npz', '--data_dir=/nonexistent'],
+        '/nonexistent',
+    ),
+    'data_dir_of_embedded_task': (
+        ['--algo=fedavg', '--data_dir=/tmp'], '`--data_dir` must not be given'
+    ),
+    'unknown_exported_client': (
+        ['--algo=fedavg', *TINY, '--export_clients=0,9'],
+        "`--export_clients` must be numbers of clients that train, found '9'.",
+    ),
+}
+
+
+def _stderr_sentence(capsys):
+  lines = capsys.readouterr().err.strip().splitlines()
+  assert len(lines) == 1, lines
+  return lines[0]
+
+
+@pytest.mark.parametrize('name', BAD_TRAIN)
+def test_train_refuses(name, tmp_path, capsys):
+  """Issue 3, section 6; DESIGN 8, exit codes."""
+  argv, message = BAD_TRAIN[name]
+  folder = tmp_path / 'run'
+  assert train.main(['train', *argv, f'--output_dir={folder}']) == 2
+  sentence = _stderr_sentence(capsys)
+  assert sentence.startswith('train: ') and message in sentence
+  assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--algos=fedavg,fedavg'], '`--algos` must name each variant once'),
+        (['--algos=fedavg,fedavgg'], '`--algo` must be one of'),
+        (['--algos=fedavg', '--seeds=0,0'], '`--seeds` must be distinct'),
+        (['--algos=fedavg', '--seeds=a'], '`--seeds` must be distinct'),
+        (['--algo=fedavg'], '`--algo` is not a flag. Tip: --algos'),
+        (['--algos=fedavg', '--seed=1'], '`--seed` is not a flag. Tip: --seeds'),
+        (['--algos=fedavg', '--apfl_local_steps=1'], 'a flag of method apfl'),
+    ],
+)
+def test_compare_refuses(argv, message, tmp_path, capsys):
+  folder = tmp_path / 'runs'
+  assert compare.main(['compare', *argv, f'--output_dir={folder}']) == 2
+  assert message in _stderr_sentence(capsys)
+  assert not folder.exists()
+
+
+def test_plot_refuses_folders_without_runs(tmp_path, capsys):
+  assert plot.main(['plot', f'--runs={tmp_path}']) == 2
+  assert 'must name folders that hold runs' in _stderr_sentence(capsys)
+  assert not os.listdir(tmp_path)
+
+
+def test_a_folder_that_holds_a_run_needs_resume(tmp_path, capsys):
+  (tmp_path / 'config.json').write_text('{}')
+  argv = ['train', '--algo=fedavg', f'--output_dir={tmp_path}']
+  assert train.main(argv) == 2
+  assert 'must not hold a run already' in _stderr_sentence(capsys)
+  assert os.listdir(tmp_path) == ['config.json']
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--rounds=3'], '`--rounds` must be 2 as in config.json to resume'),
+        (['--algo=local_only'], "`--algo` must be 'fedavg' as in config.json"),
+        (
+            ['--fedavg_learning_rate=0.5'],
+            '`--fedavg_learning_rate` must be 0.3 as in config.json to resume'
+            ' this run, found 0.5.',
+        ),
+    ],
+)
+def test_resume_refuses_other_flags(argv, message, tmp_path, capsys):
+  config = dict(
+      variant='fedavg', given=dict(algo='fedavg', rounds=2),
+      flags=dict(algo='fedavg', rounds=2, fedavg_learning_rate=0.3),
+  )
+  (tmp_path / 'config.json').write_text(json.dumps(config))
+  argv = ['train', *argv, '--resume', f'--output_dir={tmp_path}']
+  assert train.main(argv) == 2
+  assert message in _stderr_sentence(capsys)
+
+
+def test_bad_data_names_the_file(tmp_path, capsys):
+  path = tmp_path / 'bad.npz'
+  np.savez(path, x=np.full([4, 2], np.nan), y=np.arange(4), client=np.arange(4))
+  argv = [
+      'train', '--algo=fedavg', '--task=npz', f'--data_dir={path}',
+      f'--output_dir={tmp_path / "run"}',
+  ]
+  assert train.main(argv) == 2
+  assert 'bad.npz' in _stderr_sentence(capsys)
+  assert not (tmp_path / 'run').exists()
+
+
+@pytest.mark.parametrize(
+    'need, argv, sentence',
+    [
+        ('groups', ['--partition=dirichlet'], 'know the true group of every client'),
+        ('full_participation', ['--clients_per_round=2'], 'rounds with all'),
+    ],
+)
+def test_a_method_refuses_a_task_without_its_needs(
+    need, argv, sentence, tmp_path, capsys, monkeypatch
+):
+  needy = methods.Method(
+      'needy', hyperparameters.LocalTraining, build=None, needs=(need,)
+  )
+  monkeypatch.setitem(methods._METHODS, 'needy', needy)  # pylint: disable=protected-access
+  folder = tmp_path / 'run'
+  argv = ['train', '--algo=needy', *argv, f'--output_dir={folder}']
+  assert train.main(argv) == 2
+  error = _stderr_sentence(capsys)
+  assert '`--algo` needy needs' in error and sentence in error
+  assert not folder.exists()
+
+
+@pytest.mark.parametrize('program', [train, compare, plot])
+def test_help_explains(program, capsys):
+  assert program.main(['program', '--help']) == 0
+  text = capsys.readouterr().out
+  if program is not plot:
+    for word in ('fedavg', 'digits', '--clients_per_round', '--algo'):
+      assert word in text
+    assert '--fedavg_learning_rate' not in text
+
+
+def test_help_shows_the_flags_of_the_method_with_range(capsys):
+  assert train.main(['train', '--help', '--algo=fedavg']) == 0
+  text = ' '.join(capsys.readouterr().out.split())
+  assert '--fedavg_learning_rate Step size eta' in text
+  assert 'a number > 0.0; default: 0.1.' in text
+  assert '--apfl_local_steps' not in text
+
+
+def test_relative_paths_start_where_bazel_run_was_called(monkeypatch, tmp_path):
+  monkeypatch.setenv('BUILD_WORKING_DIRECTORY', str(tmp_path))
+  assert flags.resolve_path('runs/a') == str(tmp_path / 'runs' / 'a')
+  assert flags.resolve_path('/runs/a') == '/runs/a'

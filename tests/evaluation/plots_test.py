@@ -1,0 +1,65 @@
+"""Figures are made, complete, and repeatable."""
+
+import numpy as np
+import pytest
+
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+
+
+def _run(variant, seed, regression=False, num_clients=6):
+  generator = np.random.default_rng(seed)
+  accuracy = np.full(4, np.nan) if regression else np.linspace(0.1, 0.9, 4)
+  return results.Run(
+      folder='', config=dict(variant=variant,
+                             flags=dict(task='digits', partition='iid')),
+      metrics=dict(
+          round=np.array([5.0, 10.0, 15.0, 18.0]),
+          accuracy_mean=accuracy + 0.01 * seed,
+          loss_mean=np.linspace(2.0, 1.0, 4),
+      ),
+      clients=dict(
+          seen=np.ones(num_clients),
+          accuracy=np.full(num_clients, np.nan) if regression
+          else generator.random(num_clients),
+          loss=generator.random(num_clients),
+      ),
+      class_counts=generator.integers(0, 9, [num_clients, 10]),
+      groups=np.array([1, 0, 1, 0, 2, 2]),
+      mixing=generator.dirichlet(np.ones(num_clients), num_clients),
+  )
+
+
+@pytest.mark.parametrize('regression', [False, True])
+def test_every_figure_is_png_and_svg(tmp_path, regression):
+  runs = [_run('perm', s, regression) for s in (0, 1)] + [
+      _run('fedavg', 0, regression)
+  ]
+  made = plots.plot_runs(runs, str(tmp_path))
+  made += [
+      plots.plot_mixing(runs[0], str(tmp_path)),
+      plots.plot_data(runs[0], str(tmp_path)),
+  ]
+  assert [path.rsplit('/', 1)[1] for path in made] == [
+      'curves', 'clients', 'mixing', 'data'
+  ]
+  for path in made:
+    with open(path + '.png', 'rb') as file:
+      assert file.read(8) == b'\x89PNG\r\n\x1a\n'
+    with open(path + '.svg', encoding='utf-8') as file:
+      assert '</svg>' in file.read()
+
+
+def test_band_spans_the_seeds():
+  rounds, values = plots._common_rounds(  # pylint: disable=protected-access
+      [_run('perm', 0), _run('perm', 2)], 'accuracy_mean'
+  )
+  np.testing.assert_array_equal(rounds, [5, 10, 15, 18])
+  np.testing.assert_allclose(values[1] - values[0], 0.02)
+
+
+def test_clients_are_ordered_by_true_group():
+  order, edges = plots._group_order(np.array([1, 0, 1, 0, 2, 2]), 6)  # pylint: disable=protected-access
+  assert order.tolist() == [1, 3, 0, 2, 4, 5] and edges == [2, 4]
+  order, edges = plots._group_order(np.array([1, -1]), 2)  # pylint: disable=protected-access
+  assert order.tolist() == [0, 1] and edges == []

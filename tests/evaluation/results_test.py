@@ -1,0 +1,54 @@
+"""Files of a run survive being written and read."""
+
+import numpy as np
+import pytest
+
+from tff_pers.evaluation import results
+
+
+def test_run_reads_what_was_written(tmp_path):
+  folder = str(tmp_path / 'a' / 'run')
+  results.write_config(folder, dict(variant='perm', flags={}))
+  results.write_clients(folder, [
+      dict(client=4, seen=1, num_train=3, num_test=2, accuracy=0.5, loss=0.25),
+      dict(client=7, seen=0, num_train=3, num_test=0, accuracy=None, loss=None),
+  ])
+  results.write_data(
+      folder, [4, 7], np.array([[1, 2, 0], [0, 0, 3]]), np.array([1, 0])
+  )
+  run = results.read_run(folder)
+  assert run.variant == 'perm' and run.metrics == {} and run.mixing is None
+  np.testing.assert_array_equal(run.clients['accuracy'], [0.5, np.nan])
+  np.testing.assert_array_equal(run.clients['client'], [4, 7])
+  np.testing.assert_array_equal(run.class_counts, [[1, 2, 0], [0, 0, 3]])
+  np.testing.assert_array_equal(run.groups, [1, 0])
+  assert results.find_runs(str(tmp_path)) == [folder]
+
+
+def test_clients_csv_has_the_documented_columns(tmp_path):
+  """DESIGN section 8."""
+  results.write_clients(str(tmp_path), [])
+  assert (tmp_path / 'clients.csv').read_text().splitlines() == [
+      'client,seen,num_train,num_test,accuracy,loss'
+  ]
+
+
+def test_raises_where_there_is_no_run(tmp_path):
+  with pytest.raises(FileNotFoundError):
+    results.read_run(str(tmp_path))
+
+
+def test_unknown_groups_are_written_as_minus_one(tmp_path):
+  results.write_data(str(tmp_path), [0, 1], np.eye(2, dtype=np.int64), None)
+  assert (tmp_path / 'data.csv').read_text().splitlines() == [
+      'client,group,0,1', '0,-1,1,0', '1,-1,0,1'
+  ]
+
+
+def test_markdown_aligns_and_leaves_none_empty():
+  text = results.markdown(
+      ('a', 'long'), [dict(a='x', long=0.5), dict(a=None, long=float('nan'))]
+  )
+  assert text.splitlines() == [
+      '| a | long   |', '|---|--------|', '| x | 0.5000 |', '|   | nan    |'
+  ]

@@ -1,0 +1,164 @@
+"""The training program on a small stateful method (APFL, four clients)."""
+
+import collections
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import baselines
+from tff_pers import methods
+from tff_pers.data import tasks
+from tff_pers.simulation import cohort
+from tff_pers.simulation import program
+from tff_pers.simulation import progress
+from tff_pers.simulation import release
+from tff_pers.simulation import store
+
+del baselines  # Registers.
+
+
+@pytest.fixture(scope='module', name='problem')
+def _problem():
+  """Returns (process, data)."""
+  task = tasks.get('digits').build(
+      tasks.TaskRequest(num_clients=4, partition='iid', train_fraction=0.05),
+      tasks.get('digits').options(),
+  )
+  method = methods.get('apfl')
+  process = method.build(
+      task, method.hyperparameters(local_steps=2, batch_size=5)
+  )
+  return process, program.Data(task.train, task.test)
+
+
+def _run(problem, folder, *, rounds, max_cached_bytes=2**30, seed=3):
+  """Runs up to `rounds` with cohorts of 2; returns (trainer, metrics)."""
+  process, data = problem
+  states = store.ClientStateStore(
+      folder / 'checkpoint.sqlite', max_cached_bytes=max_cached_bytes
+  )
+  trainer = program.TrainingProgram(process, data, states, seed=seed)
+  start = trainer.position.round
+  with release.Releases(
+      str(folder), program.columns(process), start
+  ) as releases, progress.Progress(rounds, start, io.StringIO()) as shown:
+    metrics = trainer.run(
+        cohort.uniform(4, 2), rounds=rounds, eval_every=2, releases=releases,
+        progress=shown,
+    )
+  return trainer, states, metrics
+
+
+def _assert_same(actual, expected):
+  for a, b in zip(tf.nest.flatten(actual), tf.nest.flatten(expected)):
+    assert np.asarray(a).dtype == np.asarray(b).dtype
+    np.testing.assert_array_equal(a, b)
+
+
+def _csv_without_seconds(folder):
+  rows = (folder / 'metrics.csv').read_text().splitlines()
+  return [row.split(',')[:1] + row.split(',')[2:] for row in rows]
+
+
+def test_interrupted_run_ends_as_the_uninterrupted(problem, tmp_path):
+  """Issue 3, must show 3 (the kills themselves: tests/end_to_end)."""
+  whole, parts = tmp_path / 'whole', tmp_path / 'parts'
+  whole.mkdir()
+  parts.mkdir()
+  expected = _run(problem, whole, rounds=5)
+  first, states, _ = _run(problem, parts, rounds=2)
+  # What comes after the checkpoint is lost, spilled states included.
+  states._max_cached_bytes = 0  # pylint: disable=protected-access
+  first.train_round(np.array([0, 1, 2, 3]))
+  states.close()
+  actual = _run(problem, parts, rounds=5, max_cached_bytes=0)
+  assert actual[0].position.round == 5
+  _assert_same(actual[0].state, expected[0].state)
+  _assert_same(actual[2], expected[2])
+  assert actual[1].clients() == expected[1].clients()
+  like = expected[1].get(expected[1].clients()[0], None)
+  for client in expected[1].clients():
+    _assert_same(actual[1].get(client, like), expected[1].get(client, like))
+  assert _csv_without_seconds(parts) == _csv_without_seconds(whole)
+  rounds = [row[0] for row in _csv_without_seconds(whole)]
+  assert rounds == ['round', '2', '4', '5']
+
+
+def test_states_of_clients_outside_the_cohort_do_not_change(problem):
+  """Baselines B6."""
+  process, data = problem
+  states = store.ClientStateStore()
+  trainer = program.TrainingProgram(process, data, states, seed=1)
+  trainer.train_round(np.array([0, 2]))
+  before = {c: tf.nest.map_structure(np.copy, states.get(c, None))
+            for c in (0, 2)}
+  server = tf.nest.map_structure(np.copy, trainer.state)
+  trainer.evaluate(data)
+  assert states.clients() == [0, 2]  # Evaluation adds no state.
+  _assert_same(trainer.state, server)
+  trainer.train_round(np.array([1, 2]))
+  _assert_same(states.get(0, None), before[0])
+  assert states.clients() == [0, 1, 2]
+  changed = [
+      np.any(a != b)
+      for a, b in zip(tf.nest.flatten(states.get(2, None)),
+                      tf.nest.flatten(before[2]))
+  ]
+  assert any(changed)
+
+
+def test_new_clients_are_initialized_in_one_call(problem, monkeypatch):
+  process, data = problem
+  trainer = program.TrainingProgram(process, data, store.ClientStateStore())
+  asked = []
+  initialize = trainer._initialize  # pylint: disable=protected-access
+  def count(state, indices):
+    asked.append(list(indices))
+    return initialize(state, indices)
+  monkeypatch.setattr(trainer, '_initialize', count)
+  trainer.train_round(np.array([0, 1, 3]))
+  trainer.train_round(np.array([0, 2]))
+  assert asked == [[0, 1, 3], [2]]
+
+
+def test_columns_begin_as_documented(problem):
+  """DESIGN section 8."""
+  found = program.columns(problem[0])
+  assert found[:7] == [
+      'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
+      'accuracy_worst_decile', 'bytes_down', 'bytes_up',
+  ]
+  assert 'non_finite' not in found and len(set(found)) == len(found)
+
+
+def test_non_finite_loss_stops_with_round_and_clients(problem, tmp_path):
+  process, data = problem
+  broken = list(data.train)
+  broken[2] = collections.OrderedDict(broken[2])
+  broken[2]['examples'] = collections.OrderedDict(
+      x=np.full_like(data.train[2]['examples']['x'], np.nan),
+      y=data.train[2]['examples']['y'],
+  )
+  states = store.ClientStateStore(tmp_path / 'checkpoint.sqlite')
+  trainer = program.TrainingProgram(
+      process, program.Data(broken, data.test), states
+  )
+  trainer.train_round(np.array([0, 1]))
+  before = trainer.state
+  with pytest.raises(program.NonFiniteError, match='in round 2 at client 2'):
+    trainer.train_round(np.array([0, 2]))
+  assert trainer.state is before and trainer.position.round == 1
+
+
+def test_evaluation_in_parts_changes_no_number(problem, monkeypatch):
+  process, data = problem
+  trainer = program.TrainingProgram(process, data, store.ClientStateStore())
+  whole = trainer.evaluate(data)
+  monkeypatch.setattr(program, '_CLIENTS_PER_CALL', 3)
+  _assert_same(trainer.evaluate(data), whole)
+  assert whole['loss'].shape == (4,)
+  assert whole['num_examples'].tolist() == [
+      int(d['num_examples']) for d in data.test
+  ]

@@ -1,0 +1,124 @@
+"""Tables that compare variants of methods over seeds."""
+
+import math
+from typing import Any, Mapping, Optional
+
+import numpy as np
+
+from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
+
+RUN_COLUMNS = (
+    'algo', 'seed', 'accuracy', 'accuracy_worst_decile', 'loss',
+    'seconds_per_round',
+)
+SUMMARY_COLUMNS = (
+    'algo', 'seeds', 'accuracy_mean', 'accuracy_std', 'accuracy_worst_decile',
+    'loss_mean', 'share_hurt_vs_fedavg', 'share_hurt_vs_local',
+    'seconds_per_round', 'bytes_down_per_client_round',
+    'bytes_up_per_client_round',
+)
+# Reference variant of each `share_hurt_vs_*`.
+REFERENCES = {
+    'share_hurt_vs_fedavg': 'fedavg', 'share_hurt_vs_local': 'local_only'
+}
+
+# Runs by (variant, seed); None for one that ended in NaN.
+Runs = Mapping[tuple[str, int], Optional[results.Run]]
+
+
+def run_rows(runs: Runs) -> list[dict[str, Any]]:
+  """Returns the rows of `runs.csv`, last evaluated round; NaN if diverged."""
+  return [
+      dict(
+          algo=variant, seed=seed,
+          accuracy=_last(run, 'accuracy_mean', runs),
+          accuracy_worst_decile=_last(run, 'accuracy_worst_decile', runs),
+          loss=_last(run, 'loss_mean', runs),
+          seconds_per_round=_seconds_per_round(run),
+      )
+      for (variant, seed), run in runs.items()
+  ]
+
+
+def summary_rows(runs: Runs) -> list[dict[str, Any]]:
+  """Returns the rows of `summary.csv`, one per variant, in order.
+
+  Numbers are means over seeds; a variant with a diverged seed has NaN.
+  `accuracy_std` is the sample standard deviation over seeds (divided by S - 1),
+  None for one seed. `share_hurt_vs_X` is None unless X is among the variants.
+  """
+  rows = run_rows(runs)
+  table = []
+  for variant in dict.fromkeys(variant for variant, _ in runs):
+    own = [row for row in rows if row['algo'] == variant]
+    accuracies = [row['accuracy'] for row in own]
+    members = [run for (name, _), run in runs.items() if name == variant]
+    table.append(dict(
+        algo=variant,
+        seeds=len(own),
+        accuracy_mean=_mean(accuracies),
+        accuracy_std=_std(accuracies),
+        accuracy_worst_decile=_mean(
+            [row['accuracy_worst_decile'] for row in own]
+        ),
+        loss_mean=_mean([row['loss'] for row in own]),
+        seconds_per_round=_mean([row['seconds_per_round'] for row in own]),
+        bytes_down_per_client_round=_mean(
+            [_last(run, 'bytes_down', runs) for run in members]
+        ),
+        bytes_up_per_client_round=_mean(
+            [_last(run, 'bytes_up', runs) for run in members]
+        ),
+        **{
+            column: _share_hurt(runs, variant, reference)
+            for column, reference in REFERENCES.items()
+        },
+    ))
+  return table
+
+
+def _last(run, column: str, runs: Runs) -> Optional[float]:
+  """Returns a metric of the last row; None on tasks without that metric."""
+  if not any(_has(other, column) for other in runs.values()):
+    return math.nan if column == 'loss_mean' else None
+  return float(run.metrics[column][-1]) if run is not None else math.nan
+
+
+def _has(run, column: str) -> bool:
+  return run is not None and not np.all(np.isnan(run.metrics[column]))
+
+
+def _seconds_per_round(run) -> float:
+  if run is None:
+    return math.nan
+  return float(run.metrics['seconds'][-1] / run.metrics['round'][-1])
+
+
+def _mean(values) -> Optional[float]:
+  return None if None in values else float(np.mean(values))
+
+
+def _std(values) -> Optional[float]:
+  if None in values or len(values) < 2:
+    return None
+  return float(np.std(values, ddof=1))
+
+
+def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
+  """Returns the mean over seeds of the share of clients that are worse off."""
+  shares = []
+  for (name, seed), run in runs.items():
+    if name != variant or (reference, seed) not in runs:
+      continue
+    other = runs[reference, seed]
+    if run is None or other is None:
+      return math.nan
+    metric = 'accuracy'
+    if np.all(np.isnan(run.clients[metric])):
+      metric = 'loss'
+    shares.append(summary.share_hurt(
+        *(r.clients[metric][r.clients['seen'] == 1] for r in (run, other)),
+        higher_is_better=metric == 'accuracy',
+    ))
+  return _mean(shares) if shares else None

@@ -1,0 +1,319 @@
+"""What every registered method promises, on one tiny task.
+
+A method is a row here by its registration alone; `OVERRIDES` only makes it
+small or brings its later stages into the first rounds.
+"""
+
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import baselines  # pylint: disable=unused-import  Registers its methods.
+from tff_pers import algorithms  # pylint: disable=unused-import  As above.
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process as process_lib
+from tff_pers.data import client_data
+from tff_pers.data import task as task_lib
+from tff_pers.models import zoo
+
+SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
+# The second round is already one with visits.
+OVERRIDES = {'perm': dict(warmup_rounds=1)}
+
+NAMES = methods.names()
+NUM_ROUNDS = 3
+SIZES = (5, 12, 7, 9)
+METRICS = ('train_loss', 'num_examples', 'bytes_down', 'bytes_up', 'non_finite')
+
+
+def _clients(sizes, seed):
+  """Two groups of two clients; the label is the sign of a coordinate."""
+  rng = np.random.default_rng(seed)
+  clients = []
+  for i, size in enumerate(sizes):
+    x = rng.normal(size=[size, 3]).astype(np.float32)
+    clients.append(
+        client_data.dense(i, x, (x[:, i // 2] > 0).astype(np.int32))
+    )
+  return clients
+
+
+def _task(**fields):
+  return task_lib.Task(
+      name='tiny',
+      model=zoo.build('logistic_regression', tf.TensorSpec([None, 3]), 2),
+      train=_clients(SIZES, seed=0),
+      test=_clients((4, 3, 6, 5), seed=1),
+      groups=np.array([0, 0, 1, 1], np.int32),
+      num_classes=2,
+      **fields,
+  )
+
+
+def _build(name, task):
+  method = methods.get(name)
+  known = hp.as_dict(method.hyperparameters())
+  small = {key: value for key, value in SMALL.items() if key in known}
+  hyperparameters = hp.replace(
+      method.hyperparameters(), **{**small, **OVERRIDES.get(name, {})}
+  )
+  return method.build(task, hyperparameters)
+
+
+@dataclasses.dataclass
+class Snapshot:
+  """Server state, and states of the clients that have taken part."""
+
+  state: object
+  clients: dict
+
+
+def _next(process, before, cohort, data):
+  """Returns (the snapshot after a round of `cohort`, its metrics)."""
+  clients = dict(before.clients)
+  for i in cohort:
+    if i not in clients:
+      clients[i] = process.initialize_client(before.state, i)
+  output = process.next(
+      before.state, [clients[i] for i in cohort], [data[i] for i in cohort]
+  )
+  clients.update(zip(cohort, output['client_states']))
+  return Snapshot(output['state'], clients), output['metrics']
+
+
+def _train(process, data, seed, num_rounds=NUM_ROUNDS):
+  """Returns the snapshots before and after each round with everybody."""
+  snapshots = [Snapshot(process.initialize_seeded(seed), {})]
+  for _ in range(num_rounds):
+    after, _ = _next(process, snapshots[-1], range(len(data)), data)
+    snapshots.append(after)
+  return snapshots
+
+
+@dataclasses.dataclass
+class Case:
+  """A method on the task, and its first rounds under seed 3."""
+
+  process: process_lib.PersonalizedProcess
+  task: task_lib.Task
+  snapshots: list
+
+
+@pytest.fixture(scope='module', name='case', params=NAMES)
+def _case(request):
+  task = _task()
+  process = _build(request.param, task)
+  return Case(process, task, _train(process, task.train, seed=3))
+
+
+def _leaves(snapshot):
+  """Returns all arrays of a snapshot but the seed."""
+  state = {name: snapshot.state[name] for name in snapshot.state}
+  del state['seed']
+  clients = [snapshot.clients[i] for i in sorted(snapshot.clients)]
+  return [np.asarray(leaf) for leaf in tf.nest.flatten((state, clients))]
+
+
+def _assert_equal(actual, expected):
+  np.testing.assert_equal(_leaves(actual), _leaves(expected))
+
+
+def _assert_close(actual, expected, rtol=1e-5, atol=1e-6):
+  """One float32 pass or a few: see STYLE on tolerances."""
+  pairs = list(zip(_leaves(actual), _leaves(expected)))
+  assert len(pairs) == len(_leaves(actual)) == len(_leaves(expected))
+  for a, b in pairs:
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def _evaluate(case, snapshot):
+  process, task = case.process, case.task
+  return process.evaluate(
+      snapshot.state, [snapshot.clients[i] for i in range(task.num_clients)],
+      [dict(adapt=a, test=t) for a, t in zip(task.train, task.test)],
+  )
+
+
+def test_type_signatures(case):
+  process = case.process
+  assert isinstance(process, process_lib.PersonalizedProcess)
+  state_names = tff.structure.name_list(process.server_state_type)
+  assert state_names[:3] == ['seed', 'round', 'aggregator']
+  model = case.task.model
+  assert process.data_type == client_data.client_data_type(
+      model.x_spec, model.y_spec
+  )
+  metrics = process.next.type_signature.result['metrics']
+  assert metrics.placement is tff.SERVER
+  assert set(METRICS) <= set(tff.structure.name_list(metrics.member))
+  per_client = process.evaluate.type_signature.result
+  assert per_client.placement is tff.CLIENTS
+  names = tff.structure.name_list(per_client.member)
+  assert {'loss', 'accuracy', 'num_examples'} <= set(names)
+
+
+def test_client_model_is_of_the_deployed_type(case):
+  process, after = case.process, case.snapshots[-1]
+  result_type = process.client_model.type_signature.result
+  assert process.deployed.weights_type.is_equivalent_to(result_type)
+  for i, test in enumerate(case.task.test):
+    weights = process.client_model(after.state, after.clients[i], i)
+    metrics = process_lib.deployed_metrics(
+        process.deployed, tf.nest.map_structure(tf.constant, weights),
+        tf.nest.map_structure(tf.constant, test),
+    )
+    assert np.isfinite(metrics['loss'])
+
+
+def test_state_starts_with_seed_and_counts_rounds(case):
+  assert [s.state['round'] for s in case.snapshots] == [0, 1, 2, 3]
+  assert [s.state['seed'] for s in case.snapshots] == [3, 3, 3, 3]
+  assert case.process.initialize()['seed'] == 0
+
+
+def test_training_changes_what_clients_deploy(case):
+  process = case.process
+  def deployed(snapshot, i):
+    return tf.nest.flatten(
+        process.client_model(snapshot.state, snapshot.clients[i], i)
+    )
+  initial = Snapshot(
+      case.snapshots[0].state,
+      {0: process.initialize_client(case.snapshots[0].state, 0)},
+  )
+  before, after = deployed(initial, 0), deployed(case.snapshots[-1], 0)
+  assert any(np.any(a != b) for a, b in zip(after, before))
+
+
+def test_order_of_the_cohort_is_irrelevant(case):
+  """Baselines B7."""
+  shuffled, _ = _next(
+      case.process, case.snapshots[2], [2, 0, 3, 1], case.task.train
+  )
+  _assert_close(shuffled, case.snapshots[3], rtol=0)
+
+
+def test_same_seed_same_bits_other_seed_other_result(case):
+  process, data = case.process, case.task.train
+  again = _train(process, data, seed=3)
+  for a, b in zip(again, case.snapshots):
+    _assert_equal(a, b)
+  other = _train(process, data, seed=4, num_rounds=2)
+  pairs = zip(_leaves(other[2]), _leaves(case.snapshots[2]))
+  assert any(np.any(a != b) for a, b in pairs)
+
+
+def test_resumed_equals_uninterrupted(case):
+  """Everything that counts is in the states, as plain arrays."""
+  saved = case.snapshots[1]
+  structure = (saved.state, saved.clients)
+  file = io.BytesIO()
+  np.savez(file, *tf.nest.flatten(structure))
+  file.seek(0)
+  with np.load(file) as arrays:
+    restored = tf.nest.pack_sequence_as(structure, list(arrays.values()))
+  snapshot = Snapshot(*restored)
+  for _ in range(2):
+    snapshot, _ = _next(case.process, snapshot, range(4), case.task.train)
+  _assert_equal(snapshot, case.snapshots[3])
+
+
+def test_padding_never_touches_a_result(case):
+  """Rows beyond `num_examples` may hold anything finite."""
+  def fill(client):
+    size = int(client['num_examples'])
+    padded = client_data.pad(client, 15)
+    padded['examples']['x'][size:] = 50
+    padded['examples']['y'][size:] = 1
+    return padded
+  padded = [fill(client) for client in case.task.train]
+  snapshots = _train(case.process, padded, seed=3)
+  for a, b in zip(snapshots, case.snapshots):
+    _assert_close(a, b)
+  filled = Case(
+      case.process,
+      dataclasses.replace(
+          case.task, train=padded, test=[fill(c) for c in case.task.test]
+      ),
+      snapshots,
+  )
+  for a, b in zip(
+      _evaluate(filled, snapshots[-1]), _evaluate(case, case.snapshots[-1])
+  ):
+    np.testing.assert_allclose(
+        [a['loss'], a['accuracy']], [b['loss'], b['accuracy']], rtol=1e-5
+    )
+    assert a['num_examples'] == b['num_examples']
+
+
+def test_nan_at_one_client_is_reported_and_dropped(case):
+  before, data = case.snapshots[2], list(case.task.train)
+  data[2] = client_data.dense(
+      2, np.full([7, 3], np.nan, np.float32), np.zeros([7], np.int32)
+  )
+  after, reported, losses = before, set(), []
+  for _ in range(4):  # Shuffling may leave a client out, but not for an epoch.
+    after, metrics = _next(case.process, after, range(4), data)
+    reported |= set(metrics['non_finite'].tolist())
+    losses.append(metrics['train_loss'])  # NaN if no visit had a weight.
+    assert all(np.all(np.isfinite(leaf)) for leaf in _leaves(after))
+  assert reported == {2}
+  assert np.any(np.isfinite(losses))
+  np.testing.assert_equal(
+      tf.nest.flatten(after.clients[2]), tf.nest.flatten(before.clients[2])
+  )
+
+
+def test_client_without_examples_harms_nothing(case):
+  data = list(case.task.train)
+  data[1] = client_data.dense(
+      1, np.zeros([0, 3], np.float32), np.zeros([0], np.int32)
+  )
+  after, metrics = _next(case.process, case.snapshots[2], range(4), data)
+  assert metrics['non_finite'].size == 0
+  assert metrics['num_examples'] == 5 + 7 + 9
+  assert all(np.all(np.isfinite(leaf)) for leaf in _leaves(after))
+
+
+def test_evaluation_is_finite_and_repeats(case):
+  first, again = (_evaluate(case, case.snapshots[-1]) for _ in range(2))
+  assert [r['num_examples'] for r in first] == [4, 3, 6, 5]
+  for a, b in zip(first, again):
+    assert np.isfinite(a['loss'])
+    # Of a few examples: a whole number of hits.
+    hits = a['accuracy'] * a['num_examples']
+    np.testing.assert_allclose(hits, np.round(hits), atol=1e-5)
+    assert 0 <= a['accuracy'] <= 1
+    np.testing.assert_equal(list(a.values()), list(b.values()))
+
+
+PARTIAL = [
+    name for name in NAMES
+    if 'full_participation' not in methods.get(name).needs
+]
+
+
+@pytest.mark.parametrize('name', PARTIAL)
+def test_partial_cohorts(name):
+  """Cohorts of three, one and two; client 1 never takes part."""
+  task = _task(clients_per_round=3)
+  process = _build(name, task)
+  snapshot = Snapshot(process.initialize_seeded(3), {})
+  for number, cohort in enumerate([[0, 2, 3], [3], [2, 0]]):
+    before = snapshot
+    snapshot, metrics = _next(process, before, cohort, task.train)
+    assert snapshot.state['round'] == number + 1
+    assert metrics['num_examples'] == sum(SIZES[i] for i in cohort)
+    assert metrics['non_finite'].size == 0
+  backwards, _ = _next(process, before, [0, 2], task.train)
+  _assert_close(backwards, snapshot, rtol=0)
+  never = process.initialize_client(snapshot.state, 1)
+  result = process.evaluate(
+      snapshot.state, [never], [dict(adapt=task.train[1], test=task.test[1])]
+  )
+  assert np.isfinite(result[0]['loss'])

@@ -1,0 +1,114 @@
+"""TFF's worker ends with the interpreter, however that ends."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tff_pers.runtime import native
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Starts the worker, computes with it, tells its process id.
+START = '''
+import numpy as np
+import tensorflow_federated as tff
+from tff_pers.runtime import native
+native.use()
+add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
+assert add(1) == 2
+print(native.worker_pid(), flush=True)
+'''
+DEADLINE_SECONDS = 120  # To import TensorFlow on a busy machine.
+
+
+def _spawn(program, **kwargs):
+  return subprocess.Popen(
+      [sys.executable, '-c', START + program], cwd=ROOT, text=True,
+      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **kwargs,
+  )
+
+
+def _is_running(pid: int) -> bool:
+  """Whether the process lives; a zombie does not."""
+  try:
+    stat = pathlib.Path(f'/proc/{pid}/stat').read_text()
+  except FileNotFoundError:
+    return False
+  return stat.rpartition(')')[2].split()[0] != 'Z'
+
+
+def _wait_until_gone(pid: int) -> bool:
+  deadline = time.monotonic() + 10
+  while _is_running(pid) and time.monotonic() < deadline:
+    time.sleep(0.05)
+  return not _is_running(pid)
+
+
+@pytest.mark.parametrize(
+    'ending, exit_code',
+    [
+        pytest.param('', 0, marks=pytest.mark.slow, id='end'),
+        pytest.param(
+            'raise ValueError()', 1, marks=pytest.mark.slow, id='exception'
+        ),
+        pytest.param(
+            'import os, signal; os.kill(os.getpid(), signal.SIGTERM)', 143,
+            marks=pytest.mark.slow, id='sigterm',
+        ),
+        pytest.param(
+            'import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
+            -signal.SIGKILL, id='sigkill',
+        ),
+    ],
+)
+def test_worker_ends_with_its_program(ending, exit_code):
+  program = _spawn(ending)
+  # Until nothing holds its output open any more.
+  output, _ = program.communicate(timeout=DEADLINE_SECONDS)
+  worker = int(output.split()[0])
+  assert program.returncode == exit_code
+  assert worker != program.pid
+  assert _wait_until_gone(worker)
+
+
+def test_worker_leaves_a_pipeline_free():
+  """`python train.py | head -1` ends, though the program would go on."""
+  program = _spawn(
+      'import time\nwhile True:\n  print("round", flush=True)\n'
+      '  time.sleep(0.1)\n'
+  )
+  head = subprocess.run(
+      ['head', '-1'], stdin=program.stdout, capture_output=True, text=True,
+      timeout=DEADLINE_SECONDS, check=True,
+  )
+  program.stdout.close()  # Ours; head has closed its own.
+  program.wait(timeout=DEADLINE_SECONDS)
+  assert _wait_until_gone(int(head.stdout))
+
+
+def test_use_twice_is_one_worker():
+  worker = native.worker_pid()
+  native.use()
+  assert native.worker_pid() == worker
+  assert os.getpid() != worker
+
+
+def test_secure_sum_is_a_sum():
+
+  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+  def total(values):
+    return tff.federated_secure_sum_bitwidth(values, bitwidth=8)
+
+  assert total([1, 2, 3]) == 6
+
+
+def test_raises_on_missing_worker(monkeypatch, tmp_path):
+  monkeypatch.setattr(tff, '__file__', str(tmp_path / '__init__.py'))
+  with pytest.raises(RuntimeError, match="needs TFF's worker at .*found no"):
+    native._start(port=1)  # pylint: disable=protected-access

@@ -12,11 +12,11 @@ from tff_pers.data.tasks import registry
     ' few examples',
 )
 def build(request: registry.TaskRequest, options: registry.NoOptions):
-  """Builds the task; x is float32[n, 64] in [0, 1].
+  """Builds the task; x is float32[n, 64], see `load`.
 
   By default 4 clusters of 5 clients name the digits differently, and a client
-  trains on about 27 examples: too few to learn alone, and a wrong label is all
-  that other clusters can teach.
+  trains on 45 examples: alone it reaches about 80 % of the test examples, with
+  its cluster about 93 %, and a wrong name is all that the others can teach.
   """
   del options  # None.
   registry.refuse('digits', request, 'data_dir')
@@ -25,7 +25,7 @@ def build(request: registry.TaskRequest, options: registry.NoOptions):
       'digits', request, assembly.Examples(x, y, 10, 'digits'),
       partition='label_shift_clusters[clusters=4]',
       num_clients=20,
-      train_fraction=0.3,
+      train_fraction=0.5,
       model='logistic_regression',
       flatten=True,
       rounds=110,
@@ -41,6 +41,13 @@ DEFAULTS = {
 
 
 def load():
-  """Returns x float32[1797, 8, 8] in [0, 1] and y int32[1797]."""
+  """Returns x float32[1797, 8, 8] and y int32[1797].
+
+  Pixels are scaled to [0, 1], then the mean image of the data set is
+  subtracted. It says nothing about a label, but in the gradients of linear
+  models, which PERM compares, it would be most of the noise: between clients of
+  one cluster they would be 0.6 as far apart as between clusters; now 0.3.
+  """
   digits = datasets.load_digits()
-  return (digits.images / 16.0).astype('float32'), digits.target.astype('int32')
+  x = digits.images / 16.0
+  return (x - x.mean(axis=0)).astype('float32'), digits.target.astype('int32')

@@ -10,3 +10,16 @@ from tff_pers.data.tasks.registry import refuse
 from tff_pers.data.tasks.registry import register
 from tff_pers.data.tasks.registry import TaskFamily
 from tff_pers.data.tasks.registry import TaskRequest
+
+__all__ = (
+    'TaskFamily',
+    'TaskRequest',
+    'digits',
+    'get',
+    'mnist',
+    'names',
+    'own_data',
+    'refuse',
+    'register',
+    'synthetic_groups',
+)

@@ -39,7 +39,7 @@ def test_losses_after_fine_tuning(steps, expected):
 
 def test_training_is_that_of_fedavg_bit_for_bit():
   """Baselines B1."""
-  _, states, _, _ = rounds.run('fedavg_finetuned', steps=2, lr=0.3)
+  _, states, _, _ = rounds.run('fedavg_finetuned')
   _, expected, _, _ = rounds.run('fedavg')
   rounds.assert_identical(states, expected)
 

@@ -153,15 +153,13 @@ def test_process_equals_simulator():
 
 
 def test_process_deploys_the_adapted_model():
-  process, states, _, _ = rounds.run('perfedavg', a=0.3, batch_size=7)
+  process, states, _, _ = rounds.run('perfedavg')
   train, test = problems.tiny_clients()[3], problems.tiny_clients()[4]
   loss = process.evaluate(
       states[-1], [()], [dict(adapt=train, test=test)]
   )[0]['loss']
   model, w = process.deployed, states[-1]['weights']
-  adapt = perfedavg.build_adaptation(
-      model, _hyperparameters(a=0.3, batch_size=7)
-  )
+  adapt = perfedavg.build_adaptation(model, _hyperparameters(batch_size=2))
   message = rounds.message(
       tf.nest.map_structure(tf.constant, w), seed=rounds.SEED, round_num=3
   )

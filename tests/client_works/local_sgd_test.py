@@ -27,7 +27,10 @@ def _client(num_examples, index=0):
 
 
 def _start():
-  return (tf.constant([[1.0], [-2], [3]], tf.float64), tf.constant([0.5], tf.float64))
+  return (
+      tf.constant([[1.0], [-2], [3]], tf.float64),
+      tf.constant([0.5], tf.float64),
+  )
 
 
 def _numpy_sgd(data, rate, *, seed, batch_size, **budget):
@@ -48,7 +51,8 @@ def _numpy_sgd(data, rate, *, seed, batch_size, **budget):
 
 
 @pytest.mark.parametrize(
-    'budget', [dict(num_steps=7, batch_size=4), dict(num_epochs=2, batch_size=3)]
+    'budget',
+    [dict(num_steps=7, batch_size=4), dict(num_epochs=2, batch_size=3)],
 )
 def test_train_matches_numpy(budget):
   """Ten examples: short last batches of 2 and of 1 example."""

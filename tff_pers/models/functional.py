@@ -101,7 +101,7 @@ class FunctionalModel:
     return loss, tf.nest.map_structure(tf.convert_to_tensor, gradient)
 
   def metric_sums(self, weights, batch):
-    """Returns sums over unmasked rows of the loss (without penalty), metrics."""
+    """Returns sums over unmasked rows: loss without penalty, and metrics."""
     predictions = self.predict(weights, batch.x, False, batch.seed)
     def total(values):
       return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))

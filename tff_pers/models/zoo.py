@@ -73,7 +73,10 @@ def build(
       name == 'logistic_regression' and num_classes == 2
   )
   layers = _stack(
-      [*make_layers(x_spec), _flatten(), _dense(1 if one_logit else num_classes)],
+      [
+          *make_layers(x_spec), _flatten(),
+          _dense(1 if one_logit else num_classes),
+      ],
       tuple(x_spec.shape[1:]),
   )
   shapes = [shape for layer in layers for shape in layer.weight_shapes]
@@ -105,7 +108,7 @@ def names() -> list[str]:
 
 
 def dropout(x, rate: float, seed):
-  """Returns x with each entry zeroed with probability `rate`, else / (1 - rate).
+  """Returns x with entries zeroed with probability `rate`, else / (1 - rate).
 
   Args:
     x: Floats of any shape.
@@ -243,7 +246,9 @@ def _max_pool() -> MakeLayer:
     del weights, training, seed  # Unused.
     return tf.nn.max_pool2d(x, 2, 2, 'VALID')
 
-  return lambda shape: Layer((), (shape[0] // 2, shape[1] // 2, shape[2]), apply)
+  return lambda shape: Layer(
+      (), (shape[0] // 2, shape[1] // 2, shape[2]), apply
+  )
 
 
 def _dropout(rate: float) -> MakeLayer:

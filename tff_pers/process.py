@@ -62,9 +62,9 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     deployed          : functional model over W
 
   S starts with the fields `seed` (int64), `round` (int32), `aggregator`. M
-  holds `train_loss`, `num_examples`, `bytes_down` and `bytes_up` (per client),
-  `non_finite` (int32[?], clients whose loss or update was dropped for being NaN
-  or infinite), then the method's own.
+  holds `train_loss` (NaN in a round where nobody trained), `num_examples`,
+  `bytes_down` and `bytes_up` (per client), `non_finite` (int32[?], clients whose
+  loss or update was dropped for being NaN or infinite), then the method's own.
   """
 
   def __init__(

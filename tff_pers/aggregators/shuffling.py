@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 
 # Rows gathered before they are appended to the rest: appending one by one
 # copies everything each time. Cost O(M PAGE + M^2 / PAGE) rows for M clients.
-_PAGE = 16
+_PAGE = 8
 
 
 def build_fetch(server_type, select_row, num_keys: int) -> tff.Computation:

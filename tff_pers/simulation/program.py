@@ -189,7 +189,8 @@ class TrainingProgram:
     )
     metrics = output['metrics']
     bad = np.asarray(metrics['non_finite']).tolist()
-    if bad or not math.isfinite(metrics['train_loss']):
+    # `train_loss` is NaN where nobody trained (PERM: all weights 0 in a round).
+    if bad:
       raise NonFiniteError(self._position.round + 1, bad)
     if self._process.is_stateful:
       for client, state in zip(cohort, output['client_states']):

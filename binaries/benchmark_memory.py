@@ -1,0 +1,98 @@
+"""Memory of PERM's model table: N personalized models of d weights.
+
+Reports the table (N x d x 4 bytes) and the peak memory of this process (which
+holds the server state between rounds) and of TFF's worker (which runs the
+round), beside a run with few models, whose peaks are the fixed cost.
+
+  python -m binaries.benchmark_memory --clients=200
+"""
+
+import gc
+import os
+import pathlib
+
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+from absl import app  # pylint: disable=g-import-not-at-top
+from absl import flags
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.algorithms import perm
+from tff_pers.data import client_data
+from tff_pers.models import zoo
+from tff_pers.runtime import native
+
+_CLIENTS = flags.DEFINE_integer(
+    'clients', 200, 'N, number of personalized models.', lower_bound=2
+)
+_ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds.', lower_bound=1)
+_SMALL = 2
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
+  native.use()
+  model = zoo.build('mlp', tf.TensorSpec([None, 784]), 10)
+  table = _CLIENTS.value * model.num_parameters * 4
+  print(
+      f'N = {_CLIENTS.value} models of d = {model.num_parameters:,} weights:'
+      f' the table is {_mib(table)}\n'
+  )
+  print('| variant | process | fixed | peak | (peak - fixed) / table |')
+  print('|---|---|---|---|---|')
+  for variant in ('two_stage', 'single_loop'):
+    fixed = _peaks(model, _SMALL, variant)
+    peak = _peaks(model, _CLIENTS.value, variant)
+    for name in peak:
+      copies = (peak[name] - fixed[name]) / table
+      print(
+          f'| {variant} | {name} | {_mib(fixed[name])} | {_mib(peak[name])} |'
+          f' {copies:.1f} |'
+      )
+
+
+def _mib(num_bytes):
+  return f'{num_bytes / 2**20:.0f} MiB'
+
+
+def _peaks(model, num_clients, variant):
+  """Runs some rounds in a fresh worker; returns peak bytes per process."""
+  native.stop()
+  native.use()
+  gc.collect()
+  pids = {'python': os.getpid(), 'worker': native.worker_pid()}
+  for pid in pids.values():  # Forgets earlier peaks.
+    pathlib.Path(f'/proc/{pid}/clear_refs').write_text('5')
+  process = perm.build_perm(
+      model, num_clients,
+      perm.PermHyperparameters(
+          variant=variant, warmup_rounds=0, stage1_rounds=0, local_steps=1,
+      ),
+  )
+  rng = np.random.default_rng(0)
+  data = [
+      client_data.dense(
+          i, rng.random((20, 784), np.float32), np.zeros(20, np.int32)
+      )
+      for i in range(num_clients)
+  ]
+  state = process.initialize()
+  for _ in range(_ROUNDS.value):
+    state = process.next(state, [()] * num_clients, data)['state']
+  return {name: _peak_bytes(pid) for name, pid in pids.items()}
+
+
+def _peak_bytes(pid):
+  status = pathlib.Path(f'/proc/{pid}/status').read_text()
+  line = next(l for l in status.splitlines() if l.startswith('VmHWM'))
+  return int(line.split()[1]) * 1024
+
+
+def run():
+  app.run(main)
+
+
+if __name__ == '__main__':
+  run()

@@ -1,0 +1,159 @@
+"""Seconds per round, and the share spent outside TensorFlow.
+
+A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
+steps of batch 20. Per method: median wall seconds and CPU seconds (this process
+and TFF's worker) per round, and CPU seconds of the same client works called as
+one `tf.function` per client, which is the share inside TensorFlow.
+
+  python -m binaries.benchmark_round --rounds=5
+"""
+
+import collections
+import os
+import statistics
+import time
+
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+from absl import app  # pylint: disable=g-import-not-at-top
+from absl import flags
+import numpy as np
+import psutil
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers.algorithms import perm
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_gradient
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+from tff_pers.models import zoo
+from tff_pers.runtime import native
+
+_ROUNDS = flags.DEFINE_integer(
+    'rounds', 5, 'Measured rounds per method.', lower_bound=1
+)
+_CLIENTS = flags.DEFINE_integer(
+    'clients', 50, 'Clients of the cohort.', lower_bound=2
+)
+_EXAMPLES = 100
+_TRAINING = dict(local_steps=20, batch_size=20, learning_rate=0.05)
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
+  native.use()
+  num_clients = _CLIENTS.value
+  model = zoo.build('mlp', tf.TensorSpec([None, 784]), 10)
+  data = _clients(num_clients)
+  processes = collections.OrderedDict(
+      fedavg=fedavg.build_fedavg(
+          model, fedavg.FedAvgHyperparameters(**_TRAINING)
+      ),
+      perm_two_stage=_perm(model, num_clients, 'two_stage'),
+      perm_single_loop=_perm(model, num_clients, 'single_loop'),
+  )
+  inside = _tensorflow_seconds(model, data)
+  print(
+      f'{num_clients} clients x {_EXAMPLES} examples, MLP with'
+      f' {model.num_parameters:,} weights, 20 local steps of batch 20\n'
+  )
+  print('| method | wall s / round | CPU s / round | of it TensorFlow |'
+        ' share outside | wall vs fedavg |')
+  print('|---|---|---|---|---|---|')
+  reference = None
+  for name, process in processes.items():
+    wall, cpu = _measure(process, data)
+    reference = reference or wall
+    floor = inside['training'] + (
+        inside['gradient'] if name == 'perm_single_loop' else 0.0
+    )
+    print(
+        f'| {name} | {wall:.2f} | {cpu:.2f} | {floor:.2f} |'
+        f' {max(0.0, 1 - floor / cpu):.0%} | {wall / reference:.2f} |'
+    )
+
+
+def _perm(model, num_clients, variant):
+  """PERM past its first stage, as in most rounds of a run."""
+  return perm.build_perm(
+      model, num_clients,
+      perm.PermHyperparameters(
+          variant=variant, warmup_rounds=0, stage1_rounds=0, **_TRAINING
+      ),
+  )
+
+
+def _clients(num_clients):
+  rng = np.random.default_rng(0)
+  return [
+      client_data.dense(
+          i, rng.random((_EXAMPLES, 784), np.float32),
+          rng.integers(0, 10, _EXAMPLES).astype(np.int32),
+      )
+      for i in range(num_clients)
+  ]
+
+
+def _cpu_seconds():
+  """CPU seconds of this process and of TFF's worker."""
+  processes = [psutil.Process()]
+  if native.worker_pid() is not None:
+    processes.append(psutil.Process(native.worker_pid()))
+  times = [process.cpu_times() for process in processes]
+  return sum(t.user + t.system for t in times)
+
+
+def _measure(process, data):
+  """Returns median (wall, CPU) seconds per round, after two rounds."""
+  state = process.initialize()
+  wall, cpu = [], []
+  for t in range(2 + _ROUNDS.value):
+    start, start_cpu = time.perf_counter(), _cpu_seconds()
+    state = process.next(state, [()] * len(data), data)['state']
+    if t >= 2:  # The first rounds trace and compile.
+      wall.append(time.perf_counter() - start)
+      cpu.append(_cpu_seconds() - start_cpu)
+  return statistics.median(wall), statistics.median(cpu)
+
+
+def _tensorflow_seconds(model, data):
+  """CPU seconds of a round's client works as plain `tf.function` calls."""
+  weights = model.initial_weights(0)
+  budget = dict(batch_size=20, num_steps=20)
+  message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
+  tensors = [tf.nest.map_structure(tf.constant, client) for client in data]
+
+  @tf.function
+  def training(client):
+    return local_sgd.train(
+        model, weights, client, learning_rate=0.05,
+        seed=client_work.key(message, client), **budget
+    )
+
+  @tf.function
+  def gradient(client):
+    return local_gradient.compute(
+        model, weights, client, seed=client_work.key(message, client)
+    )
+
+  seconds = {}
+  for name, work in (('training', training), ('gradient', gradient)):
+    work(tensors[0])  # Traces.
+    found = []
+    for _ in range(3):
+      start = _cpu_seconds()
+      for client in tensors:
+        work(client)
+      found.append(_cpu_seconds() - start)
+    seconds[name] = statistics.median(found)
+  return seconds
+
+
+def run():
+  app.run(main)
+
+
+if __name__ == '__main__':
+  run()

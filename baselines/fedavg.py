@@ -15,7 +15,6 @@ import tensorflow_federated as tff
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
-from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
@@ -115,7 +114,7 @@ def build_averaging(
   aggregator = factory.create(weights_type, tff.TensorType(np.float32))
   initialize_seeded = process.build_initialize(
       lambda seed: collections.OrderedDict(
-          weights=initial_weights(model, seed)
+          weights=model.initial_weights(seed)
       ),
       aggregator,
   )
@@ -127,7 +126,7 @@ def build_averaging(
   @tff.tensorflow.computation(state_type, np.int32)
   def initialize_client(state, index):
     del index  # The same for all.
-    return init_client_state(initial_weights(model, state['seed']))
+    return init_client_state(model.initial_weights(state['seed']))
 
   client_type = initialize_client.type_signature.result
 
@@ -164,15 +163,6 @@ def build_averaging(
           deploy=deploy_weights, deployed=model, client_model=client_model
       ),
   )
-
-
-# Folded into the run's seed for w^0: the same initial weights in all methods.
-_INIT = -1
-
-
-def initial_weights(model: functional.FunctionalModel, seed):
-  """Returns w^0 of the run `seed`, the same for every method."""
-  return model.init(random.key(seed, _INIT))
 
 
 @methods.register(

@@ -6,7 +6,6 @@ import dataclasses
 import numpy as np
 import tensorflow_federated as tff
 
-from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -56,7 +55,7 @@ def build_local_only(
   @tff.tensorflow.computation(state_type, np.int32)
   def initialize_client(state, index):
     del index  # The same for all.
-    return fedavg.initial_weights(model, state['seed'])
+    return model.initial_weights(state['seed'])
 
   @tff.tensorflow.computation(state_type, tff.to_type(()))
   def finalize(state, aggregate):

@@ -4,7 +4,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from baselines import fedavg
 from baselines import local_only
 from tests import problems
 from tests.baselines import rounds
@@ -44,7 +43,7 @@ def test_nothing_travels_and_the_server_keeps_seed_and_round_alone():
 
 def test_clients_start_at_the_initial_model_of_every_method():
   process, states, _, _ = rounds.run('local_only')
-  expected = fedavg.initial_weights(process.deployed, rounds.SEED)
+  expected = process.deployed.initial_weights(rounds.SEED)
   rounds.assert_identical(process.initialize_client(states[-1], 4), expected)
   start = rounds.run('fedavg')[0].initialize_seeded(rounds.SEED)
   rounds.assert_identical(start['weights'], expected)

@@ -9,7 +9,6 @@ import collections
 import numpy as np
 import tensorflow as tf
 
-from baselines import fedavg
 from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
 
@@ -37,7 +36,7 @@ def run(
   rows = max(int(client['num_examples']) for client in clients)
   padded = [client_data.pad(client, rows) for client in clients]
   stacked = tf.nest.map_structure(lambda *leaves: np.stack(leaves), *padded)
-  initial = fedavg.initial_weights(problem.model, seed)
+  initial = problem.model.initial_weights(seed)
   state = () if client_state is None else client_state(initial)
   states = tf.nest.map_structure(
       lambda leaf: tf.stack([leaf] * len(clients)), state

@@ -103,10 +103,17 @@ def all_flags(*own, without: Sequence[str] = ()) -> dict[str, Flag]:
   for spec in dataclasses.fields(SharedFlags):
     if spec.name not in without:
       table[spec.name] = Flag(spec, 'shared', '', SharedFlags())
-  for name in methods.names():
-    table.update(_part_flags('method', name, methods.get(name).hyperparameters))
-  for name in tasks.names():
-    table.update(_part_flags('task', name, tasks.get(name).options))
+  parts = [('method', n, methods.get(n).hyperparameters)
+           for n in methods.names()]
+  parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
+  for part in parts:
+    own_flags = _part_flags(*part)
+    if table.keys() & own_flags.keys():
+      raise ValueError(
+          f'Flags must be distinct, found {table.keys() & own_flags.keys()} of'
+          f' {part[1]} twice.'
+      )
+    table.update(own_flags)
   return table
 
 

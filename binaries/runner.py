@@ -2,17 +2,17 @@
 
 import os
 import traceback
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from binaries import experiment as experiment_lib
 from binaries import flags
+from binaries import outputs
 from tff_pers.data import partition
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
-from tff_pers.evaluation import summary
 from tff_pers.runtime import native
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
@@ -105,18 +105,19 @@ def execute(
   try:
     if is_finished(folder):
       print(f'{folder}: finished already, nothing changed.')
-      return
-    native.use()
-    process = experiment_lib.build_process(experiment)
-    if not os.path.exists(os.path.join(folder, results.CONFIG)):
-      results.write_config(folder, experiment.config)
-    _describe(experiment, folder, quiet)
-    with store.ClientStateStore(
-        os.path.join(folder, results.CHECKPOINT)
-    ) as states:
-      _train(experiment, process, states, folder, exported)
+    else:
+      native.use()
+      process = experiment_lib.build_process(experiment)
+      _check_unseen(experiment, process)
+      if not os.path.exists(os.path.join(folder, results.CONFIG)):
+        results.write_config(folder, experiment.config)
+      _describe(experiment, folder, quiet)
+      with store.ClientStateStore(
+          os.path.join(folder, results.CHECKPOINT)
+      ) as states:
+        _train(experiment, process, states, folder, exported)
     if not quiet:
-      print(final_table(results.read_run(folder).clients))
+      print(outputs.final_table(results.read_run(folder).clients))
       print(f'Results are in {folder}.')
   except (flags.UsageError, flags.Failure):
     raise
@@ -131,6 +132,27 @@ def execute(
     text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
     raise flags.Failure(
         f'{text.rstrip(".")}. {_last_checkpoint(folder)}'
+    ) from error
+
+
+def _check_unseen(experiment, process) -> None:
+  """Refuses held-out clients before training where the method cannot take them.
+
+  Methods that keep a table of models, one per client, have none for them.
+  """
+  if not experiment.unseen.train:
+    return
+  task = experiment.task
+  trainer = program.TrainingProgram(
+      process, program.Data(task.train, task.test), store.ClientStateStore()
+  )
+  try:
+    trainer.evaluate(experiment.unseen, first=task.num_clients)
+  except Exception as error:
+    raise flags.UsageError(
+        f'`--holdout_clients` must be 0 because {experiment.variant} cannot'
+        ' evaluate clients that never train, found'
+        f' {len(experiment.unseen.train)}.'
     ) from error
 
 
@@ -153,32 +175,20 @@ def _train(experiment, process, states, folder, exported) -> None:
         progress=shown,
     )
   unseen = trainer.evaluate(experiment.unseen, first=task.num_clients)
-  rows = _client_rows(experiment.clients, 1, data, metrics)
-  rows += _client_rows(experiment.unseen_clients, 0, experiment.unseen, unseen)
+  rows = outputs.client_rows(experiment.clients, 1, data, metrics)
+  rows += outputs.client_rows(
+      experiment.unseen_clients, 0, experiment.unseen, unseen
+  )
   results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
   if 'mixing' in trainer.state:
-    mixing = _dense(trainer.state['mixing'], task.num_clients)
+    mixing = outputs.dense(trainer.state['mixing'], task.num_clients)
     np.save(os.path.join(folder, results.MIXING), mixing)
   for client in exported:
-    _export(trainer, experiment, client, folder)
+    outputs.export_weights(
+        folder, experiment.clients[client], trainer.client_weights(client)
+    )
   plots.plot_run(folder)
   trainer.finish()
-
-
-def final_table(clients: Mapping[str, np.ndarray]) -> str:
-  """Returns the summary over clients, a row per metric, as Markdown."""
-  rows = []
-  for seen, who in ((1, ''), (0, ' of held-out clients')):
-    for metric in ('accuracy', 'loss'):
-      chosen = clients['seen'] == seen
-      values = clients[metric][chosen]
-      if not np.all(np.isnan(values)):
-        numbers = summary.summarize(
-            values, clients['num_test'][chosen],
-            higher_is_better=metric == 'accuracy',
-        )
-        rows.append({'metric': metric + who, **numbers._asdict()})
-  return results.markdown(('metric', *summary.Summary._fields), rows)
 
 
 def _describe(experiment, folder: str, quiet: bool) -> None:
@@ -200,27 +210,6 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
     )
 
 
-def _client_rows(clients, seen: int, data: program.Data, metrics):
-  """Returns the rows of `clients.csv`."""
-  return [
-      dict(
-          client=int(client), seen=seen,
-          num_train=int(data.train[i]['num_examples']),
-          num_test=int(data.test[i]['num_examples']),
-          accuracy=_cell(metrics.get('accuracy'), i),
-          loss=_cell(metrics['loss'], i),
-      )
-      for i, client in enumerate(clients)
-  ]
-
-
-def _cell(values, i: int) -> Optional[float]:
-  """Returns a client's metric, None if it has no test examples."""
-  if values is None or np.isnan(values[i]):
-    return None
-  return values[i].item()
-
-
 def _parse_clients(text: str, experiment) -> list[int]:
   """Returns the positions of the clients to export."""
   known = {str(client): i for i, client in enumerate(experiment.clients)}
@@ -231,41 +220,6 @@ def _parse_clients(text: str, experiment) -> list[int]:
           f' {client!r}.'
       )
   return [known[client] for client in filter(None, text.split(','))]
-
-
-def _dense(mixing, num_clients: int) -> np.ndarray:
-  """Returns mixing weights as float32[N, N], also those of sparse rows."""
-  if not isinstance(mixing, Mapping):
-    return np.asarray(mixing)
-  dense = np.zeros([num_clients, num_clients], np.float32)
-  rows = np.arange(num_clients)[:, None]
-  np.add.at(dense, (rows, mixing['columns']), mixing['values'])
-  return dense
-
-
-def _export(trainer, experiment, client: int, folder: str) -> None:
-  """Writes what a client deploys to export/client_<number>.npz."""
-  weights = trainer.client_weights(client)
-  os.makedirs(os.path.join(folder, 'export'), exist_ok=True)
-  number = experiment.clients[client]
-  leaves = {
-      '/'.join(map(str, path)): np.asarray(leaf)
-      for path, leaf in _flatten_with_path(weights)
-  }
-  np.savez(os.path.join(folder, 'export', f'client_{number}.npz'), **leaves)
-
-
-def _flatten_with_path(structure, path=()):
-  """Yields (path, leaf) of nested mappings and sequences."""
-  if isinstance(structure, Mapping):
-    items = structure.items()
-  elif isinstance(structure, (tuple, list)):
-    items = enumerate(structure)
-  else:
-    yield path or ('weights',), structure
-    return
-  for name, member in items:
-    yield from _flatten_with_path(member, (*path, name))
 
 
 def _last_checkpoint(folder: str) -> str:

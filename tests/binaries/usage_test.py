@@ -110,7 +110,7 @@ def test_train_refuses(name, tmp_path, capsys):
         (['--algos=fedavg', '--seeds=0,0'], '`--seeds` must be distinct'),
         (['--algos=fedavg', '--seeds=a'], '`--seeds` must be distinct'),
         (['--algo=fedavg'], '`--algo` is not a flag. Tip: --algos'),
-        (['--algos=fedavg', '--seed=1'], '`--seed` is not a flag. Tip: --seeds'),
+        (['--algos=fedavg', '--seed=1'], 'is not a flag. Tip: --seeds'),
         (['--algos=fedavg', '--apfl_local_steps=1'], 'a flag of method apfl'),
     ],
 )
@@ -173,7 +173,7 @@ def test_bad_data_names_the_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     'need, argv, sentence',
     [
-        ('groups', ['--partition=dirichlet'], 'know the true group of every client'),
+        ('groups', ['--partition=dirichlet'], 'know the true group of every'),
         ('full_participation', ['--clients_per_round=2'], 'rounds with all'),
     ],
 )
@@ -190,6 +190,14 @@ def test_a_method_refuses_a_task_without_its_needs(
   error = _stderr_sentence(capsys)
   assert '`--algo` needy needs' in error and sentence in error
   assert not folder.exists()
+
+
+def test_a_table_of_models_refuses_held_out_clients(tmp_path, capsys):
+  """PERM has a model for each client that trains, and no other."""
+  argv = ['train', '--algo=perm', *TINY, '--holdout_clients=1']
+  assert train.main([*argv, f'--output_dir={tmp_path / "run"}']) == 2
+  assert '`--holdout_clients` must be 0' in _stderr_sentence(capsys)
+  assert not (tmp_path / 'run').exists()
 
 
 @pytest.mark.parametrize('program', [train, compare, plot])

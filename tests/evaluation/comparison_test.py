@@ -48,7 +48,8 @@ def test_columns_are_the_documented_ones():
 def test_means_and_deviation_over_seeds():
   runs = {
       ('perm', 0): _run([0.5, 0.7, 0.0]), ('perm', 1): _run([0.9, 0.9, 0.0]),
-      ('fedavg', 0): _run([0.6, 0.6, 1.0]), ('fedavg', 1): _run([0.9, 0.8, 1.0]),
+      ('fedavg', 0): _run([0.6, 0.6, 1.0]),
+      ('fedavg', 1): _run([0.9, 0.8, 1.0]),
   }
   perm, fedavg = comparison.summary_rows(runs)
   assert (perm['algo'], perm['seeds']) == ('perm', 2)

@@ -118,7 +118,9 @@ def test_leaves_are_npy_files(tmp_path):
   path = tmp_path / 'checkpoint.sqlite'
   states = store.ClientStateStore(path)
   states.commit((np.arange(6.0).reshape(2, 3),), {})
-  rows = sqlite3.connect(path).execute('SELECT npy FROM committed ORDER BY chunk')
+  rows = sqlite3.connect(path).execute(
+      'SELECT npy FROM committed ORDER BY chunk'
+  )
   (tmp_path / 'leaf.npy').write_bytes(b''.join(row[0] for row in rows))
   np.testing.assert_array_equal(
       np.load(tmp_path / 'leaf.npy'), np.arange(6.0).reshape(2, 3)

@@ -161,9 +161,10 @@ def _figure(width: float, height: float, num_axes: int):
 def _save(picture, output_dir: str, name: str) -> str:
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
-  picture.savefig(path + '.png', dpi=150)
+  margin = dict(bbox_inches='tight', pad_inches=0.08)
+  picture.savefig(path + '.png', dpi=150, **margin)
   # Without a date, so that the same numbers give the same file.
-  picture.savefig(path + '.svg', metadata={'Date': None})
+  picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
   return path
 
 

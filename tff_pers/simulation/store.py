@@ -18,6 +18,8 @@ import tensorflow as tf
 
 # Rows hold at most so many bytes, so that a large leaf is never copied whole.
 CHUNK_BYTES = 64 * 2**20
+# Of a new file; large leaves are fewer pages than with SQLite's 4 KiB.
+_PAGE_BYTES = 16384
 _SERVER = -1
 _VERSION = 1
 _TABLES = """
@@ -66,6 +68,7 @@ class ClientStateStore:
     with self._errors():
       # Transactions are opened and closed by hand, see `_transaction`.
       self._db = sqlite3.connect(self._path, isolation_level=None)
+      self._db.execute(f'PRAGMA page_size = {_PAGE_BYTES}')
       self._db.execute('PRAGMA synchronous = FULL')
       with self._transaction():
         for statement in _TABLES.split(';'):

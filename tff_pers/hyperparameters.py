@@ -125,7 +125,7 @@ def _is_allowed(spec: dataclasses.Field, value) -> bool:
   if isinstance(spec.default, int) and not isinstance(value, int):
     return False
   return not (
-      math.isnan(value)
+      not math.isfinite(value)
       or (meta['minimum'] is not None and value < meta['minimum'])
       or (meta['above'] is not None and value <= meta['above'])
       or (meta['maximum'] is not None and value > meta['maximum'])

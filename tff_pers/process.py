@@ -18,7 +18,8 @@ class Parts(NamedTuple):
 
   Attributes:
     distribute: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS).
-    client_update: (message, C, D -> <client_state, update, weight, loss>).
+    client_update: (message, C, D -> <client_state, update, weight, loss>),
+      and optionally `metrics`, a structure of float scalars.
     aggregator: `tff.templates.AggregationProcess`; its state is S.aggregator.
     finalize: (S, aggregate -> S).
   """
@@ -37,8 +38,8 @@ class Evaluation(NamedTuple):
       training data D. `message` is what `distribute` sends.
     deployed: The `models.FunctionalModel` over W.
     distribute: As in `Parts`; None: the same as in training.
-    client_model: (S, C, int32 -> W), or None if S holds no personal models:
-      then it is `deploy` without the client's data and must be given.
+    client_model: (S, C, int32 -> W), what the client deploys before adapting
+      to its data.
   """
 
   deploy: tff.Computation
@@ -287,8 +288,9 @@ def compose_personalized_process(
     <C, update, weight> --aggregator--> aggregate --finalize(S, aggregate)--> S
 
   `next` adds 1 to `round`. An update, client state or loss that is not finite
-  is dropped: it gets weight 0, the client keeps its state, and its index is
-  listed in the metric `non_finite`. A cohort of total weight 0 aggregates
+  is dropped: it becomes zeros of weight 0 (an unweighted aggregator still counts
+  the zeros), the client keeps its state, and its index is listed in the metric
+  `non_finite`. A cohort of total weight 0 aggregates
   what the aggregator makes of zeros (no change with TFF's means, built with
   `no_nan_division`).
 
@@ -296,7 +298,9 @@ def compose_personalized_process(
     initialize_seeded: (int64@SERVER -> S@SERVER), see `build_initialize`.
     initialize_client: (S, int32 -> C), see `stateless_client`.
     distribute: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS).
-    client_update: (message, C, D -> <client_state, update, weight, loss>).
+    client_update: (message, C, D -> <client_state, update, weight, loss>), and
+      optionally `metrics`, a structure of float scalars by name: their means
+      over the clients that were not dropped become metrics of the round.
     aggregator: Weighted or unweighted; aggregates `update`.
     finalize: (S, aggregate -> S), unplaced.
     evaluation: How clients deploy and evaluate.
@@ -350,7 +354,10 @@ def compose_personalized_process(
     return collections.OrderedDict(
         state=new_state,
         client_states=output.client_state,
-        metrics=aggregate_metrics(output.metrics),
+        metrics=merge_metrics(
+            aggregate_metrics(output.metrics),
+            mean_metrics(output.own_metrics, output.metrics.weight),
+        ),
     )
 
   return PersonalizedProcess(
@@ -441,10 +448,10 @@ def deployed_metrics(deployed, weights, data):
 
 
 def payload_bytes(structure):
-  """Returns the bytes of the floating tensors in `structure`, float32.
+  """Returns the bytes of the floating tensors in `structure`, a float32.
 
-  Counts what is sent: weights, gradients, mixing scalars. Integers (keys, the
-  seed, the round) are not counted.
+  Counts what a deployment sends: weights, gradients, mixing scalars, each in
+  its own dtype. Integers (keys, the seed, the round) are not counted.
   """
   floats = [
       tf.cast(tf.size(leaf), tf.float32) * leaf.dtype.size
@@ -475,9 +482,10 @@ def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
     bytes_up: float32.
     weight: Scalar >= 0, the weight of `loss` in the mean `train_loss`.
   """
+  trained = tf.logical_and(finite, data['num_examples'] > 0)
   return collections.OrderedDict(
-      loss=tf.where(finite, tf.cast(loss, tf.float32), 0.0),
-      weight=tf.where(finite, tf.cast(weight, tf.float32), 0.0),
+      loss=tf.where(trained, tf.cast(loss, tf.float32), 0.0),
+      weight=tf.where(trained, tf.cast(weight, tf.float32), 0.0),
       num_examples=data['num_examples'],
       bytes_down=bytes_down,
       bytes_up=bytes_up,
@@ -519,6 +527,20 @@ def aggregate_metrics(metrics):
   )
 
 
+def mean_metrics(metrics, weight):
+  """Returns the weighted means@SERVER of the fields of `metrics`@CLIENTS."""
+  names = tff.structure.name_list(metrics.type_signature.member)
+  if not names:
+    return tff.federated_eval(
+        tff.tensorflow.computation(lambda: ()), tff.SERVER
+    )
+  return tff.federated_zip(
+      collections.OrderedDict(
+          (name, tff.federated_mean(metrics[name], weight)) for name in names
+      )
+  )
+
+
 def merge_metrics(metrics, more):
   """Returns one structure@SERVER of two (traced in a computation)."""
 
@@ -539,7 +561,7 @@ def _build_guard(client_update) -> tff.Computation:
   def guarded(message, client_state, data):
     output = client_update(message, client_state, data)
     finite = all_finite(
-        (output['update'], output['client_state'], output['loss'])
+        [output[name] for name in _UPDATE_FIELDS]
     )
     keep = lambda new, old: tf.where(finite, new, old)
     update = tf.nest.map_structure(
@@ -556,6 +578,10 @@ def _build_guard(client_update) -> tff.Computation:
         metrics=client_metrics(
             data, output['loss'], finite, payload_bytes(message),
             payload_bytes(update),
+        ),
+        own_metrics=tf.nest.map_structure(
+            lambda m: keep(tf.cast(m, tf.float32), 0.0),
+            output['metrics'] if 'metrics' in output else (),
         ),
     )
 
@@ -675,6 +701,9 @@ def _check_next(next_fn, state_type, client_type) -> None:
     _check_assignable('next_fn', f'result `{name}`', want, result[name])
 
 
+_UPDATE_FIELDS = ['client_state', 'update', 'weight', 'loss']
+
+
 def _check_client_update(client_update, message_type, client_type):
   """Checks `client_update`; returns the type of its update."""
   parameter = client_update.type_signature.parameter
@@ -693,7 +722,7 @@ def _check_client_update(client_update, message_type, client_type):
       if isinstance(result, tff.StructType)
       else []
   )
-  if names != ['client_state', 'update', 'weight', 'loss']:
+  if names not in (_UPDATE_FIELDS, [*_UPDATE_FIELDS, 'metrics']):
     raise TypeError(
         '`client_update` must return <client_state, update, weight, loss>,'
         f' found {result}.'

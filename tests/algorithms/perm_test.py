@@ -11,6 +11,7 @@ import tensorflow as tf
 from baselines import fedavg
 from tests.algorithms import visits
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_gradient
 from tff_pers.data import client_data
 from tff_pers.models import zoo
@@ -18,7 +19,7 @@ from tff_pers.numerics import mixing
 
 _N, _DIM = 4, 3
 _PROBLEM = visits.random_quadratics(0, _N, _DIM)
-_SIZES = np.asarray(_PROBLEM.num_examples, np.float64)
+_SIZES = np.asarray(_PROBLEM.num_examples, np.float64)  # 2, 2, 4, 7
 
 
 @functools.lru_cache(maxsize=None)
@@ -26,7 +27,7 @@ def _run(num_rounds, full_participation=True, cohorts=None, **values):
   """Returns (states, metrics), one entry per round, from seed 3."""
   defaults = dict(
       local_steps=2, batch_size=4, learning_rate=0.05, step_cap=0.0,
-      global_learning_rate=0.1, warmup_rounds=2, stage1_rounds=2, lambda_=5.0,
+      global_learning_rate=0.1, warmup_rounds=2, stage1_rounds=2, lambda_=40.0,
   )
   process = perm.build_perm(
       _PROBLEM.model, _N, perm.PermHyperparameters(**{**defaults, **values}),
@@ -54,9 +55,9 @@ def _distances(w):
   return np.sum((g[:, None] - g[None]) ** 2, axis=-1)
 
 
-def _solution(w, lambda_=5.0):
+def _solution(w):
   return mixing.water_filling(
-      tf.constant(_distances(w)), tf.constant(_SIZES), lambda_
+      tf.constant(_distances(w)), tf.constant(_SIZES), 40.0
   ).numpy()
 
 
@@ -78,15 +79,16 @@ def test_single_loop_is_algorithm_2():
     np.testing.assert_allclose(state['weights'][0], path[t + 1], rtol=1e-12)
     if t < 2:  # Warm-up: only w; every model is w.
       models = np.tile(path[t + 1], (_N, 1))
-      assert np.isnan(metrics[t]['lambda_'])
+      assert np.isnan(metrics[t]['lambda'])
     else:
       solution = _solution(path[t])
+      assert np.max(np.abs(solution - solution.T)) > 0.05  # Else A^T passes.
       np.testing.assert_allclose(state['mixing'], solution, atol=1e-6)
       models = visits.last(visits.run(
           _PROBLEM, state['mixing'], hosts[t - 2 : t - 1], learning_rate=0.05,
           local_steps=2, models=models,
       ))
-      assert metrics[t]['lambda_'] == 5.0
+      assert metrics[t]['lambda'] == 40.0
     np.testing.assert_allclose(state['models'][0], models, rtol=1e-10)
     assert state['round'] == t + 1
 
@@ -146,10 +148,10 @@ def test_one_trip_visits_with_the_weights_of_the_round_before():
 def test_projected_gradient_is_warm_started():
   states, _ = _run(4, solver='projected_gradient', solver_steps=3)
   w = _global_path(4)
-  alpha = np.eye(_N)
+  alpha = np.full((_N, _N), 1 / _N)
   for t in (2, 3):
     alpha = mixing.projected_gradient(
-        _distances(w[t]), _SIZES, 5.0, alpha, 3
+        _distances(w[t]), _SIZES, 40.0, alpha, 3
     ).numpy()
     np.testing.assert_allclose(states[t]['mixing'], alpha, atol=1e-6)
 
@@ -167,23 +169,83 @@ def test_models_start_from_the_initial_weights():
   )
 
 
-def test_sparse_rows_keep_the_largest_weights():
-  """With k = N the sparse form equals the dense one; k < N renormalizes."""
-  dense, _ = _run(4)
-  for k in (_N, 2):
-    states, _ = _run(4, row_nonzeros=k)
-    sparse = states[3]['mixing']
-    rows = np.zeros((_N, _N), np.float32)
-    np.put_along_axis(rows, sparse['columns'], sparse['values'], axis=1)
-    expected = dense[3]['mixing'].copy()
-    for row in expected:
-      row[np.argsort(row)[: _N - k]] = 0
-    expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(rows, expected, atol=1e-6)
-    if k == _N:
-      np.testing.assert_allclose(
-          states[3]['models'][0], dense[3]['models'][0], rtol=1e-5
-      )
+@pytest.mark.parametrize('k', [_N, 2])
+def test_sparse_rows_keep_the_largest_weights(k):
+  """k < N renormalizes; the own entry stays; with k = N nothing is lost."""
+  states, _ = _run(4, row_nonzeros=k)
+  sparse = states[3]['mixing']
+  rows = np.zeros((_N, _N), np.float32)
+  np.put_along_axis(rows, sparse['columns'], sparse['values'], axis=1)
+  expected = _run(4)[0][3]['mixing'].copy()
+  assert np.count_nonzero(expected) > 2 * _N  # Something to cut.
+  for i, row in enumerate(expected):
+    row[np.argsort(row + np.eye(_N)[i])[: _N - k]] = 0
+  expected /= expected.sum(axis=1, keepdims=True)
+  np.testing.assert_allclose(rows, expected, atol=1e-6)
+
+
+def test_debias_subtracts_the_noise_of_both_gradients():
+  """perm trap 4: max(0, d_ij - v_i / M_i - v_j / M_j); one row: the mean v."""
+  gradients = collections.OrderedDict(
+      fingerprints=tf.constant([[0.0], [3.0], [4.0]]),
+      keys=tf.constant([0, 1, 2]),
+      rows=tf.constant([2.0, 4.0, 1.0]),
+      sizes=tf.constant([8.0, 4.0, 1.0]),
+      variances=tf.constant([2.0, 8.0, 0.0]),
+  )
+  hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=10.0)
+  new, _ = perm_mixing.update_full(
+      dict(mixing=tf.eye(3)), gradients, 3, hyperparameters
+  )
+  noise = np.array([2 / 2, 8 / 4, 5 / 1])
+  plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
+  c = np.maximum(plain - noise[:, None] - noise, 0) * (1 - np.eye(3))
+  expected = mixing.water_filling(c, tf.constant([8.0, 4.0, 1.0]), 10.0)
+  np.testing.assert_allclose(new['mixing'], expected, atol=1e-6)
+
+
+def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
+  gradients = collections.OrderedDict(
+      fingerprints=tf.constant([[0.0], [3.0]]),
+      keys=tf.constant([2, 0]),
+      rows=tf.constant([2.0, 6.0]),
+      sizes=tf.constant([2.0, 6.0]),
+      variances=tf.constant([1.0, 1.0]),
+  )
+  for solver in ('water_filling', 'projected_gradient'):
+    hyperparameters = perm.PermHyperparameters(
+        lambda_=30.0, solver=solver, solver_steps=200
+    )
+    new, _ = perm_mixing.update_full(
+        dict(mixing=tf.fill([3, 3], 1 / 3)), gradients, 3, hyperparameters
+    )
+    weights = new['mixing'].numpy()
+    np.testing.assert_allclose(weights[1], [0.75, 0, 0.25], atol=1e-6)
+    np.testing.assert_array_equal(weights[:, 1], 0)
+    expected = mixing.water_filling(
+        np.array([[0.0, 9.0], [9.0, 0.0]]), tf.constant([6.0, 2.0]), 30.0
+    )
+    np.testing.assert_allclose(weights[[0, 2]][:, [0, 2]], expected, atol=1e-6)
+
+
+def test_matching_visits_the_support():
+  """schedule=matching: K steps at the matched hosts, in the owner's weights."""
+  states, _ = _run(5, schedule='matching', lambda_=8.0)
+  for before, after in zip(states[1:], states[2:]):
+    weights = after['mixing']
+    pending = before['pending'] & (weights > 0)
+    done = ~pending.any(axis=1)
+    pending[done] = weights[done] > 0
+    hosts = pending & ~after['pending']
+    assert hosts.sum(axis=0).max() == 1 and hosts.sum(axis=1).max() == 1
+    expected = before['models'][0].copy()
+    for owner, host in np.argwhere(hosts):
+      for _ in range(2):
+        gradient = _PROBLEM.curvatures[host] @ (
+            expected[owner] - _PROBLEM.centers[host]
+        )
+        expected[owner] -= 0.05 * _N * weights[owner, host] * gradient
+    np.testing.assert_allclose(after['models'][0], expected, rtol=1e-6)
 
 
 def test_sketch_replaces_the_gradient():
@@ -276,7 +338,8 @@ def test_polish_inequality():
     problem = visits.random_quadratics(draw, 5, 3)
     smoothness, mu, n = 2.0, 0.5, 5
     star, hat = rng.dirichlet(np.ones(n), 2)
-    w = problem.minimizer(hat) + rng.standard_normal(3) * 10 ** rng.uniform(-3, 0)
+    w = problem.minimizer(hat)
+    w = w + rng.standard_normal(3) * 10 ** rng.uniform(-3, 0)
     phi = lambda alpha, v: sum(
         a * problem.loss(j, v) for j, a in enumerate(alpha)
     )
@@ -359,8 +422,9 @@ def test_cost_is_that_of_the_sheet():
   _, metrics = _run(5, variant='two_stage')
   down = [d, d, 2 * d + 1, d + 1, d + 1]  # Round 3 sends w for the gradients.
   up = [d, d, 2 * d, d, d]
-  np.testing.assert_allclose([m['bytes_down'] for m in metrics], size * np.array(down))
-  np.testing.assert_allclose([m['bytes_up'] for m in metrics], size * np.array(up))
+  for m, floats_down, floats_up in zip(metrics, down, up):
+    assert m['bytes_down'] == size * floats_down
+    assert m['bytes_up'] == size * floats_up
 
 
 def test_non_finite_client_is_listed_and_dropped():
@@ -380,7 +444,7 @@ def test_non_finite_client_is_listed_and_dropped():
       (k, state[k]) for k in ('weights', 'models', 'mixing')
   )):
     assert np.all(np.isfinite(value))
-  assert np.all(np.delete(state['mixing'][:, 2], 2) < 1e-3)
+  assert np.all(state['mixing'][:, 2] == 0)
 
 
 @pytest.mark.parametrize('values, message', [
@@ -390,11 +454,23 @@ def test_non_finite_client_is_listed_and_dropped():
     (dict(one_trip=True, variant='two_stage'), '`one_trip`'),
     (dict(one_trip=True, warmup_rounds=0), '`one_trip`'),
     (dict(row_nonzeros=3, solver='projected_gradient'), '`solver`'),
+    (dict(freeze_after=10), '`freeze_after`'),
+    (dict(gradient_batch=1), '`gradient_batch`'),
+    (dict(lambda_=float('inf')), '`lambda` must be a number > 0'),
     (dict(local_steps=0), 'local_epochs'),
 ])
 def test_raises_on_bad_hyperparameters(values, message):
   with pytest.raises(ValueError, match=message):
     perm.PermHyperparameters(**values)
+
+
+@pytest.mark.parametrize('row_nonzeros, full', [(_N + 1, True), (2, False)])
+def test_raises_on_rows_that_cannot_be_sparse(row_nonzeros, full):
+  with pytest.raises(ValueError, match='row_nonzeros'):
+    perm.build_perm(
+        _PROBLEM.model, _N, perm.PermHyperparameters(row_nonzeros=row_nonzeros),
+        full_participation=full,
+    )
 
 
 def test_raises_on_epochs_of_matchings():

@@ -111,6 +111,22 @@ def test_identity_is_local_training_once_per_epoch():
     np.testing.assert_allclose(moved[i], w, rtol=1e-12)
 
 
+def test_identity_in_the_process():
+  """perm check 7, A = I: visits of weight 0 change nothing at all."""
+  process = shuffling.build_shuffling(
+      _PROBLEM.model, np.eye(_N), _hyperparameters()
+  )
+  states = _rounds(process, _N)
+  hosts = visits.hosts_of_epochs(3, _N, 1)
+  before = np.tile(_PROBLEM.start, (_N, 1))
+  for state, host in zip(states, hosts):
+    models = state['models'][0]
+    at_home = host == np.arange(_N)
+    np.testing.assert_array_equal(models[~at_home], before[~at_home])
+    assert np.all(np.any(models != before, axis=1) == at_home)
+    before = models
+
+
 @pytest.mark.parametrize('target', ['uniform', 'one_hot'])
 def test_models_reach_the_minimizer_of_their_mixture(target):
   """perm check 7: A = 1/N reaches argmin F, one-hot on k argmin f_k."""
@@ -173,7 +189,7 @@ def _limit_distances(kind):
           models=optimum,
       )
       ends = [w for t, w in enumerate(path) if (t + 1) % n == 0]
-      squares.append(np.mean([np.sum((w - optimum) ** 2, 1) for w in ends[-80:]]))
+      squares.append(np.mean(np.sum((ends[-80:] - optimum) ** 2, axis=-1)))
     found.append(np.sqrt(np.mean(squares)))
   return np.array(found)
 
@@ -271,7 +287,8 @@ def test_full_participation_refuses_a_smaller_cohort():
 @pytest.mark.parametrize('mixing, message', [
     (np.ones((2, 3)), 'square'),
     (np.array([[0.5, 0.5], [0.5, 0.4]]), 'row 1'),
-    (np.array([[1.5, -0.5], [0.5, 0.5]]), 'must be >= 0'),
+    (np.array([[0.5, 0.5], [1.5, -0.5]]), 'found row 1 with minimum -0.5'),
+    (np.array([[np.nan, 1.0], [0.5, 0.5]]), 'found row 0'),
 ])
 def test_raises_on_bad_mixing_weights(mixing, message):
   with pytest.raises(ValueError, match=message):
@@ -279,7 +296,9 @@ def test_raises_on_bad_mixing_weights(mixing, message):
 
 
 def test_sparse_and_dense_weights_mean_the_same():
-  dense = np.array([[0.7, 0.0, 0.3], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], np.float32)
+  dense = np.array(
+      [[0.7, 0.0, 0.3], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], np.float32
+  )
   sparse = dict(
       columns=tf.constant([[0, 2], [1, 0], [1, 0]]),
       values=tf.constant([[0.7, 0.3], [1.0, 0.0], [0.5, 0.5]]),

@@ -55,6 +55,11 @@ def test_water_filling_is_the_quadratic_program():
     nu = level[active].mean()
     np.testing.assert_allclose(level[active], nu, rtol=1e-9)
     assert np.all(distances[~active] >= nu * (1 - 1e-12))
+    # m*, by its definition: the largest m whose level exceeds c_(m).
+    order = np.argsort(distances, kind='stable')
+    q = np.cumsum((sizes * distances)[order])
+    levels = (2 * lambda_ + q) / np.cumsum(sizes[order])
+    assert active.sum() == np.flatnonzero(levels > distances[order])[-1] + 1
 
 
 def test_limits():
@@ -81,11 +86,11 @@ def test_limits():
     seed=st.integers(0, 10_000), factor=st.floats(1e-3, 1e3)
 )
 def test_is_invariant_to_units(seed, factor):
-  """perm check 2: (c, lambda) -> t (c, lambda), and (n, lambda) -> t (n, lambda)."""
+  """perm check 2: (c, lambda) and (n, lambda) may be scaled together."""
   c, n, lam = _problem(np.random.default_rng(seed), 9)
   alpha = _solve(c, n, lam)
-  np.testing.assert_allclose(_solve(factor * c, n, factor * lam), alpha, atol=1e-9)
-  np.testing.assert_allclose(_solve(c, factor * n, factor * lam), alpha, atol=1e-9)
+  for scaled in ((factor * c, n), (c, factor * n)):
+    np.testing.assert_allclose(_solve(*scaled, factor * lam), alpha, atol=1e-9)
 
 
 def test_group_threshold():
@@ -187,11 +192,17 @@ def test_sensitivity_of_alpha():
   assert abs(np.median(errors) - 1.0) < 0.2
 
 
-def test_sparse_rows_keep_the_largest():
-  alpha = np.array([[0.5, 0.2, 0.3], [0.1, 0.0, 0.9]])
-  columns, values = mixing.sparse_rows(tf.constant(alpha), 2)
-  np.testing.assert_array_equal(columns, [[0, 2], [2, 0]])
-  np.testing.assert_allclose(values, [[0.625, 0.375], [0.9, 0.1]])
+def test_sparse_rows_keep_the_largest_and_the_own():
+  alpha = tf.constant([[0.5, 0.2, 0.3], [0.6, 0.1, 0.3]], tf.float64)
+  columns, values = mixing.sparse_rows(alpha, tf.constant([0, 1]), 2)
+  np.testing.assert_array_equal(columns, [[0, 2], [1, 0]])
+  np.testing.assert_allclose(values, [[0.625, 0.375], [1 / 7, 6 / 7]])
+
+
+def test_projected_gradient_leaves_infinite_distances_out():
+  c, n = np.array([0.0, np.inf, 1.0]), np.full(3, 5.0)
+  alpha = mixing.projected_gradient(c, n, 2.0, np.full(3, 1 / 3), 5).numpy()
+  np.testing.assert_allclose(alpha, _solve(c, n, 2.0), atol=1e-12)
 
 
 @pytest.mark.parametrize('rows, expected', [

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# Rows gathered before they are appended to the rest: appending one by one
-# copies everything each time. Cost O(M PAGE + M^2 / PAGE) rows for M clients.
-_PAGE = 8
+# Blocks that the collected rows are kept in: appending to one block would copy
+# all rows at every client (and TFF's native runtime keeps all the copies).
+_MAX_BLOCKS = 64
 
 
 def build_fetch(server_type, select_row, num_keys: int) -> tff.Computation:
@@ -64,14 +64,28 @@ def build_fetch(server_type, select_row, num_keys: int) -> tff.Computation:
 
 
 class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
-  """Collects the rows of all clients at the server, in cohort order.
+  """Collects the rows of all clients at the server.
 
   `next`: <()@SERVER, {V}@CLIENTS> -> <state=(), result=V', measurements=()>,
   where V is a structure of tensors with one leading dimension: a client gives
   none, one or several rows (the same number in every leaf), keys among them,
-  and V' holds the rows of all. Server memory: the rows, and a copy while they
-  are appended to.
+  and V' holds the rows of all, in one order for all leaves. While collecting, a
+  row is copied at most `max_rows / 64` times, plus once in the end.
   """
+
+  def __init__(self, max_rows: int):
+    """Initializes the factory.
+
+    Args:
+      max_rows: Rows expected from all clients together, >= 1; more is slow.
+
+    Raises:
+      ValueError: If `max_rows` < 1.
+    """
+    if max_rows < 1:
+      raise ValueError(f'`max_rows` must be >= 1, found {max_rows}.')
+    self._block_rows = -(-max_rows // _MAX_BLOCKS)
+    self._num_blocks = -(-max_rows // self._block_rows)
 
   def create(self, value_type) -> tff.templates.AggregationProcess:
     """Creates the process.
@@ -80,42 +94,45 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       TypeError: If a leaf of `value_type` is not a tensor of rank >= 1.
     """
     rows_type = _any_number_of_rows(value_type)
-    zeros = lambda: tff.types.structure_from_tensor_type_tree(
-        lambda t: tf.zeros([0] + list(t.shape)[1:], t.dtype), rows_type
-    )
-    concat = lambda a, b: tf.nest.map_structure(
-        lambda x, y: tf.concat([x, y], axis=0), a, b
+    num_blocks, block_rows = self._num_blocks, self._block_rows
+    accumulator_type = tff.to_type(
+        collections.OrderedDict(blocks=(rows_type,) * num_blocks, count=np.int32)
     )
 
     @tff.tensorflow.computation
     def zero():
-      return collections.OrderedDict(page=zeros(), rest=zeros())
-
-    accumulator_type = tff.to_type(
-        collections.OrderedDict(page=rows_type, rest=rows_type)
-    )
+      no_rows = tff.types.structure_from_tensor_type_tree(
+          lambda t: tf.zeros([0] + list(t.shape)[1:], t.dtype), rows_type
+      )
+      return collections.OrderedDict(
+          blocks=(no_rows,) * num_blocks, count=tf.constant(0)
+      )
 
     @tff.tensorflow.computation(accumulator_type, rows_type)
     def accumulate(accumulator, value):
-      page = concat(accumulator['page'], value)
-      count = tf.shape(tf.nest.flatten(page)[0])[0]
-      page, rest = tf.cond(
-          count >= _PAGE,
-          lambda: (zeros(), concat(accumulator['rest'], page)),
-          lambda: (page, accumulator['rest']),
-      )
-      return collections.OrderedDict(page=page, rest=rest)
+      count = accumulator['count']
+      current = tf.minimum(count // block_rows, num_blocks - 1)
+      blocks = [
+          tf.cond(  # The other blocks pass through uncopied.
+              tf.equal(current, i),
+              lambda block=block: _concat(block, value),
+              lambda block=block: block,
+          )
+          for i, block in enumerate(accumulator['blocks'])
+      ]
+      added = tf.shape(tf.nest.flatten(value)[0])[0]
+      return collections.OrderedDict(blocks=tuple(blocks), count=count + added)
 
     @tff.tensorflow.computation(accumulator_type, accumulator_type)
     def merge(a, b):
-      first = concat(a['rest'], a['page'])
       return collections.OrderedDict(
-          page=b['page'], rest=concat(first, b['rest'])
+          blocks=tuple(map(_concat, a['blocks'], b['blocks'])),
+          count=a['count'] + b['count'],
       )
 
     @tff.tensorflow.computation(accumulator_type)
     def report(accumulator):
-      return concat(accumulator['rest'], accumulator['page'])
+      return _concat(*accumulator['blocks'])
 
     @tff.tensorflow.computation(value_type)
     def as_rows(value):
@@ -142,6 +159,13 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       )
 
     return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def _concat(*structures):
+  """Concatenates structures of tensors along the leading dimension."""
+  return tf.nest.map_structure(
+      lambda *leaves: tf.concat(leaves, axis=0), *structures
+  )
 
 
 def scatter(table, keys, rows):

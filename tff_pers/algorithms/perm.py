@@ -7,6 +7,7 @@ gradient at a shared model w is close to client i's (Eq. 2, see
 the clients (Algorithm 1, see `algorithms.shuffling`).
 
 Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
     NeurIPS 2023. Algorithms 1 (visits), 2 (single loop), 3 (two stages).
 """
 
@@ -22,6 +23,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import shuffling
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
@@ -29,13 +31,8 @@ from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.numerics import distances
-from tff_pers.numerics import mixing
 
-_SKETCH_USE = -4
-# Rows of the mixing problem solved at once when rows are kept sparse.
-_BLOCK = 512
-# A client without examples learns from others and teaches nobody.
-_NO_SIZE = 1e-3
+_SKETCH_USE = -4  # Keeps the sketch apart from the other draws of a round.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +107,13 @@ class PermHyperparameters(shuffling.ShufflingHyperparameters):
   )
   one_trip: bool = hp.field(
       False,
-      'Gradients and visits share one round trip: visits use the mixing weights'
-      ' of the round before (single_loop).',
+      'As if gradients and visits shared one round trip: visits use the mixing'
+      ' weights of the round before (single_loop).',
   )
   row_nonzeros: int = hp.field(
       0,
-      'Largest mixing weights kept per client, for many clients; 0: all.',
+      'Largest mixing weights kept per client, for many clients (full'
+      ' participation); 0: all.',
       minimum=0,
   )
 
@@ -126,13 +124,25 @@ class PermHyperparameters(shuffling.ShufflingHyperparameters):
           '`solver` must be water_filling with row_nonzeros > 0 because sparse'
           f' rows are not warm-started, found {self.solver}.'
       )
+    if self.gradient_batch == 1 and self.lambda_ == 'auto':
+      raise ValueError(
+          '`gradient_batch` must be 0 or >= 2 with lambda=auto because one'
+          ' example shows no variance, found 1.'
+      )
+    if 0 < self.freeze_after <= self.first_measure:
+      raise ValueError(
+          '`freeze_after` must be 0 or > the first round that solves for mixing'
+          f' weights, {self.first_measure}, found {self.freeze_after}.'
+      )
     if self.one_trip and (
         self.variant != 'single_loop' or self.alpha_update != 'round'
         or not self.warmup_rounds
     ):
       raise ValueError(
           '`one_trip` must go with variant=single_loop, alpha_update=round and'
-          ' warmup_rounds > 0 because visits need earlier mixing weights.'
+          ' warmup_rounds > 0 because visits need earlier mixing weights, found'
+          f' variant={self.variant}, alpha_update={self.alpha_update} and'
+          f' warmup_rounds={self.warmup_rounds}.'
       )
 
   @property
@@ -145,6 +155,11 @@ class PermHyperparameters(shuffling.ShufflingHyperparameters):
     if self.variant == 'two_stage':
       return self.stage1_rounds
     return self.warmup_rounds
+
+  @property
+  def first_measure(self) -> int:
+    """The first round that solves for mixing weights."""
+    return self.first_visit - int(self.one_trip)
 
 
 def build_perm(
@@ -166,7 +181,8 @@ def build_perm(
 
   after `warmup_rounds` rounds of (a) alone; then all w_i start at w.
   Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
-  and (b) once, without moving w, and (c) in every round.
+  and (b) once (with partial participation in every round, so that all pairs
+  become known), without moving w, and (c) in every round.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
   (float32[N, N], or <columns, values> of [N, row_nonzeros]); with matchings
@@ -187,14 +203,10 @@ def build_perm(
 
   Raises:
     ValueError: If `alpha_update=epoch` meets matchings, which have no common
-      epoch.
+      epoch; if `row_nonzeros` exceeds N or meets partial participation, whose
+      distances are a dense table.
   """
-  with_matching = shuffling.uses_matching(hyperparameters, full_participation)
-  if with_matching and hyperparameters.alpha_update == 'epoch':
-    raise ValueError(
-        '`alpha_update` must be round with matchings (partial participation or'
-        ' schedule=matching) because they have no common epoch, found epoch.'
-    )
+  _check(hyperparameters, num_clients, full_participation)
   server = _Server(model, num_clients, hyperparameters, full_participation)
   aggregator = tff.aggregators.MeanFactory(no_nan_division=True).create(
       model.weights_type, tff.TensorType(np.float32)
@@ -204,7 +216,7 @@ def build_perm(
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   distribute = process.broadcast_fields(state_type, 'weights')
   message_type = distribute.type_signature.result.member
-  cohort = shuffling.build_cohort(data_type)
+  cohort = shuffling.build_cohort(data_type, num_clients)
 
   @tff.tensorflow.computation(message_type, data_type)
   def global_work(message, data):
@@ -212,7 +224,9 @@ def build_perm(
                         num_clients, full_participation)
 
   work_type = global_work.type_signature.result
-  collect = keyed.RowCollectionFactory().create(work_type['gradients'])
+  collect = keyed.RowCollectionFactory(num_clients).create(
+      work_type['gradients']
+  )
   collected_type = collect.next.type_signature.result['result'].member
 
   @tff.tensorflow.computation(
@@ -246,6 +260,23 @@ def build_perm(
   )
 
 
+def _check(hyperparameters, num_clients: int, full_participation: bool):
+  """Raises what `build_perm` documents."""
+  with_matching = shuffling.uses_matching(hyperparameters, full_participation)
+  by_epoch = hyperparameters.alpha_update == 'epoch'
+  if with_matching and by_epoch and hyperparameters.variant == 'single_loop':
+    raise ValueError(
+        '`alpha_update` must be round with matchings (partial participation or'
+        ' schedule=matching) because they have no common epoch, found epoch.'
+    )
+  limit = num_clients if full_participation else 0
+  if hyperparameters.row_nonzeros > limit:
+    raise ValueError(
+        f'`row_nonzeros` must be <= {limit}, the number of clients, or 0 with'
+        f' partial participation, found {hyperparameters.row_nonzeros}.'
+    )
+
+
 # What happens in round t (a scalar tensor).
 
 
@@ -267,7 +298,7 @@ def _measures(t, hyperparameters, num_clients: int, full_participation: bool):
     measures = tf.equal(t, first) if full_participation else t >= first
   else:
     measures = tf.logical_and(
-        t >= first - int(hyperparameters.one_trip),
+        t >= hyperparameters.first_measure,
         _descends(t, hyperparameters, num_clients),
     )
   if hyperparameters.freeze_after:
@@ -318,16 +349,16 @@ def _global_work(
     loss = g_loss
   finite = process.all_finite((update, g, loss, variance))
   drop = lambda x: tf.where(finite, x, tf.zeros_like(x))
-  fingerprint = _fingerprint(message, tf.nest.map_structure(drop, g),
-                             hyperparameters)
-  keep = lambda value: tf.boolean_mask(value[None], [measures])
+  fingerprint = _fingerprint(message, g, hyperparameters)
+  sends_gradient = tf.logical_and(measures, finite)
+  keep = lambda value: tf.boolean_mask(value[None], [sends_gradient])
   size = tf.cast(data['num_examples'], tf.float32)
   gradients = collections.OrderedDict(
       fingerprints=keep(fingerprint),
       keys=keep(data['index']),
       rows=keep(tf.cast(num_rows, tf.float32)),
-      sizes=keep(tf.where(finite, size, 0.0)),
-      variances=keep(drop(tf.cast(variance, tf.float32))),
+      sizes=keep(size),
+      variances=keep(tf.cast(variance, tf.float32)),
   )
   # A deployment sends w, the update and the gradient only in the rounds that
   # use them; here types are fixed and zeros stand in their place.
@@ -381,7 +412,7 @@ class _Server:
     weights = self._model.initial_weights(seed)
     fields = collections.OrderedDict(
         weights=weights, models=shuffling.tile(weights, n),
-        mixing=self._identity(),
+        mixing=perm_mixing.initial(n, self._hp),
     )
     if shuffling.uses_matching(self._hp, self._full):
       fields['pending'] = tf.zeros([n, n], tf.bool)
@@ -417,18 +448,9 @@ class _Server:
         state=planned,
         mixing=mixing_now,
         owners=tf.where(t >= first, owners, -1),
-        measurements=self._measurements(state['mixing'], lambda_),
-    )
-
-  def _identity(self):
-    """A before the first update: every client learns from itself."""
-    k = self._hp.row_nonzeros
-    if not k:
-      return tf.eye(self._n)
-    own = tf.one_hot(0, k)[None, :]
-    return collections.OrderedDict(
-        columns=tf.tile(tf.range(self._n)[:, None], [1, k]),
-        values=tf.tile(own, [self._n, 1]),
+        measurements=perm_mixing.measurements(
+            state['mixing'], lambda_, hyperparameters
+        ),
     )
 
   def _start_models(self, state):
@@ -448,117 +470,15 @@ class _Server:
     old = collections.OrderedDict(
         (name, state[name]) for name in keep if name in state
     )
-    update = self._solve_full if self._full else self._solve_partial
+    update = (
+        perm_mixing.update_full if self._full else perm_mixing.update_partial
+    )
     new, lambda_ = tf.cond(
         tf.size(gradients['keys']) > 0,
-        lambda: update(old, gradients),
+        lambda: update(old, gradients, self._n, self._hp),
         lambda: (old, tf.constant(np.nan, tf.float32)),
     )
     return collections.OrderedDict(state, **new), lambda_
-
-  def _lambda(self, variances, sizes, rows):
-    """lambda, for gradients of `rows` <= n_i examples (section 2 of 7.4)."""
-    if self._hp.lambda_ != 'auto':
-      return tf.constant(self._hp.lambda_, tf.float64)
-    known = rows > 1
-    per_row = tf.math.divide_no_nan(sizes, rows)  # n / M
-    return mixing.auto_lambda(
-        variances * per_row, known, self._hp.lambda_scale
-    )
-
-  def _solve_full(self, old, gradients):
-    """A from the gradients of all clients."""
-    # Scattered, not permuted: a static shape demanded inside a `tf.cond` would
-    # be folded into the shapes outside of it (TensorFlow 2.14).
-    by_client = lambda name: tf.scatter_nd(
-        gradients['keys'][:, None], gradients[name],
-        [self._n] + gradients[name].shape[1:],
-    )
-    sizes, variances = by_client('sizes'), by_client('variances')
-    lambda_ = self._lambda(variances, sizes, by_client('rows'))
-    vectors = distances.center(by_client('fingerprints'))
-
-    def solve(first, num_rows):
-      c = distances.gram_distances(vectors, first, num_rows)
-      owners = tf.range(first, first + num_rows)
-      return self._solve_rows(
-          c, owners, sizes, variances, lambda_, old['mixing']
-      )
-
-    new = self._in_blocks(solve) if self._hp.row_nonzeros else solve(0, self._n)
-    return collections.OrderedDict(mixing=new), tf.cast(lambda_, tf.float32)
-
-  def _in_blocks(self, solve):
-    """Solves `_BLOCK` rows at a time: never an [N, N] tensor."""
-    blocks = [
-        solve(first, min(_BLOCK, self._n - first))
-        for first in range(0, self._n, _BLOCK)
-    ]
-    return tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *blocks)
-
-  def _solve_partial(self, old, gradients):
-    """A from the table of distances, updated for the pairs of the cohort.
-
-    Gradients of one round are taken at the same w; a pair seen before moves
-    half way (exponential average), an unknown pair stays at +infinity.
-    """
-    keys = gradients['keys']
-    found = distances.gram_distances(distances.center(gradients['fingerprints']))
-    pairs = tf.stack(tf.meshgrid(keys, keys, indexing='ij'), axis=-1)
-    seen = tf.gather_nd(old['distances'], pairs)
-    found = tf.cast(found, tf.float32)
-    found = tf.where(tf.math.is_finite(seen), 0.5 * (seen + found), found)
-    table = tf.tensor_scatter_nd_update(old['distances'], pairs, found)
-    put = lambda name: tf.tensor_scatter_nd_update(
-        old[name], keys[:, None], gradients[name]
-    )
-    sizes, variances = put('sizes'), put('variances')
-    # Sizes are known for clients seen so far; M is the same for all of them.
-    rows = sizes if not self._hp.gradient_batch else tf.minimum(
-        sizes, float(self._hp.gradient_batch)
-    )
-    lambda_ = self._lambda(variances, sizes, rows)
-    new = self._solve_rows(
-        table, tf.range(self._n), sizes, variances, lambda_, old['mixing']
-    )
-    return collections.OrderedDict(
-        mixing=new, distances=table, sizes=sizes, variances=variances
-    ), tf.cast(lambda_, tf.float32)
-
-  def _solve_rows(self, c, owners, sizes, variances, lambda_, previous):
-    """Rows of A for the distances c [M, N] of the clients `owners` int32[M]."""
-    sizes = tf.maximum(sizes, _NO_SIZE)
-    if self._hp.debias == 'variance':
-      noise = variances / sizes  # v_i / n_i
-      c = c - tf.cast(tf.gather(noise, owners)[:, None] + noise, c.dtype)
-    own = tf.equal(owners[:, None], tf.range(self._n))
-    c = tf.where(own, tf.zeros_like(c), tf.maximum(c, 0))
-    if self._hp.solver == 'water_filling':
-      alpha = mixing.water_filling(c, sizes, lambda_)
-    else:
-      alpha = mixing.projected_gradient(
-          c, sizes, lambda_, tf.gather(previous, owners), self._hp.solver_steps
-      )
-    if not self._hp.row_nonzeros:
-      return tf.cast(alpha, tf.float32)
-    columns, values = mixing.sparse_rows(alpha, self._hp.row_nonzeros)
-    return collections.OrderedDict(
-        columns=columns, values=tf.cast(values, tf.float32)
-    )
-
-  def _measurements(self, mixing_weights, lambda_):
-    values = mixing_weights['values'] if self._hp.row_nonzeros else mixing_weights
-    nonzeros = tf.reduce_sum(tf.cast(values > 0, tf.float32), axis=1)
-    own = tf.map_fn(
-        lambda i: shuffling.mixing_weight(mixing_weights, i, i),
-        tf.range(self._n), fn_output_signature=tf.float32,
-    )
-    return collections.OrderedDict(
-        weights_entropy=tf.cast(mixing.entropy(values), tf.float32),
-        weights_nonzeros=tf.reduce_mean(nonzeros),
-        weights_self=tf.reduce_mean(own),
-        lambda_=lambda_,
-    )
 
 
 @methods.register(

@@ -6,8 +6,9 @@ its gradient scaled by the owner's mixing weight for this client, and returns
 it. In the N rounds of an epoch every model visits every client once.
 
 Distributed Personalized Empirical Risk Minimization
-    NeurIPS 2023. Algorithm 1; sections 2.3 and 2.6 of the project's notes on
-    step scales and partial participation are marked where they apply.
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023. Algorithm 1. The step scale, its cap and partial participation
+    by matchings are ours: the paper leaves them open.
 """
 
 import collections
@@ -46,7 +47,7 @@ class ShufflingHyperparameters(hp.LocalTraining):
   step_cap: float = hp.field(
       4.0,
       'Largest s_i * alpha_i(c), in units of eta: s_i = min(N, cap / max_c'
-      ' alpha_i(c)), for networks; 0: no cap.',
+      ' alpha_i(c)), for networks (with step_scale=clients); 0: no cap.',
       minimum=0.0,
   )
   schedule: str = hp.field(
@@ -133,8 +134,10 @@ def matching_owners(pending, mixing, available, key, num_clients: int):
     key: int64[2].
     num_clients: N.
   """
+  supported = support(mixing, num_clients)
+  pending = tf.logical_and(pending, supported)  # A may have changed.
   is_done = tf.logical_not(tf.reduce_any(pending, axis=1, keepdims=True))
-  pending = tf.where(is_done, support(mixing, num_clients), pending)
+  pending = tf.where(is_done, supported, pending)
   hosts = schedule.matching(pending, available, key)
   visited = tf.one_hot(
       hosts, num_clients, on_value=True, off_value=False, dtype=tf.bool
@@ -276,7 +279,7 @@ def compose_visiting_process(
     return visit(model, hosted, data, hyperparameters)
 
   visited_type = visit_fn.type_signature.result
-  collect = keyed.RowCollectionFactory().create(visited_type['rows'])
+  collect = keyed.RowCollectionFactory(num_clients).create(visited_type['rows'])
   collected_type = collect.next.type_signature.result['result'].member
 
   @tff.tensorflow.computation(plan_type, collected_type)
@@ -420,7 +423,7 @@ def build_shuffling(
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   report = tff.tensorflow.computation(lambda data: empty_report(), data_type)
-  cohort = build_cohort(data_type)
+  cohort = build_cohort(data_type, num_clients)
 
   @tff.tensorflow.computation(state_type, cohort.type_signature.result.member)
   def plan_visits(state, keys):
@@ -479,14 +482,14 @@ def next_owners(state, mixing, visit_round, available, num_clients: int):
   return state, owners
 
 
-def build_cohort(data_type: tff.Type) -> tff.Computation:
+def build_cohort(data_type: tff.Type, num_clients: int) -> tff.Computation:
   """Returns `({D}@CLIENTS -> int32[?]@SERVER)`, the indices of the cohort."""
 
   @tff.tensorflow.computation(data_type)
   def own_index(data):
     return data['index'][None]
 
-  collect = keyed.RowCollectionFactory().create(
+  collect = keyed.RowCollectionFactory(num_clients).create(
       own_index.type_signature.result
   )
 
@@ -500,20 +503,21 @@ def build_cohort(data_type: tff.Type) -> tff.Computation:
 
 def check_mixing_weights(mixing_weights) -> np.ndarray:
   """Returns A as float32[N, N]; see `build_shuffling` for what is raised."""
-  mixing = np.asarray(mixing_weights, np.float32)
+  mixing = np.asarray(mixing_weights, np.float64)
   if mixing.ndim != 2 or mixing.shape[0] != mixing.shape[1]:
     raise ValueError(
         '`mixing_weights` must be square, [num_clients, num_clients], found'
         f' shape {mixing.shape}.'
     )
-  sums = mixing.sum(axis=1)
-  if np.any(mixing < 0) or np.any(np.abs(sums - 1) > 1e-5):
-    worst = int(np.argmax(np.abs(sums - 1)))
+  sums, least = mixing.sum(axis=1), mixing.min(axis=1)
+  good = (least >= 0) & (np.abs(sums - 1) <= 1e-6)  # False for NaN.
+  if not np.all(good):
+    worst = int(np.argmin(good))
     raise ValueError(
         'Every row of `mixing_weights` must be >= 0 and sum to 1, found row'
-        f' {worst} with minimum {mixing[worst].min()} and sum {sums[worst]}.'
+        f' {worst} with minimum {least[worst]} and sum {sums[worst]}.'
     )
-  return mixing
+  return mixing.astype(np.float32)
 
 
 @methods.register(
@@ -521,7 +525,7 @@ def check_mixing_weights(mixing_weights) -> np.ndarray:
     summary='shuffling with uniform weights in the true group (reference)',
 )
 def _build_oracle_groups(task, hyperparameters):
-  same = np.equal.outer(task.groups, task.groups).astype(np.float32)
+  same = np.equal.outer(task.groups, task.groups).astype(np.float64)
   return build_shuffling(
       task.model, same / same.sum(axis=1, keepdims=True), hyperparameters,
       full_participation=task.full_participation,

@@ -26,12 +26,15 @@ class ClientOutput(NamedTuple):
     update: What is sent up; for models, initial minus final weights.
     weight: float32 scalar >= 0, this client's weight in a mean.
     loss: float scalar, mean training loss over the local steps.
+    metrics: Further float scalars by name; their means over the cohort become
+      metrics of the round.
   """
 
   client_state: Any
   update: Any
   weight: Any
   loss: Any
+  metrics: Any = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +108,7 @@ def as_personalized(
     client_state: tff.Type,
     data: tff.Type,
 ) -> tff.Computation:
-  """Returns `(message, C, D -> <client_state, update, weight, loss>)`."""
+  """Returns `(message, C, D -> ClientOutput)`."""
 
   @tff.tensorflow.computation(message, client_state, data)
   def client_update(message, client_state, data):

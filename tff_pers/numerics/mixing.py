@@ -5,7 +5,9 @@ Row i of the mixing weights solves, for distances c = (d_i1, ..., d_iN),
   min over the simplex of  sum_j alpha(j) c_j + lambda sum_j alpha(j)^2 / n_j.
                                                                         (Eq. 2)
 
-Distributed Personalized Empirical Risk Minimization. NeurIPS 2023.
+Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023.
 """
 
 import tensorflow as tf
@@ -103,13 +105,22 @@ def entropy(alpha):
   return tf.reduce_mean(rows) / tf.math.log(tf.maximum(num_clients, 2.0))
 
 
-def sparse_rows(alpha, num_nonzeros):
+def sparse_rows(alpha, owners, num_nonzeros: int):
   """Keeps the `num_nonzeros` largest entries of each row, renormalized.
 
+  The own entry is always kept.
+
+  Args:
+    alpha: Rows on the simplex, [M, N].
+    owners: int32[M], the column that is each row's own.
+    num_nonzeros: k, 1 <= k <= N.
+
   Returns:
-    `(columns int32[N, k], values float64[N, k])`, values descending.
+    `(columns int32[M, k], values float64[M, k])`.
   """
-  values, columns = tf.math.top_k(alpha, num_nonzeros)
+  own = tf.one_hot(owners, tf.shape(alpha)[1], dtype=alpha.dtype)
+  _, columns = tf.math.top_k(alpha + own, num_nonzeros)
+  values = tf.gather(alpha, columns, axis=1, batch_dims=1)
   return columns, values / tf.reduce_sum(values, axis=-1, keepdims=True)
 
 

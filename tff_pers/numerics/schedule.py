@@ -66,6 +66,7 @@ def matching(pending, available, seed):
   Models are matched one after the other along augmenting paths, those with the
   most pending clients first, ties at random: a matched model stays matched, so
   the matching has maximum cardinality and prefers the fullest pending sets.
+  Cost: a breadth-first search of O(N^2) per model, until no client is free.
 
   Args:
     pending: bool[N, N]; row i, the clients that model i has still to visit.
@@ -76,22 +77,26 @@ def matching(pending, available, seed):
     int32[N], client hosting model i in this round, -1 for none.
   """
   num_models = pending.shape[0]
-  ties = tf.random.stateless_uniform(tf.shape(pending), seed)
+  ties = tf.random.stateless_uniform([num_models], seed)
   edges = tf.logical_and(pending, available[None, :])
   counts = tf.reduce_sum(tf.cast(pending, tf.float32), axis=1)
-  priority = tf.argsort(-(counts + ties[:, 0] * 0.5), stable=True)
+  priority = tf.argsort(-(counts + 0.5 * ties), stable=True)
   # Clients are tried in a random order: relabel them by it.
   order = tf.argsort(
       tf.random.stateless_uniform([num_models], random.fold_in(seed, 1))
   )
   edges = tf.gather(edges, order, axis=1)
+  open_to = tf.gather(available, order)
+
+  def is_open(position, owner):
+    free = tf.logical_and(open_to, owner < 0)
+    return tf.logical_and(position < num_models, tf.reduce_any(free))
 
   def augment(position, owner):
     return position + 1, _augment(edges, owner, priority[position])
 
   owner = tf.while_loop(
-      lambda position, _: position < num_models, augment,
-      (tf.constant(0), tf.fill([num_models], -1)),
+      is_open, augment, (tf.constant(0), tf.fill([num_models], -1))
   )[1]  # [N], model at each relabelled client.
   matched = tf.where(owner >= 0)[:, 0]
   return tf.tensor_scatter_nd_update(

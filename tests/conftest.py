@@ -8,6 +8,9 @@ import pytest  # pylint: disable=g-import-not-at-top
 
 from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
 
+# For pytest-xdist's controller, which runs no test.
+native.drop_default_context()
+
 
 @pytest.fixture(scope='session', autouse=True)
 def _native_runtime():

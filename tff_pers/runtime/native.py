@@ -88,6 +88,25 @@ def use() -> None:
   )
 
 
+def drop_default_context() -> None:
+  """Removes TFF's own default context, for programs that may never compute.
+
+  At exit its finalizer would print an AttributeError. A computation that is
+  called before `use` then raises RuntimeError. After `use` nothing changes.
+  """
+  if worker_pid() is None:
+    tff.framework.set_default_context(_NoContext())
+
+
+class _NoContext(tff.framework.SyncContext):
+  """Says what to call first."""
+
+  def invoke(self, comp, arg):
+    raise RuntimeError(
+        '`tff_pers.runtime.native.use()` must be called before a computation.'
+    )
+
+
 def worker_pid() -> Optional[int]:
   """Returns the process id of the running worker, or None."""
   return _worker.pid if _worker is not None and _worker.poll() is None else None

@@ -3,7 +3,8 @@
 A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
 steps of batch 20. Per method: median wall seconds and CPU seconds (this process
 and TFF's worker) per round, and CPU seconds of the same client works called as
-one `tf.function` per client, which is the share inside TensorFlow.
+one `tf.function` per client, which is the share inside TensorFlow. Then the
+server's update of the mixing weights alone.
 
   python -m binaries.benchmark_round --rounds=5
 """
@@ -23,6 +24,7 @@ import tensorflow as tf
 
 from baselines import fedavg
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
@@ -71,8 +73,14 @@ def main(argv):
     )
     print(
         f'| {name} | {wall:.2f} | {cpu:.2f} | {floor:.2f} |'
-        f' {max(0.0, 1 - floor / cpu):.0%} | {wall / reference:.2f} |'
+        f' {max(0.0, 1 - floor / cpu):.0%} | {wall / reference:.2f} |',
+        flush=True,
     )
+  alpha = _mixing_seconds(num_clients, model.num_parameters)
+  print(
+      f'\nThe server solves for the mixing weights in {alpha:.3f} CPU s,'
+      f' {alpha / cpu:.1%} of a round of perm_single_loop.'
+  )
 
 
 def _perm(model, num_clients, variant):
@@ -149,6 +157,30 @@ def _tensorflow_seconds(model, data):
       found.append(_cpu_seconds() - start)
     seconds[name] = statistics.median(found)
   return seconds
+
+
+def _mixing_seconds(num_clients, dimension):
+  """CPU seconds of line (b) of PERM: distances, lambda and all rows of A."""
+  rng = np.random.default_rng(0)
+  column = lambda value: tf.fill([num_clients], np.float32(value))
+  gradients = collections.OrderedDict(
+      fingerprints=tf.constant(
+          rng.standard_normal((num_clients, dimension), np.float32)
+      ),
+      keys=tf.range(num_clients), rows=column(_EXAMPLES),
+      sizes=column(_EXAMPLES), variances=column(1.0),
+  )
+  update = tf.function(
+      lambda: perm_mixing.update_full(
+          dict(mixing=tf.eye(num_clients)), gradients, num_clients,
+          perm.PermHyperparameters(),
+      )
+  )
+  update()  # Traces.
+  start = _cpu_seconds()
+  for _ in range(5):
+    update()
+  return (_cpu_seconds() - start) / 5
 
 
 def run():

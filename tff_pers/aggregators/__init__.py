@@ -1,0 +1,5 @@
+"""TFF aggregation factories and keyed exchanges."""
+
+from tff_pers.aggregators.shuffling import build_fetch
+from tff_pers.aggregators.shuffling import RowCollectionFactory
+from tff_pers.aggregators.shuffling import scatter

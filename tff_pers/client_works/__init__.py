@@ -1,0 +1,7 @@
+"""What happens on a client."""
+
+from tff_pers.client_works.client_work import as_client_work_process
+from tff_pers.client_works.client_work import as_personalized
+from tff_pers.client_works.client_work import ClientOutput
+from tff_pers.client_works.client_work import ClientWork
+from tff_pers.client_works.local_sgd import build_local_sgd

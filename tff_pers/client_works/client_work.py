@@ -44,8 +44,6 @@ class ClientWork:
   Attributes:
     update: `(message, client_state, data) -> ClientOutput`; `message` has the
       fields `seed`, `round` and what the method distributes (`weights`).
-    init_client_state: `(weights, index) -> client_state` of a client never seen
-      before. None: clients are stateless.
   """
 
   update: Callable[[Any, Any, Any], ClientOutput]

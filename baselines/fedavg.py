@@ -9,7 +9,6 @@ import dataclasses
 from typing import Optional
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp

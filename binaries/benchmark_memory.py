@@ -105,8 +105,10 @@ def _measure(model, num_clients, variant):
 
 def _peak_bytes(pid):
   status = pathlib.Path(f'/proc/{pid}/status').read_text()
-  line = next(l for l in status.splitlines() if l.startswith('VmHWM'))
-  return int(line.split()[1]) * 1024
+  peak = next(
+      line for line in status.splitlines() if line.startswith('VmHWM')
+  )
+  return int(peak.split()[1]) * 1024
 
 
 def run():

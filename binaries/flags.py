@@ -54,8 +54,8 @@ class SharedFlags:
   output_dir: str = hp.field('', 'Folder of the results; empty: one in runs/.')
   resume: bool = hp.field(False, 'Continue from the last checkpoint.')
   data_dir: str = hp.field(
-      '', 'File or folder of the task\'s data; embedded and generated tasks need'
-      ' none.'
+      '', 'File or folder of the task\'s data; embedded and generated tasks'
+      ' need none.'
   )
   train_fraction: float = hp.field(
       0.5, 'Share of each client\'s examples to train on.', above=0.0,

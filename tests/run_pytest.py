@@ -1,4 +1,4 @@
-"""Main program of every Bazel test: runs pytest on the files in its arguments."""
+"""Main program of every Bazel test: runs pytest on the files it is given."""
 
 import sys
 
@@ -11,6 +11,7 @@ if __name__ == '__main__':
       f for f in sys.meta_path
       if '__editable__' not in getattr(f, '__module__', '')
   ]
-  code = pytest.main(['-m', 'not slow', '-p', 'no:cacheprovider', *sys.argv[1:]])
+  options = ['-m', 'not slow', '-p', 'no:cacheprovider']
+  code = pytest.main([*options, *sys.argv[1:]])
   # A file may hold slow tests only.
   sys.exit(0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code)

@@ -99,7 +99,10 @@ def replace(hyperparameters, **values):
   Raises:
     ValueError: If a name is not a hyperparameter, or a value is out of range.
   """
-  names = {flag_name(f.name): f.name for f in dataclasses.fields(hyperparameters)}
+  names = {
+      flag_name(spec.name): spec.name
+      for spec in dataclasses.fields(hyperparameters)
+  }
   unknown = sorted(set(values) - set(names))
   if unknown:
     raise ValueError(

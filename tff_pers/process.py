@@ -64,8 +64,8 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   S starts with the fields `seed` (int64), `round` (int32), `aggregator`. M
   holds `train_loss` (NaN in a round where nobody trained), `num_examples`,
-  `bytes_down` and `bytes_up` (per client), `non_finite` (int32[?], clients whose
-  loss or update was dropped for being NaN or infinite), then the method's own.
+  `bytes_down` and `bytes_up` (per client), `non_finite` (int32[?], clients that
+  were dropped for a NaN or infinite loss or update), then the method's own.
   """
 
   def __init__(
@@ -288,10 +288,10 @@ def compose_personalized_process(
     <C, update, weight> --aggregator--> aggregate --finalize(S, aggregate)--> S
 
   `next` adds 1 to `round`. An update, client state or loss that is not finite
-  is dropped: it becomes zeros of weight 0 (an unweighted aggregator still counts
-  the zeros), the client keeps its state, and its index is listed in the metric
-  `non_finite`. A cohort of total weight 0 aggregates
-  what the aggregator makes of zeros (no change with TFF's means, built with
+  is dropped: it becomes zeros of weight 0 (an unweighted aggregator still
+  counts the zeros), the client keeps its state, and its index is listed in
+  the metric `non_finite`. A cohort of total weight 0 aggregates what the
+  aggregator makes of zeros (no change with TFF's means, built with
   `no_nan_division`).
 
   Args:
@@ -340,7 +340,8 @@ def compose_personalized_process(
       tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    message = distribute(state, tff.federated_map(client_index(data_type), data))
+    index = tff.federated_map(client_index(data_type), data)
+    message = distribute(state, index)
     output = tff.federated_map(guard, (message, client_states, data))
     if is_weighted:
       aggregated = aggregator.next(
@@ -419,7 +420,7 @@ EVALUATION_BATCH = 256
 
 
 def deployed_metrics(deployed, weights, data):
-  """Returns `<loss, metrics..., num_examples>`, means over one client's data."""
+  """Returns `<loss, metrics..., num_examples>`, means over a client's data."""
   # Imported here to keep `process` below `data`.
   from tff_pers.data import client_data  # pylint: disable=g-import-not-at-top
 

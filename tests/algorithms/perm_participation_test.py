@@ -26,7 +26,7 @@ def _accuracy(task, process, cohorts):
 
 @pytest.mark.slow
 def test_ten_of_fifty_clients_reach_full_participation():
-  """perm check 15b: 500 rounds of 10 clients reach 100 rounds of 50, to 0.01."""
+  """perm check 15b: 500 rounds of 10 clients are 100 rounds of 50, to 0.01."""
   family = tasks.get('synthetic_groups')
   task = family.build(tasks.TaskRequest(seed=0), family.options())
   build = lambda warmup, full: perm.build_perm(

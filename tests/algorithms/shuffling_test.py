@@ -213,7 +213,7 @@ def test_fresh_permutations_beat_a_fixed_one():
 
 @pytest.mark.parametrize('effective', [1, 3, 10])
 def test_noise_floor(effective):
-  """perm check 9: E||w_i - v*||^2 = eta N delta^2 ||alpha||^2 / (2 mu), 10 %."""
+  """perm check 9: E||w_i - v*||^2 = eta N delta^2 ||alpha||^2 / (2 mu)."""
   n, d, k, eta, std = 10, 20, 5, 2e-3, 1.0
   problem = visits.random_quadratics(0, n, d)
   problem = type(problem)(

@@ -6,7 +6,6 @@ import json
 import os
 
 import numpy as np
-import pytest
 
 from binaries import train
 from tff_pers.evaluation import results

@@ -170,7 +170,9 @@ def test_sensitivity_of_alpha():
       return np.sum((g[0] - g) ** 2, axis=1)
     for r in (1e-4, 1e-1, 1.0):
       moved = distances(star + r * direction)
-      error = np.linalg.norm(_solve(moved, n, lam) - _solve(distances(star), n, lam))
+      error = np.linalg.norm(
+          _solve(moved, n, lam) - _solve(distances(star), n, lam)
+      )
       zeta = np.sqrt(distances(star))
       bound = n.max() / (2 * lam) * 4 * smoothness * r * np.sqrt(
           np.sum((zeta + smoothness * r) ** 2)

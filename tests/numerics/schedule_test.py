@@ -19,7 +19,8 @@ def test_every_epoch_covers_all_pairs_once(n):
   """perm check 5: bijection per round, all N^2 pairs per epoch, 20 epochs."""
   first_rounds = []
   for epoch in range(20):
-    table = np.stack([_hosts(3, tf.constant(epoch * n + j), n) for j in range(n)])
+    rounds = range(epoch * n, (epoch + 1) * n)
+    table = np.stack([_hosts(3, tf.constant(t), n) for t in rounds])
     for row in table:
       assert sorted(row) == list(range(n))
     for column in table.T:

@@ -96,7 +96,9 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
     rows_type = _any_number_of_rows(value_type)
     num_blocks, block_rows = self._num_blocks, self._block_rows
     accumulator_type = tff.to_type(
-        collections.OrderedDict(blocks=(rows_type,) * num_blocks, count=np.int32)
+        collections.OrderedDict(
+            blocks=(rows_type,) * num_blocks, count=np.int32
+        )
     )
 
     @tff.tensorflow.computation

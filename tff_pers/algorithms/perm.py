@@ -432,7 +432,8 @@ class _Server:
     state, lambda_ = self._update_mixing(state, gradients)  # (b)
     two_stage = hyperparameters.variant == 'two_stage'
     state['weights'] = local_sgd.descend(  # (a)
-        state['weights'], mean_update, 1.0 if two_stage else hyperparameters.gamma
+        state['weights'], mean_update,
+        1.0 if two_stage else hyperparameters.gamma,
     )
     state['models'] = tf.cond(
         t < first, lambda: self._start_models(state), lambda: state['models']

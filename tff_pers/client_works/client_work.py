@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import random
+from tff_pers.data import client_data
 from tff_pers.models import functional
 
 
@@ -87,8 +88,12 @@ def client_weight(weighting: str, data, batch_size: int):
         f' {weighting!r}.'
     )
   if isinstance(data, tf.data.Dataset):
-    count = lambda xy: tf.shape(_labels(xy))[0] if weighting == 'examples' else 1
-    total = data.reduce(0, lambda total, xy: total + count(xy))
+    by_examples = weighting == 'examples'
+    total = data.reduce(
+        0,
+        lambda count, xy: count
+        + (tf.shape(_labels(xy))[0] if by_examples else 1),
+    )
     return tf.cast(total, tf.float32)
   examples = data['num_examples']
   if weighting == 'batches':
@@ -129,12 +134,9 @@ def as_client_work_process(
   state_type = tff.to_type(
       collections.OrderedDict(seed=np.int64, round=np.int32)
   )
-  batch_type = tff.to_type(
-      collections.OrderedDict(
-          x=tff.TensorType(model.x_spec.dtype.as_numpy_dtype, model.x_spec.shape),
-          y=tff.TensorType(model.y_spec.dtype.as_numpy_dtype, model.y_spec.shape),
-      )
-  )
+  batch_type = client_data.client_data_type(model.x_spec, model.y_spec)[
+      'examples'
+  ]
 
   @tff.tensorflow.computation
   def initial_state():

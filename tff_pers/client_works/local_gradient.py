@@ -18,7 +18,7 @@ class LocalGradient(NamedTuple):
   Attributes:
     gradient: Structure like the weights.
     loss: Scalar, the mean loss over the rows used.
-    num_rows: int32, rows used (n_i, or M).
+    num_rows: int32, rows used: min(M, n_i).
     variance: Estimate of the per-sample gradient variance trace v_i, from the
       difference of two random halves: ||g_A - g_B||^2 / (1/n_A + 1/n_B); 0 if
       there is only one row.
@@ -84,7 +84,7 @@ def _rows(batch, rows):
 
 
 def _variance(a, b):
-  """||g_A - g_B||^2 / (1/n_A + 1/n_B) of two halves' sums; 0 if one is empty."""
+  """||g_A - g_B||^2 / (1/n_A + 1/n_B) of two halves; 0 if one is empty."""
   count_a, count_b = tf.maximum(a[2], 1), tf.maximum(b[2], 1)
   difference = distances.flatten(tf.nest.map_structure(
       lambda x, y: x / count_a - y / count_b, a[0], b[0]

@@ -88,7 +88,7 @@ class _Network:
     self.trainable = list(model.trainable_variables)
     self._frozen = list(model.non_trainable_variables)
     self._frozen_values = [v.numpy() for v in self._frozen]
-    generators = (getattr(l, '_random_generator', None) for l in layers)
+    generators = (getattr(x, '_random_generator', None) for x in layers)
     self._generators = [g for g in generators if g is not None]
     self.regularizers = [
         regularizer

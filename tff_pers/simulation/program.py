@@ -6,7 +6,6 @@ continues from its last checkpoint ends with the same bits.
 """
 
 import collections
-import math
 import time
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 

@@ -309,4 +309,3 @@ def _empty_of_header(chunk: bytes) -> np.ndarray:
   np.lib.format.read_magic(header)
   shape, _, dtype = np.lib.format.read_array_header_1_0(header)
   return np.empty(shape, dtype)
-

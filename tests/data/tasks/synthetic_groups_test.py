@@ -24,7 +24,8 @@ def test_default_is_the_sheets_configuration():
   assert {int(d['num_examples']) for d in task.test} == {500}
   assert task.model.num_parameters == 61  # d = 60 and an intercept.
   assert task.rounds == 100
-  defaults = task.defaults_for('perfedavg', ['a', 'learning_rate', 'batch_size'])
+  names = ['a', 'learning_rate', 'batch_size']
+  defaults = task.defaults_for('perfedavg', names)
   assert defaults == dict(a=1.0, learning_rate=0.1, batch_size=50)
 
 

@@ -29,8 +29,10 @@ def _rows(*keys):
 
 
 @pytest.mark.parametrize('max_rows', [1, 5, 200])
-def test_collects_all_rows_with_their_keys(max_rows):
+@pytest.mark.parametrize('small_bytes', [0, 2**20])
+def test_collects_all_rows_with_their_keys(max_rows, small_bytes, monkeypatch):
   """None, one or several rows per client, more than `max_rows` or fewer."""
+  monkeypatch.setattr(shuffling, '_SMALL_BYTES', small_bytes)
   collect = shuffling.RowCollectionFactory(max_rows).create(_ROWS)
   output = collect.next(
       collect.initialize(), [_rows(3), _rows(), _rows(0, 7), _rows(1)]
@@ -44,7 +46,8 @@ def test_collects_all_rows_with_their_keys(max_rows):
     assert found.dtype == want.dtype
 
 
-def test_many_rows_fill_several_per_block():
+def test_many_rows_fill_several_per_block(monkeypatch):
+  monkeypatch.setattr(shuffling, '_SMALL_BYTES', 0)
   collect = shuffling.RowCollectionFactory(130).create(_ROWS)
   rows = [_rows(k) for k in range(130)]
   result = collect.next(collect.initialize(), rows).result

@@ -12,8 +12,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 # Blocks that the collected rows are kept in: appending to one block would copy
-# all rows at every client (and TFF's native runtime keeps all the copies).
+# all rows at every client (and TFF's native runtime keeps all the copies). One
+# block does for rows that are small all together.
 _MAX_BLOCKS = 64
+_SMALL_BYTES = 2**20
 
 
 def build_fetch(server_type, select_row, num_keys: int) -> tff.Computation:
@@ -84,8 +86,7 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
     """
     if max_rows < 1:
       raise ValueError(f'`max_rows` must be >= 1, found {max_rows}.')
-    self._block_rows = -(-max_rows // _MAX_BLOCKS)
-    self._num_blocks = -(-max_rows // self._block_rows)
+    self._max_rows = max_rows
 
   def create(self, value_type) -> tff.templates.AggregationProcess:
     """Creates the process.
@@ -94,7 +95,7 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       TypeError: If a leaf of `value_type` is not a tensor of rank >= 1.
     """
     rows_type = _any_number_of_rows(value_type)
-    num_blocks, block_rows = self._num_blocks, self._block_rows
+    num_blocks, block_rows = _layout(rows_type, self._max_rows)
     accumulator_type = tff.to_type(
         collections.OrderedDict(
             blocks=(rows_type,) * num_blocks, count=np.int32
@@ -161,6 +162,19 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       )
 
     return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def _layout(rows_type, max_rows: int) -> tuple[int, int]:
+  """Returns (number of blocks, rows per block)."""
+  row_bytes = sum(
+      np.dtype(leaf.dtype).itemsize
+      * int(np.prod([size or 1 for size in leaf.shape[1:]]))
+      for leaf in tff.structure.flatten(rows_type)
+  )
+  if row_bytes * max_rows <= _SMALL_BYTES:
+    return 1, max_rows
+  block_rows = -(-max_rows // _MAX_BLOCKS)
+  return -(-max_rows // block_rows), block_rows
 
 
 def _concat(*structures):

@@ -66,7 +66,8 @@ def use() -> None:
     if worker_pid() is None:
       _relaunch()
     cardinalities.setdefault(tff.CLIENTS, 0)
-    executor = tff.framework.RemoteExecutor(_stub)
+    # Values are freed at once: the default waits for twenty, which are rounds.
+    executor = tff.framework.RemoteExecutor(_stub, dispose_batch_size=1)
     executor.set_cardinalities(cardinalities)
     return executor
 

@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.data import client_data
+
 
 class Parts(NamedTuple):
   """The four pieces of a composed method, for those who drive them singly.
@@ -421,8 +423,6 @@ EVALUATION_BATCH = 256
 
 def deployed_metrics(deployed, weights, data):
   """Returns `<loss, metrics..., num_examples>`, means over a client's data."""
-  # Imported here to keep `process` below `data`.
-  from tff_pers.data import client_data  # pylint: disable=g-import-not-at-top
 
   def step(sums, batch):
     return tf.nest.map_structure(

@@ -36,6 +36,9 @@ def _batch(model, num_rows=4, seed=0, num_classes=3):
         # (784 + 1) 200 + (200 + 1) 200 + (200 + 1) 62.
         ('mlp', IMAGE, 62, 157_000 + 40_200 + 12_462),
         ('mlp_small', VECTOR, 3, 6 * 64 + 65 * 3),
+        ('mlp_20', VECTOR, 3, 6 * 20 + 21 * 3),
+        ('mlp_50', VECTOR, 3, 6 * 50 + 51 * 3),
+        ('mlp_200', IMAGE, 10, 785 * 200 + 201 * 10),
         # 10 * 32 + 289 * 64 + (9216 + 1) 128 + 129 * 62, as TFF's model.
         ('emnist_cnn', IMAGE, 62, 320 + 18_496 + 1_179_776 + 7_998),
         # 76 * 20 + 501 * 50 + (5 * 5 * 50 + 1) 512 + 513 * 10.
@@ -52,6 +55,18 @@ def test_size_and_output_shape(name, x_spec, num_classes, num_parameters):
   )
   one_output = num_parameters == 6
   assert outputs.shape == [4, 1 if one_output else num_classes]
+
+
+def test_regression_to_several_targets_averages_their_squared_errors():
+  model = zoo.build('linear_regression', VECTOR, 0, num_targets=3)
+  assert model.num_parameters == 6 * 3
+  assert model.y_spec.shape.as_list() == [None, 3]
+  batch = client_data.Batch(
+      tf.zeros([2, 5]), tf.constant([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]),
+      tf.constant([True, True]), random.key(0),
+  )
+  loss = model.batch_loss(model.init(random.key(0)), batch)
+  np.testing.assert_allclose(loss, ((1 + 4 + 9) / 3 + 1 / 3) / 2, rtol=1e-6)
 
 
 def test_image_without_channel_is_the_same_image():

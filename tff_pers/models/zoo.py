@@ -39,23 +39,25 @@ def build(
     num_classes: int,
     dtype: tf.DType = tf.float32,
     l2: float = 0.0,
+    num_targets: int = 1,
 ) -> functional.FunctionalModel:
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
   Kernels start Glorot uniform and biases zero; logistic and linear regression
-  start from zero. x is cast to `dtype`; labels are int32[batch], or
-  `dtype`[batch] for regression.
+  start from zero. x is cast to `dtype`; labels are int32[batch], or for
+  regression `dtype`[batch] (`dtype`[batch, num_targets] if it is not 1).
 
   Args:
     name: One of `names()`.
     x_spec: Spec of the features, leading dimension None. The CNNs take images
       [None, height, width] or [None, height, width, channels]; the others
       flatten whatever they get.
-    num_classes: Number of labels, >= 2; 0: regression to one number (squared
-      error). With 2, `logistic_regression` has one logit.
+    num_classes: Number of labels, >= 2; 0: regression (squared error, mean over
+      the targets). With 2, `logistic_regression` has one logit.
     dtype: Of the weights: tf.float32 or tf.float64.
     l2: Adds 0.5 * l2 * ||w||^2 over all weights, biases included, to the loss
       of every batch; >= 0.
+    num_targets: Numbers to predict per example in regression, >= 1.
 
   Raises:
     ValueError: If there is no such model, or it does not fit `num_classes` or
@@ -69,14 +71,10 @@ def build(
     raise ValueError(f'`l2` must be >= 0, found {l2}.')
   _check_num_classes(name, num_classes)
   make_layers, zero_init = _MODELS[name]
-  one_logit = num_classes == 0 or (
-      name == 'logistic_regression' and num_classes == 2
-  )
+  one_logit = name == 'logistic_regression' and num_classes == 2
+  num_outputs = 1 if one_logit else num_classes or num_targets
   layers = _stack(
-      [
-          *make_layers(x_spec), _flatten(),
-          _dense(1 if one_logit else num_classes),
-      ],
+      [*make_layers(x_spec), _flatten(), _dense(num_outputs)],
       tuple(x_spec.shape[1:]),
   )
   shapes = [shape for layer in layers for shape in layer.weight_shapes]
@@ -98,7 +96,7 @@ def build(
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
       init, predict, x_spec=x_spec, name=name, **optional,
-      **_loss_and_metrics(num_classes, one_logit, dtype),
+      **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )
 
 
@@ -120,12 +118,15 @@ def dropout(x, rate: float, seed):
   return tf.where(keep, x * scale, tf.zeros_like(x))
 
 
-def _loss_and_metrics(num_classes: int, one_logit: bool, dtype):
+def _loss_and_metrics(
+    num_classes: int, one_logit: bool, num_targets: int, dtype
+):
   """Returns the arguments of a model that its labels decide."""
   if num_classes == 0:
+    targets = [] if num_targets == 1 else [num_targets]
     return dict(
         example_loss=functional.squared_error,
-        y_spec=tf.TensorSpec([None], dtype),
+        y_spec=tf.TensorSpec([None, *targets], dtype),
     )
   loss, accuracy = (
       (functional.binary_crossentropy, functional.binary_accuracy)
@@ -312,5 +313,8 @@ _MODELS = {
     'linear_regression': (_linear, True),
     'logistic_regression': (_linear, True),
     'mlp': (_mlp(200, 200), False),
+    'mlp_20': (_mlp(20), False),
+    'mlp_200': (_mlp(200), False),
+    'mlp_50': (_mlp(50), False),
     'mlp_small': (_mlp(64), False),
 }

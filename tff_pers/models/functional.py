@@ -6,7 +6,7 @@ in variables, so that the weights can live in a table, be mixed, or travel.
 
 import collections
 import dataclasses
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -14,6 +14,29 @@ import tensorflow_federated as tff
 from tff_pers import random
 
 _INIT_USE = -1  # Folded into the run's seed.
+
+
+class LayerWeight(NamedTuple):
+  """What one leaf of the weights is, for those who act on weights by layer.
+
+  Attributes:
+    name: Unique within the model, e.g. 'conv_0/kernel'.
+    layer: Name of its layer; a kernel and its bias have the same.
+    kind: 'dense' (kernel [n, m], also of recurrent layers), 'conv' (kernel
+      [height, width, in, out]), 'embedding' ([vocabulary, dimension]), 'bias',
+      'norm' (scale or offset of a normalization), or any other word.
+    shape: Its shape.
+  """
+
+  name: str
+  layer: str
+  kind: str
+  shape: tuple[int, ...]
+
+
+def init_key(seed):
+  """Returns the key of the initial weights of the run `seed`, int64[2]."""
+  return random.key(seed, _INIT_USE)
 
 
 def no_penalty(weights):
@@ -38,6 +61,8 @@ class FunctionalModel:
     penalty: `(weights) -> scalar`, added to the mean loss of every batch (L2
       regularization); reported losses include it.
     name: For tables and messages.
+    layers: What each leaf of the weights is, in the order of
+      `tf.nest.flatten`; None: unknown, see `layers.describe`.
   """
 
   init: Callable[[Any], Any]
@@ -50,10 +75,11 @@ class FunctionalModel:
   )
   penalty: Callable[[Any], Any] = no_penalty
   name: str = 'model'
+  layers: Optional[tuple[LayerWeight, ...]] = None
 
   def initial_weights(self, seed):
     """Returns w^0 of the run `seed`, the same in every method."""
-    return self.init(random.key(seed, _INIT_USE))
+    return self.init(init_key(seed))
 
   @property
   def weights_type(self) -> tff.Type:

@@ -1,0 +1,93 @@
+"""A TFF computation as the short straight line of calls that it is.
+
+TFF's compiler turns every computation into call-dominant form: a block of
+bindings, each one call of an intrinsic (`federated_map`, `federated_aggregate`,
+...) or of a TensorFlow graph, on results of earlier ones. All that our runtimes
+need to know of TFF's compiler is here.
+"""
+
+import dataclasses
+from typing import Optional
+
+import tensorflow_federated as tff
+# Not exported by TFF: its compiler.
+from tensorflow_federated.python.core.environments.tensorflow_backend import tensorflow_tree_transformations
+
+Block = tff.framework.ComputationBuildingBlock
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+  """One step: `name` stands for the value of `call` in the later steps."""
+
+  name: str
+  call: Block
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+  """A computation as a straight line.
+
+  Attributes:
+    parameter_name: Name that the bindings use for the argument, or None.
+    parameter_type: Its TFF type, or None.
+    bindings: The steps in order. Sums, means, minima and secure sums appear as
+      the `federated_aggregate` that they mean. A step is a `tff.framework.Call`
+      of an intrinsic or of a compiled computation.
+    result: What is returned: references, selections, structs, or a constant.
+  """
+
+  parameter_name: Optional[str]
+  parameter_type: Optional[tff.Type]
+  bindings: tuple
+  result: Block
+
+  @property
+  def result_type(self) -> tff.Type:
+    return self.result.type_signature
+
+
+def from_computation(computation: tff.Computation) -> Line:
+  """Compiles a TFF computation of zero or one parameters."""
+  computation = tff.backends.test.replace_secure_intrinsics_with_bodies(
+      computation
+  )
+  block, _ = tensorflow_tree_transformations.replace_intrinsics_with_bodies(
+      computation.to_building_block()
+  )
+  return from_block(tff.framework.to_call_dominant(block))
+
+
+def from_block(block: Block) -> Line:
+  """Takes a call-dominant block apart."""
+  name, parameter_type = None, None
+  if isinstance(block, tff.framework.Lambda):
+    name, parameter_type = block.parameter_name, block.parameter_type
+    block = block.result
+  bindings = ()
+  if isinstance(block, tff.framework.Block):
+    bindings = tuple(Binding(*local) for local in block.locals)
+    block = block.result
+  return Line(name, parameter_type, bindings, block)
+
+
+def references(block: Block) -> set:
+  """Returns the names that `block` uses and does not bind itself."""
+  if isinstance(block, tff.framework.Reference):
+    return {block.name}
+  if isinstance(block, tff.framework.Selection):
+    return references(block.source)
+  if isinstance(block, tff.framework.Struct):
+    return set().union(*(references(block[i]) for i in range(len(block))))
+  if isinstance(block, tff.framework.Call):
+    argument = set() if block.argument is None else references(block.argument)
+    return references(block.function) | argument
+  if isinstance(block, tff.framework.Lambda):
+    return references(block.result) - {block.parameter_name}
+  if isinstance(block, tff.framework.Block):
+    free, bound = set(), set()
+    for name, value in block.locals:
+      free |= references(value) - bound
+      bound.add(name)
+    return free | (references(block.result) - bound)
+  return set()

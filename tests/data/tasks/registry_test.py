@@ -9,7 +9,8 @@ from tff_pers.data import tasks
 
 def test_known_names():
   assert tasks.names() == [
-      'csv', 'digits', 'fashion_mnist', 'mnist', 'npz', 'synthetic_groups',
+      'csv', 'digits', 'fashion_mnist', 'floral_label_shift', 'floral_linear',
+      'floral_mlp', 'mnist', 'npz', 'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)
@@ -44,7 +45,9 @@ def _spec(array):
   return tf.TensorSpec(array.shape, array.dtype)
 
 
-@pytest.mark.parametrize('name', ['digits', 'synthetic_groups'])
+@pytest.mark.parametrize(
+    'name', ['digits', 'floral_label_shift', 'synthetic_groups']
+)
 def test_embedded_task_is_consistent(name):
   family = tasks.get(name)
   task = family.build(tasks.TaskRequest(seed=1), family.options())

@@ -1,6 +1,8 @@
 """Tasks by name; importing this package registers all of them."""
 
 from tff_pers.data.tasks import digits
+from tff_pers.data.tasks import floral_label_shift
+from tff_pers.data.tasks import floral_regression
 from tff_pers.data.tasks import mnist
 from tff_pers.data.tasks import own_data
 from tff_pers.data.tasks import synthetic_groups
@@ -15,6 +17,8 @@ __all__ = (
     'TaskFamily',
     'TaskRequest',
     'digits',
+    'floral_label_shift',
+    'floral_regression',
     'get',
     'mnist',
     'names',

@@ -1,0 +1,172 @@
+"""Tests of the tasks `floral_linear`, `floral_mlp`, `floral_label_shift`."""
+
+import numpy as np
+import pytest
+
+from tff_pers.data import tasks
+from tff_pers.data.tasks import floral_label_shift
+from tff_pers.data.tasks import floral_regression
+
+
+def _build(name, options=None, **request):
+  family = tasks.get(name)
+  return family.build(
+      tasks.TaskRequest(**request), options or family.options()
+  )
+
+
+@pytest.mark.parametrize(
+    'name,num_clients,clusters,train,test,parameters,rounds,batch,rate',
+    [
+        ('floral_linear', 10, 2, 7, 500, 10 * 3 + 3, 1000, 4, 0.1),
+        ('floral_mlp', 20, 4, 96, 500, 11 * 20 + 21, 1000, 8, 0.03),
+        ('floral_label_shift', 20, 4, 40, 100, 21 * 50 + 51 * 10, 200, 8, 0.1),
+    ],
+)
+def test_defaults_are_the_sheets(
+    name, num_clients, clusters, train, test, parameters, rounds, batch, rate
+):
+  """Floral checks 12, 13 and 14: what is trained, on how much, how."""
+  task = _build(name)
+  np.testing.assert_array_equal(
+      task.groups, np.arange(num_clients) % clusters
+  )
+  assert {int(d['num_examples']) for d in task.train} == {train}
+  assert {int(d['num_examples']) for d in task.test} == {test}
+  assert task.model.num_parameters == parameters
+  assert task.rounds == rounds and task.full_participation
+  names = [
+      'batch_size', 'local_steps', 'local_epochs', 'learning_rate',
+      'router_learning_rate', 'rank',
+  ]
+  for method in ('floral', 'local_adaptor'):
+    assert task.defaults_for(method, names) == dict(
+        batch_size=batch, local_steps=0, local_epochs=1, learning_rate=rate,
+        router_learning_rate=0.1, rank=1,
+    )
+
+
+def _least_squares(task, clients):
+  """Returns (map [10, 3], largest error) of one linear map for `clients`."""
+  rows = [task.test[k]['examples'] for k in clients]
+  x = np.concatenate([r['x'] for r in rows])
+  y = np.concatenate([r['y'] for r in rows])
+  solution = np.linalg.lstsq(x, y, rcond=None)[0]
+  return solution, np.abs(x @ solution - y).max()
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_linear_clusters_are_exact_and_differ_by_rank_two(seed):
+  """G.1: one map per cluster without noise; two adaptors of rank 1 apart."""
+  task = _build('floral_linear', seed=seed)
+  even, error_even = _least_squares(task, range(0, 10, 2))
+  odd, error_odd = _least_squares(task, range(1, 10, 2))
+  assert max(error_even, error_odd) < 1e-4  # float32 examples.
+  singular = np.linalg.svd(even - odd, compute_uv=False)
+  assert singular[2] < 1e-5 < 0.1 < singular[1]
+  _, mixed = _least_squares(task, range(10))
+  assert mixed > 0.5
+  # Seven examples of ten features do not determine a map.
+  assert np.linalg.matrix_rank(task.train[0]['examples']['x']) == 7
+
+
+def test_maps_have_the_sheets_sizes():
+  """W and V: variance 1/10; U: 1. Over 2000 draws, 5 standard errors.
+
+  An entry of W + 2 u v^T has variance 1/10 + 4/10; its square has variance
+  16 * 3 * 3/100 + 6 * 4/10 * 1/10 + 3/100 - 1/4 = 1.46. The 30 entries of a
+  draw are dependent, so that it counts as one.
+  """
+  squares = [
+      np.mean(np.square(floral_regression.linear_targets(
+          np.eye(10)[None], np.array([0]), 1, seed
+      )))
+      for seed in range(2000)
+  ]
+  assert abs(np.mean(squares) - 0.5) < 5 * 1.21 / np.sqrt(2000)
+
+
+def test_mlp_targets_follow_the_formula():
+  """G.2: y is positively homogeneous in x, and not linear; clusters differ."""
+  x = floral_regression.features(1, 50, seed=3).repeat(4, axis=0)
+  y = floral_regression.mlp_targets(x, np.arange(4), 4, seed=3)
+  assert y.shape == (4, 50)
+  np.testing.assert_allclose(
+      floral_regression.mlp_targets(3 * x, np.arange(4), 4, seed=3), 3 * y,
+      rtol=1e-4, atol=1e-5,
+  )
+  even = y + floral_regression.mlp_targets(-x, np.arange(4), 4, seed=3)
+  assert np.abs(even).max() > 0.1  # A linear map would give 0.
+  for c in range(1, 4):
+    assert np.abs(y[c] - y[0]).max() > 0.1
+
+
+@pytest.mark.parametrize('name', ['floral_linear', 'floral_mlp'])
+def test_regression_tasks_are_consistent(name):
+  """Clients of a cluster share their map, and nobody shares examples."""
+  task = _build(name, num_clients=8, seed=5)
+  assert task.num_classes == 0 and task.class_counts is None
+  seen = set()
+  for index, (train, test) in enumerate(zip(task.train, task.test)):
+    for data in (train, test):
+      x, y = data['examples']['x'], data['examples']['y']
+      assert data['index'] == index and x.dtype == y.dtype == np.float32
+      assert y.shape[1:] == tuple(task.model.y_spec.shape[1:])
+      seen.update(row.tobytes() for row in x)
+  total = sum(int(d['num_examples']) for d in [*task.train, *task.test])
+  assert len(seen) == total
+
+
+def test_label_shift_moves_labels_by_k_mod_4():
+  """Check 14: undo the shift, and the nearest class mean is nearly right.
+
+  The means are estimated from client 0; at noise 0.7 and distance about 4.2
+  (norm 3, random directions) a test example is beyond the midpoint of a pair of
+  classes with probability Phi(-3): above 90 % of them stay, closer pairs
+  included.
+  """
+  groups = np.arange(8) % 4
+  x, y = floral_label_shift.generate(groups, 400, seed=0)
+  assert x.shape == (8, 400, 20) and y.dtype == np.int32
+  means = np.stack([x[0][y[0] == c].mean(axis=0) for c in range(10)])
+  np.testing.assert_allclose(np.linalg.norm(means, axis=1), 3, atol=0.6)
+  for k in range(1, 8):
+    distance = np.square(x[k][:, None] - means).sum(axis=2)
+    shifted = (distance.argmin(axis=1) + groups[k]) % 10
+    assert np.mean(shifted == y[k]) > 0.9
+
+
+def test_reduced_label_shift_has_the_same_test_set_size():
+  options = floral_label_shift.FloralLabelShiftOptions(train=10)
+  task = _build('floral_label_shift', options)
+  assert {int(d['num_examples']) for d in task.train} == {10}
+  assert {int(d['num_examples']) for d in task.test} == {100}
+
+
+_NAMES = ('floral_label_shift', 'floral_linear', 'floral_mlp')
+
+
+@pytest.mark.parametrize('name', _NAMES)
+def test_seed_decides(name):
+  x = lambda task: task.train[0]['examples']['x'].tobytes()
+  y = lambda task: task.train[1]['examples']['y'].tobytes()
+  a, again, other = (_build(name, seed=seed) for seed in (4, 4, 5))
+  assert (x(a), y(a)) == (x(again), y(again))
+  assert x(a) != x(other) and y(a) != y(other)
+
+
+@pytest.mark.parametrize('name', _NAMES)
+@pytest.mark.parametrize(
+    'request_',
+    [dict(partition='iid'), dict(data_dir='x'), dict(train_fraction=0.5)],
+)
+def test_raises_on_foreign_request(name, request_):
+  field = next(iter(request_))
+  with pytest.raises(ValueError, match=f'`{field}` must not be given'):
+    _build(name, **request_)
+
+
+@pytest.mark.parametrize('name', _NAMES)
+def test_raises_on_a_cluster_without_clients(name):
+  with pytest.raises(ValueError, match='`num_clients` must be >= [24], one'):
+    _build(name, num_clients=1)

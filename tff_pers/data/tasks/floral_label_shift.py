@@ -1,0 +1,97 @@
+"""`floral_label_shift`: Gaussian classes that clusters name differently.
+
+A small classification problem for FLoRAL under label shift: without
+personalization at most one cluster in C can be served.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import floral_regression
+from tff_pers.data.tasks import registry
+from tff_pers.models import zoo
+
+DIMENSION = 20
+CLASSES = 10
+CLUSTERS = 4
+RADIUS = 3.0  # Norm of every class mean.
+NOISE = 0.7  # Standard deviation of every feature around it.
+
+
+@dataclasses.dataclass(frozen=True)
+class FloralLabelShiftOptions:
+  """Sizes; the reduced version has train=10."""
+
+  train: int = hp.field(40, 'Training examples per client.', minimum=1)
+  test: int = hp.field(100, 'Test examples per client.', minimum=1)
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+DEFAULTS = {
+    '': dict(
+        batch_size=8, local_steps=0, local_epochs=1, learning_rate=0.1,
+        router_learning_rate=0.1,
+    ),
+    'floral': dict(rank=1),
+    'local_adaptor': dict(rank=1),
+}
+
+
+@registry.register(
+    'floral_label_shift', FloralLabelShiftOptions,
+    summary='generated: 4 clusters that name 10 Gaussian classes differently',
+)
+def build(request: registry.TaskRequest, options: FloralLabelShiftOptions):
+  """Builds the task: 20 clients, client k is of cluster k mod 4."""
+  registry.refuse(
+      'floral_label_shift', request, 'partition', 'data_dir', 'train_fraction'
+  )
+  groups = floral_regression.cluster_of(request.num_clients or 20, CLUSTERS)
+  x, y = generate(groups, options.train + options.test, request.seed)
+  train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
+  test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
+  return task_lib.Task(
+      name='floral_label_shift',
+      model=zoo.build(
+          request.model or 'mlp_50', tf.TensorSpec([None, DIMENSION]), CLASSES
+      ),
+      train=sources.from_arrays(train),
+      test=sources.from_arrays(test),
+      groups=groups,
+      num_classes=CLASSES,
+      class_counts=partition_lib.class_counts([y for _, y in train], CLASSES),
+      partition='by_client',
+      rounds=200,
+      eval_every=20,
+      defaults=DEFAULTS,
+  )
+
+
+# Uses of the seed (0 and 1 are those of partition and split).
+_EXAMPLES = 2
+_MEANS = 3
+
+
+def generate(groups: np.ndarray, num_examples: int, seed: int):
+  """Returns x float32[N, n, 20] and y int32[N, n].
+
+    z ~ uniform over 10 classes,  x ~ N(mean_z, NOISE^2 I),  y = (z + c) mod 10
+
+  c is the client's cluster; the means have norm RADIUS and random directions.
+  """
+  rng = partition_lib.generator(seed, _MEANS)
+  means = rng.standard_normal((CLASSES, DIMENSION))
+  means *= RADIUS / np.linalg.norm(means, axis=1, keepdims=True)
+  rng = partition_lib.generator(seed, _EXAMPLES)
+  z = rng.integers(0, CLASSES, (len(groups), num_examples))
+  x = means[z] + NOISE * rng.standard_normal((*z.shape, DIMENSION))
+  y = (z + np.asarray(groups)[:, None]) % CLASSES
+  return x.astype(np.float32), y.astype(np.int32)

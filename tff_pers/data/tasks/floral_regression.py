@@ -1,0 +1,168 @@
+"""`floral_linear` and `floral_mlp`: clusters that differ by a map of rank one.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors (FLoRAL),
+appendices G.1 and G.2. A client has fewer examples than it would take to find
+its map alone; what the clusters share, and what one has, is learned together.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import registry
+from tff_pers.models import zoo
+
+DIMENSION = 10  # d_x, and d_h of floral_mlp.
+TARGETS = 3  # d_y of floral_linear.
+ALPHA = 2.0  # Size of what sets the clusters apart.
+
+
+@dataclasses.dataclass(frozen=True)
+class FloralLinearOptions:
+  """Sizes; G.1 has fewer training examples than features."""
+
+  train: int = hp.field(7, 'Training examples per client.', minimum=1)
+  test: int = hp.field(500, 'Test examples per client.', minimum=1)
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class FloralMlpOptions(FloralLinearOptions):
+  """Sizes."""
+
+  train: int = hp.field(96, 'Training examples per client.', minimum=1)
+
+
+LINEAR_DEFAULTS = {
+    '': dict(
+        batch_size=4, local_steps=0, local_epochs=1, learning_rate=0.1,
+        router_learning_rate=0.1,
+    ),
+    'floral': dict(rank=1),
+    'local_adaptor': dict(rank=1),
+}
+MLP_DEFAULTS = {
+    **LINEAR_DEFAULTS,
+    '': dict(LINEAR_DEFAULTS[''], batch_size=8, learning_rate=0.03),
+}
+
+
+@registry.register(
+    'floral_linear', FloralLinearOptions,
+    summary='generated: 2 clusters of linear maps 10 -> 3, of rank 1 apart',
+)
+def build_linear(request: registry.TaskRequest, options: FloralLinearOptions):
+  """Builds the task; 10 clients, the student is one linear layer from 0."""
+  return _build(
+      'floral_linear', request, options, linear_targets, clusters=2,
+      num_clients=10, model='linear_regression', num_targets=TARGETS,
+      defaults=LINEAR_DEFAULTS,
+  )
+
+
+@registry.register(
+    'floral_mlp', FloralMlpOptions,
+    summary='generated: 4 clusters of networks 10 -> 1, their first layers of'
+    ' rank 1 apart',
+)
+def build_mlp(request: registry.TaskRequest, options: FloralMlpOptions):
+  """Builds the task; 20 clients, the student is a network 10-20-1."""
+  return _build(
+      'floral_mlp', request, options, mlp_targets, clusters=4, num_clients=20,
+      model='mlp_20', num_targets=1, defaults=MLP_DEFAULTS,
+  )
+
+
+def _build(
+    name, request, options, targets, *, clusters, num_clients, model,
+    num_targets, defaults,
+):
+  """Builds either task; client k is of cluster k mod C."""
+  registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
+  groups = cluster_of(request.num_clients or num_clients, clusters)
+  x = features(len(groups), options.train + options.test, request.seed)
+  y = targets(x, groups, clusters, request.seed)
+  train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
+  test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
+  return task_lib.Task(
+      name=name,
+      model=zoo.build(
+          request.model or model, tf.TensorSpec([None, DIMENSION]), 0,
+          num_targets=num_targets,
+      ),
+      train=sources.from_arrays(train),
+      test=sources.from_arrays(test),
+      groups=groups,
+      partition='by_client',
+      rounds=1000,
+      eval_every=50,
+      defaults=defaults,
+  )
+
+
+def cluster_of(num_clients: int, clusters: int) -> np.ndarray:
+  """Returns k mod C, int32[num_clients].
+
+  Raises:
+    ValueError: If a cluster would have no client.
+  """
+  if num_clients < clusters:
+    raise ValueError(
+        f'`num_clients` must be >= {clusters}, one per cluster, found'
+        f' {num_clients}.'
+    )
+  return (np.arange(num_clients) % clusters).astype(np.int32)
+
+
+# Uses of the seed (0 and 1 are those of partition and split).
+_FEATURES = 2
+_MAPS = 3
+
+
+def features(num_clients: int, num_examples: int, seed: int) -> np.ndarray:
+  """Returns x ~ N(0, I), float32[num_clients, num_examples, d_x]."""
+  rng = partition_lib.generator(seed, _FEATURES)
+  shape = (num_clients, num_examples, DIMENSION)
+  return rng.standard_normal(shape).astype(np.float32)
+
+
+def linear_targets(x, groups, clusters: int, seed: int) -> np.ndarray:
+  """Returns y = (W + alpha U_c V_c^T) x, float32[N, n, d_y] (G.1), c = groups.
+
+  Args:
+    x: [N, n, d_x].
+    groups: The cluster of each client, int[N].
+    clusters: Their number C.
+    seed: The seed of W, U_c, V_c.
+  """
+  rng = partition_lib.generator(seed, _MAPS)
+  maps = _maps(rng, TARGETS, clusters)[groups]
+  return np.einsum('kij,knj->kni', maps, x).astype(np.float32)
+
+
+def mlp_targets(x, groups, clusters: int, seed: int) -> np.ndarray:
+  """Returns y = Phi ReLU((W + alpha U_c V_c^T) x), float32[N, n] (G.2)."""
+  rng = partition_lib.generator(seed, _MAPS)
+  maps = _maps(rng, DIMENSION, clusters)[groups]
+  readout = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)  # Phi
+  hidden = np.maximum(np.einsum('kij,knj->kni', maps, x), 0)
+  return (hidden @ readout).astype(np.float32)
+
+
+def _maps(rng, num_outputs: int, clusters: int) -> np.ndarray:
+  """Returns W + alpha U_c V_c^T, [C, num_outputs, d_x]; U_c V_c^T is of rank 1.
+
+  Entries have standard deviation 1 / sqrt(input dimension of the map): W and V
+  act on d_x numbers, U on one.
+  """
+  shared = rng.standard_normal((num_outputs, DIMENSION)) / np.sqrt(DIMENSION)
+  u = rng.standard_normal((clusters, num_outputs, 1))
+  v = rng.standard_normal((clusters, 1, DIMENSION)) / np.sqrt(DIMENSION)
+  return shared + ALPHA * u * v

@@ -49,13 +49,18 @@ class Line:
 
 def from_computation(computation: tff.Computation) -> Line:
   """Compiles a TFF computation of zero or one parameters."""
+  return from_block(tff.framework.to_call_dominant(lowered(computation)))
+
+
+def lowered(computation: tff.Computation) -> Block:
+  """Returns a computation whose only aggregation is `federated_aggregate`."""
   computation = tff.backends.test.replace_secure_intrinsics_with_bodies(
       computation
   )
   block, _ = tensorflow_tree_transformations.replace_intrinsics_with_bodies(
       computation.to_building_block()
   )
-  return from_block(tff.framework.to_call_dominant(block))
+  return block
 
 
 def from_block(block: Block) -> Line:

@@ -1,0 +1,119 @@
+"""Which axes of a kernel each factor of a low-rank adaptor takes, and its rank.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+"""
+
+import math
+from typing import NamedTuple, Optional
+
+CONV_FORMS = (
+    'balanced_2d', 'balanced', 'in', 'out', 'filter_wise', 'reshaped_linear',
+)
+RANK_RULES = ('paper', 'release')
+
+# Axes of a convolution kernel [height, width, in, out].
+_HEIGHT, _WIDTH, _IN, _OUT = range(4)
+
+
+class Form(NamedTuple):
+  """A kernel as a sum of products of two factors over complementary axes.
+
+  delta[axes] = sum_q V[q, input axes] U[q, output axes], of the rank `r`
+  times `multiplicity` products.
+
+  Attributes:
+    shape: Shape of the kernel.
+    input_axes: Axes of the kernel that V takes, ascending; U takes the others.
+    multiplicity: Products per unit of the rank.
+  """
+
+  shape: tuple[int, ...]
+  input_axes: tuple[int, ...]
+  multiplicity: int = 1
+
+  @property
+  def output_axes(self) -> tuple[int, ...]:
+    """Axes of the kernel that U takes."""
+    return tuple(
+        axis for axis in range(len(self.shape)) if axis not in self.input_axes
+    )
+
+  @property
+  def input_shape(self) -> tuple[int, ...]:
+    """Shape of one row of V; the channels are last."""
+    return tuple(self.shape[axis] for axis in self.input_axes)
+
+  @property
+  def output_shape(self) -> tuple[int, ...]:
+    """Shape of one row of U; the channels are last."""
+    return tuple(self.shape[axis] for axis in self.output_axes)
+
+  @property
+  def parameters_per_rank(self) -> int:
+    """Entries of U and V together for rank 1."""
+    return self.multiplicity * (
+        math.prod(self.input_shape) + math.prod(self.output_shape)
+    )
+
+
+def matrix(shape: tuple[int, ...]) -> Form:
+  """The form of a kernel [n, m], or a table [vocabulary, dimension]."""
+  return Form(shape, (0,))
+
+
+def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
+  """The form of a kernel [height, width, in, out] (section 3.2 of the sheet).
+
+  'out' and 'in' give the whole window to U and to V; 'balanced' to the side of
+  fewer channels. 'balanced_2d' splits the window into a column and a row, the
+  way round that costs fewer parameters; so does 'filter_wise', for each of
+  `out` channels anew. 'reshaped_linear' is 'out', seen as one matrix.
+
+  Args:
+    shape: Shape of the kernel.
+    conv_form: One of `CONV_FORMS`.
+  """
+  channels_in, channels_out = shape[_IN:]
+  whole_in_v = Form(shape, (_HEIGHT, _WIDTH, _IN))
+  whole_in_u = Form(shape, (_IN,))
+  column_in_v = Form(shape, (_HEIGHT, _IN))
+  row_in_v = Form(shape, (_WIDTH, _IN))
+  return {
+      'balanced_2d': min(
+          column_in_v, row_in_v, key=lambda form: form.parameters_per_rank
+      ),
+      'balanced': whole_in_v if channels_in <= channels_out else whole_in_u,
+      'in': whole_in_v,
+      'out': whole_in_u,
+      'filter_wise': column_in_v._replace(multiplicity=channels_out),
+      'reshaped_linear': whole_in_u,
+  }[conv_form]
+
+
+def rank(
+    form: Form, budget: float, explicit: Optional[int], rank_rule: str
+) -> int:
+  """Returns r of `form`, between 1 and the full rank of the kernel.
+
+  paper  : the largest r whose parameters are at most budget * kernel size
+  release: the same, but every convolution counts as 'balanced_2d' of window
+           2 x 2, as in the authors' code: r = 2 budget c_in c_out /
+           (c_in + c_out), rounded down.
+
+  Args:
+    form: The form.
+    budget: rho > 0, parameters of one adaptor relative to its kernel.
+    explicit: r >= 1, in place of the budget; None: by the budget.
+    rank_rule: One of `RANK_RULES`.
+  """
+  if explicit is None:
+    if rank_rule == 'release' and len(form.shape) == 4:
+      counted = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')
+    else:
+      counted = form
+    share = math.prod(counted.shape) / counted.parameters_per_rank
+    # The guard keeps 0.1 * 30 from being below 3.
+    explicit = math.floor(budget * share + 1e-9)
+  full = min(math.prod(form.input_shape), math.prod(form.output_shape))
+  return max(1, min(explicit, full // form.multiplicity))

@@ -1,0 +1,162 @@
+"""What an adaptor adds to one weight: a low-rank product, or a tensor.
+
+Both are parameterisations of C changes of the weight, stacked on the leading
+axis, whose mixture sum_c pi_c L_c is added to it. All changes are zero at
+first. See `adaptors` for the paper.
+"""
+
+import collections
+import dataclasses
+import math
+from typing import Tuple
+
+import tensorflow as tf
+
+from tff_pers.models import adaptor_forms
+from tff_pers.numerics import low_rank
+
+ZERO_FACTORS = ('output', 'input')
+CONV_NORMS = ('spatial', 'matrix')
+
+
+@dataclasses.dataclass(frozen=True)
+class LowRank:
+  """L_c = U_c V_c^T over the axes of a kernel that the form gives to each.
+
+  Parameters: <u, v>, with u [C, r, *output_shape] and v [C, r, *input_shape];
+  for a dense kernel [n, m] these are u [C, r, m] and v [C, r, n].
+
+  Attributes:
+    form: Which axes each factor takes.
+    rank: r >= 1; for filter-wise convolutions the leaves have r * out instead.
+    has_matrix_gram: Preconditioned by a matrix (dense), else by a scalar.
+    zero_factor: Which factor starts at zero, 'output' (u) or 'input' (v).
+    is_table: The other factor is drawn N(0, 1), as an embedding table, not
+      uniformly on +-sqrt(6 / fan_in) (Kaiming), fan_in its entries per rank.
+  """
+
+  form: adaptor_forms.Form
+  rank: int
+  has_matrix_gram: bool = True
+  zero_factor: str = 'output'
+  is_table: bool = False
+
+  @property
+  def num_parameters(self) -> int:
+    """Scalars of one adaptor."""
+    return self.rank * self.form.parameters_per_rank
+
+  def init(self, key, num_adaptors: int, dtype):
+    """Returns independent adaptors, each a zero change, drawn from `key`."""
+    def factor(name, row_shape):
+      num_products = self.rank * self.form.multiplicity
+      shape = [num_adaptors, num_products, *row_shape]
+      if name == self.zero_factor:
+        return tf.zeros(shape, dtype)
+      return self._draw(key, shape, dtype)
+    return collections.OrderedDict(
+        u=factor('output', self.form.output_shape),
+        v=factor('input', self.form.input_shape),
+    )
+
+  def _draw(self, key, shape, dtype):
+    if self.is_table:
+      return tf.random.stateless_normal(shape, key, dtype=dtype)
+    limit = tf.constant(math.sqrt(6 / math.prod(shape[2:])), dtype)
+    return tf.random.stateless_uniform(shape, key, -limit, limit, dtype)
+
+  def mixed_delta(self, factors, mix):
+    """Returns sum_c mix_c U_c V_c^T, of the kernel's shape."""
+    product = low_rank.mixed_product(*self._as_matrices(factors), mix)
+    return self._assemble(product)
+
+  def precondition(self, factors, gradients, eps, conv_norm: str):
+    """Returns each factor's gradient, rescaled by the other factor's Gram."""
+    if self.has_matrix_gram:
+      scale = low_rank.solve_gram
+      reshape = _as_matrix
+    else:
+      scale = low_rank.divide_by_gram_norm
+      reshape = _as_windows if conv_norm == 'spatial' else _as_one_window
+    def rescaled(name, other):
+      gradient = gradients[name]
+      new = scale(reshape(factors[other]), _as_matrix(gradient), eps)
+      return tf.reshape(new, gradient.shape)
+    return collections.OrderedDict(
+        u=rescaled('u', 'v'), v=rescaled('v', 'u')
+    )
+
+  def centered(self, factors, probabilities):
+    """Returns (mean change, factors of the rest, truncated to the rank)."""
+    mean, v, u = low_rank.centered(*self._as_matrices(factors), probabilities)
+    return self._assemble(mean), collections.OrderedDict(
+        u=tf.reshape(u, factors['u'].shape),
+        v=tf.reshape(v, factors['v'].shape),
+    )
+
+  def _as_matrices(self, factors):
+    return _as_matrix(factors['v']), _as_matrix(factors['u'])
+
+  def _assemble(self, product):
+    """[n, m], axes of V then axes of U -> the kernel."""
+    form = self.form
+    axes = form.input_axes + form.output_axes
+    split = tf.reshape(product, form.input_shape + form.output_shape)
+    if axes == tuple(range(len(axes))):
+      return split
+    return tf.transpose(split, [axes.index(i) for i in range(len(axes))])
+
+
+@dataclasses.dataclass(frozen=True)
+class Additive:
+  """L_c of the weight's own shape: biases, scales and offsets of norms.
+
+  Parameters: [C, *shape].
+  """
+
+  shape: Tuple[int, ...]
+
+  @property
+  def num_parameters(self) -> int:
+    """Scalars of one adaptor."""
+    return math.prod(self.shape)
+
+  @property
+  def rank(self):
+    """None: there are no factors."""
+    return None
+
+  def init(self, key, num_adaptors: int, dtype):
+    """Returns zeros."""
+    del key  # Unused.
+    return tf.zeros([num_adaptors, *self.shape], dtype)
+
+  def mixed_delta(self, parameters, mix):
+    """Returns sum_c mix_c L_c."""
+    return tf.tensordot(mix, parameters, 1)
+
+  def precondition(self, parameters, gradients, eps, conv_norm: str):
+    """Returns `gradients`: there are no factors."""
+    del parameters, eps, conv_norm  # Unused.
+    return gradients
+
+  def centered(self, parameters, probabilities):
+    """Returns (mean change, the rest): the mixture stays what it is."""
+    mean = self.mixed_delta(parameters, probabilities)
+    return mean, parameters - mean[None]
+
+
+def _as_matrix(factor):
+  """[C, r, ...] -> [C, r, n]."""
+  return tf.reshape(factor, [*factor.shape[:2], math.prod(factor.shape[2:])])
+
+
+def _as_windows(factor):
+  """[C, r, *window, channels] -> [C, r, positions, channels]."""
+  positions = math.prod(factor.shape[2:-1])
+  return tf.reshape(factor, [*factor.shape[:2], positions, factor.shape[-1]])
+
+
+def _as_one_window(factor):
+  """[C, r, ...] -> [C, r, 1, n]."""
+  return _as_matrix(factor)[:, :, None]

@@ -1,0 +1,394 @@
+"""FLoRAL: a model whose weights are mixtures of small shared adaptors.
+
+A base model, C adaptors of all its layers, and one router per client:
+
+    W + sum_c pi_c U_c V_c^T,  b + sum_c pi_c L_c,  pi = softmax(router)
+
+Products are mixed, never factors. Adaptors act on weights, not on layers: any
+functional model can be adapted, and `merge` gives plain weights back.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    (sections: papers/floral.md).
+"""
+
+import collections
+import dataclasses
+from typing import Any, Callable, NamedTuple, Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import random
+from tff_pers.models import adaptor_forms
+from tff_pers.models import adaptor_layers
+from tff_pers.models import functional
+from tff_pers.models import layers
+
+_ADAPTORS_USE = -2  # Folded into the model's key.
+
+
+def floral(
+    model: functional.FunctionalModel,
+    num_adaptors: int = 4,
+    budget: Optional[float] = None,
+    *,
+    rank: Optional[int] = None,
+    conv_form: str = 'balanced_2d',
+    adapt_bias: bool = True,
+    bias_only: bool = False,
+    adapt_norm: bool = False,
+    adapt_embedding: bool = False,
+    zero_factor: str = 'output',
+    rank_rule: str = 'paper',
+    predicate: Optional[Callable[[functional.LayerWeight], bool]] = None,
+) -> 'AdaptedModel':
+  """Returns `model` with C adaptors: low rank for kernels, full for vectors.
+
+  Every adaptor changes nothing at first, whatever the router; its input
+  factors are random and differ between adaptors. With no adaptors the adapted
+  model is the model.
+
+  Args:
+    model: The base model; `layers.describe` says what its weights are.
+    num_adaptors: C >= 0.
+    budget: rho > 0: parameters of one adaptor of a kernel relative to the
+      kernel, which decides its rank; at least rank 1. None: 0.01, unless
+      `rank` is given. Biases do not count.
+    rank: r >= 1 of every kernel, cut at its full rank.
+    conv_form: How convolution kernels are factorised: see
+      `adaptor_forms.convolution`.
+    adapt_bias: Whether a bias has adaptors; only with its kernel, as in the
+      authors' code.
+    bias_only: Only biases have adaptors, of all layers.
+    adapt_norm: Whether scales and offsets of normalizations have adaptors.
+    adapt_embedding: Whether embedding tables have low-rank adaptors.
+    zero_factor: The factor that starts at zero, 'output' (U) or 'input' (V).
+    rank_rule: 'paper', or 'release' (the authors' code): `adaptor_forms.rank`.
+    predicate: Whether a kernel, table or norm (with `bias_only`, a bias) has
+      adaptors; biases follow their kernels. None: all.
+
+  Raises:
+    ValueError: If an argument is out of its range, if `rank` and `budget` are
+      both given, or if adaptors are wanted without `predicate`, but no weight
+      has any.
+  """
+  _check_choice('conv_form', conv_form, adaptor_forms.CONV_FORMS)
+  _check_choice('zero_factor', zero_factor, adaptor_layers.ZERO_FACTORS)
+  _check_choice('rank_rule', rank_rule, adaptor_forms.RANK_RULES)
+  _check_size(num_adaptors, budget, rank)
+  if bias_only and not adapt_bias:
+    raise ValueError(
+        '`bias_only` must be False with adapt_bias=False, found True.'
+    )
+  budget = 0.01 if budget is None else budget
+
+  def low_rank(form, **options):
+    return adaptor_layers.LowRank(
+        form, adaptor_forms.rank(form, budget, rank, rank_rule),
+        zero_factor=zero_factor, **options,
+    )
+
+  def adaptor(weight):
+    """Returns the weight's adaptor, or why it has none."""
+    if weight.kind not in ('dense', 'conv', 'embedding', 'norm'):
+      return f'no adaptor for {weight.kind}'
+    if bias_only:
+      return 'bias_only=True'
+    if weight.kind == 'norm' and not adapt_norm:
+      return 'adapt_norm=False'
+    if weight.kind == 'embedding' and not adapt_embedding:
+      return 'adapt_embedding=False'
+    if predicate is not None and not predicate(weight):
+      return 'left out by `predicate`'
+    if weight.kind == 'norm':
+      return adaptor_layers.Additive(weight.shape)
+    if weight.kind == 'conv':
+      return low_rank(
+          adaptor_forms.convolution(weight.shape, conv_form),
+          has_matrix_gram=conv_form == 'reshaped_linear',
+      )
+    return low_rank(
+        adaptor_forms.matrix(weight.shape), is_table=weight.kind == 'embedding'
+    )
+
+  def bias_adaptor(weight, adapted_layers):
+    if not adapt_bias:
+      return 'adapt_bias=False'
+    if not bias_only and weight.layer not in adapted_layers:
+      return 'its kernel has no adaptor'
+    if bias_only and predicate is not None and not predicate(weight):
+      return 'left out by `predicate`'
+    return adaptor_layers.Additive(weight.shape)
+
+  weights = layers.describe(model)
+  found = {w.name: adaptor(w) for w in weights if w.kind != 'bias'}
+  adapted_layers = {
+      w.layer for w in weights
+      if isinstance(found.get(w.name), adaptor_layers.LowRank)
+  }
+  for weight in weights:
+    if weight.kind == 'bias':
+      found[weight.name] = bias_adaptor(weight, adapted_layers)
+  plan = tuple(
+      AdaptedWeight(w, None, found[w.name]) if isinstance(found[w.name], str)
+      else AdaptedWeight(w, found[w.name]) for w in weights
+  )
+  if num_adaptors and predicate is None and not any(x.adaptor for x in plan):
+    reasons = sorted({x.reason for x in plan})
+    raise ValueError(
+        '`model` must have a weight that can be adapted, found'
+        f' {"; ".join(reasons)}. Tip: describe its weights in `layers`.'
+    )
+  return AdaptedModel(model, num_adaptors, plan)
+
+
+def full(
+    model: functional.FunctionalModel, num_adaptors: int
+) -> 'AdaptedModel':
+  """Returns `model` with C adaptors as large as itself, zero at first.
+
+  With one-hot routers and a base that stays where it is these are C models.
+
+  Args:
+    model: The base model.
+    num_adaptors: C >= 0.
+
+  Raises:
+    ValueError: If `num_adaptors` < 0.
+  """
+  _check_size(num_adaptors, None, None)
+  return AdaptedModel(model, num_adaptors, tuple(
+      AdaptedWeight(weight, adaptor_layers.Additive(weight.shape))
+      for weight in layers.describe(model)
+  ))
+
+
+class AdaptedWeight(NamedTuple):
+  """A leaf of the base weights and its adaptor, if it has one.
+
+  Attributes:
+    weight: What the leaf is.
+    adaptor: An `adaptor_layers.LowRank` or `Additive`, or None.
+    reason: Why there is none.
+  """
+
+  weight: functional.LayerWeight
+  adaptor: Any
+  reason: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptedModel:
+  """A base model and the adaptors of its weights.
+
+  Adaptors are a tuple with one entry per adapted leaf, in the order of `plan`:
+  <u, v> for kernels and tables (`adaptor_layers.LowRank`), one tensor for
+  vectors; the leading axis of every tensor is C.
+
+  Attributes:
+    base: The model whose weights are adapted.
+    num_adaptors: C.
+    plan: One `AdaptedWeight` per leaf of the base weights.
+  """
+
+  base: functional.FunctionalModel
+  num_adaptors: int
+  plan: tuple[AdaptedWeight, ...]
+
+  def initial_adaptors(self, seed):
+    """Returns the adaptors of the run `seed`; all change nothing."""
+    return self._init(functional.init_key(seed))
+
+  @property
+  def adaptors_type(self) -> tff.Type:
+    """TFF type of the adaptors."""
+    return tff.tensorflow.computation(
+        lambda: self.initial_adaptors(0)
+    ).type_signature.result
+
+  @property
+  def parameters_per_adaptor(self) -> int:
+    """Number of scalars of one adaptor of the whole model."""
+    return sum(adaptor.num_parameters for adaptor in self._adaptors)
+
+  @property
+  def relative_budget(self) -> float:
+    """Parameters of one adaptor relative to those of the base model."""
+    return self.parameters_per_adaptor / self.base.num_parameters
+
+  def effective(self, base_weights, adaptors, mix):
+    """Returns W + sum_c mix_c L_c, a structure like `base_weights`.
+
+    Args:
+      base_weights: Weights of the base model.
+      adaptors: Like `initial_adaptors`.
+      mix: Floats [C], usually on the simplex.
+    """
+    deltas = [
+        adaptor.mixed_delta(own, tf.cast(mix, _dtype(own)))
+        for adaptor, own in zip(self._adaptors, adaptors)
+    ]
+    return self._add(base_weights, deltas)
+
+  def precondition(
+      self, adaptors, gradients, eps: float = 1e-5, conv_norm: str = 'spatial'
+  ):
+    """Returns gradients scaled by the other, present factor (section 2.4).
+
+    dense: G_U <- G_U (V^T V + eps I)^-1,      G_V <- G_V (U^T U + eps I)^-1
+    conv : G_U <- G_U / (||Gram(V)||_F + eps), G_V <- G_V / (||Gram(U)||_F + eps)
+
+    Vectors (biases, norms) keep their gradients.
+
+    Args:
+      adaptors: The adaptors at which the gradients were taken.
+      gradients: Of the loss, a structure like `adaptors`.
+      eps: > 0, relative to factors of norm about one.
+      conv_norm: The Gram of a convolution's factor keeps the positions of the
+        window apart ('spatial'), or sums over them ('matrix').
+
+    Raises:
+      ValueError: If `conv_norm` is none of the two.
+    """
+    _check_choice('conv_norm', conv_norm, adaptor_layers.CONV_NORMS)
+    return tuple(
+        adaptor.precondition(own, gradient, eps, conv_norm)
+        for adaptor, own, gradient in zip(self._adaptors, adaptors, gradients)
+    )
+
+  def merge(self, weights, router):
+    """Returns plain weights of the base model for one router.
+
+    Args:
+      weights: <adaptors, base>.
+      router: Logits, floats [C].
+    """
+    return self.effective(
+        weights['base'], weights['adaptors'], tf.nn.softmax(router)
+    )
+
+  def center(self, weights, probabilities):
+    """Moves the mean adaptor into the base (LoRA centering, section 2.5).
+
+    Vectors: u <- u + sum_c p_c a_c, a_c <- a_c - sum_c p_c a_c. Kernels alike
+    with products, of which the best approximation of the old rank is kept; the
+    merged weights of any router stay the same only where that loses nothing.
+
+    Args:
+      weights: <adaptors, base>.
+      probabilities: p, floats [C] on the simplex: share of each adaptor.
+
+    Returns:
+      <adaptors, base>.
+    """
+    means, rests = [], []
+    for adaptor, own in zip(self._adaptors, weights['adaptors']):
+      mean, rest = adaptor.centered(
+          own, tf.cast(probabilities, _dtype(own))
+      )
+      means.append(mean)
+      rests.append(rest)
+    return collections.OrderedDict(
+        adaptors=tuple(rests), base=self._add(weights['base'], means)
+    )
+
+  def as_model(self) -> functional.FunctionalModel:
+    """Returns a functional model over the weights <adaptors, base, router>.
+
+    The router's logits start at zero. Loss and penalty are those of the base
+    model at the merged weights.
+    """
+    dtype = tf.nest.flatten(self.base.spec)[0].dtype
+
+    def init(key):
+      return collections.OrderedDict(
+          adaptors=self._init(key), base=self.base.init(key),
+          router=tf.zeros([self.num_adaptors], dtype),
+      )
+
+    def merged(weights):
+      return self.merge(weights, weights['router'])
+
+    def predict(weights, x, training, seed):
+      return self.base.predict(merged(weights), x, training, seed)
+
+    penalty = self.base.penalty
+    if penalty is not functional.no_penalty:
+      penalty = lambda weights: self.base.penalty(merged(weights))
+    return dataclasses.replace(
+        self.base, init=init, predict=predict, penalty=penalty, layers=None,
+        name=f'{self.base.name}_floral',
+    )
+
+  def summary(self) -> str:
+    """Returns a table of all weights, their adaptors, and their sizes."""
+    rows = [('weight', 'kind', 'shape', 'rank', 'parameters', 'budget')]
+    for weight, adaptor, reason in self.plan:
+      row = (weight.name, weight.kind, ' x '.join(map(str, weight.shape)))
+      if adaptor is None:
+        rows.append((*row, '-', '0', f'left alone: {reason}'))
+        continue
+      share = adaptor.num_parameters / tf.TensorShape(
+          weight.shape
+      ).num_elements()
+      rank = '-' if adaptor.rank is None else str(adaptor.rank)
+      rows.append((*row, rank, str(adaptor.num_parameters), f'{share:.2%}'))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = [
+        '  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+        for row in rows
+    ]
+    extra = self.num_adaptors * self.parameters_per_adaptor
+    lines.append(
+        f'{self.base.name}: {self.base.num_parameters} parameters;'
+        f' {self.num_adaptors} adaptors of {self.parameters_per_adaptor}'
+        f' ({self.relative_budget:.2%} each): {extra} extra.'
+    )
+    return '\n'.join(lines)
+
+  @property
+  def _adaptors(self):
+    return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
+
+  def _init(self, key):
+    """Returns initial adaptors; `key` is the base model's."""
+    key = random.fold_in(key, _ADAPTORS_USE)
+    dtype = tf.nest.flatten(self.base.spec)[0].dtype
+    return tuple(
+        adaptor.init(random.fold_in(key, position), self.num_adaptors, dtype)
+        for position, adaptor in enumerate(self._adaptors)
+    )
+
+  def _add(self, base_weights, deltas):
+    """Adds one change to each adapted leaf of the base weights."""
+    deltas = iter(deltas)
+    return tf.nest.pack_sequence_as(base_weights, [
+        leaf if entry.adaptor is None else leaf + next(deltas)
+        for leaf, entry in zip(tf.nest.flatten(base_weights), self.plan)
+    ])
+
+
+def _dtype(parameters):
+  return tf.nest.flatten(parameters)[0].dtype
+
+
+def _check_choice(name: str, value: str, choices) -> None:
+  if value not in choices:
+    raise ValueError(
+        f'`{name}` must be one of {", ".join(choices)}, found {value!r}.'
+    )
+
+
+def _check_size(num_adaptors: int, budget, rank) -> None:
+  if num_adaptors < 0:
+    raise ValueError(f'`num_adaptors` must be >= 0, found {num_adaptors}.')
+  if budget is not None and rank is not None:
+    raise ValueError(
+        '`rank` must be None with a `budget`, because each decides the ranks,'
+        f' found rank={rank}, budget={budget}.'
+    )
+  if budget is not None and not budget > 0:
+    raise ValueError(f'`budget` must be > 0, found {budget}.')
+  if rank is not None and rank < 1:
+    raise ValueError(f'`rank` must be >= 1, found {rank}.')

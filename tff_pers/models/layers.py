@@ -1,0 +1,51 @@
+"""What the leaves of a model's weights are: kernels, biases, norms."""
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+
+
+def describe(model: functional.FunctionalModel):
+  """Returns a tuple of `functional.LayerWeight`, one per leaf of the weights.
+
+  Models of the zoo and Keras models say what their weights are
+  (`model.layers`). For other models it is read off the shapes: a matrix is a
+  dense kernel, a leaf of four dimensions a convolution kernel, and a vector
+  next to one of them, as long as its outputs, its bias; all else is 'unknown'.
+
+  Raises:
+    ValueError: If `model.layers` does not fit the weights.
+  """
+  shapes = [tuple(leaf.shape) for leaf in tf.nest.flatten(model.spec)]
+  if model.layers is None:
+    return _infer(shapes)
+  found = [weight.shape for weight in model.layers]
+  if found != shapes:
+    raise ValueError(
+        '`model.layers` must have the shapes of the leaves of the weights,'
+        f' {shapes}, found {found}.'
+    )
+  return tuple(model.layers)
+
+
+def _infer(shapes):
+  """Returns descriptions of leaves of which only the shapes are known."""
+  kernel_kinds = {2: 'dense', 4: 'conv'}
+  kinds = [kernel_kinds.get(len(shape), 'unknown') for shape in shapes]
+  layers = [f'layer_{i}' for i in range(len(shapes))]
+  for kernel, shape in enumerate(shapes):
+    if len(shape) not in kernel_kinds:
+      continue
+    # Sorted keys put `bias` before `kernel`; a sequence puts it behind.
+    for bias in (kernel + 1, kernel - 1):
+      is_free = 0 <= bias < len(shapes) and kinds[bias] == 'unknown'
+      if is_free and shapes[bias] == shape[-1:]:
+        kinds[bias], layers[bias] = 'bias', layers[kernel]
+        break
+  return tuple(
+      functional.LayerWeight(f'{layer}/{_ROLES.get(kind, kind)}', layer, *rest)
+      for layer, kind, *rest in zip(layers, kinds, kinds, shapes)
+  )
+
+
+_ROLES = {'dense': 'kernel', 'conv': 'kernel', 'unknown': 'weight'}

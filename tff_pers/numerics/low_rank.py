@@ -1,0 +1,106 @@
+"""Sums of products of low-rank factors, held by rows.
+
+A product is U V^T in the papers. Here a factor is stored by its columns' index
+first, v = V^T [r, n] and u = U^T [r, m], so that the kernel [n, m] of a layer
+y = x K, K = V U^T, is v^T u without a transposition.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+
+def mixed_product(v, u, coefficients):
+  """Returns sum_c coefficients_c v_c^T u_c: products are mixed, not factors.
+
+  One matrix product over c and the rank together.
+
+  Args:
+    v: Floats [C, r, n].
+    u: Floats [C, r, m].
+    coefficients: Floats [C].
+
+  Returns:
+    [n, m].
+  """
+  scale = coefficients[:, None, None]
+  if v.shape[-1] < u.shape[-1]:
+    v = scale * v
+  else:
+    u = scale * u
+  return tf.matmul(_rows(v), _rows(u), transpose_a=True)
+
+
+def solve_gram(factor, gradient, eps):
+  """Returns (F F^T + eps I)^-1 G for factors F [C, r, n], gradients [C, r, m].
+
+  In the papers' orientation, G_U (V^T V + eps I)^-1 for F = V^T, G = G_U^T.
+  """
+  gram = tf.matmul(factor, factor, transpose_b=True)
+  identity = tf.eye(gram.shape[-1], dtype=gram.dtype)
+  eps = tf.constant(eps, gram.dtype)
+  return tf.linalg.solve(gram + eps * identity, gradient)
+
+
+def divide_by_gram_norm(factor, gradient, eps):
+  """Returns G / (||gram(F)||_F + eps), per c.
+
+  gram(F)[p, q, s] = sum_n F[p, s, n] F[q, s, n]: positions s are kept apart.
+
+  Args:
+    factor: F, floats [C, r, s, n].
+    gradient: G, floats [C, ...].
+    eps: > 0.
+  """
+  gram = tf.einsum('cpsn,cqsn->cpqs', factor, factor)
+  norm = tf.sqrt(tf.reduce_sum(tf.square(gram), axis=[1, 2, 3]))
+  eps = tf.constant(eps, norm.dtype)
+  return gradient / tf.reshape(
+      norm + eps, [-1] + [1] * (gradient.shape.rank - 1)
+  )
+
+
+def centered(v, u, probabilities):
+  """Moves the mean of C products out of them, and truncates what is left.
+
+  M = sum_c p_c v_c^T u_c;  v_c^T u_c <- SVD_r(v_c^T u_c - M), the best
+  approximation of the old rank r, its singular values shared evenly between
+  the factors. Where nothing is left the input factor keeps a direction of
+  norm one beside a zero output factor, so that training can use it.
+
+  Cost: QR of [n, C r] and [m, C r], then SVDs of [C r, C r]; never of [n, m].
+
+  Args:
+    v: Floats [C, r, n].
+    u: Floats [C, r, m].
+    probabilities: p, floats [C].
+
+  Returns:
+    (M [n, m], new v, new u).
+  """
+  num_products, rank = v.shape[:2]
+  # L_c - M = sum_d (1[c = d] - p_d) v_d^T u_d: all share two bases.
+  q_v, r_v = tf.linalg.qr(tf.transpose(_rows(v)))
+  q_u, r_u = tf.linalg.qr(tf.transpose(_rows(u)))
+  shares = tf.eye(num_products, dtype=v.dtype) - probabilities[None, :]
+  shares = tf.repeat(shares, rank, axis=1)  # [C, C r]
+  cores = tf.einsum('ik,ck,jk->cij', r_v, shares, r_u)
+  values, left, right = tf.linalg.svd(cores)
+  kept = min(rank, values.shape[-1])
+  values = values[:, None, :kept]
+  rounding = 10 * np.finfo(v.dtype.as_numpy_dtype).eps
+  tiny = rounding * tf.reduce_max(values, axis=-1, keepdims=True)
+  is_left = values > tiny
+  root = tf.sqrt(values)
+  new_v = left[..., :kept] * tf.where(is_left, root, tf.ones_like(root))
+  new_u = right[..., :kept] * tf.where(is_left, root, tf.zeros_like(root))
+  padding = [[0, 0], [0, rank - kept], [0, 0]]
+  return (
+      mixed_product(v, u, probabilities),
+      tf.pad(tf.einsum('ni,cik->ckn', q_v, new_v), padding),
+      tf.pad(tf.einsum('mi,cik->ckm', q_u, new_u), padding),
+  )
+
+
+def _rows(factors):
+  """[C, r, n] -> [C r, n]."""
+  return tf.reshape(factors, [-1, factors.shape[-1]])

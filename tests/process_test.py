@@ -189,6 +189,31 @@ def test_evaluate_deploys_on_adapt_and_measures_on_test(composed):
   assert [r['num_examples'] for r in results] == [2, 1, 0]
 
 
+def test_evaluate_returns_the_report_beside_the_metrics():
+  own = pieces()
+  plain = own['evaluation']
+
+  @tensorflow(*plain.deploy.type_signature.parameter)
+  def deploy(message, client_state, data):
+    return collections.OrderedDict(
+        report=collections.OrderedDict(
+            router=tf.fill([2], client_state['total'])
+        ),
+        weights=plain.deploy(message, client_state, data),
+    )
+
+  own['evaluation'] = plain._replace(deploy=deploy, reports=True)
+  reporting = process.compose_personalized_process(**own)
+  state, client_states = start(reporting)
+  data = [collections.OrderedDict(adapt=c, test=c) for c in COHORT]
+  results = reporting.evaluate(state, client_states, data)
+  assert list(results[0]) == ['loss', 'num_examples', 'router']
+  np.testing.assert_array_equal(
+      [r['router'] for r in results], [[2, 2], [0, 0], [1, 1]]
+  )
+  np.testing.assert_allclose(results[0]['loss'], (10 - 2)**2)
+
+
 def test_parts_are_reachable_and_run_alone(composed):
   state, client_states = start(composed)
   message = composed.parts.distribute(state, [c['index'] for c in COHORT])

@@ -37,17 +37,21 @@ class Evaluation(NamedTuple):
 
   Attributes:
     deploy: (message, C, D -> W), the client's own part: adaptation on its
-      training data D. `message` is what `distribute` sends.
+      training data D. `message` is what `distribute` sends. With `reports`:
+      (message, C, D -> <report=R, weights=W>).
     deployed: The `models.FunctionalModel` over W.
     distribute: As in `Parts`; None: the same as in training.
     client_model: (S, C, int32 -> W), what the client deploys before adapting
       to its data.
+    reports: Whether `evaluate` returns, beside a client's metrics, what else
+      `deploy` says of it: R, a structure by name (e.g. `router`).
   """
 
   deploy: tff.Computation
   deployed: Any
   client_model: tff.Computation
   distribute: Optional[tff.Computation] = None
+  reports: bool = False
 
 
 class PersonalizedProcess(tff.templates.IterativeProcess):
@@ -387,7 +391,8 @@ def build_evaluate(
   """Returns `evaluate`: deploy on `adapt`, then mean metrics on `test`.
 
   The result is `<loss, accuracy, ..., num_examples>` per client: means over the
-  client's test examples (NaN when it has none). Nothing changes any state.
+  client's test examples (NaN when it has none), then the fields of the report,
+  if there is one. Nothing changes any state.
   """
   distribute = evaluation.distribute or distribute
   deploy, deployed = evaluation.deploy, evaluation.deployed
@@ -395,13 +400,16 @@ def build_evaluate(
       'deploy', deploy,
       [distribute.type_signature.result.member, client_type, data_type],
   )
-  _check_assignable(
-      'deploy', 'result', deployed.weights_type, deploy.type_signature.result
-  )
+  result_type = deploy.type_signature.result
+  weights_type = result_type['weights'] if evaluation.reports else result_type
+  _check_assignable('deploy', 'result', deployed.weights_type, weights_type)
 
-  @tff.tensorflow.computation(deploy.type_signature.result, data_type)
-  def evaluate_weights(weights, data):
-    return deployed_metrics(deployed, weights, data)
+  @tff.tensorflow.computation(result_type, data_type)
+  def evaluate_weights(result, data):
+    if not evaluation.reports:
+      return deployed_metrics(deployed, result, data)
+    metrics = deployed_metrics(deployed, result['weights'], data)
+    return collections.OrderedDict(metrics, **result['report'])
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),

@@ -8,10 +8,13 @@ import sys
 import time
 
 import numpy as np
+import portpicker
 import pytest
 import tensorflow_federated as tff
 
+from tff_pers.runtime import context
 from tff_pers.runtime import native
+from tff_pers.runtime import worker_process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Starts the worker, computes with it, tells its process id.
@@ -60,6 +63,11 @@ def _wait_until_gone(pid: int) -> bool:
         pytest.param(
             'import os, signal; os.kill(os.getpid(), signal.SIGTERM)', 143,
             marks=pytest.mark.slow, id='sigterm',
+        ),
+        # As a shell sees Python after Ctrl-C.
+        pytest.param(
+            'import os, signal; os.kill(os.getpid(), signal.SIGINT)',
+            -signal.SIGINT, marks=pytest.mark.slow, id='sigint',
         ),
         pytest.param(
             'import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
@@ -110,8 +118,39 @@ def test_secure_sum_is_a_sum():
 
 def test_raises_on_missing_worker(monkeypatch, tmp_path):
   monkeypatch.setattr(tff, '__file__', str(tmp_path / '__init__.py'))
-  with pytest.raises(RuntimeError, match="needs TFF's worker at .*found no"):
-    native._start(port=1)  # pylint: disable=protected-access
+  with pytest.raises(RuntimeError, match="TFF's worker must be at .*found no"):
+    worker_process.WorkerProcess(port=1)
+
+
+def test_raises_on_a_worker_that_does_not_come_up(monkeypatch, tmp_path):
+  binary = tmp_path / 'data' / 'worker_binary'
+  binary.parent.mkdir()
+  binary.write_text('#!/bin/sh\nexit 3\n')
+  binary.chmod(0o755)
+  monkeypatch.setattr(tff, '__file__', str(tmp_path / '__init__.py'))
+  worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  with pytest.raises(RuntimeError, match='did not come up within 60 s'):
+    worker.wait_until_ready()
+  assert worker.exit_code == 3
+
+
+def test_leaving_a_block_brings_back_the_runtime_before():
+  stack = tff.framework.get_context_stack()
+  before = stack.current
+
+  class Other(tff.framework.SyncContext):
+
+    def invoke(self, comp, arg):
+      raise NotImplementedError
+
+  closed = []
+  with pytest.raises(KeyError):
+    with context.Installed(Other(), lambda: closed.append(True)):
+      with native.use():
+        assert stack.current is before
+      assert isinstance(stack.current, Other) and not closed
+      raise KeyError()
+  assert stack.current is before and closed
 
 
 def test_dead_worker_is_replaced_and_the_call_repeated():

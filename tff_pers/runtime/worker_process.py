@@ -1,0 +1,144 @@
+"""TFF's C++ worker as a child process that ends with its parent.
+
+Stock TFF leaves its `worker_binary` running when the interpreter exits (its
+finalizer runs when `subprocess` is gone), and the orphan holds the standard
+output open. Here the kernel ends the worker when its parent is gone, however
+that ended.
+"""
+
+import ctypes
+import os
+import pathlib
+import signal
+import subprocess
+import time
+from typing import Optional
+
+import grpc
+import tensorflow_federated as tff
+
+_MAX_MESSAGE_BYTES = 2_000_000_000
+_CHANNEL_OPTIONS = [
+    ('grpc.max_message_length', _MAX_MESSAGE_BYTES),
+    ('grpc.max_receive_message_length', _MAX_MESSAGE_BYTES),
+    ('grpc.max_send_message_length', _MAX_MESSAGE_BYTES),
+    ('grpc.use_local_subchannel_pool', 1),  # A connection of its own.
+]
+# No method of the worker: that it says so shows that it runs.
+_HEARTBEAT = '/tff_pers.Worker/Heartbeat'
+_PR_SET_PDEATHSIG = 1
+
+
+def connect(address: str) -> grpc.Channel:
+  """Returns a channel to the worker at `address`, `host:port`."""
+  return grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+
+
+def answers(channel: grpc.Channel, seconds: float) -> bool:
+  """Whether the worker at the other end answers within `seconds`.
+
+  A worker that computes answers at once; one that is dead, stopped or cut off
+  does not.
+  """
+  call = channel.unary_unary(_HEARTBEAT)
+  try:
+    call(b'', timeout=seconds)
+  except grpc.RpcError as error:
+    return error.code() is grpc.StatusCode.UNIMPLEMENTED
+  except ValueError:  # The channel was closed meanwhile.
+    return False
+  return True
+
+
+class WorkerProcess:
+  """A running `worker_binary`; it listens on all interfaces of this machine.
+
+  It is killed when the thread that made it ends, or its process.
+  """
+
+  def __init__(self, port: int):
+    """Starts the worker.
+
+    Raises:
+      RuntimeError: If the binary is missing.
+    """
+    self.port = port
+    self._process = _start(port)
+
+  @property
+  def pid(self) -> Optional[int]:
+    """The process id while the worker runs, else None."""
+    return self._process.pid if self._process.poll() is None else None
+
+  @property
+  def exit_code(self) -> Optional[int]:
+    return self._process.poll()
+
+  def wait_until_ready(self, seconds: float = 60.0) -> None:
+    """Waits until the worker answers.
+
+    Raises:
+      RuntimeError: If it does not within `seconds`; it is stopped then.
+    """
+    deadline = time.monotonic() + seconds
+    while not self.answers(seconds=1.0):
+      if self.pid is None or time.monotonic() > deadline:
+        self.stop()
+        raise RuntimeError(
+            f'TFF\'s worker did not come up within {seconds:g} s.'
+        )
+      time.sleep(0.05)
+
+  def answers(self, seconds: float) -> bool:
+    """Whether the worker answers within `seconds`."""
+    channel = connect(f'localhost:{self.port}')  # At once, without backoff.
+    found = answers(channel, seconds)
+    channel.close()
+    return found
+
+  def stop(self) -> None:
+    """Ends the worker, if it runs."""
+    if self.pid is not None:
+      self._process.kill()
+    self._process.wait()
+
+
+def _start(port: int) -> subprocess.Popen:
+  binary = pathlib.Path(tff.__file__).parent / 'data' / 'worker_binary'
+  if not binary.is_file():
+    raise RuntimeError(
+        f'TFF\'s worker must be at {binary}, found no such file. Tip: install'
+        ' tensorflow-federated 0.87.0 from its wheel.'
+    )
+  libc, parent = ctypes.CDLL(None), os.getpid()
+
+  def end_with_parent():
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # It ended before the line above.
+      os.kill(os.getpid(), signal.SIGKILL)
+
+  return subprocess.Popen(
+      [
+          str(binary),
+          f'--port={port}',
+          # More only adds threads, and all their tensors at the same time.
+          f'--max_concurrent_computation_calls={os.cpu_count()}',
+      ],
+      stdin=subprocess.DEVNULL,
+      stdout=subprocess.DEVNULL,
+      env={
+          **os.environ,
+          # Its warnings about cancelled data pipelines say nothing to users.
+          'TF_CPP_MIN_LOG_LEVEL': '3',
+          # Its gRPC server detaches threads that may have ended, which crashes
+          # (in glibc's pthread_detach) once their stacks are unmapped; seen
+          # twice an hour on a busy machine. A large cache keeps stacks mapped.
+          'GLIBC_TUNABLES': f'glibc.pthread.stack_cache_size={2**32}',
+          # Large blocks are reused: see `native`.
+          'MALLOC_MMAP_MAX_': '0',
+          'MALLOC_TRIM_THRESHOLD_': str(2**40),
+      },
+      preexec_fn=end_with_parent,
+      # Ctrl-C is for the program, which then ends the worker.
+      start_new_session=True,
+  )

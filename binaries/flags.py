@@ -58,7 +58,8 @@ class SharedFlags:
       ' need none.'
   )
   train_fraction: float = hp.field(
-      0.5, 'Share of each client\'s examples to train on.', above=0.0,
+      0.5, 'Share of each client\'s examples to train on; of its training'
+      ' examples where test sets are given (they stay whole).', above=0.0,
       maximum=1.0,
   )
   client_weighting: str = hp.field(

@@ -36,6 +36,8 @@ _ALL = [
     'dirichlet[alpha=0.3,min=1]',
     'rotated_clusters[clusters=2]',
     'label_shift_clusters[clusters=2]',
+    'label_shift_clusters[clusters=3,order=blocks]',
+    'class_groups[groups=3]',
 ]
 
 
@@ -173,7 +175,7 @@ def test_rotated_clusters_turn_images():
   x = np.random.default_rng(0).random((40, 4, 4))
   y = _labels(40, 5)
   made = partition.build('rotated_clusters[clusters=4]', y, 8, 0)
-  np.testing.assert_array_equal(made.groups, [0, 0, 1, 1, 2, 2, 3, 3])
+  np.testing.assert_array_equal(made.groups, [0, 1, 2, 3, 0, 1, 2, 3])
   parts = made.clients(x, y)
   for (x_c, y_c), rows, turns in zip(parts, made.indices, made.groups):
     expected = np.stack([np.rot90(image, turns) for image in x[rows]])
@@ -190,7 +192,42 @@ def test_label_shift_clusters_never_agree_on_a_label():
     np.testing.assert_array_equal(x_c, x[rows])
     np.testing.assert_array_equal(y_c, (y[rows] + shift) % 10)
     assert y_c.dtype == np.int32
-  np.testing.assert_array_equal(made.groups, [0, 0, 1, 1, 2, 2])
+  np.testing.assert_array_equal(made.groups, [0, 1, 2, 0, 1, 2])
+
+
+def test_clusters_may_be_blocks_of_clients():
+  """The order gives the same parts to the same clients, shifted otherwise."""
+  y = _labels(60, 10).astype(np.int32)
+  text = 'label_shift_clusters[clusters=3,order=blocks]'
+  blocks = partition.build(text, y, 7, 0)
+  np.testing.assert_array_equal(blocks.groups, [0, 0, 0, 1, 1, 2, 2])
+  modulo = partition.build('label_shift_clusters[clusters=3]', y, 7, 0)
+  np.testing.assert_array_equal(modulo.groups, [0, 1, 2, 0, 1, 2, 0])
+  for a, b in zip(blocks.indices, modulo.indices):
+    np.testing.assert_array_equal(a, b)
+  assert blocks.deals_test and modulo.deals_test
+  assert not partition.build('iid', y, 7, 0).deals_test
+
+
+def test_rows_of_another_set_look_as_the_client_s_own():
+  x, y = np.arange(60.0)[:, None], _labels(60, 10)
+  made = partition.build('label_shift_clusters[clusters=2]', y, 2, 0)
+  parts = made.clients(x, y, [np.array([5]), np.array([5, 7])])
+  np.testing.assert_array_equal(parts[0][1], y[[5]])
+  np.testing.assert_array_equal(parts[1][0], x[[5, 7]])
+  np.testing.assert_array_equal(parts[1][1], (y[[5, 7]] + 1) % 10)
+
+
+def test_class_groups_of_cifar100_are_10_by_10_classes():
+  """papers/floral.md 5.2: label mod 10, ten clients per group, uniform."""
+  labels = np.tile(np.arange(100), 50)
+  made = partition.build('class_groups', labels, 100, 0)
+  np.testing.assert_array_equal(made.groups, np.arange(100) % 10)
+  assert made.transforms is None
+  for client, rows in enumerate(made.indices):
+    assert len(rows) == 50
+    assert set((labels[rows] % 10).tolist()) == {client % 10}
+    assert len(set(labels[rows].tolist())) > 5  # Of ten; not one class each.
 
 
 _DATA = dict(labels=_labels(60, 5), num_clients=6, seed=0)
@@ -199,7 +236,7 @@ _DATA = dict(labels=_labels(60, 5), num_clients=6, seed=0)
 @pytest.mark.parametrize(
     'text,changes,message',
     [
-        ('dirichelt', {}, '`partition` must be one of by_client, dirichlet, '),
+        ('dirichelt', {}, '`partition` must be one of by_client, class_groups'),
         ('iid[alpha=1]', {}, "partition iid must be one of: none; found"),
         ('shards[classes=two]', {}, '`classes` must be an integer'),
         ('shards[order=up]', {}, '`order` must be one of sorted, random'),
@@ -222,6 +259,8 @@ _DATA = dict(labels=_labels(60, 5), num_clients=6, seed=0)
             '`clusters` must be <= the 3 clients',
         ),
         ('label_shift_clusters[clusters=6]', {}, 'must be <= the 5 classes'),
+        ('label_shift_clusters[order=up]', {}, '`order` must be one of modulo'),
+        ('class_groups', {}, 'must be <= the 5 classes and the 6 clients'),
         ('iid', dict(num_clients=0), '`num_clients` must be >= 1'),
         (
             'shards', dict(labels=np.linspace(0, 1, 60)),

@@ -1,7 +1,7 @@
 """Partitioners whose clients form clusters with conflicting examples.
 
-Same form as in `data/partitioners.py`: IID parts, and one transform per client.
-Clusters are consecutive blocks of clients, numbered 0, 1, ...
+Same form as in `data/partitioners.py`. Unless told otherwise, client k is of
+cluster k mod C (papers/floral.md 5.1).
 """
 
 import dataclasses
@@ -18,7 +18,19 @@ from tff_pers.data import partitioners
 class ClusterOptions(partitioners.Options):
   """Options of the partitioners that make clusters."""
 
-  clusters: int = hp.field(4, 'Number of clusters.', minimum=1)
+  clusters: int = hp.field(4, 'Number of clusters C.', minimum=1)
+  order: str = hp.field(
+      'modulo',
+      'modulo: client k is of cluster k mod C; blocks: consecutive clients.',
+      choices=('modulo', 'blocks'),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassGroupsOptions(partitioners.Options):
+  """Options of `class_groups`."""
+
+  groups: int = hp.field(10, 'Number of groups of classes G.', minimum=1)
 
 
 def rotated_clusters(labels, num_clients, rng, options, clients):
@@ -29,7 +41,7 @@ def rotated_clusters(labels, num_clients, rng, options, clients):
         '`clusters` must be <= 4, the number of quarter turns, found'
         f' {options.clusters} in partition rotated_clusters.'
     )
-  groups = _blocks(num_clients, options.clusters)
+  groups = _clusters(num_clients, options)
   transforms = [_rotation(int(turns)) for turns in groups]
   return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
 
@@ -43,18 +55,43 @@ def label_shift_clusters(labels, num_clients, rng, options, clients):
         f'`clusters` must be <= the {len(counts)} classes of the data, found'
         f' {options.clusters} in partition label_shift_clusters.'
     )
-  groups = _blocks(num_clients, options.clusters)
+  groups = _clusters(num_clients, options)
   transforms = [_label_shift(int(shift), len(counts)) for shift in groups]
   return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
 
 
-def _blocks(num_clients: int, clusters: int) -> np.ndarray:
-  """Returns the cluster of each client: consecutive blocks of equal size."""
+def class_groups(labels, num_clients, rng, options, clients):
+  """Group g owns the classes y = g mod G; its clients share them out equally.
+
+  Client k is of group k mod G; a client has examples of its group alone.
+  """
+  del clients  # Unused.
+  counts = partitioners.class_counts(labels, 'class_groups')
+  if options.groups > min(len(counts), num_clients):
+    raise errors.DataError(
+        f'`groups` must be <= the {len(counts)} classes and the {num_clients}'
+        f' clients, found {options.groups} in partition class_groups.'
+    )
+  groups = np.arange(num_clients) % options.groups
+  indices = [None] * num_clients
+  for group in range(options.groups):
+    rows = rng.permutation(np.flatnonzero(labels % options.groups == group))
+    members = np.flatnonzero(groups == group)
+    for client, part in zip(members, np.array_split(rows, len(members))):
+      indices[client] = np.sort(part)
+  return indices, groups, None
+
+
+def _clusters(num_clients: int, options: ClusterOptions) -> np.ndarray:
+  """Returns the cluster of each client; sizes differ by at most one."""
+  clusters = options.clusters
   if clusters > num_clients:
     raise errors.DataError(
         f'`clusters` must be <= the {num_clients} clients, found {clusters}.'
     )
-  return np.arange(num_clients) * clusters // num_clients
+  if options.order == 'blocks':
+    return np.arange(num_clients) * clusters // num_clients
+  return np.arange(num_clients) % clusters
 
 
 def _rotation(turns: int) -> Callable[[Any, Any], Any]:

@@ -19,16 +19,24 @@ class Partitioner:
     assign: See `data/partitioners.py`.
     options: Its options with their defaults.
     summary: One line for `--help`.
+    deals_test: Whether the clients share out a given test set as they share the
+      training set, because they have none in common.
   """
 
   assign: Callable[..., Any]
   options: partitioners.Options
   summary: str
+  deals_test: bool = False
 
 
 _PARTITIONERS = {
     'by_client': Partitioner(
         partitioners.by_client, partitioners.Options(), 'the natural clients'
+    ),
+    'class_groups': Partitioner(
+        cluster_partitioners.class_groups,
+        cluster_partitioners.ClassGroupsOptions(),
+        'groups of clients with their own classes', deals_test=True,
     ),
     'dirichlet': Partitioner(
         partitioners.dirichlet, partitioners.DirichletOptions(),
@@ -40,7 +48,7 @@ _PARTITIONERS = {
     'label_shift_clusters': Partitioner(
         cluster_partitioners.label_shift_clusters,
         cluster_partitioners.ClusterOptions(),
-        'clusters that name the classes differently',
+        'clusters that name the classes differently', deals_test=True,
     ),
     'one_class': Partitioner(
         partitioners.one_class, partitioners.Options(), 'one class per client'
@@ -48,6 +56,7 @@ _PARTITIONERS = {
     'rotated_clusters': Partitioner(
         cluster_partitioners.rotated_clusters,
         cluster_partitioners.ClusterOptions(), 'clusters with turned images',
+        deals_test=True,
     ),
     'shards': Partitioner(
         partitioners.shards, partitioners.ShardsOptions(),
@@ -72,9 +81,23 @@ class Partition:
   groups: np.ndarray
   transforms: Optional[Sequence[Callable[..., Any]]] = None
 
-  def clients(self, x, y) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Returns (x, y) of every client."""
-    parts = [(x[rows], y[rows]) for rows in self.indices]
+  @property
+  def deals_test(self) -> bool:
+    """See `Partitioner`."""
+    return get(brackets.parse(self.name)[0]).deals_test
+
+  def clients(
+      self, x, y, indices: Optional[Sequence[np.ndarray]] = None
+  ) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns (x, y) of every client, as they look there.
+
+    Args:
+      x: Features, [n, ...].
+      y: Labels or targets, [n].
+      indices: Rows of each client instead of `self.indices`.
+    """
+    rows_of = self.indices if indices is None else indices
+    parts = [(x[rows], y[rows]) for rows in rows_of]
     if self.transforms is None:
       return parts
     return [move(*part) for move, part in zip(self.transforms, parts)]

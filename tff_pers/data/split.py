@@ -17,6 +17,7 @@ class Split(NamedTuple):
 
 
 _SPLIT = 1
+MIN_REDUCED = 10
 
 
 def split_clients(
@@ -61,6 +62,31 @@ def split_clients(
     cuts = [num_train, num_train + num_validation]
     splits.append(Split(*(np.sort(rows) for rows in np.split(order, cuts))))
   return splits
+
+
+def reduce_clients(
+    sizes: Sequence[int], seed: int, train_fraction: float
+) -> list[np.ndarray]:
+  """Returns a random share of every client's training rows, each sorted.
+
+  At least `MIN_REDUCED` rows are kept, or all there are: "reduced" data in
+  papers/floral.md 5.2. `train_fraction=1` keeps all. Test sets stay whole.
+
+  Args:
+    sizes: Number of training examples of each client.
+    seed: The same seed gives the same rows.
+    train_fraction: Share to keep, in (0, 1].
+
+  Raises:
+    ValueError: If the fraction is out of range.
+  """
+  check_fractions(train_fraction)
+  rng = partition.generator(seed, _SPLIT)
+  kept = []
+  for size in sizes:
+    num_train = min(max(round(train_fraction * size), MIN_REDUCED), size)
+    kept.append(np.sort(rng.permutation(size)[:num_train]))
+  return kept
 
 
 def check_fractions(train: float, validation: float = 0.0) -> None:

@@ -27,7 +27,9 @@ def test_default_is_few_examples_in_clusters():
   np.testing.assert_array_equal(task.groups, np.repeat(np.arange(4), 5))
   assert {int(data['num_examples']) for data in task.train} <= {44, 45}
   assert {int(data['num_examples']) for data in task.test} == {45}
-  assert task.partition == 'label_shift_clusters[clusters=4]'
+  assert task.partition == (
+      'label_shift_clusters[clusters=4,order=blocks]'
+  )
   x = task.train[0]['examples']['x']
   assert x.shape == (45, 64) and x.dtype == np.float32
 

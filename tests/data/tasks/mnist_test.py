@@ -103,11 +103,70 @@ def test_default_partition_is_two_classes_each(tmp_path):
   assert (np.count_nonzero(task.class_counts, axis=1) == 2).all()
 
 
-def test_clusters_have_no_common_test_set(tmp_path):
-  task = _build(
-      'mnist', _write(tmp_path), num_clients=4, partition='rotated_clusters'
+@pytest.mark.parametrize(
+    'partition', ['rotated_clusters', 'label_shift_clusters']
+)
+def test_clusters_share_out_both_official_sets(tmp_path, partition):
+  """papers/floral.md 5.2: everything to exactly one client, transformed."""
+  task = _build('mnist', _write(tmp_path), num_clients=8, partition=partition)
+  assert task.global_test is None
+  np.testing.assert_array_equal(task.groups, np.arange(8) % 4)
+  for data, (x, y) in (
+      (task.train, _examples(200, seed=200)),
+      (task.test, _examples(50, seed=50)),
+  ):
+    sizes = {int(d['num_examples']) for d in data}
+    assert sizes <= {len(x) // 8, len(x) // 8 + 1}
+    back, labels = [], []
+    for client, group in zip(data, task.groups):
+      images = np.round(client['examples']['x'][..., 0] * 255).astype(np.uint8)
+      turned = partition == 'rotated_clusters'
+      back.extend(np.rot90(images, -group if turned else 0, axes=(1, 2)))
+      shift = 0 if turned else group
+      labels.extend((client['examples']['y'] - shift) % 10)
+    found = sorted((image.tobytes(), y) for image, y in zip(back, labels))
+    assert found == sorted((image.tobytes(), y) for image, y in zip(x, y))
+
+
+def test_fraction_cuts_the_training_set_of_clusters_alone(tmp_path):
+  """Floral trap 12, "reduced": at least 10 stay, test sets are whole."""
+  build = lambda fraction: _build(
+      'mnist', _write(tmp_path), num_clients=4, partition='rotated_clusters',
+      train_fraction=fraction,
   )
-  assert task.global_test is None and task.has_groups
+  sizes = lambda data: [int(d['num_examples']) for d in data]
+  full, half, reduced = build(0.0), build(0.5), build(0.05)
+  assert sizes(full.train) == [50] * 4
+  assert sizes(half.train) == [25] * 4
+  assert sizes(reduced.train) == [10] * 4
+  for task in (half, reduced):
+    for a, b in zip(task.test, full.test):
+      np.testing.assert_array_equal(a['examples']['x'], b['examples']['x'])
+    for a, b in zip(task.train, full.train):
+      rows = {row.tobytes() for row in b['examples']['x']}
+      assert {row.tobytes() for row in a['examples']['x']} <= rows
+  assert (full.rounds, reduced.rounds) == (500, 1500)
+  router = lambda task: task.defaults_for('floral', ['router_learning_rate'])
+  assert router(full) == dict(router_learning_rate=0.1)
+  assert router(reduced) == dict(router_learning_rate=0.3)
+
+
+def test_defaults_of_clusters_are_those_of_floral(tmp_path, monkeypatch):
+  """papers/floral.md 5.2, MNIST-R: 300 clients, 30 per round, 784-200-10."""
+  def from_tfds(name, split):
+    del name  # Any.
+    return _examples({'train': 600, 'test': 300}[split], seed=0)
+  monkeypatch.setattr(sources, 'from_tfds', from_tfds)
+  task = _build('mnist', '', partition='rotated_clusters')
+  assert (task.num_clients, task.clients_per_round) == (300, 30)
+  assert task.model.num_parameters == 785 * 200 + 201 * 10
+  names = ['batch_size', 'learning_rate', 'local_epochs']
+  assert task.defaults_for('fedavg', names) == dict(
+      batch_size=32, learning_rate=0.1, local_epochs=1
+  )
+  with pytest.raises(errors.DataError, match='test example for every client'):
+    _build('mnist', _write(tmp_path), partition='rotated_clusters',
+           num_clients=60)
 
 
 def test_without_data_dir_tfds_is_asked(monkeypatch):
@@ -213,6 +272,19 @@ def test_real_mnist_has_its_published_counts():
       for a, b in zip(task.train, task.test)
   ]
   assert (min(sizes), max(sizes), np.median(sizes)) == (19, 131, 116)
+
+
+@_real
+def test_real_mnist_clusters_have_200_and_33_examples():
+  """papers/floral.md 5.2: MNIST-LS, 300 clients; reduced: 10."""
+  task = _build('mnist', _DATA_DIR, partition='label_shift_clusters')
+  assert {int(d['num_examples']) for d in task.train} == {200}
+  assert {int(d['num_examples']) for d in task.test} == {33, 34}
+  task = _build(
+      'mnist', _DATA_DIR, partition='label_shift_clusters', train_fraction=0.05
+  )
+  assert {int(d['num_examples']) for d in task.train} == {10}
+  assert sum(int(d['num_examples']) for d in task.test) == 10000
 
 
 @_real

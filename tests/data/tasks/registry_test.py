@@ -9,8 +9,9 @@ from tff_pers.data import tasks
 
 def test_known_names():
   assert tasks.names() == [
-      'csv', 'digits', 'fashion_mnist', 'floral_label_shift', 'floral_linear',
-      'floral_mlp', 'mnist', 'npz', 'synthetic_groups',
+      'cifar10', 'cifar100', 'csv', 'digits', 'fashion_mnist',
+      'floral_label_shift', 'floral_linear', 'floral_mlp', 'mnist', 'npz',
+      'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)
@@ -19,7 +20,7 @@ def test_known_names():
 
 
 def test_raises_on_unknown_name():
-  with pytest.raises(ValueError, match="must be one of csv, digits.*'digit'"):
+  with pytest.raises(ValueError, match="must be one of cifar10.*digits.*'digit'"):
     tasks.get('digit')
 
 

@@ -1,5 +1,6 @@
 """Tasks by name; importing this package registers all of them."""
 
+from tff_pers.data.tasks import cifar
 from tff_pers.data.tasks import digits
 from tff_pers.data.tasks import floral_label_shift
 from tff_pers.data.tasks import floral_regression
@@ -16,6 +17,7 @@ from tff_pers.data.tasks.registry import TaskRequest
 __all__ = (
     'TaskFamily',
     'TaskRequest',
+    'cifar',
     'digits',
     'floral_label_shift',
     'floral_regression',

@@ -28,7 +28,7 @@ class Examples:
     where: Where they are from, for messages.
     clients: The natural client of each example, or None.
     is_test: bool[n], which examples are held out, or None: to be drawn.
-    global_test: (x, y) of a test set common to all clients, or None.
+    global_test: (x, y) of a given test set, or None.
   """
 
   x: np.ndarray
@@ -54,13 +54,19 @@ def assemble(
 ) -> task_lib.Task:
   """Returns the task of partitioned and split examples.
 
+  With a partition that deals out tests (see `partition.Partitioner`) the given
+  test set is shared out, and `--train_fraction` cuts the training sets alone
+  (1 unless given; at least 10 examples stay). Otherwise it is the share of a
+  client's examples that it trains on; the others are its test set, and a given
+  test set is the task's `global_test`.
+
   Args:
     name: The task's name.
     request: What the flags ask; what it leaves open takes the defaults below.
     examples: The examples.
     partition: Default of `--partition`.
     num_clients: Default of `--num_clients`.
-    train_fraction: Default of `--train_fraction`.
+    train_fraction: Default of `--train_fraction` where tests are not dealt.
     model: Default of `--model`.
     flatten: Whether clients get x as vectors (after images were turned).
     **task_fields: Further fields of `Task`.
@@ -72,13 +78,19 @@ def assemble(
       request.partition or partition, examples.y,
       request.num_clients or num_clients, request.seed, examples.clients,
   )
-  fraction = request.train_fraction or train_fraction
-  splits = _splits(made, examples, fraction, request.seed)
-  parts = made.clients(examples.x, examples.y)
+  deal = made.deals_test and examples.global_test is not None
+  if deal:
+    train, test = _deal(made, examples, request)
+  else:
+    fraction = request.train_fraction or train_fraction
+    splits = _splits(made, examples, fraction, request.seed)
+    parts = made.clients(examples.x, examples.y)
+    train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
+    test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
   if flatten:
-    parts = [(x.reshape(len(x), -1), y) for x, y in parts]
-  train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
-  test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
+    train, test = (
+        [(x.reshape(len(x), -1), y) for x, y in part] for part in (train, test)
+    )
   counts = None
   if examples.num_classes:
     counts = partition_lib.class_counts(
@@ -93,7 +105,7 @@ def assemble(
       num_classes=examples.num_classes,
       class_counts=counts,
       partition=made.name,
-      global_test=_global_test(examples, made),
+      global_test=None if deal else _global_test(examples),
       **task_fields,
   )
 
@@ -131,9 +143,31 @@ def _splits(made, examples: Examples, train_fraction: float, seed: int):
   return splits
 
 
-def _global_test(examples: Examples, made: partition_lib.Partition):
-  """Returns the common test set as dense data; clusters have none in common."""
-  if examples.global_test is None or made.transforms is not None:
+def _deal(made, examples: Examples, request: registry.TaskRequest):
+  """Returns (x, y) of every client to train on, and to test on."""
+  x, y = examples.global_test
+  test_rows = partition_lib.build(
+      made.name, y, len(made.indices), request.seed
+  ).indices
+  if not all(map(len, test_rows)):
+    raise errors.DataError(
+        f'{examples.where} must hold a test example for every client, found'
+        f' {len(y)} for {len(made.indices)} clients.'
+    )
+  kept = split_lib.reduce_clients(
+      [len(rows) for rows in made.indices], request.seed,
+      request.train_fraction or 1.0,
+  )
+  train_rows = [rows[some] for rows, some in zip(made.indices, kept)]
+  return (
+      made.clients(examples.x, examples.y, train_rows),
+      made.clients(x, y, test_rows),
+  )
+
+
+def _global_test(examples: Examples):
+  """Returns the common test set as dense data, or None."""
+  if examples.global_test is None:
     return None
   data = sources.from_arrays([examples.global_test])[0]
   data['index'] = np.int32(-1)

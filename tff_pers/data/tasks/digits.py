@@ -23,7 +23,7 @@ def build(request: registry.TaskRequest, options: registry.NoOptions):
   x, y = load()
   return assembly.assemble(
       'digits', request, assembly.Examples(x, y, 10, 'digits'),
-      partition='label_shift_clusters[clusters=4]',
+      partition='label_shift_clusters[clusters=4,order=blocks]',
       num_clients=20,
       train_fraction=0.5,
       model='logistic_regression',

@@ -4,7 +4,10 @@ With `--data_dir` the folder, or its parent, holds the idx files (plain or .gz);
 `train_first18000.npz` (arrays x, y) will do for the training set. The partition
 `by_client` of `mnist` takes the writers from `qmnist-train-labels-idx2-int`.
 The official training set is partitioned and split within each client; the
-official test set is the task's `global_test`.
+official test set is the task's `global_test`. Clusters of clients
+(`rotated_clusters`, `label_shift_clusters`, `class_groups`) share out the
+official test set instead, and then the defaults are those of FLoRAL's MNIST-R
+and MNIST-LS: 300 clients, 30 per round, one hidden layer.
 """
 
 import os
@@ -18,6 +21,7 @@ from tff_pers.data import idx
 from tff_pers.data import sources
 from tff_pers.data import tables
 from tff_pers.data.tasks import assembly
+from tff_pers.data.tasks import floral_images
 from tff_pers.data.tasks import registry
 
 _IMAGES = '{}-images-idx3-ubyte'
@@ -68,6 +72,8 @@ def _build(name: str, request: registry.TaskRequest):
   examples = assembly.Examples(
       x, y, 10, where, clients=clients, global_test=_checked(*test, where)
   )
+  if floral_images.has_clusters(request, _PARTITION):
+    return _clusters(name, request, examples)
   return assembly.assemble(
       name, request, examples,
       partition=_PARTITION,
@@ -77,6 +83,20 @@ def _build(name: str, request: registry.TaskRequest):
       rounds=100,
       eval_every=10,
       defaults={'perm': dict(warmup_rounds=10)},
+  )
+
+
+def _clusters(name: str, request: registry.TaskRequest, examples):
+  """Returns the task with clusters of clients, as FLoRAL has it."""
+  num_clients = request.num_clients or 300
+  return assembly.assemble(
+      name, request, examples,
+      partition=request.partition,
+      num_clients=num_clients,
+      train_fraction=0.8,
+      model='mlp_200',
+      clients_per_round=max(num_clients // 10, 1),
+      **floral_images.settings(request, batch_size=32, learning_rate=0.1),
   )
 
 

@@ -21,7 +21,8 @@ class TaskRequest:
     partition: `--partition`, with bracket options.
     seed: `--seed`: partition, split and generated examples follow from it.
     data_dir: `--data_dir`, the folder (or file) of the data.
-    train_fraction: `--train_fraction`, in (0, 1].
+    train_fraction: `--train_fraction`, in (0, 1]: of a client's examples; where
+      test sets are dealt out, of its training examples.
     model: `--model`, a name of `models.zoo`.
   """
 

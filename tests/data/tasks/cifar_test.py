@@ -1,0 +1,124 @@
+"""Tests of the tasks `cifar10` and `cifar100` on small generated files.
+
+The last tests read the real files if TFF_PERS_DATA_DIR names their folder.
+"""
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+
+from tests.data import cifar_files
+from tff_pers.data import cifar
+from tff_pers.data import errors
+from tff_pers.data import sources
+from tff_pers.data import tasks
+
+
+def _build(name, data_dir, **request):
+  family = tasks.get(name)
+  return family.build(
+      tasks.TaskRequest(data_dir=str(data_dir), **request), family.options()
+  )
+
+
+def _sizes(data):
+  return {int(d['num_examples']) for d in data}
+
+
+def test_cifar10_is_normalized_and_shifted_by_k_mod_4(tmp_path):
+  train, test = cifar_files.write(tmp_path, 'cifar10', 'python', 200, 100)
+  task = _build('cifar10', tmp_path)
+  assert task.num_clients == 20 and task.full_participation
+  np.testing.assert_array_equal(task.groups, np.arange(20) % 4)
+  assert _sizes(task.train) == {10} and _sizes(task.test) == {5}
+  for data, (x, y) in ((task.train, train), (task.test, test)):
+    known = {image.tobytes(): label for image, label in zip(x, y)}
+    for client, group in zip(data, task.groups):
+      images = client['examples']['x'] * [0.2023, 0.1994, 0.2010]
+      images = (images + [0.4914, 0.4822, 0.4465]) * 255
+      back = np.round(images).astype(np.uint8)
+      np.testing.assert_allclose(images, back, atol=1e-3)
+      labels = (client['examples']['y'] - group) % 10
+      assert [known[image.tobytes()] for image in back] == labels.tolist()
+
+
+def test_cifar100_is_ten_groups_of_ten_classes(tmp_path):
+  cifar_files.write(tmp_path, 'cifar100', 'binary', 3000, 600)
+  task = _build('cifar100', tmp_path)
+  assert (task.num_clients, task.clients_per_round) == (100, 50)
+  assert task.num_classes == 100 and task.global_test is None
+  np.testing.assert_array_equal(task.groups, np.arange(100) % 10)
+  for part in (task.train, task.test):
+    for client, group in zip(part, task.groups):
+      assert set((client['examples']['y'] % 10).tolist()) == {int(group)}
+  assert _build('cifar100', tmp_path, num_clients=30).full_participation
+
+
+def test_reduced_cuts_training_data_alone(tmp_path):
+  """Floral trap 12."""
+  cifar_files.write(tmp_path, 'cifar10', 'subset', 1000, 100)
+  task = _build('cifar10', tmp_path, num_clients=4, train_fraction=0.05)
+  assert _sizes(task.train) == {12} and _sizes(task.test) == {25}
+  assert task.rounds == 1500
+
+
+def test_other_partitions_keep_the_common_test_set(tmp_path):
+  _, test = cifar_files.write(tmp_path, 'cifar10', 'python')
+  task = _build('cifar10', tmp_path, num_clients=5, partition='iid')
+  assert _sizes(task.train) == {8} and _sizes(task.test) == {2}
+  np.testing.assert_array_equal(task.global_test['examples']['y'], test[1])
+
+
+def test_without_data_dir_tfds_is_asked(monkeypatch):
+  def from_tfds(name, split):
+    assert name == 'cifar10'
+    rng = np.random.default_rng(0)
+    size = {'train': 100, 'test': 40}[split]
+    x = rng.integers(0, 256, [size, 32, 32, 3]).astype(np.uint8)
+    return x, np.arange(size) % 10
+  monkeypatch.setattr(sources, 'from_tfds', from_tfds)
+  task = _build('cifar10', '')
+  assert _sizes(task.train) == {5} and _sizes(task.test) == {2}
+
+
+def test_raises_on_missing_files(tmp_path):
+  with pytest.raises(errors.DataError, match='`data_dir` must be a folder'):
+    _build('cifar100', tmp_path)
+
+
+_DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
+_real = pytest.mark.skipif(
+    not _DATA_DIR, reason='TFF_PERS_DATA_DIR does not name a folder of data'
+)
+
+
+@_real
+@pytest.mark.parametrize(
+    'name,train,test',
+    [
+        (
+            'cifar10',
+            '2f36aac721d9bc8dfa4fe788f951685e47e5c0a3cbe784a9f55ec7e438b91b0a',
+            'cd1aa23e75433be8f9309bc9042ba30783cebf9e5c6de93827b4f0c109bb8f08',
+        ),
+        (
+            'cifar100',
+            '751ae366f27008741ed1a419b084c4aa6a55039d3652c967f6bb18f13547839e',
+            'b7011a09ee69324ef9afb550ba05e7d413e36b6a21d98c939f1c0cb051b59d65',
+        ),
+    ],
+)
+def test_real_subsets_decode_to_their_published_hashes(name, train, test):
+  for (x, _), expected in zip(cifar.read(name, _DATA_DIR), (train, test)):
+    assert hashlib.sha256(np.ascontiguousarray(x)).hexdigest() == expected
+
+
+@_real
+def test_real_subset_of_cifar10_has_equal_clients():
+  """10,000 training images; reduced: 25 per client, test sets whole."""
+  task = _build('cifar10', _DATA_DIR)
+  assert _sizes(task.train) == {500} and _sizes(task.test) == {100}
+  task = _build('cifar10', _DATA_DIR, train_fraction=0.05)
+  assert _sizes(task.train) == {25} and _sizes(task.test) == {100}

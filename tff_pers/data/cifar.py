@@ -1,0 +1,165 @@
+"""Reads CIFAR-10 and CIFAR-100 as their authors distribute them.
+
+Learning Multiple Layers of Features from Tiny Images. Krizhevsky. 2009.
+
+    python version   data_batch_1 ... data_batch_5, test_batch    train, test
+    binary version   the same with .bin                           train.bin, ...
+    subset           <name>_subset.npz with train_d, train_y, test_d, test_y:
+                     planes G, R-G, B-G modulo 256, differenced along each row
+
+The folder may also be one above, named as after unpacking.
+"""
+
+import os
+import pickle
+from typing import Callable, NamedTuple, Sequence
+
+import numpy as np
+
+from tff_pers.data import errors
+from tff_pers.data import tables
+
+_PIXELS = 3 * 32 * 32
+
+
+class _Version(NamedTuple):
+  """How one data set is distributed.
+
+  Attributes:
+    train: Names of the training files, without .bin.
+    test: Name of the test file.
+    folders: Names of the folders in which the files are unpacked.
+    labels: Key of the labels in a pickle.
+    label_bytes: Bytes before the pixels in a binary row; the last is the label.
+  """
+
+  train: Sequence[str]
+  test: str
+  folders: Sequence[str]
+  labels: bytes
+  label_bytes: int
+
+
+_VERSIONS = {
+    'cifar10': _Version(
+        [f'data_batch_{i}' for i in range(1, 6)], 'test_batch',
+        ('cifar-10-batches-py', 'cifar-10-batches-bin'), b'labels', 1,
+    ),
+    'cifar100': _Version(
+        ['train'], 'test', ('cifar-100-python', 'cifar-100-binary'),
+        b'fine_labels', 2,
+    ),
+}
+
+
+def read(name: str, data_dir: str):
+  """Returns ((x, y) to train on, (x, y) to test on), as in the files.
+
+  Args:
+    name: `cifar10` or `cifar100` (fine labels).
+    data_dir: A folder, see above.
+
+  Returns:
+    x uint8[n, 32, 32, 3] and y integers [n], twice.
+
+  Raises:
+    errors.DataError: If files are missing, unreadable, or of another form.
+  """
+  version = _VERSIONS[name]
+  for folder in _candidates(name, version, data_dir):
+    subset = os.path.join(folder, f'{name}_subset.npz')
+    if os.path.isfile(subset):
+      return _subset(subset, 'train'), _subset(subset, 'test')
+    for suffix, read_file in (('', _pickle), ('.bin', _binary)):
+      if os.path.isfile(os.path.join(folder, version.test + suffix)):
+        return _both(version, folder, suffix, read_file)
+  raise errors.DataError(
+      f'`data_dir` must be a folder with the files of {name}'
+      f' ({version.train[0]} or {version.train[0]}.bin, ...), found none in'
+      f' {data_dir!r}. Tip: unpack the archive.'
+  )
+
+
+def _candidates(name: str, version: _Version, data_dir: str):
+  """Yields the folders to look into."""
+  for top in (data_dir, os.path.join(data_dir, name)):
+    yield top
+    for inner in version.folders:
+      yield os.path.join(top, inner)
+
+
+def _both(version: _Version, folder: str, suffix: str, read_file: Callable):
+  """Returns training and test set from files of one version."""
+  def load(names):
+    parts = []
+    for file in names:
+      path = os.path.join(folder, file + suffix)
+      if not os.path.isfile(path):
+        raise errors.DataError(f'`data_dir` must hold {path}, found no file.')
+      parts.append(read_file(version, path))
+    planes, labels = zip(*parts)
+    # [n, 3 * 32 * 32], red first, to [n, 32, 32, 3].
+    x = np.concatenate(planes).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(x), np.concatenate(labels)
+  return load(version.train), load([version.test])
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+  """Unpickles arrays and plain values; a file cannot run anything else."""
+
+  def find_class(self, module, name):
+    arrays = module.split('.')[0] == 'numpy' and name in (
+        '_reconstruct', 'ndarray', 'dtype'
+    )
+    if arrays or (module, name) == ('_codecs', 'encode'):
+      return super().find_class(module, name)
+    raise pickle.UnpicklingError(f'{module}.{name} is not allowed')
+
+
+def _pickle(version: _Version, path: str):
+  """Returns (planes, labels) of a file of the python version."""
+  try:
+    with open(path, 'rb') as file:
+      content = _ArrayUnpickler(file, encoding='bytes').load()
+    x, y = np.asarray(content[b'data']), np.asarray(content[version.labels])
+  except Exception as error:  # What a broken pickle raises is not limited.
+    raise errors.DataError(
+        f'{path} must be a pickle of the arrays data and'
+        f' {version.labels.decode()}, found it unreadable'
+        f' ({type(error).__name__}: {error}).'
+    ) from error
+  if x.dtype != np.uint8 or x.shape != (len(y), _PIXELS):
+    raise errors.DataError(
+        f'{path} must hold uint8 images of {_PIXELS} values, one per label,'
+        f' found {x.dtype} of shape {list(x.shape)} for {len(y)} labels.'
+    )
+  return x, y
+
+
+def _binary(version: _Version, path: str):
+  """Returns (planes, labels) of a file of the binary version."""
+  content = np.fromfile(path, np.uint8)
+  width = version.label_bytes + _PIXELS
+  if not content.size or content.size % width:
+    raise errors.DataError(
+        f'{path} must hold rows of {width} bytes, found {content.size} bytes.'
+    )
+  rows = content.reshape(-1, width)
+  return (
+      rows[:, version.label_bytes:],
+      rows[:, version.label_bytes - 1].astype(np.int32),
+  )
+
+
+def _subset(path: str, part: str):
+  """Returns (x, y) of `train` or `test` of a subset file."""
+  arrays = tables.load_arrays(path, (f'{part}_d', f'{part}_y'))
+  coded, y = arrays[f'{part}_d'], arrays[f'{part}_y']
+  if coded.dtype != np.uint8 or coded.shape != (len(y), 3, 32, 32):
+    raise errors.DataError(
+        f'{path} must hold uint8 images [n, 3, 32, 32], one per label, found'
+        f' {coded.dtype} of shape {list(coded.shape)} for {len(y)} labels.'
+    )
+  planes = np.cumsum(coded, axis=3, dtype=np.uint8)
+  green = planes[:, 0]
+  return np.stack([planes[:, 1] + green, green, planes[:, 2] + green], -1), y

@@ -3,6 +3,7 @@
 from baselines.apfl import build_apfl
 from baselines.fedavg import build_fedavg
 from baselines.fedavg_finetuned import build_fedavg_finetuned
+from baselines.local_adaptor import build_local_adaptor
 from baselines.local_only import build_local_only
 from baselines.perfedavg import build_perfedavg
 from baselines.pfedme import build_pfedme

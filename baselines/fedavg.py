@@ -78,6 +78,7 @@ def build_averaging(
     *,
     server_learning_rate: float = 1.0,
     init_client_state=lambda weights: (),
+    draw_client_state=None,
     combine=_shared_model,
     deploy=None,
     model_aggregator: Optional[
@@ -96,6 +97,7 @@ def build_averaging(
     server_learning_rate: eta_g.
     init_client_state: `w^0 -> C`, a TensorFlow function: the state of a client
       never seen before.
+    draw_client_state: `seed -> C`, in its place for what is not made of w^0.
     combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
       looking at its data.
     deploy: `(message, C, D) -> W`, a TensorFlow function: what a client deploys
@@ -125,6 +127,8 @@ def build_averaging(
   @tff.tensorflow.computation(state_type, np.int32)
   def initialize_client(state, index):
     del index  # The same for all.
+    if draw_client_state is not None:
+      return draw_client_state(state['seed'])
     return init_client_state(model.initial_weights(state['seed']))
 
   client_type = initialize_client.type_signature.result

@@ -11,7 +11,8 @@ from tests import problems
 from tests.baselines import rounds
 
 _NAMES = (
-    'apfl', 'fedavg', 'fedavg_finetuned', 'local_only', 'perfedavg', 'pfedme'
+    'apfl', 'fedavg', 'fedavg_finetuned', 'local_adaptor', 'local_only',
+    'perfedavg', 'pfedme',
 )
 
 

@@ -1,0 +1,158 @@
+"""Local adaptor: a federated base model, and private adaptors per client.
+
+FLoRAL with one adaptor that stays at its client, and so without a router.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+"""
+
+import collections
+import dataclasses
+from typing import Optional
+
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.algorithms import floral_hyperparameters as floral_hp
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import router_training
+from tff_pers.models import adaptors
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalAdaptorHyperparameters(floral_hp.AdaptorHyperparameters):
+  """Hyperparameters of local adaptors."""
+
+  adapt_epochs: int = hp.field(
+      5,
+      'Passes E over its training data in which a client that never trains'
+      ' learns its adaptors, the base frozen, before it is evaluated.',
+      minimum=0,
+  )
+
+
+def build_local_adaptor(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: LocalAdaptorHyperparameters = (
+        LocalAdaptorHyperparameters()
+    ),
+    *,
+    num_clients: Optional[int] = None,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds local adaptors.
+
+    client k: u_k <- u;  K times, with a minibatch b, both at the same point:
+                loss = f_k(u_k + a_k; b)
+                [precondition the gradients of low-rank factors]
+                u_k <- u_k - eta      grad_u loss
+                a_k <- a_k - eta_lora grad_a loss
+    server  : u <- sum_k n_k u_k / sum_k n_k
+
+  Server state: `weights` u. Client state: a_k, at first the same for all and of
+  no effect. Deploys u + a_k, folded together.
+
+  Args:
+    adapted: The model with one adaptor, see `models.adaptors.floral`.
+    hyperparameters: See `LocalAdaptorHyperparameters`; those that say what
+      adaptors are like have no effect here.
+    num_clients: N; a client of a larger index never trains, and learns its
+      adaptors when it is evaluated. None: every client may train.
+    client_weighting: n_k, see `fedavg.build_fedavg`.
+
+  Raises:
+    ValueError: If `adapted` has not one adaptor.
+  """
+  if adapted.num_adaptors != 1:
+    raise ValueError(
+        '`adapted` must have one adaptor, which every client has for itself,'
+        f' found {adapted.num_adaptors}.'
+    )
+
+  def deploy(message, own, data):
+    if num_clients is not None:
+      epochs = tf.where(
+          data['index'] < num_clients, 0, hyperparameters.adapt_epochs
+      )
+      _, own, _ = train(
+          adapted, message, own, data, hyperparameters, base_rate=0.0,
+          num_epochs=epochs, batch_size=hyperparameters.batch_size,
+      )
+    return combine(adapted, message['weights'], own)
+
+  return fedavg.build_averaging(
+      adapted.base, build_work(adapted, hyperparameters, client_weighting),
+      draw_client_state=adapted.initial_adaptors,
+      combine=lambda base, own: combine(adapted, base, own), deploy=deploy,
+  )
+
+
+def combine(adapted, base, own):
+  """Returns u + a_k: the weights that client k deploys."""
+  return adapted.effective(base, own, _only(base))
+
+
+def train(adapted, message, own, data, hyperparameters, base_rate, **budget):
+  """Returns (u_k, a_k, mean loss) after joint local SGD from the message.
+
+  Args:
+    adapted: The model with one adaptor.
+    message: `<seed, round, weights>`.
+    own: a_k.
+    data: Dense client data.
+    hyperparameters: A `LocalAdaptorHyperparameters`.
+    base_rate: Step size of u_k; 0 freezes it.
+    **budget: See `fold_batches`.
+  """
+  _, weights, loss = router_training.train(
+      adapted, _only(message['weights']),
+      collections.OrderedDict(adaptors=own, base=message['weights']), data,
+      rates=router_training.Rates(base_rate, hyperparameters.adaptor_rate),
+      seed=client_work.key(message, data), mix=router_training.known_mix,
+      precondition=hyperparameters.precondition, **budget,
+  )
+  return weights['base'], weights['adaptors'], loss
+
+
+def build_work(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: LocalAdaptorHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: joint SGD; sends the base's difference alone."""
+
+  def update(message, own, data):
+    base, own, loss = train(
+        adapted, message, own, data, hyperparameters,
+        hyperparameters.learning_rate, **hyperparameters.budget(),
+    )
+    return client_work.ClientOutput(
+        client_state=own,
+        update=local_sgd.difference(message['weights'], base),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=loss,
+    )
+
+  return client_work.ClientWork(update)
+
+
+def _only(base):
+  """The mix of one adaptor."""
+  return tf.ones([1], tf.nest.flatten(base)[0].dtype)
+
+
+@methods.register(
+    'local_adaptor', LocalAdaptorHyperparameters,
+    summary='a federated model and private low-rank adaptors (FLoRAL, 2024)',
+)
+def _build(task, hyperparameters):
+  return build_local_adaptor(
+      hyperparameters.adapt(task.model, num_adaptors=1), hyperparameters,
+      num_clients=task.num_clients, client_weighting=task.client_weighting,
+  )

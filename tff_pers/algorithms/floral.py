@@ -1,0 +1,265 @@
+"""FLoRAL: a shared model, C low-rank adaptors, and a router per client.
+
+Clients belong to a few clusters that nobody knows. Client k runs one model,
+base + sum_c pi_c adaptor_c with pi = softmax(theta_k); base, adaptors and
+router are trained together by local SGD. The base is averaged as in FedAvg,
+every adaptor by who uses it, and routers stay at their clients.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    Algorithm 1.
+"""
+
+import collections
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.aggregators import router as router_aggregation
+from tff_pers.algorithms import floral_hyperparameters as floral_hp
+from tff_pers.algorithms import floral_routers
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import mfl
+from tff_pers.client_works import router_training
+from tff_pers.data import client_data
+from tff_pers.models import adaptors
+
+
+def build_floral(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: floral_hp.FloralHyperparameters = (
+        floral_hp.FloralHyperparameters()
+    ),
+    *,
+    groups: Optional[np.ndarray] = None,
+    num_clients: Optional[int] = None,
+    client_weighting: str = 'examples',
+    model_aggregator: Optional[
+        tff.aggregators.WeightedAggregationFactory
+    ] = None,
+) -> process.PersonalizedProcess:
+  """Builds FLoRAL (Algorithm 1).
+
+    client k: u_k, a_kc <- u, a_c;  K times, with a minibatch b:
+                pi = softmax(theta_k)
+                loss = f_k(u_k + sum_c pi_c a_kc; b)
+                [precondition the gradients of low-rank factors]
+                theta_k <- theta_k - eta_router grad_theta loss
+                u_k     <- u_k     - eta        grad_u     loss
+                a_kc    <- a_kc    - eta_lora   grad_a_c   loss   for every c
+              pi_k = softmax(theta_k) after the last step
+    server  : u   <- sum_k n_k u_k / sum_k n_k
+              a_c <- sum_k pi_kc n_k a_kc / sum_k pi_kc n_k       for every c
+
+  all gradients of a step at the same point.
+
+  Server state: `weights` <adaptors, base> and `optimizer`, the state of the
+  server optimizers, alike. Client state: `router` theta_k, float[C], at first
+  zero (uniform); nothing for stateless clients, with router=oracle and with
+  objective=mfl. Deploys the base's weights with the mixture folded in.
+  `evaluate` returns `router` pi_k, float[C], beside the metrics.
+
+  Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
+
+  Args:
+    adapted: The model with its adaptors, see `models.adaptors.floral`.
+    hyperparameters: See `floral_hyperparameters`; those that say what adaptors
+      are like have no effect here.
+    groups: int32[N], true clusters; needed with router=oracle.
+    num_clients: N; a client of a larger index never trains, and learns its
+      router when it is evaluated. None: every client may train.
+    client_weighting: n_k, see `client_work.client_weight`.
+    model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
+      other inner sums; with `center` it must be built `with_shares`.
+
+  Raises:
+    ValueError: If router=oracle has no groups, or more groups than adaptors.
+  """
+  routers = _routers(adapted, hyperparameters, groups, num_clients)
+  optimizers = hyperparameters.server_optimizers()
+
+  def init_fields(seed):
+    weights = collections.OrderedDict(
+        adaptors=adapted.initial_adaptors(seed),
+        base=adapted.base.initial_weights(seed),
+    )
+    return collections.OrderedDict(
+        weights=weights,
+        optimizer=collections.OrderedDict(
+            (part, optimizers[part].initialize(weights[part]))
+            for part in weights
+        ),
+    )
+
+  factory = model_aggregator or router_aggregation.RouterWeightedFactory(
+      with_shares=hyperparameters.center
+  )
+  aggregator = factory.create(
+      tff.to_type(collections.OrderedDict(
+          adaptors=adapted.adaptors_type, base=adapted.base.weights_type
+      )),
+      tff.TensorType(np.float32, [adapted.num_adaptors + 1]),
+  )
+  initialize_seeded = process.build_initialize(init_fields, aggregator)
+  state_type = initialize_seeded.type_signature.result.member
+  data_type = client_data.client_data_type(
+      adapted.base.x_spec, adapted.base.y_spec
+  )
+  distribute = process.broadcast_fields(state_type, 'weights')
+  message_type = distribute.type_signature.result.member
+
+  @tff.tensorflow.computation(state_type, np.int32)
+  def initialize_client(state, index):
+    del state, index  # The same for all.
+    return routers.initial_state()
+
+  client_type = initialize_client.type_signature.result
+
+  @tff.tensorflow.computation(
+      state_type, aggregator.next.type_signature.result['result'].member
+  )
+  def finalize(state, mean):
+    state = collections.OrderedDict(state)
+    new = {
+        part: optimizers[part].next(
+            state['optimizer'][part], state['weights'][part], mean[part]
+        )
+        for part in ('adaptors', 'base')
+    }
+    for position, field in enumerate(('optimizer', 'weights')):
+      state[field] = collections.OrderedDict(
+          (part, result[position]) for part, result in new.items()
+      )
+    if hyperparameters.center:
+      state['weights'] = adapted.center(state['weights'], mean['shares'])
+    return state
+
+  def merge(weights, mix):
+    return adapted.effective(weights['base'], weights['adaptors'], mix)
+
+  @tff.tensorflow.computation(message_type, client_type, data_type)
+  def deploy(message, client_state, data):
+    pi, mix = routers.at_evaluation(message, client_state, data)
+    return collections.OrderedDict(
+        report=collections.OrderedDict(router=pi),
+        weights=merge(message['weights'], mix),
+    )
+
+  @tff.tensorflow.computation(state_type, client_type, np.int32)
+  def client_model(state, client_state, index):
+    return merge(state['weights'], routers.without_data(client_state, index))
+
+  return process.compose_personalized_process(
+      initialize_seeded=initialize_seeded,
+      initialize_client=initialize_client,
+      distribute=distribute,
+      client_update=client_work.as_personalized(
+          _build_work(adapted, routers, hyperparameters, client_weighting),
+          message_type, client_type, data_type,
+      ),
+      aggregator=aggregator,
+      finalize=finalize,
+      evaluation=process.Evaluation(
+          deploy=deploy, deployed=adapted.base, client_model=client_model,
+          reports=True,
+      ),
+  )
+
+
+def _routers(adapted, hyperparameters, groups, num_clients):
+  """Returns the kind of router, see `floral_routers`."""
+  if hyperparameters.router == 'oracle':
+    return floral_routers.Oracle(adapted, hyperparameters, groups)
+  if hyperparameters.objective == 'mfl':
+    return floral_routers.Exponential(adapted, hyperparameters)
+  return floral_routers.Learned(adapted, hyperparameters, num_clients)
+
+
+def build_stateless_work(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: floral_hp.FloralHyperparameters = (
+        floral_hp.FloralHyperparameters(router_state='stateless')
+    ),
+    *,
+    client_weighting: str = 'examples',
+) -> client_work.ClientWork:
+  """Returns FLoRAL's client work for clients that keep nothing.
+
+  Fit for `client_work.as_client_work_process`, over models whose weights are
+  <adaptors, base>, with `aggregators.RouterWeightedFactory`.
+
+  Raises:
+    ValueError: If the hyperparameters are of stateful clients.
+  """
+  if hyperparameters.router_state != 'stateless':
+    raise ValueError(
+        '`router_state` must be stateless, found'
+        f' {hyperparameters.router_state}.'
+    )
+  routers = _routers(adapted, hyperparameters, groups=None, num_clients=None)
+  return _build_work(adapted, routers, hyperparameters, client_weighting)
+
+
+def _build_work(
+    adapted, routers, hyperparameters, client_weighting
+) -> client_work.ClientWork:
+  """Returns the client's lines of Algorithm 1."""
+  rates = router_training.Rates(
+      base=hyperparameters.learning_rate,
+      adaptors=hyperparameters.adaptor_rate,
+      router=routers.learning_rate,
+  )
+
+  def local_steps(router, message, data):
+    options = dict(
+        rates=rates, seed=client_work.key(message, data),
+        precondition=hyperparameters.precondition, **hyperparameters.budget(),
+    )
+    if hyperparameters.objective == 'mfl':
+      weights, loss = mfl.train(
+          adapted, routers.probabilities(router), message['weights'], data,
+          **options,
+      )
+      return router, weights, loss
+    return router_training.train(
+        adapted, router, message['weights'], data, mix=routers.mix, **options
+    )
+
+  def update(message, client_state, data):
+    router = routers.at_start(message, client_state, data)
+    router, weights, loss = local_steps(router, message, data)
+    pi = routers.probabilities(router)  # After the last local step.
+    n = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return client_work.ClientOutput(
+        client_state=routers.keep(router),
+        update=local_sgd.difference(message['weights'], weights),
+        weight=router_aggregation.router_weight(n, pi),
+        loss=loss,
+        metrics=collections.OrderedDict(
+            router_entropy=-tf.reduce_sum(tf.math.xlogy(pi, pi))
+        ),
+    )
+
+  return client_work.ClientWork(update)
+
+
+@methods.register(
+    'floral', floral_hp.FloralHyperparameters,
+    summary='a shared model and low-rank adaptors, mixed by learned routers',
+)
+def _build(task, hyperparameters):
+  num_clusters = int(np.max(task.groups)) + 1 if task.has_groups else 4
+  adapted = hyperparameters.adapt(
+      task.model, hyperparameters.num_adaptors or num_clusters
+  )
+  return build_floral(
+      adapted, hyperparameters, groups=task.groups,
+      num_clients=task.num_clients, client_weighting=task.client_weighting,
+  )

@@ -1,0 +1,145 @@
+"""Hyperparameters of FLoRAL, and of all that trains adaptors."""
+
+import dataclasses
+
+import tensorflow_federated as tff
+
+from tff_pers import hyperparameters as hp
+from tff_pers.models import adaptor_forms
+from tff_pers.models import adaptors
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptorHyperparameters(hp.LocalTraining):
+  """What every method that trains adaptors has."""
+
+  rank: int = hp.field(
+      0, 'Rank r of every adapted kernel; 0: as large as budget allows.',
+      minimum=0,
+  )
+  budget_: float = hp.field(  # `budget()` is how long to train.
+      0.01,
+      'rho: parameters of one adaptor relative to its kernel, if rank is 0.',
+      above=0.0,
+  )
+  conv_form: str = hp.field(
+      'balanced_2d', 'How convolution kernels are factorised.',
+      choices=adaptor_forms.CONV_FORMS,
+  )
+  adapt_bias: bool = hp.field(True, 'Whether adaptors have biases.')
+  adapt_norm: bool = hp.field(
+      False, 'Whether normalization layers have adaptors.'
+  )
+  precondition: bool = hp.field(
+      True, 'Whether gradients of low-rank factors are preconditioned.'
+  )
+  adaptor_learning_rate: object = hp.field(
+      'auto', 'eta_lora: step size of the adaptors; auto: learning_rate.',
+      above=0.0, auto=True,
+  )
+
+  @property
+  def adaptor_rate(self) -> float:
+    """eta_lora."""
+    if self.adaptor_learning_rate == 'auto':
+      return self.learning_rate
+    return self.adaptor_learning_rate
+
+  def adapt(self, model, num_adaptors: int) -> adaptors.AdaptedModel:
+    """Returns `model` with adaptors of these sizes."""
+    size = dict(rank=self.rank) if self.rank else dict(budget=self.budget_)
+    return adaptors.floral(
+        model, num_adaptors, conv_form=self.conv_form,
+        adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm, **size,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FloralHyperparameters(AdaptorHyperparameters):
+  """Hyperparameters of FLoRAL."""
+
+  num_adaptors: int = hp.field(
+      0, "C; 0: the task's number of clusters, 4 if that is unknown.",
+      minimum=0,
+  )
+  router: str = hp.field(
+      'learned', 'learned, or oracle (the true cluster, frozen).',
+      choices=('learned', 'oracle'),
+  )
+  router_learning_rate: float = hp.field(
+      0.1,
+      'eta_router: step size of the router; 0: stays uniform. With'
+      ' objective=mfl: inverse temperature of the exponential router.',
+      minimum=0.0,
+  )
+  router_state: str = hp.field(
+      'stateful',
+      'stateful (clients keep their router) or stateless (they learn it anew in'
+      ' every round).',
+      choices=('stateful', 'stateless'),
+  )
+  router_warmup_steps: int = hp.field(
+      20,
+      'Full-batch steps of a router alone: of stateless clients in every round,'
+      ' of new clients at evaluation.',
+      minimum=0,
+  )
+  router_warmup_learning_rate: float = hp.field(
+      1.0, 'Step size of these steps.', above=0.0
+  )
+  router_noise: float = hp.field(
+      0.0,
+      'Uniform noise added to the logits in training; 0: as in the paper, 1: as'
+      " in the authors' code.",
+      minimum=0.0,
+  )
+  min_mix_prob: float = hp.field(
+      0.0, 'Lower bound of the mixture weights in the forward pass.',
+      minimum=0.0, maximum=1.0,
+  )
+  eval_router: str = hp.field(
+      'stored',
+      'Router at evaluation: stored, or relearned from zero by the warm-up.',
+      choices=('stored', 'relearned'),
+  )
+  objective: str = hp.field(
+      'fml',
+      'fml (one model, the mixture of weights inside the loss) or mfl (C'
+      ' models, the mixture of losses).',
+      choices=('fml', 'mfl'),
+  )
+  center: bool = hp.field(
+      False, "Whether the adaptors' mean moves into the base after every round."
+  )
+  server_optimizer: str = hp.field(
+      'sgd', 'Server optimizer of base and adaptors.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = hp.field(
+      1.0, 'Server step size; 1 with sgd is plain averaging.', above=0.0
+  )
+  adaptor_server_learning_rate: object = hp.field(
+      'auto',
+      'Server step size of the adaptors; auto: server_learning_rate.',
+      above=0.0, auto=True,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.objective == 'mfl' and (self.router_noise or self.min_mix_prob):
+      raise ValueError(
+          '`router_noise` and `min_mix_prob` must be 0 with objective=mfl'
+          ' because no weights are mixed in training, found'
+          f' {self.router_noise} and {self.min_mix_prob}.'
+      )
+
+  def server_optimizers(self):
+    """Returns TFF's optimizers of the server by part of the weights."""
+    build = {
+        'sgd': tff.learning.optimizers.build_sgdm,
+        'adam': tff.learning.optimizers.build_adam,
+    }[self.server_optimizer]
+    rate = self.adaptor_server_learning_rate
+    return dict(
+        adaptors=build(self.server_learning_rate if rate == 'auto' else rate),
+        base=build(self.server_learning_rate),
+    )

@@ -1,0 +1,210 @@
+"""Where a FLoRAL client's router comes from: three kinds, one interface.
+
+Learned: logits that SGD moves, kept by the client or learned anew in every
+round. Exponential: a function of the models' losses (MFL). Oracle: the true
+cluster. Inside a round a router is float[C], logits or (oracle) the weights pi;
+`probabilities` gives pi.
+"""
+
+import collections
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.client_works import mfl
+from tff_pers.client_works import router_training
+
+
+class Learned:
+  """theta in R^C, pi = softmax(theta), at first uniform (Algorithm 1).
+
+  A stateful client keeps theta; a stateless one learns it from zero in every
+  round before the joint steps, with adaptors frozen. So does, at evaluation, a
+  client that never trains, and everybody if routers are to be relearned.
+  """
+
+  def __init__(self, adapted, hyperparameters, num_clients: Optional[int]):
+    """Initializes the kind.
+
+    Args:
+      adapted: An `adaptors.AdaptedModel`.
+      hyperparameters: A `floral_hyperparameters.FloralHyperparameters`.
+      num_clients: Clients of index >= N never train. None: all may.
+    """
+    self._adapted, self._hp = adapted, hyperparameters
+    self._zeros, self._num_clients = _zeros(adapted), num_clients
+    self._stateful = hyperparameters.router_state == 'stateful'
+    self.learning_rate = hyperparameters.router_learning_rate
+    self.mix = router_training.build_softmax_mix(
+        hyperparameters.router_noise, hyperparameters.min_mix_prob
+    )
+    self._deployed_mix = router_training.build_softmax_mix(
+        minimum=hyperparameters.min_mix_prob
+    )
+
+  def initial_state(self) -> Any:
+    """C of a client never seen before."""
+    return self.keep(tf.constant(self._zeros))
+
+  def keep(self, router) -> Any:
+    """C after a round."""
+    return collections.OrderedDict(router=router) if self._stateful else ()
+
+  def at_start(self, message, client_state, data):
+    """The router before the local steps of a round."""
+    if self._stateful:
+      return client_state['router']
+    return self._learn(message, data, self._hp.router_warmup_steps)
+
+  def probabilities(self, router):
+    """pi, what the client's adaptors are averaged with: no noise, no bound."""
+    return tf.nn.softmax(router)
+
+  def at_evaluation(self, message, client_state, data):
+    """pi and the mix that the client deploys."""
+    if self._stateful and self._hp.eval_router == 'stored':
+      never_trains = _is_unseen(data['index'], self._num_clients)
+      learned = self._learn(
+          message, data,
+          tf.where(never_trains, self._hp.router_warmup_steps, 0),
+      )
+      router = tf.where(never_trains, learned, client_state['router'])
+    else:
+      router = self._learn(message, data, self._hp.router_warmup_steps)
+    return self.probabilities(router), self._deployed_mix(router, None)
+
+  def without_data(self, client_state, index):
+    """The mix that the client deploys before it sees its data."""
+    del index  # The client is known by its state.
+    router = client_state['router'] if self._stateful else self._zeros
+    return self._deployed_mix(tf.convert_to_tensor(router), None)
+
+  def _learn(self, message, data, num_steps):
+    return router_training.learn_router(
+        self._adapted, tf.constant(self._zeros), message['weights'], data,
+        num_steps=num_steps,
+        learning_rate=self._hp.router_warmup_learning_rate,
+    )
+
+
+class Exponential:
+  """pi_c ~ exp(-eta f(u, a_c)) at the weights received; clients keep nothing.
+
+  The analysed algorithm takes this step right after the server's; a client can
+  only when it receives the weights.
+  """
+
+  learning_rate = 0.0
+
+  def __init__(self, adapted, hyperparameters):
+    self._adapted, self._zeros = adapted, _zeros(adapted)
+    self._rate = hyperparameters.router_learning_rate
+
+  def initial_state(self) -> Any:
+    return ()
+
+  def keep(self, router) -> Any:
+    del router  # A function of the weights.
+    return ()
+
+  def at_start(self, message, client_state, data):
+    del client_state  # Nothing.
+    return mfl.exponential_router(
+        self._adapted, message['weights'], data, rate=self._rate
+    )
+
+  def probabilities(self, router):
+    return tf.nn.softmax(router)
+
+  def at_evaluation(self, message, client_state, data):
+    pi = self.probabilities(self.at_start(message, client_state, data))
+    return pi, pi
+
+  def without_data(self, client_state, index):
+    del client_state, index  # Uniform.
+    return self.probabilities(tf.constant(self._zeros))
+
+
+class Oracle:
+  """pi = 1 at the client's true cluster, exactly, and 0 elsewhere; frozen.
+
+  A client without a known cluster (one that never trains) learns a router as a
+  stateless client does.
+  """
+
+  learning_rate = 0.0
+  mix = staticmethod(router_training.known_mix)
+
+  def __init__(self, adapted, hyperparameters, groups):
+    """Initializes the kind.
+
+    Args:
+      adapted: An `adaptors.AdaptedModel`.
+      hyperparameters: A `floral_hyperparameters.FloralHyperparameters`.
+      groups: int32[N], each in 0..C-1.
+
+    Raises:
+      ValueError: If `groups` is None or a cluster has no adaptor.
+    """
+    largest = adapted.num_adaptors - 1
+    if groups is None or np.min(groups) < 0 or np.max(groups) > largest:
+      raise ValueError(
+          f'`groups` must be known and in 0..{largest}, the adaptors, with'
+          f' router=oracle, found {groups}.'
+      )
+    self._adapted, self._hp = adapted, hyperparameters
+    self._zeros, self._groups = _zeros(adapted), np.asarray(groups, np.int32)
+
+  def initial_state(self) -> Any:
+    return ()
+
+  def keep(self, router) -> Any:
+    del router  # Known.
+    return ()
+
+  def at_start(self, message, client_state, data):
+    del message, client_state  # Not needed.
+    return self._one_hot(data['index'])
+
+  def probabilities(self, router):
+    return router
+
+  def at_evaluation(self, message, client_state, data):
+    del client_state  # Nothing.
+    is_unseen = _is_unseen(data['index'], len(self._groups))
+    learned = tf.nn.softmax(
+        router_training.learn_router(
+            self._adapted, tf.constant(self._zeros), message['weights'], data,
+            num_steps=tf.where(is_unseen, self._hp.router_warmup_steps, 0),
+            learning_rate=self._hp.router_warmup_learning_rate,
+        )
+    )
+    pi = tf.where(is_unseen, learned, self._one_hot(data['index']))
+    return pi, pi
+
+  def without_data(self, client_state, index):
+    del client_state  # Nothing.
+    uniform = tf.nn.softmax(tf.constant(self._zeros))
+    is_unseen = _is_unseen(index, len(self._groups))
+    return tf.where(is_unseen, uniform, self._one_hot(index))
+
+  def _one_hot(self, index):
+    known = tf.minimum(index, len(self._groups) - 1)
+    return tf.one_hot(
+        tf.gather(self._groups, known), len(self._zeros),
+        dtype=self._zeros.dtype,
+    )
+
+
+def _is_unseen(index, num_clients: Optional[int]):
+  """Whether a client never trains: its index is not below N."""
+  if num_clients is None:
+    return tf.constant(False)
+  return index >= num_clients
+
+
+def _zeros(adapted) -> np.ndarray:
+  """Returns the logits of the uniform router, float[C]."""
+  dtype = tf.nest.flatten(adapted.base.spec)[0].dtype
+  return np.zeros([adapted.num_adaptors], dtype.as_numpy_dtype)

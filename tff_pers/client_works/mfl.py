@@ -1,0 +1,111 @@
+"""Mixed federated learning with shared weights: the mixture outside the loss.
+
+    min over u, {a_c}, pi in the simplex of  sum_c pi_c f(u, a_c)   (MFL-WS)
+
+The algorithm that FLoRAL's theory analyses: C models, each with its own
+forward pass, and a router that is the exponential weights of their losses.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    FLoRAL, Sections 3 and 4, Appendix C.
+"""
+
+import collections
+
+import tensorflow as tf
+
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import router_training
+from tff_pers.data import client_data
+
+
+def train(
+    adapted,
+    pi,
+    weights,
+    data,
+    *,
+    rates: router_training.Rates,
+    seed,
+    precondition: bool = True,
+    **budget,
+):
+  """Returns (weights, mean minibatch loss) after local SGD of all C models.
+
+    u   <- u   - eta sum_c pi_c grad_u f(u, a_c; b)
+    a_c <- a_c - eta_lora grad_a f(u, a_c; b)           for every c
+
+  An adaptor moves whatever pi_c is; pi_c counts when adaptors are averaged. The
+  loss is sum_c pi_c f(u, a_c; b).
+
+  Args:
+    adapted: An `adaptors.AdaptedModel`, C >= 1.
+    pi: float[C], fixed.
+    weights: <adaptors, base>, where to start.
+    data: Dense client data or a dataset of batches.
+    rates: Step sizes; that of the router has no effect.
+    seed: int64[2] key of the batches.
+    precondition: See `router_training.train`.
+    **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
+  """
+
+  def step(state, batch):
+    w, total, steps = state
+    with tf.GradientTape(persistent=True) as tape:
+      tape.watch(w)
+      losses = model_losses(adapted, w, batch)
+      loss = tf.reduce_sum(pi * losses)
+    zero = tf.UnconnectedGradients.ZERO
+    g_base = tape.gradient(loss, w['base'], unconnected_gradients=zero)
+    g_adaptors = tape.gradient(  # Adaptor c is in the loss of model c alone.
+        losses, w['adaptors'], unconnected_gradients=zero
+    )
+    if precondition:
+      g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
+    moved = collections.OrderedDict(
+        adaptors=local_sgd.descend(w['adaptors'], g_adaptors, rates.adaptors),
+        base=local_sgd.descend(
+            w['base'], tf.nest.map_structure(tf.convert_to_tensor, g_base),
+            rates.base,
+        ),
+    )
+    return moved, total + loss, steps + 1
+
+  weights, total, steps = client_data.fold_batches(
+      data, step, (weights, tf.zeros([], pi.dtype), tf.constant(0)),
+      seed=seed, **budget,
+  )
+  return weights, total / tf.cast(tf.maximum(steps, 1), pi.dtype)
+
+
+def exponential_router(adapted, weights, data, *, rate: float):
+  """Returns logits -rate * f(u, a_c) of pi_c ~ exp(-rate f(u, a_c)).
+
+  Their softmax minimizes sum_c pi_c f(u, a_c) + sum_c pi_c log(pi_c) / rate
+  over the simplex (Eq. 34). The paper's rate decays as eta_t; a constant one
+  keeps the router from flattening back.
+
+  Args:
+    adapted: An `adaptors.AdaptedModel`.
+    weights: <adaptors, base>.
+    data: Dense client data or a dataset of batches; all of it, dropout off.
+    rate: > 0, constant.
+  """
+  dtype = tf.nest.flatten(weights['base'])[0].dtype
+  losses = router_training.full_mean(
+      lambda batch: model_losses(adapted, weights, batch, training=False),
+      data, tf.zeros([adapted.num_adaptors], dtype),
+  )
+  return -tf.constant(rate, dtype) * losses
+
+
+def model_losses(adapted, weights, batch, training: bool = True):
+  """Returns f(u, a_c; b) for every c, float[C]: C forward passes."""
+  dtype = tf.nest.flatten(weights['base'])[0].dtype
+  only = tf.eye(adapted.num_adaptors, dtype=dtype)
+  return tf.stack([
+      adapted.base.batch_loss(
+          adapted.effective(weights['base'], weights['adaptors'], only[c]),
+          batch, training,
+      )
+      for c in range(adapted.num_adaptors)
+  ])

@@ -1,0 +1,213 @@
+"""Joint SGD of a client's router, the base model and the adaptors.
+
+The client runs one model, base + sum_c pi_c adaptor_c, and descends in all
+three at once. A router is what a `mix` function turns into the weights of the
+adaptors: logits, or those weights themselves if they are known.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    FLoRAL, Algorithm 1.
+"""
+
+import collections
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+
+_NOISE_USE = 1  # Keeps the router's noise apart from a step's other draws.
+# Rows per pass of full gradients: bounds memory, changes no result.
+_CHUNK = 256
+
+
+class Rates(NamedTuple):
+  """Step sizes; 0 freezes a part.
+
+  Attributes:
+    base: eta.
+    adaptors: eta_lora.
+    router: eta_router.
+  """
+
+  base: float
+  adaptors: float
+  router: float = 0.0
+
+
+def build_softmax_mix(noise: float = 0.0, minimum: float = 0.0):
+  """Returns `(logits, seed) -> mix`: float[C] and int64[2] to float[C].
+
+    mix = max(minimum, softmax(logits + noise * U[0, 1)^C))
+
+  Args:
+    noise: Size of the exploration noise, >= 0.
+    minimum: Lower bound of every weight; the others stay as they are, and no
+      gradient flows to a bounded one.
+  """
+
+  def mix(logits, seed):
+    if noise:
+      draw = tf.random.stateless_uniform(
+          tf.shape(logits), random.fold_in(seed, _NOISE_USE),
+          dtype=logits.dtype,
+      )
+      logits += tf.constant(noise, logits.dtype) * draw
+    pi = tf.nn.softmax(logits)
+    return tf.maximum(pi, tf.constant(minimum, pi.dtype)) if minimum else pi
+
+  return mix
+
+
+def known_mix(router, seed):
+  """The mix of a router that is the weights themselves, float[C]."""
+  del seed  # No noise.
+  return router
+
+
+def gradients(adapted, router, weights, batch, mix):
+  """Returns the loss and its gradients, all at the same point.
+
+    g_u = G,  g_{a_c} = pi_c <G, d L_c / d a_c>,  g_theta = d loss / d theta
+
+  with G the gradient at the effective weights (Algorithm 1).
+
+  Args:
+    adapted: An `adaptors.AdaptedModel`.
+    router: float[C].
+    weights: <adaptors, base>.
+    batch: A `client_data.Batch`.
+    mix: `(router, seed) -> float[C]`.
+
+  Returns:
+    The loss, the gradient of the router, and that of the weights.
+  """
+  with tf.GradientTape() as tape:
+    tape.watch((router, weights))
+    effective = adapted.effective(
+        weights['base'], weights['adaptors'], mix(router, batch.seed)
+    )
+    loss = adapted.base.batch_loss(effective, batch)
+  found = tape.gradient(
+      loss, (router, weights),
+      unconnected_gradients=tf.UnconnectedGradients.ZERO,
+  )
+  return loss, *tf.nest.map_structure(tf.convert_to_tensor, found)
+
+
+def train(
+    adapted,
+    router,
+    weights,
+    data,
+    *,
+    rates: Rates,
+    seed,
+    mix,
+    precondition: bool = True,
+    **budget,
+):
+  """Returns (router, weights, mean minibatch loss) after joint SGD.
+
+  Every step takes all gradients at the same point, before any part moves.
+
+  Args:
+    adapted: An `adaptors.AdaptedModel`.
+    router: float[C], where to start.
+    weights: <adaptors, base>, where to start.
+    data: Dense client data or a dataset of batches.
+    rates: Step sizes.
+    seed: int64[2] key of the batches.
+    mix: `(router, seed) -> float[C]`, e.g. `build_softmax_mix()`.
+    precondition: Whether the gradients of low-rank factors are preconditioned
+      (Appendix D).
+    **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
+  """
+
+  def step(state, batch):
+    theta, w, total, steps = state
+    loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
+    g_adaptors = g['adaptors']
+    if precondition:
+      g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
+    moved = collections.OrderedDict(
+        adaptors=_descend(w['adaptors'], g_adaptors, rates.adaptors),
+        base=_descend(w['base'], g['base'], rates.base),
+    )
+    theta = _descend(theta, g_theta, rates.router)
+    return theta, moved, total + loss, steps + 1
+
+  dtype = tf.nest.flatten(weights['base'])[0].dtype
+  router, weights, total, steps = client_data.fold_batches(
+      data, step, (router, weights, tf.zeros([], dtype), tf.constant(0)),
+      seed=seed, **budget,
+  )
+  return router, weights, total / tf.cast(tf.maximum(steps, 1), dtype)
+
+
+def learn_router(
+    adapted, logits, weights, data, *, num_steps, learning_rate: float
+):
+  """Returns logits after full-batch gradient descent; all else is frozen.
+
+  Args:
+    adapted: An `adaptors.AdaptedModel`.
+    logits: float[C], where to start.
+    weights: <adaptors, base>.
+    data: Dense client data or a dataset of batches; all of it in every step,
+      dropout off.
+    num_steps: Steps, an int or an int32 scalar; 0 returns `logits`.
+    learning_rate: Step size.
+  """
+
+  def body(t, theta):
+    def gradient(batch):
+      with tf.GradientTape() as tape:
+        tape.watch(theta)
+        effective = adapted.effective(
+            weights['base'], weights['adaptors'], tf.nn.softmax(theta)
+        )
+        loss = adapted.base.batch_loss(effective, batch, training=False)
+      return tape.gradient(
+          loss, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
+      )
+    step = local_sgd.descend(
+        theta, full_mean(gradient, data, tf.zeros_like(theta)), learning_rate
+    )
+    return t + 1, step
+
+  return tf.while_loop(
+      lambda t, _: t < num_steps, body, (tf.constant(0), logits)
+  )[1]
+
+
+def full_mean(value, data, zero):
+  """Returns the mean of `value(batch)` over all of a client's examples.
+
+  Args:
+    value: `(Batch) -> tensor`, a mean over the unmasked rows of the batch.
+    data: Dense client data or a dataset of batches.
+    zero: Zeros like a value; the result without examples.
+  """
+
+  def add(sums, batch):
+    total, count = sums
+    rows = tf.reduce_sum(tf.cast(batch.mask, zero.dtype))
+    return total + rows * value(batch), count + rows
+
+  size = None
+  if not isinstance(data, tf.data.Dataset):
+    capacity = tf.shape(data['examples']['y'])[0]
+    size = tf.minimum(tf.maximum(capacity, 1), _CHUNK)
+  total, count = client_data.fold_batches(
+      data, add, (zero, tf.zeros([], zero.dtype)),
+      seed=tf.zeros([2], tf.int64), batch_size=size, num_epochs=1,
+      shuffle=False,
+  )
+  return total / tf.maximum(count, 1)
+
+
+def _descend(part, gradient, rate: float):
+  """Returns the part after a step; as it is if the rate is 0."""
+  return local_sgd.descend(part, gradient, rate) if rate else part

@@ -1,0 +1,199 @@
+"""Several hosts as the runtime: one of TFF's C++ workers on each.
+
+Every worker computes for a slice of the cohort, on one of them also the server
+does (docs/remote.md tells how to start them). TFF's own way to split a cohort,
+its mergeable form, allows no aggregation that depends on another, sends the
+data twice and trains twice where results stay at the clients: once up to the
+merge, once more after it. Here any computation runs, in levels (`remote_plan`),
+and every step once; the workers and what they are asked for are TFF's.
+"""
+
+import time
+from typing import Any, Sequence
+
+from absl import logging
+import tensorflow_federated as tff
+# Not exported by TFF: the interface of its executors, and how its own contexts
+# convert arguments and results.
+from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
+from tensorflow_federated.python.core.impl.executors import executor_base
+from tensorflow_federated.python.core.impl.executors import executor_value_base
+
+from tff_pers.runtime import context
+from tff_pers.runtime import remote_plan
+from tff_pers.runtime import remote_round
+from tff_pers.runtime import remote_worker
+
+
+class RemoteError(RuntimeError):
+  """The workers cannot be reached, or not be relied on."""
+
+
+def use(
+    workers: Sequence[str],
+    *,
+    connect_seconds: float = 60.0,
+    round_seconds: float = 3600.0,
+    heartbeat_seconds: float = 30.0,
+    max_retries: int = 2,
+) -> context.Installed:
+  """Connects to the workers and installs them as TFF's default context.
+
+  A worker that dies, hangs or is cut off is left out until it answers again,
+  and the computation is repeated on the others, which changes no result:
+  computations are functions of their arguments, and a result is returned when
+  it is whole.
+
+  Args:
+    workers: Their addresses, as `host:8000`.
+    connect_seconds: Time for all workers to answer at the start.
+    round_seconds: Time for a computation, its repetitions included.
+    heartbeat_seconds: Time for a worker to say that it is alive, at any moment.
+    max_retries: Repetitions of one computation.
+
+  Returns:
+    The installed runtime, a context manager.
+
+  Raises:
+    ValueError: If `workers` is empty or holds something else or one twice, or a
+      number is out of range.
+    RemoteError: If a worker does not answer; from a later call, if no worker is
+      left, or the time or the repetitions are used up. Workers are named.
+  """
+  _check(workers, max_retries, connect_seconds=connect_seconds,
+         round_seconds=round_seconds, heartbeat_seconds=heartbeat_seconds)
+  cluster = _Cluster(
+      [remote_worker.Worker(each, heartbeat_seconds) for each in workers],
+      round_seconds, max_retries,
+  )
+  cluster.connect(connect_seconds)
+  execution = tff.framework.SyncExecutionContext(
+      executor_fn=tff.framework.ResourceManagingExecutorFactory(
+          executor_stack_fn=lambda sizes: _Executor(
+              cluster, sizes.get(tff.CLIENTS, 0)
+          )
+      ),
+      compiler_fn=remote_plan.from_computation,
+      transform_args=tensorflow_computation.transform_args,
+      transform_result=tensorflow_computation.transform_result,
+  )
+  return context.Installed(execution, cluster.close)
+
+
+def _check(workers, max_retries, **seconds) -> None:
+  """Raises what `use` documents."""
+  for address in workers:
+    host, _, port = address.rpartition(':')
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+      raise ValueError(
+          f'`workers` must be addresses host:port, found {address!r}.'
+      )
+  if not workers or len(set(workers)) < len(workers):
+    raise ValueError(
+        '`workers` must name each worker once, at least one, found'
+        f' {", ".join(workers) or "none"}.'
+    )
+  for name, value in seconds.items():
+    if not value > 0:
+      raise ValueError(f'`{name}` must be > 0, found {value}.')
+  if max_retries < 0:
+    raise ValueError(f'`max_retries` must be >= 0, found {max_retries}.')
+
+
+class _Cluster:
+  """The workers."""
+
+  def __init__(self, workers, round_seconds: float, max_retries: int):
+    self._workers = workers
+    self._round_seconds = round_seconds
+    self._max_retries = max_retries
+
+  def connect(self, seconds: float) -> None:
+    """Waits for all workers."""
+    deadline = time.monotonic() + seconds
+    missing = [w.address for w in self._workers if not w.connect(deadline)]
+    if missing:
+      self.close()
+      raise RemoteError(
+          f'All workers must answer within {seconds:g} s, found no answer from'
+          f' {", ".join(missing)}. Tip: start them with `python -m'
+          ' binaries.worker --port=8000`.'
+      )
+
+  def close(self) -> None:
+    for worker in self._workers:
+      worker.close()
+
+  def run(self, plan: remote_plan.Plan, argument: Any, num_clients: int):
+    """Runs a computation, again if a worker is lost."""
+    deadline = time.monotonic() + self._round_seconds
+    for repetition in range(self._max_retries + 1):
+      workers = [worker for worker in self._workers if worker.is_alive]
+      if not workers:
+        lost = [f'{w.address} ({w.lost_because})' for w in self._workers]
+        raise RemoteError(f'All workers are lost: {", ".join(lost)}.')
+      try:
+        return remote_round.run(plan, argument, num_clients, workers, deadline)
+      except remote_worker.WorkerLate as late:
+        raise RemoteError(
+            f'A computation must end within {self._round_seconds:g} s, found'
+            f' {late} still at work.'
+        ) from late
+      except remote_worker.WorkerLost as error:
+        lost = error
+        logging.warning(
+            'The computation lost worker %s; repetition %d of at most %d.',
+            lost, repetition + 1, self._max_retries,
+        )
+    raise RemoteError(
+        f'A computation must not lose workers more than {self._max_retries}'
+        f' times, found it lost {lost} last.'
+    )
+
+
+class _Value(executor_value_base.ExecutorValue):
+  """A value at the driver, or a plan."""
+
+  def __init__(self, value, type_signature: tff.Type):
+    self.value = value
+    self._type_signature = type_signature
+
+  @property
+  def type_signature(self) -> tff.Type:
+    return self._type_signature
+
+  @property
+  def reference(self):
+    return self.value
+
+  async def compute(self):
+    return self.value
+
+
+class _Executor(executor_base.Executor):
+  """What TFF's context drives; collects the argument, then runs the plan."""
+
+  def __init__(self, cluster: _Cluster, num_clients: int):
+    self._cluster = cluster
+    self._num_clients = num_clients
+
+  def close(self):
+    """Holds nothing between calls."""
+
+  async def create_value(self, value, type_spec=None):
+    return _Value(value, type_spec)
+
+  async def create_struct(self, elements):
+    named = tff.structure.to_elements(tff.structure.from_container(elements))
+    return _Value(
+        tff.structure.Struct([(name, each.value) for name, each in named]),
+        tff.StructType([(name, each.type_signature) for name, each in named]),
+    )
+
+  async def create_selection(self, source, index):
+    return _Value(source.value[index], source.type_signature[index])
+
+  async def create_call(self, comp, arg=None):
+    argument = None if arg is None else arg.value
+    result = self._cluster.run(comp.value, argument, self._num_clients)
+    return _Value(result, comp.type_signature.result)

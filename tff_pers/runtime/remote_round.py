@@ -1,0 +1,200 @@
+"""One computation on several workers: each has a slice of the cohort.
+
+The driver holds no tensors but the argument and the result: what the server
+sends, and the accumulators of the workers, pass through it as they are.
+"""
+
+import threading
+from typing import Any, Callable, Sequence
+
+import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import executor_pb2
+
+from tff_pers.runtime import remote_plan
+from tff_pers.runtime import remote_worker
+
+
+def run(
+    plan: remote_plan.Plan,
+    argument: Any,
+    num_clients: int,
+    workers: Sequence[remote_worker.Worker],
+    deadline: float,
+):
+  """Runs `plan`; the first worker is the server too.
+
+  Args:
+    plan: The computation.
+    argument: Its argument, or None; a value at clients is a list.
+    num_clients: Size of the cohort.
+    workers: Those to use, at least one; if there are more than clients, the
+      last ones stay idle.
+    deadline: When to give up, in terms of `time.monotonic()`.
+
+  Returns:
+    The result: nested `tff.structure.Struct`s of what TFF deserializes.
+
+  Raises:
+    WorkerLost: If a worker is gone.
+    WorkerLate: If workers are not done at `deadline`; names all of them.
+  """
+  workers = workers[:max(1, num_clients)]
+  bounds = [i * num_clients // len(workers) for i in range(len(workers) + 1)]
+  slices = [slice(*pair) for pair in zip(bounds, bounds[1:])]
+  sessions = []
+  try:
+    sessions = _in_parallel(
+        lambda i: remote_worker.Session(
+            workers[i], slices[i].stop - slices[i].start, deadline
+        ),
+        len(workers),
+    )
+    return _Round(plan, argument, sessions, slices).run()
+  finally:
+    for session in sessions:
+      session.close()
+
+
+class _Round:
+  """The values of one computation, by name, wherever they are."""
+
+  def __init__(self, plan, argument, sessions, slices):
+    self._plan = plan
+    self._argument = argument
+    self._sessions = sessions
+    self._slices = slices
+    self._values = {}  # At the driver: of the server, and without placement.
+    self._refs = [{} for _ in sessions]  # At the workers.
+
+  def run(self):
+    """Returns the result."""
+    for level in self._plan.levels:
+      if level.server:
+        self._call(0, level.server)
+      if level.clients:
+        for name in level.clients.inputs:
+          if len(self._sessions) > 1 and not self._is_at_clients(name):
+            self._value(name)
+        self._on_all(lambda i, stage=level.clients: self._call(i, stage))
+      if level.merge:
+        self._merge(level.merge)
+    return self._result(self._plan.result)
+
+  def _on_all(self, function: Callable[[int], Any]) -> list[Any]:
+    return _in_parallel(function, len(self._sessions))
+
+  def _is_at_clients(self, name: str) -> bool:
+    return remote_plan.is_at_clients(self._plan.types[name])
+
+  def _call(self, i: int, stage: remote_plan.Stage) -> None:
+    """Starts `stage` at worker `i`."""
+    arguments = [self._ref(i, name) for name in stage.inputs]
+    results = self._sessions[i].call(
+        stage.function, arguments, len(stage.outputs)
+    )
+    self._refs[i].update(zip(stage.outputs, results))
+
+  def _ref(self, i: int, name: str) -> executor_pb2.ValueRef:
+    """Returns a value at worker `i`, which is sent if it is not there."""
+    if name not in self._refs[i]:
+      value = (
+          self._slice(i, name) if self._is_at_clients(name)
+          else self._value(name)
+      )
+      self._refs[i][name] = self._sessions[i].create(value)
+    return self._refs[i][name]
+
+  def _value(self, name: str) -> executor_pb2.Value:
+    """Returns a value that is not at clients."""
+    if name not in self._values:
+      self._values[name] = (
+          self._serialize(name, self._part(name))
+          if name in self._plan.parameters
+          else self._sessions[0].fetch(self._refs[0][name])
+      )
+    return self._values[name]
+
+  def _part(self, name: str):
+    """Returns a part of the argument."""
+    part = self._argument
+    for i in self._plan.parameters[name]:
+      part = tff.structure.from_container(part)[i]
+    return part
+
+  def _slice(self, i: int, name: str) -> executor_pb2.Value:
+    """Returns the part of the argument that belongs to worker `i`'s clients."""
+    part = self._part(name)
+    if not self._plan.types[name].all_equal:
+      part = list(part)[self._slices[i]]
+    return self._serialize(name, part)
+
+  def _serialize(self, name: str, part) -> executor_pb2.Value:
+    return tff.framework.serialize_value(part, self._plan.types[name])[0]
+
+  def _merge(self, stage: remote_plan.Stage) -> None:
+    """Merges the accumulators of all workers at the server, in their order."""
+    pack, server = stage.outputs[0], self._sessions[0]
+    partials = self._on_all(  # The server's own stay where they are.
+        lambda i: self._sessions[i].fetch(self._refs[i][pack]) if i else None
+    )
+    merged = self._refs[0][pack]
+    for partial in partials[1:]:
+      [merged] = server.call(stage.function, [merged, server.create(partial)], 1)
+    self._refs[0][pack] = merged
+
+  def _result(self, block):
+    """Returns what a struct of references stands for."""
+    if isinstance(block, tff.framework.Struct):
+      return tff.structure.Struct([
+          (name, self._result(member))
+          for name, member in tff.structure.iter_elements(block)
+      ])
+    name, result_type = block.name, self._plan.types[block.name]
+    if not self._is_at_clients(name):
+      return _deserialize(self._value(name), result_type)
+    fetch = lambda i: self._sessions[i].fetch(self._ref(i, name))
+    if result_type.all_equal:
+      return _deserialize(fetch(0), result_type)
+    return [
+        value for part in self._on_all(fetch)
+        for value in _deserialize(part, result_type)
+    ]
+
+
+def _deserialize(value: executor_pb2.Value, value_type: tff.Type):
+  if isinstance(value_type, tff.FederatedType) and not value.federated.value:
+    return []  # TFF refuses values of no clients.
+  return tff.framework.deserialize_value(value, value_type)[0]
+
+
+def _in_parallel(function: Callable[[int], Any], count: int) -> list[Any]:
+  """Returns `function(i)` of all `i`; raises after all have ended.
+
+  Threads are daemons, so that Ctrl-C ends a program that waits for workers.
+  """
+  results, errors = [None] * count, []
+
+  def call(i):
+    try:
+      results[i] = function(i)
+    except Exception as error:  # pylint: disable=broad-except
+      errors.append(error)
+
+  threads = [
+      threading.Thread(target=call, args=(i,), daemon=True)
+      for i in range(count)
+  ]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  late = [e for e in errors if isinstance(e, remote_worker.WorkerLate)]
+  lost = [e for e in errors if isinstance(e, remote_worker.WorkerLost)]
+  for error in errors:
+    if error not in late and error not in lost:
+      raise error  # The computation's own.
+  if late:
+    raise remote_worker.WorkerLate(', '.join(map(str, late)))
+  if lost:
+    raise lost[0]
+  return results

@@ -1,0 +1,215 @@
+"""The driver's end of a worker: its connection, and whether it is alive."""
+
+import threading
+import time
+from typing import Optional, Sequence
+
+from absl import logging
+import grpc
+import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import computation_pb2
+from tensorflow_federated.proto.v0 import executor_pb2
+from tensorflow_federated.proto.v0 import executor_pb2_grpc
+
+from tff_pers.runtime import worker_process
+
+# What a worker that is gone, or that was started anew, looks like.
+_LOST = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+)
+
+
+class WorkerLost(Exception):
+  """A worker is dead, hangs or is cut off."""
+
+  def __init__(self, address: str, reason: str):
+    super().__init__(f'{address} ({reason})')
+
+
+class WorkerLate(Exception):
+  """A worker is alive and not done in time."""
+
+  def __init__(self, address: str):
+    super().__init__(address)
+
+
+class Worker:
+  """A worker, watched by a heartbeat from the first connection on.
+
+  gRPC waits for ever for a worker that hangs; here the heartbeat closes the
+  connection, which ends all calls. A lost worker that answers again is back.
+  """
+
+  def __init__(self, address: str, heartbeat_seconds: float):
+    """Prepares the connection; see `connect`."""
+    self.address = address
+    self._heartbeat_seconds = heartbeat_seconds
+    self._lock = threading.Lock()
+    self._channel: Optional[grpc.Channel] = None
+    self._closed = threading.Event()
+    self.lost_because = 'not connected'
+
+  @property
+  def is_alive(self) -> bool:
+    return self._channel is not None
+
+  def connect(self, deadline: float) -> bool:
+    """Waits until the worker answers; returns whether it did in time."""
+    while not self._answers(1.0):
+      if time.monotonic() > deadline:
+        return False
+      time.sleep(0.1)
+    self._open()
+    threading.Thread(target=self._watch, daemon=True).start()
+    return True
+
+  def close(self) -> None:
+    """Ends the connection, for good."""
+    self._closed.set()
+    with self._lock:
+      channel, self._channel = self._channel, None
+    if channel is not None:
+      channel.close()
+
+  def request(self, method: str, message, deadline: float):
+    """Calls a method of the worker.
+
+    Raises:
+      WorkerLost: If the worker is gone, or goes while it is waited for.
+      WorkerLate: If there is no answer at `deadline`.
+      grpc.RpcError: If the computation itself fails.
+    """
+    channel = self._channel
+    if channel is None:
+      raise WorkerLost(self.address, self.lost_because)
+    stub = executor_pb2_grpc.ExecutorGroupStub(channel)
+    try:
+      return getattr(stub, method)(
+          message, timeout=max(0.0, deadline - time.monotonic())
+      )
+    except grpc.RpcError as error:
+      if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        raise WorkerLate(self.address) from error
+      if error.code() not in _LOST:
+        raise
+      self._lose(error.details())
+    except ValueError:  # The heartbeat has just closed the channel.
+      pass
+    raise WorkerLost(self.address, self.lost_because)
+
+  def _watch(self) -> None:
+    """Sends heartbeats."""
+    while not self._closed.wait(min(1.0, self._heartbeat_seconds / 4)):
+      answers = self._answers(self._heartbeat_seconds)
+      if not answers:
+        self._lose(f'no heartbeat for {self._heartbeat_seconds:g} s')
+      elif not self.is_alive:
+        self._open()
+        logging.warning('Worker %s is back.', self.address)
+
+  def _answers(self, seconds: float) -> bool:
+    channel = worker_process.connect(self.address)
+    answers = worker_process.answers(channel, seconds)
+    channel.close()
+    return answers
+
+  def _open(self) -> None:
+    with self._lock:
+      if not self._closed.is_set():
+        self._channel = worker_process.connect(self.address)
+
+  def _lose(self, reason: str) -> None:
+    with self._lock:
+      channel, self._channel = self._channel, None
+      if channel is None:
+        return
+      self.lost_because = reason
+    logging.warning('Worker %s is lost: %s.', self.address, reason)
+    channel.close()
+
+
+class Session:
+  """What one worker holds for one computation."""
+
+  def __init__(self, worker: Worker, num_clients: int, deadline: float):
+    """Opens the session for `num_clients` clients."""
+    self._worker = worker
+    self._deadline = deadline
+    self._functions = {}  # What was sent, by the identity of what was given.
+    self._executor = self._request(
+        'GetExecutor',
+        executor_pb2.GetExecutorRequest(
+            cardinalities=[
+                executor_pb2.Cardinality(
+                    placement=computation_pb2.Placement(uri=tff.CLIENTS.uri),
+                    cardinality=num_clients,
+                )
+            ]
+        ),
+    ).executor
+
+  def _request(self, method, message):
+    return self._worker.request(method, message, self._deadline)
+
+  def create(self, value: executor_pb2.Value) -> executor_pb2.ValueRef:
+    """Sends a value."""
+    return self._request(
+        'CreateValue',
+        executor_pb2.CreateValueRequest(executor=self._executor, value=value),
+    ).value_ref
+
+  def call(
+      self,
+      function: executor_pb2.Value,
+      arguments: Sequence[executor_pb2.ValueRef],
+      num_results: int,
+  ) -> list[executor_pb2.ValueRef]:
+    """Starts a computation from a struct to a struct; does not wait for it."""
+    if id(function) not in self._functions:
+      self._functions[id(function)] = self.create(function)
+    argument = None
+    if arguments:
+      element = executor_pb2.CreateStructRequest.Element
+      argument = self._request(
+          'CreateStruct',
+          executor_pb2.CreateStructRequest(
+              executor=self._executor,
+              element=[element(value_ref=ref) for ref in arguments],
+          ),
+      ).value_ref
+    result = self._request(
+        'CreateCall',
+        executor_pb2.CreateCallRequest(
+            executor=self._executor,
+            function_ref=self._functions[id(function)],
+            argument_ref=argument,
+        ),
+    ).value_ref
+    return [
+        self._request(
+            'CreateSelection',
+            executor_pb2.CreateSelectionRequest(
+                executor=self._executor, source_ref=result, index=i
+            ),
+        ).value_ref
+        for i in range(num_results)
+    ]
+
+  def fetch(self, ref: executor_pb2.ValueRef) -> executor_pb2.Value:
+    """Waits for a value and returns it."""
+    return self._request(
+        'Compute',
+        executor_pb2.ComputeRequest(executor=self._executor, value_ref=ref),
+    ).value
+
+  def close(self) -> None:
+    """Frees all values, as far as the worker can be reached."""
+    try:
+      self._request(
+          'DisposeExecutor',
+          executor_pb2.DisposeExecutorRequest(executor=self._executor),
+      )
+    except (grpc.RpcError, WorkerLost, WorkerLate):
+      logging.info('Worker %s could not free a session.', self._worker.address)

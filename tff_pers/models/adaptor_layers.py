@@ -70,6 +70,10 @@ class LowRank:
     product = low_rank.mixed_product(*self._as_matrices(factors), mix)
     return self._assemble(product)
 
+  def mixed_update(self, kernel, factors, mix) -> low_rank.UpdatedMatrix:
+    """Returns a dense kernel plus `mixed_delta`, not multiplied out."""
+    return low_rank.mixed_update(kernel, factors['v'], factors['u'], mix)
+
   def precondition(self, factors, gradients, eps, conv_norm: str):
     """Returns each factor's gradient, rescaled by the other factor's Gram."""
     if self.has_matrix_gram:
@@ -81,7 +85,7 @@ class LowRank:
     def rescaled(name, other):
       gradient = gradients[name]
       new = scale(reshape(factors[other]), _as_matrix(gradient), eps)
-      return tf.reshape(new, gradient.shape)
+      return _reshape(new, gradient.shape)
     return collections.OrderedDict(
         u=rescaled('u', 'v'), v=rescaled('v', 'u')
     )
@@ -133,7 +137,9 @@ class Additive:
 
   def mixed_delta(self, parameters, mix):
     """Returns sum_c mix_c L_c."""
-    return tf.tensordot(mix, parameters, 1)
+    rows = _reshape(parameters, [mix.shape[0], self.num_parameters])
+    mixed = tf.matmul(tf.reshape(mix, [1, -1]), rows)
+    return tf.reshape(mixed, self.shape)
 
   def precondition(self, parameters, gradients, eps, conv_norm: str):
     """Returns `gradients`: there are no factors."""
@@ -148,15 +154,20 @@ class Additive:
 
 def _as_matrix(factor):
   """[C, r, ...] -> [C, r, n]."""
-  return tf.reshape(factor, [*factor.shape[:2], math.prod(factor.shape[2:])])
+  return _reshape(factor, [*factor.shape[:2], math.prod(factor.shape[2:])])
 
 
 def _as_windows(factor):
   """[C, r, *window, channels] -> [C, r, positions, channels]."""
   positions = math.prod(factor.shape[2:-1])
-  return tf.reshape(factor, [*factor.shape[:2], positions, factor.shape[-1]])
+  return _reshape(factor, [*factor.shape[:2], positions, factor.shape[-1]])
 
 
 def _as_one_window(factor):
   """[C, r, ...] -> [C, r, 1, n]."""
-  return _as_matrix(factor)[:, :, None]
+  return tf.expand_dims(_as_matrix(factor), 2)
+
+
+def _reshape(tensor, shape):
+  """`tf.reshape`, left out where it would do nothing: steps are short."""
+  return tensor if tensor.shape == shape else tf.reshape(tensor, shape)

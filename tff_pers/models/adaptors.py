@@ -14,6 +14,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 
 import collections
 import dataclasses
+import functools
 from typing import Any, Callable, NamedTuple, Optional
 
 import tensorflow as tf
@@ -225,11 +226,40 @@ class AdaptedModel:
       adaptors: Like `initial_adaptors`.
       mix: Floats [C], usually on the simplex.
     """
-    deltas = [
-        adaptor.mixed_delta(own, tf.cast(mix, _dtype(own)))
-        for adaptor, own in zip(self._adaptors, adaptors)
-    ]
-    return self._add(base_weights, deltas)
+    return self._add(base_weights, self._deltas(adaptors, mix))
+
+  def mixed(self, mix) -> functional.FunctionalModel:
+    """Returns the model of one mixture, over the weights <adaptors, base>.
+
+    It computes what the base model does at the `effective` weights, penalty
+    included. A model that takes factors never sees dense kernels multiplied
+    out: a step costs at most about C times the relative budget more.
+
+    Args:
+      mix: Floats [C].
+    """
+
+    def init(key):
+      return collections.OrderedDict(
+          adaptors=self._init(key), base=self.base.init(key)
+      )
+
+    def predict(weights, x, training, seed):
+      return self.base.predict(
+          self._factorised(weights, mix), x, training, seed
+      )
+
+    def penalty(weights):
+      if self.base.penalty is functional.no_penalty:
+        return 0.0
+      return self.base.penalty(
+          self.effective(weights['base'], weights['adaptors'], mix)
+      )
+
+    return dataclasses.replace(
+        self.base, init=init, predict=predict, penalty=penalty, layers=None,
+        takes_factors=False, name=f'{self.base.name}_adapted',
+    )
 
   def precondition(
       self, adaptors, gradients, eps: float = 1e-5, conv_norm: str = 'spatial'
@@ -237,9 +267,9 @@ class AdaptedModel:
     """Returns gradients scaled by the other, present factor (section 2.4).
 
     dense: G_U <- G_U (V^T V + eps I)^-1,      G_V <- G_V (U^T U + eps I)^-1
-    conv : G_U <- G_U / (||Gram(V)||_F + eps), G_V <- G_V / (||Gram(U)||_F + eps)
+XX / (||Gram(U)||_F + eps)
 
-    Vectors (biases, norms) keep their gradients.
+    with Frobenius norms. Vectors (biases, norms) keep their gradients.
 
     Args:
       adaptors: The adaptors at which the gradients were taken.
@@ -282,11 +312,10 @@ class AdaptedModel:
     Returns:
       <adaptors, base>.
     """
+    probabilities = tf.cast(probabilities, self._dtype)
     means, rests = [], []
     for adaptor, own in zip(self._adaptors, weights['adaptors']):
-      mean, rest = adaptor.centered(
-          own, tf.cast(probabilities, _dtype(own))
-      )
+      mean, rest = adaptor.centered(own, probabilities)
       means.append(mean)
       rests.append(rest)
     return collections.OrderedDict(
@@ -299,26 +328,23 @@ class AdaptedModel:
     The router's logits start at zero. Loss and penalty are those of the base
     model at the merged weights.
     """
-    dtype = tf.nest.flatten(self.base.spec)[0].dtype
+    def mixed(weights):
+      return self.mixed(tf.nn.softmax(weights['router']))
 
     def init(key):
-      return collections.OrderedDict(
-          adaptors=self._init(key), base=self.base.init(key),
-          router=tf.zeros([self.num_adaptors], dtype),
-      )
+      router = tf.zeros([self.num_adaptors], self._dtype)
+      weights = self.mixed(router).init(key)
+      return collections.OrderedDict(**weights, router=router)
 
-    def merged(weights):
-      return self.merge(weights, weights['router'])
+    def predict(weights, *args):
+      return mixed(weights).predict(weights, *args)
 
-    def predict(weights, x, training, seed):
-      return self.base.predict(merged(weights), x, training, seed)
+    def penalty(weights):
+      return mixed(weights).penalty(weights)
 
-    penalty = self.base.penalty
-    if penalty is not functional.no_penalty:
-      penalty = lambda weights: self.base.penalty(merged(weights))
     return dataclasses.replace(
         self.base, init=init, predict=predict, penalty=penalty, layers=None,
-        name=f'{self.base.name}_floral',
+        takes_factors=False, name=f'{self.base.name}_floral',
     )
 
   def summary(self) -> str:
@@ -336,8 +362,7 @@ class AdaptedModel:
       rows.append((*row, rank, str(adaptor.num_parameters), f'{share:.2%}'))
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = [
-        '  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
-        for row in rows
+        '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
     ]
     extra = self.num_adaptors * self.parameters_per_adaptor
     lines.append(
@@ -347,6 +372,10 @@ class AdaptedModel:
     )
     return '\n'.join(lines)
 
+  @functools.cached_property
+  def _dtype(self):
+    return tf.nest.flatten(self.base.spec)[0].dtype
+
   @property
   def _adaptors(self):
     return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
@@ -354,10 +383,42 @@ class AdaptedModel:
   def _init(self, key):
     """Returns initial adaptors; `key` is the base model's."""
     key = random.fold_in(key, _ADAPTORS_USE)
-    dtype = tf.nest.flatten(self.base.spec)[0].dtype
     return tuple(
-        adaptor.init(random.fold_in(key, position), self.num_adaptors, dtype)
+        adaptor.init(
+            random.fold_in(key, position), self.num_adaptors, self._dtype
+        )
         for position, adaptor in enumerate(self._adaptors)
+    )
+
+  def _deltas(self, adaptors, mix):
+    mix = tf.cast(mix, self._dtype)
+    return [
+        adaptor.mixed_delta(own, mix)
+        for adaptor, own in zip(self._adaptors, adaptors)
+    ]
+
+  def _factorised(self, weights, mix):
+    """Returns the effective weights; dense kernels as `UpdatedMatrix`."""
+    if not self.base.takes_factors:
+      return self.effective(weights['base'], weights['adaptors'], mix)
+    mix = tf.cast(mix, self._dtype)
+    parameters = iter(weights['adaptors'])
+
+    def apply(leaf, entry):
+      if entry.adaptor is None:
+        return leaf
+      own = next(parameters)
+      is_factorised = (
+          entry.weight.kind == 'dense'
+          and isinstance(entry.adaptor, adaptor_layers.LowRank)
+      )
+      if is_factorised:
+        return entry.adaptor.mixed_update(leaf, own, mix)
+      return leaf + entry.adaptor.mixed_delta(own, mix)
+
+    leaves = tf.nest.flatten(weights['base'])
+    return tf.nest.pack_sequence_as(
+        weights['base'], [apply(*pair) for pair in zip(leaves, self.plan)]
     )
 
   def _add(self, base_weights, deltas):
@@ -367,10 +428,6 @@ class AdaptedModel:
         leaf if entry.adaptor is None else leaf + next(deltas)
         for leaf, entry in zip(tf.nest.flatten(base_weights), self.plan)
     ])
-
-
-def _dtype(parameters):
-  return tf.nest.flatten(parameters)[0].dtype
 
 
 def _check_choice(name: str, value: str, choices) -> None:

@@ -63,6 +63,8 @@ class FunctionalModel:
     name: For tables and messages.
     layers: What each leaf of the weights is, in the order of
       `tf.nest.flatten`; None: unknown, see `layers.describe`.
+    takes_factors: Whether `predict` also takes dense kernels as
+      `low_rank.UpdatedMatrix`, because it uses them in `low_rank.matmul` only.
   """
 
   init: Callable[[Any], Any]
@@ -76,6 +78,7 @@ class FunctionalModel:
   penalty: Callable[[Any], Any] = no_penalty
   name: str = 'model'
   layers: Optional[tuple[LayerWeight, ...]] = None
+  takes_factors: bool = False
 
   def initial_weights(self, seed):
     """Returns w^0 of the run `seed`, the same in every method."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.numerics import low_rank
 
 
 class Layer(NamedTuple):
@@ -95,7 +96,7 @@ def build(
 
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
-      init, predict, x_spec=x_spec, name=name, **optional,
+      init, predict, x_spec=x_spec, name=name, takes_factors=True, **optional,
       **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )
 
@@ -216,7 +217,7 @@ def _dense(units: int, activation=_identity) -> MakeLayer:
   def apply(weights, x, training, seed):
     del training, seed  # Unused.
     kernel, bias = weights
-    return activation(tf.matmul(x, kernel) + bias)
+    return activation(low_rank.matmul(x, kernel) + bias)
 
   return lambda shape: Layer(((shape[0], units), (units,)), (units,), apply)
 

@@ -11,6 +11,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 """
 
 import collections
+import dataclasses
 from typing import Optional
 
 import numpy as np
@@ -180,29 +181,45 @@ def _routers(adapted, hyperparameters, groups, num_clients):
   return floral_routers.Learned(adapted, hyperparameters, num_clients)
 
 
-def build_stateless_work(
+def build_floral_client_work(
     adapted: adaptors.AdaptedModel,
     hyperparameters: floral_hp.FloralHyperparameters = (
         floral_hp.FloralHyperparameters(router_state='stateless')
     ),
     *,
     client_weighting: str = 'examples',
-) -> client_work.ClientWork:
-  """Returns FLoRAL's client work for clients that keep nothing.
+    seed: int = 0,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Returns the work of stateless clients for `tff.learning.templates`.
 
-  Fit for `client_work.as_client_work_process`, over models whose weights are
-  <adaptors, base>, with `aggregators.RouterWeightedFactory`.
+  Its model weights are <adaptors, base>, its data sequences of batches; to be
+  composed with `aggregators.RouterWeightedFactory`.
+
+  Args:
+    adapted: See `build_floral`.
+    hyperparameters: See `build_floral`; clients must be stateless.
+    client_weighting: See `build_floral`.
+    seed: See `client_work.as_client_work_process`.
 
   Raises:
     ValueError: If the hyperparameters are of stateful clients.
   """
   if hyperparameters.router_state != 'stateless':
     raise ValueError(
-        '`router_state` must be stateless, found'
+        "`router_state` must be stateless, as TFF's client works are, found"
         f' {hyperparameters.router_state}.'
     )
   routers = _routers(adapted, hyperparameters, groups=None, num_clients=None)
-  return _build_work(adapted, routers, hyperparameters, client_weighting)
+
+  def shared_weights(key):
+    weights = adapted.as_model().init(key)
+    del weights['router']
+    return weights
+
+  return client_work.as_client_work_process(
+      _build_work(adapted, routers, hyperparameters, client_weighting),
+      dataclasses.replace(adapted.base, init=shared_weights), seed,
+  )
 
 
 def _build_work(

@@ -1,0 +1,237 @@
+"""Joint training of router, base and adaptors on a client."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import problems
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import router_training
+from tff_pers.data import client_data
+from tff_pers.models import adaptors
+
+_C = 3
+_ADAPTED = adaptors.floral(problems.tiny_model(), _C, rank=2)
+_SEED = tf.constant([1, 2], tf.int64)
+_MIX = router_training.build_softmax_mix()
+_RATES = router_training.Rates(base=0.1, adaptors=0.2, router=0.3)
+_LOGITS = tf.constant([0.3, -0.2, 0.5], tf.float64)
+
+
+def _data(client=4):
+  return tf.nest.map_structure(tf.constant, problems.tiny_clients()[client])
+
+
+def _weights(adapted=_ADAPTED):
+  """Returns weights <adaptors, base> whose factors are all nonzero."""
+  generator = np.random.default_rng(0)
+  return collections.OrderedDict(
+      adaptors=tf.nest.map_structure(
+          lambda t: tf.constant(generator.normal(size=t.shape, scale=0.5)),
+          adapted.initial_adaptors(0),
+      ),
+      base=adapted.base.initial_weights(0),
+  )
+
+
+def _batch(data, rows=None):
+  x, y = data['examples']['x'][:rows], data['examples']['y'][:rows]
+  return client_data.Batch(x, y, tf.ones_like(y, tf.bool), _SEED)
+
+
+def _assert_close(actual, expected, atol=1e-12):
+  actual, expected = tf.nest.flatten(actual), tf.nest.flatten(expected)
+  assert len(actual) == len(expected) > 0
+  for a, e in zip(actual, expected):
+    np.testing.assert_allclose(a, e, rtol=0, atol=atol)
+
+
+def _losses_at(theta, weights, batch):
+  return _ADAPTED.base.batch_loss(_ADAPTED.merge(weights, theta), batch)
+
+
+def test_gradients_are_those_of_the_merged_model():
+  """FLoRAL check 3: base, adaptors and router, at one point."""
+  weights, batch = _weights(), _batch(_data())
+  loss, g_theta, g = router_training.gradients(
+      _ADAPTED, _LOGITS, weights, batch, _MIX
+  )
+  pi = tf.nn.softmax(_LOGITS)
+  merged = _ADAPTED.merge(weights, _LOGITS)
+  plain_loss, big_g = _ADAPTED.base.loss_and_gradient(merged, batch)
+  _assert_close((loss, g['base']), (plain_loss, big_g))  # Not scaled by pi.
+  for c in range(_C):
+    only = _ADAPTED.effective(
+        weights['base'], weights['adaptors'], tf.one_hot(c, _C, dtype=pi.dtype)
+    )
+    slope = sum(
+        tf.reduce_sum(gradient * (own - mean))
+        for gradient, own, mean in zip(big_g, only, merged)
+    )
+    _assert_close(g_theta[c], pi[c] * slope)
+  assert np.abs(g_theta).max() > 1e-3
+  _assert_close(tf.reduce_sum(g_theta), 0.0)
+
+
+@pytest.mark.parametrize('precondition', [True, False])
+def test_a_step_moves_all_parts_from_the_old_point(precondition):
+  """FLoRAL check 8: joint, not alternating."""
+  weights, data = _weights(), _data()
+  batch = _batch(data)
+  theta, moved, loss = router_training.train(
+      _ADAPTED, _LOGITS, weights, data, rates=_RATES, seed=_SEED, mix=_MIX,
+      precondition=precondition, num_steps=1, shuffle=False,
+  )
+  with tf.GradientTape() as tape:
+    parts = (_LOGITS, weights)
+    tape.watch(parts)
+    value = _losses_at(*parts, batch)
+  g_theta, g = tape.gradient(value, parts)
+  g_adaptors = g['adaptors']
+  if precondition:
+    g_adaptors = _ADAPTED.precondition(weights['adaptors'], g_adaptors)
+  descend = local_sgd.descend
+  _assert_close(theta, descend(_LOGITS, g_theta, 0.3))
+  _assert_close(moved['base'], descend(weights['base'], g['base'], 0.1))
+  _assert_close(
+      moved['adaptors'], descend(weights['adaptors'], g_adaptors, 0.2)
+  )
+  _assert_close(loss, value)
+
+  # The router after the other parts have moved would be another one.
+  with tf.GradientTape() as tape:
+    tape.watch(_LOGITS)
+    late = _losses_at(_LOGITS, moved, batch)
+  alternating = descend(_LOGITS, tape.gradient(late, _LOGITS), 0.3)
+  assert np.abs(theta - alternating).max() > 1e-4
+
+
+def test_without_adaptors_it_is_local_sgd_bit_for_bit():
+  """FLoRAL check 6, at one client."""
+  model, data = problems.tiny_model(), _data()
+  adapted = adaptors.floral(model, 0)
+  weights = collections.OrderedDict(
+      adaptors=adapted.initial_adaptors(0), base=model.initial_weights(0)
+  )
+  budget = dict(seed=_SEED, batch_size=3, num_epochs=2)
+  _, moved, loss = router_training.train(
+      adapted, tf.zeros([0], tf.float64), weights, data, rates=_RATES,
+      mix=_MIX, **budget,
+  )
+  plain, plain_loss = local_sgd.train(
+      model, weights['base'], data, learning_rate=0.1, **budget
+  )
+  for a, b in zip((*moved['base'], loss), (*plain, plain_loss)):
+    np.testing.assert_array_equal(a, b)
+
+
+def test_a_rate_of_zero_freezes_its_part():
+  weights, data = _weights(), _data()
+  for name in _RATES._fields:
+    theta, moved, _ = router_training.train(
+        _ADAPTED, _LOGITS, weights, data, rates=_RATES._replace(**{name: 0.0}),
+        seed=_SEED, mix=_MIX, batch_size=2, num_steps=3,
+    )
+    change = dict(
+        base=local_sgd.difference(weights['base'], moved['base']),
+        adaptors=local_sgd.difference(weights['adaptors'], moved['adaptors']),
+        router=theta - _LOGITS,
+    )
+    for part, difference in change.items():
+      moves = any(np.any(leaf) for leaf in tf.nest.flatten(difference))
+      assert moves == (part != name)
+
+
+def test_noise_explores_and_a_minimum_bounds_the_mix():
+  logits = tf.constant([4.0, 0.0, -4.0], tf.float64)
+  pi = tf.nn.softmax(logits)
+  noisy = router_training.build_softmax_mix(noise=1.0)
+  first, again = noisy(logits, _SEED), noisy(logits, _SEED)
+  np.testing.assert_array_equal(first, again)
+  other = noisy(logits, _SEED + 1)
+  assert np.abs(first - other).max() > 1e-4
+  np.testing.assert_allclose(np.sum(first), 1)
+  # Noise in [0, 1): a weight changes by a factor below e.
+  assert np.all(np.abs(np.log(first / pi)) < 1)
+  with tf.GradientTape() as tape:
+    tape.watch(logits)
+    bounded = router_training.build_softmax_mix(minimum=0.01)(logits, _SEED)
+    last = bounded[2]
+  np.testing.assert_allclose(bounded, np.maximum(pi, 0.01))
+  assert pi[2] < 0.01
+  np.testing.assert_array_equal(tape.gradient(last, logits), np.zeros(3))
+
+
+def test_router_alone_descends_on_all_rows(monkeypatch):
+  """Chunks and padding do not change it; nor does the form of the data."""
+  monkeypatch.setattr(router_training, '_CHUNK', 3)
+  weights, data = _weights(), _data()
+  theta = tf.zeros([_C], tf.float64)
+  options = dict(num_steps=4, learning_rate=1.0)
+  learned = router_training.learn_router(
+      _ADAPTED, theta, weights, data, **options
+  )
+  expected = theta
+  for _ in range(4):
+    with tf.GradientTape() as tape:
+      tape.watch(expected)
+      loss = _losses_at(expected, weights, _batch(data))
+    expected = expected - tape.gradient(loss, expected)
+  _assert_close(learned, expected)
+  assert np.abs(learned).max() > 1e-2
+
+  padded = client_data.pad(problems.tiny_clients()[4], 10)
+  padded['examples']['x'][7:] = 100.0
+  dataset = tf.data.Dataset.from_tensor_slices(dict(data['examples'])).batch(4)
+  for form in (tf.nest.map_structure(tf.constant, padded), dataset):
+    _assert_close(
+        router_training.learn_router(
+            _ADAPTED, theta, weights, form, **options
+        ),
+        expected,
+    )
+
+
+def test_no_steps_and_no_examples_leave_the_router():
+  weights, data = _weights(), _data()
+  empty = dict(data, num_examples=tf.constant(0))
+  for chosen, steps in ((data, tf.constant(0)), (empty, 3)):
+    learned = router_training.learn_router(
+        _ADAPTED, _LOGITS, weights, chosen, num_steps=steps, learning_rate=1.0
+    )
+    np.testing.assert_array_equal(learned, _LOGITS)
+
+
+def test_initial_adaptors_do_not_move_the_router():
+  """FLoRAL check 1: they are of no effect, so its gradient is 0."""
+  weights = _weights()
+  weights['adaptors'] = _ADAPTED.initial_adaptors(0)
+  _, g_theta, g = router_training.gradients(
+      _ADAPTED, _LOGITS, weights, _batch(_data()), _MIX
+  )
+  np.testing.assert_array_equal(g_theta, np.zeros(_C))
+  assert any(np.any(leaf) for leaf in tf.nest.flatten(g['adaptors']))
+
+
+def test_dropout_and_noise_of_a_step_are_different_draws():
+  """The mix gets the key of the step, and folds its own use into it."""
+  seen = []
+
+  def predict(weights, x, training, seed):
+    del training  # Unused.
+    seen.append(seed)
+    return problems.tiny_model().predict(weights, x, True, seed)
+
+  adapted = dataclasses.replace(
+      _ADAPTED, base=dataclasses.replace(_ADAPTED.base, predict=predict)
+  )
+  noise = router_training.build_softmax_mix(noise=1.0)
+  router_training.gradients(
+      adapted, _LOGITS, _weights(), _batch(_data()), noise
+  )
+  drawn = tf.random.stateless_uniform([_C], seen[0], dtype=tf.float64)
+  pi = noise(_LOGITS, seen[0])
+  assert np.abs(pi - tf.nn.softmax(_LOGITS + drawn)).max() > 1e-3

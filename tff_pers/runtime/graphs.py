@@ -1,0 +1,308 @@
+"""TensorFlow graphs of TFF computations, put into the graph being traced.
+
+A computation's graph is imported where it is called. What would be shared
+between two calls in one process is made private to each: functions get new
+names, variables and tables become anonymous. Reductions of a dataset become
+loops over its elements (`sequences.Sequence`).
+"""
+
+import collections
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+# Not exported by TensorFlow: function libraries as traceable functions (names
+# made unique, bodies with graphs, which `vectorized_map` needs).
+from tensorflow.python.saved_model import function_deserialization
+
+from tff_pers.runtime import inlining
+from tff_pers.runtime import sequences
+
+# TensorFlow's name of a variable that no other operation shares.
+_ANONYMOUS = b'cd2c89b7-88b7-44c8-ad83-06c2a9158347'
+_ANONYMOUS_TABLES = {
+    'HashTableV2': 'AnonymousHashTable',
+    'MutableHashTableV2': 'AnonymousMutableHashTable',
+    'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
+    'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
+}
+_SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
+_RANDOM_STATEFUL = frozenset({
+    'RandomStandardNormal', 'RandomUniform', 'RandomUniformInt',
+    'TruncatedNormal', 'RandomShuffle', 'Multinomial', 'RandomGamma',
+    'RandomPoissonV2', 'ParameterizedTruncatedNormal', 'RandomDataset',
+    'ShuffleDataset', 'ShuffleDatasetV3',
+})
+_CONVOLUTIONS = frozenset({
+    'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
+    'DepthwiseConv2dNative',
+})
+
+
+class Graph:
+  """A TensorFlow computation of TFF, called with symbolic tensors.
+
+  Attributes:
+    operations: Names of the operation types in it and its functions.
+    is_random: Whether two calls with equal arguments may differ.
+  """
+
+  def __init__(self, compiled: tff.framework.CompiledComputation):
+    """Loads the graph; `compiled` is the computation as a building block."""
+    proto = compiled.proto.tensorflow
+    self._type = compiled.type_signature
+    self._parameter = proto.parameter if self._type.parameter else None
+    self._result = proto.result
+    self._token = proto.session_token_tensor_name
+    graph_def = tf.compat.v1.GraphDef()
+    proto.graph_def.Unpack(graph_def)
+    variants = set()
+    _variants(proto.parameter, variants)
+    if variants:
+      graph_def = inlining.inline(graph_def, variants)
+    nodes = list(graph_def.node)
+    for function in graph_def.library.function:
+      nodes.extend(function.node_def)
+    self.operations = frozenset(node.op for node in nodes)
+    self.is_random = bool(self.operations & _RANDOM_STATEFUL)
+    self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
+    for node in nodes:
+      _make_private(node)
+    if proto.initialize_op:
+      _run_first(graph_def, proto.initialize_op)
+    self._functions = function_deserialization.load_function_def_library(
+        graph_def.library, load_shared_name_suffix=''
+    )
+    graph_def.ClearField('library')
+    for node in graph_def.node:
+      _rename_functions(node, self._functions)
+    self._graph_def = graph_def
+
+  def __call__(self, argument: Any = None) -> Any:
+    """Adds the graph's operations to the graph being traced.
+
+    Args:
+      argument: Nested tuples of tensors and `sequences.Sequence`s, in the order
+        of the computation's type.
+
+    Returns:
+      The result, in the same form.
+    """
+    inputs = {}
+    if self._parameter is not None:
+      _bind(self._parameter, argument, inputs)
+    graph_def = self._graph_def
+    if any(isinstance(v, sequences.Sequence) for v in inputs.values()):
+      graph_def, inputs = self._with_loops(inputs)
+    if self._token:
+      inputs[self._token] = tf.constant('')
+    fetches = []
+    _fetches(self._result, fetches)
+    handles = [n.name + ':0' for n in graph_def.node if n.op == 'VarHandleOp']
+    graph = tf.compat.v1.get_default_graph()
+    for function in self._functions.values():
+      function.add_to_graph(graph)
+    before = len(graph.get_operations()) if handles else 0
+    inputs = {name: _within(graph, t) for name, t in inputs.items()}
+    wanted = [name for name in fetches if name not in inputs]
+    found = tf.graph_util.import_graph_def(
+        graph_def, input_map=inputs, return_elements=wanted + handles
+    )
+    values = {**inputs, **dict(zip(wanted, found))}
+    if handles:
+      _free(found[len(wanted):], graph.get_operations()[before:])
+    return _unflatten(
+        self._result, self._type.result, iter([values[n] for n in fetches])
+    )
+
+  def _with_loops(self, inputs):
+    """Replaces uses of sequences by loops over their elements."""
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.CopyFrom(self._graph_def)
+    graph = tf.compat.v1.get_default_graph()
+    flat_inputs = {}
+    given = {
+        name.split(':')[0]: value
+        for name, value in inputs.items()
+        if isinstance(value, sequences.Sequence)
+    }
+    elements = {}
+    for name, sequence in given.items():
+      elements[name] = []
+      for tensor in _flat(sequence):
+        node = graph_def.node.add(
+            name=f'{name}_{len(elements[name])}', op='Placeholder'
+        )
+        node.attr['dtype'].type = tensor.dtype.as_datatype_enum
+        elements[name].append(node.name)
+        flat_inputs[node.name + ':0'] = tensor
+    for node in graph_def.node:
+      source = node.input[0].split(':')[0] if node.input else None
+      if elements.get(source) and node.op == 'ReduceDataset':
+        function = sequences.reduction(
+            self._function(node.attr['f'].func.name),
+            len(node.attr['Tstate'].list.type),
+            [len(segment) for segment in given[source].segments],
+            [tf.TensorSpec(t.shape, t.dtype) for t in _flat(given[source])],
+        )
+        function.add_to_graph(graph)
+        others = list(node.input[1:])
+        node.ClearField('input')
+        node.input.extend(elements[source] + others)
+        _make_call(node, function)
+    used = {i.split(':')[0] for node in graph_def.node for i in node.input}
+    for name, value in inputs.items():
+      if name.split(':')[0] not in given:
+        flat_inputs[name] = value
+      elif name.split(':')[0] in used:
+        flat_inputs[name] = value.variant
+    return graph_def, flat_inputs
+
+  def _function(self, name: str):
+    """Returns the loaded function of that (new) name."""
+    return next(f for f in self._functions.values() if _name(f) == name)
+
+
+def _make_private(node) -> None:
+  """Makes what `node` creates invisible to other calls."""
+  if node.op == 'VarHandleOp':
+    node.attr['shared_name'].s = _ANONYMOUS
+  elif node.op in _ANONYMOUS_TABLES:
+    node.op = _ANONYMOUS_TABLES[node.op]
+    for attribute in _SHARING_ATTRIBUTES:
+      if attribute in node.attr:
+        del node.attr[attribute]
+
+
+def _run_first(graph_def, name: str) -> None:
+  """Lets every node wait for node `name`, unless that needs it itself."""
+  by_name = {node.name: node for node in graph_def.node}
+  needed, todo = set(), [name]
+  while todo:
+    node = todo.pop()
+    if node not in needed:
+      needed.add(node)
+      todo.extend(
+          i.lstrip('^').split(':')[0] for i in by_name[node].input
+      )
+  for node in graph_def.node:
+    if node.name not in needed and node.op not in ('Placeholder', 'Const'):
+      node.input.append('^' + name)
+
+
+def _rename_functions(node, functions) -> None:
+  """Replaces names of functions by those of the loaded `functions`."""
+  if node.op in functions:
+    node.op = _name(functions[node.op])
+  for value in node.attr.values():
+    kind = value.WhichOneof('value')
+    called = [value.func] if kind == 'func' else value.list.func
+    for function in called if kind in ('func', 'list') else ():
+      function.name = _name(functions[function.name])
+
+
+def _make_call(node, function) -> None:
+  """Turns `node` into a call of `function` with the node's inputs."""
+  node.op = 'StatefulPartitionedCall'
+  node.ClearField('attr')
+  node.attr['f'].func.name = _name(function)
+  for key, tensors in (
+      ('Tin', function.inputs), ('Tout', function.outputs)
+  ):
+    node.attr[key].list.type.extend(
+        tensor.dtype.as_datatype_enum for tensor in tensors
+    )
+
+
+def _within(graph, tensor):
+  """Returns `tensor` as one of the function `graph` that is being traced."""
+  tensor = tf.convert_to_tensor(tensor)
+  if getattr(tensor, 'graph', None) is graph:
+    return tensor
+  return graph.capture(tensor)
+
+
+def _name(function) -> str:
+  return tf.compat.as_str(function.name)
+
+
+def _flat(sequence: sequences.Sequence) -> list:
+  return [t for segment in sequence.segments or () for t in segment]
+
+
+def _free(handles, operations) -> None:
+  """Destroys variables once all `operations` on resources are done."""
+  uses = [
+      op for op in operations if any(t.dtype == tf.resource for t in op.inputs)
+  ]
+  with tf.control_dependencies(uses):
+    for handle in handles:
+      tf.raw_ops.DestroyResourceOp(resource=handle)
+
+
+def _bind(binding, value, inputs) -> None:
+  """Adds the tensors of `value` to `inputs`, by the names of `binding`."""
+  kind = binding.WhichOneof('binding')
+  if kind == 'struct':
+    for part, item in zip(binding.struct.element, value):
+      _bind(part, item, inputs)
+  elif kind == 'tensor':
+    inputs[binding.tensor.tensor_name] = value
+  elif kind == 'sequence':
+    inputs[binding.sequence.variant_tensor_name] = value
+
+
+def _variants(binding, names) -> None:
+  """Adds the nodes of the data sets of `binding` to `names`."""
+  for part in binding.struct.element:
+    _variants(part, names)
+  if binding.WhichOneof('binding') == 'sequence':
+    names.add(binding.sequence.variant_tensor_name.split(':')[0])
+
+
+def _fetches(binding, names) -> None:
+  """Appends the names of the tensors of `binding` to `names`."""
+  kind = binding.WhichOneof('binding')
+  if kind == 'struct':
+    for part in binding.struct.element:
+      _fetches(part, names)
+  elif kind == 'tensor':
+    names.append(binding.tensor.tensor_name)
+  elif kind == 'sequence':
+    names.append(binding.sequence.variant_tensor_name)
+
+
+def _unflatten(binding, type_signature, values):
+  """Returns nested tuples of `values`, with the shapes of the type."""
+  kind = binding.WhichOneof('binding')
+  if kind == 'struct':
+    return tuple(
+        _unflatten(part, type_signature[i], values)
+        for i, part in enumerate(binding.struct.element)
+    )
+  value = next(values)
+  if kind == 'sequence':
+    if isinstance(value, sequences.Sequence):
+      return value
+    return sequences.Sequence.from_variant(value, type_signature.element)
+  if type_signature.shape is not None:
+    value.set_shape(type_signature.shape)
+  return value
+
+
+def collect(block) -> collections.OrderedDict:
+  """Returns the compiled computations within `block`, by their bytes."""
+  found = collections.OrderedDict()
+
+  def visit(part):
+    if isinstance(part, tff.framework.CompiledComputation):
+      found[key(part)] = part
+    return part, False
+
+  tff.framework.transform_postorder(block, visit)
+  return found
+
+
+def key(compiled: tff.framework.CompiledComputation) -> bytes:
+  """Returns what identifies the computation."""
+  return compiled.proto.SerializeToString(deterministic=True)

@@ -1,0 +1,104 @@
+"""Puts the bodies of functions that take a data set in place of their calls.
+
+TFF's client updates are TensorFlow functions that reduce their data set inside;
+for the reduction to become a loop over tensors it has to be seen where the data
+set comes in. (Grappler does not inline calls with side effects.)
+"""
+
+import tensorflow as tf
+# Not exported by TensorFlow: a function's nodes in the naming of graphs.
+from tensorflow.python.framework import function_def_to_graph
+
+_CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
+
+
+def inline(graph_def, variants):
+  """Returns `graph_def` with calls on data sets inlined, at all depths.
+
+  Args:
+    graph_def: A `GraphDef`.
+    variants: Names of the placeholders of data sets.
+  """
+  functions = {f.signature.name: f for f in graph_def.library.function}
+  with tf.Graph().as_default():
+    tf.graph_util.import_graph_def(graph_def, name='')  # Registers functions.
+    while True:
+      call = next(
+          (n for n in graph_def.node
+           if n.op in _CALLS
+           and any(_node(i) in variants for i in n.input)),
+          None,
+      )
+      if call is None:
+        return graph_def
+      graph_def = _inline_call(
+          graph_def, call, functions[call.attr['f'].func.name]
+      )
+
+
+def _inline_call(graph_def, call, function):
+  """Returns the graph with one call inlined."""
+  body, flat_names = function_def_to_graph.function_def_to_graph_def(function)
+  prefix = call.name + '/'
+  data = [i for i in call.input if not i.startswith('^')]
+  controls = [i for i in call.input if i.startswith('^')]
+  arguments = {
+      arg.name: source
+      for arg, source in zip(function.signature.input_arg, data)
+  }
+  results = [
+      _renamed(flat_names[function.ret[arg.name]], prefix, arguments)
+      for arg in function.signature.output_arg
+  ]
+  inlined = tf.compat.v1.GraphDef()
+  inlined.CopyFrom(graph_def)
+  inlined.ClearField('node')
+  for node in graph_def.node:
+    if node.name == call.name:
+      continue
+    node = _copy(inlined, node)
+    for k, source in enumerate(node.input):
+      if not source.startswith('^') and _node(source) == call.name:
+        node.input[k] = results[_index(source)]
+  for node in body.node:
+    if node.name in arguments:
+      continue
+    node = _copy(inlined, node)
+    node.name = prefix + node.name
+    sources = [_renamed(source, prefix, arguments) for source in node.input]
+    node.ClearField('input')
+    node.input.extend(sorted(
+        sources + [c for c in controls if c not in sources],
+        key=lambda s: s.startswith('^'),  # Control inputs stand last.
+    ))
+  done = inlined.node.add(name=call.name, op='NoOp')
+  done.input.extend(
+      '^' + prefix + node.name
+      for node in body.node
+      if node.name not in arguments
+  )
+  return inlined
+
+
+def _copy(graph_def, node):
+  copied = graph_def.node.add()
+  copied.CopyFrom(node)
+  return copied
+
+
+def _renamed(source: str, prefix: str, arguments) -> str:
+  """Returns the name outside of what is called `source` in the body."""
+  control = source.startswith('^')
+  name = _node(source.lstrip('^'))
+  if name in arguments:
+    outside = arguments[name]
+    return '^' + _node(outside) if control else outside
+  return ('^' if control else '') + prefix + source.lstrip('^')
+
+
+def _node(source: str) -> str:
+  return source.split(':')[0]
+
+
+def _index(source: str) -> int:
+  return int(source.split(':')[1]) if ':' in source else 0

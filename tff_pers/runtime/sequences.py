@@ -1,0 +1,168 @@
+"""Sequences (`tf.data` datasets, selected slices) as tensors.
+
+Consecutive elements of equal shapes are stacked to a segment: a data set of
+batches is one segment of full batches and one with the ragged last batch. The
+tensors of an element stand in the order of `tf.data`: named fields sorted.
+"""
+
+from typing import Any, Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+class Sequence:
+  """A sequence within a graph that is being traced.
+
+  Attributes:
+    segments: Tuple of tuples of tensors, each [elements, ...]; None if only
+      the data set is known.
+    element_type: TFF type of an element.
+  """
+
+  def __init__(
+      self, segments, element_type: tff.Type, variant: Optional[Any] = None
+  ):
+    self.segments = segments
+    self.element_type = element_type
+    self._variant = variant
+
+  @property
+  def variant(self):
+    """The variant tensor of the sequence as a `tf.data.Dataset`."""
+    if self._variant is None:
+      parts = [tf.data.Dataset.from_tensor_slices(s) for s in self.segments]
+      dataset = parts[0]
+      for part in parts[1:]:
+        dataset = dataset.concatenate(part)
+      self._variant = tf.data.experimental.to_variant(dataset)
+    return self._variant
+
+  @property
+  def dataset(self) -> tf.data.Dataset:
+    """The sequence as a data set of flat tuples."""
+    spec = tuple(
+        tf.TensorSpec(t.shape, t.dtype) for t in flat_types(self.element_type)
+    )
+    return tf.data.experimental.from_variant(self.variant, spec)
+
+  def reduce(self, zero, step):
+    """Returns `step(... step(zero, first element) ..., last element)`.
+
+    Args:
+      zero: Flat sequence of tensors.
+      step: `(state, element) -> state`, all flat lists of tensors.
+    """
+    zero = tuple(tf.convert_to_tensor(t) for t in zero)
+    if self.segments is None:
+      return self.dataset.reduce(
+          zero, lambda state, element: tuple(step(state, _as_tuple(element)))
+      )
+    for segment in self.segments:
+      zero = _fold(step, segment, zero)
+    return zero
+
+
+def reduction(step, num_state: int, sizes, specs):
+  """Returns a function that folds `step` over the segments of a sequence.
+
+  Args:
+    step: Concrete function `(state..., element..., others...) -> state...`.
+    num_state: Number of tensors of the state.
+    sizes: Number of tensors of each segment.
+    specs: Specs of the tensors of all segments.
+
+  Returns:
+    Concrete function `(segments..., state..., others...) -> state...`.
+  """
+  num_others = len(step.inputs) - num_state - sizes[0]
+  inputs = [tf.TensorSpec(t.shape, t.dtype) for t in step.inputs]
+  specs = [
+      *specs, *inputs[:num_state], *inputs[len(inputs) - num_others:]
+  ]
+
+  def fold(*tensors):
+    elements = tensors[:sum(sizes)]
+    state = tensors[sum(sizes):sum(sizes) + num_state]
+    others = tensors[sum(sizes) + num_state:]
+    for size in sizes:
+      segment, elements = elements[:size], elements[size:]
+      state = _fold(
+          lambda state, element: tf.raw_ops.StatefulPartitionedCall(
+              args=[*state, *element, *others],
+              Tout=[t.dtype for t in step.outputs],
+              f=step,
+          ),
+          segment, state,
+      )
+    return state
+
+  return tf.function(fold, autograph=False).get_concrete_function(*specs)
+
+
+def _fold(step, segment, state):
+  """Returns the state after the elements of one segment."""
+  count = tf.shape(segment[0])[0]
+
+  def body(i, state):
+    return i + 1, tuple(step(state, [tf.gather(t, i) for t in segment]))
+
+  return tf.while_loop(
+      lambda i, _: i < count, body, (tf.constant(0), state),
+      shape_invariants=(
+          tf.TensorShape([]), tuple(_invariant(t) for t in state)
+      ),
+      parallel_iterations=1,
+  )[1]
+
+
+def _invariant(tensor):
+  return tensor.shape
+
+
+def _as_tuple(value) -> tuple:
+  return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def flat_types(element_type: tff.Type) -> list:
+  """Returns the tensor types of an element in the order of `tf.data`."""
+  return flatten(_type_tree(element_type), element_type)
+
+
+def flatten(value, element_type: tff.Type) -> list:
+  """Returns the leaves of nested tuples `value` in the order of `tf.data`."""
+  if not isinstance(element_type, tff.StructType):
+    return [value]
+  leaves = []
+  for i in _order(element_type):
+    leaves.extend(flatten(value[i], element_type[i]))
+  return leaves
+
+
+def unflatten(leaves, element_type: tff.Type):
+  """Returns nested tuples of `leaves`, which are in the order of `tf.data`."""
+  leaves = iter(leaves)
+
+  def build(part):
+    if not isinstance(part, tff.StructType):
+      return next(leaves)
+    items = {i: build(part[i]) for i in _order(part)}
+    return tuple(items[i] for i in range(len(items)))
+
+  return build(element_type)
+
+
+def _order(struct: tff.StructType) -> list:
+  """Returns the positions of the fields in the order of `tf.data`."""
+  names = [name for name, _ in tff.structure.to_elements(struct)]
+  positions = list(range(len(names)))
+  container = getattr(struct, 'python_container', dict)
+  if all(names) and (container is None or issubclass(container, dict)):
+    return sorted(positions, key=lambda i: names[i])
+  return positions
+
+
+def _type_tree(part):
+  if isinstance(part, tff.StructType):
+    return tuple(_type_tree(t) for t in part.children())
+  return part

@@ -57,12 +57,15 @@ class Worker:
 
   def connect(self, deadline: float) -> bool:
     """Waits until the worker answers; returns whether it did in time."""
-    while not self._answers(1.0):
+    channel = worker_process.connect(self.address)
+    while not worker_process.answers(channel, seconds=1.0):
+      channel.close()
       if time.monotonic() > deadline:
         return False
       time.sleep(0.1)
+      channel = worker_process.connect(self.address)  # At once, no backoff.
     self._open()
-    threading.Thread(target=self._watch, daemon=True).start()
+    threading.Thread(target=self._watch, args=(channel,), daemon=True).start()
     return True
 
   def close(self) -> None:
@@ -99,21 +102,18 @@ class Worker:
       pass
     raise WorkerLost(self.address, self.lost_because)
 
-  def _watch(self) -> None:
-    """Sends heartbeats."""
+  def _watch(self, channel: grpc.Channel) -> None:
+    """Sends heartbeats, on a connection that carries nothing else."""
     while not self._closed.wait(min(1.0, self._heartbeat_seconds / 4)):
-      answers = self._answers(self._heartbeat_seconds)
-      if not answers:
+      if worker_process.answers(channel, self._heartbeat_seconds):
+        if not self.is_alive:
+          self._open()
+          logging.warning('Worker %s is back.', self.address)
+      else:
         self._lose(f'no heartbeat for {self._heartbeat_seconds:g} s')
-      elif not self.is_alive:
-        self._open()
-        logging.warning('Worker %s is back.', self.address)
-
-  def _answers(self, seconds: float) -> bool:
-    channel = worker_process.connect(self.address)
-    answers = worker_process.answers(channel, seconds)
+        channel.close()
+        channel = worker_process.connect(self.address)
     channel.close()
-    return answers
 
   def _open(self) -> None:
     with self._lock:

@@ -23,6 +23,7 @@ _CHANNEL_OPTIONS = [
     ('grpc.max_receive_message_length', _MAX_MESSAGE_BYTES),
     ('grpc.max_send_message_length', _MAX_MESSAGE_BYTES),
     ('grpc.use_local_subchannel_pool', 1),  # A connection of its own.
+    ('grpc.enable_http_proxy', 0),  # Workers are in the same network.
 ]
 # No method of the worker: that it says so shows that it runs.
 _HEARTBEAT = '/tff_pers.Worker/Heartbeat'

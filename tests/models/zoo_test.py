@@ -43,6 +43,11 @@ def _batch(model, num_rows=4, seed=0, num_classes=3):
         ('emnist_cnn', IMAGE, 62, 320 + 18_496 + 1_179_776 + 7_998),
         # 76 * 20 + 501 * 50 + (5 * 5 * 50 + 1) 512 + 513 * 10.
         ('cifar_cnn', COLOR, 10, 1_520 + 25_050 + 640_512 + 5_130),
+        # 76 * 32 + 289 * 64 + 1025 * 64 + 65 * 10 (floral sheet: 87,178).
+        ('floral_cnn', COLOR, 10, 2_432 + 18_496 + 65_600 + 650),
+        # Convolutions 448 + 4640 + 18496 + 73856 + 590336, then 513 * 512
+        # twice and 513 * 100 (floral sheet: 1,264,388).
+        ('vgg8', COLOR, 100, 687_776 + 525_312 + 51_300),
     ],
 )
 def test_size_and_output_shape(name, x_spec, num_classes, num_parameters):
@@ -92,7 +97,8 @@ def test_logistic_regression_starts_at_log_num_classes(num_classes):
 @pytest.mark.parametrize('name', zoo.names())
 def test_gradient_matches_finite_differences_in_float64(name):
   """In float64 all through, penalty and the step's dropout mask included."""
-  spec = tf.TensorSpec([None, 16, 16, 1], tf.float64)
+  size = 32 if name == 'vgg8' else 16
+  spec = tf.TensorSpec([None, size, size, 1], tf.float64)
   num_classes = 0 if name == 'linear_regression' else 3
   model = zoo.build(name, spec, num_classes, dtype=tf.float64, l2=0.1)
   batch = _batch(model, num_rows=2)
@@ -139,6 +145,16 @@ def test_initial_weights_follow_the_seed():
   np.testing.assert_array_equal(first[1], np.zeros(64))
 
 
+def test_vgg_convolutions_start_gaussian():
+  weights = zoo.build('vgg8', COLOR, 100).init(random.key(0))
+  # 3 * 3 * 128 * 512 normals of variance 2 / (9 * 512); the sample variance
+  # has a relative standard error of sqrt(2 / 589,824) = 0.0018.
+  np.testing.assert_allclose(np.var(weights[8]), 2 / (9 * 512), rtol=0.01)
+  # Glorot would not leave sqrt(6 / (9 * 640)), 1.5 standard deviations.
+  assert np.abs(weights[8]).max() > 4 * np.sqrt(2 / (9 * 512))
+  np.testing.assert_array_equal(weights[9], np.zeros(512))
+
+
 def test_layers_of_one_shape_start_apart():
   model = zoo.build('mlp_small', tf.TensorSpec([None, 64]), 64)
   weights = model.init(random.key(0))
@@ -171,13 +187,15 @@ def test_cnn_drops_in_training_only():
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (('resnet', IMAGE, 10), 'must be one of cifar_cnn, emnist_cnn, lin'),
+        (('resnet', IMAGE, 10), 'must be one of cifar_cnn, emnist_cnn, flo'),
         (('mlp', IMAGE, 1), '`num_classes` must be >= 2, or 0 .*, found 1'),
         (('mlp', IMAGE, -1), '`num_classes` must be >= 2, or 0 .*, found -1'),
         (('logistic_regression', IMAGE, 0), 'Tip: use linear_regression'),
         (('linear_regression', IMAGE, 4), 'must be 0 .* found 4. Tip'),
         (('emnist_cnn', VECTOR, 4), r'found shape \(5,\)'),
         (('cifar_cnn', tf.TensorSpec([None, 8, 8, 1]), 4), '16 x 16 pixels'),
+        (('vgg8', IMAGE, 4), 'at least 32 x 32 pixels for vgg8'),
+        (('floral_cnn', tf.TensorSpec([None, 9, 9]), 4), '14 x 14 pixels'),
         (('mlp', IMAGE, 4, tf.float32, -1.0), '`l2` must be >= 0, found -1.0'),
     ],
 )

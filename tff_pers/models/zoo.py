@@ -4,6 +4,9 @@ Convolutional network for EMNIST: Adaptive Federated Optimization
     Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
 Two-layer CNN for CIFAR-10: Distributed Personalized Empirical Risk Minimization
     Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023 (sizes: papers/perm.md 4.2).
+CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
+Personalization with Mixtures of Adaptors
+    Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).
 """
 
 import math
@@ -44,9 +47,10 @@ def build(
 ) -> functional.FunctionalModel:
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
-  Kernels start Glorot uniform and biases zero; logistic and linear regression
-  start from zero. x is cast to `dtype`; labels are int32[batch], or for
-  regression `dtype`[batch] (`dtype`[batch, num_targets] if it is not 1).
+  Kernels start Glorot uniform (convolutions of VGG-8: Gaussian) and biases
+  zero; logistic and linear regression start from zero. x is cast to `dtype`;
+  labels are int32[batch], or for regression `dtype`[batch] (`dtype`[batch,
+  num_targets] if it is not 1).
 
   Args:
     name: One of `names()`.
@@ -71,7 +75,7 @@ def build(
   if l2 < 0:
     raise ValueError(f'`l2` must be >= 0, found {l2}.')
   _check_num_classes(name, num_classes)
-  make_layers, zero_init = _MODELS[name]
+  make_layers, initial_weight = _MODELS[name]
   one_logit = name == 'logistic_regression' and num_classes == 2
   num_outputs = 1 if one_logit else num_classes or num_targets
   layers = _stack(
@@ -81,10 +85,8 @@ def build(
   shapes = [shape for layer in layers for shape in layer.weight_shapes]
 
   def init(seed):
-    if zero_init:
-      return tuple(tf.zeros(shape, dtype) for shape in shapes)
     return tuple(
-        _initial_weight(shape, random.fold_in(seed, position), dtype)
+        initial_weight(shape, random.fold_in(seed, position), dtype)
         for position, shape in enumerate(shapes)
     )
 
@@ -192,7 +194,12 @@ def _apply(layers: Sequence[Layer], weights, x, training: bool, seed):
   return x
 
 
-def _initial_weight(shape, seed, dtype):
+def _zeros(shape, seed, dtype):
+  del seed  # Unused.
+  return tf.zeros(shape, dtype)
+
+
+def _glorot(shape, seed, dtype):
   """Glorot uniform kernels (Glorot and Bengio 2010, Eq. 16), zero biases."""
   if len(shape) == 1:
     return tf.zeros(shape, dtype)
@@ -201,6 +208,15 @@ def _initial_weight(shape, seed, dtype):
   return tf.random.stateless_uniform(
       shape, seed, tf.constant(-limit, dtype), tf.constant(limit, dtype), dtype
   )
+
+
+def _vgg(shape, seed, dtype):
+  """Gaussian convolutions of variance 2 / (height width out); else Glorot."""
+  if len(shape) != 4:
+    return _glorot(shape, seed, dtype)
+  height, width, _, filters = shape
+  std = tf.constant(math.sqrt(2 / (height * width * filters)), dtype)
+  return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
 
 
 def _relu(x):
@@ -222,34 +238,35 @@ def _dense(units: int, activation=_identity) -> MakeLayer:
   return lambda shape: Layer(((shape[0], units), (units,)), (units,), apply)
 
 
-def _conv(size: int, filters: int) -> MakeLayer:
-  """Convolution without padding, ReLU: each side shrinks by size - 1."""
+def _conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
+  """Convolution, ReLU; without padding each side shrinks by size - 1."""
+  lost = size - 1 if padding == 'VALID' else 0
 
   def apply(weights, x, training, seed):
     del training, seed  # Unused.
     kernel, bias = weights
-    return tf.nn.relu(tf.nn.conv2d(x, kernel, 1, 'VALID') + bias)
+    return tf.nn.relu(tf.nn.conv2d(x, kernel, 1, padding) + bias)
 
   def make(shape):
     height, width, channels = shape
     return Layer(
         ((size, size, channels, filters), (filters,)),
-        (height - size + 1, width - size + 1, filters),
+        (height - lost, width - lost, filters),
         apply,
     )
 
   return make
 
 
-def _max_pool() -> MakeLayer:
-  """Maxima over 2 x 2 windows; an odd last row or column is left out."""
+def _max_pool(size: int = 2) -> MakeLayer:
+  """Maxima over size x size windows; what is left of a side is left out."""
 
   def apply(weights, x, training, seed):
     del weights, training, seed  # Unused.
-    return tf.nn.max_pool2d(x, 2, 2, 'VALID')
+    return tf.nn.max_pool2d(x, size, size, 'VALID')
 
   return lambda shape: Layer(
-      (), (shape[0] // 2, shape[1] // 2, shape[2]), apply
+      (), (shape[0] // size, shape[1] // size, shape[2]), apply
   )
 
 
@@ -307,15 +324,37 @@ def _cifar_cnn(x_spec):
   ]
 
 
-# Name: (layers before the last dense one, whether all weights start at zero).
+def _floral_cnn(x_spec):
+  _check_images('floral_cnn', x_spec, minimum=14)
+  return [
+      _with_channels(x_spec), _conv(5, 32), _max_pool(2), _conv(3, 64),
+      _max_pool(3), _flatten(), _dense(64, _relu),
+  ]
+
+
+def _vgg8(x_spec):
+  _check_images('vgg8', x_spec, minimum=32)
+  blocks = [
+      layer for filters in (16, 32, 64, 128, 512)
+      for layer in (_conv(3, filters, 'SAME'), _max_pool())
+  ]
+  return [
+      _with_channels(x_spec), *blocks, _flatten(), _dropout(0.5),
+      _dense(512, _relu), _dropout(0.5), _dense(512, _relu),
+  ]
+
+
+# Name: (layers before the last dense one, how a weight starts).
 _MODELS = {
-    'cifar_cnn': (_cifar_cnn, False),
-    'emnist_cnn': (_emnist_cnn, False),
-    'linear_regression': (_linear, True),
-    'logistic_regression': (_linear, True),
-    'mlp': (_mlp(200, 200), False),
-    'mlp_20': (_mlp(20), False),
-    'mlp_200': (_mlp(200), False),
-    'mlp_50': (_mlp(50), False),
-    'mlp_small': (_mlp(64), False),
+    'cifar_cnn': (_cifar_cnn, _glorot),
+    'emnist_cnn': (_emnist_cnn, _glorot),
+    'floral_cnn': (_floral_cnn, _glorot),
+    'linear_regression': (_linear, _zeros),
+    'logistic_regression': (_linear, _zeros),
+    'mlp': (_mlp(200, 200), _glorot),
+    'mlp_20': (_mlp(20), _glorot),
+    'mlp_200': (_mlp(200), _glorot),
+    'mlp_50': (_mlp(50), _glorot),
+    'mlp_small': (_mlp(64), _glorot),
+    'vgg8': (_vgg8, _vgg),
 }

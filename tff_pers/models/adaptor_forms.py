@@ -5,7 +5,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 """
 
 import math
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 CONV_FORMS = (
     'balanced_2d', 'balanced', 'in', 'out', 'filter_wise', 'reshaped_linear',
@@ -91,29 +91,27 @@ def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
   }[conv_form]
 
 
-def rank(
-    form: Form, budget: float, explicit: Optional[int], rank_rule: str
-) -> int:
-  """Returns r of `form`, between 1 and the full rank of the kernel.
+def budget_rank(form: Form, budget: float, rank_rule: str) -> int:
+  """Returns the rank that a budget buys, 0 if it is too small for any.
 
   paper  : the largest r whose parameters are at most budget * kernel size
   release: the same, but every convolution counts as 'balanced_2d' of window
-           2 x 2, as in the authors' code: r = 2 budget c_in c_out /
+           2 x 2, as in the authors' code: 2 budget c_in c_out /
            (c_in + c_out), rounded down.
 
   Args:
     form: The form.
     budget: rho > 0, parameters of one adaptor relative to its kernel.
-    explicit: r >= 1, in place of the budget; None: by the budget.
     rank_rule: One of `RANK_RULES`.
   """
-  if explicit is None:
-    if rank_rule == 'release' and len(form.shape) == 4:
-      counted = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')
-    else:
-      counted = form
-    share = math.prod(counted.shape) / counted.parameters_per_rank
-    # The guard keeps 0.1 * 30 from being below 3.
-    explicit = math.floor(budget * share + 1e-9)
+  if rank_rule == 'release' and len(form.shape) == 4:
+    form = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')
+  share = math.prod(form.shape) / form.parameters_per_rank
+  # The guard keeps 0.1 * 30 from being below 3.
+  return math.floor(budget * share + 1e-9)
+
+
+def clip_rank(form: Form, rank: int) -> int:
+  """Returns the rank, at least 1 and at most the full rank of the kernel."""
   full = min(math.prod(form.input_shape), math.prod(form.output_shape))
-  return max(1, min(explicit, full // form.multiplicity))
+  return max(1, min(rank, full // form.multiplicity))

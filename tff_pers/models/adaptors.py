@@ -15,14 +15,14 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 import collections
 import dataclasses
 import functools
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import random
-from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
+from tff_pers.models import adaptor_plan
 from tff_pers.models import functional
 from tff_pers.models import layers
 
@@ -65,7 +65,8 @@ def floral(
     adapt_norm: Whether scales and offsets of normalizations have adaptors.
     adapt_embedding: Whether embedding tables have low-rank adaptors.
     zero_factor: The factor that starts at zero, 'output' (U) or 'input' (V).
-    rank_rule: 'paper', or 'release' (the authors' code): `adaptor_forms.rank`.
+    rank_rule: 'paper', or 'release' (the authors' code), see
+      `adaptor_forms.budget_rank`.
     predicate: Whether a kernel, table or norm (with `bias_only`, a bias) has
       adaptors; biases follow their kernels. None: all.
 
@@ -74,67 +75,14 @@ def floral(
       both given, or if adaptors are wanted without `predicate`, but no weight
       has any.
   """
-  _check_choice('conv_form', conv_form, adaptor_forms.CONV_FORMS)
-  _check_choice('zero_factor', zero_factor, adaptor_layers.ZERO_FACTORS)
-  _check_choice('rank_rule', rank_rule, adaptor_forms.RANK_RULES)
-  _check_size(num_adaptors, budget, rank)
-  if bias_only and not adapt_bias:
-    raise ValueError(
-        '`bias_only` must be False with adapt_bias=False, found True.'
-    )
-  budget = 0.01 if budget is None else budget
-
-  def low_rank(form, **options):
-    return adaptor_layers.LowRank(
-        form, adaptor_forms.rank(form, budget, rank, rank_rule),
-        zero_factor=zero_factor, **options,
-    )
-
-  def adaptor(weight):
-    """Returns the weight's adaptor, or why it has none."""
-    if weight.kind not in ('dense', 'conv', 'embedding', 'norm'):
-      return f'no adaptor for {weight.kind}'
-    if bias_only:
-      return 'bias_only=True'
-    if weight.kind == 'norm' and not adapt_norm:
-      return 'adapt_norm=False'
-    if weight.kind == 'embedding' and not adapt_embedding:
-      return 'adapt_embedding=False'
-    if predicate is not None and not predicate(weight):
-      return 'left out by `predicate`'
-    if weight.kind == 'norm':
-      return adaptor_layers.Additive(weight.shape)
-    if weight.kind == 'conv':
-      return low_rank(
-          adaptor_forms.convolution(weight.shape, conv_form),
-          has_matrix_gram=conv_form == 'reshaped_linear',
-      )
-    return low_rank(
-        adaptor_forms.matrix(weight.shape), is_table=weight.kind == 'embedding'
-    )
-
-  def bias_adaptor(weight, adapted_layers):
-    if not adapt_bias:
-      return 'adapt_bias=False'
-    if not bias_only and weight.layer not in adapted_layers:
-      return 'its kernel has no adaptor'
-    if bias_only and predicate is not None and not predicate(weight):
-      return 'left out by `predicate`'
-    return adaptor_layers.Additive(weight.shape)
-
-  weights = layers.describe(model)
-  found = {w.name: adaptor(w) for w in weights if w.kind != 'bias'}
-  adapted_layers = {
-      w.layer for w in weights
-      if isinstance(found.get(w.name), adaptor_layers.LowRank)
-  }
-  for weight in weights:
-    if weight.kind == 'bias':
-      found[weight.name] = bias_adaptor(weight, adapted_layers)
-  plan = tuple(
-      AdaptedWeight(w, None, found[w.name]) if isinstance(found[w.name], str)
-      else AdaptedWeight(w, found[w.name]) for w in weights
+  _check_num_adaptors(num_adaptors)
+  rules = adaptor_plan.Rules(
+      budget=budget, rank=rank, conv_form=conv_form, adapt_bias=adapt_bias,
+      bias_only=bias_only, adapt_norm=adapt_norm,
+      adapt_embedding=adapt_embedding, zero_factor=zero_factor,
+      rank_rule=rank_rule, predicate=predicate,
   )
+  plan = rules.plan(layers.describe(model))
   if num_adaptors and predicate is None and not any(x.adaptor for x in plan):
     reasons = sorted({x.reason for x in plan})
     raise ValueError(
@@ -158,25 +106,11 @@ def full(
   Raises:
     ValueError: If `num_adaptors` < 0.
   """
-  _check_size(num_adaptors, None, None)
+  _check_num_adaptors(num_adaptors)
   return AdaptedModel(model, num_adaptors, tuple(
-      AdaptedWeight(weight, adaptor_layers.Additive(weight.shape))
+      adaptor_plan.AdaptedWeight(weight, adaptor_layers.Additive(weight.shape))
       for weight in layers.describe(model)
   ))
-
-
-class AdaptedWeight(NamedTuple):
-  """A leaf of the base weights and its adaptor, if it has one.
-
-  Attributes:
-    weight: What the leaf is.
-    adaptor: An `adaptor_layers.LowRank` or `Additive`, or None.
-    reason: Why there is none.
-  """
-
-  weight: functional.LayerWeight
-  adaptor: Any
-  reason: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,12 +124,12 @@ class AdaptedModel:
   Attributes:
     base: The model whose weights are adapted.
     num_adaptors: C.
-    plan: One `AdaptedWeight` per leaf of the base weights.
+    plan: One `adaptor_plan.AdaptedWeight` per leaf of the base weights.
   """
 
   base: functional.FunctionalModel
   num_adaptors: int
-  plan: tuple[AdaptedWeight, ...]
+  plan: tuple[adaptor_plan.AdaptedWeight, ...]
 
   def initial_adaptors(self, seed):
     """Returns the adaptors of the run `seed`; all change nothing."""
@@ -281,7 +215,7 @@ XX / (||Gram(U)||_F + eps)
     Raises:
       ValueError: If `conv_norm` is none of the two.
     """
-    _check_choice('conv_norm', conv_norm, adaptor_layers.CONV_NORMS)
+    adaptor_plan.check_choice('conv_norm', conv_norm, adaptor_layers.CONV_NORMS)
     return tuple(
         adaptor.precondition(own, gradient, eps, conv_norm)
         for adaptor, own, gradient in zip(self._adaptors, adaptors, gradients)
@@ -349,28 +283,13 @@ XX / (||Gram(U)||_F + eps)
 
   def summary(self) -> str:
     """Returns a table of all weights, their adaptors, and their sizes."""
-    rows = [('weight', 'kind', 'shape', 'rank', 'parameters', 'budget')]
-    for weight, adaptor, reason in self.plan:
-      row = (weight.name, weight.kind, ' x '.join(map(str, weight.shape)))
-      if adaptor is None:
-        rows.append((*row, '-', '0', f'left alone: {reason}'))
-        continue
-      share = adaptor.num_parameters / tf.TensorShape(
-          weight.shape
-      ).num_elements()
-      rank = '-' if adaptor.rank is None else str(adaptor.rank)
-      rows.append((*row, rank, str(adaptor.num_parameters), f'{share:.2%}'))
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = [
-        '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
-    ]
     extra = self.num_adaptors * self.parameters_per_adaptor
-    lines.append(
+    return (
+        f'{adaptor_plan.table(self.plan)}\n'
         f'{self.base.name}: {self.base.num_parameters} parameters;'
         f' {self.num_adaptors} adaptors of {self.parameters_per_adaptor}'
         f' ({self.relative_budget:.2%} each): {extra} extra.'
     )
-    return '\n'.join(lines)
 
   @functools.cached_property
   def _dtype(self):
@@ -430,22 +349,6 @@ XX / (||Gram(U)||_F + eps)
     ])
 
 
-def _check_choice(name: str, value: str, choices) -> None:
-  if value not in choices:
-    raise ValueError(
-        f'`{name}` must be one of {", ".join(choices)}, found {value!r}.'
-    )
-
-
-def _check_size(num_adaptors: int, budget, rank) -> None:
+def _check_num_adaptors(num_adaptors: int) -> None:
   if num_adaptors < 0:
     raise ValueError(f'`num_adaptors` must be >= 0, found {num_adaptors}.')
-  if budget is not None and rank is not None:
-    raise ValueError(
-        '`rank` must be None with a `budget`, because each decides the ranks,'
-        f' found rank={rank}, budget={budget}.'
-    )
-  if budget is not None and not budget > 0:
-    raise ValueError(f'`budget` must be > 0, found {budget}.')
-  if rank is not None and rank < 1:
-    raise ValueError(f'`rank` must be >= 1, found {rank}.')

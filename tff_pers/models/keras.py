@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.models import keras_layers
 
 # What must not be in a trace: writes of variables, draws from hidden states.
 _STATEFUL_OPS = (
@@ -75,7 +76,9 @@ def from_keras(
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
       example_loss=_example_loss(loss), x_spec=x_spec, y_spec=y_spec,
-      metrics=metrics, name=keras_model.name, **optional,
+      metrics=metrics, name=keras_model.name,
+      layers=keras_layers.describe(_layers(keras_model), network.trainable),
+      **optional,
   )
 
 

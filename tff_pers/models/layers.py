@@ -4,6 +4,9 @@ import tensorflow as tf
 
 from tff_pers.models import functional
 
+_ROLES = {'dense': 'kernel', 'conv': 'kernel', 'bias': 'bias'}
+_KERNELS = {2: 'dense', 4: 'conv'}  # By number of dimensions.
+
 
 def describe(model: functional.FunctionalModel):
   """Returns a tuple of `functional.LayerWeight`, one per leaf of the weights.
@@ -30,11 +33,10 @@ def describe(model: functional.FunctionalModel):
 
 def _infer(shapes):
   """Returns descriptions of leaves of which only the shapes are known."""
-  kernel_kinds = {2: 'dense', 4: 'conv'}
-  kinds = [kernel_kinds.get(len(shape), 'unknown') for shape in shapes]
-  layers = [f'layer_{i}' for i in range(len(shapes))]
+  kinds = [_KERNELS.get(len(shape), 'unknown') for shape in shapes]
+  layers = [f'{kind}_{i}' for i, kind in enumerate(kinds)]
   for kernel, shape in enumerate(shapes):
-    if len(shape) not in kernel_kinds:
+    if kinds[kernel] not in _KERNELS.values():
       continue
     # Sorted keys put `bias` before `kernel`; a sequence puts it behind.
     for bias in (kernel + 1, kernel - 1):
@@ -43,9 +45,9 @@ def _infer(shapes):
         kinds[bias], layers[bias] = 'bias', layers[kernel]
         break
   return tuple(
-      functional.LayerWeight(f'{layer}/{_ROLES.get(kind, kind)}', layer, *rest)
-      for layer, kind, *rest in zip(layers, kinds, kinds, shapes)
+      functional.LayerWeight(
+          f'{layer}/{_ROLES.get(kind, "weight")}',
+          layer, kind, shape,
+      )
+      for layer, kind, shape in zip(layers, kinds, shapes)
   )
-
-
-_ROLES = {'dense': 'kernel', 'conv': 'kernel', 'unknown': 'weight'}

@@ -1,0 +1,149 @@
+"""Which weights of a model have adaptors, of which kind and rank, and why not.
+
+See `adaptors` for the paper.
+"""
+
+import dataclasses
+import math
+from typing import Any, Callable, NamedTuple, Optional
+
+from tff_pers.models import adaptor_forms
+from tff_pers.models import adaptor_layers
+from tff_pers.models import functional
+
+
+class AdaptedWeight(NamedTuple):
+  """A leaf of the base weights and its adaptor, if it has one.
+
+  Attributes:
+    weight: What the leaf is.
+    adaptor: An `adaptor_layers.LowRank` or `Additive`, or None.
+    reason: Why there is none.
+  """
+
+  weight: functional.LayerWeight
+  adaptor: Any
+  reason: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+  """The choices of `adaptors.floral`, whose arguments these are."""
+
+  budget: Optional[float]
+  rank: Optional[int]
+  conv_form: str
+  adapt_bias: bool
+  bias_only: bool
+  adapt_norm: bool
+  adapt_embedding: bool
+  zero_factor: str
+  rank_rule: str
+  predicate: Optional[Callable[[functional.LayerWeight], bool]]
+
+  def __post_init__(self):
+    check_choice('conv_form', self.conv_form, adaptor_forms.CONV_FORMS)
+    check_choice('zero_factor', self.zero_factor, adaptor_layers.ZERO_FACTORS)
+    check_choice('rank_rule', self.rank_rule, adaptor_forms.RANK_RULES)
+    if self.budget is not None and self.rank is not None:
+      raise ValueError(
+          '`rank` must be None with a `budget`, because each decides the ranks,'
+          f' found rank={self.rank}, budget={self.budget}.'
+      )
+    if self.budget is not None and not self.budget > 0:
+      raise ValueError(f'`budget` must be > 0, found {self.budget}.')
+    if self.rank is not None and self.rank < 1:
+      raise ValueError(f'`rank` must be >= 1, found {self.rank}.')
+    if self.bias_only and not self.adapt_bias:
+      raise ValueError(
+          '`bias_only` must be False with adapt_bias=False, found True.'
+      )
+
+  def plan(self, weights) -> tuple[AdaptedWeight, ...]:
+    """Returns one entry per `functional.LayerWeight`, in their order."""
+    others = [None if w.kind == 'bias' else self._other(w) for w in weights]
+    layers_with_kernel = {
+        weight.layer for weight, adaptor in zip(weights, others)
+        if isinstance(adaptor, adaptor_layers.LowRank)
+    }
+    found = [
+        self._bias(weight, layers_with_kernel) if adaptor is None else adaptor
+        for weight, adaptor in zip(weights, others)
+    ]
+    return tuple(
+        AdaptedWeight(weight, None, x) if isinstance(x, str)
+        else AdaptedWeight(weight, x)
+        for weight, x in zip(weights, found)
+    )
+
+  def _bias(self, weight, layers_with_kernel):
+    """Returns a bias's adaptor, or why it has none."""
+    if not self.adapt_bias:
+      return 'adapt_bias=False'
+    if self.bias_only and not self._accepts(weight):
+      return 'left out by `predicate`'
+    if not self.bias_only and weight.layer not in layers_with_kernel:
+      return 'its kernel has no adaptor'
+    return adaptor_layers.Additive(weight.shape)
+
+  def _other(self, weight):
+    """Returns the adaptor of a kernel, table or norm, or why it has none."""
+    if weight.kind not in ('dense', 'conv', 'embedding', 'norm'):
+      return f'no adaptor for {weight.kind}'
+    if self.bias_only:
+      return 'bias_only=True'
+    if weight.kind == 'norm' and not self.adapt_norm:
+      return 'adapt_norm=False'
+    if weight.kind == 'embedding' and not self.adapt_embedding:
+      return 'adapt_embedding=False'
+    if not self._accepts(weight):
+      return 'left out by `predicate`'
+    if weight.kind == 'norm':
+      return adaptor_layers.Additive(weight.shape)
+    if weight.kind == 'conv':
+      return self._low_rank(
+          adaptor_forms.convolution(weight.shape, self.conv_form),
+          has_matrix_gram=self.conv_form == 'reshaped_linear',
+      )
+    return self._low_rank(
+        adaptor_forms.matrix(weight.shape), is_table=weight.kind == 'embedding'
+    )
+
+  def _low_rank(self, form, **options) -> adaptor_layers.LowRank:
+    if self.rank is None:
+      budget = 0.01 if self.budget is None else self.budget
+      rank = adaptor_forms.budget_rank(form, budget, self.rank_rule)
+    else:
+      rank = self.rank
+    return adaptor_layers.LowRank(
+        form, adaptor_forms.clip_rank(form, rank),
+        zero_factor=self.zero_factor, **options,
+    )
+
+  def _accepts(self, weight) -> bool:
+    return self.predicate is None or self.predicate(weight)
+
+
+def table(plan) -> str:
+  """Returns the weights of a plan, their adaptors and sizes, one per line."""
+  rows = [('weight', 'kind', 'shape', 'rank', 'parameters', 'budget')]
+  for weight, adaptor, reason in plan:
+    row = (weight.name, weight.kind, ' x '.join(map(str, weight.shape)))
+    if adaptor is None:
+      rows.append((*row, '-', '0', f'left alone: {reason}'))
+      continue
+    share = adaptor.num_parameters / math.prod(weight.shape)
+    rank = '-' if adaptor.rank is None else str(adaptor.rank)
+    rows.append((*row, rank, str(adaptor.num_parameters), f'{share:.2%}'))
+  widths = [max(map(len, column)) for column in zip(*rows)]
+  return '\n'.join(
+      '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
+  )
+
+
+def check_choice(name: str, value: str, choices) -> None:
+  """Raises ValueError if `value` is none of the choices."""
+  if value not in choices:
+    raise ValueError(
+        f'`{name}` must be one of {", ".join(choices)}, found {value!r}.'
+    )

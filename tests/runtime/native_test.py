@@ -117,17 +117,16 @@ def test_secure_sum_is_a_sum():
 
 
 def test_raises_on_missing_worker(monkeypatch, tmp_path):
-  monkeypatch.setattr(tff, '__file__', str(tmp_path / '__init__.py'))
+  monkeypatch.setattr(worker_process, '_binary', lambda: tmp_path / 'none')
   with pytest.raises(RuntimeError, match="TFF's worker must be at .*found no"):
     worker_process.WorkerProcess(port=1)
 
 
 def test_raises_on_a_worker_that_does_not_come_up(monkeypatch, tmp_path):
-  binary = tmp_path / 'data' / 'worker_binary'
-  binary.parent.mkdir()
+  binary = tmp_path / 'worker_binary'
   binary.write_text('#!/bin/sh\nexit 3\n')
   binary.chmod(0o755)
-  monkeypatch.setattr(tff, '__file__', str(tmp_path / '__init__.py'))
+  monkeypatch.setattr(worker_process, '_binary', lambda: binary)
   worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
   with pytest.raises(RuntimeError, match='did not come up within 60 s'):
     worker.wait_until_ready()
@@ -171,12 +170,12 @@ def test_dead_worker_is_replaced_and_the_call_repeated():
 
 
 def test_worker_that_dies_again_and_again_is_an_error(monkeypatch):
-  monkeypatch.setattr(native, '_MAX_RESTARTS_PER_HOUR', 0)
+  monkeypatch.setattr(native, '_restarts', worker_process.Restarts(0))
   before = native.worker_pid()
   os.kill(before, signal.SIGKILL)
   assert _wait_until_gone(before)
   add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
-  with pytest.raises(RuntimeError, match='died 2 times within an hour'):
+  with pytest.raises(RuntimeError, match='died 1 times within an hour'):
     add(1)
   monkeypatch.undo()
   assert add(1) == 2

@@ -8,7 +8,6 @@ import atexit
 import ctypes
 import signal
 import sys
-import time
 from typing import Optional
 
 from absl import logging
@@ -23,14 +22,12 @@ from tff_pers.runtime import worker_process
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
 
-# The worker may crash (see `worker_process`): it is started again, the call
-# repeated, but not for ever.
-_MAX_RESTARTS_PER_HOUR = 5
-
 _worker: Optional[worker_process.WorkerProcess] = None
 _stub: Optional[tff.framework.RemoteExecutorGrpcStub] = None
 _context: Optional[tff.framework.SyncExecutionContext] = None
-_restarts: list[float] = []
+# The worker may crash (see `worker_process`): it is started again, the call
+# repeated, but not for ever.
+_restarts = worker_process.Restarts()
 
 
 def use() -> context.Installed:
@@ -132,14 +129,7 @@ def _launch() -> None:
 def _relaunch() -> None:
   """Starts a worker in the place of one that died."""
   code = None if _worker is None else _worker.exit_code
-  now = time.monotonic()
-  _restarts[:] = [t for t in _restarts if now - t < 3600] + [now]
-  if len(_restarts) > _MAX_RESTARTS_PER_HOUR:
-    raise RuntimeError(
-        f'TFF\'s worker died {len(_restarts)} times within an hour, last with'
-        f' exit code {code}. Tip: -9 means that memory ran out; use fewer'
-        ' clients per round or a smaller model.'
-    )
+  _restarts.add(code)
   logging.warning(
       'TFF\'s worker died (exit code %s); it is started again and the call'
       ' repeated.', code,

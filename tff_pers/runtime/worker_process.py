@@ -7,6 +7,7 @@ that ended.
 """
 
 import ctypes
+import importlib.util
 import os
 import pathlib
 import signal
@@ -15,7 +16,6 @@ import time
 from typing import Optional
 
 import grpc
-import tensorflow_federated as tff
 
 _MAX_MESSAGE_BYTES = 2_000_000_000
 _CHANNEL_OPTIONS = [
@@ -27,7 +27,13 @@ _CHANNEL_OPTIONS = [
 ]
 # No method of the worker: that it says so shows that it runs.
 _HEARTBEAT = '/tff_pers.Worker/Heartbeat'
+_LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(signal_number: int) -> None:
+  """Has the kernel send us a signal when the thread that started us ends."""
+  _LIBC.prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def connect(address: str) -> grpc.Channel:
@@ -104,17 +110,50 @@ class WorkerProcess:
     self._process.wait()
 
 
+class Restarts:
+  """Counts the deaths of workers: a few are repaired, many are an error.
+
+  Attributes:
+    limit: Most restarts within an hour.
+  """
+
+  def __init__(self, limit: int = 5):
+    self.limit = limit
+    self._times = []
+
+  def add(self, exit_code: Optional[int]) -> None:
+    """Counts a death.
+
+    Raises:
+      RuntimeError: If there have been too many.
+    """
+    now = time.monotonic()
+    self._times = [t for t in self._times if now - t < 3600] + [now]
+    if len(self._times) > self.limit:
+      raise RuntimeError(
+          f'TFF\'s worker died {len(self._times)} times within an hour, last'
+          f' with exit code {exit_code}. Tip: -9 means that memory ran out; use'
+          ' fewer clients per round or a smaller model.'
+      )
+
+
+def _binary() -> pathlib.Path:
+  """Returns the path of TFF's worker; does not import TFF, which is slow."""
+  package = importlib.util.find_spec('tensorflow_federated').origin
+  return pathlib.Path(package).parent / 'data' / 'worker_binary'
+
+
 def _start(port: int) -> subprocess.Popen:
-  binary = pathlib.Path(tff.__file__).parent / 'data' / 'worker_binary'
+  binary = _binary()
   if not binary.is_file():
     raise RuntimeError(
         f'TFF\'s worker must be at {binary}, found no such file. Tip: install'
         ' tensorflow-federated 0.87.0 from its wheel.'
     )
-  libc, parent = ctypes.CDLL(None), os.getpid()
+  parent = os.getpid()
 
-  def end_with_parent():
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+  def end_with_us():
+    end_with_parent(signal.SIGKILL)
     if os.getppid() != parent:  # It ended before the line above.
       os.kill(os.getpid(), signal.SIGKILL)
 
@@ -139,7 +178,7 @@ def _start(port: int) -> subprocess.Popen:
           'MALLOC_MMAP_MAX_': '0',
           'MALLOC_TRIM_THRESHOLD_': str(2**40),
       },
-      preexec_fn=end_with_parent,
+      preexec_fn=end_with_us,
       # Ctrl-C is for the program, which then ends the worker.
       start_new_session=True,
   )

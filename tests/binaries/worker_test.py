@@ -1,0 +1,159 @@
+"""A worker program serves, repairs its worker, and leaves nothing behind."""
+
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import portpicker
+import psutil
+import pytest
+import tensorflow_federated as tff
+
+from binaries import worker
+from tff_pers.runtime import remote
+from tff_pers.runtime import worker_process
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = [sys.executable, '-m', 'binaries.worker']
+
+
+@pytest.fixture(name='start')
+def _start():
+  """Starts a command that runs the program, until the test ends."""
+  processes = []
+
+  def start(command):
+    process = subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    processes.append(process)
+    return process
+
+  yield start
+  for process in processes:
+    process.kill()
+    process.communicate()
+
+
+def _children(pid):
+  return [p for p in psutil.Process(pid).children() if 'worker' in p.name()]
+
+
+def _are_gone(processes) -> bool:
+  return not psutil.wait_procs(processes, timeout=10)[1]
+
+
+def test_serves_repairs_and_stops(start):
+  """One life: ready, a computation, a crash of the worker, SIGTERM."""
+  port = portpicker.pick_unused_port()
+  program = start([*PROGRAM, f'--port={port}'])
+  assert program.stdout.readline() == f'worker: ready on port {port}.\n'
+  add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
+  with remote.use([f'localhost:{port}'], connect_seconds=10):
+    assert add(1) == 2
+  [child] = _children(program.pid)
+  child.kill()
+  assert program.stdout.readline() == f'worker: ready on port {port}.\n'
+  [second] = _children(program.pid)
+  assert second.pid != child.pid
+  program.terminate()
+  _, errors = program.communicate(timeout=10)
+  assert program.returncode == 0
+  assert _are_gone([second])
+  assert errors == 'worker: it ended with exit code -9 and is started again.\n'
+
+
+@pytest.mark.parametrize(
+    'number, exit_code',
+    [(signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGKILL, -9)],
+)
+def test_leaves_nothing_behind(number, exit_code, start):
+  port = portpicker.pick_unused_port()
+  program = start([*PROGRAM, f'--port={port}'])
+  program.stdout.readline()
+  children = _children(program.pid)
+  program.send_signal(number)
+  assert program.wait(timeout=10) == exit_code
+  assert children and _are_gone(children)
+
+
+@pytest.mark.parametrize('prefix, survives', [('', False), ('nohup ', True)])
+def test_ends_with_its_parent_unless_under_nohup(prefix, survives, start):
+  """As when the ssh that started it is cut."""
+  port = portpicker.pick_unused_port()
+  command = f'{prefix}{" ".join(PROGRAM)} --port={port}'
+  shell = start(['sh', '-c', f'{command} & wait'])
+  shell.stdout.readline()
+  [program] = psutil.Process(shell.pid).children()
+  processes = [program, *_children(program.pid)]
+  shell.kill()
+  if survives:
+    time.sleep(2)
+    assert all(process.is_running() for process in processes)
+    program.terminate()
+  assert _are_gone(processes)
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--port=0'], '--port=0: 0 is not an integer in the range'),
+        (['--port=a'], '--port=a'),
+        (['--ports=1'], "Unknown command line flag 'ports'."),
+        (['8000'], "found '8000'."),
+    ],
+)
+def test_refuses_bad_flags(argv, message, capsys):
+  assert worker.main(['worker', *argv]) == 2
+  sentence = capsys.readouterr().err
+  assert sentence.startswith('worker: ') and message in sentence
+
+
+def test_refuses_a_port_in_use(capsys):
+  with socket.create_server(('', 0)) as server:
+    port = server.getsockname()[1]
+    assert worker.main(['worker', f'--port={port}']) == 2
+  assert f'must be free, found {port} in use.' in capsys.readouterr().err
+
+
+def test_says_that_the_binary_is_missing(monkeypatch, tmp_path, capsys):
+  monkeypatch.setattr(worker_process, '_binary', lambda: tmp_path / 'none')
+  monkeypatch.setattr(worker, '_end_on_signals', lambda: None)
+  port = portpicker.pick_unused_port()
+  assert worker.main(['worker', f'--port={port}']) == 1
+  assert "TFF's worker must be at" in capsys.readouterr().err
+
+
+def test_a_worker_that_hangs_is_started_again(monkeypatch):
+  monkeypatch.setattr(worker, '_CHECK_SECONDS', 0.1)
+  monkeypatch.setattr(worker, '_HANGS_AFTER_SECONDS', 1.0)
+  process = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  try:
+    process.wait_until_ready()
+    psutil.Process(process.pid).suspend()
+    why = worker._wait_until_broken(process)  # pylint: disable=protected-access
+  finally:
+    process.stop()
+  assert why == 'gave no answer for 1 s'
+
+
+def test_imports_neither_tensorflow_nor_tff():
+  """It starts within a second, and stays small."""
+  code = 'import sys; from binaries import worker; print(*sys.modules)'
+  imported = subprocess.run(
+      [sys.executable, '-c', code], cwd=ROOT, check=True, text=True,
+      stdout=subprocess.PIPE,
+  ).stdout.split()
+  assert 'grpc' in imported
+  assert not {'tensorflow', 'tensorflow_federated'} & set(imported)
+
+
+def test_help_warns(capsys):
+  assert worker.main(['worker', '--help']) == 0
+  text = capsys.readouterr().out
+  assert '--port' in text and 'no password' in text

@@ -44,7 +44,7 @@ def matmul(x, matrix):
 
 
 def mixed_update(matrix, v, u, coefficients) -> UpdatedMatrix:
-  """Returns matrix + `mixed_product(v, u, coefficients)`, not multiplied out."""
+  """Returns `matrix` plus `mixed_product`, not multiplied out."""
   v, u = _mixed_rows(v, u, coefficients)
   return UpdatedMatrix(matrix, v, u)
 
@@ -101,8 +101,9 @@ def centered(v, u, probabilities):
 
   M = sum_c p_c v_c^T u_c;  v_c^T u_c <- SVD_r(v_c^T u_c - M), the best
   approximation of the old rank r, its singular values shared evenly between
-  the factors. Where nothing is left the input factor keeps a direction of
-  norm one beside a zero output factor, so that training can use it.
+  the factors. Two zero factors would never learn again: a direction in which
+  nothing is left keeps a v of norm one beside u = 0, and a product of which
+  nothing is left keeps its v.
 
   Cost: QR of [n, C r] and [m, C r], then SVDs of [C r, C r]; never of [n, m].
 
@@ -125,17 +126,15 @@ def centered(v, u, probabilities):
   kept = min(rank, values.shape[-1])
   values = values[:, None, :kept]
   rounding = 10 * np.finfo(v.dtype.as_numpy_dtype).eps
-  tiny = rounding * tf.reduce_max(values, axis=-1, keepdims=True)
-  is_left = values > tiny
+  is_left = values > rounding * tf.norm(r_v) * tf.norm(r_u)
   root = tf.sqrt(values)
-  new_v = left[..., :kept] * tf.where(is_left, root, tf.ones_like(root))
-  new_u = right[..., :kept] * tf.where(is_left, root, tf.zeros_like(root))
+  left = left[..., :kept] * tf.where(is_left, root, tf.ones_like(root))
+  right = right[..., :kept] * tf.where(is_left, root, tf.zeros_like(root))
   padding = [[0, 0], [0, rank - kept], [0, 0]]
-  return (
-      mixed_product(v, u, probabilities),
-      tf.pad(tf.einsum('ni,cik->ckn', q_v, new_v), padding),
-      tf.pad(tf.einsum('mi,cik->ckm', q_u, new_u), padding),
-  )
+  new_v = tf.pad(tf.einsum('ni,cik->ckn', q_v, left), padding)
+  new_u = tf.pad(tf.einsum('mi,cik->ckm', q_u, right), padding)
+  new_v = tf.where(tf.reduce_any(is_left, axis=-1, keepdims=True), new_v, v)
+  return mixed_product(v, u, probabilities), new_v, new_u
 
 
 def _mixed_rows(v, u, coefficients):

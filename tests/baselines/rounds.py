@@ -73,7 +73,8 @@ def run(name: str, **hyperparameters):
   values = dict(local_steps=5, batch_size=2, learning_rate=0.1)
   values.update(hyperparameters)
   task = types.SimpleNamespace(
-      model=problems.tiny_model(), client_weighting='examples', num_clients=5
+      model=problems.tiny_model(), client_weighting='examples', num_clients=5,
+      has_groups=False,
   )
   process = method.build(task, method.hyperparameters(**values))
   return (process, *train(process))

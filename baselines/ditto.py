@@ -1,0 +1,155 @@
+"""Ditto: personal models, pulled towards the federated one.
+
+Ditto: Fair and Robust Federated Learning Through Personalization.
+    Li, Hu, Beirami, Smith. ICML 2021.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class DittoHyperparameters(hp.LocalTraining):
+  """Hyperparameters of Ditto."""
+
+  lambda_: float = hp.field(
+      1.0, 'Pull lambda towards the federated model.', minimum=0.0
+  )
+  personal_steps: int = hp.field(
+      0, 'Steps K_p of the personal model per round; 0: as the shared one.',
+      minimum=0,
+  )
+  personal_learning_rate: float = hp.field(
+      0.0, 'Step size eta_p of the personal model, per step; 0: learning_rate.',
+      minimum=0.0,
+  )
+  mode: str = hp.field(
+      'joint',
+      'joint: personal models train along; posthoc: FedAvg, and every client'
+      ' trains its own from the final model when it deploys.',
+      choices=('joint', 'posthoc'),
+  )
+  posthoc_epochs: int = hp.field(
+      5, 'Passes over the local data with mode=posthoc.', minimum=1
+  )
+
+
+def build_ditto(
+    model: functional.FunctionalModel,
+    hyperparameters: DittoHyperparameters = DittoHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds Ditto.
+
+    client i: u <- w;  K times: u <- u - eta g_i(u; b)
+              K_p times: v <- v - eta_p (g_i(v; b) + lambda (v - w))
+    server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
+    deploy  : v
+
+  Both lines see the same batches; w in the second is the model received. Server
+  state: `weights` w. Client state: v, at first w^0; nothing with mode=posthoc,
+  where v starts from w when it is deployed. The line of w is FedAvg's;
+  lambda = 0 is local training. Stable for eta_p (L + lambda) < 2.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `DittoHyperparameters`.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  if hyperparameters.mode == 'posthoc':
+    def deploy(message, client_state, data):
+      del client_state  # Nothing.
+      w = message['weights']
+      return _train_personal(
+          model, w, w, data, hyperparameters,
+          seed=client_work.key(message, data),
+          batch_size=hyperparameters.batch_size,
+          num_epochs=hyperparameters.posthoc_epochs,
+      )[0]
+    return fedavg.build_averaging(
+        model,
+        local_sgd.build_local_sgd(model, hyperparameters, client_weighting),
+        deploy=deploy,
+    )
+  return fedavg.build_averaging(
+      model, build_ditto_work(model, hyperparameters, client_weighting),
+      init_client_state=lambda w: w, combine=lambda w, v: v,
+  )
+
+
+def build_ditto_work(
+    model: functional.FunctionalModel,
+    hyperparameters: DittoHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work; the client state is v, the loss that of v."""
+  budget = hyperparameters.budget()
+  personal_budget = dict(budget)
+  if hyperparameters.personal_steps:
+    personal_budget.update(
+        num_steps=hyperparameters.personal_steps, num_epochs=None
+    )
+
+  def update(message, client_state, data):
+    w, seed = message['weights'], client_work.key(message, data)
+    u, _ = local_sgd.train(
+        model, w, data, learning_rate=hyperparameters.learning_rate, seed=seed,
+        **budget,
+    )
+    v, loss = _train_personal(
+        model, client_state, w, data, hyperparameters, seed=seed,
+        **personal_budget,
+    )
+    return client_work.ClientOutput(
+        client_state=v,
+        update=local_sgd.difference(w, u),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=loss,
+    )
+
+  return client_work.ClientWork(update)
+
+
+def _train_personal(model, v, w, data, hyperparameters, *, seed, **budget):
+  """Returns (v after local steps with the pull towards w, mean loss of v)."""
+  pull = hyperparameters.lambda_
+  rate = (
+      hyperparameters.personal_learning_rate or hyperparameters.learning_rate
+  )
+
+  def step(state, batch):
+    v, total, steps = state
+    loss, gradient = model.loss_and_gradient(v, batch)
+    pulled = tf.nest.map_structure(
+        lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b), gradient, v, w
+    )
+    return local_sgd.descend(v, pulled, rate), total + loss, steps + 1
+
+  dtype = tf.nest.flatten(v)[0].dtype
+  v, total, steps = client_data.fold_batches(
+      data, step, (v, tf.zeros([], dtype), tf.constant(0)), seed=seed, **budget
+  )
+  return v, total / tf.cast(tf.maximum(steps, 1), dtype)
+
+
+@methods.register(
+    'ditto', DittoHyperparameters,
+    summary='personal models pulled towards the federated one (Li 2021)',
+)
+def _build(task, hyperparameters):
+  return build_ditto(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

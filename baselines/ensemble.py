@@ -1,0 +1,213 @@
+"""Ensemble: C full models, and a router per client that mixes their outputs.
+
+The baseline of FLoRAL whose every adaptor is a model of its own.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+"""
+
+import collections
+import dataclasses
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+
+from baselines import model_table
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.aggregators import router as router_aggregation
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.data import client_data
+from tff_pers.models import functional
+from tff_pers.models import mixtures
+
+# Models with a smaller weight are skipped when a client deploys.
+_SKIPPED = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class EnsembleHyperparameters(hp.LocalTraining):
+  """Hyperparameters of the ensemble."""
+
+  num_models: int = hp.field(
+      0, "C; 0: the task's number of clusters, 4 if that is unknown.", minimum=0
+  )
+  router: str = hp.field(
+      'learned', 'learned, or oracle (the true cluster, frozen).',
+      choices=('learned', 'oracle'),
+  )
+  router_learning_rate: float = hp.field(
+      0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0
+  )
+  mix: str = hp.field(
+      'logits', 'What is mixed.', choices=('logits', 'probabilities')
+  )
+
+
+def build_ensemble(
+    model: functional.FunctionalModel,
+    hyperparameters: EnsembleHyperparameters = EnsembleHyperparameters(),
+    *,
+    num_models: int = 4,
+    groups: Optional[np.ndarray] = None,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds the ensemble.
+
+    client i: w_ic <- w_c;  K times, with a minibatch b:
+                pi = softmax(t);  loss = f_i(sum_c pi_c logits_c; b)
+                t    <- t    - eta_router grad_t loss
+                w_ic <- w_ic - eta grad_{w_ic} loss    for every c, same point
+              pi_i = softmax(t) after the last step
+    server  : w_c <- sum_i pi_ic q_i w_ic / sum_i pi_ic q_i    for every c
+
+  A model that nobody uses stays. Deploys the mixture, less models of weight
+  below 0.001. Server state: `models`, a table (see `mixtures`), from C
+  independent initializations. Client state: `router` t, float[C], at first 0;
+  nothing with router=oracle, where pi is one-hot at the true cluster: C
+  separate FedAvg runs. C = 1 is FedAvg.
+
+  Args:
+    model: The architecture; f_i is its mean loss on client i.
+    hyperparameters: See `EnsembleHyperparameters`.
+    num_models: C if `hyperparameters.num_models` is 0.
+    groups: int32[N], true clusters; needed with router=oracle.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+
+  Raises:
+    ValueError: If router=oracle has no groups, or more groups than models.
+  """
+  num_models = hyperparameters.num_models or num_models
+  if hyperparameters.router == 'oracle':
+    _check_groups(groups, num_models)
+  routing = _Routing(model, hyperparameters, num_models, groups)
+  mixed = mixtures.mixture(model, num_models, hyperparameters.mix)
+
+  def deployed_weights(models, client_state, index):
+    pi = routing.mixing(routing.start(client_state, index))
+    skipped = tf.where(pi < _SKIPPED, tf.zeros_like(pi), pi)
+    return pi, collections.OrderedDict(mixing=skipped, models=models)
+
+  return model_table.build_model_table(
+      model, num_models,
+      build_ensemble_work(mixed, hyperparameters, routing, client_weighting),
+      deploy=lambda message, client_state, data: deployed_weights(
+          message['models'], client_state, data['index']
+      ),
+      deployed=mixed,
+      client_model=lambda *arguments: deployed_weights(*arguments)[1],
+      init_client_state=routing.initial_state,
+  )
+
+
+class _Routing:
+  """Where pi comes from: logits that are learned, or the true cluster."""
+
+  def __init__(self, model, hyperparameters, num_models, groups):
+    self._dtype = model_table.weights_dtype(model)
+    self._num_models, self._groups = num_models, groups
+    self._learned = hyperparameters.router == 'learned'
+    self.learning_rate = (
+        hyperparameters.router_learning_rate if self._learned else 0.0
+    )
+
+  def initial_state(self):
+    return self.state(tf.zeros([self._num_models], self._dtype))
+
+  def state(self, router):
+    """Returns C after a round."""
+    return collections.OrderedDict(router=router) if self._learned else ()
+
+  def start(self, client_state, index):
+    """Returns t, or the one-hot pi of the oracle."""
+    if self._learned:
+      return client_state['router']
+    group = tf.gather(np.asarray(self._groups, np.int32), index)
+    return tf.one_hot(group, self._num_models, dtype=self._dtype)
+
+  def mixing(self, router):
+    """Returns pi."""
+    return tf.nn.softmax(router) if self._learned else router
+
+
+def build_ensemble_work(
+    mixed: functional.FunctionalModel, hyperparameters, routing,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: joint SGD of router and models.
+
+  Args:
+    mixed: The mixture, see `mixtures.mixture`.
+    hyperparameters: An `EnsembleHyperparameters`.
+    routing: Where pi comes from.
+    client_weighting: See `client_work.client_weight`.
+  """
+
+  def step(state, batch):
+    models, router, total, steps = state
+    with tf.GradientTape() as tape:
+      tape.watch((models, router))
+      loss = mixed.batch_loss(
+          collections.OrderedDict(mixing=routing.mixing(router), models=models),
+          batch,
+      )
+    gradient, router_gradient = tape.gradient(
+        loss, (models, router),
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
+    gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
+    return (
+        local_sgd.descend(models, gradient, hyperparameters.learning_rate),
+        local_sgd.descend(router, router_gradient, routing.learning_rate),
+        total + loss,
+        steps + 1,
+    )
+
+  def update(message, client_state, data):
+    router = routing.start(client_state, data['index'])
+    models, router, total, steps = client_data.fold_batches(
+        data, step,
+        (message['models'], router, tf.zeros([], router.dtype),
+         tf.constant(0)),
+        seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+    weight = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return client_work.ClientOutput(
+        client_state=routing.state(router),
+        update=collections.OrderedDict(
+            adaptors=local_sgd.difference(message['models'], models), base=()
+        ),
+        weight=router_aggregation.router_weight(
+            weight, routing.mixing(router)
+        ),
+        loss=total / tf.cast(tf.maximum(steps, 1), total.dtype),
+    )
+
+  return client_work.ClientWork(update)
+
+
+def _check_groups(groups, num_models: int) -> None:
+  largest = num_models - 1
+  if groups is None or np.min(groups) < 0 or np.max(groups) > largest:
+    raise ValueError(
+        f'`groups` must be known and in 0..{largest}, the models, with'
+        f' router=oracle, found {groups}.'
+    )
+
+
+@methods.register(
+    'ensemble', EnsembleHyperparameters,
+    summary='C full models, mixed by a router per client',
+)
+def _build(task, hyperparameters):
+  return build_ensemble(
+      task.model, hyperparameters,
+      num_models=model_table.num_clusters(task, 4),
+      groups=task.groups if task.has_groups else None,
+      client_weighting=task.client_weighting,
+  )

@@ -1,0 +1,204 @@
+"""FedEM: every client's data are a mixture of C unknown distributions.
+
+Federated Multi-Task Learning under a Mixture of Distributions.
+    Marfoq, Neglia, Bellet, Kameni, Vidal. NeurIPS 2021.
+"""
+
+import collections
+import dataclasses
+
+import tensorflow as tf
+
+from baselines import model_table
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.aggregators import router as router_aggregation
+from tff_pers.client_works import client_work
+from tff_pers.client_works import example_losses
+from tff_pers.client_works import local_sgd
+from tff_pers.models import functional
+from tff_pers.models import mixtures
+
+
+@dataclasses.dataclass(frozen=True)
+class FedEmHyperparameters(hp.LocalTraining):
+  """Hyperparameters of FedEM."""
+
+  num_models: int = hp.field(3, 'Components C.', minimum=1)
+  unseen_steps: int = hp.field(
+      5, 'E-steps of a client that has never trained, when it deploys.',
+      minimum=1,
+  )
+
+
+def build_fedem(
+    model: functional.FunctionalModel,
+    hyperparameters: FedEmHyperparameters = FedEmHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds FedEM.
+
+    client i: E-step, on all its examples s:
+                q_c(s) = softmax_c(log pi_c - l_c(s));  pi_c <- mean_s q_c(s)
+              M-step, K times, with a minibatch b:
+                w_ic <- w_ic - eta grad (1/|b|) sum_{s in b} q_c(s) l_c(s; w_ic)
+    server  : w_c <- sum_i n_i w_ic / sum_i n_i     for every c
+    deploy  : p(y | x) = sum_c pi_c softmax(model_c(x)), after an E-step
+
+  l_c(s) is the loss of component c on example s; q is frozen during the round.
+  Server state: `models`, a table (see `mixtures`), from C independent
+  initializations. Client state: `mixing` pi, float[C], at first uniform; a
+  client whose pi is still that takes `unseen_steps` E-steps to deploy. C = 1 is
+  FedAvg.
+
+  Args:
+    model: The architecture. Its loss is a negative log-likelihood; squared
+      errors are taken for those of unit variance (half their sum).
+    hyperparameters: See `FedEmHyperparameters`.
+    client_weighting: n_i, see `fedavg.build_fedavg`.
+  """
+  num_models = hyperparameters.num_models
+  uniform = tf.constant(
+      [1 / num_models] * num_models, model_table.weights_dtype(model)
+  ).numpy()
+
+  def mixing_of(message, client_state, data):
+    """Returns pi after the E-steps of a client that deploys."""
+    losses = negative_log_likelihoods(
+        model, message['models'], num_models, data
+    )
+    pi = client_state['mixing']
+    is_new = tf.reduce_all(tf.equal(pi, uniform))
+    return tf.while_loop(
+        lambda t, _: t < tf.where(is_new, hyperparameters.unseen_steps, 1),
+        lambda t, pi: (t + 1, e_step(pi, losses, data)[1]),
+        (tf.constant(0), pi),
+    )[1]
+
+  def deploy(message, client_state, data):
+    pi = mixing_of(message, client_state, data)
+    return pi, collections.OrderedDict(mixing=pi, models=message['models'])
+
+  def client_model(models, client_state, index):
+    del index  # The client is known by its state.
+    return collections.OrderedDict(
+        mixing=client_state['mixing'], models=models
+    )
+
+  return model_table.build_model_table(
+      model, num_models,
+      build_fedem_work(model, hyperparameters, client_weighting),
+      deploy=deploy,
+      deployed=mixtures.mixture(model, num_models, 'probabilities'),
+      client_model=client_model,
+      init_client_state=lambda: collections.OrderedDict(
+          mixing=tf.constant(uniform)
+      ),
+  )
+
+
+def negative_log_likelihoods(model, models, num_models: int, data):
+  """Returns l_c(s), [rows, C]."""
+  losses = example_losses.compute(model, models, num_models, data)
+  if model.example_loss is functional.squared_error:
+    # A mean over the targets; -log N(y; prediction, I) but for a constant.
+    targets = model.y_spec.shape[1:].num_elements()
+    losses *= tf.constant(targets / 2, losses.dtype)
+  return losses
+
+
+def e_step(mixing, losses, data):
+  """Returns (q [rows, C], pi [C]): responsibilities and their mean.
+
+  Args:
+    mixing: The old pi, [C].
+    losses: l_c(s), [rows, C].
+    data: Dense client data, which rows count; without any pi stays.
+  """
+  responsibilities = tf.nn.softmax(tf.math.log(mixing) - losses)
+  mean = example_losses.mean_rows(data, responsibilities)
+  return responsibilities, tf.where(data['num_examples'] > 0, mean, mixing)
+
+
+def weighted_loss(model, models, batch, responsibilities):
+  """Returns sum_c (1/|b|) sum_{s in b} q_c(s) l_c(s), penalties included.
+
+  Args:
+    model: The model.
+    models: A table of C models.
+    batch: A `client_data.Batch`.
+    responsibilities: q of its rows, [batch_size, C], constants.
+  """
+  total = 0.0
+  for c in range(responsibilities.shape[1]):
+    weights = mixtures.select(models, c)
+    losses = responsibilities[:, c] * model.example_loss(
+        batch.y, model.predict(weights, batch.x, True, batch.seed)
+    )
+    losses = tf.where(batch.mask, losses, tf.zeros_like(losses))
+    count = tf.maximum(tf.reduce_sum(tf.cast(batch.mask, losses.dtype)), 1)
+    total += tf.reduce_sum(losses) / count
+    total += tf.cast(model.penalty(weights), losses.dtype)
+  return total
+
+
+def build_fedem_work(
+    model: functional.FunctionalModel,
+    hyperparameters: FedEmHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: one E-step, then the local steps of the M-step."""
+  num_models = hyperparameters.num_models
+
+  def update(message, client_state, data):
+    received, mixing = message['models'], client_state['mixing']
+    losses = negative_log_likelihoods(model, received, num_models, data)
+    responsibilities, mixing = e_step(mixing, losses, data)
+
+    def step(state, batch):
+      models, total, steps = state
+      q = tf.gather(responsibilities, batch.rows)
+      with tf.GradientTape() as tape:
+        tape.watch(models)
+        loss = weighted_loss(model, models, batch, q)
+      gradient = tape.gradient(
+          loss, models, unconnected_gradients=tf.UnconnectedGradients.ZERO
+      )
+      gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
+      models = local_sgd.descend(
+          models, gradient, hyperparameters.learning_rate
+      )
+      return models, total + loss, steps + 1
+
+    models, total, steps = example_losses.fold_rows(
+        data, step, (received, tf.zeros([], mixing.dtype), tf.constant(0)),
+        seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+    weight = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return client_work.ClientOutput(
+        client_state=collections.OrderedDict(mixing=mixing),
+        update=collections.OrderedDict(
+            adaptors=local_sgd.difference(received, models), base=()
+        ),
+        # The same weight for every component, whatever pi is.
+        weight=router_aggregation.router_weight(
+            weight, tf.ones([num_models])
+        ),
+        loss=total / tf.cast(tf.maximum(steps, 1), total.dtype),
+    )
+
+  return client_work.ClientWork(update)
+
+
+@methods.register(
+    'fedem', FedEmHyperparameters,
+    summary='mixtures of C models, by responsibilities (Marfoq 2021)',
+)
+def _build(task, hyperparameters):
+  return build_fedem(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

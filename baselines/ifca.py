@@ -1,0 +1,248 @@
+"""IFCA: k models; every client trains the one that fits it best.
+
+With average=model also known as HypCluster.
+
+An Efficient Framework for Clustered Federated Learning.
+    Ghosh, Chung, Yin, Ramchandran. NeurIPS 2020.
+Three Approaches for Personalization with Applications to Federated Learning.
+    Mansour, Mohri, Ro, Suresh. 2020. https://arxiv.org/abs/2002.10619
+"""
+
+import collections
+import dataclasses
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from baselines import model_table
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers import random
+from tff_pers.aggregators import router as router_aggregation
+from tff_pers.client_works import client_work
+from tff_pers.client_works import example_losses
+from tff_pers.client_works import local_gradient
+from tff_pers.client_works import local_sgd
+from tff_pers.models import functional
+from tff_pers.models import mixtures
+
+_PERTURBATION_USE = -3  # Folded into the run's seed.
+_PERTURBATION = 0.1  # Relative to a usual initialization.
+
+
+@dataclasses.dataclass(frozen=True)
+class IfcaHyperparameters(hp.LocalTraining):
+  """Hyperparameters of IFCA."""
+
+  num_models: int = hp.field(
+      0, "k; 0: the task's number of clusters, 2 if that is unknown.",
+      minimum=0,
+  )
+  average: str = hp.field(
+      'model',
+      'model: local SGD, averaged per model; gradient: one step of the full'
+      ' local gradient, divided by the whole cohort.',
+      choices=('model', 'gradient'),
+  )
+  restarts: int = hp.field(
+      1,
+      'Draws of the k initial models; those of the smallest mean training loss'
+      ' are kept. More than 1 take the first round.',
+      minimum=1,
+  )
+  warmup_rounds: int = hp.field(
+      0,
+      'First rounds in which all clients train model 0; then the k models are'
+      ' that one and noise.',
+      minimum=0,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.restarts > 1 and self.warmup_rounds:
+      raise ValueError(
+          '`restarts` must be 1 with warmup_rounds, which start from one'
+          f' model, found {self.restarts}.'
+      )
+
+
+def build_ifca(
+    model: functional.FunctionalModel,
+    hyperparameters: IfcaHyperparameters = IfcaHyperparameters(),
+    *,
+    num_models: int = 2,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds IFCA.
+
+    client i: j_i = argmin_j f_i(w_j) on all its training data (smallest index)
+    average=model:
+              u <- w_{j_i};  K times: u <- u - eta g_i(u; b)
+      server: w_j <- sum_{i: j_i = j} q_i u_i / sum_{i: j_i = j} q_i
+    average=gradient:
+      server: w_j <- w_j - eta sum_{i: j_i = j} q_i grad f_i(w_j) / sum_i q_i
+    deploy  : w_{j_i}, j_i chosen anew
+
+  A model without members stays. Clients send one-hot-weighted values, so that
+  sums are all the server needs. Server state: `models`, a table (see
+  `mixtures`); clients are stateless. k = 1 and average=model is FedAvg.
+
+  Args:
+    model: The architecture; f_i is its mean loss on client i.
+    hyperparameters: See `IfcaHyperparameters`.
+    num_models: k if `hyperparameters.num_models` is 0.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  num_models = hyperparameters.num_models or num_models
+  restarts = hyperparameters.restarts
+  dtype = model_table.weights_dtype(model)
+
+  def next_models(state, mean):
+    models = local_sgd.descend(state['models'], mean['adaptors'], 1.0)
+    if restarts > 1:
+      best = tf.argmin(mean['base'], output_type=tf.int32)
+      chosen = mixtures.initial_models(model, num_models, state['seed'], best)
+      models = _where(tf.equal(state['round'], 0), chosen, models)
+    if hyperparameters.warmup_rounds:
+      last = hyperparameters.warmup_rounds - 1
+      noisy = _copies(mixtures.select(models, 0), num_models, state['seed'])
+      models = _where(tf.equal(state['round'], last), noisy, models)
+    return models
+
+  def deploy(message, client_state, data):
+    del client_state  # Nothing.
+    j, _ = choose(model, message['models'], num_models, data)
+    router = tf.one_hot(j, num_models, dtype=dtype)
+    return router, mixtures.select(message['models'], j)
+
+  def client_model(models, client_state, index):
+    del client_state, index  # Without data one model is as good as another.
+    return mixtures.select(models, 0)
+
+  return model_table.build_model_table(
+      model, num_models,
+      build_ifca_work(model, hyperparameters, num_models, client_weighting),
+      deploy=deploy, deployed=model, client_model=client_model,
+      common_type=tff.to_type(
+          tff.TensorType(dtype.as_numpy_dtype, [restarts])
+          if restarts > 1
+          else ()
+      ),
+      next_models=next_models,
+  )
+
+
+def choose(model, models, num_models: int, data):
+  """Returns (j, f_i(w_j)), the model of smallest training loss, dropout off."""
+  losses = example_losses.mean_rows(
+      data, example_losses.compute(model, models, num_models, data)
+  )
+  losses += tf.stack([
+      tf.cast(model.penalty(mixtures.select(models, j)), losses.dtype)
+      for j in range(num_models)
+  ])
+  return tf.argmin(losses, output_type=tf.int32), tf.reduce_min(losses)
+
+
+def build_ifca_work(
+    model: functional.FunctionalModel,
+    hyperparameters: IfcaHyperparameters,
+    num_models: int,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work; its update's `base` is the losses of restarts."""
+  by_model = hyperparameters.average == 'model'
+
+  def train(message, weights, data):
+    """Returns (what to subtract from the model, the training loss)."""
+    seed = client_work.key(message, data)
+    rate = hyperparameters.learning_rate
+    if by_model:
+      final, loss = local_sgd.train(
+          model, weights, data, learning_rate=rate, seed=seed,
+          **hyperparameters.budget(),
+      )
+      return local_sgd.difference(weights, final), loss
+    local = local_gradient.compute(model, weights, data, seed=seed)
+    scaled = tf.nest.map_structure(
+        lambda g: tf.constant(rate, g.dtype) * g, local.gradient
+    )
+    return scaled, local.loss
+
+  def update(message, client_state, data):
+    models = message['models']
+    j, _ = choose(model, models, num_models, data)
+    if hyperparameters.warmup_rounds:
+      j = tf.where(message['round'] < hyperparameters.warmup_rounds, 0, j)
+    one_hot = tf.one_hot(j, num_models)
+    delta, loss = train(message, mixtures.select(models, j), data)
+    weight = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return client_work.ClientOutput(
+        client_state=client_state,
+        update=collections.OrderedDict(
+            adaptors=tf.nest.map_structure(
+                lambda d: tf.tensordot(tf.cast(one_hot, d.dtype), d, axes=0),
+                delta,
+            ),
+            base=_restart_losses(model, message, data, num_models,
+                                 hyperparameters.restarts),
+        ),
+        weight=router_aggregation.router_weight(
+            weight, one_hot if by_model else tf.ones_like(one_hot)
+        ),
+        loss=loss,
+    )
+
+  return client_work.ClientWork(update)
+
+
+def _restart_losses(model, message, data, num_models, restarts):
+  """Returns min_j f_i(w_j) of every draw of models in the first round.
+
+  A client draws them itself from the run's seed: nothing more is sent down.
+  """
+  if restarts == 1:
+    return ()
+  dtype = model_table.weights_dtype(model)
+
+  def loss(draw):
+    models = mixtures.initial_models(
+        model, num_models, message['seed'], draw
+    )
+    return tf.cast(choose(model, models, num_models, data)[1], dtype)
+
+  return tf.cond(
+      tf.equal(message['round'], 0),
+      lambda: tf.map_fn(loss, tf.range(restarts), fn_output_signature=dtype),
+      lambda: tf.zeros([restarts], dtype),
+  )
+
+
+def _copies(weights, num_models: int, seed):
+  """Returns a table of `weights`, all but model 0 with noise."""
+  models = [weights] + [
+      mixtures.perturb(
+          weights, random.key(seed, _PERTURBATION_USE, j), _PERTURBATION
+      )
+      for j in range(1, num_models)
+  ]
+  return tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *models)
+
+
+def _where(condition, a, b):
+  return tf.nest.map_structure(lambda x, y: tf.where(condition, x, y), a, b)
+
+
+@methods.register(
+    'ifca', IfcaHyperparameters,
+    summary='k models, every client trains the best for it (Ghosh 2020)',
+)
+def _build(task, hyperparameters):
+  return build_ifca(
+      task.model, hyperparameters,
+      num_models=model_table.num_clusters(task, 2),
+      client_weighting=task.client_weighting,
+  )

@@ -1,0 +1,239 @@
+"""Ensemble: its reductions, the router's gradient, who averages what."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from baselines import ensemble
+from baselines import fedavg
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.data import client_data
+from tff_pers.models import mixtures
+
+_VALUES = dict(local_steps=5, batch_size=2, learning_rate=0.1)
+# Every cohort of `rounds` has both groups; client 4 never trains.
+_GROUPS = np.array([0, 1, 1, 0, 0])
+
+
+def _row(models, c):
+  return tf.nest.map_structure(lambda leaf: leaf[c], models)
+
+
+def test_one_model_is_fedavg_bit_for_bit():
+  """Baselines B1, 4.3."""
+  _, states, client_states, _ = rounds.run('ensemble', num_models=1)
+  _, expected, _, _ = rounds.run('fedavg')
+  for state, other in zip(states, expected):
+    rounds.assert_identical(_row(state['models'], 0), other['weights'])
+  assert all(s['router'] == [0.0] for s in client_states.values())
+
+
+def test_oracle_is_separate_fedavg_runs_of_the_groups():
+  """Baselines 4.3: each restricted to its group's cohort members."""
+  model = problems.tiny_model()
+  process = ensemble.build_ensemble(
+      model, ensemble.EnsembleHyperparameters(router='oracle', **_VALUES),
+      num_models=2, groups=_GROUPS,
+  )
+  assert not process.is_stateful
+  start = process.initialize_seeded(rounds.SEED)
+  states, _, _ = rounds.train(process)
+  alone = fedavg.build_fedavg(model, fedavg.FedAvgHyperparameters(**_VALUES))
+  clients = problems.tiny_clients()
+  for c in range(2):
+    state = alone.initialize_seeded(rounds.SEED)
+    state['weights'] = _row(start['models'], c)
+    for cohort in rounds.COHORTS:
+      members = [i for i in cohort if _GROUPS[i] == c]
+      assert members
+      state = alone.next(
+          state, [()] * len(members), [clients[i] for i in members]
+      )['state']
+    rounds.assert_close(_row(states[-1]['models'], c), state['weights'])
+  both = [dict(adapt=clients[i], test=clients[i]) for i in (1, 4)]
+  results = process.evaluate(states[-1], [(), ()], both)
+  np.testing.assert_array_equal([r['router'] for r in results], [[0, 1], [1, 0]])
+
+
+def test_a_group_without_members_in_the_cohort_keeps_its_model():
+  """Baselines 4.3: 0/0 keeps the old model."""
+  process = ensemble.build_ensemble(
+      problems.tiny_model(),
+      ensemble.EnsembleHyperparameters(router='oracle', **_VALUES),
+      num_models=2, groups=_GROUPS,
+  )
+  start = process.initialize_seeded(rounds.SEED)
+  states, _, _ = rounds.train(process, [(0, 3)])
+  rounds.assert_identical(
+      _row(states[-1]['models'], 1), _row(start['models'], 1)
+  )
+  first = [_row(s['models'], 0)[0] for s in (states[-1], start)]
+  assert np.any(first[0] != first[1])
+
+
+def _work(num_models, **values):
+  """Returns (the client work, the model)."""
+  model = problems.tiny_model()
+  hyperparameters = ensemble.EnsembleHyperparameters(**{**_VALUES, **values})
+  routing = ensemble._Routing(model, hyperparameters, num_models, None)  # pylint: disable=protected-access
+  mixed = mixtures.mixture(model, num_models, 'logits')
+  return ensemble.build_ensemble_work(
+      mixed, hyperparameters, routing, 'examples'
+  ), model
+
+
+def _message(models):
+  return collections.OrderedDict(
+      seed=tf.constant(0, tf.int64), round=tf.constant(0), models=models
+  )
+
+
+def test_identical_models_never_move_the_router():
+  """Baselines 4.3: g_t = 0 exactly, and models stay identical."""
+  work, model = _work(2)
+  models = tf.nest.map_structure(
+      lambda leaf: tf.stack([leaf, leaf]), model.initial_weights(1)
+  )
+  output = work.update(
+      _message(models), dict(router=tf.zeros([2], tf.float64)),
+      rounds.tensors(problems.tiny_clients()[4]),
+  )
+  np.testing.assert_array_equal(output.client_state['router'], [0, 0])
+  for leaf in output.update['adaptors']:
+    np.testing.assert_array_equal(leaf[0], leaf[1])
+
+
+def test_one_step_takes_all_gradients_at_the_old_point():
+  """Baselines 4.3: g_t,c = pi_c <dl/dout, logits_c - out>; models get pi_c."""
+  work, model = _work(
+      3, local_steps=1, batch_size=10, learning_rate=0.2,
+      router_learning_rate=0.5,
+  )
+  models = mixtures.initial_models(model, 3, 1)
+  t = np.array([0.3, -0.2, 0.5])
+  client = problems.tiny_clients()[2]
+  output = work.update(
+      _message(models), dict(router=tf.constant(t)), rounds.tensors(client)
+  )
+  x, y = client['examples']['x'], client['examples']['y']
+  pi = np.exp(t) / np.exp(t).sum()
+  logits = np.stack([
+      model.predict(_row(models, c), x, True, None) for c in range(3)
+  ])
+  out = np.einsum('c,cbk->bk', pi, logits)
+  p = np.exp(out) / np.exp(out).sum(axis=1, keepdims=True)
+  slope = (p - np.eye(2)[y]) / len(y)  # d(mean loss) / d out
+  g = [pi[c] * np.sum(slope * (logits[c] - out)) for c in range(3)]
+  assert np.abs(g).max() > 1e-3
+  np.testing.assert_allclose(
+      output.client_state['router'], t - 0.5 * np.array(g), rtol=1e-12
+  )
+  np.testing.assert_allclose(np.sum(g), 0, atol=1e-15)
+  # The last layer's bias of model c: pi_c times the sum of slopes.
+  for c in range(3):
+    np.testing.assert_allclose(
+        output.update['adaptors'][3][c], 0.2 * pi[c] * slope.sum(axis=0),
+        rtol=1e-12,
+    )
+  after = np.exp(t - 0.5 * np.array(g))
+  np.testing.assert_allclose(
+      output.weight, np.concatenate([[5], 5 * after / after.sum()]), rtol=1e-6
+  )
+
+
+def test_models_are_averaged_by_the_router_after_training():
+  """Baselines 4.3: weights n_i pi_ic, normalised per model over the cohort."""
+  process, _, _, _ = rounds.run('ensemble', num_models=2)
+  state = process.initialize_seeded(rounds.SEED)
+  clients, cohort = problems.tiny_clients(), (0, 2, 3)
+  fresh = process.initialize_client(state, 0)
+  message = collections.OrderedDict(
+      seed=state['seed'], round=state['round'], models=state['models']
+  )
+  outputs = [
+      process.parts.client_update(message, fresh, clients[i]) for i in cohort
+  ]
+  after = process.next(
+      state, [fresh] * 3, [clients[i] for i in cohort]
+  )['state']['models']
+  t = np.stack([o['client_state']['router'] for o in outputs])
+  pi = np.exp(t) / np.exp(t).sum(axis=1, keepdims=True)
+  # Weights travel as float32: relative 1e-7 of a difference below 1.
+  q = np.array([3, 5, 6])[:, None] * pi
+  q /= q.sum(axis=0)
+  assert np.abs(q[:, 0] - q[:, 1]).max() > 1e-3
+  for position, leaf in enumerate(state['models']):
+    deltas = np.stack([o['update']['adaptors'][position] for o in outputs])
+    for c in range(2):
+      mean = np.einsum('i,i...->...', q[:, c], deltas[:, c])
+      np.testing.assert_allclose(after[position][c], leaf[c] - mean, atol=1e-6)
+
+
+def test_small_weights_are_skipped_when_a_client_deploys():
+  """Baselines 4.3: below 1e-3; the report says pi as it is."""
+  process, states, _, _ = rounds.run('ensemble', num_models=2)
+  client_state = collections.OrderedDict(router=np.array([0.0, 7.0]))
+  weights = process.client_model(states[-1], client_state, 0)
+  assert weights['mixing'][0] == 0 and weights['mixing'][1] > 0.999
+  kept = collections.OrderedDict(router=np.array([0.0, 6.0]))
+  assert process.client_model(states[-1], kept, 0)['mixing'][0] > 2e-3
+  client = problems.tiny_clients()[4]
+  [result] = process.evaluate(
+      states[-1], [client_state], [dict(adapt=client, test=client)]
+  )
+  np.testing.assert_allclose(result['router'][0], 1 / (1 + np.exp(7)))
+
+
+def test_a_client_never_seen_mixes_evenly():
+  process, states, _, _ = rounds.run('ensemble', num_models=2)
+  fresh = process.initialize_client(states[-1], 4)
+  weights = process.client_model(states[-1], fresh, 4)
+  np.testing.assert_array_equal(weights['mixing'], [0.5, 0.5])
+
+
+@pytest.mark.parametrize('groups', [None, np.array([0, 2]), np.array([0, -1])])
+def test_raises_on_an_oracle_without_groups(groups):
+  with pytest.raises(ValueError, match=r'must be known and in 0\.\.1, the mod'):
+    ensemble.build_ensemble(
+        problems.tiny_model(),
+        ensemble.EnsembleHyperparameters(router='oracle'), num_models=2,
+        groups=groups,
+    )
+
+
+def test_learned_routers_find_the_clusters():
+  """Floral check 12 in small: two opposite linear maps, eight clients.
+
+  Each client has 3 examples of 4 features: too few to learn alone. The router
+  must name the cluster up to permutation, and the loss must be far below that
+  of one model for all (which is 1: half the squared difference of the maps).
+  """
+  from tff_pers.models import zoo  # pylint: disable=g-import-not-at-top
+  model = zoo.build('linear_regression', tf.TensorSpec([None, 4]), 0)
+  rng = np.random.default_rng(0)
+  w = rng.normal(size=4).astype(np.float32)
+  w /= np.linalg.norm(w)
+  def client(i, n):
+    x = rng.normal(size=[n, 4]).astype(np.float32)
+    return client_data.dense(i, x, x @ w * (1 if i % 2 else -1))
+  train = [client(i, 3) for i in range(8)]
+  process = ensemble.build_ensemble(
+      model,
+      ensemble.EnsembleHyperparameters(
+          local_steps=10, batch_size=3, learning_rate=0.1,
+          router_learning_rate=0.3,
+      ),
+      num_models=2,
+  )
+  states, client_states, _ = rounds.train(process, [range(8)] * 40, train)
+  results = process.evaluate(
+      states[-1], [client_states[i] for i in range(8)],
+      [dict(adapt=train[i], test=client(i, 50)) for i in range(8)],
+  )
+  chosen = [int(np.argmax(r['router'])) for r in results]
+  assert len(set(chosen[0::2])) == len(set(chosen[1::2])) == 1
+  assert chosen[0] != chosen[1]
+  assert np.mean([r['loss'] for r in results]) < 0.1

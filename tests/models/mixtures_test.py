@@ -1,0 +1,135 @@
+"""Tables of models: independent starts, and what their mixtures predict."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import problems
+from tff_pers import random
+from tff_pers.data import client_data
+from tff_pers.models import mixtures
+from tff_pers.models import zoo
+
+_VECTOR = tf.TensorSpec([None, 5], tf.float32)
+
+
+def _batch(x, y):
+  x, y = tf.constant(x), tf.constant(y)
+  return client_data.Batch(
+      x, y, tf.ones([y.shape[0]], tf.bool), random.key(0)
+  )
+
+
+def _given_logits(num_outputs):
+  """A model that outputs its weights, whatever x is."""
+  model = zoo.build('mlp_20', _VECTOR, num_outputs, dtype=tf.float64)
+  return dataclasses.replace(
+      model, init=lambda seed: (tf.zeros([num_outputs], tf.float64),),
+      predict=lambda w, x, training, seed: tf.tile(
+          w[0][None], [tf.shape(x)[0], 1]
+      ),
+  )
+
+
+def _outputs(model, mix, mixing, logits):
+  mixed = mixtures.mixture(model, len(mixing), mix)
+  weights = dict(
+      mixing=tf.constant(mixing, tf.float64),
+      models=(tf.constant(logits, tf.float64),),
+  )
+  return mixed.predict(weights, tf.zeros([1, 5]), False, random.key(0))[0]
+
+
+def test_probabilities_and_logits_may_disagree():
+  """Baselines B19, 4.3: argmin example, pi = (.4, .6)."""
+  model, pi = _given_logits(3), [0.4, 0.6]
+  logits = [[4.0, 0, 0], [0, 3, 2.9]]
+  by_logits = tf.nn.softmax(_outputs(model, 'logits', pi, logits))
+  np.testing.assert_allclose(
+      by_logits, [0.296588, 0.362254, 0.341158], rtol=0, atol=1e-6
+  )
+  log_p = _outputs(model, 'probabilities', pi, logits)
+  np.testing.assert_allclose(
+      tf.exp(log_p), [0.401148, 0.314032, 0.284820], rtol=0, atol=1e-6
+  )
+  np.testing.assert_allclose(tf.nn.softmax(log_p), tf.exp(log_p), rtol=1e-12)
+
+
+def test_probabilities_of_one_logit_are_mixed_as_odds():
+  model = _given_logits(2)
+  z = np.array([[2.0], [-1.0]])
+  p = 0.3 / (1 + np.exp(-2)) + 0.7 / (1 + np.exp(1))
+  np.testing.assert_allclose(
+      _outputs(model, 'probabilities', [0.3, 0.7], z), [np.log(p / (1 - p))],
+      rtol=1e-12,
+  )
+
+
+def test_weight_of_zero_leaves_a_model_out():
+  model = _given_logits(3)
+  logits = np.array([[4.0, 0, 0], [0, 3, 2.9]])
+  for mix in ('logits', 'probabilities'):
+    output = tf.nn.softmax(_outputs(model, mix, [0.0, 1.0], logits))
+    np.testing.assert_allclose(output, tf.nn.softmax(logits[1]), rtol=1e-12)
+
+
+def test_regression_is_mixed_by_prediction():
+  model = zoo.build('linear_regression', _VECTOR, 0)
+  models = (tf.ones([2, 5, 1]) * [[[1.0]], [[3.0]]], tf.zeros([2, 1]))
+  for mix in ('logits', 'probabilities'):
+    mixed = mixtures.mixture(model, 2, mix)
+    weights = dict(mixing=tf.constant([0.25, 0.75]), models=models)
+    batch = _batch(np.ones([1, 5], np.float32), np.array([0.0], np.float32))
+    loss = mixed.batch_loss(weights, batch)
+    np.testing.assert_allclose(loss, (5 * 0.25 + 15 * 0.75) ** 2, rtol=1e-6)
+
+
+def test_mixture_of_one_is_the_model():
+  model = zoo.build('mlp_20', _VECTOR, 3, dtype=tf.float64, l2=0.3)
+  mixed = mixtures.mixture(model, 1, 'logits')
+  models = mixtures.initial_models(model, 1, 7)
+  batch = _batch(
+      np.random.default_rng(0).normal(size=[4, 5]), np.array([0, 2, 1, 1])
+  )
+  one = dict(mixing=tf.ones([1], tf.float64), models=models)
+  assert mixed.batch_loss(one, batch) == model.batch_loss(
+      model.initial_weights(7), batch
+  )
+
+
+@pytest.mark.parametrize('name', ['mlp_20', 'logistic_regression'])
+def test_initial_models_are_distinct_and_the_first_is_the_run_s(name):
+  """Floral trap 6; also where the model itself starts at zero."""
+  model = zoo.build(name, _VECTOR, 3)
+  models = mixtures.initial_models(model, 3, 7)
+  for leaf, first in zip(models, model.initial_weights(7)):
+    np.testing.assert_array_equal(leaf[0], first)
+  kernel, bias = models[0].numpy(), models[1].numpy()
+  for a, b in ((0, 1), (0, 2), (1, 2)):
+    assert np.abs(kernel[a] - kernel[b]).max() > 0.1
+  np.testing.assert_array_equal(bias, np.zeros_like(bias))
+  # Uniform up to 1 / sqrt(5), or Glorot's sqrt(6 / (5 + 20)).
+  assert np.abs(kernel).max() <= 0.5
+  again = mixtures.initial_models(model, 3, 7)
+  np.testing.assert_array_equal(again[0], models[0])
+  other = mixtures.initial_models(model, 3, 8)
+  assert not np.array_equal(other[0][1], models[0][1])
+
+
+def test_another_attempt_draws_all_models_anew():
+  model = zoo.build('logistic_regression', _VECTOR, 3)
+  kernels = np.concatenate([
+      mixtures.initial_models(model, 2, 7, attempt)[0] for attempt in (0, 1)
+  ])
+  for i, a in enumerate(kernels):
+    assert all(np.abs(a - b).max() > 0.1 for b in kernels[:i])
+  assert np.any(kernels[2])  # Not the run's w^0, which is zero here.
+
+
+def test_models_without_matrices_are_perturbed_too():
+  model = problems.s2(start=3.0).model
+  table = mixtures.initial_models(model, 3, 0)[0].numpy()
+  assert table[0] == 3.0 and len(set(table[:, 0].tolist())) == 3
+  assert np.all(np.abs(table - 3) <= 1)

@@ -1,0 +1,85 @@
+"""Losses of several models on every example of a client."""
+
+import collections
+
+import tensorflow as tf
+
+from tff_pers.data import client_data
+from tff_pers.models import functional
+from tff_pers.models import mixtures
+
+# Rows per pass: bounds memory.
+_CHUNK = 256
+
+
+def compute(
+    model: functional.FunctionalModel, models, num_models: int, data
+):
+  """Returns the loss of model c on row s, [rows, C], dropout off, no penalty.
+
+  Args:
+    model: The model.
+    models: A table of C models, see `mixtures`.
+    num_models: C.
+    data: Dense client data; rows of padding have finite but no useful losses.
+  """
+  dtype = tf.nest.flatten(models)[0].dtype
+  num_rows = tf.shape(data['examples']['y'])[0]
+
+  def step(table, batch):
+    losses = tf.stack([
+        tf.cast(model.example_loss(
+            batch.y,
+            model.predict(mixtures.select(models, c), batch.x, False,
+                          batch.seed),
+        ), dtype)
+        for c in range(num_models)
+    ], axis=1)
+    return tf.tensor_scatter_nd_update(table, batch.rows[:, None], losses)
+
+  return fold_rows(
+      data, step, tf.zeros([num_rows, num_models], dtype),
+      seed=tf.zeros([2], tf.int64), batch_size=_CHUNK, num_epochs=1,
+      shuffle=False,
+  )
+
+
+# A `client_data.Batch` with the rows it was taken from, int32[batch_size].
+RowBatch = collections.namedtuple(
+    'RowBatch', [*client_data.Batch._fields, 'rows']
+)
+
+
+def fold_rows(data, step, init, **options):
+  """As `client_data.fold_batches`, the same batches, but of type `RowBatch`.
+
+  What belongs to an example can so be looked up by its row.
+
+  Args:
+    data: Dense client data.
+    step: `(state, RowBatch) -> state`.
+    init: See `fold_batches`.
+    **options: See `fold_batches`.
+  """
+  examples = data['examples']
+  rows = tf.range(tf.shape(examples['y'])[0])
+  numbers = collections.OrderedDict(
+      data, examples=collections.OrderedDict(x=rows, y=rows)
+  )
+
+  def row_step(state, batch):
+    rows = batch.x
+    return step(state, RowBatch(
+        tf.gather(examples['x'], rows), tf.gather(examples['y'], rows),
+        batch.mask, batch.seed, rows,
+    ))
+
+  return client_data.fold_batches(numbers, row_step, init, **options)
+
+
+def mean_rows(data, table):
+  """Returns the mean over a client's examples of [rows, C]; 0 without any."""
+  is_example = tf.range(tf.shape(table)[0]) < data['num_examples']
+  kept = tf.where(is_example[:, None], table, tf.zeros_like(table))
+  count = tf.cast(tf.maximum(data['num_examples'], 1), table.dtype)
+  return tf.reduce_sum(kept, axis=0) / count

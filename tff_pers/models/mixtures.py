@@ -1,0 +1,153 @@
+"""Tables of full models of one architecture, and mixtures of their outputs.
+
+A table is a structure like the model's weights with a leading axis C.
+"""
+
+import collections
+import dataclasses
+import math
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.models import functional
+
+_TABLE_USE = -2  # Folded into the run's seed.
+_NOISE = -1  # Folded into a model's key.
+
+
+def initial_models(
+    model: functional.FunctionalModel, num_models: int, seed, attempt=0
+):
+  """Returns C independent initial models, every leaf [C, ...].
+
+  Model 0 of the first attempt is w^0 of the run, as in other methods. Equal
+  models would stay equal for ever, so those of a model whose weights are not
+  drawn (linear models start at 0) get noise, but for model 0 of the first
+  attempt: see `perturb`.
+
+  Args:
+    model: The model.
+    num_models: C, >= 1.
+    seed: int64, the seed of the run.
+    attempt: int32 >= 0, another one gives other models.
+  """
+  first = model.initial_weights(seed)
+  models = []
+  for c in range(num_models):
+    key = random.key(seed, _TABLE_USE, attempt, c)
+    drawn = _distinct(model, key)
+    if c == 0:
+      drawn = tf.nest.map_structure(
+          lambda w, d: tf.where(tf.equal(attempt, 0), w, d), first, drawn
+      )
+    models.append(drawn)
+  return tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *models)
+
+
+def _distinct(model: functional.FunctionalModel, key):
+  """Returns initial weights that depend on `key`."""
+  weights, others = model.init(key), model.init(random.fold_in(key, 0))
+  pairs = zip(tf.nest.flatten(weights), tf.nest.flatten(others))
+  same = tf.reduce_all(tf.stack(
+      [tf.reduce_all(tf.equal(a, b)) for a, b in pairs]
+  ))
+  return tf.nest.map_structure(
+      lambda noisy, w: tf.where(same, noisy, w), perturb(weights, key), weights
+  )
+
+
+def perturb(weights, key, scale: float = 1.0):
+  """Returns weights + scale * uniform(-1, 1) / sqrt(fan_in), but for biases.
+
+  Args:
+    weights: A structure of floats. Leaves of rank 0 and 1 are biases, unless
+      there are no others.
+    key: int64[2].
+    scale: Size of the noise relative to a usual initialization.
+  """
+  leaves = tf.nest.flatten(weights)
+  rank = min(2, max(leaf.shape.rank for leaf in leaves))
+  noisy = []
+  for position, leaf in enumerate(leaves):
+    if leaf.shape.rank >= rank:
+      fan_in = math.prod(leaf.shape[:-1]) if leaf.shape.rank > 1 else 1
+      noise = tf.random.stateless_uniform(
+          leaf.shape, random.fold_in(key, _NOISE, position), -1, 1,
+          dtype=leaf.dtype,
+      )
+      leaf += tf.constant(scale / math.sqrt(fan_in), leaf.dtype) * noise
+    noisy.append(leaf)
+  return tf.nest.pack_sequence_as(weights, noisy)
+
+
+def select(models, c):
+  """Returns model c of a table; c is an integer or an int32 scalar."""
+  return tf.nest.map_structure(lambda leaf: leaf[c], models)
+
+
+def mixture(
+    model: functional.FunctionalModel, num_models: int, mix: str
+) -> functional.FunctionalModel:
+  """Returns the model over `<mixing, models>` that mixes outputs.
+
+    logits        : output = sum_c mixing_c * output_c
+    probabilities : p(y | x) = sum_c mixing_c * p_c(y | x)
+
+  Its output is what `model`'s loss takes: for probabilities log p (whose
+  softmax is p), or with one logit the log-odds of p. For regression both are
+  sum_c mixing_c * prediction_c. The penalty is sum_c mixing_c * penalty_c.
+
+  Args:
+    model: A member; its predictions are logits (of several classes, or of one
+      against the other), or regression targets.
+    num_models: C; `mixing` is float[C] >= 0, leaves of `models` are [C, ...].
+    mix: `logits` or `probabilities`.
+  """
+  by_probability = mix == 'probabilities' and model.y_spec.dtype.is_integer
+
+  def init(seed):
+    models = [model.init(random.fold_in(seed, c)) for c in range(num_models)]
+    dtype = tf.nest.flatten(models)[0].dtype
+    return collections.OrderedDict(
+        mixing=tf.fill([num_models], tf.constant(1 / num_models, dtype)),
+        models=tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *models),
+    )
+
+  def predict(weights, x, training, seed):
+    outputs = [
+        model.predict(select(weights['models'], c), x, training, seed)
+        for c in range(num_models)
+    ]
+    mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
+    if by_probability:
+      return _log_mixture(mixing, outputs)
+    return tf.add_n([pi * output for pi, output in zip(mixing, outputs)])
+
+  def penalty(weights):
+    penalties = [
+        model.penalty(select(weights['models'], c)) for c in range(num_models)
+    ]
+    mixing = tf.unstack(weights['mixing'])
+    return tf.add_n([
+        pi * tf.cast(value, pi.dtype) for pi, value in zip(mixing, penalties)
+    ])
+
+  return dataclasses.replace(
+      model, init=init, predict=predict, penalty=penalty, layers=None,
+      name=f'mixture of {num_models} {model.name}',
+  )
+
+
+def _log_mixture(mixing, logits):
+  """Returns log sum_c pi_c p_c per class, or the log-odds if there is one."""
+  def log_sum(log_probabilities):  # A zero weight gives -inf, and adds 0.
+    return tf.reduce_logsumexp(
+        tf.stack([
+            tf.math.log(pi) + p for pi, p in zip(mixing, log_probabilities)
+        ]), axis=0,
+    )
+  if logits[0].shape[-1] == 1:
+    positive = log_sum([tf.math.log_sigmoid(z) for z in logits])
+    return positive - log_sum([tf.math.log_sigmoid(-z) for z in logits])
+  return log_sum([tf.nn.log_softmax(z) for z in logits])

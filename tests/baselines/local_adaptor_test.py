@@ -1,0 +1,120 @@
+"""Local adaptors (papers/baselines.md 4.4)."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from baselines import local_adaptor
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.models import adaptors
+
+_LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
+
+
+def _adapted(**options):
+  return adaptors.floral(problems.tiny_model(), 1, rank=1, **options)
+
+
+def _hyperparameters(**options):
+  return local_adaptor.LocalAdaptorHyperparameters(**{**_LOCAL, **options})
+
+
+def test_without_an_adapted_layer_it_is_fedavg_bit_for_bit():
+  process = local_adaptor.build_local_adaptor(
+      _adapted(predicate=lambda weight: False), _hyperparameters()
+  )
+  states, _, _ = rounds.train(process)
+  _, plain, _, _ = rounds.run('fedavg')
+  for state, expected in zip(states, plain):
+    rounds.assert_identical(state['weights'], expected['weights'])
+
+
+def test_with_a_frozen_base_it_is_local_sgd_of_the_adaptors():
+  adapted = _adapted()
+  base = adapted.base.initial_weights(0)
+  own = adapted.initial_adaptors(0)
+  data = rounds.tensors(problems.tiny_clients()[4])
+  budget = dict(num_steps=4, batch_size=2)
+  u, a, _ = local_adaptor.train(
+      adapted, rounds.message(base), own, data,
+      _hyperparameters(precondition=False, adaptor_learning_rate=0.3),
+      base_rate=0.0, **budget,
+  )
+  rounds.assert_identical(u, base)
+  only_adaptors = dataclasses.replace(
+      adapted.base,
+      predict=lambda a, *rest: adapted.base.predict(
+          local_adaptor.combine(adapted, base, a), *rest
+      ),
+  )
+  expected, _ = local_sgd.train(
+      only_adaptors, own, data, learning_rate=0.3,
+      seed=client_work.key(rounds.message(base), data), **budget,
+  )
+  rounds.assert_close(a, expected)
+  assert any(np.any(x != y) for x, y in zip(*map(rounds.leaves, (a, own))))
+
+
+def test_adaptors_are_private_and_first_the_same_for_all():
+  """Also baselines B6: the update is the base's alone."""
+  process, states, client_states, _ = rounds.run('local_adaptor')
+  first = [process.initialize_client(states[-1], i) for i in (1, 4)]
+  rounds.assert_identical(*first)
+  rounds.assert_identical(
+      first[0], _adapted_like(process).initial_adaptors(rounds.SEED)
+  )
+  after = [rounds.leaves(client_states[i]) for i in (0, 2, 3)]
+  assert any(np.any(a != b) for a, b in zip(after[0], after[1]))
+  assert any(np.any(a != b) for a, b in zip(after[0], after[2]))
+  weights = process.client_model(states[-1], client_states[2], 2)
+  rounds.assert_close(
+      weights,
+      local_adaptor.combine(
+          _adapted_like(process), states[-1]['weights'], client_states[2]
+      ),
+  )
+
+
+def _adapted_like(process):
+  """The adapted model of `rounds.run`: its default budget means rank 1."""
+  adapted = local_adaptor.LocalAdaptorHyperparameters().adapt(
+      problems.tiny_model(), 1
+  )
+  assert process.client_state_type == adapted.adaptors_type
+  return adapted
+
+
+def test_a_client_that_never_trains_learns_its_adaptors_alone():
+  process, states, _, _ = rounds.run('local_adaptor')
+  state, data = states[-1], problems.tiny_clients()[4]
+  data = collections.OrderedDict(data, index=np.int32(5))
+  own = process.initialize_client(state, 5)
+  result = process.evaluate(state, [own], [dict(adapt=data, test=data)])[0]
+  adapted = _adapted_like(process)
+  message = rounds.message(
+      tf.nest.map_structure(tf.constant, state['weights']), rounds.SEED, 3
+  )
+  base, learned, _ = local_adaptor.train(
+      adapted, message, tf.nest.map_structure(tf.constant, own),
+      rounds.tensors(data), _hyperparameters(), base_rate=0.0, num_epochs=5,
+      batch_size=2,
+  )
+  def loss(own):
+    weights = local_adaptor.combine(adapted, base, own)
+    y, x = data['examples']['y'], data['examples']['x']
+    predictions = adapted.base.predict(weights, x, False, None)
+    return tf.reduce_mean(adapted.base.example_loss(y, predictions))
+  np.testing.assert_allclose(result['loss'], loss(learned), rtol=1e-9)
+  assert result['loss'] < loss(own) - 1e-2
+
+
+def test_raises_on_several_adaptors():
+  several = adaptors.floral(problems.tiny_model(), 2, rank=1)
+  with pytest.raises(ValueError, match='must have one adaptor, which every'):
+    local_adaptor.build_local_adaptor(several)

@@ -29,7 +29,7 @@ def build_cifar10(request: registry.TaskRequest, options: registry.NoOptions):
   del options  # None.
   return _build(
       'cifar10', request, num_classes=10, partition='label_shift_clusters',
-      num_clients=20, model='cifar_cnn', learning_rate=0.03,
+      num_clients=20, model='floral_cnn', learning_rate=0.03,
   )
 
 
@@ -46,7 +46,7 @@ def build_cifar100(request: registry.TaskRequest, options: registry.NoOptions):
   del options  # None.
   return _build(
       'cifar100', request, num_classes=100, partition='class_groups',
-      num_clients=100, model='cifar_cnn', learning_rate=0.03,
+      num_clients=100, model='vgg8', learning_rate=0.03,
       clients_per_round=50,
   )
 

@@ -136,7 +136,8 @@ def _seven():
 def _mixture(sequences, rest):
   """All placements in and out, constants, parts that pass through."""
   sums = tff.federated_map(_sum_of_sequence, sequences)
-  factor = tff.federated_broadcast(rest.factor)
+  square = tff.federated_map(_multiply, (rest.factor, rest.factor))
+  factor = tff.federated_broadcast(square)  # Sent, and returned.
   scaled = tff.federated_map(_multiply, (sums, factor))
   seven = tff.federated_value(_seven(), tff.CLIENTS)
   return collections.OrderedDict(
@@ -145,6 +146,7 @@ def _mixture(sequences, rest):
       sum=tff.federated_secure_sum_bitwidth(scaled, bitwidth=20),
       largest=tff.federated_max(scaled),
       factor=rest.factor,
+      square=square,
       shared=rest.shared,
       seven=seven,
       placed=(tff.federated_value(_multiply(rest.plain, 2), tff.SERVER),),
@@ -162,12 +164,12 @@ def test_all_placements_are_the_same(num_clients, started):
       _mixture, sequences,
       collections.OrderedDict(factor=10, shared=3, plain=21), started=started,
   )
-  sums = [(i + 1) * (i + 2) // 2 * 10 for i in range(num_clients)]
+  sums = [(i + 1) * (i + 2) // 2 * 100 for i in range(num_clients)]
   assert found['scaled'] == sums  # In the order of the cohort.
   assert found['times'] == [7 * value for value in sums]
   assert found['sum'] == sum(sums) and found['largest'] == max(sums)
   assert (found['factor'], found['shared'], found['seven']) == (10, 3, 7)
-  assert found['placed'] == (42,)
+  assert found['placed'] == (42,) and found['square'] == 100
 
 
 @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))

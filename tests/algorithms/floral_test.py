@@ -344,9 +344,11 @@ def test_centering_moves_the_mean_adaptor_after_the_server_step():
   assert moved.max() > 1e-5
 
 
-@pytest.mark.parametrize('groups', [None, [0, 2, 1, 0, 1], [0, -1, 1, 0, 1]])
-def test_oracle_needs_groups_with_an_adaptor_each(groups):
-  with pytest.raises(ValueError, match='must be known and in 0..1, the adapt'):
+@pytest.mark.parametrize('groups, found', [
+    (None, 'unknown'), ([0, -1, 1, 0, 1], 'unknown'), ([0, 2, 1, 0, 1], '3'),
+])
+def test_oracle_needs_groups_with_an_adaptor_each(groups, found):
+  with pytest.raises(ValueError, match=f'2 adaptors and {found} clusters'):
     floral.build_floral(
         _adapted(), _hyperparameters(router='oracle'), groups=groups
     )

@@ -147,11 +147,13 @@ class Oracle:
     Raises:
       ValueError: If `groups` is None or a cluster has no adaptor.
     """
-    largest = adapted.num_adaptors - 1
-    if groups is None or np.min(groups) < 0 or np.max(groups) > largest:
+    known = groups is not None and np.min(groups) >= 0
+    if not known or np.max(groups) >= adapted.num_adaptors:
       raise ValueError(
-          f'`groups` must be known and in 0..{largest}, the adaptors, with'
-          f' router=oracle, found {groups}.'
+          '`router` must be learned unless the cluster of every client is known'
+          ' and has an adaptor, found oracle with'
+          f' {adapted.num_adaptors} adaptors and'
+          f' {np.max(groups) + 1 if known else "unknown"} clusters.'
       )
     self._adapted, self._hp = adapted, hyperparameters
     self._zeros, self._groups = _zeros(adapted), np.asarray(groups, np.int32)

@@ -136,7 +136,7 @@ def _named_result(result: line.Block, steps) -> line.Block:
 
 def _levels(steps, types, result_names) -> list[Level]:
   """Groups the steps."""
-  level = {name: 0 for name in types if name not in dict(steps)}
+  level = dict.fromkeys(types, 0)  # Of the parameters; steps follow.
   for name, call in steps:
     before = max((level[n] for n in line.references(call)), default=0)
     level[name] = before + _is_aggregation(call)

@@ -1,9 +1,11 @@
 """What a run leaves behind: rows per client, tables, weights."""
 
+import math
 import os
 from typing import Mapping, Optional
 
 import numpy as np
+import tensorflow_federated as tff
 
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
@@ -47,14 +49,29 @@ def _cell(values, i: int) -> Optional[float]:
   return values[i].item()
 
 
-def dense(mixing, num_clients: int) -> np.ndarray:
-  """Returns mixing weights as float32[N, N], also those of sparse rows."""
-  if not isinstance(mixing, Mapping):
-    return np.asarray(mixing)
-  table = np.zeros([num_clients, num_clients], np.float32)
-  rows = np.arange(num_clients)[:, None]
-  np.add.at(table, (rows, mixing['columns']), mixing['values'])
-  return table
+def parameters(process, model) -> dict[str, Optional[int]]:
+  """Returns how many parameters the model has, and what a client handles.
+
+  `client`: floats that it deploys and keeps; None if a size is not fixed.
+  """
+  handled = (
+      process.client_model.type_signature.result, process.client_state_type
+  )
+  if process.parts is not None:
+    message = process.parts.distribute.type_signature.result.member
+    handled = (message, process.client_state_type)
+  return dict(model=model.num_parameters, client=num_floats(handled))
+
+
+def num_floats(types) -> Optional[int]:
+  """Returns the number of floats in types; None if a size is not fixed."""
+  leaves = [leaf for t in types for leaf in tff.structure.flatten(t)]
+  shapes = [
+      leaf.shape for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)
+  ]
+  if any(shape is None or None in shape for shape in shapes):
+    return None
+  return sum(math.prod(shape) for shape in shapes)
 
 
 def export_weights(folder: str, client: int, weights) -> None:

@@ -11,6 +11,7 @@ from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import outputs
 from tff_pers.data import partition
+from tff_pers.evaluation import clusters
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.runtime import native
@@ -110,7 +111,10 @@ def execute(
       process = experiment_lib.build_process(experiment)
       _check_unseen(experiment, process)
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
-        results.write_config(folder, experiment.config)
+        results.write_config(folder, dict(
+            experiment.config,
+            parameters=outputs.parameters(process, experiment.task.model),
+        ))
       _describe(experiment, folder, quiet)
       with store.ClientStateStore(
           os.path.join(folder, results.CHECKPOINT)
@@ -160,14 +164,15 @@ def _train(experiment, process, states, folder, exported) -> None:
   """Trains, evaluates and writes the results."""
   task = experiment.task
   data = program.Data(task.train, task.test)
+  groups = task.groups if task.has_groups else None
   trainer = program.TrainingProgram(
-      process, data, states, seed=experiment.flag('seed')
+      process, data, states, seed=experiment.flag('seed'), groups=groups
   )
   start = trainer.position.round
   if start:
     print(f'Continuing after round {start}.')
   with release.Releases(
-      folder, program.columns(process), start
+      folder, program.columns(process, groups), start
   ) as releases, progress.Progress(task.rounds, start) as shown:
     metrics = trainer.run(
         cohort.uniform(task.num_clients, task.clients_per_round),
@@ -181,8 +186,10 @@ def _train(experiment, process, states, folder, exported) -> None:
   )
   results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
   if 'mixing' in trainer.state:
-    mixing = outputs.dense(trainer.state['mixing'], task.num_clients)
+    mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
     np.save(os.path.join(folder, results.MIXING), mixing)
+  if 'router' in metrics:
+    np.save(os.path.join(folder, results.ROUTER), metrics['router'])
   for client in exported:
     outputs.export_weights(
         folder, experiment.clients[client], trainer.client_weights(client)
@@ -202,9 +209,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       f' {sum(int(d["num_examples"]) for d in task.test)} test examples,'
       f' {task.rounds} rounds.'
   )
-  if task.class_counts is not None:
-    if not quiet:
-      print(partition.table(task.class_counts, task.groups))
+  if task.class_counts is not None and not quiet:
+    print(partition.table(task.class_counts, task.groups))
+  if task.class_counts is not None or task.has_groups:
     results.write_data(
         folder, experiment.clients, task.class_counts, task.groups
     )

@@ -11,9 +11,19 @@ def _run(variant, seed, regression=False, num_clients=6):
   generator = np.random.default_rng(seed)
   accuracy = np.full(4, np.nan) if regression else np.linspace(0.1, 0.9, 4)
   return results.Run(
-      folder='', config=dict(variant=variant,
-                             flags=dict(task='digits', partition='iid')),
+      folder='',
+      config=dict(
+          variant=variant, flags=dict(task='digits', partition='iid'),
+          parameters=dict(
+              model=100, client={'perm': 150, 'fedavg': 100}.get(variant)
+          ),
+      ),
       metrics=dict(
+          **(
+              dict(cluster_accuracy=np.array([0.5, np.nan, 1.0, 1.0]),
+                   cluster_nmi=np.array([0.0, np.nan, 1.0, 1.0]))
+              if variant == 'perm' else {}
+          ),
           round=np.array([5.0, 10.0, 15.0, 18.0]),
           accuracy_mean=accuracy + 0.01 * seed,
           loss_mean=np.linspace(2.0, 1.0, 4),
@@ -27,6 +37,7 @@ def _run(variant, seed, regression=False, num_clients=6):
       class_counts=generator.integers(0, 9, [num_clients, 10]),
       groups=np.array([1, 0, 1, 0, 2, 2]),
       mixing=generator.dirichlet(np.ones(num_clients), num_clients),
+      router=generator.dirichlet(np.ones(3), num_clients),
   )
 
 
@@ -39,9 +50,10 @@ def test_every_figure_is_png_and_svg(tmp_path, regression):
   made += [
       plots.plot_mixing(runs[0], str(tmp_path)),
       plots.plot_data(runs[0], str(tmp_path)),
+      plots.plot_router(runs[0], str(tmp_path)),
   ]
   assert [path.rsplit('/', 1)[1] for path in made] == [
-      'curves', 'clients', 'mixing', 'data'
+      'curves', 'clients', 'clusters', 'parameters', 'mixing', 'data', 'router'
   ]
   for path in made:
     with open(path + '.png', 'rb') as file:
@@ -63,3 +75,17 @@ def test_clients_are_ordered_by_true_group():
   assert order.tolist() == [1, 3, 0, 2, 4, 5] and edges == [2, 4]
   order, edges = plots._group_order(np.array([1, -1]), 2)  # pylint: disable=protected-access
   assert order.tolist() == [0, 1] and edges == []
+
+
+def test_figures_of_nothing_are_left_out(tmp_path):
+  """No clusters to recover, and no method with extra parameters."""
+  runs = [_run('fedavg', 0), _run('unknown', 0)]
+  made = plots.plot_runs(runs, str(tmp_path))
+  assert [path.rsplit('/', 1)[1] for path in made] == ['curves', 'clients']
+
+
+def test_extra_parameters_are_relative_to_the_model():
+  extra = plots._extra_parameters  # pylint: disable=protected-access
+  assert extra(_run('perm', 0)) == 0.5
+  assert extra(_run('fedavg', 0)) == 0
+  assert extra(_run('unknown', 0)) is None

@@ -25,6 +25,17 @@ def test_run_reads_what_was_written(tmp_path):
   assert results.find_runs(str(tmp_path)) == [folder]
 
 
+def test_groups_of_regression_tasks_are_kept(tmp_path):
+  folder = str(tmp_path)
+  results.write_config(folder, dict(variant='ensemble', flags={}))
+  results.write_data(folder, [4, 7], None, np.array([1, 0]))
+  np.save(tmp_path / results.ROUTER, np.eye(2))
+  run = results.read_run(folder)
+  assert run.class_counts is None
+  np.testing.assert_array_equal(run.groups, [1, 0])
+  np.testing.assert_array_equal(run.router, np.eye(2))
+
+
 def test_clients_csv_has_the_documented_columns(tmp_path):
   """DESIGN section 8."""
   results.write_clients(str(tmp_path), [])

@@ -1,6 +1,7 @@
 """The training program on a small stateful method (APFL, four clients)."""
 
 import collections
+import csv
 import io
 
 import numpy as np
@@ -162,3 +163,44 @@ def test_evaluation_in_parts_changes_no_number(problem, monkeypatch):
   assert whole['num_examples'].tolist() == [
       int(d['num_examples']) for d in data.test
   ]
+
+
+def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
+  """Routers that are the truth under other numbers score 1."""
+  task = tasks.get('digits').build(
+      tasks.TaskRequest(num_clients=4, train_fraction=0.05),
+      tasks.get('digits').options(),
+  )
+  method = methods.get('ensemble')
+  process = method.build(
+      task, method.hyperparameters(
+          local_steps=1, batch_size=5, router_learning_rate=0.0
+      ),
+  )
+  data, states = program.Data(task.train, task.test), store.ClientStateStore()
+  for client, model in enumerate((2, 0, 3, 1)):
+    states.put(client, collections.OrderedDict(
+        router=np.eye(4, dtype=np.float32)[model]
+    ))
+  trainer = program.TrainingProgram(
+      process, data, states, groups=task.groups
+  )
+  found = program.columns(process, task.groups)
+  assert found[-2:] == ['cluster_accuracy', 'cluster_nmi']
+  assert program.columns(process) == found[:-2]
+  with release.Releases(
+      str(tmp_path), found, 0
+  ) as releases, progress.Progress(1, 0, io.StringIO()) as shown:
+    metrics = trainer.run(
+        cohort.uniform(4, 0), rounds=1, eval_every=1, releases=releases,
+        progress=shown,
+    )
+  assert metrics['router'].shape == (4, 4)
+  with open(tmp_path / 'metrics.csv', newline='', encoding='utf-8') as file:
+    [row] = list(csv.DictReader(file))
+  assert row['cluster_accuracy'] == row['cluster_nmi'] == '1.0'
+
+
+def test_no_recovery_where_a_method_has_no_view(problem):
+  names = program.columns(problem[0], np.zeros(4, int))
+  assert 'cluster_accuracy' not in names

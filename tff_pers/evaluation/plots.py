@@ -31,6 +31,8 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
     made.append(plot_data(run, output_dir))
   if run.mixing is not None:
     made.append(plot_mixing(run, output_dir))
+  if run.router is not None and run.router.shape[1]:
+    made.append(plot_router(run, output_dir))
   return made
 
 
@@ -39,7 +41,19 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   made = [plot_curves(runs, output_dir)]
   if any(run.clients is not None for run in runs):
     made.append(plot_clients(runs, output_dir))
+  if any(_has(run.metrics, 'cluster_accuracy') for run in runs):
+    made.append(plot_clusters(runs, output_dir))
+  if len(_by_variant(runs)) > 1 and any(map(_extra_parameters, runs)):
+    made.append(plot_parameters(runs, output_dir))
   return made
+
+
+_LABELS = {
+    'accuracy_mean': 'Test accuracy, mean over clients',
+    'loss_mean': 'Test loss, mean over clients',
+    'cluster_accuracy': 'Clients in the right cluster',
+    'cluster_nmi': 'Normalized mutual information',
+}
 
 
 def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -49,6 +63,17 @@ def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
       for name in ('accuracy_mean', 'loss_mean')
       if any(_has(run.metrics, name) for run in runs)
   ]
+  return _plot_columns(runs, names, output_dir, 'curves')
+
+
+def plot_clusters(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots the recovery of the true clusters against rounds."""
+  names = ['cluster_accuracy', 'cluster_nmi']
+  return _plot_columns(runs, names, output_dir, 'clusters')
+
+
+def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
+  """Plots columns of `metrics.csv`, one axis each."""
   picture, axes = _figure(4.6 * max(len(names), 1), 3.4, max(len(names), 1))
   for axis, name in zip(axes, names):
     for number, (variant, members) in enumerate(_by_variant(runs).items()):
@@ -66,15 +91,11 @@ def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
         )
     axis.set_xlabel('Communication round')
     _log_if_wide(axis, runs, name)
-    axis.set_ylabel(
-        'Test accuracy, mean over clients'
-        if name == 'accuracy_mean'
-        else 'Test loss, mean over clients'
-    )
+    axis.set_ylabel(_LABELS[name])
     axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
   _legend(picture, axes)
-  return _save(picture, output_dir, 'curves')
+  return _save(picture, output_dir, figure_name)
 
 
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -125,6 +146,71 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   axes[0].set_ylabel('Owner of the model')
   axes[0].set_title(f'{run.variant}: who learns from whom', fontsize=10)
   return _save(picture, output_dir, 'mixing')
+
+
+def plot_router(run: results.Run, output_dir: str) -> str:
+  """Plots clients x models, clients ordered by true group if known."""
+  router = np.asarray(run.router)
+  order, edges = _group_order(run.groups, len(router))
+  height = min(max(2.6, 0.16 * len(router) + 1.2), 9.0)
+  picture, axes = _figure(
+      min(max(4.4, 0.35 * router.shape[1] + 2.0), 9.0), height, 1
+  )
+  image = axes[0].imshow(
+      router[order], cmap='viridis', vmin=0.0, vmax=1.0, aspect='auto',
+      interpolation='nearest',
+  )
+  bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
+  bar.set_label('Weight')
+  _mark_groups(axes[0], edges, 'white', both=False)
+  axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
+  _client_ticks(axes[0].yaxis, order)
+  axes[0].set_xlabel('Adaptor or model')
+  axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
+  axes[0].set_title(f'{run.variant}: who uses what', fontsize=10)
+  return _save(picture, output_dir, 'router')
+
+
+def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots accuracy (or loss) against extra parameters: a point per variant.
+
+  Bars are the range over seeds. The axis is linear below 1 % and logarithmic
+  above.
+  """
+  name = 'accuracy_mean'
+  if not any(_has(run.metrics, name) for run in runs):
+    name = 'loss_mean'
+  picture, axes = _figure(5.2, 3.6, 1)
+  for number, (variant, members) in enumerate(_by_variant(runs).items()):
+    extra = _extra_parameters(members[0])
+    values = [run.metrics[name][-1] for run in members
+              if _has(run.metrics, name)]
+    if extra is None or not values:
+      continue
+    middle = np.mean(values)
+    axes[0].errorbar(
+        [100 * extra], [middle],
+        yerr=[[middle - min(values)], [max(values) - middle]], fmt='o',
+        color=_style(number)[0], label=variant, capsize=3,
+    )
+  axes[0].set_xscale('symlog', linthresh=1.0)
+  axes[0].set_xlim(left=-0.2)
+  axes[0].xaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
+  axes[0].set_xlabel('Parameters that a client handles beyond the model, %')
+  axes[0].set_ylabel(_LABELS[name])
+  if name == 'loss_mean':
+    _log_if_wide(axes[0], runs, name)
+  axes[0].grid(alpha=0.25)
+  _legend(picture, axes)
+  return _save(picture, output_dir, 'parameters')
+
+
+def _extra_parameters(run: results.Run) -> Optional[float]:
+  """Returns parameters beyond the model's, relative to them; None: unknown."""
+  numbers = run.config.get('parameters') or {}
+  if not numbers.get('client'):
+    return None
+  return max(numbers['client'] / numbers['model'] - 1, 0.0)
 
 
 def plot_data(run: results.Run, output_dir: str) -> str:

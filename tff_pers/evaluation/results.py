@@ -3,8 +3,9 @@
     config.json   flags, variant, versions, seed        written first
     metrics.csv   a row per evaluated round (see simulation/program.py)
     clients.csv   a row per client, last evaluated round
-    data.csv      client, group, examples per class     classification only
+    data.csv      client, group, examples per class     classes or groups known
     mixing.npy    float32[N, N], mixing weights         methods that learn them
+    router.npy    float[N, C], weights of the models    methods that report them
 """
 
 import csv
@@ -15,7 +16,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
-DATA, MIXING = 'data.csv', 'mixing.npy'
+DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
 
@@ -31,6 +32,7 @@ class Run(NamedTuple):
     class_counts: int64[N, num_classes], or None.
     groups: int64[N], -1 unknown, or None.
     mixing: float32[N, N], or None.
+    router: float[N, C], or None.
   """
 
   folder: str
@@ -40,6 +42,7 @@ class Run(NamedTuple):
   class_counts: Optional[np.ndarray]
   groups: Optional[np.ndarray]
   mixing: Optional[np.ndarray]
+  router: Optional[np.ndarray] = None
 
   @property
   def variant(self) -> str:
@@ -54,7 +57,6 @@ def read_run(folder: str) -> Run:
     FileNotFoundError: If it holds no run.
   """
   counts = _read_optional(folder, DATA)
-  mixing = os.path.join(folder, MIXING)
   return Run(
       folder=folder,
       config=read_config(folder),
@@ -62,7 +64,8 @@ def read_run(folder: str) -> Run:
       clients=_read_optional(folder, CLIENTS),
       class_counts=_class_counts(counts) if counts else None,
       groups=counts['group'].astype(np.int64) if counts else None,
-      mixing=np.load(mixing) if os.path.exists(mixing) else None,
+      mixing=_load_optional(folder, MIXING),
+      router=_load_optional(folder, ROUTER),
   )
 
 
@@ -103,6 +106,8 @@ def write_data(folder: str, clients, class_counts, groups) -> None:
     class_counts: int[N, num_classes], its training examples.
     groups: int[N], its true cluster, -1 unknown; or None.
   """
+  if class_counts is None:
+    class_counts = np.zeros([len(clients), 0], np.int64)
   names = [str(label) for label in range(class_counts.shape[1])]
   rows = [
       dict(zip(names, counts.tolist()), client=int(client), group=-1)
@@ -160,6 +165,13 @@ def _read_optional(folder: str, name: str):
   }
 
 
-def _class_counts(columns) -> np.ndarray:
+def _load_optional(folder: str, name: str) -> Optional[np.ndarray]:
+  path = os.path.join(folder, name)
+  return np.load(path) if os.path.exists(path) else None
+
+
+def _class_counts(columns) -> Optional[np.ndarray]:
   names = [name for name in columns if name not in ('client', 'group')]
+  if not names:  # Regression.
+    return None
   return np.stack([columns[name] for name in names], 1).astype(np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_pers import process as process_lib
+from tff_pers.evaluation import clusters
 from tff_pers.evaluation import summary
 from tff_pers.simulation import cohort as cohort_lib
 from tff_pers.simulation import progress as progress_lib
@@ -29,6 +30,7 @@ _SUMMARY_COLUMNS = (
     'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
     'accuracy_worst_decile',
 )
+_CLUSTER_COLUMNS = ('cluster_accuracy', 'cluster_nmi')
 
 
 class NonFiniteError(RuntimeError):
@@ -73,15 +75,28 @@ class Position(NamedTuple):
   finished: bool = False
 
 
-def columns(process: process_lib.PersonalizedProcess) -> list[str]:
+def columns(
+    process: process_lib.PersonalizedProcess, groups=None
+) -> list[str]:
   """Returns the columns of a metrics row, after `round`.
 
   After the common ones: `bytes_down` and `bytes_up` (per client and round, mean
-  over the rounds so far), then the scalar metrics of the method.
+  over the rounds so far), then the scalar metrics of the method, and how well
+  it recovers the true clusters `groups` (int[N] or None) if it has a view on
+  them, see `evaluation.clusters`.
   """
   return [
-      *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up', *_method_metrics(process)
+      *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up', *_method_metrics(process),
+      *(_CLUSTER_COLUMNS if _sees_clusters(process, groups) else ()),
   ]
+
+
+def _sees_clusters(process, groups) -> bool:
+  reports = process.evaluate.type_signature.result.member
+  return groups is not None and (
+      'router' in tff.structure.name_list(reports)
+      or 'mixing' in tff.structure.name_list(process.server_state_type)
+  )
 
 
 def _method_metrics(process) -> list[str]:
@@ -106,6 +121,7 @@ class TrainingProgram:
       states: store.ClientStateStore,
       *,
       seed: int = 0,
+      groups: Optional[np.ndarray] = None,
   ):
     """Starts at round 0, or at the checkpoint that `states` holds.
 
@@ -114,9 +130,10 @@ class TrainingProgram:
       data: Data of the clients; `index` is the position.
       states: Client states and checkpoints.
       seed: The run's seed.
+      groups: int[N], the true clusters of the clients if they are known.
     """
     self._process, self._data, self._states = process, data, states
-    self._seed = seed
+    self._seed, self._groups = seed, groups
     self._initialize = _build_initialize_clients(process)
     self._like = None
     self._state = process.initialize_seeded(seed)
@@ -276,8 +293,19 @@ class TrainingProgram:
         bytes_down=position.bytes_down / max(position.clients, 1),
         bytes_up=position.bytes_up / max(position.clients, 1),
         **measured,
+        **self._recovery(metrics),
     )
-    return {name: values[name] for name in columns(self._process)}
+    return {name: values[name] for name in columns(self._process, self._groups)}
+
+  def _recovery(self, metrics) -> dict[str, Optional[float]]:
+    """Returns the cluster columns of this round."""
+    if not _sees_clusters(self._process, self._groups):
+      return {}
+    found = clusters.score(
+        self._groups, metrics.get('router'),
+        self._state['mixing'] if 'mixing' in self._state else None,
+    )
+    return dict(zip(_CLUSTER_COLUMNS, found or (None, None)))
 
 
 def _build_initialize_clients(process) -> tff.Computation:

@@ -11,7 +11,6 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 """
 
 import collections
-import dataclasses
 from typing import Optional
 
 import numpy as np
@@ -210,15 +209,9 @@ def build_floral_client_work(
         f' {hyperparameters.router_state}.'
     )
   routers = _routers(adapted, hyperparameters, groups=None, num_clients=None)
-
-  def shared_weights(key):
-    weights = adapted.as_model().init(key)
-    del weights['router']
-    return weights
-
   return client_work.as_client_work_process(
       _build_work(adapted, routers, hyperparameters, client_weighting),
-      dataclasses.replace(adapted.base, init=shared_weights), seed,
+      adapted.mixed(np.zeros([adapted.num_adaptors])), seed,
   )
 
 
@@ -250,7 +243,7 @@ def _build_work(
   def update(message, client_state, data):
     router = routers.at_start(message, client_state, data)
     router, weights, loss = local_steps(router, message, data)
-    pi = routers.probabilities(router)  # After the last local step.
+    pi = routers.probabilities(router)  # After the last local step, no noise.
     n = client_work.client_weight(
         client_weighting, data, hyperparameters.batch_size
     )

@@ -103,9 +103,6 @@ def model_losses(adapted, weights, batch, training: bool = True):
   dtype = tf.nest.flatten(weights['base'])[0].dtype
   only = tf.eye(adapted.num_adaptors, dtype=dtype)
   return tf.stack([
-      adapted.base.batch_loss(
-          adapted.effective(weights['base'], weights['adaptors'], only[c]),
-          batch, training,
-      )
+      adapted.mixed(only[c]).batch_loss(weights, batch, training)
       for c in range(adapted.num_adaptors)
   ])

@@ -85,10 +85,8 @@ def gradients(adapted, router, weights, batch, mix):
   """
   with tf.GradientTape() as tape:
     tape.watch((router, weights))
-    effective = adapted.effective(
-        weights['base'], weights['adaptors'], mix(router, batch.seed)
-    )
-    loss = adapted.base.batch_loss(effective, batch)
+    mixed = adapted.mixed(mix(router, batch.seed))
+    loss = mixed.batch_loss(weights, batch)  # f_k(u + sum_c pi_c a_c)
   found = tape.gradient(
       loss, (router, weights),
       unconnected_gradients=tf.UnconnectedGradients.ZERO,
@@ -165,10 +163,8 @@ def learn_router(
     def gradient(batch):
       with tf.GradientTape() as tape:
         tape.watch(theta)
-        effective = adapted.effective(
-            weights['base'], weights['adaptors'], tf.nn.softmax(theta)
-        )
-        loss = adapted.base.batch_loss(effective, batch, training=False)
+        mixed = adapted.mixed(tf.nn.softmax(theta))
+        loss = mixed.batch_loss(weights, batch, training=False)
       return tape.gradient(
           loss, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )

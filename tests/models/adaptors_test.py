@@ -227,6 +227,19 @@ def test_router_gradient_is_the_inner_product_with_the_deviation():
   _allclose(moved, gradient, rtol=1e-9, atol=1e-12)
 
 
+def test_penalty_is_that_of_the_merged_weights():
+  """Without one there is none, so that TFF's models can be made of it."""
+  adapted = _adapted()
+  weights = _trained(adapted)
+  np.testing.assert_allclose(
+      adapted.as_model().penalty(weights),
+      adapted.base.penalty(adapted.merge(weights, weights['router'])),
+      rtol=1e-10,
+  )
+  plain = adaptors.floral(_dense(), 2).as_model()
+  assert plain.penalty is functional.no_penalty
+
+
 @pytest.mark.parametrize('num_adaptors', [0, 2])
 def test_no_adaptors_or_frozen_ones_are_the_base_model(num_adaptors):
   """floral check 6: bit for bit, over several steps in float32."""

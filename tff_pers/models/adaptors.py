@@ -184,16 +184,11 @@ class AdaptedModel:
       )
 
     def penalty(weights):
-      if self.base.penalty is functional.no_penalty:
-        return 0.0
       return self.base.penalty(
           self.effective(weights['base'], weights['adaptors'], mix)
       )
 
-    return dataclasses.replace(
-        self.base, init=init, predict=predict, penalty=penalty, layers=None,
-        takes_factors=False, name=f'{self.base.name}_adapted',
-    )
+    return self._wrap(init, predict, penalty)
 
   def precondition(
       self, adaptors, gradients, eps: float = 1e-5, conv_norm: str = 'spatial'
@@ -262,6 +257,7 @@ XX / (||Gram(U)||_F + eps)
     The router's logits start at zero. Loss and penalty are those of the base
     model at the merged weights.
     """
+
     def mixed(weights):
       return self.mixed(tf.nn.softmax(weights['router']))
 
@@ -276,10 +272,7 @@ XX / (||Gram(U)||_F + eps)
     def penalty(weights):
       return mixed(weights).penalty(weights)
 
-    return dataclasses.replace(
-        self.base, init=init, predict=predict, penalty=penalty, layers=None,
-        takes_factors=False, name=f'{self.base.name}_floral',
-    )
+    return self._wrap(init, predict, penalty)
 
   def summary(self) -> str:
     """Returns a table of all weights, their adaptors, and their sizes."""
@@ -289,6 +282,15 @@ XX / (||Gram(U)||_F + eps)
         f'{self.base.name}: {self.base.num_parameters} parameters;'
         f' {self.num_adaptors} adaptors of {self.parameters_per_adaptor}'
         f' ({self.relative_budget:.2%} each): {extra} extra.'
+    )
+
+  def _wrap(self, init, predict, penalty) -> functional.FunctionalModel:
+    """Returns a model of other weights, with the base model's losses."""
+    if self.base.penalty is functional.no_penalty:
+      penalty = functional.no_penalty  # There is none to ask for.
+    return dataclasses.replace(
+        self.base, init=init, predict=predict, penalty=penalty, layers=None,
+        takes_factors=False, name=f'{self.base.name}_adapted',
     )
 
   @functools.cached_property

@@ -29,7 +29,7 @@ def pieces(aggregator=AGGREGATOR):
   A client's state counts its visits and adds up its y. Server: w <- mean.
   """
   initialize_seeded = process.build_initialize(
-      lambda seed: dict(weights=MODEL.init(None)), aggregator
+      lambda seed: dict(weights=MODEL.initial_weights(seed)), aggregator
   )
   state_type = initialize_seeded.type_signature.result.member
   distribute = process.broadcast_fields(state_type, 'weights')

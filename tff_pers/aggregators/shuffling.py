@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 # Blocks that the collected rows are kept in: appending to one block would copy
 # all rows at every client (and TFF's native runtime keeps all the copies). One
 # block does for rows that are small all together.
-_MAX_BLOCKS = 64
+_MAX_BLOCKS = 8
 _SMALL_BYTES = 2**20
 
 

@@ -149,26 +149,28 @@ class Converter:
       _, (_, _, _, freed) = self._stacks.popitem(last=False)
       self._bytes -= freed
 
-  def export(self, tensors, value, type_signature: tff.Type):
+  def export(self, tensors, value, type_signature: tff.Type, num_clients: int):
     """Returns the Python result.
 
     Args:
       tensors: Iterator over the tensors of the result.
       value: The result as it was traced: nested tuples, `layout.Rows`, ...
       type_signature: TFF type of the result.
+      num_clients: Size of the cohort.
     """
     return tff_container(
-        self._export(tensors, value, type_signature), type_signature
+        self._export(tensors, value, type_signature, num_clients),
+        type_signature,
     )
 
-  def _export(self, tensors, value, part):
+  def _export(self, tensors, value, part, num_clients):
     if isinstance(part, tff.FederatedType):
       if part.placement is tff.CLIENTS and not part.all_equal:
-        return self._export_clients(tensors, value, part.member)
-      return self._export(tensors, value, part.member)
+        return self._export_clients(tensors, value, part.member, num_clients)
+      return self._export(tensors, value, part.member, num_clients)
     if isinstance(part, tff.StructType):
       return tff.structure.Struct([
-          (name, self._export(tensors, v, t))
+          (name, self._export(tensors, v, t, num_clients))
           for (name, t), v in zip(tff.structure.to_elements(part), value)
       ])
     if isinstance(part, tff.SequenceType):
@@ -186,26 +188,19 @@ class Converter:
       self._results[key] = (weakref.ref(array, forget), tensor)
     return array
 
-  def _export_clients(self, tensors, value, part):
+  def _export_clients(self, tensors, value, part, num_clients):
     """Returns the list of the clients' values."""
     if isinstance(part, tff.StructType):
       columns = [
-          self._export_clients(tensors, v, t)
+          self._export_clients(tensors, v, t, num_clients)
           for v, t in zip(value, part.children())
       ]
       names = [name for name, _ in tff.structure.to_elements(part)]
-      if not columns:
-        return None
-      if any(column is None for column in columns):
-        length = next((len(c) for c in columns if c is not None), None)
-        if length is None:
-          return None
-        columns = [
-            [tff.structure.Struct([])] * length if c is None else c
-            for c in columns
-        ]
       return [
-          tff.structure.Struct(list(zip(names, row))) for row in zip(*columns)
+          tff.structure.Struct([
+              (name, column[k]) for name, column in zip(names, columns)
+          ])
+          for k in range(num_clients)
       ]
     if isinstance(value, layout.Rows):
       return list(next(tensors).numpy())

@@ -40,6 +40,8 @@ class Reader:
       self._kept.move_to_end(id(dataset))
       return kept[1]
     segments = _read(dataset, element_type)
+    for array in (array for segment in segments for array in segment):
+      array.flags.writeable = False
     if isinstance(dataset, tf.data.Dataset) and _is_fixed(dataset):
       self._keep(dataset, segments)
     return segments

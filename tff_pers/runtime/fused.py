@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import arguments
+from tff_pers.runtime import context as context_lib
 from tff_pers.runtime import line
 from tff_pers.runtime import mapping
 from tff_pers.runtime import stages
@@ -58,7 +59,7 @@ class _Compiled:
     function, result = self._traces[key]
     outputs = function(tf.constant(cardinality), *tensors)
     return self._converter.export(
-        iter(outputs), result, self._type.result
+        iter(outputs), result, self._type.result, cardinality
     )
 
   def _trace(self, kind, has_clients):
@@ -121,4 +122,4 @@ class AsyncFusedContext(tff.framework.AsyncContext):
 
 def use(strategy='loop'):
   context = FusedContext(Executor(strategy))
-  tff.framework.set_default_context(context)
+  return context_lib.Installed(context)

@@ -7,7 +7,7 @@ loops over its elements (`sequences.Sequence`).
 """
 
 import collections
-from typing import Any
+from typing import Any, Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -47,8 +47,19 @@ class Graph:
     is_random: Whether two calls with equal arguments may differ.
   """
 
-  def __init__(self, compiled: tff.framework.CompiledComputation):
-    """Loads the graph; `compiled` is the computation as a building block."""
+  def __init__(
+      self,
+      compiled: tff.framework.CompiledComputation,
+      unique_name: Callable[[], str],
+  ):
+    """Loads the graph.
+
+    Args:
+      compiled: The computation as a building block.
+      unique_name: Gives each import a name that no captured tensor has
+        (TensorFlow does not see to that), the same in every trace.
+    """
+    self._unique_name = unique_name
     proto = compiled.proto.tensorflow
     self._type = compiled.type_signature
     self._parameter = proto.parameter if self._type.parameter else None
@@ -106,7 +117,8 @@ class Graph:
     inputs = {name: _within(graph, t) for name, t in inputs.items()}
     wanted = [name for name in fetches if name not in inputs]
     found = tf.graph_util.import_graph_def(
-        graph_def, input_map=inputs, return_elements=wanted + handles
+        graph_def, input_map=inputs, return_elements=wanted + handles,
+        name=self._unique_name(),
     )
     values = {**inputs, **dict(zip(wanted, found))}
     if handles:

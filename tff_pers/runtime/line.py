@@ -65,6 +65,8 @@ def lowered(computation: tff.Computation) -> Block:
 
 def from_block(block: Block) -> Line:
   """Takes a call-dominant block apart."""
+  if isinstance(block, tff.framework.CompiledComputation):
+    block = _called(block)
   name, parameter_type = None, None
   if isinstance(block, tff.framework.Lambda):
     name, parameter_type = block.parameter_name, block.parameter_type
@@ -74,6 +76,18 @@ def from_block(block: Block) -> Line:
     bindings = tuple(Binding(*local) for local in block.locals)
     block = block.result
   return Line(name, parameter_type, bindings, block)
+
+
+def _called(compiled):
+  """Returns a TensorFlow computation as a lambda that calls it."""
+  parameter_type = compiled.type_signature.parameter
+  name = None if parameter_type is None else 'argument'
+  argument = name and tff.framework.Reference(name, parameter_type)
+  call = tff.framework.Call(compiled, argument)
+  result = tff.framework.Reference('result', call.type_signature)
+  return tff.framework.Lambda(
+      name, parameter_type, tff.framework.Block([('result', call)], result)
+  )
 
 
 def references(block: Block) -> set:

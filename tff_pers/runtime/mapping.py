@@ -210,7 +210,7 @@ def _matched(value, type_signature):
   for leaf, t in zip(
       _leaves(value, type_signature), stages.leaves(type_signature)
   ):
-    leaf = tf.convert_to_tensor(leaf)
+    leaf = tf.identity(leaf)  # No tensor may leave a loop twice.
     leaf.set_shape(t.shape)
     values.append(leaf)
   return _pack(type_signature, iter(values))

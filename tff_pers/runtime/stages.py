@@ -6,6 +6,7 @@ they send. The next stage starts from the aggregates.
 """
 
 import collections
+import itertools
 from typing import Any, Callable, Mapping
 
 import tensorflow as tf
@@ -57,7 +58,9 @@ class Program:
     for block in [b.call for b in line.bindings] + [line.result]:
       for key, compiled in graphs.collect(block).items():
         if key not in self.graphs:
-          self.graphs[key] = graphs.Graph(compiled)
+          self.graphs[key] = graphs.Graph(
+              compiled, lambda: f'call_{next(self._calls)}'
+          )
     self.stages = self._plan()
 
   def _plan(self) -> list:
@@ -112,6 +115,7 @@ class Program:
       The result: nested tuples of tensors, `layout.Rows`, `layout.Pieces` and
       `sequences.Sequence`s.
     """
+    self._calls = itertools.count()
     env = {}
     if self.line.parameter_name is not None:
       env[self.line.parameter_name] = layout.on_server(argument)

@@ -43,7 +43,7 @@ class Converter:
   def _ingest(self, value, part, tensors):
     if isinstance(part, tff.FederatedType):
       if part.placement is tff.CLIENTS and not part.all_equal:
-        return self._clients(list(value), part.member, tensors)
+        return self._clients(_as_list(value), part.member, tensors)
       return self._ingest(value, part.member, tensors)
     if isinstance(part, tff.StructType):
       items = zip(datasets.fields(value, part), part.children())
@@ -70,7 +70,7 @@ class Converter:
 
   def _server_tensor(self, value, part):
     known = self._results.get(id(value))
-    if known is not None and known[0]() is value:
+    if known is not None and known[0]() is value and _is_a(known[1], part):
       return known[1]
     return self._tensor(datasets.as_array(value, part))
 
@@ -92,7 +92,7 @@ class Converter:
     raise TypeError(f'Clients\' values of type {part} are not supported.')
 
   def _client_tensors(self, values, part, tensors):
-    key = tuple(map(id, values))
+    key = (part, *map(id, values))
     kept = self._stacks.get(key)
     if kept is None:
       arrays = [datasets.as_array(value, part) for value in values]
@@ -142,7 +142,7 @@ class Converter:
     size = sum(t.shape.num_elements() * t.dtype.size for t in tensors)
     if not _LEAST_BYTES <= size <= self._max_bytes:
       return
-    # The values are kept too: their ids are the key.
+    # The values are kept too: their ids are in the key.
     self._stacks[key] = (kind, tensors, values, size)
     self._bytes += size
     while self._bytes > self._max_bytes:
@@ -165,6 +165,10 @@ class Converter:
 
   def _export(self, tensors, value, part, num_clients):
     if isinstance(part, tff.FederatedType):
+      if part.placement is tff.CLIENTS and not num_clients:
+        raise ValueError(
+            'A cohort must not be empty if a result is placed at clients.'
+        )
       if part.placement is tff.CLIENTS and not part.all_equal:
         return self._export_clients(tensors, value, part.member, num_clients)
       return self._export(tensors, value, part.member, num_clients)
@@ -246,6 +250,20 @@ def _export_sequence(variant, part):
       )
       for element in dataset.as_numpy_iterator()
   ]
+
+
+def _as_list(value) -> list:
+  if not isinstance(value, list):
+    raise TypeError(
+        f'The values of clients must be in a list, found a {type(value)}.'
+    )
+  return value
+
+
+def _is_a(tensor, part) -> bool:
+  return tensor.dtype == tf.as_dtype(part.dtype) and tf.TensorShape(
+      part.shape
+  ).is_compatible_with(tensor.shape)
 
 
 def _shape(tensor_type) -> tuple:

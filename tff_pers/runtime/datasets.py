@@ -1,11 +1,15 @@
 """`tf.data` datasets of an argument, read once and kept as stacked batches."""
 
 import collections
+import typing
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+# Not exported by TFF: which Python values are of a type.
+from tensorflow_federated.python.core.impl.compiler import array as array_lib
+from tensorflow_federated.python.core.impl.types import computation_types
 
 from tff_pers.runtime import sequences
 
@@ -34,24 +38,28 @@ class Reader:
     Returns:
       List of segments, each a list of arrays [elements, ...] in the order of
       `tf.data`.
+
+    Raises:
+      TypeError: If the elements are not of that type.
     """
-    kept = self._kept.get(id(dataset))
+    key = (id(dataset), element_type)
+    kept = self._kept.get(key)
     if kept is not None:
-      self._kept.move_to_end(id(dataset))
+      self._kept.move_to_end(key)
       return kept[1]
     segments = _read(dataset, element_type)
     for array in (array for segment in segments for array in segment):
       array.flags.writeable = False
     if isinstance(dataset, tf.data.Dataset) and _is_fixed(dataset):
-      self._keep(dataset, segments)
+      self._keep(key, dataset, segments)
     return segments
 
-  def _keep(self, dataset, segments) -> None:
+  def _keep(self, key, dataset, segments) -> None:
     size = sum(array.nbytes for segment in segments for array in segment)
     if size > self._max_bytes:
       return
-    # The data set is kept too: its id is the key.
-    self._kept[id(dataset)] = (dataset, segments, size)
+    # The data set is kept too: its id is in the key.
+    self._kept[key] = (dataset, segments, size)
     self._bytes += size
     while self._bytes > self._max_bytes:
       _, (_, _, freed) = self._kept.popitem(last=False)
@@ -62,11 +70,12 @@ def _read(dataset, element_type) -> list:
   """Reads all elements."""
   types = sequences.flat_types(element_type)
   if isinstance(dataset, tf.data.Dataset):
+    _check_elements(dataset.element_spec, element_type)
     elements = [
         [np.asarray(leaf) for leaf in tf.nest.flatten(element)]
         for element in dataset.as_numpy_iterator()
     ]
-  elif isinstance(dataset, (list, tuple)):
+  elif isinstance(dataset, list):
     elements = [
         [
             as_array(leaf, part)
@@ -93,6 +102,16 @@ def _read(dataset, element_type) -> list:
   return segments
 
 
+def _check_elements(spec, element_type) -> None:
+  """Raises TypeError unless elements of `spec` are of `element_type`."""
+  found = computation_types.tensorflow_to_type(spec)
+  if not element_type.is_assignable_from(found):
+    raise TypeError(
+        f'A sequence of elements of type {element_type} was expected, found one'
+        f' of {found}.'
+    )
+
+
 def empty_segment(types) -> list:
   """Returns a segment of no elements."""
   return [
@@ -102,34 +121,43 @@ def empty_segment(types) -> list:
 
 
 def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
-  """Returns `value` as an array of the type.
+  """Returns `value` as an array of the type, as TFF's own executor takes it.
 
   Raises:
-    TypeError: If it is not of that type.
+    TypeError: If it is not of that type. Numbers of another kind (int for
+      float) or of a wider one are not.
+    NotImplementedError: If it is no number, string or array.
   """
+  if isinstance(value, (tf.Tensor, tf.Variable)):
+    value = value.numpy()
   dtype = _numpy_dtype(tensor_type)
-  try:
-    array = np.asarray(value)
-    if array.dtype.kind in 'SU' or dtype == object:
-      array = np.asarray(value, object)
-    elif array.dtype != dtype:
-      exact = array.astype(dtype)
-      if not np.can_cast(array.dtype, dtype, 'same_kind') or (
-          array.dtype.kind != exact.dtype.kind
-          and isinstance(value, (np.ndarray, np.generic, tf.Tensor))
-      ):
-        raise TypeError()
-      array = exact
-  except (TypeError, ValueError) as e:
-    raise TypeError(
-        f'A value of type {tensor_type} was expected, found {value!r}.'
-    ) from e
+  if isinstance(value, np.ndarray) and value.dtype == dtype != object:
+    array = value
+  else:
+    array = _converted(value, tensor_type, dtype)
   if not tf.TensorShape(tensor_type.shape).is_compatible_with(array.shape):
     raise TypeError(
         f'A value of type {tensor_type} was expected, found one of shape'
         f' {array.shape}.'
     )
   return array
+
+
+def _converted(value, tensor_type, dtype) -> np.ndarray:
+  """Returns `value` as an array of `dtype`."""
+  is_list = isinstance(value, (list, tuple))
+  if not is_list and not isinstance(value, typing.get_args(array_lib.Array)):
+    raise NotImplementedError(
+        f'A value of type {tensor_type} was expected, found a {type(value)}.'
+    )
+  if not all(
+      array_lib.is_compatible_dtype(item, tensor_type.dtype.type)
+      for item in (tf.nest.flatten(value) if is_list else [value])
+  ):
+    raise TypeError(
+        f'A value of type {tensor_type} was expected, found {value!r}.'
+    )
+  return np.asarray(value, dtype)
 
 
 def _numpy_dtype(tensor_type):
@@ -157,27 +185,18 @@ def tuples(value, type_signature):
 def fields(value: Any, struct: tff.StructType) -> list:
   """Returns the fields of a Python structure, in the order of the type.
 
+  As TFF has it, fields are matched by position, not by name.
+
   Raises:
-    TypeError: If the structure does not match the type.
+    TypeError: If `value` is no structure, or not one of that many fields.
   """
-  names = [name for name, _ in tff.structure.to_elements(struct)]
-  if isinstance(value, collections.abc.Mapping):
-    if set(value) != set(names):
-      raise TypeError(
-          f'A structure with the fields {names} was expected, found'
-          f' {list(value)}.'
-      )
-    return [value[name] for name in names]
-  if isinstance(value, tff.structure.Struct) or not isinstance(
-      value, (list, tuple)
-  ):
+  if type(value) not in (list, tuple):  # pylint: disable=unidiomatic-typecheck
     value = tff.structure.from_container(value)
-    items = [item for _, item in tff.structure.iter_elements(value)]
-  else:
-    items = list(value)
-  if len(items) != len(names):
+  items = list(value)
+  if len(items) != len(struct):
     raise TypeError(
-        f'A structure of {len(names)} fields was expected, found {len(items)}.'
+        f'A structure of type {struct} was expected, found one of'
+        f' {len(items)} fields.'
     )
   return items
 

@@ -1,0 +1,133 @@
+"""The contract between runtimes: one computation, equal answers.
+
+The reference is `native`, TFF's own executor. Where a computation has secure
+sums, the reference is TFF's test context: `native.use()` puts its bodies
+(`tff.backends.test`) in place of secure sums before the same executor runs.
+"""
+
+import collections
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_pers.runtime import fused
+from tff_pers.runtime import native
+
+# One float32 pass on two runtimes; sums stand in another order.
+RTOL, ATOL = 1e-5, 1e-6
+
+
+@functools.lru_cache(maxsize=None)
+def _fused_context():
+  """Returns one context for all tests: it keeps what it has compiled."""
+  with fused.use():
+    return tff.framework.get_context_stack().current
+
+
+def on_native(computation, *args) -> Any:
+  """Returns the result of a call on TFF's own executor."""
+  with native.use():
+    return computation(*args)
+
+
+def on_fused(computation, *args) -> Any:
+  """Returns the result of a call on the fused runtime."""
+  with tff.framework.get_context_stack().install(_fused_context()):
+    return computation(*args)
+
+
+def agree(computation, *args, rtol: float = RTOL, atol: float = ATOL) -> Any:
+  """Calls `computation` on both runtimes and checks that they agree.
+
+  Args:
+    computation: A `tff.Computation`, or a function that makes one call of one.
+    *args: Its arguments.
+    rtol: Relative tolerance of floats; everything else must be equal.
+    atol: Absolute tolerance of floats.
+
+  Returns:
+    The result of the native runtime.
+
+  Raises:
+    AssertionError: If results differ in structure, Python type, dtype, shape
+      or value, or if only one runtime raises, or they raise different errors.
+    Exception: What both runtimes raised.
+  """
+  expected, native_error = _outcome(on_native, computation, args)
+  found, fused_error = _outcome(on_fused, computation, args)
+  if native_error is not None and fused_error is not None:
+    assert isinstance(fused_error, type(native_error)), (
+        f'native: {native_error!r}; fused: {fused_error!r}'
+    )
+    raise native_error
+  if native_error is not None:
+    raise AssertionError(
+        f'Only native raises: {native_error!r}; fused returns {found}.'
+    ) from native_error
+  if fused_error is not None:
+    raise AssertionError(
+        f'Only fused raises: {fused_error!r}; native returns {expected}.'
+    ) from fused_error
+  assert_equal(found, expected, rtol, atol)
+  return expected
+
+
+def _outcome(call, computation, args):
+  """Returns (result, None) or (None, error)."""
+  try:
+    return call(computation, *args), None
+  except Exception as error:  # pylint: disable=broad-except
+    return None, error
+
+
+def assert_equal(
+    found: Any, expected: Any, rtol: float = RTOL, atol: float = ATOL,
+    path: str = 'result',
+) -> None:
+  """Raises AssertionError unless two nested results agree."""
+  assert type(found) is type(expected), (
+      f'{path}: {type(found)} on fused, {type(expected)} natively:'
+      f' {found!r}, {expected!r}'
+  )
+  children = _children(expected)
+  if children is None:
+    _assert_equal_leaves(found, expected, rtol, atol, path)
+    return
+  others = _children(found)
+  assert list(others) == list(children), (
+      f'{path}: fields {list(others)} on fused, {list(children)} natively'
+  )
+  for name, child in children.items():
+    assert_equal(others[name], child, rtol, atol, f'{path}[{name!r}]')
+
+
+def _children(value) -> Any:
+  """Returns the parts of a container by name or position; None for a leaf."""
+  if isinstance(value, collections.abc.Mapping):
+    return dict(value)
+  if isinstance(value, tff.structure.Struct):
+    return {
+        (i, name): item
+        for i, (name, item) in enumerate(tff.structure.iter_elements(value))
+    }
+  if hasattr(value, '__attrs_attrs__'):
+    return {a.name: getattr(value, a.name) for a in value.__attrs_attrs__}
+  if isinstance(value, (list, tuple)):
+    return dict(enumerate(value))
+  return None
+
+
+def _assert_equal_leaves(found, expected, rtol, atol, path) -> None:
+  found, expected = np.asarray(found), np.asarray(expected)
+  assert found.dtype == expected.dtype, (
+      f'{path}: {found.dtype} on fused, {expected.dtype} natively'
+  )
+  assert found.shape == expected.shape, (
+      f'{path}: shape {found.shape} on fused, {expected.shape} natively'
+  )
+  if np.issubdtype(expected.dtype, np.inexact):
+    np.testing.assert_allclose(found, expected, rtol, atol, err_msg=path)
+  else:
+    np.testing.assert_array_equal(found, expected, err_msg=path)

@@ -74,7 +74,7 @@ def plot_clusters(runs: Sequence[results.Run], output_dir: str) -> str:
 
 def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
   """Plots columns of `metrics.csv`, one axis each."""
-  picture, axes = _figure(4.6 * max(len(names), 1), 3.4, max(len(names), 1))
+  picture, axes = new_figure(4.6 * max(len(names), 1), 3.4, max(len(names), 1))
   for axis, name in zip(axes, names):
     for number, (variant, members) in enumerate(_by_variant(runs).items()):
       rounds, values = _common_rounds(members, name)
@@ -94,8 +94,8 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
     axis.set_ylabel(_LABELS[name])
     axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
-  _legend(picture, axes)
-  return _save(picture, output_dir, figure_name)
+  add_legend(picture, axes)
+  return save(picture, output_dir, figure_name)
 
 
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -104,7 +104,7 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   name = 'accuracy'
   if not any(_has(run.clients, name) for run in finished):
     name = 'loss'
-  picture, axes = _figure(5.2, 3.4, 1)
+  picture, axes = new_figure(5.2, 3.4, 1)
   for number, (variant, members) in enumerate(_by_variant(runs).items()):
     pooled = [
         run.clients[name][run.clients['seen'] == 1]
@@ -124,15 +124,15 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   axes[0].set_ylabel('Share of clients at or below')
   axes[0].set_ylim(0, 1.02)
   axes[0].grid(alpha=0.25)
-  _legend(picture, axes)
-  return _save(picture, output_dir, 'clients')
+  add_legend(picture, axes)
+  return save(picture, output_dir, 'clients')
 
 
 def plot_mixing(run: results.Run, output_dir: str) -> str:
   """Plots the mixing weights, clients ordered by true group if known."""
   order, edges = _group_order(run.groups, len(run.mixing))
   matrix = np.asarray(run.mixing)[np.ix_(order, order)]
-  picture, axes = _figure(5.0, 4.2, 1)
+  picture, axes = new_figure(5.0, 4.2, 1)
   image = axes[0].imshow(
       matrix, cmap='viridis', vmin=0.0, interpolation='nearest'
   )
@@ -145,7 +145,7 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   axes[0].set_xlabel(f'Source client{grouped}')
   axes[0].set_ylabel('Owner of the model')
   axes[0].set_title(f'{run.variant}: who learns from whom', fontsize=10)
-  return _save(picture, output_dir, 'mixing')
+  return save(picture, output_dir, 'mixing')
 
 
 def plot_router(run: results.Run, output_dir: str) -> str:
@@ -153,7 +153,7 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   router = np.asarray(run.router)
   order, edges = _group_order(run.groups, len(router))
   height = min(max(2.6, 0.16 * len(router) + 1.2), 9.0)
-  picture, axes = _figure(
+  picture, axes = new_figure(
       min(max(4.4, 0.35 * router.shape[1] + 2.0), 9.0), height, 1
   )
   image = axes[0].imshow(
@@ -168,7 +168,7 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   axes[0].set_xlabel('Adaptor or model')
   axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
   axes[0].set_title(f'{run.variant}: who uses what', fontsize=10)
-  return _save(picture, output_dir, 'router')
+  return save(picture, output_dir, 'router')
 
 
 def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -180,7 +180,7 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   name = 'accuracy_mean'
   if not any(_has(run.metrics, name) for run in runs):
     name = 'loss_mean'
-  picture, axes = _figure(5.2, 3.6, 1)
+  picture, axes = new_figure(5.2, 3.6, 1)
   for number, (variant, members) in enumerate(_by_variant(runs).items()):
     extra = _extra_parameters(members[0])
     values = [run.metrics[name][-1] for run in members
@@ -201,8 +201,8 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   if name == 'loss_mean':
     _log_if_wide(axes[0], runs, name)
   axes[0].grid(alpha=0.25)
-  _legend(picture, axes)
-  return _save(picture, output_dir, 'parameters')
+  add_legend(picture, axes)
+  return save(picture, output_dir, 'parameters')
 
 
 def _extra_parameters(run: results.Run) -> Optional[float]:
@@ -219,7 +219,7 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   order, edges = _group_order(run.groups, len(counts))
   height = min(max(2.6, 0.16 * len(counts) + 1.2), 9.0)
   width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)
-  picture, axes = _figure(width, height, 1)
+  picture, axes = new_figure(width, height, 1)
   image = axes[0].imshow(
       counts[order], cmap='Blues', aspect='auto',
       interpolation='nearest', norm=colors.Normalize(0, counts.max()),
@@ -236,15 +236,17 @@ def plot_data(run: results.Run, output_dir: str) -> str:
       f"{run.config['flags']['task']}: {run.config['flags']['partition']}",
       fontsize=10,
   )
-  return _save(picture, output_dir, 'data')
+  return save(picture, output_dir, 'data')
 
 
-def _figure(width: float, height: float, num_axes: int):
+def new_figure(width: float, height: float, num_axes: int):
+  """Returns a figure of that many inches, and its axes side by side."""
   picture = figure.Figure(figsize=(width, height), layout='constrained')
   return picture, picture.subplots(1, num_axes, squeeze=False)[0]
 
 
-def _save(picture, output_dir: str, name: str) -> str:
+def save(picture, output_dir: str, name: str) -> str:
+  """Writes name.png and name.svg; returns the path without suffix."""
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
   margin = dict(bbox_inches='tight', pad_inches=0.08)
@@ -271,7 +273,8 @@ def _style(number: int) -> tuple[str, str]:
   )
 
 
-def _legend(picture, axes) -> None:
+def add_legend(picture, axes) -> None:
+  """Puts one legend for all axes below them."""
   handles = {}
   for axis in axes:
     for handle, label in zip(*axis.get_legend_handles_labels()):

@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import fused
@@ -87,6 +88,10 @@ def assert_equal(
     path: str = 'result',
 ) -> None:
   """Raises AssertionError unless two nested results agree."""
+  if isinstance(expected, tf.data.Dataset):
+    assert isinstance(found, tf.data.Dataset), f'{path}: {type(found)}'
+    assert found.element_spec == expected.element_spec, path
+    found, expected = list(found), list(expected)
   assert type(found) is type(expected), (
       f'{path}: {type(found)} on fused, {type(expected)} natively:'
       f' {found!r}, {expected!r}'

@@ -241,15 +241,24 @@ def tff_container(value, type_signature):
 
 
 def _export_sequence(variant, part):
-  types = sequences.flat_types(part.element)
-  spec = tuple(tf.TensorSpec(t.shape, t.dtype) for t in types)
-  dataset = tf.data.experimental.from_variant(variant, spec)
-  return [
-      tff.structure.to_odict_or_tuple(
-          tff.structure.from_container(element, recursive=True)
+  """Returns a sequence as a data set, as TFF's own executor does."""
+  spec = tuple(
+      tf.TensorSpec(t.shape, t.dtype) for t in sequences.flat_types(part.element)
+  )
+  return tf.data.experimental.from_variant(variant, spec).map(
+      lambda *leaves: _element(
+          sequences.unflatten(leaves, part.element), part.element
       )
-      for element in dataset.as_numpy_iterator()
-  ]
+  )
+
+
+def _element(value, part):
+  """Returns nested tuples `value` with named structs as dictionaries."""
+  if not isinstance(part, tff.StructType):
+    return value
+  items = [_element(v, t) for v, t in zip(value, part.children())]
+  names = tff.structure.name_list(part)
+  return collections.OrderedDict(zip(names, items)) if names else tuple(items)
 
 
 def _as_list(value) -> list:

@@ -9,7 +9,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
-from tensorflow_federated.python.core.impl.types import computation_types
 
 from tff_pers.runtime import sequences
 
@@ -104,7 +103,7 @@ def _read(dataset, element_type) -> list:
 
 def _check_elements(spec, element_type) -> None:
   """Raises TypeError unless elements of `spec` are of `element_type`."""
-  found = computation_types.tensorflow_to_type(spec)
+  found = tff.types.tensorflow_to_type(spec)
   if not element_type.is_assignable_from(found):
     raise TypeError(
         f'A sequence of elements of type {element_type} was expected, found one'

@@ -143,7 +143,7 @@ class Graph:
       elements[name] = []
       for tensor in _flat(sequence):
         node = graph_def.node.add(
-            name=f'{name}_{len(elements[name])}', op='Placeholder'
+            name=f'{name}/part_{len(elements[name])}', op='Placeholder'
         )
         node.attr['dtype'].type = tensor.dtype.as_datatype_enum
         elements[name].append(node.name)
@@ -296,7 +296,7 @@ def _unflatten(binding, type_signature, values):
   if kind == 'sequence':
     if isinstance(value, sequences.Sequence):
       return value
-    return sequences.Sequence.from_variant(value, type_signature.element)
+    return sequences.Sequence(None, type_signature.element, value)
   if type_signature.shape is not None:
     value.set_shape(type_signature.shape)
   return value

@@ -53,6 +53,12 @@ class Program:
   """A line, ready to be traced."""
 
   def __init__(self, line: line_lib.Line):
+    """Plans the stages.
+
+    Raises:
+      Unsupported: If the computation cannot be fused.
+    """
+    _check_result(line.result_type)
     self.line = line
     self.graphs = {}
     for block in [b.call for b in line.bindings] + [line.result]:
@@ -260,6 +266,15 @@ class _Aggregate:
     self.grows = not all(
         t.shape is not None and None not in t.shape for t in leaves(self.type)
     )
+
+
+def _check_result(type_signature) -> None:
+  """Raises Unsupported if clients return sequences."""
+  if isinstance(type_signature, tff.StructType):
+    for part in type_signature.children():
+      _check_result(part)
+  elif _is_at_clients(type_signature) and _has_sequence(type_signature):
+    raise Unsupported('Sequences cannot be returned by clients.')
 
 
 def leaves(type_signature) -> list:

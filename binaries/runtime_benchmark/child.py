@@ -1,0 +1,100 @@
+"""A child process that plays rounds, and what it and its children use."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+from typing import Any, Sequence
+
+import psutil
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class ChildError(RuntimeError):
+  """The child ended too early; the message is the last line that it wrote."""
+
+
+class Child:
+  """A process that plays a round when told to (see `lines`).
+
+  Attributes:
+    device: `cpu` or `gpu`, as it says.
+  """
+
+  def __init__(self, command: Sequence[str]):
+    """Starts `command` and waits until it is ready.
+
+    Raises:
+      ChildError: If it does not come up.
+    """
+    self._errors = tempfile.TemporaryFile('w+')
+    environment = dict(
+        os.environ, PYTHONPATH=_python_path(), TF_CPP_MIN_LOG_LEVEL='3',
+        # Several children share a GPU.
+        TF_FORCE_GPU_ALLOW_GROWTH='true', XLA_PYTHON_CLIENT_PREALLOCATE='false',
+    )
+    self._process = subprocess.Popen(
+        command, env=environment, text=True, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=self._errors,
+    )
+    self.device = self._read()['device']
+
+  def play(self) -> float:
+    """Plays a round; returns its wall seconds.
+
+    Raises:
+      ChildError: If the child ends.
+    """
+    print(file=self._process.stdin, flush=True)
+    return self._read()['seconds']
+
+  def cpu_seconds(self) -> float:
+    """CPU seconds of the child and its children since they started."""
+    # Linux: the CPU clock of a process, in nanoseconds (psutil: 10 ms).
+    return sum(time.clock_gettime(~pid << 3 | 2) for pid in self._pids())
+
+  def memory(self, field: str) -> int:
+    """Bytes of all processes: now (`VmRSS`), or their peaks (`VmHWM`)."""
+    return sum(_status_bytes(pid, field) for pid in self._pids())
+
+  def stop(self) -> None:
+    """Ends the child."""
+    self._process.stdin.close()
+    self._process.wait()
+    self._process.stdout.close()
+    self._errors.close()
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *error):
+    self.stop()
+
+  def _pids(self) -> list[int]:
+    process = psutil.Process(self._process.pid)
+    return [p.pid for p in (process, *process.children(recursive=True))]
+
+  def _read(self) -> Any:
+    line = self._process.stdout.readline()
+    if line:
+      return json.loads(line)
+    self._process.wait()
+    self._errors.seek(0)
+    written = self._errors.read().split('\n')
+    raise ChildError(next((t for t in reversed(written) if t.strip()), ''))
+
+
+def _python_path() -> str:
+  """The repository first; then what its parent was told."""
+  return os.pathsep.join(
+      [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
+  )
+
+
+def _status_bytes(pid: int, field: str) -> int:
+  status = pathlib.Path(f'/proc/{pid}/status').read_text()
+  line = next(t for t in status.splitlines() if t.startswith(field + ':'))
+  return int(line.split()[1]) * 1024

@@ -1,0 +1,141 @@
+"""FedJAX's FedAvg on a workload, for comparison; runs where FedJAX is.
+
+Started like `cell`, by the Python that `--fedjax_python` names, in which this
+project need not be installed: nothing of it is imported but `lines`.
+"""
+
+import sys
+
+import fedjax
+import jax
+from jax import numpy as jnp
+import numpy as np
+
+from binaries.runtime_benchmark import lines
+
+_LEARNING_RATE = 0.05
+
+
+def main() -> None:
+  name, device = sys.argv[1:]
+  jax.config.update('jax_platforms', 'cpu' if device == 'cpu' else None)
+  platform = jax.default_backend()
+  if device == 'gpu' and platform != 'gpu':
+    raise SystemExit('JAX sees no GPU')
+  lines.serve(_rounds(name), platform)
+
+
+def _rounds(name):
+  """Returns a function that plays a round."""
+  model, data, batch_size = {
+      'W1': lambda: (_mlp(), _images(), 20),
+      'W2': lambda: (fedjax.models.emnist.create_conv_model(), _images(), 20),
+      'W3': lambda: (_mlp(), _images(num_clients=100), 20),
+      'W4': lambda: (
+          fedjax.models.stackoverflow.create_lstm_model(expected_length=20.0),
+          _sentences(), 16,
+      ),
+      'W5': lambda: (_tag_regression(), _tagged(), 100),
+  }[name]()
+
+  def loss(params, batch, rng):
+    predictions = model.apply_for_train(params, batch, rng)
+    return jnp.mean(model.train_loss(batch, predictions))
+
+  algorithm = fedjax.algorithms.fed_avg.federated_averaging(
+      jax.grad(loss), fedjax.optimizers.sgd(_LEARNING_RATE),
+      fedjax.optimizers.sgd(1.0),
+      fedjax.ShuffleRepeatBatchHParams(batch_size=batch_size),
+  )
+  state = algorithm.init(model.init(jax.random.PRNGKey(0)))
+  clients = [fedjax.ClientDataset(examples) for examples in data]
+  keys = jax.random.split(jax.random.PRNGKey(1), len(clients))
+
+  def play():
+    nonlocal state
+    cohort = [(i, c, keys[i]) for i, c in enumerate(clients)]
+    state, _ = algorithm.apply(state, cohort)
+    jax.block_until_ready(state.params)
+
+  return play
+
+
+def _images(num_clients=10):
+  generator = np.random.default_rng(0)
+  return [
+      dict(
+          x=generator.random((100, 28, 28, 1), np.float32),
+          y=generator.integers(0, 62, 100).astype(np.int32),
+      )
+      for _ in range(num_clients)
+  ]
+
+
+def _sentences():
+  generator = np.random.default_rng(0)
+  words = [generator.integers(1, 10004, (64, 21)) for _ in range(10)]
+  return [
+      dict(x=w[:, :-1].astype(np.int32), y=w[:, 1:].astype(np.int32))
+      for w in words
+  ]
+
+
+def _tagged():
+  generator = np.random.default_rng(0)
+  return [
+      dict(
+          x=generator.random((100, 10000), np.float32),
+          y=(generator.random((100, 500)) < 0.01).astype(np.float32),
+      )
+      for _ in range(10)
+  ]
+
+
+def _mlp():
+  """MLP 784-200-62."""
+
+  def init(rng):
+    first, second = jax.random.split(rng)
+    return [
+        (0.05 * jax.random.normal(first, (784, 200)), jnp.zeros(200)),
+        (0.05 * jax.random.normal(second, (200, 62)), jnp.zeros(62)),
+    ]
+
+  def predict(params, batch):
+    (a, b), (c, d) = params
+    x = jnp.reshape(batch['x'], (-1, 784))
+    return jax.nn.relu(x @ a + b) @ c + d
+
+  def loss(batch, logits):
+    return fedjax.metrics.unreduced_cross_entropy_loss(batch['y'], logits)
+
+  return _model(init, predict, loss)
+
+
+def _tag_regression():
+  """One logistic regression per tag."""
+
+  def loss(batch, logits):
+    y = batch['y']
+    losses = jnp.maximum(logits, 0) - logits * y + jnp.log1p(
+        jnp.exp(-jnp.abs(logits))
+    )
+    return jnp.mean(losses, axis=-1)
+
+  return _model(
+      lambda rng: (jnp.zeros((10000, 500)), jnp.zeros(500)),
+      lambda params, batch: batch['x'] @ params[0] + params[1], loss,
+  )
+
+
+def _model(init, predict, loss):
+  return fedjax.Model(
+      init=init, apply_for_train=lambda params, batch, rng: predict(
+          params, batch
+      ),
+      apply_for_eval=predict, train_loss=loss, eval_metrics={},
+  )
+
+
+if __name__ == '__main__':
+  main()

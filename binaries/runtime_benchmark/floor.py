@@ -1,0 +1,214 @@
+"""The floor: rounds of the workloads as one hand-written `tf.function` each.
+
+The same maths as the processes, and the same numbers, with everything known
+beforehand written down: the cohort, its equal sizes, the steps of an epoch, and
+that nothing needs to be checked, measured or placed.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from binaries.runtime_benchmark import processes
+from binaries.runtime_benchmark import workloads
+from tff_pers import random
+from tff_pers.algorithms import perm_mixing
+from tff_pers.algorithms import shuffling
+from tff_pers.client_works import local_gradient
+from tff_pers.data import client_data
+from tff_pers.models import keras
+from tff_pers.numerics import distances
+
+_SEED = 0  # Of `process.initialize`.
+_PARALLEL = 4  # Clients under way at once; more is no faster on two cores.
+
+
+class _Rounds:
+  """Repeats `step`, a function of (state, round) and what it was made for."""
+
+  def __init__(self, step, state, *data):
+    self._step, self._state, self._data = step, state, data
+    self._round = 0
+
+  def play(self) -> None:
+    """Runs one round."""
+    self._state = self._step(
+        self._state, tf.constant(self._round), *self._data
+    )
+    self._round += 1
+    tf.nest.flatten(self._state)[-1].numpy()  # Waits for the device.
+
+  def weights(self) -> list[np.ndarray]:
+    """Returns the leaves of the global model."""
+    return [w.numpy() for w in self._state[0]]
+
+
+def build(workload: workloads.Workload) -> Any:
+  """Returns an object with `play`, one round, and `weights`."""
+  if workload.algorithm == 'tff_learning':
+    return _tff_learning(workload)
+  build_rounds = _perm if workload.algorithm == 'perm' else _fedavg
+  leaves = zip(*workloads.arrays(workload))
+  x, y = (tf.constant(np.stack(leaf)) for leaf in leaves)
+  return build_rounds(workload, workload.model(), x, y)
+
+
+def _fedavg(workload, model, x, y):
+  """Weights <- mean of the weights after an epoch at each client."""
+
+  @tf.function
+  def step(state, t, x, y):
+    [weights] = state
+
+    def client(i, total):
+      final = _train(
+          workload, model, weights, x[i], y[i], random.key(_SEED, t, i, 0),
+          workloads.LEARNING_RATE,
+      )
+      return i + 1, tf.nest.map_structure(tf.add, total, final)
+
+    zeros = tf.nest.map_structure(tf.zeros_like, weights)
+    _, total = tf.while_loop(
+        lambda i, _: i < workload.num_clients, client, (0, zeros),
+        parallel_iterations=_PARALLEL,
+    )
+    return (tf.nest.map_structure(lambda w: w / workload.num_clients, total),)
+
+  return _Rounds(step, (model.initial_weights(_SEED),), x, y)
+
+
+def _train(workload, model, weights, x, y, seed, learning_rate):
+  """One epoch of SGD; `num_examples` is a multiple of `batch_size`."""
+  rows, _ = client_data.batch_rows(
+      workload.num_examples, workload.num_examples, seed=seed,
+      batch_size=workload.batch_size, num_epochs=1,
+  )
+  for t in range(workload.num_examples // workload.batch_size):
+    weights = _descend(
+        model, weights, tf.gather(x, rows[t]), tf.gather(y, rows[t]),
+        random.fold_in(seed, t), learning_rate,
+    )
+  return weights
+
+
+def _descend(model, weights, x, y, seed, learning_rate):
+  """One step of SGD."""
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    predictions = model.predict(weights, x, True, seed)
+    loss = tf.reduce_mean(model.example_loss(y, predictions))
+  gradient = tape.gradient(loss, weights)
+  return tf.nest.map_structure(
+      lambda w, g: w - learning_rate * g, weights, gradient
+  )
+
+
+def _tff_learning(workload):
+  """FedAvg over `tf.data` batches; the clients follow each other."""
+  model = keras.from_keras(
+      workload.model(),
+      tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+  )
+
+  @tf.function
+  def step(state, t, *datasets):
+    [weights] = state
+    finals = [
+        dataset.reduce(weights, functools.partial(_batch, model, t))
+        for dataset in datasets
+    ]
+    return (tuple(
+        tf.add_n(leaf) / len(datasets) for leaf in zip(*finals)
+    ),)
+
+  initial = tuple(map(tf.constant, processes.initial_weights(workload)))
+  return _Rounds(step, (initial,), *processes.datasets(workload))
+
+
+def _batch(model, t, weights, xy):
+  return _descend(
+      model, weights, *xy, random.key(_SEED, t), workloads.LEARNING_RATE
+  )
+
+
+def _perm(workload, model, x, y):
+  """PERM's Algorithm 2 with visits in every round, see `algorithms.perm`."""
+  n = workload.num_clients
+  hyperparameters = processes.perm_hyperparameters(workload)
+  initial = model.initial_weights(_SEED)
+  specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, initial)
+
+  def over_clients(function, signature):
+    return tf.map_fn(
+        function, tf.range(n), fn_output_signature=signature,
+        parallel_iterations=_PARALLEL,
+    )
+
+  @tf.function
+  def step(state, t, x, y):
+    weights, models, mixing = state
+
+    def gradient(i):
+      found = local_gradient.compute(
+          model, weights,
+          dict(
+              index=i, num_examples=workload.num_examples,
+              examples=dict(x=x[i], y=y[i]),
+          ),
+          seed=random.key(_SEED, t, i, 1),
+      )
+      return distances.flatten(found.gradient), found.variance
+
+    vectors, variances = over_clients(gradient, (tf.float32, tf.float32))  # (a)
+    weights = _subtract(
+        weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
+    )
+    mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
+    owners = shuffling.permutation_owners(_SEED, t, n)
+
+    def visit(i):  # (c)
+      owner = owners[i]
+      rate = workloads.LEARNING_RATE * tf.cast(
+          shuffling.step_multiplier(mixing, owner, i, n, hyperparameters),
+          tf.float32,
+      )
+      hosted = tf.nest.map_structure(lambda table: table[owner], models)
+      train = lambda: _train(
+          workload, model, hosted, x[i], y[i], random.key(_SEED, t, i, 0), rate
+      )
+      return tf.cond(rate > 0, train, lambda: hosted)
+
+    hosts = tf.math.invert_permutation(owners)
+    models = tf.nest.map_structure(
+        lambda rows: tf.gather(rows, hosts), over_clients(visit, specs)
+    )
+    return weights, models, mixing
+
+  state = (
+      initial, shuffling.tile(initial, n),
+      perm_mixing.initial(n, hyperparameters),
+  )
+  return _Rounds(step, state, x, y)
+
+
+def _subtract(weights, vector):
+  """Returns weights minus a vector of all their entries."""
+  pieces = tf.split(vector, [tf.size(w) for w in weights])
+  return tuple(
+      w - tf.reshape(piece, w.shape) for w, piece in zip(weights, pieces)
+  )
+
+
+def _mixing(workload, mixing, vectors, variances, hyperparameters):
+  """(b): the mixing weights from the gradients."""
+  n = workload.num_clients
+  sizes = tf.fill([n], float(workload.num_examples))
+  gradients = dict(
+      fingerprints=vectors, keys=tf.range(n), rows=sizes, sizes=sizes,
+      variances=variances,
+  )
+  return perm_mixing.update_full(
+      dict(mixing=mixing), gradients, n, hyperparameters
+  )[0]['mixing']

@@ -1,0 +1,135 @@
+"""Rounds of the workloads as TFF computations, on the runtime in use."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from binaries.runtime_benchmark import workloads
+from tff_pers.algorithms import perm
+from tff_pers.data import client_data
+
+
+class Rounds:
+  """The rounds of a process of this project.
+
+  Attributes:
+    state: The server state.
+  """
+
+  def __init__(self, process, data):
+    self.state = process.initialize()
+    self._process, self._data = process, data
+
+  def play(self) -> None:
+    """Runs one round."""
+    self._run(self._data)
+
+  def _run(self, data):
+    output = self._process.next(self.state, [()] * len(data), data)
+    self.state = output['state']
+
+  def weights(self) -> list[np.ndarray]:
+    """Returns the leaves of the global model."""
+    return [np.asarray(w) for w in self.state['weights']]
+
+
+def build(workload: workloads.Workload) -> Any:
+  """Returns an object with `play`, one round, and `weights`."""
+  if workload.algorithm == 'tff_learning':
+    return _LearningRounds(workload)
+  return Rounds(_process(workload), workloads.clients(workload))
+
+
+def _process(workload):
+  if workload.algorithm == 'perm':
+    return perm.build_perm(
+        workload.model(), workload.num_clients, perm_hyperparameters(workload)
+    )
+  return fedavg.build_fedavg(
+      workload.model(), fedavg.FedAvgHyperparameters(**_training(workload))
+  )
+
+
+def perm_hyperparameters(workload) -> perm.PermHyperparameters:
+  """Single loop, visits from the first round on."""
+  return perm.PermHyperparameters(
+      variant='single_loop', warmup_rounds=0, **_training(workload)
+  )
+
+
+def _training(workload):
+  return dict(
+      learning_rate=workloads.LEARNING_RATE, local_steps=0, local_epochs=1,
+      batch_size=workload.batch_size,
+  )
+
+
+class _LearningRounds:
+  """The rounds of `tff.learning`'s weighted FedAvg, as users build it."""
+
+  def __init__(self, workload):
+    self._data = datasets(workload)
+    spec = self._data[0].element_spec
+
+    def model_fn():
+      return tff.learning.models.from_keras_model(
+          workload.model(), input_spec=spec,
+          loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      )
+
+    self._process = tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn,
+        tff.learning.optimizers.build_sgdm(workloads.LEARNING_RATE),
+        tff.learning.optimizers.build_sgdm(1.0),
+    )
+    self._state = self._process.set_model_weights(
+        self._process.initialize(),
+        tff.learning.models.ModelWeights(initial_weights(workload), []),
+    )
+
+  def play(self):
+    self._state = self._process.next(self._state, self._data).state
+
+  def weights(self):
+    model = self._process.get_model_weights(self._state)
+    return [np.asarray(w) for w in model.trainable]
+
+
+def datasets(workload) -> list[tf.data.Dataset]:
+  """Returns the batches of every client of `tff_learning`."""
+  return [
+      tf.data.Dataset.from_tensor_slices(xy).batch(workload.batch_size)
+      for xy in workloads.arrays(workload)
+  ]
+
+
+def initial_weights(workload) -> list[np.ndarray]:
+  """Returns weights for a Keras model, the same in every process."""
+  generator = np.random.default_rng(1)
+  return [
+      generator.uniform(-0.05, 0.05, v.shape).astype(np.float32)
+      for v in workload.model().trainable_variables
+  ]
+
+
+class VaryingCohorts(Rounds):
+  """Rounds of FedAvg whose cohorts differ in clients, size and examples."""
+
+  def __init__(self, workload, pool: int = 100):
+    generator = np.random.default_rng(2)
+    clients = [
+        client_data.dense(i, *workload.examples(generator, int(size)))
+        for i, size in enumerate(generator.integers(
+            workload.num_examples // 2, workload.num_examples * 3 // 2, pool
+        ))
+    ]
+    super().__init__(_process(workload), clients)
+    self._generator, self._most = generator, 2 * workload.num_clients
+
+  def play(self):
+    size = self._generator.integers(1, self._most + 1)
+    chosen = self._generator.choice(len(self._data), size, replace=False)
+    self._run([self._data[client] for client in chosen])

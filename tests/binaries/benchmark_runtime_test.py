@@ -1,0 +1,231 @@
+"""The benchmark of the runtimes compares like with like, and measures right."""
+
+import csv
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from binaries import benchmark_runtime
+from binaries.runtime_benchmark import child as child_lib
+from binaries.runtime_benchmark import floor
+from binaries.runtime_benchmark import processes
+from binaries.runtime_benchmark import report
+from binaries.runtime_benchmark import workloads
+from tff_pers.runtime import fused
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _tiny(name):
+  return dataclasses.replace(
+      workloads.WORKLOADS[name], num_clients=3, num_examples=4, batch_size=2
+  )
+
+
+def _play(rounds):
+  """Returns the global model after two rounds, and how far it came."""
+  start = rounds.weights()
+  rounds.play()
+  rounds.play()
+  end = rounds.weights()
+  return end, max(np.abs(a - b).max() for a, b in zip(start, end))
+
+
+# Dropout of W6_cnn draws from Keras's own generators: not comparable.
+@pytest.mark.parametrize('name', [
+    'W1', 'W5', 'W6_mlp', *(
+        pytest.param(name, marks=pytest.mark.slow) for name in ('W2', 'W4', 'W7')
+    ),
+])
+def test_floor_fused_and_native_give_the_same_numbers(name):
+  """Two rounds, so that the seeds of the second enter; float rounding."""
+  workload = _tiny(name)
+  native, moved = _play(processes.build(workload))
+  assert moved > 1e-5
+  with fused.use():
+    found, _ = _play(processes.build(workload))
+  by_hand, _ = _play(floor.build(workload))
+  for a, b, c in zip(native, found, by_hand):
+    np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-3 * moved)
+    np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-3 * moved)
+
+
+def test_workloads_have_the_sizes_of_the_issue():
+  """Models by their number of weights; examples per client and batch."""
+  sizes = {
+      'W1': 784 * 200 + 200 + 200 * 62 + 62,
+      'W2': 320 + 18496 + 9216 * 128 + 128 + 128 * 62 + 62,
+      'W4': 10004 * 96 + 4 * 670 * (96 + 670 + 1) + 671 * 96 + 97 * 10004,
+      'W5': 10000 * 500 + 500,
+  }
+  for name, size in sizes.items():
+    assert workloads.WORKLOADS[name].model().num_parameters == size
+  for name, like in (('W6_mlp', 'W1'), ('W6_cnn', 'W2')):
+    model = workloads.WORKLOADS[name].model()
+    assert model.count_params() == sizes[like]
+  cohorts = {
+      name: (w.num_clients, w.num_examples, w.batch_size)
+      for name, w in workloads.WORKLOADS.items()
+  }
+  usual = (10, 100, 20)
+  assert cohorts == dict(
+      W1=usual, W2=usual, W3=(100, 100, 20), W4=(10, 64, 16), W5=(10, 100, 100),
+      W6_mlp=usual, W6_cnn=usual, W7=(50, 100, 20),
+  )
+
+
+def test_cohorts_of_the_soak_vary():
+  workload = dataclasses.replace(
+      workloads.WORKLOADS['W1'], num_examples=4, batch_size=2
+  )
+  rounds = processes.VaryingCohorts(workload, pool=20)
+  played = []
+  rounds._run = played.append  # pylint: disable=protected-access
+  for _ in range(10):
+    rounds.play()
+  assert len({len(cohort) for cohort in played}) > 3
+  sizes = {int(c['num_examples']) for cohort in played for c in cohort}
+  assert len(sizes) > 2
+
+
+# A child that has a child, which uses 0.3 s of CPU and 50 MiB.
+_SCRIPT = """
+import subprocess, sys
+from binaries.runtime_benchmark import lines
+burn = '''
+import time
+block = bytearray(50 * 2**20)
+while time.process_time() < 0.3: pass
+print(flush=True)
+input()
+'''
+child = subprocess.Popen(
+    [sys.executable, '-c', burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def play():
+  child.stdout.readline()
+lines.serve(play, 'cpu')
+child.communicate(b'x')
+"""
+
+
+def test_counts_cpu_and_memory_of_all_processes():
+  with child_lib.Child([sys.executable, '-c', _SCRIPT]) as child:
+    assert child.device == 'cpu'
+    assert child.play() < 30
+    assert 0.3 < child.cpu_seconds() < 3
+    assert 50 * 2**20 < child.memory('VmRSS') <= child.memory('VmHWM')
+
+
+def test_a_child_that_ends_says_why():
+  with pytest.raises(child_lib.ChildError, match='^no luck$'):
+    child_lib.Child([sys.executable, '-c', 'raise SystemExit("no luck")'])
+
+
+def test_work_after_the_answer_counts_as_its_rounds():
+  """CPU readings before each round and in the end; the first is warm-up."""
+  each = benchmark_runtime._Cell(  # pylint: disable=protected-access
+      'W1', 'fused', _FakeChild(), 9.0, [5.0, 1.0, 3.0], [0.0, 7.0, 8.0, 11.0]
+  )
+  row = benchmark_runtime._row(each, 2)  # pylint: disable=protected-access
+  assert row == dict(
+      workload='W1', runtime='fused', device='cpu', first_round_seconds=9.0,
+      wall_seconds=2.0, cpu_seconds=2.0, peak_rss_mb=300,
+  )
+
+
+class _FakeChild:
+  device = 'cpu'
+
+  def memory(self, field):
+    return {'VmHWM': 300 * 2**20}[field]
+
+
+def test_ratios():
+  rows = [
+      dict(workload=w, runtime=r, cpu_seconds=cpu, peak_rss_mb=100 * cpu)
+      for w, r, cpu in [
+          ('W1', 'native', 6.0), ('W1', 'fused', 2.0), ('W1', 'loop', 1.6),
+          ('W2', 'fused', 3.0), ('W2', 'loop', 3.0),
+      ]
+  ]
+  lines = report.ratio_table(rows).splitlines()
+  cells = [[c.strip() for c in line.split('|')[1:-1]] for line in lines]
+  assert cells[0] == [
+      'workload', 'native / fused', 'fused / loop', 'memory, fused / native'
+  ]
+  assert cells[2:] == [['W1', '3.00', '1.25', '0.33'], ['W2', '', '1.00', '']]
+  assert report.ratio_table(rows[:1]) is None
+
+
+@pytest.mark.parametrize('argv, sentence', [
+    (['--workloads=W8'], "must be of W1, W2, W3, W4, W5, W6_mlp, W6_cnn, W7,"
+     " W6, found 'W8'."),
+    (['--workloads='], "found ''."),
+    (['--runtimes=fused,fast'], "of native, fused, loop, found 'fast'."),
+    (['--rounds=0'], '`--rounds` must be an integer >= 1'),
+    (['--device=tpu'], '`--device` must be one of auto, cpu, gpu'),
+    (['--fedjax_python=/no/python'],
+     "can import fedjax, found '/no/python': no such program."),
+    ([f'--fedjax_python={sys.executable}'],
+     "ModuleNotFoundError: No module named 'fedjax'."),
+    (['W1'], "found 'W1'."),
+    (['--round=3'], 'Tip: --rounds or --soak_rounds?'),
+])
+def test_refuses_bad_flags(argv, sentence, capsys, tmp_path):
+  folder = tmp_path / 'out'
+  code = benchmark_runtime.main(
+      ['benchmark_runtime', f'--output_dir={folder}', *argv]
+  )
+  assert code == 2
+  written = capsys.readouterr()
+  assert sentence in written.err and len(written.err.splitlines()) == 1
+  assert not written.out and not folder.exists()
+
+
+def test_w6_means_both():
+  names = benchmark_runtime._workload_names('W1,W6')  # pylint: disable=protected-access
+  assert names == ['W1', 'W6_mlp', 'W6_cnn']
+
+
+def test_help(capsys):
+  assert benchmark_runtime.main(['benchmark_runtime', '--help']) == 0
+  text = capsys.readouterr().out
+  assert '--soak_rounds' in text and 'W3: MLP, 100 clients' in text
+
+
+def _run(*argv):
+  return subprocess.run(
+      [sys.executable, '-m', 'binaries.benchmark_runtime', *argv],
+      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
+  ).stdout
+
+
+@pytest.mark.slow
+def test_measures_and_writes(tmp_path):
+  output = _run(
+      '--workloads=W1', '--runtimes=native,fused,loop', '--rounds=1',
+      f'--output_dir={tmp_path}',
+  )
+  with open(tmp_path / 'runtime.csv', newline='', encoding='utf-8') as file:
+    rows = list(csv.DictReader(file))
+  assert list(rows[0]) == [
+      'workload', 'runtime', 'device', 'first_round_seconds', 'wall_seconds',
+      'cpu_seconds', 'peak_rss_mb',
+  ]
+  assert [row['runtime'] for row in rows] == ['native', 'fused', 'loop']
+  for row in rows:
+    assert float(row['first_round_seconds']) > float(row['wall_seconds']) > 0
+    assert float(row['cpu_seconds']) > 0 and float(row['peak_rss_mb']) > 200
+  assert 'native / fused' in output
+  for suffix in ('png', 'svg'):
+    assert (tmp_path / f'runtime.{suffix}').stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_soak_says_whether_memory_grows():
+  output = _run('--soak_rounds=3')
+  assert 'Memory after round 3: ' in output and '(+0.0%)' in output

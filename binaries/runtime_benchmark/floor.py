@@ -101,7 +101,9 @@ def _descend(model, weights, x, y, seed, learning_rate):
     loss = tf.reduce_mean(model.example_loss(y, predictions))
   gradient = tape.gradient(loss, weights)
   return tf.nest.map_structure(
-      lambda w, g: w - learning_rate * g, weights, gradient
+      # An embedding's gradient comes as slices of it.
+      lambda w, g: w - learning_rate * tf.convert_to_tensor(g), weights,
+      gradient,
   )
 
 

@@ -65,6 +65,7 @@ def _inline_call(graph_def, call, function):
       continue
     node = _copy(inlined, node)
     node.name = prefix + node.name
+    node.attr.pop('_class', None)  # Places it beside nodes of the body.
     sources = [_renamed(source, prefix, arguments) for source in node.input]
     node.ClearField('input')
     node.input.extend(sorted(

@@ -572,25 +572,26 @@ def _build_guard(client_update) -> tff.Computation:
     finite = all_finite(
         [output[name] for name in _UPDATE_FIELDS]
     )
-    keep = lambda new, old: tf.where(finite, new, old)
-    update = tf.nest.map_structure(
-        lambda u: keep(u, tf.zeros_like(u)), output['update']
+    sent = collections.OrderedDict(
+        update=output['update'],
+        weight=output['weight'],
+        own_metrics=tf.nest.map_structure(
+            lambda m: tf.cast(m, tf.float32),
+            output['metrics'] if 'metrics' in output else (),
+        ),
     )
+    kept = tf.cond(  # Not `tf.where`, which copies all of it.
+        finite,
+        lambda: (output['client_state'], sent),
+        lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
+    )
+    new_state, sent = kept
     return collections.OrderedDict(
-        client_state=tf.nest.map_structure(
-            keep, output['client_state'], client_state
-        ),
-        update=update,
-        weight=tf.nest.map_structure(
-            lambda w: keep(w, tf.zeros_like(w)), output['weight']
-        ),
+        client_state=new_state,
+        **sent,
         metrics=client_metrics(
             data, output['loss'], finite, payload_bytes(message),
-            payload_bytes(update),
-        ),
-        own_metrics=tf.nest.map_structure(
-            lambda m: keep(tf.cast(m, tf.float32), 0.0),
-            output['metrics'] if 'metrics' in output else (),
+            payload_bytes(sent['update']),
         ),
     )
 

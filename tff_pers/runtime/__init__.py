@@ -1,0 +1,28 @@
+"""Where computations run: `fused`, `native`, `remote`."""
+
+import importlib
+
+RUNTIMES = ('fused', 'native', 'remote')
+
+
+def use(name: str = 'fused', *args, **options):
+  """Installs a runtime as TFF's default context.
+
+  Args:
+    name: One of `RUNTIMES`.
+    *args: What `use` of that runtime's module takes, e.g. the device.
+    **options: As above.
+
+  Returns:
+    The installed runtime, a context manager.
+
+  Raises:
+    ValueError: If there is no such runtime.
+  """
+  if name not in RUNTIMES:
+    raise ValueError(
+        f'`name` must be one of {", ".join(RUNTIMES)}, found {name!r}.'
+    )
+  # Imported here: `binaries.worker` needs no TensorFlow in Python.
+  module = importlib.import_module(f'tff_pers.runtime.{name}')
+  return module.use(*args, **options)

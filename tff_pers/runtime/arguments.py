@@ -1,8 +1,7 @@
-"""Python arguments to tensors, and tensors to Python results."""
+"""Python arguments to tensors on the device."""
 
 import collections
 from typing import Any
-import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -10,24 +9,29 @@ import tensorflow_federated as tff
 
 from tff_pers.runtime import datasets
 from tff_pers.runtime import layout
+from tff_pers.runtime import results
 from tff_pers.runtime import sequences
 
-# Smaller arrays are not worth a place in the memory of known tensors.
-_LEAST_BYTES = 1024
-
-
 class Converter:
-  """Converts arguments and results, and remembers large tensors.
+  """Converts arguments, and remembers large tensors.
 
   A result that comes back as an argument (the state of the next round) costs
-  nothing, and neither does a cohort of arrays that cannot change. Everything
-  that is remembered stays on the device.
+  nothing, and neither does a cohort of arrays that cannot change (read-only
+  ones) or of datasets that are the same in every pass. Everything that is
+  remembered stays on the device.
   """
 
-  def __init__(self, max_bytes: int):
-    """`max_bytes` bounds what is kept of arguments, in bytes."""
+  def __init__(self, max_bytes: int, device: str, known: results.Known):
+    """Initializes the converter.
+
+    Args:
+      max_bytes: Bound on what is kept of arguments.
+      device: Where the tensors shall lie.
+      known: Tensors of earlier results.
+    """
     self._reader = datasets.Reader(max_bytes)
-    self._results = {}
+    self._device = device
+    self._known = known
     self._stacks = collections.OrderedDict()
     self._bytes, self._max_bytes = 0, max_bytes
 
@@ -69,13 +73,14 @@ class Converter:
     raise TypeError(f'Arguments of type {part} are not supported.')
 
   def _server_tensor(self, value, part):
-    known = self._results.get(id(value))
-    if known is not None and known[0]() is value and _is_a(known[1], part):
-      return known[1]
+    known = self._known.tensor(value)
+    if known is not None and _is_a(known, part):
+      return known
     return self._tensor(datasets.as_array(value, part))
 
   def _tensor(self, array):
-    return tf.convert_to_tensor(array)
+    with tf.device(self._device):
+      return tf.convert_to_tensor(array)
 
   def _clients(self, values, part, tensors):
     """Returns the layout of the values of all clients."""
@@ -140,7 +145,7 @@ class Converter:
 
   def _keep(self, key, values, kind, tensors) -> None:
     size = sum(t.shape.num_elements() * t.dtype.size for t in tensors)
-    if not _LEAST_BYTES <= size <= self._max_bytes:
+    if not results.LEAST_BYTES <= size <= self._max_bytes:
       return
     # The values are kept too: their ids are in the key.
     self._stacks[key] = (kind, tensors, values, size)
@@ -149,116 +154,31 @@ class Converter:
       _, (_, _, _, freed) = self._stacks.popitem(last=False)
       self._bytes -= freed
 
-  def export(self, tensors, value, type_signature: tff.Type, num_clients: int):
-    """Returns the Python result.
 
-    Args:
-      tensors: Iterator over the tensors of the result.
-      value: The result as it was traced: nested tuples, `layout.Rows`, ...
-      type_signature: TFF type of the result.
-      num_clients: Size of the cohort.
-    """
-    return tff_container(
-        self._export(tensors, value, type_signature, num_clients),
-        type_signature,
-    )
+def cohort_size(value: Any, part: tff.Type) -> int:
+  """Returns the number of clients in an argument, 0 if it has none.
 
-  def _export(self, tensors, value, part, num_clients):
-    if isinstance(part, tff.FederatedType):
-      if part.placement is tff.CLIENTS and not num_clients:
-        raise ValueError(
-            'A cohort must not be empty if a result is placed at clients.'
-        )
-      if part.placement is tff.CLIENTS and not part.all_equal:
-        return self._export_clients(tensors, value, part.member, num_clients)
-      return self._export(tensors, value, part.member, num_clients)
-    if isinstance(part, tff.StructType):
-      return tff.structure.Struct([
-          (name, self._export(tensors, v, t, num_clients))
-          for (name, t), v in zip(tff.structure.to_elements(part), value)
-      ])
-    if isinstance(part, tff.SequenceType):
-      return _export_sequence(next(tensors), part)
-    return self._array(next(tensors))
-
-  def _array(self, tensor):
-    """Returns a tensor as a NumPy value, without a copy where possible."""
-    if tensor.dtype == tf.string or not tensor.shape.rank:
-      return tensor.numpy()
-    array = np.asarray(tensor)
-    if array.nbytes >= _LEAST_BYTES:
-      key = id(array)
-      forget = lambda _, key=key, known=self._results: known.pop(key, None)
-      self._results[key] = (weakref.ref(array, forget), tensor)
-    return array
-
-  def _export_clients(self, tensors, value, part, num_clients):
-    """Returns the list of the clients' values."""
-    if isinstance(part, tff.StructType):
-      columns = [
-          self._export_clients(tensors, v, t, num_clients)
-          for v, t in zip(value, part.children())
-      ]
-      names = [name for name, _ in tff.structure.to_elements(part)]
-      return [
-          tff.structure.Struct([
-              (name, column[k]) for name, column in zip(names, columns)
-          ])
-          for k in range(num_clients)
-      ]
-    if isinstance(value, layout.Rows):
-      return list(next(tensors).numpy())
-    entries, shapes = next(tensors).numpy(), next(tensors).numpy()
-    stops = np.cumsum(np.prod(shapes, axis=1, dtype=np.int64))
-    pieces = np.split(entries, stops[:-1]) if len(stops) else []
-    return [p.reshape(shape) for p, shape in zip(pieces, shapes)]
-
-
-def flat_result(value, part) -> list:
-  """Returns the tensors of a traced result, as `Converter.export` takes them.
+  Raises:
+    TypeError: If clients' values are not in a list.
+    ValueError: If two lists of clients differ in length.
   """
+  sizes = {}
+  _add_sizes(value, part, sizes)
+  if len(sizes) > 1:
+    raise ValueError(
+        f'All values of clients must be of one cohort, found {sorted(sizes)}'
+        ' clients.'
+    )
+  return next(iter(sizes), 0)
+
+
+def _add_sizes(value, part, sizes) -> None:
   if isinstance(part, tff.FederatedType):
-    return flat_result(value, part.member)
-  if isinstance(part, tff.StructType):
-    return [
-        tensor
-        for v, t in zip(value, part.children())
-        for tensor in flat_result(v, t)
-    ]
-  if isinstance(value, sequences.Sequence):
-    return [value.variant]
-  if isinstance(value, layout.Rows):
-    return [value.tensor]
-  if isinstance(value, layout.Pieces):
-    return [value.entries, value.shapes]
-  return [value]
-
-
-def tff_container(value, type_signature):
-  """Returns `value` in the Python containers that the type names."""
-  from tensorflow_federated.python.core.impl.types import type_conversions  # pylint: disable=g-import-not-at-top
-  return type_conversions.type_to_py_container(value, type_signature)
-
-
-def _export_sequence(variant, part):
-  """Returns a sequence as a data set, as TFF's own executor does."""
-  spec = tuple(
-      tf.TensorSpec(t.shape, t.dtype) for t in sequences.flat_types(part.element)
-  )
-  return tf.data.experimental.from_variant(variant, spec).map(
-      lambda *leaves: _element(
-          sequences.unflatten(leaves, part.element), part.element
-      )
-  )
-
-
-def _element(value, part):
-  """Returns nested tuples `value` with named structs as dictionaries."""
-  if not isinstance(part, tff.StructType):
-    return value
-  items = [_element(v, t) for v, t in zip(value, part.children())]
-  names = tff.structure.name_list(part)
-  return collections.OrderedDict(zip(names, items)) if names else tuple(items)
+    if part.placement is tff.CLIENTS and not part.all_equal:
+      sizes[len(_as_list(value))] = True
+  elif isinstance(part, tff.StructType):
+    for item, t in zip(datasets.fields(value, part), part.children()):
+      _add_sizes(item, t, sizes)
 
 
 def _as_list(value) -> list:

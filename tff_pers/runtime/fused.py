@@ -2,124 +2,145 @@
 
 An execution context of TFF in this process: every computation is compiled to
 one `tf.function` per layout of its argument and run on CPU or GPU, without a
-second process and without serialisation.
+second process and without serialisation. A computation that cannot be fused
+runs on the native runtime, which the log says once.
 """
 
 import asyncio
+import os
+import threading
+from typing import Any, Optional
 import weakref
 
+from absl import logging
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime import arguments
-from tff_pers.runtime import context as context_lib
-from tff_pers.runtime import line
+from tff_pers.runtime import choices as choices_lib
+from tff_pers.runtime import compiled
+from tff_pers.runtime import context
 from tff_pers.runtime import mapping
+from tff_pers.runtime import native
 from tff_pers.runtime import stages
 
-_CACHE_BYTES = 2 * 2**30
+STRATEGIES = ('auto', *mapping.STRATEGIES)
+
+
+def use(
+    device: Optional[str] = None,
+    *,
+    strategy: str = 'auto',
+    choices: Optional[os.PathLike] = None,
+    asynchronous: bool = False,
+) -> context.Installed:
+  """Installs the fused runtime as TFF's default context.
+
+  Args:
+    device: `cpu`, `gpu` (all of them, which share the clients of a cohort),
+      `gpu:1`; None for the GPUs if there are any, else the CPU.
+    strategy: How a computation goes over the clients, see `mapping.Plan`;
+      `auto` measures in the first round and keeps what is fastest.
+    choices: JSON file of what `auto` has chosen; what it holds is not chosen
+      again, so that numbers repeat to the last bit.
+    asynchronous: Whether calls return coroutines, as `tff.program` wants them.
+
+  Returns:
+    The installed runtime, a context manager.
+
+  Raises:
+    ValueError: If an argument is not one of these, or there is no such device.
+  """
+  if strategy not in STRATEGIES:
+    raise ValueError(
+        f'`strategy` must be one of {", ".join(STRATEGIES)}, found'
+        f' {strategy!r}.'
+    )
+  executor = Executor(
+      find_devices(device), strategy, choices_lib.Choices(choices)
+  )
+  kind = AsyncFusedContext if asynchronous else FusedContext
+  return context.Installed(kind(executor))
+
+
+def find_devices(device: Optional[str]) -> list:
+  """Returns TensorFlow's names of the devices that `device` means.
+
+  Raises:
+    ValueError: If there are none.
+  """
+  gpus = [
+      gpu.name.replace('/physical_device:', '/')
+      for gpu in tf.config.list_physical_devices('GPU')
+  ]
+  kind, _, number = (device or ('gpu' if gpus else 'cpu')).lower().partition(
+      ':'
+  )
+  if kind == 'cpu' and not number:
+    return ['/CPU:0']
+  if kind != 'gpu' or (number and not number.isdecimal()):
+    raise ValueError(
+        f'`device` must be cpu, gpu or gpu:NUMBER, found {device!r}.'
+    )
+  found = [g for g in gpus if not number or g.endswith(f':{int(number)}')]
+  if not found:
+    raise ValueError(
+        f'`device` must be one of this machine ({len(gpus)} GPUs that'
+        f' TensorFlow can use), found {device!r}. Tip: on a machine with a GPU,'
+        ' install the extra `gpu`.'
+    )
+  return found
 
 
 class Executor:
-  """Runs computations."""
+  """Compiles and runs computations; one call at a time."""
 
-  def __init__(self, strategy='loop'):
-    self._converter = arguments.Converter(_CACHE_BYTES)
+  def __init__(self, devices, strategy: str, choices: choices_lib.Choices):
+    self._compiler = compiled.Compiler(devices, strategy, choices)
     self._compiled = weakref.WeakKeyDictionary()
-    self._strategy = strategy
+    self._native = weakref.WeakSet()
+    self._lock = threading.RLock()
 
-  def invoke(self, computation, argument):
-    compiled = self._compiled.get(computation)
-    if compiled is None:
-      compiled = _Compiled(computation, self._converter, self._strategy)
-      self._compiled[computation] = compiled
-    return compiled(argument)
+  def invoke(self, computation: tff.Computation, argument: Any) -> Any:
+    """Returns the result of a call."""
+    with self._lock:
+      if computation not in self._native:
+        try:
+          return self._find(computation)(argument)
+        except stages.Unsupported as reason:
+          logging.warning(
+              'A computation of type %s runs on the native runtime: %s',
+              computation.type_signature.compact_representation(), reason,
+          )
+          self._native.add(computation)
+      with native.use():
+        current = tff.framework.get_context_stack().current
+        return current.invoke(computation, argument)
 
-
-class _Compiled:
-  """A computation and its traced functions, by layout."""
-
-  def __init__(self, computation, converter, strategy):
-    self._type = computation.type_signature
-    self._program = stages.Program(line.from_computation(computation))
-    self._converter = converter
-    self._traces = {}
-    self._strategy = strategy
-
-  def __call__(self, argument):
-    kind, tensors, cardinality = None, [], 0
-    if self._type.parameter is not None:
-      cardinality = tff.framework.merge_cardinalities(
-          {}, _cardinalities(argument, self._type.parameter)
-      ).get(tff.CLIENTS, 0)
-      kind, tensors = self._converter.ingest(argument, self._type.parameter)
-    key = (kind, cardinality > 0)
-    if key not in self._traces:
-      self._traces[key] = self._trace(kind, cardinality > 0)
-    function, result = self._traces[key]
-    outputs = function(tf.constant(cardinality), *tensors)
-    return self._converter.export(
-        iter(outputs), result, self._type.result, cardinality
-    )
-
-  def _trace(self, kind, has_clients):
-    traced = []
-
-    def mapper(number, loop, num_clients):
-      del number
-      if not has_clients:
-        return mapping.empty(loop)
-      return mapping.run(self._strategy, loop, num_clients)
-
-    def run(num_clients, *tensors):
-      argument = None if kind is None else kind.read(iter(tensors))
-      result = self._program.trace(argument, num_clients, mapper)
-      traced.append(result)
-      return arguments.flat_result(result, self._type.result)
-
-    specs = [] if kind is None else kind.specs
-    function = tf.function(run, autograph=False).get_concrete_function(
-        tf.TensorSpec([], tf.int32), *specs
-    )
-    return function, _skeleton(traced[-1])
-
-
-def _skeleton(value):
-  """Returns the structure of a traced result without its tensors."""
-  if type(value) is tuple:  # pylint: disable=unidiomatic-typecheck
-    return tuple(_skeleton(v) for v in value)
-  if isinstance(value, tuple):
-    return type(value)(*(None for _ in value))
-  return None
-
-
-def _cardinalities(value, type_signature):
-  from tensorflow_federated.python.core.impl.executors import cardinalities_utils  # pylint: disable=g-import-not-at-top
-  return cardinalities_utils.infer_cardinalities(value, type_signature)
+  def _find(self, computation):
+    if computation not in self._compiled:
+      self._compiled[computation] = self._compiler.compile(computation)
+    return self._compiled[computation]
 
 
 class FusedContext(tff.framework.SyncContext):
-  """TFF's context for direct calls."""
+  """TFF's context of direct calls."""
 
   def __init__(self, executor: Executor):
-    self._executor = executor
+    self.executor = executor
 
   def invoke(self, comp, arg):
-    return self._executor.invoke(comp, arg)
+    return self.executor.invoke(comp, arg)
 
 
 class AsyncFusedContext(tff.framework.AsyncContext):
-  """TFF's context for `tff.program`."""
+  """TFF's context of `tff.program`: calls are coroutines."""
 
   def __init__(self, executor: Executor):
-    self._executor = executor
+    self.executor = executor
 
   async def invoke(self, comp, arg):
     if asyncio.iscoroutine(arg):
       arg = await arg
-    return self._executor.invoke(comp, arg)
-
-
-def use(strategy='loop'):
-  context = FusedContext(Executor(strategy))
-  return context_lib.Installed(context)
+    return await asyncio.get_running_loop().run_in_executor(
+        None, self.executor.invoke, comp, arg
+    )

@@ -11,8 +11,10 @@ from typing import Any, Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
-# Not exported by TensorFlow: function libraries as traceable functions (names
+# Not exported by TensorFlow: types of functions, and function libraries as traceable functions (names
 # made unique, bodies with graphs, which `vectorized_map` needs).
+from tensorflow.core.function import trace_type
+from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime import inlining
@@ -27,7 +29,8 @@ _ANONYMOUS_TABLES = {
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
-_RANDOM_STATEFUL = frozenset({
+_STATEFUL = frozenset({
+    'VarHandleOp', *_ANONYMOUS_TABLES,
     'RandomStandardNormal', 'RandomUniform', 'RandomUniformInt',
     'TruncatedNormal', 'RandomShuffle', 'Multinomial', 'RandomGamma',
     'RandomPoissonV2', 'ParameterizedTruncatedNormal', 'RandomDataset',
@@ -44,7 +47,8 @@ class Graph:
 
   Attributes:
     operations: Names of the operation types in it and its functions.
-    is_random: Whether two calls with equal arguments may differ.
+    is_stateful: Whether it has variables, tables, or randomness of its own.
+    has_convolutions: Whether there is a convolution.
   """
 
   def __init__(
@@ -75,14 +79,15 @@ class Graph:
     for function in graph_def.library.function:
       nodes.extend(function.node_def)
     self.operations = frozenset(node.op for node in nodes)
-    self.is_random = bool(self.operations & _RANDOM_STATEFUL)
+    self.is_stateful = bool(self.operations & _STATEFUL)
     self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
     for node in nodes:
       _make_private(node)
     if proto.initialize_op:
       _run_first(graph_def, proto.initialize_op)
     self._functions = function_deserialization.load_function_def_library(
-        graph_def.library, load_shared_name_suffix=''
+        graph_def.library, load_shared_name_suffix='',
+        wrapper_function=_with_result_type,
     )
     graph_def.ClearField('library')
     for node in graph_def.node:
@@ -173,6 +178,18 @@ class Graph:
   def _function(self, name: str):
     """Returns the loaded function of that (new) name."""
     return next(f for f in self._functions.values() if _name(f) == name)
+
+
+def _with_result_type(function):
+  """Notes what a loaded function returns, which `vectorized_map` asks for."""
+  known = function.function_type
+  result = trace_type.from_value(tuple(
+      tf.TensorSpec(t.shape, t.dtype) for t in function.outputs
+  ))
+  function._inference_function._function_type = function_type.FunctionType(  # pylint: disable=protected-access
+      known.parameters.values(), known.captures, return_annotation=result
+  )
+  return function
 
 
 def _make_private(node) -> None:

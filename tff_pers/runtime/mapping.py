@@ -1,8 +1,11 @@
 """How a stage goes over the clients: in a loop, vectorized, or with XLA."""
 
+import dataclasses
 import os
+from typing import Sequence
 
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_pers.runtime import layout
 from tff_pers.runtime import stages
@@ -10,20 +13,39 @@ from tff_pers.runtime import stages
 STRATEGIES = ('loop', 'vectorized', 'xla')
 
 
-def run(strategy: str, loop, num_clients) -> dict:
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """How a stage runs; changes numbers by rounding at most.
+
+  Attributes:
+    strategy: `loop` (a loop in the graph whose iterations overlap),
+      `vectorized` (the operations of all clients as one) or `xla` (the loop
+      with every client compiled by XLA).
+    clients_at_once: Bound on the clients that are in work together; 0 for as
+      many as there are processors (`loop`, `xla`) or clients (`vectorized`).
+  """
+
+  strategy: str = 'loop'
+  clients_at_once: int = 0
+
+
+def run(plan: Plan, loop, num_clients, devices: Sequence[str]) -> dict:
   """Returns the values of a stage's bindings by name.
 
   Args:
-    strategy: One of `STRATEGIES`.
+    plan: How to go over the clients.
     loop: What a client does, see `stages`.
-    num_clients: int32 scalar.
+    num_clients: int32 scalar, > 0.
+    devices: Names of the devices that share the clients.
   """
-  if strategy == 'vectorized':
-    return _vectorized(loop, num_clients)
-  client = loop.client
-  if strategy == 'xla':
-    client = tf.function(client, jit_compile=True, autograph=False)
-  return _looped(loop, client, num_clients)
+  shards = []
+  for k, device in enumerate(devices):
+    with tf.device(device):
+      start = num_clients * k // len(devices)
+      stop = num_clients * (k + 1) // len(devices)
+      shards.append(_run_range(plan, loop, start, stop))
+  with tf.device(devices[0]):
+    return _joined(loop, shards, num_clients)
 
 
 def empty(loop) -> dict:
@@ -41,13 +63,63 @@ def _no_rows(member):
   ]))
 
 
-def _looped(loop, client, num_clients) -> dict:
-  """One loop in the graph; iterations overlap."""
+def _run_range(plan, loop, start, stop):
+  """Returns what clients start..stop-1 contribute: (collected, folded)."""
+  if plan.strategy == 'vectorized':
+    return _vectorized(loop, start, stop, plan.clients_at_once)
+  client = loop.client
+  if plan.strategy == 'xla':
+    client = tf.function(client, jit_compile=True, autograph=False)
+  parallel = plan.clients_at_once or max(2, os.cpu_count() or 2)
+  return _looped(loop, client, start, stop, parallel)
+
+
+def _joined(loop, shards, num_clients) -> dict:
+  """Returns the values by name from what the shards contribute."""
+  members = _collected_types(loop)
   collected = [
-      *(member for _, member in loop.demands), *(a.type for a in loop.grows)
+      _pack(member, iter([
+          _concatenated(parts)
+          for parts in zip(*(_leaves(s[0][k], member) for s in shards))
+      ]))
+      for k, member in enumerate(members)
   ]
+  folded = shards[0][1]
+  for _, more in shards[1:]:
+    folded = [
+        _matched(a.merge((x, y)), a.type)
+        for a, x, y in zip(loop.folds, folded, more)
+    ]
+  kept, singles = collected[:len(loop.demands)], collected[len(loop.demands):]
+  merged = [
+      _merge(a, single, num_clients) for a, single in zip(loop.grows, singles)
+  ]
+  return loop.results(kept, folded, merged)
+
+
+def _concatenated(parts):
+  """Returns the rows or pieces of all shards."""
+  if len(parts) == 1:
+    return parts[0]
+  if isinstance(parts[0], layout.Rows):
+    return layout.Rows(tf.concat([p.tensor for p in parts], 0))
+  return layout.Pieces(
+      tf.concat([p.entries for p in parts], 0),
+      tf.concat([p.shapes for p in parts], 0),
+      parts[0].shape,
+  )
+
+
+def _collected_types(loop) -> list:
+  """Types of what is collected: demands, then accumulators that grow."""
+  return [*(member for _, member in loop.demands), *(a.type for a in loop.grows)]
+
+
+def _looped(loop, client, start, stop, parallel):
+  """One loop in the graph; iterations overlap."""
+  members = _collected_types(loop)
   arrays = [
-      _Collection(t, num_clients) for m in collected for t in stages.leaves(m)
+      _Collection(t, stop - start) for m in members for t in stages.leaves(m)
   ]
   zeros = [_matched(a.zero, a.type) for a in loop.folds]
 
@@ -59,55 +131,81 @@ def _looped(loop, client, num_clients) -> dict:
     ]
     values = [
         value
-        for member, item in zip(collected, [*kept, *singles])
+        for member, item in zip(members, [*kept, *singles])
         for value in _leaves(item, member)
     ]
     handles = [
-        array.write(handle, i, value)
+        array.write(handle, i - start, value)
         for array, handle, value in zip(arrays, handles, values)
     ]
     return i + 1, states, handles
 
   _, folded, handles = tf.while_loop(
-      lambda i, *_: i < num_clients,
+      lambda i, *_: i < stop,
       body,
-      (tf.constant(0), zeros, [array.start for array in arrays]),
-      parallel_iterations=_parallel_iterations(),
-      maximum_iterations=num_clients,
+      (start, zeros, [array.start for array in arrays]),
+      parallel_iterations=parallel,
+      maximum_iterations=stop - start,
   )
   stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  kept = [_pack(member, stacks) for _, member in loop.demands]
-  merged = [
-      _merge(a, _pack(a.type, stacks), num_clients) for a in loop.grows
+  return [_pack(member, stacks) for member in members], folded
+
+
+def _vectorized(loop, start, stop, at_once):
+  """Clients together; only what they send is folded one by one.
+
+  What `vectorized_map` cannot do for all clients it does one by one.
+  """
+  members = _collected_types(loop)
+  arrays = [
+      _Collection(t, stop - start) for m in members for t in stages.leaves(m)
   ]
-  return loop.results(kept, folded, merged)
+  zeros = [_matched(a.zero, a.type) for a in loop.folds]
 
+  def chunk(first, states, handles):
+    last = tf.minimum(stop, first + at_once) if at_once else stop
+    kept, messages, singles = tf.vectorized_map(
+        loop.client, tf.range(first, last), fallback_to_while_loop=True,
+        warn=False,
+    )
+    states = [
+        _folded(a, state, message, last - first)
+        for a, state, message in zip(loop.folds, states, messages)
+    ]
+    values = [
+        value
+        for member, item in zip(members, [*kept, *singles])
+        for value in _leaves(item, member)
+    ]
+    handles = [
+        array.scatter(handle, tf.range(first - start, last - start), value)
+        for array, handle, value in zip(arrays, handles, values)
+    ]
+    return last, states, handles
 
-def _vectorized(loop, num_clients) -> dict:
-  """All clients at once; only what they send is folded one by one."""
-  kept, messages, singles = tf.vectorized_map(
-      loop.client, tf.range(num_clients), fallback_to_while_loop=False
+  _, folded, handles = tf.while_loop(
+      lambda first, *_: first < stop,
+      chunk,
+      (start, zeros, [array.start for array in arrays]),
+      parallel_iterations=1,
   )
-  rows = lambda value: tf.nest.map_structure(layout.Rows, value)
-  kept = [rows(value) for value in kept]
-  folded = []
-  for aggregate, message in zip(loop.folds, messages):
-    message = rows(message)
+  stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
+  return [_pack(member, stacks) for member in members], folded
 
-    def body(i, state, aggregate=aggregate, message=message):
-      state = aggregate.accumulate((state, layout.at(message, i)))
-      return i + 1, _matched(state, aggregate.type)
 
-    folded.append(tf.while_loop(
-        lambda i, _: i < num_clients,
-        body,
-        (tf.constant(0), _matched(aggregate.zero, aggregate.type)),
-    )[1])
-  merged = [
-      _merge(a, rows(single), num_clients)
-      for a, single in zip(loop.grows, singles)
-  ]
-  return loop.results(kept, folded, merged)
+def _folded(aggregate, state, messages, count):
+  """Returns the accumulator after `count` stacked messages."""
+  rows = _pack(aggregate.message_type, iter([
+      layout.Rows(t) for t in _leaves(messages, aggregate.message_type)
+  ]))
+
+  def body(i, state):
+    state = aggregate.accumulate((state, layout.at(rows, i)))
+    return i + 1, _matched(state, aggregate.type)
+
+  return tf.while_loop(
+      lambda i, _: i < count, body, (tf.constant(0), state)
+  )[1]
 
 
 class _Collection:
@@ -137,6 +235,17 @@ class _Collection:
     return (
         arrays[0].write(i, tf.reshape(value, [-1])),
         arrays[1].write(i, tf.shape(value, tf.int64)),
+    )
+
+  def scatter(self, arrays, indices, rows):
+    """Writes the equally shaped `rows` of several clients."""
+    if self._is_static:
+      return (arrays[0].scatter(indices, rows),)
+    count = tf.shape(rows)[0]
+    shape = tf.shape(rows, tf.int64)[1:]
+    return (
+        arrays[0].scatter(indices, tf.reshape(rows, [count, -1])),
+        arrays[1].scatter(indices, tf.tile(shape[tf.newaxis], [count, 1])),
     )
 
   def read(self, arrays):
@@ -217,22 +326,18 @@ def _matched(value, type_signature):
 
 
 def _leaves(value, type_signature) -> list:
-  """Returns the tensors of nested tuples."""
-  children = getattr(type_signature, 'children', None)
-  if children is None or not isinstance(value, tuple):
+  """Returns the tensors, rows or pieces of nested tuples."""
+  if not isinstance(type_signature, tff.StructType):
     return [value]
   return [
-      leaf for v, t in zip(value, children()) for leaf in _leaves(v, t)
+      leaf
+      for v, t in zip(value, type_signature.children())
+      for leaf in _leaves(v, t)
   ]
 
 
 def _pack(type_signature, values):
   """Returns nested tuples of the next `values`."""
-  import tensorflow_federated as tff  # pylint: disable=g-import-not-at-top
   if isinstance(type_signature, tff.StructType):
     return tuple(_pack(t, values) for t in type_signature.children())
   return next(values)
-
-
-def _parallel_iterations() -> int:
-  return max(2, os.cpu_count() or 2)

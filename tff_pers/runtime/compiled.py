@@ -1,0 +1,244 @@
+"""A computation as traced functions, and how fast they are."""
+
+import hashlib
+import time
+from typing import Any, Sequence
+
+from absl import logging
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.runtime import arguments
+from tff_pers.runtime import choices as choices_lib
+from tff_pers.runtime import graphs
+from tff_pers.runtime import layout
+from tff_pers.runtime import line as line_lib
+from tff_pers.runtime import mapping
+from tff_pers.runtime import results
+from tff_pers.runtime import stages
+
+# Data of cohorts that is kept on the device from round to round.
+_CACHE_BYTES = 2 * 2**30
+# Faster than this, a call is not worth a choice.
+_SECONDS_WORTH_A_CHOICE = 0.01
+# XLA takes seconds to compile.
+_SECONDS_WORTH_XLA = 0.1
+_MEASURED_CALLS = 3
+# Another strategy has to be faster by this factor: measurements vary.
+_CLEARLY_FASTER = 0.8
+
+
+class Compiler:
+  """Compiles computations for some devices."""
+
+  def __init__(
+      self,
+      devices: Sequence[str],
+      strategy: str,
+      choices: choices_lib.Choices,
+  ):
+    self.devices = devices
+    self.strategy = strategy
+    self.choices = choices
+    self.known = results.Known()
+    self.converter = arguments.Converter(
+        _CACHE_BYTES, devices[0], self.known
+    )
+
+  @property
+  def has_gpu(self) -> bool:
+    return any('GPU' in device for device in self.devices)
+
+  def compile(self, computation: tff.Computation) -> 'Compiled':
+    """Compiles a computation.
+
+    Raises:
+      stages.Unsupported: If it cannot be fused.
+    """
+    return Compiled(computation, self)
+
+
+class Compiled:
+  """A computation and its traced functions, by the layout of the argument."""
+
+  def __init__(self, computation: tff.Computation, compiler: Compiler):
+    self._type = computation.type_signature
+    self._compiler = compiler
+    self._program = stages.Program(line_lib.from_computation(computation))
+    self._traces = {}
+
+  def __call__(self, argument: Any) -> Any:
+    """Returns the result as Python values."""
+    converter = self._compiler.converter
+    kind, tensors, num_clients = None, [], 0
+    if self._type.parameter is not None:
+      num_clients = arguments.cohort_size(argument, self._type.parameter)
+      kind, tensors = converter.ingest(argument, self._type.parameter)
+    outputs, result = self._run(
+        kind, num_clients > 0, [tf.constant(num_clients), *tensors]
+    )
+    return results.export(
+        iter(outputs), result, self._type.result, num_clients,
+        self._compiler.known,
+    )
+
+  def _run(self, kind, has_clients, tensors):
+    """Runs the traced function, with fewer clients at once if memory lacks."""
+    key = (kind, has_clients)
+    if key not in self._traces:
+      self._traces[key] = self._choose(kind, has_clients, tensors)
+    while True:
+      plans, function, result = self._traces[key]
+      try:
+        return function(*tensors), result
+      except tf.errors.ResourceExhaustedError:
+        plans = _smaller(plans, int(tensors[0]))
+        if plans is None:
+          raise
+        logging.warning(
+            'Memory ran out; the round is repeated with %s.', _text(plans)
+        )
+        self._compiler.choices.put(self._key(kind), plans)
+        self._traces[key] = self._trace(kind, has_clients, plans)
+
+  def _choose(self, kind, has_clients, tensors):
+    """Returns the trace that is used from now on."""
+    count = len(self._program.stages)
+    known = self._compiler.choices.get(self._key(kind))
+    if known is not None and len(known) == count:
+      return self._trace(kind, has_clients, known)
+    strategy = self._compiler.strategy
+    first = 'loop' if strategy == 'auto' else strategy
+    plans = [mapping.Plan(first)] * count
+    best = self._trace(kind, has_clients, plans)
+    if strategy == 'auto' and has_clients:
+      best = self._measured(kind, tensors, best)
+      self._compiler.choices.put(self._key(kind), best[0])
+    return best
+
+  def _measured(self, kind, tensors, best):
+    """Returns the fastest trace; one stage after the other is varied."""
+    if any(isinstance(part, layout.Packed) for part in _parts(kind)):
+      return best  # Shapes differ: clients cannot run together.
+    seconds = self._seconds(best, tensors)
+    if seconds is None or seconds < _SECONDS_WORTH_A_CHOICE:
+      return best
+    loop_seconds = seconds
+    for number, stage in enumerate(self._program.stages):
+      for strategy in self._candidates(stage, loop_seconds):
+        plans = list(best[0])
+        plans[number] = mapping.Plan(strategy)
+        trace, now = self._try(kind, plans, tensors)
+        if now is not None and now < _CLEARLY_FASTER * seconds:
+          best, seconds = trace, now
+    logging.info(
+        'A computation of %d stages runs with %s: %.4f s, %.4f s in loops.',
+        len(best[0]), _text(best[0]), seconds, loop_seconds,
+    )
+    return best
+
+  def _candidates(self, stage, loop_seconds) -> list:
+    """Returns what may be faster than a loop."""
+    used = [
+        self._program.graphs[key]
+        for binding in stage.clients
+        for key in graphs.collect(binding.call)
+    ]
+    if not used or any(graph.is_stateful for graph in used):
+      return []
+    if self._compiler.has_gpu:
+      return ['vectorized', 'xla']
+    if any(graph.has_convolutions for graph in used):
+      return []  # On a CPU both are slower, XLA by a factor of 50.
+    is_slow = loop_seconds >= _SECONDS_WORTH_XLA
+    return ['vectorized', 'xla'] if is_slow else ['vectorized']
+
+  def _try(self, kind, plans, tensors):
+    """Returns (the trace, its seconds); None where it does not work."""
+    try:
+      trace = self._trace(kind, True, plans)
+      return trace, self._seconds(trace, tensors)
+    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
+      logging.info('%s is not possible: %s', _text(plans), reason)
+      return None, None
+
+  def _seconds(self, trace, tensors):
+    """Returns the seconds of a call, or None if memory lacks."""
+    seconds = []
+    try:
+      for _ in range(1 + _MEASURED_CALLS):
+        start = time.perf_counter()
+        outputs = trace[1](*tensors)
+        if outputs and outputs[-1].dtype != tf.variant:
+          outputs[-1].numpy()  # Waits for the device.
+        seconds.append(time.perf_counter() - start)
+    except tf.errors.ResourceExhaustedError:
+      return None
+    return min(seconds[1:])
+
+  def _trace(self, kind, has_clients, plans):
+    """Returns (plans, the traced function, what its results stand for)."""
+    traced = []
+    devices = self._compiler.devices
+
+    def mapper(number, loop, num_clients):
+      if not has_clients:
+        return mapping.empty(loop)
+      return mapping.run(plans[number], loop, num_clients, devices)
+
+    def run(num_clients, *tensors):
+      with tf.device(devices[0]):
+        argument = None if kind is None else kind.read(iter(tensors))
+        result = self._program.trace(argument, num_clients, mapper)
+        traced.append(result)
+        return results.flat(result, self._type.result)
+
+    specs = [] if kind is None else kind.specs
+    function = tf.function(run, autograph=False).get_concrete_function(
+        tf.TensorSpec([], tf.int32), *specs
+    )
+    return plans, function, results.skeleton(traced[-1])
+
+  def _key(self, kind) -> str:
+    """Returns what names the computation in this and other processes."""
+    text = [self._type.compact_representation(), _kinds(kind)]
+    for binding in self._program.line.bindings:
+      text.append(binding.call.type_signature.compact_representation())
+      for key in graphs.collect(binding.call):
+        text.append(' '.join(sorted(self._program.graphs[key].operations)))
+    return hashlib.sha256('\n'.join(text).encode()).hexdigest()[:16]
+
+
+def _smaller(plans, num_clients):
+  """Returns plans with about half as many clients at once, or None."""
+  smaller = []
+  for plan in plans:
+    at_once = plan.clients_at_once
+    if plan.strategy == 'vectorized':
+      at_once = (at_once or num_clients) // 2
+      plan = mapping.Plan('vectorized', at_once) if at_once else mapping.Plan(
+          'loop', 1
+      )
+    else:
+      plan = mapping.Plan(plan.strategy, 1)
+    smaller.append(plan)
+  return None if smaller == list(plans) else smaller
+
+
+def _text(plans) -> str:
+  return ', '.join(
+      plan.strategy
+      + (f' ({plan.clients_at_once} at once)' if plan.clients_at_once else '')
+      for plan in plans
+  )
+
+
+def _parts(kind) -> list:
+  """Returns the layouts of the tensors of an argument."""
+  if isinstance(kind, layout.Parts):
+    return [leaf for part in kind.parts for leaf in _parts(part)]
+  return [] if kind is None else [kind]
+
+
+def _kinds(kind) -> str:
+  return ' '.join(type(part).__name__ for part in _parts(kind))

@@ -1,0 +1,155 @@
+"""Tensors of a traced function to Python results."""
+
+import collections
+from typing import Any, Optional
+import weakref
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+# Not exported by TFF: the containers that its types name.
+from tensorflow_federated.python.core.impl.types import type_conversions
+
+from tff_pers.runtime import layout
+from tff_pers.runtime import sequences
+
+# Smaller arrays are not worth a place in the memory of known tensors.
+LEAST_BYTES = 1024
+
+
+class Known:
+  """Tensors of results, as long as the caller holds the arrays."""
+
+  def __init__(self):
+    self._tensors = {}
+
+  def tensor(self, array: Any) -> Optional[tf.Tensor]:
+    """Returns the tensor that `array` shows, or None."""
+    found = self._tensors.get(id(array))
+    return found[1] if found is not None and found[0]() is array else None
+
+  def array(self, tensor: tf.Tensor) -> Any:
+    """Returns a tensor as a NumPy value, without a copy where possible."""
+    if tensor.dtype == tf.string or not tensor.shape.rank:
+      return tensor.numpy()
+    array = np.asarray(tensor)
+    if array.nbytes < LEAST_BYTES:
+      return array
+    if 'GPU' in tensor.device:
+      array.flags.writeable = False  # The tensor would not see a change.
+    key = id(array)
+    forget = lambda _, key=key, tensors=self._tensors: tensors.pop(key, None)
+    self._tensors[key] = (weakref.ref(array, forget), tensor)
+    return array
+
+
+def flat(value: Any, part: tff.Type) -> list:
+  """Returns the tensors of a traced result, as `export` takes them."""
+  if isinstance(part, tff.FederatedType):
+    return flat(value, part.member)
+  if isinstance(part, tff.StructType):
+    return [
+        tensor
+        for v, t in zip(value, part.children())
+        for tensor in flat(v, t)
+    ]
+  if isinstance(value, sequences.Sequence):
+    return [value.variant]
+  if isinstance(value, layout.Rows):
+    return [value.tensor]
+  if isinstance(value, layout.Pieces):
+    return [value.entries, value.shapes]
+  return [value]
+
+
+def skeleton(value: Any) -> Any:
+  """Returns a traced result without its tensors."""
+  if isinstance(value, (layout.Rows, layout.Pieces)):
+    return type(value)(*(None for _ in value))
+  if isinstance(value, tuple):
+    return tuple(skeleton(v) for v in value)
+  return None
+
+
+def export(tensors, value, part: tff.Type, num_clients: int, known: Known):
+  """Returns the Python result, in the containers that its type names.
+
+  Args:
+    tensors: Iterator over the tensors of the result.
+    value: What they stand for: nested tuples, `layout.Rows`, `layout.Pieces`.
+    part: TFF type of the result.
+    num_clients: Size of the cohort.
+    known: Remembers the tensors.
+
+  Raises:
+    ValueError: If a result is placed at clients and there are none.
+  """
+  if isinstance(part, tff.FederatedType):
+    if part.placement is tff.CLIENTS and not num_clients:
+      raise ValueError(
+          'A cohort must not be empty if a result is placed at clients.'
+      )
+    if part.placement is tff.CLIENTS and not part.all_equal:
+      return _export_clients(tensors, value, part.member, num_clients)
+    return export(tensors, value, part.member, num_clients, known)
+  if isinstance(part, tff.StructType):
+    return _container(part, [
+        export(tensors, v, t, num_clients, known)
+        for v, t in zip(value, part.children())
+    ])
+  if isinstance(part, tff.SequenceType):
+    return _export_sequence(next(tensors), part)
+  return known.array(next(tensors))
+
+
+def _export_clients(tensors, value, part, num_clients) -> list:
+  """Returns the list of the clients' values."""
+  if isinstance(part, tff.StructType):
+    columns = [
+        _export_clients(tensors, v, t, num_clients)
+        for v, t in zip(value, part.children())
+    ]
+    return [
+        _container(part, [column[k] for column in columns])
+        for k in range(num_clients)
+    ]
+  if isinstance(value, layout.Rows):
+    return list(next(tensors).numpy())
+  entries, shapes = next(tensors).numpy(), next(tensors).numpy()
+  stops = np.cumsum(np.prod(shapes, axis=1, dtype=np.int64))
+  pieces = np.split(entries, stops[:-1]) if len(stops) else []
+  return [p.reshape(shape) for p, shape in zip(pieces, shapes)]
+
+
+def _container(part: tff.StructType, items: list) -> Any:
+  """Returns the Python container of a struct."""
+  container = getattr(part, 'python_container', None)
+  names = [name for name, _ in tff.structure.to_elements(part)]
+  if container in (dict, collections.OrderedDict):
+    return container(zip(names, items))
+  if container in (list, tuple):
+    return container(items)
+  return type_conversions.type_to_py_container(
+      tff.structure.Struct(list(zip(names, items))), part
+  )
+
+
+def _export_sequence(variant, part):
+  """Returns a sequence as a data set, as TFF's own executor does."""
+  spec = tuple(
+      tf.TensorSpec(t.shape, t.dtype) for t in sequences.flat_types(part.element)
+  )
+  return tf.data.experimental.from_variant(variant, spec).map(
+      lambda *leaves: _element(
+          sequences.unflatten(leaves, part.element), part.element
+      )
+  )
+
+
+def _element(value, part):
+  """Returns nested tuples `value` with named structs as dictionaries."""
+  if not isinstance(part, tff.StructType):
+    return value
+  items = [_element(v, t) for v, t in zip(value, part.children())]
+  names = tff.structure.name_list(part)
+  return collections.OrderedDict(zip(names, items)) if names else tuple(items)

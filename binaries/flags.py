@@ -17,8 +17,10 @@ from absl import flags as absl_flags
 
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.models import zoo
+from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
 
@@ -67,8 +69,26 @@ class SharedFlags:
       choices=('uniform', 'examples', 'batches'),
   )
   runtime: str = hp.field(
-      'native', 'Where computations run: TFF\'s C++ worker.',
-      choices=('native',),
+      'fused', 'Where computations run: in this process as one TensorFlow'
+      ' function, in TFF\'s C++ worker, or on --workers.',
+      choices=runtime.RUNTIMES,
+  )
+  device: str = hp.field(
+      '', 'Device of the fused runtime: cpu, gpu (all of them), gpu:1; empty:'
+      ' the GPUs if there are any.'
+  )
+  strategy: str = hp.field(
+      'auto', 'How the fused runtime goes over the clients; auto measures in'
+      ' the first round.', choices=fused.STRATEGIES,
+  )
+  workers: str = hp.field(
+      '', 'Workers of the remote runtime, as host:port,host:port.'
+  )
+  connect_seconds: float = hp.field(
+      60.0, 'Time for all workers to answer.', above=0.0
+  )
+  round_seconds: float = hp.field(
+      3600.0, 'Time for a computation on the workers.', above=0.0
   )
   model: str = hp.field(
       '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
@@ -78,7 +98,8 @@ class SharedFlags:
 # Defaults that do not come from the task.
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
-    resume=False, data_dir='', runtime='native', model='',
+    resume=False, data_dir='', runtime='fused', device='', strategy='auto',
+    workers='', connect_seconds=60.0, round_seconds=3600.0, model='',
 )
 _PATHS = ('output_dir', 'data_dir')
 

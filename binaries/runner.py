@@ -2,7 +2,7 @@
 
 import os
 import traceback
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -10,11 +10,11 @@ import tensorflow as tf
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import outputs
+from tff_pers import runtime
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
-from tff_pers.runtime import native
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 from tff_pers.simulation import progress
@@ -22,6 +22,8 @@ from tff_pers.simulation import release
 from tff_pers.simulation import store
 
 DEFAULT_ALGO = 'perm'
+# What the fused runtime has chosen, within a run's folder.
+RUNTIME_CHOICES = 'runtime.json'
 
 
 class Diverged(flags.Failure):
@@ -107,7 +109,7 @@ def execute(
     if is_finished(folder):
       print(f'{folder}: finished already, nothing changed.')
     else:
-      native.use()
+      use_runtime(experiment.flag, folder)
       process = experiment_lib.build_process(experiment)
       _check_unseen(experiment, process)
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
@@ -137,6 +139,47 @@ def execute(
     raise flags.Failure(
         f'{text.rstrip(".")}. {_last_checkpoint(folder)}'
     ) from error
+
+
+def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
+  """Installs the runtime that the flags name.
+
+  Args:
+    flag: Returns the value of a flag.
+    folder: Where the runtime's choices are kept, or None.
+
+  Raises:
+    flags.UsageError: If the flags do not fit the runtime or this machine.
+    flags.Failure: If the workers do not answer.
+  """
+  name = flag('runtime')
+  for other, needs in (
+      ('device', 'fused'), ('workers', 'remote')
+  ):
+    if flag(other) and name != needs:
+      raise flags.UsageError(
+          f'`--{other}` must be left out with --runtime={name}, found'
+          f' {flag(other)}. Tip: it belongs to --runtime={needs}.'
+      )
+  try:
+    if name == 'fused':
+      path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
+      runtime.use(
+          'fused', flag('device') or None, strategy=flag('strategy'),
+          choices=path,
+      )
+    elif name == 'remote':
+      runtime.use(
+          'remote', [w for w in flag('workers').split(',') if w],
+          connect_seconds=flag('connect_seconds'),
+          round_seconds=flag('round_seconds'),
+      )
+    else:
+      runtime.use('native')
+  except ValueError as error:
+    raise flags.UsageError(str(error).replace('`', '`--', 1)) from error
+  except RuntimeError as error:
+    raise flags.Failure(str(error)) from error
 
 
 def _check_unseen(experiment, process) -> None:

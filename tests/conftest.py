@@ -1,4 +1,4 @@
-"""Every test runs on the native runtime, whose worker ends with pytest."""
+"""Every test runs on the fused runtime unless it installs another one."""
 
 import os
 
@@ -6,6 +6,7 @@ os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
 import pytest  # pylint: disable=g-import-not-at-top
 
+from tff_pers.runtime import fused  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
 
 # For pytest-xdist's controller, which runs no test.
@@ -13,7 +14,8 @@ native.drop_default_context()
 
 
 @pytest.fixture(scope='session', autouse=True)
-def _native_runtime():
-  native.use()
+def _fused_runtime():
+  # Nothing is measured: tests are over before a choice pays.
+  fused.use(strategy='loop')
   yield
   native.stop()

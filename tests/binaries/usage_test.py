@@ -56,7 +56,7 @@ BAD_TRAIN = {
         ['--client_weighting=size'],
         '`--client_weighting` must be one of uniform, examples, batches',
     ),
-    'bad_runtime': (['--runtime=fused'], '`--runtime` must be one of native'),
+    'bad_runtime': (['--runtime=fast'], '`--runtime` must be one of fused'),
     'contradiction': (
         ['--algo=fedavg', '--fedavg_local_epochs=1'],
         'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',

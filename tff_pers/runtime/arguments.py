@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+# Not exported by TFF: its errors.
+from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_pers.runtime import datasets
 from tff_pers.runtime import layout
@@ -182,11 +184,14 @@ def _add_sizes(value, part, sizes) -> None:
 
 
 def _as_list(value) -> list:
-  if not isinstance(value, list):
-    raise TypeError(
-        f'The values of clients must be in a list, found a {type(value)}.'
-    )
-  return value
+  if isinstance(value, list):
+    return value
+  if isinstance(value, tuple):
+    raise TypeError('The values of clients must be in a list, found a tuple.')
+  # The class of error of TFF's own runtimes.
+  raise cardinalities_utils.InvalidNonAllEqualValueError(
+      value, tff.FederatedType(np.float32, tff.CLIENTS)
+  )
 
 
 def _is_a(tensor, part) -> bool:

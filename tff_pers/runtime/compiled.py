@@ -20,9 +20,9 @@ from tff_pers.runtime import stages
 # Data of cohorts that is kept on the device from round to round.
 _CACHE_BYTES = 2 * 2**30
 # Faster than this, a call is not worth a choice.
-_SECONDS_WORTH_A_CHOICE = 0.01
+_SECONDS_WORTH_A_CHOICE = 0.05
 # XLA takes seconds to compile.
-_SECONDS_WORTH_XLA = 0.1
+_SECONDS_WORTH_XLA = 0.2
 _MEASURED_CALLS = 3
 # Another strategy has to be faster by this factor: measurements vary.
 _CLEARLY_FASTER = 0.8

@@ -7,12 +7,13 @@ sums, the reference is TFF's test context: `native.use()` puts its bodies
 
 import collections
 import functools
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.runtime import context as context_lib
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -21,9 +22,9 @@ RTOL, ATOL = 1e-5, 1e-6
 
 
 @functools.lru_cache(maxsize=None)
-def _fused_context():
+def _fused_context(strategy):
   """Returns one context for all tests: it keeps what it has compiled."""
-  with fused.use():
+  with fused.use(strategy=strategy):
     return tff.framework.get_context_stack().current
 
 
@@ -33,20 +34,36 @@ def on_native(computation, *args) -> Any:
     return computation(*args)
 
 
-def on_fused(computation, *args) -> Any:
-  """Returns the result of a call on the fused runtime."""
-  with tff.framework.get_context_stack().install(_fused_context()):
-    return computation(*args)
+def on_fused(computation, *args, strategy: str = 'loop') -> Any:
+  """Returns the result of a call on the fused runtime.
+
+  Raises:
+    AssertionError: If the fused runtime left the call to the native one.
+  """
+  context = _fused_context(strategy)
+  left_to_native = context.executor._native  # pylint: disable=protected-access
+  left_to_native.clear()
+  with context_lib.Installed(context):
+    result = computation(*args)
+  assert not left_to_native, 'The computation was not fused.'
+  return result
 
 
-def agree(computation, *args, rtol: float = RTOL, atol: float = ATOL) -> Any:
+def agree(
+    computation,
+    *args,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    strategies: Sequence[str] = ('loop',),
+) -> Any:
   """Calls `computation` on both runtimes and checks that they agree.
 
   Args:
-    computation: A `tff.Computation`, or a function that makes one call of one.
+    computation: A `tff.Computation`, or a function that calls one.
     *args: Its arguments.
     rtol: Relative tolerance of floats; everything else must be equal.
     atol: Absolute tolerance of floats.
+    strategies: How the fused runtime goes over the clients: every one of these.
 
   Returns:
     The result of the native runtime.
@@ -54,25 +71,48 @@ def agree(computation, *args, rtol: float = RTOL, atol: float = ATOL) -> Any:
   Raises:
     AssertionError: If results differ in structure, Python type, dtype, shape
       or value, or if only one runtime raises, or they raise different errors.
-    Exception: What both runtimes raised.
+    Exception: What native raised, if fused raised an error of the same class
+      of Python (TFF refines TypeError).
   """
-  expected, native_error = _outcome(on_native, computation, args)
-  found, fused_error = _outcome(on_fused, computation, args)
-  if native_error is not None and fused_error is not None:
-    assert isinstance(fused_error, type(native_error)), (
-        f'native: {native_error!r}; fused: {fused_error!r}'
-    )
-    raise native_error
-  if native_error is not None:
-    raise AssertionError(
-        f'Only native raises: {native_error!r}; fused returns {found}.'
-    ) from native_error
-  if fused_error is not None:
+  native_outcome = _outcome(on_native, computation, args)
+  for strategy in strategies:
+    on_this = functools.partial(on_fused, strategy=strategy)
+    _compare(_outcome(on_this, computation, args), native_outcome, rtol, atol)
+  expected, error = native_outcome
+  if error is not None:
+    raise error
+  return expected
+
+
+def _compare(fused_outcome, native_outcome, rtol, atol) -> None:
+  """Raises AssertionError unless both calls ended alike."""
+  found, fused_error = fused_outcome
+  expected, native_error = native_outcome
+  if native_error is None and fused_error is None:
+    assert_equal(found, expected, rtol, atol)
+  elif native_error is None:
     raise AssertionError(
         f'Only fused raises: {fused_error!r}; native returns {expected}.'
     ) from fused_error
-  assert_equal(found, expected, rtol, atol)
-  return expected
+  elif fused_error is None:
+    raise AssertionError(
+        f'Only native raises: {native_error!r}; fused returns {found}.'
+    ) from native_error
+  elif not isinstance(fused_error, _public(type(native_error))):
+    raise AssertionError(
+        f'Native raises {native_error!r}, fused {fused_error!r}.'
+    ) from fused_error
+
+
+def _public(error: type) -> type:
+  """Returns the class of Python that `error`, perhaps TFF's own, refines.
+
+  Raises:
+    AssertionError: If that says nothing, as for errors of gRPC.
+  """
+  found = next(c for c in error.__mro__ if c.__module__ == 'builtins')
+  assert found is not Exception, f'{error} is of no class of Python.'
+  return found
 
 
 def _outcome(call, computation, args):

@@ -48,12 +48,23 @@ def test_equal_results_pass(name):
 def test_error_on_one_runtime_is_found():
   def fails_on_fused():
     if tff.framework.get_context_stack().current is (
-        agree_lib._fused_context()  # pylint: disable=protected-access
+        agree_lib._fused_context('loop')  # pylint: disable=protected-access
     ):
       raise ValueError('Only here.')
 
   with pytest.raises(AssertionError, match='Only fused raises'):
     agree_lib.agree(fails_on_fused)
+
+
+def test_leaving_a_computation_to_the_native_runtime_is_found():
+  data = tff.FederatedType(tff.SequenceType(np.int32), tff.CLIENTS)
+
+  @tff.federated_computation(data)
+  def returned(value):
+    return value
+
+  with pytest.raises(AssertionError, match='not fused'):
+    agree_lib.agree(returned, [[1, 2]])
 
 
 def test_runtimes_differ_and_the_one_before_comes_back():

@@ -284,7 +284,8 @@ def test_failing_assertion_raises():
   agree(computation, [1.0, 2.0], 3.0)
 
 
-def test_side_effects_that_no_result_needs_happen(capfd):
+def test_side_effects_within_functions_happen(capfd):
+  @tf.function
   def local(x):
     tf.print('seen', x)
     return x
@@ -294,6 +295,19 @@ def test_side_effects_that_no_result_needs_happen(capfd):
   assert [line for line in lines if 'seen' in line] == [
       'seen 11', 'seen 12', 'seen 13'
   ]
+
+
+def test_what_no_result_needs_does_not_run(capfd):
+  """Outside of functions: TFF fetches the results of a graph, no more."""
+  def local(x):
+    tf.print('seen', x)
+    tf.compat.v1.placeholder(tf.int32) + x  # pylint: disable=expression-not-assigned
+    unused = tf.Variable(1)
+    unused.assign_add(tf.compat.v1.placeholder(tf.int32))
+    return x
+
+  agree(at_clients(local, np.int32), [11, 12], 13)
+  assert 'seen' not in capfd.readouterr().err
 
 
 def test_dictionary_arguments_keep_their_names():

@@ -71,6 +71,7 @@ class Graph:
     self._token = proto.session_token_tensor_name
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
+    _drop_unneeded(graph_def, proto)
     variants = set()
     _variants(proto.parameter, variants)
     if variants:
@@ -203,17 +204,35 @@ def _make_private(node) -> None:
         del node.attr[attribute]
 
 
+def _drop_unneeded(graph_def, proto) -> None:
+  """Removes nodes that no result needs: as natively, they do not run.
+
+  A Keras model, for one, leaves placeholders behind that nobody feeds.
+  """
+  names = [proto.initialize_op, proto.session_token_tensor_name]
+  _fetches(proto.parameter, names)
+  _fetches(proto.result, names)
+  needed = _ancestors(graph_def, [name for name in names if name])
+  nodes = [node for node in graph_def.node if node.name in needed]
+  graph_def.ClearField('node')
+  graph_def.node.extend(nodes)
+
+
+def _ancestors(graph_def, names) -> set:
+  """Returns the names of all nodes that tensors or nodes `names` need."""
+  by_name = {node.name: node for node in graph_def.node}
+  needed, todo = set(), list(names)
+  while todo:
+    name = todo.pop().lstrip('^').split(':')[0]
+    if name not in needed:
+      needed.add(name)
+      todo.extend(by_name[name].input)
+  return needed
+
+
 def _run_first(graph_def, name: str) -> None:
   """Lets every node wait for node `name`, unless that needs it itself."""
-  by_name = {node.name: node for node in graph_def.node}
-  needed, todo = set(), [name]
-  while todo:
-    node = todo.pop()
-    if node not in needed:
-      needed.add(node)
-      todo.extend(
-          i.lstrip('^').split(':')[0] for i in by_name[node].input
-      )
+  needed = _ancestors(graph_def, [name])
   for node in graph_def.node:
     if node.name not in needed and node.op not in ('Placeholder', 'Const'):
       node.input.append('^' + name)

@@ -11,8 +11,7 @@ from binaries.runtime_benchmark import floor
 from binaries.runtime_benchmark import lines
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
-from tff_pers.runtime import fused
-from tff_pers.runtime import native
+from tff_pers import runtime as runtimes
 
 RUNTIMES = ('native', 'fused', 'loop')
 SOAK = 'soak'
@@ -32,7 +31,7 @@ def build(name: str, runtime: str):
   """Returns an object with `play`, one round of a workload on a runtime."""
   if runtime == 'loop':
     return floor.build(workloads.WORKLOADS[name])
-  {'native': native, 'fused': fused}[runtime].use()
+  runtimes.use(runtime)
   if name == SOAK:
     return processes.VaryingCohorts(workloads.WORKLOADS['W1'])
   return processes.build(workloads.WORKLOADS[name])

@@ -5,7 +5,6 @@ beforehand written down: the cohort, its equal sizes, the steps of an epoch, and
 that nothing needs to be checked, measured or placed.
 """
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -62,21 +61,29 @@ def _fedavg(workload, model, x, y):
   def step(state, t, x, y):
     [weights] = state
 
-    def client(i, total):
-      final = _train(
+    def train(i):
+      return _train(
           workload, model, weights, x[i], y[i], random.key(_SEED, t, i, 0),
           workloads.LEARNING_RATE,
       )
-      return i + 1, tf.nest.map_structure(tf.add, total, final)
 
-    zeros = tf.nest.map_structure(tf.zeros_like, weights)
-    _, total = tf.while_loop(
-        lambda i, _: i < workload.num_clients, client, (0, zeros),
-        parallel_iterations=_PARALLEL,
-    )
-    return (tf.nest.map_structure(lambda w: w / workload.num_clients, total),)
+    return (_mean(workload, weights, train),)
 
   return _Rounds(step, (model.initial_weights(_SEED),), x, y)
+
+
+def _mean(workload, weights, train):
+  """Returns the mean of `train(i)`, weights, over the clients i."""
+
+  def add(i, total):
+    return i + 1, tf.nest.map_structure(tf.add, total, train(i))
+
+  _, total = tf.while_loop(
+      lambda i, _: i < workload.num_clients, add,
+      (0, tf.nest.map_structure(tf.zeros_like, weights)),
+      parallel_iterations=_PARALLEL,
+  )
+  return tf.nest.map_structure(lambda w: w / workload.num_clients, total)
 
 
 def _train(workload, model, weights, x, y, seed, learning_rate):
@@ -108,31 +115,31 @@ def _descend(model, weights, x, y, seed, learning_rate):
 
 
 def _tff_learning(workload):
-  """FedAvg over `tf.data` batches; the clients follow each other."""
+  """FedAvg over the batches of the datasets, which are read once."""
   model = keras.from_keras(
       workload.model(),
       tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
   )
 
   @tf.function
-  def step(state, t, *datasets):
+  def step(state, t, x, y):
     [weights] = state
-    finals = [
-        dataset.reduce(weights, functools.partial(_batch, model, t))
-        for dataset in datasets
-    ]
-    return (tuple(
-        tf.add_n(leaf) / len(datasets) for leaf in zip(*finals)
-    ),)
+
+    def train(i):
+      final = weights
+      for batch in range(x.shape[1]):
+        final = _descend(
+            model, final, x[i, batch], y[i, batch],
+            random.key(_SEED, t, i, batch), workloads.LEARNING_RATE,
+        )
+      return final
+
+    return (_mean(workload, weights, train),)
 
   initial = tuple(map(tf.constant, processes.initial_weights(workload)))
-  return _Rounds(step, (initial,), *processes.datasets(workload))
-
-
-def _batch(model, t, weights, xy):
-  return _descend(
-      model, weights, *xy, random.key(_SEED, t), workloads.LEARNING_RATE
-  )
+  batches = [[*zip(*dataset)] for dataset in processes.datasets(workload)]
+  x, y = map(tf.stack, zip(*batches))  # [clients, batches, batch_size, ...]
+  return _Rounds(step, (initial,), x, y)
 
 
 def _perm(workload, model, x, y):

@@ -96,14 +96,16 @@ class Executor:
 
   def __init__(self, devices, strategy: str, choices: choices_lib.Choices):
     self._compiler = compiled.Compiler(devices, strategy, choices)
-    self._compiled = weakref.WeakKeyDictionary()
-    self._native = weakref.WeakSet()
+    # By id: to TFF, computations with other containers can be equal, and it
+    # serializes them to see.
+    self._compiled = {}
+    self._native = set()
     self._lock = threading.RLock()
 
   def invoke(self, computation: tff.Computation, argument: Any) -> Any:
     """Returns the result of a call."""
     with self._lock:
-      if computation not in self._native:
+      if id(computation) not in self._native:
         try:
           return self._find(computation)(argument)
         except stages.Unsupported as reason:
@@ -111,15 +113,18 @@ class Executor:
               'A computation of type %s runs on the native runtime: %s',
               computation.type_signature.compact_representation(), reason,
           )
-          self._native.add(computation)
+          self._native.add(id(computation))
+          weakref.finalize(computation, self._native.discard, id(computation))
       with native.use():
         current = tff.framework.get_context_stack().current
         return current.invoke(computation, argument)
 
   def _find(self, computation):
-    if computation not in self._compiled:
-      self._compiled[computation] = self._compiler.compile(computation)
-    return self._compiled[computation]
+    key = id(computation)
+    if key not in self._compiled:
+      self._compiled[key] = self._compiler.compile(computation)
+      weakref.finalize(computation, self._compiled.pop, key, None)
+    return self._compiled[key]
 
 
 class FusedContext(tff.framework.SyncContext):

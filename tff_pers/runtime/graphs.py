@@ -121,9 +121,13 @@ class Graph:
       function.add_to_graph(graph)
     before = len(graph.get_operations()) if handles else 0
     inputs = {name: _within(graph, t) for name, t in inputs.items()}
+    graph_def = _without_placeholders(graph_def, inputs)
+    used = {i for node in graph_def.node for i in _tensors(node)}
     wanted = [name for name in fetches if name not in inputs]
     found = tf.graph_util.import_graph_def(
-        graph_def, input_map=inputs, return_elements=wanted + handles,
+        graph_def,
+        input_map={n: t for n, t in inputs.items() if n in used},
+        return_elements=wanted + handles,
         name=self._unique_name(),
     )
     values = {**inputs, **dict(zip(wanted, found))}
@@ -214,6 +218,8 @@ def _drop_unneeded(graph_def, proto) -> None:
   _fetches(proto.result, names)
   needed = _ancestors(graph_def, [name for name in names if name])
   nodes = [node for node in graph_def.node if node.name in needed]
+  for node in nodes:
+    node.attr.pop('_class', None)  # Names neighbours that may be replaced.
   graph_def.ClearField('node')
   graph_def.node.extend(nodes)
 
@@ -260,6 +266,30 @@ def _make_call(node, function) -> None:
     node.attr[key].list.type.extend(
         tensor.dtype.as_datatype_enum for tensor in tensors
     )
+
+
+def _without_placeholders(graph_def, inputs):
+  """Returns the graph without the nodes that `inputs` stand for.
+
+  Left over they would do nothing, but XLA and `vectorized_map` know no
+  placeholders.
+  """
+  replaced = {name.split(':')[0] for name in inputs}
+  smaller = tf.compat.v1.GraphDef(versions=graph_def.versions)
+  smaller.node.extend(n for n in graph_def.node if n.name not in replaced)
+  for node in smaller.node:
+    kept = [
+        i for i in node.input if not (i[0] == '^' and i[1:] in replaced)
+    ]
+    if len(kept) < len(node.input):
+      node.ClearField('input')
+      node.input.extend(kept)
+  return smaller
+
+
+def _tensors(node) -> list:
+  """Returns the names of a node's inputs, complete."""
+  return [i if ':' in i else i + ':0' for i in node.input if i[0] != '^']
 
 
 def _within(graph, tensor):

@@ -165,8 +165,8 @@ def _vectorized(loop, start, stop, at_once):
   def chunk(first, states, handles):
     last = tf.minimum(stop, first + at_once) if at_once else stop
     kept, messages, singles = tf.vectorized_map(
-        loop.client, tf.range(first, last), fallback_to_while_loop=True,
-        warn=False,
+        lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
+        tf.range(first, last), fallback_to_while_loop=True, warn=False,
     )
     states = [
         _folded(a, state, message, last - first)

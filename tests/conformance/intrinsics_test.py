@@ -373,6 +373,22 @@ def test_results_keep_their_containers():
   agree(packed, 1.0)
 
 
+def test_computations_that_differ_in_containers_only():
+  """TFF holds them for equal: its serialized form knows no containers."""
+  Pair = collections.namedtuple('Pair', ['x', 'y'])
+
+  def build(container):
+    @tff.tensorflow.computation(np.float32)
+    def packed(x):
+      return container(x=x, y=2 * x)
+    return packed
+
+  computations = [build(c) for c in (Pair, collections.OrderedDict)]
+  assert computations[0] == computations[1]
+  for computation in computations:
+    agree(computation, 1.0)
+
+
 def test_same_computation_for_cohorts_of_all_sizes_and_layouts():
   """Stacked clients, packed clients, one client, none: one after the other."""
   vector = tff.TensorType(np.float32, [None])

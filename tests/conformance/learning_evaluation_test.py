@@ -45,7 +45,8 @@ def test_aggregation_of_metrics(name):
 
   @tff.tensorflow.computation
   def unfinalized():
-    return problems.model_fn().report_local_unfinalized_metrics()
+    model = problems.model_fn()
+    return model.report_local_unfinalized_metrics()
 
   process = algorithms.build_fed_eval(
       problems.model_fn,

@@ -1,0 +1,253 @@
+"""Checks orderings of methods in a finished comparison.
+
+    python -m binaries.check_orderings --runs=runs/compare_digits \
+      --expect='fedavg<local_only<perm'
+"""
+
+import csv
+import math
+import operator
+import os
+import re
+import sys
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from binaries import experiment
+from binaries import flags
+from tff_pers.data import brackets
+from tff_pers.evaluation import results
+
+SUMMARY = """\
+python -m binaries.check_orderings --runs=DIR --expect=CLAIM[,CLAIM...]
+
+Checks claims about a folder that compare wrote. A claim is a chain of terms and
+< or <=, as 'fedavg<local_adaptor<=floral[rank=4]'; a term is a variant as in
+--algos, a number, or number*variant: 'floral<0.001*fedavg'. Prints a row per
+link of a chain. Exit codes: 0 all claims hold, 1 one does not, 2 bad flags. A
+variant that diverged fulfils no claim."""
+
+STATISTICS = {'mean': np.mean, 'median': np.median}
+_COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
+_COMPARE = {'<': operator.lt, '<=': operator.le}
+
+# A metric by seed, by variant.
+Values = Mapping[str, Mapping[int, float]]
+
+
+class Term(NamedTuple):
+  """factor * variant, or the number `factor` if the variant is None."""
+
+  factor: float
+  variant: Optional[str]
+
+
+class Link(NamedTuple):
+  """left < right, or left <= right."""
+
+  left: Term
+  relation: str
+  right: Term
+  text: str
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('check_orderings', _check, argv)
+
+
+def _check(argv: Sequence[str]) -> int:
+  table = dict([
+      flags.own_flag('runs', '', 'Folder that compare wrote.'),
+      flags.own_flag('expect', '', 'Claims, see above.'),
+      flags.own_flag(
+          'metric', 'accuracy', 'accuracy, loss, or a column of metrics.csv.'
+      ),
+      flags.own_flag(
+          'round', 0, 'Evaluated round to look at; 0: the last one.', minimum=0
+      ),
+      flags.own_flag(
+          'statistic', 'mean', 'What is compared of the values over seeds.',
+          choices=tuple(STATISTICS),
+      ),
+      flags.own_flag(
+          'in_seeds', 0, 'Seeds at least in which each claim must also hold by'
+          ' itself.', minimum=0,
+      ),
+  ])
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = flags.parse(argv, table)
+  links = _parse_claims(given.get('expect', ''))
+  folder = flags.resolve_path(given.get('runs', ''))
+  values = _read_values(
+      folder, _rows_of(folder, links), given.get('metric', 'accuracy'),
+      given.get('round', 0),
+  )
+  rows = [
+      _row(
+          link, values, given.get('statistic', 'mean'), given.get('in_seeds', 0)
+      )
+      for link in links
+  ]
+  print(results.markdown(_COLUMNS, rows))
+  return int(any(row['holds'] == 'no' for row in rows))
+
+
+def _parse_claims(text: str) -> list[Link]:
+  """Returns the links of all chains, in order.
+
+    _parse_claims('a<b<=0.5*c')  # a<b, b<=0.5*c
+
+  Raises:
+    flags.UsageError: If `text` is no list of claims.
+  """
+  with flags.sentences():
+    claims = brackets.split_list(text)
+  links = []
+  for claim in claims:
+    parts = [part.strip() for part in re.split('(<=?)', claim)]
+    if len(parts) < 3:
+      raise _bad_claim(claim)
+    terms = [_parse_term(part, claim) for part in parts[::2]]
+    links += [
+        Link(terms[i // 2], parts[i], terms[i // 2 + 1],
+             ''.join(parts[i - 1:i + 2]))
+        for i in range(1, len(parts), 2)
+    ]
+  if not links or not all(_variants(link) for link in links):
+    raise _bad_claim(text)
+  return links
+
+
+def _parse_term(text: str, claim: str) -> Term:
+  """Reads `variant`, `number` or `number*variant`."""
+  factor, star, variant = text.rpartition('*')
+  try:
+    if star:
+      return Term(float(factor), variant.strip())
+    return Term(float(text), None)
+  except ValueError:
+    if star or not text:
+      raise _bad_claim(claim) from None
+    return Term(1.0, text)
+
+
+def _bad_claim(claim: str) -> flags.UsageError:
+  return flags.UsageError(
+      '`--expect` must be claims such as fedavg<floral[rank=4] or'
+      f' floral<0.001*fedavg, found {claim!r}.'
+  )
+
+
+def _variants(link: Link) -> list[str]:
+  return [x.variant for x in (link.left, link.right) if x.variant is not None]
+
+
+def _rows_of(folder: str, links: Sequence[Link]) -> list[Mapping[str, str]]:
+  """Returns the rows of `runs.csv` of the variants that the links name."""
+  path = os.path.join(folder, 'runs.csv')
+  if not os.path.exists(path):
+    raise flags.UsageError(
+        f'`--runs` must name a folder that compare wrote, found {folder!r}.'
+    )
+  with open(path, newline='', encoding='utf-8') as file:
+    rows = list(csv.DictReader(file))
+  present = list(dict.fromkeys(row['algo'] for row in rows))
+  named = [variant for link in links for variant in _variants(link)]
+  for variant in named:
+    if variant not in present:
+      raise flags.UsageError(
+          f'`--expect` must name variants of the folder, {", ".join(present)};'
+          f' found {variant!r}.'
+      )
+  return [row for row in rows if row['algo'] in named]
+
+
+def _read_values(
+    folder: str, rows: Sequence[Mapping[str, str]], metric: str, at_round: int
+) -> Values:
+  """Returns the metric by variant and seed; NaN where a run diverged.
+
+  Args:
+    folder: One that `compare` wrote.
+    rows: Of its `runs.csv`.
+    metric: A column of `runs.csv`, or of the runs' `metrics.csv`.
+    at_round: An evaluated round, or 0 for the last one.
+  """
+  values = {}
+  for row in rows:
+    if row['loss'] == 'nan':
+      value = math.nan
+    elif metric in ('accuracy', 'loss') and not at_round:
+      value = float(row[metric] or 'nan')
+    else:
+      value = _from_metrics(folder, row, metric, at_round)
+    values.setdefault(row['algo'], {})[int(row['seed'])] = value
+  return values
+
+
+def _from_metrics(
+    folder: str, row: Mapping[str, Any], metric: str, at_round: int
+) -> float:
+  """Returns a column of a run's `metrics.csv`, at a round."""
+  name = experiment.folder_name(row['algo'])
+  path = os.path.join(folder, name, f'seed{row["seed"]}')
+  columns = results.read_run(path).metrics
+  column = f'{metric}_mean' if metric in ('accuracy', 'loss') else metric
+  if column not in columns:
+    raise flags.UsageError(
+        f'`--metric` must be one of {", ".join(columns)}, found {metric!r}.'
+    )
+  rounds = columns['round'].astype(int).tolist()
+  if at_round and at_round not in rounds:
+    raise flags.UsageError(
+        '`--round` must be an evaluated round of every run, found'
+        f' {at_round}, and {row["algo"]} was evaluated in {rounds}.'
+    )
+  position = rounds.index(at_round) if at_round else -1
+  return float(columns[column][position])
+
+
+def _row(
+    link: Link, values: Values, statistic: str, in_seeds: int
+) -> dict[str, Any]:
+  """Returns the row of a link: its numbers, and whether it holds.
+
+  Args:
+    link: The link.
+    values: See `_read_values`.
+    statistic: One of `STATISTICS`, over seeds.
+    in_seeds: Seeds at least in which it must also hold by itself.
+  """
+  compare = _COMPARE[link.relation]
+  seeds = set.intersection(*(set(values[name]) for name in _variants(link)))
+  left, right = (
+      {seed: _value(term, values, seed) for seed in sorted(seeds)}
+      for term in (link.left, link.right)
+  )
+  count = sum(bool(compare(left[seed], right[seed])) for seed in left)
+  summarize = STATISTICS[statistic]
+  totals = [float(summarize(list(side.values()))) for side in (left, right)]
+  holds = compare(*totals) and count >= in_seeds
+  return dict(
+      claim=link.text, left=f'{totals[0]:.4g}', right=f'{totals[1]:.4g}',
+      seeds=f'{count} of {len(seeds)}', holds='yes' if holds else 'no',
+  )
+
+
+def _value(term: Term, values: Values, seed: int) -> float:
+  if term.variant is None:
+    return term.factor
+  return term.factor * values[term.variant][seed]
+
+
+if __name__ == '__main__':
+  run()

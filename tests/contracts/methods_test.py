@@ -1,7 +1,7 @@
 """What every registered method promises, on one tiny task.
 
-A method is a row here by its registration alone; `OVERRIDES` only makes it
-small or brings its later stages into the first rounds.
+A method is a row here by its registration alone; `tiny.OVERRIDES` only makes
+it small or brings its later stages into the first rounds.
 """
 
 import dataclasses
@@ -13,56 +13,16 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import baselines  # pylint: disable=unused-import  Registers its methods.
+from tests.contracts import tiny
 from tff_pers import algorithms  # pylint: disable=unused-import  As above.
-from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process as process_lib
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
-from tff_pers.models import zoo
-
-SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
-# The second round is already one with visits.
-OVERRIDES = {'perm': dict(warmup_rounds=1)}
 
 NAMES = methods.names()
 NUM_ROUNDS = 3
-SIZES = (5, 12, 7, 9)
 METRICS = ('train_loss', 'num_examples', 'bytes_down', 'bytes_up', 'non_finite')
-
-
-def _clients(sizes, seed):
-  """Two groups of two clients; the label is the sign of a coordinate."""
-  rng = np.random.default_rng(seed)
-  clients = []
-  for i, size in enumerate(sizes):
-    x = rng.normal(size=[size, 3]).astype(np.float32)
-    clients.append(
-        client_data.dense(i, x, (x[:, i // 2] > 0).astype(np.int32))
-    )
-  return clients
-
-
-def _task(**fields):
-  return task_lib.Task(
-      name='tiny',
-      model=zoo.build('logistic_regression', tf.TensorSpec([None, 3]), 2),
-      train=_clients(SIZES, seed=0),
-      test=_clients((4, 3, 6, 5), seed=1),
-      groups=np.array([0, 0, 1, 1], np.int32),
-      num_classes=2,
-      **fields,
-  )
-
-
-def _build(name, task):
-  method = methods.get(name)
-  known = hp.as_dict(method.hyperparameters())
-  small = {key: value for key, value in SMALL.items() if key in known}
-  hyperparameters = hp.replace(
-      method.hyperparameters(), **{**small, **OVERRIDES.get(name, {})}
-  )
-  return method.build(task, hyperparameters)
 
 
 @dataclasses.dataclass
@@ -106,8 +66,8 @@ class Case:
 
 @pytest.fixture(scope='module', name='case', params=NAMES)
 def _case(request):
-  task = _task()
-  process = _build(request.param, task)
+  task = tiny.task()
+  process = tiny.build(request.param, task)
   return Case(process, task, _train(process, task.train, seed=3))
 
 
@@ -301,14 +261,14 @@ PARTIAL = [
 @pytest.mark.parametrize('name', PARTIAL)
 def test_partial_cohorts(name):
   """Cohorts of three, one and two; client 1 never takes part."""
-  task = _task(clients_per_round=3)
-  process = _build(name, task)
+  task = tiny.task(clients_per_round=3)
+  process = tiny.build(name, task)
   snapshot = Snapshot(process.initialize_seeded(3), {})
   for number, cohort in enumerate([[0, 2, 3], [3], [2, 0]]):
     before = snapshot
     snapshot, metrics = _next(process, before, cohort, task.train)
     assert snapshot.state['round'] == number + 1
-    assert metrics['num_examples'] == sum(SIZES[i] for i in cohort)
+    assert metrics['num_examples'] == sum(tiny.SIZES[i] for i in cohort)
     assert metrics['non_finite'].size == 0
   backwards, _ = _next(process, before, [0, 2], task.train)
   _assert_close(backwards, snapshot, rtol=0)

@@ -1,0 +1,51 @@
+"""One tiny task, and every method made small enough for it."""
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.data import client_data
+from tff_pers.data import task as task_lib
+from tff_pers.models import zoo
+
+SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
+# The second round is already one with visits.
+OVERRIDES = {'perm': dict(warmup_rounds=1)}
+SIZES = (5, 12, 7, 9)
+
+
+def clients(sizes, seed):
+  """Two groups of two clients; the label is the sign of a coordinate."""
+  rng = np.random.default_rng(seed)
+  made = []
+  for i, size in enumerate(sizes):
+    x = rng.normal(size=[size, 3]).astype(np.float32)
+    made.append(
+        client_data.dense(i, x, (x[:, i // 2] > 0).astype(np.int32))
+    )
+  return made
+
+
+def task(**fields) -> task_lib.Task:
+  """Returns the task: logistic regression, four clients."""
+  return task_lib.Task(
+      name='tiny',
+      model=zoo.build('logistic_regression', tf.TensorSpec([None, 3]), 2),
+      train=clients(SIZES, seed=0),
+      test=clients((4, 3, 6, 5), seed=1),
+      groups=np.array([0, 0, 1, 1], np.int32),
+      num_classes=2,
+      **fields,
+  )
+
+
+def build(name, on_task):
+  """Returns the process of the method of that name."""
+  method = methods.get(name)
+  known = hp.as_dict(method.hyperparameters())
+  small = {key: value for key, value in SMALL.items() if key in known}
+  hyperparameters = hp.replace(
+      method.hyperparameters(), **{**small, **OVERRIDES.get(name, {})}
+  )
+  return method.build(on_task, hyperparameters)

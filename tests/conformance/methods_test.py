@@ -1,0 +1,103 @@
+"""Every registered method of this project, round by round."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import baselines  # pylint: disable=unused-import  Registers its methods.
+from tests.conformance import agree as agree_lib
+from tests.contracts import tiny
+from tff_pers import algorithms  # pylint: disable=unused-import  As above.
+from tff_pers import aggregators
+from tff_pers import methods
+
+agree = agree_lib.agree
+
+
+@pytest.mark.parametrize('name', methods.names())
+def test_rounds_and_evaluation(name):
+  """The second round is already one with visits of other models."""
+  task = tiny.task()
+  process = tiny.build(name, task)
+  cohort = range(task.num_clients)
+  state = agree(process.initialize_seeded, 3)
+  clients = [
+      agree_lib.on_native(process.initialize_client, state, i) for i in cohort
+  ]
+  for _ in range(2):
+    output = agree(process.next, state, clients, task.train)
+    state, clients = output['state'], output['client_states']
+  data = [
+      collections.OrderedDict(adapt=a, test=t)
+      for a, t in zip(task.train, task.test)
+  ]
+  agree(process.evaluate, state, clients, data)
+  agree(process.client_model, state, clients[0], 0)
+
+
+def test_partial_cohorts():
+  """Another cohort in every round, and nobody."""
+  task = tiny.task(clients_per_round=2)
+  process = tiny.build('fedavg', task)
+  state = agree_lib.on_native(process.initialize_seeded, 3)
+  for cohort in ([1, 2], [3], [0, 2, 3]):
+    data = [task.train[i] for i in cohort]
+    output = agree(process.next, state, [()] * len(cohort), data)
+    state = output['state']
+  with pytest.raises(ValueError):
+    agree(process.next, state, [], [])
+
+
+_VALUE = tff.to_type(collections.OrderedDict(
+    adaptors=tff.TensorType(np.float32, [2, 3]),
+    base=tff.TensorType(np.float64, [4]),
+))
+
+
+def test_router_weighted_means():
+  process = aggregators.RouterWeightedFactory().create(
+      _VALUE, tff.TensorType(np.float32, [3])
+  )
+  rng = np.random.default_rng(0)
+  values = [
+      collections.OrderedDict(
+          adaptors=rng.normal(size=[2, 3]).astype(np.float32),
+          base=rng.normal(size=[4]),
+      )
+      for _ in range(3)
+  ]
+  weights = [
+      aggregators.router_weight(
+          n, tf.constant([p, 1 - p], tf.float64)
+      ).numpy()
+      for n, p in ((2.0, 0.9), (5.0, 0.25), (0.0, 0.5))
+  ]
+  state = agree(process.initialize)
+  agree(process.next, state, values, weights)
+
+
+def test_collected_rows():
+  """The order of rows may differ: they carry their keys."""
+  rows = tff.to_type(collections.OrderedDict(
+      keys=tff.TensorType(np.int32, [None]),
+      models=(tff.TensorType(np.float32, [None, 2]),),
+  ))
+  process = aggregators.RowCollectionFactory(5).create(rows)
+
+  def value(*keys):
+    return collections.OrderedDict(
+        keys=np.array(keys, np.int32),
+        models=(np.array([[k, -k] for k in keys], np.float32).reshape(-1, 2),),
+    )
+
+  values = [value(3), value(), value(0, 7), value(1)]
+  for call in (agree_lib.on_native, agree_lib.on_fused):
+    result = call(process.next, call(process.initialize), values).result
+    order = np.argsort(result['keys'])
+    agree_lib.assert_equal(
+        tf.nest.map_structure(lambda leaf: leaf[order], result),  # pylint: disable=cell-var-from-loop
+        value(0, 1, 3, 7),
+    )

@@ -19,6 +19,7 @@ from binaries.runtime_benchmark import child as child_lib
 from binaries.runtime_benchmark import report
 from binaries.runtime_benchmark import workloads
 from tff_pers.evaluation import results
+from tff_pers.runtime import fused
 
 SUMMARY = """\
 python -m binaries.benchmark_runtime [--workloads=W1,W2] [--runtimes=A,B]
@@ -82,9 +83,9 @@ def _flags():
       ),
       flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
       flags.own_flag(
-          'device', 'auto',
-          'Where fused, loop and FedJAX compute; auto: on a GPU if there is one'
-          ' (native has the CPU only).', choices=('auto', 'cpu', 'gpu'),
+          'device', '',
+          'Device of fused, loop and FedJAX: cpu, gpu, gpu:1; empty: the GPU if'
+          ' there is one. Native has the CPU only.',
       ),
       flags.own_flag(
           'fedjax_python', '',
@@ -112,19 +113,18 @@ def _benchmark(argv: Sequence[str]) -> int:
   }
   names = _workload_names(given['workloads'])
   runtimes = _chosen('runtimes', given['runtimes'], cell.RUNTIMES)
+  with flags.sentences():
+    fused.find_devices(given['device'] or None)
   if given['fedjax_python']:
     _check_fedjax(given['fedjax_python'])
     runtimes.append('fedjax')
   try:
     if given['soak_rounds']:
       _soak(given['soak_rounds'], given['device'])
-      return 0
-    rows = []
-    for name in names:
-      rows += _measure(name, runtimes, given)
+    else:
+      _compare(names, runtimes, given)
   except child_lib.ChildError as error:
     raise flags.Failure(f'A measurement ended early: {error}') from error
-  _write(rows, given['output_dir'] or flags.resolve_path('runs/runtime'))
   return 0
 
 
@@ -179,6 +179,25 @@ def _command(name: str, runtime: str, given) -> list[str]:
   return [sys.executable, '-m', f'{module}.cell', name, runtime, device]
 
 
+def _compare(names: Sequence[str], runtimes: Sequence[str], given) -> None:
+  """Measures; writes the files and prints the tables."""
+  output_dir = given['output_dir'] or flags.resolve_path('runs/runtime')
+  os.makedirs(output_dir, exist_ok=True)
+  rows = []
+  for name in names:
+    rows += _measure(name, runtimes, given)
+    results.write_csv(
+        os.path.join(output_dir, 'runtime.csv'), report.COLUMNS, rows
+    )
+  titles = {name: w.title for name, w in workloads.WORKLOADS.items()}
+  path = report.plot(rows, titles, output_dir)
+  print(f'\n{report.table(rows)}\n')
+  ratios = report.ratio_table(rows)
+  if ratios:
+    print(f'Ratios of CPU seconds:\n\n{ratios}\n')
+  print(f'{path}.png')
+
+
 def _measure(name: str, runtimes: Sequence[str], given) -> list[dict[str, Any]]:
   """Measures a workload on the runtimes; returns rows of the table."""
   with contextlib.ExitStack() as stack:
@@ -216,21 +235,6 @@ def _row(each: _Cell, rounds: int) -> dict[str, Any]:
       cpu_seconds=statistics.median(used[-rounds:]),
       peak_rss_mb=round(each.child.memory('VmHWM') / 2**20),
   )
-
-
-def _write(rows, output_dir: str) -> None:
-  """Prints the tables and writes the files."""
-  os.makedirs(output_dir, exist_ok=True)
-  results.write_csv(
-      os.path.join(output_dir, 'runtime.csv'), report.COLUMNS, rows
-  )
-  titles = {name: w.title for name, w in workloads.WORKLOADS.items()}
-  path = report.plot(rows, titles, output_dir)
-  print(f'\n{report.table(rows)}\n')
-  ratios = report.ratio_table(rows)
-  if ratios:
-    print(f'Ratios of CPU seconds:\n\n{ratios}\n')
-  print(f'{path}.png')
 
 
 def _soak(rounds: int, device: str) -> None:

@@ -11,7 +11,8 @@ from binaries.runtime_benchmark import floor
 from binaries.runtime_benchmark import lines
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
-from tff_pers import runtime as runtimes
+from tff_pers.runtime import fused
+from tff_pers.runtime import native
 
 RUNTIMES = ('native', 'fused', 'loop')
 SOAK = 'soak'
@@ -19,19 +20,33 @@ SOAK = 'soak'
 
 def main() -> None:
   name, runtime, device = sys.argv[1:]
-  if runtime == 'native' or device == 'cpu':
+  device = _choose_device(runtime, device)
+  kind = 'cpu' if device == 'cpu' else 'gpu'
+  lines.serve(build(name, runtime, device).play, kind)
+
+
+def _choose_device(runtime: str, device: str) -> str:
+  """Hides what is not used; returns the device of the fused runtime."""
+  first = fused.find_devices(device or None)[0]
+  if runtime == 'native' or first == '/CPU:0':
     tf.config.set_visible_devices([], 'GPU')
-  has_gpu = bool(tf.config.get_visible_devices('GPU'))
-  if device == 'gpu' and runtime != 'native' and not has_gpu:
-    raise SystemExit('TensorFlow sees no GPU')
-  lines.serve(build(name, runtime).play, 'gpu' if has_gpu else 'cpu')
+    return 'cpu'
+  if runtime == 'loop':
+    gpus = tf.config.list_physical_devices('GPU')
+    tf.config.set_visible_devices(
+        [gpu for gpu in gpus if gpu.name.endswith(first[1:])], 'GPU'
+    )
+  return device or 'gpu'
 
 
-def build(name: str, runtime: str):
+def build(name: str, runtime: str, device: str):
   """Returns an object with `play`, one round of a workload on a runtime."""
   if runtime == 'loop':
     return floor.build(workloads.WORKLOADS[name])
-  runtimes.use(runtime)
+  if runtime == 'fused':
+    fused.use(device)
+  else:
+    native.use()
   if name == SOAK:
     return processes.VaryingCohorts(workloads.WORKLOADS['W1'])
   return processes.build(workloads.WORKLOADS[name])

@@ -20,7 +20,7 @@ def main() -> None:
   name, device = sys.argv[1:]
   jax.config.update('jax_platforms', 'cpu' if device == 'cpu' else None)
   platform = jax.default_backend()
-  if device == 'gpu' and platform != 'gpu':
+  if device.startswith('gpu') and platform != 'gpu':
     raise SystemExit('JAX sees no GPU')
   lines.serve(_rounds(name), platform)
 

@@ -1,6 +1,7 @@
 """Every registered method of this project, round by round."""
 
 import collections
+import operator
 
 import numpy as np
 import pytest
@@ -97,7 +98,5 @@ def test_collected_rows():
   for call in (agree_lib.on_native, agree_lib.on_fused):
     result = call(process.next, call(process.initialize), values).result
     order = np.argsort(result['keys'])
-    agree_lib.assert_equal(
-        tf.nest.map_structure(lambda leaf: leaf[order], result),  # pylint: disable=cell-var-from-loop
-        value(0, 1, 3, 7),
-    )
+    in_order = tf.nest.map_structure(operator.itemgetter(order), result)
+    agree_lib.assert_equal(in_order, value(0, 1, 3, 7))

@@ -1,8 +1,8 @@
 """Memory of PERM's model table: N personalized models of d weights.
 
 Reports the table (N x d x 4 bytes) and the peak memory of this process (which
-holds the server state between rounds) and of TFF's worker (which runs the
-round), beside a run with few models, whose peaks are the fixed cost.
+holds the server state between rounds) and, on the native runtime, of TFF's
+worker (which runs the round), beside a run with few models, whose peaks are the fixed cost.
 
   python -m binaries.benchmark_memory --clients=200
 """
@@ -20,6 +20,7 @@ from absl import flags
 import numpy as np
 import tensorflow as tf
 
+from tff_pers import runtime
 from tff_pers.algorithms import perm
 from tff_pers.data import client_data
 from tff_pers.models import zoo
@@ -29,6 +30,9 @@ _CLIENTS = flags.DEFINE_integer(
     'clients', 200, 'N, number of personalized models.', lower_bound=2
 )
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds.', lower_bound=1)
+_RUNTIME = flags.DEFINE_enum(
+    'runtime', 'fused', ['fused', 'native'], 'Where the rounds run.'
+)
 _MEASURE = flags.DEFINE_enum(
     'measure', None, ['two_stage', 'single_loop'],
     'Measures one variant in this process and prints JSON; default: a table of'
@@ -47,7 +51,7 @@ def main(argv):
   table = _CLIENTS.value * model.num_parameters * 4
   print(
       f'N = {_CLIENTS.value} models of d = {model.num_parameters:,} weights:'
-      f' the table is {_mib(table)}\n'
+      f' the table is {_mib(table)}; {_RUNTIME.value} runtime\n'
   )
   print('| variant | process | fixed | peak | (peak - fixed) / table |')
   print('|---|---|---|---|---|')
@@ -73,7 +77,7 @@ def _in_own_process(variant, num_clients):
       [
           sys.executable, '-m', 'binaries.benchmark_memory',
           f'--measure={variant}', f'--clients={num_clients}',
-          f'--rounds={_ROUNDS.value}',
+          f'--rounds={_ROUNDS.value}', f'--runtime={_RUNTIME.value}',
       ],
       check=True, stdout=subprocess.PIPE, text=True,
   ).stdout
@@ -82,7 +86,7 @@ def _in_own_process(variant, num_clients):
 
 def _measure(model, num_clients, variant):
   """Runs some rounds; returns peak bytes of this process and of the worker."""
-  native.use()
+  runtime.use(_RUNTIME.value)
   process = perm.build_perm(
       model, num_clients,
       perm.PermHyperparameters(
@@ -99,7 +103,9 @@ def _measure(model, num_clients, variant):
   state = process.initialize()
   for _ in range(_ROUNDS.value):
     state = process.next(state, [()] * num_clients, data)['state']
-  pids = {'python': os.getpid(), 'worker': native.worker_pid()}
+  pids = {'python': os.getpid()}
+  if native.worker_pid() is not None:
+    pids['worker'] = native.worker_pid()
   return {name: _peak_bytes(pid) for name, pid in pids.items()}
 
 

@@ -24,6 +24,8 @@ _SECONDS_WORTH_A_CHOICE = 0.05
 # XLA takes seconds to compile.
 _SECONDS_WORTH_XLA = 0.2
 _MEASURED_CALLS = 3
+# Slower by this factor with one client, a strategy is not tried with all.
+_HOPELESS = 3.0
 # Another strategy has to be faster by this factor: measurements vary.
 _CLEARLY_FASTER = 0.8
 
@@ -128,7 +130,7 @@ class Compiled:
       for strategy in self._candidates(stage, loop_seconds):
         plans = list(best[0])
         plans[number] = mapping.Plan(strategy)
-        trace, now = self._try(kind, plans, tensors)
+        trace, now = self._try(kind, plans, tensors, best)
         if now is not None and now < _CLEARLY_FASTER * seconds:
           best, seconds = trace, now
     logging.info(
@@ -153,20 +155,27 @@ class Compiled:
     is_slow = loop_seconds >= _SECONDS_WORTH_XLA
     return ['vectorized', 'xla'] if is_slow else ['vectorized']
 
-  def _try(self, kind, plans, tensors):
-    """Returns (the trace, its seconds); None where it does not work."""
+  def _try(self, kind, plans, tensors, best):
+    """Returns (the trace, its seconds); None where it is no use.
+
+    One client alone comes first: XLA may take a hundred times longer.
+    """
+    alone = [tf.ones_like(tensors[0]), *tensors[1:]]
     try:
       trace = self._trace(kind, True, plans)
+      seconds = self._seconds(trace, alone, num_calls=1)
+      if seconds > _HOPELESS * self._seconds(best, alone, num_calls=1):
+        return None, None
       return trace, self._seconds(trace, tensors)
     except Exception as reason:  # pylint: disable=broad-except  TF's are many.
       logging.info('%s is not possible: %s', _text(plans), reason)
       return None, None
 
-  def _seconds(self, trace, tensors):
+  def _seconds(self, trace, tensors, num_calls=_MEASURED_CALLS):
     """Returns the seconds of a call, or None if memory lacks."""
     seconds = []
     try:
-      for _ in range(1 + _MEASURED_CALLS):
+      for _ in range(1 + num_calls):
         start = time.perf_counter()
         outputs = trace[1](*tensors)
         if outputs and outputs[-1].dtype != tf.variant:

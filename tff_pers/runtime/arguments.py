@@ -2,6 +2,7 @@
 
 import collections
 from typing import Any
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -14,13 +15,18 @@ from tff_pers.runtime import layout
 from tff_pers.runtime import results
 from tff_pers.runtime import sequences
 
+
+# Cohorts whose return is noticed.
+_MAX_SEEN = 100
+
+
 class Converter:
   """Converts arguments, and remembers large tensors.
 
   A result that comes back as an argument (the state of the next round) costs
   nothing, and neither does a cohort of arrays that cannot change (read-only
   ones) or of datasets that are the same in every pass. Everything that is
-  remembered stays on the device.
+  remembered stays on the device, as long as the caller holds what it is of.
   """
 
   def __init__(self, max_bytes: int, device: str, known: results.Known):
@@ -35,6 +41,7 @@ class Converter:
     self._device = device
     self._known = known
     self._stacks = collections.OrderedDict()
+    self._seen = collections.OrderedDict()
     self._bytes, self._max_bytes = 0, max_bytes
 
   def ingest(self, value: Any, type_signature: tff.Type):
@@ -149,12 +156,22 @@ class Converter:
     size = sum(t.shape.num_elements() * t.dtype.size for t in tensors)
     if not results.LEAST_BYTES <= size <= self._max_bytes:
       return
-    # The values are kept too: their ids are in the key.
-    self._stacks[key] = (kind, tensors, values, size)
+    if key not in self._seen:  # A cohort that comes once is not worth it.
+      self._seen[key] = True
+      if len(self._seen) > _MAX_SEEN:
+        self._seen.popitem(last=False)
+      return
+    # Their ids are in the key: it is void when the first of them is gone.
+    forget = lambda _: self._forget(key)
+    references = [weakref.ref(value, forget) for value in values]
+    self._stacks[key] = (kind, tensors, references, size)
     self._bytes += size
     while self._bytes > self._max_bytes:
-      _, (_, _, _, freed) = self._stacks.popitem(last=False)
-      self._bytes -= freed
+      self._forget(next(iter(self._stacks)))
+
+  def _forget(self, key) -> None:
+    if key in self._stacks:
+      self._bytes -= self._stacks.pop(key)[3]
 
 
 def cohort_size(value: Any, part: tff.Type) -> int:

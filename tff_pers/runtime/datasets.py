@@ -3,6 +3,7 @@
 import collections
 import typing
 from typing import Any
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +21,10 @@ _VARYING = (
 
 
 class Reader:
-  """Reads datasets; those that are the same in every pass only once."""
+  """Reads datasets; those that are the same in every pass only once.
+
+  What was read of a data set is kept as long as the caller holds it.
+  """
 
   def __init__(self, max_bytes: int):
     self._max_bytes = max_bytes
@@ -57,12 +61,16 @@ class Reader:
     size = sum(array.nbytes for segment in segments for array in segment)
     if size > self._max_bytes:
       return
-    # The data set is kept too: its id is in the key.
-    self._kept[key] = (dataset, segments, size)
+    # Its id is in the key, which is void when the data set is gone.
+    reference = weakref.ref(dataset, lambda _: self._forget(key))
+    self._kept[key] = (reference, segments, size)
     self._bytes += size
     while self._bytes > self._max_bytes:
-      _, (_, _, freed) = self._kept.popitem(last=False)
-      self._bytes -= freed
+      self._forget(next(iter(self._kept)))
+
+  def _forget(self, key) -> None:
+    if key in self._kept:
+      self._bytes -= self._kept.pop(key)[2]
 
 
 def _read(dataset, element_type) -> list:

@@ -10,6 +10,7 @@ import time
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import process as process_lib
@@ -53,6 +54,18 @@ class Data(NamedTuple):
 
   train: Sequence[Any]
   test: Sequence[Any]
+
+
+def _frozen(clients) -> list:
+  """Returns clients with read-only views of their arrays.
+
+  A runtime may then keep on its device what comes again.
+  """
+  def view(array):
+    frozen = np.asarray(array).view()
+    frozen.flags.writeable = False
+    return frozen
+  return [tf.nest.map_structure(view, client) for client in clients]
 
 
 class Position(NamedTuple):
@@ -132,7 +145,8 @@ class TrainingProgram:
       seed: The run's seed.
       groups: int[N], the true clusters of the clients if they are known.
     """
-    self._process, self._data, self._states = process, data, states
+    self._process, self._states = process, states
+    self._data = Data(*(_frozen(clients) for clients in data))
     self._seed, self._groups = seed, groups
     self._initialize = _build_initialize_clients(process)
     self._like = None

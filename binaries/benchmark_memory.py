@@ -2,7 +2,8 @@
 
 Reports the table (N x d x 4 bytes) and the peak memory of this process (which
 holds the server state between rounds) and, on the native runtime, of TFF's
-worker (which runs the round), beside a run with few models, whose peaks are the fixed cost.
+worker (which runs the round), beside a run with few models, whose peaks are the
+fixed cost.
 
   python -m binaries.benchmark_memory --clients=200
 """

@@ -2,9 +2,9 @@
 
 A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
 steps of batch 20. Per method: median wall seconds and CPU seconds (this process
-and, on the native runtime, TFF's worker) per round, and CPU seconds of the same client works called as
-one `tf.function` per client, which is the share inside TensorFlow. Then the
-server's update of the mixing weights alone.
+and, on the native runtime, TFF's worker) per round, and CPU seconds of the same
+client works called as one `tf.function` per client, which is the share inside
+TensorFlow. Then the server's update of the mixing weights alone.
 
   python -m binaries.benchmark_round --rounds=5
 """

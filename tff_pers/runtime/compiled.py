@@ -21,8 +21,8 @@ from tff_pers.runtime import stages
 _CACHE_BYTES = 2 * 2**30
 # Faster than this, a call is not worth a choice.
 _SECONDS_WORTH_A_CHOICE = 0.05
-# XLA takes seconds to compile.
-_SECONDS_WORTH_XLA = 0.2
+# Enough of measuring.
+_SECONDS_OF_MEASURING = 1.0
 _MEASURED_CALLS = 3
 # Slower by this factor with one client, a strategy is not tried with all.
 _HOPELESS = 3.0
@@ -127,7 +127,7 @@ class Compiled:
       return best
     loop_seconds = seconds
     for number, stage in enumerate(self._program.stages):
-      for strategy in self._candidates(stage, loop_seconds):
+      for strategy in self._candidates(stage):
         plans = list(best[0])
         plans[number] = mapping.Plan(strategy)
         trace, now = self._try(kind, plans, tensors, best)
@@ -139,7 +139,7 @@ class Compiled:
     )
     return best
 
-  def _candidates(self, stage, loop_seconds) -> list:
+  def _candidates(self, stage) -> list:
     """Returns what may be faster than a loop."""
     used = [
         self._program.graphs[key]
@@ -152,8 +152,7 @@ class Compiled:
       return ['vectorized', 'xla']
     if any(graph.has_convolutions for graph in used):
       return []  # On a CPU both are slower, XLA by a factor of 50.
-    is_slow = loop_seconds >= _SECONDS_WORTH_XLA
-    return ['vectorized', 'xla'] if is_slow else ['vectorized']
+    return ['vectorized']  # XLA compiles a CPU's round for a minute.
 
   def _try(self, kind, plans, tensors, best):
     """Returns (the trace, its seconds); None where it is no use.
@@ -181,6 +180,8 @@ class Compiled:
         if outputs and outputs[-1].dtype != tf.variant:
           outputs[-1].numpy()  # Waits for the device.
         seconds.append(time.perf_counter() - start)
+        if sum(seconds[1:]) > _SECONDS_OF_MEASURING:
+          break
     except tf.errors.ResourceExhaustedError:
       return None
     return min(seconds[1:])

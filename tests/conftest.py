@@ -5,6 +5,7 @@ import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
 import pytest  # pylint: disable=g-import-not-at-top
+import tensorflow_federated as tff  # pylint: disable=g-import-not-at-top
 
 from tff_pers.runtime import fused  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
@@ -19,3 +20,10 @@ def _fused_runtime():
   fused.use(strategy='loop')
   yield
   native.stop()
+
+
+@pytest.fixture(autouse=True)
+def _runtime_of_before(_fused_runtime):
+  before = tff.framework.get_context_stack().current
+  yield
+  tff.framework.set_default_context(before)

@@ -6,11 +6,13 @@ import json
 import os
 
 import numpy as np
+import pytest
 
 from binaries import train
 from tff_pers.evaluation import results
 from tff_pers.simulation import release
 from tff_pers.simulation import store
+from tests.runtime import workers
 
 TINY = [
     '--num_clients=5', '--partition=iid', '--train_fraction=0.05', '--rounds=2',
@@ -70,6 +72,37 @@ def test_two_rounds_write_all_results(tmp_path, capsys):
   out = capsys.readouterr().out
   assert '| accuracy ' in out and 'of held-out clients' in out
   assert f'Results are in {folder}.' in out
+
+
+@pytest.mark.slow
+def test_the_runtimes_agree_and_a_worker_may_die(tmp_path):
+  """Fused, native, and two workers of which one is killed before round 1."""
+  losses = []
+  with workers.running(2) as started:
+    for name, options in (
+        ('fused', ['--strategy=loop']),
+        ('native', ['--runtime=native']),
+        ('remote', [
+            '--runtime=remote',
+            '--workers=' + ','.join(workers.addresses(started)),
+        ]),
+    ):
+      if name == 'remote':
+        after_start = train.runner.use_runtime
+
+        def use_and_kill(*args, install=after_start):
+          install(*args)
+          started[0].stop()
+
+        with pytest.MonkeyPatch.context() as patch:
+          patch.setattr(train.runner, 'use_runtime', use_and_kill)
+          assert _train(tmp_path / name, '--algo=fedavg', *options) == 0
+      else:
+        assert _train(tmp_path / name, '--algo=fedavg', *options) == 0
+      rows = _read(tmp_path / name / 'metrics.csv')
+      losses.append([float(row['train_loss']) for row in rows])
+  np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+  np.testing.assert_allclose(losses[2], losses[0], rtol=1e-5)
 
 
 def test_exports_what_a_client_deploys(tmp_path):

@@ -57,6 +57,22 @@ BAD_TRAIN = {
         '`--client_weighting` must be one of uniform, examples, batches',
     ),
     'bad_runtime': (['--runtime=fast'], '`--runtime` must be one of fused'),
+    'no_such_device': (
+        ['--algo=fedavg', *TINY, '--device=gpu:63'],
+        '`--device` must be one of this machine',
+    ),
+    'workers_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--workers=localhost:8000'],
+        '`--workers` must be left out with --runtime=fused',
+    ),
+    'no_workers': (
+        ['--algo=fedavg', *TINY, '--runtime=remote'],
+        '`--workers` must name each worker once, at least one, found none.',
+    ),
+    'not_an_address': (
+        ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=here'],
+        "`--workers` must be addresses host:port, found 'here'.",
+    ),
     'contradiction': (
         ['--algo=fedavg', '--fedavg_local_epochs=1'],
         'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',

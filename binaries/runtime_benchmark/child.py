@@ -81,10 +81,10 @@ class Child:
     line = self._process.stdout.readline()
     if line:
       return json.loads(line)
-    self._process.wait()
+    code = self._process.wait()
     self._errors.seek(0)
-    written = self._errors.read().split('\n')
-    raise ChildError(next((t for t in reversed(written) if t.strip()), ''))
+    written = [t for t in self._errors.read().splitlines() if t.strip()]
+    raise ChildError((written or [f'exit code {code}'])[-1])
 
 
 def _python_path() -> str:

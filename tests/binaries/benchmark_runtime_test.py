@@ -125,9 +125,13 @@ def test_counts_cpu_and_memory_of_all_processes():
     assert 50 * 2**20 < child.memory('VmRSS') <= child.memory('VmHWM')
 
 
-def test_a_child_that_ends_says_why():
-  with pytest.raises(child_lib.ChildError, match='^no luck$'):
-    child_lib.Child([sys.executable, '-c', 'raise SystemExit("no luck")'])
+@pytest.mark.parametrize('script, why', [
+    ('raise SystemExit("no luck")', 'no luck'),
+    ('import os; os.kill(os.getpid(), 9)', 'exit code -9'),
+])
+def test_a_child_that_ends_says_why(script, why):
+  with pytest.raises(child_lib.ChildError, match=f'^{why}$'):
+    child_lib.Child([sys.executable, '-c', script])
 
 
 def test_work_after_the_answer_counts_as_its_rounds():

@@ -88,7 +88,9 @@ class Converter:
     return self._tensor(datasets.as_array(value, part))
 
   def _tensor(self, array):
-    with tf.device(self._device):
+    # Only a CPU holds strings.
+    device = '/CPU:0' if array.dtype == object else self._device
+    with tf.device(device):
       return tf.convert_to_tensor(array)
 
   def _clients(self, values, part, tensors):

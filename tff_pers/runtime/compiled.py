@@ -21,6 +21,8 @@ from tff_pers.runtime import stages
 _CACHE_BYTES = 2 * 2**30
 # Faster than this, a call is not worth a choice.
 _SECONDS_WORTH_A_CHOICE = 0.05
+# On a CPU, arithmetic takes the time of longer rounds, however it is ordered.
+_SECONDS_OF_ARITHMETIC = 1.0
 # Enough of measuring.
 _SECONDS_OF_MEASURING = 1.0
 _MEASURED_CALLS = 3
@@ -127,7 +129,7 @@ class Compiled:
       return best
     loop_seconds = seconds
     for number, stage in enumerate(self._program.stages):
-      for strategy in self._candidates(stage):
+      for strategy in self._candidates(stage, loop_seconds):
         plans = list(best[0])
         plans[number] = mapping.Plan(strategy)
         trace, now = self._try(kind, plans, tensors, best)
@@ -139,7 +141,7 @@ class Compiled:
     )
     return best
 
-  def _candidates(self, stage) -> list:
+  def _candidates(self, stage, loop_seconds) -> list:
     """Returns what may be faster than a loop."""
     used = [
         self._program.graphs[key]
@@ -152,6 +154,8 @@ class Compiled:
       return ['vectorized', 'xla']
     if any(graph.has_convolutions for graph in used):
       return []  # On a CPU both are slower, XLA by a factor of 50.
+    if loop_seconds > _SECONDS_OF_ARITHMETIC:
+      return []
     return ['vectorized']  # XLA compiles a CPU's round for a minute.
 
   def _try(self, kind, plans, tensors, best):

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
+from tests.conformance import cases
 from tests.conformance import problems
 
 agree = agree_lib.agree
@@ -150,7 +151,9 @@ def _model_fn(build, examples):
   return model_fn
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('name', cases.cases(
+    MODELS, fast=['batch_norm', 'lstm', 'string_lookup']
+))
 def test_training(name):
   build, examples = MODELS[name]
   process = tff.learning.algorithms.build_weighted_fed_avg(
@@ -160,7 +163,9 @@ def test_training(name):
   agree(process.next, state, _clients(examples))
 
 
-@pytest.mark.parametrize('name', ['batch_norm', 'lstm', 'dropout'])
+@pytest.mark.parametrize('name', cases.cases(
+    ['batch_norm', 'lstm', 'dropout'], fast=['dropout']
+))
 def test_evaluation(name):
   """Dropout does nothing here, and batch normalization uses its averages."""
   build, examples = MODELS.get(name, (dropout, _vectors))

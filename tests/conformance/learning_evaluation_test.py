@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
+from tests.conformance import cases
 from tests.conformance import problems
 
 agree = agree_lib.agree
@@ -15,7 +16,9 @@ algorithms = tff.learning.algorithms
 SGD = tff.learning.optimizers.build_sgdm(0.1)
 
 
-@pytest.mark.parametrize('functional', [False, True])
+@pytest.mark.parametrize(
+    'functional', [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_fed_eval(functional):
   model = problems.functional_model() if functional else problems.model_fn
   clients = (
@@ -27,19 +30,15 @@ def test_fed_eval(functional):
   assert metrics['client_work']['eval']['current_round_metrics']
 
 
-METRICS_AGGREGATIONS = {
-    'sum_then_finalize': tff.learning.metrics.SumThenFinalizeFactory,
+SUMS = {
+    'plain': tff.aggregators.SumFactory,
     'secure': tff.learning.metrics.SecureSumFactory,
-    # A sample of all clients: which are left out is drawn at random.
-    'finalize_then_sample': lambda: (
-        tff.learning.metrics.FinalizeThenSampleFactory(sample_size=10)
-    ),
 }
 
 
-@pytest.mark.parametrize('name', METRICS_AGGREGATIONS)
-def test_aggregation_of_metrics(name):
-  """Finalized metrics: a dictionary with names that are strings."""
+@pytest.mark.parametrize('name', cases.cases(SUMS, fast=['plain']))
+def test_metrics_over_rounds(name):
+  """Those of the round, and of all rounds."""
   with tf.Graph().as_default():
     finalizers = problems.model_fn().metric_finalizers()
 
@@ -48,10 +47,13 @@ def test_aggregation_of_metrics(name):
     model = problems.model_fn()
     return model.report_local_unfinalized_metrics()
 
+  factory = tff.learning.metrics.SumThenFinalizeFactory(
+      finalizers, inner_summation_factory=SUMS[name]()
+  )
   process = algorithms.build_fed_eval(
       problems.model_fn,
-      metrics_aggregation_process=METRICS_AGGREGATIONS[name]().create(
-          finalizers, unfinalized.type_signature.result
+      metrics_aggregation_process=factory.create(
+          unfinalized.type_signature.result
       ),
   )
   state = agree(process.initialize)
@@ -170,7 +172,7 @@ SPLITS = {
 }
 
 
-@pytest.mark.parametrize('split', SPLITS)
+@pytest.mark.parametrize('split', cases.cases(SPLITS, fast=['epochs']))
 def test_fed_recon(split):
   process = algorithms.build_fed_recon(
       reconstruction_model, loss_fn=problems.loss, metrics_fn=_metrics,
@@ -182,6 +184,7 @@ def test_fed_recon(split):
     state = agree(process.next, state, problems.clients()).state
 
 
+@pytest.mark.slow
 def test_fed_recon_eval():
   process = algorithms.build_fed_recon_eval(
       reconstruction_model, loss_fn=problems.loss, metrics_fn=_metrics,

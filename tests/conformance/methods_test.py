@@ -8,17 +8,18 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-import baselines  # pylint: disable=unused-import  Registers its methods.
 from tests.conformance import agree as agree_lib
+from tests.conformance import cases
 from tests.contracts import tiny
-from tff_pers import algorithms  # pylint: disable=unused-import  As above.
 from tff_pers import aggregators
 from tff_pers import methods
 
 agree = agree_lib.agree
 
 
-@pytest.mark.parametrize('name', methods.names())
+@pytest.mark.parametrize('name', cases.cases(
+    methods.names(), fast=['apfl', 'fedavg', 'fedem', 'floral', 'perm']
+))
 def test_rounds_and_evaluation(name):
   """The second round is already one with visits of other models."""
   task = tiny.task()

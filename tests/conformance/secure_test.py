@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 
 from tests.conformance import aggregation
 from tests.conformance import agree as agree_lib
+from tests.conformance import cases
 
 agree = agree_lib.agree
 aggregators = tff.aggregators
@@ -39,7 +40,9 @@ FLOATS = {
 }
 
 
-@pytest.mark.parametrize('name', FLOATS)
+@pytest.mark.parametrize('name', cases.cases(
+    FLOATS, fast=['sum', 'sum_symmetric', 'sum_adaptive']
+))
 def test_sums_of_floats(name):
   aggregation.rounds(FLOATS[name]())
 

@@ -12,9 +12,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-import baselines  # pylint: disable=unused-import  Registers its methods.
 from tests.contracts import tiny
-from tff_pers import algorithms  # pylint: disable=unused-import  As above.
 from tff_pers import methods
 from tff_pers import process as process_lib
 from tff_pers.data import client_data

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+import baselines  # pylint: disable=unused-import  Registers its methods.
+from tff_pers import algorithms  # pylint: disable=unused-import  As above.
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.data import client_data

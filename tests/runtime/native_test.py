@@ -30,6 +30,12 @@ print(native.worker_pid(), flush=True)
 DEADLINE_SECONDS = 120  # To import TensorFlow on a busy machine.
 
 
+@pytest.fixture(autouse=True)
+def _native_runtime(_runtime_of_before):
+  with native.use():
+    yield
+
+
 def _spawn(program, **kwargs):
   return subprocess.Popen(
       [sys.executable, '-c', START + program], cwd=ROOT, text=True,

@@ -15,6 +15,12 @@ from tff_pers.runtime import native
 from tff_pers.runtime import remote
 
 
+@pytest.fixture(autouse=True)
+def _native_runtime(_runtime_of_before):
+  with native.use():
+    yield
+
+
 @pytest.fixture(scope='module')
 def started():
   with workers.running(2) as processes:

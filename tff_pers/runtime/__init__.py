@@ -1,7 +1,5 @@
 """Where computations run: `fused`, `native`, `remote`."""
 
-import importlib
-
 RUNTIMES = ('fused', 'native', 'remote')
 
 
@@ -24,5 +22,12 @@ def use(name: str = 'fused', *args, **options):
         f'`name` must be one of {", ".join(RUNTIMES)}, found {name!r}.'
     )
   # Imported here: `binaries.worker` needs no TensorFlow in Python.
-  module = importlib.import_module(f'tff_pers.runtime.{name}')
-  return module.use(*args, **options)
+  # pylint: disable=g-import-not-at-top
+  if name == 'fused':
+    from tff_pers.runtime import fused
+    return fused.use(*args, **options)
+  if name == 'native':
+    from tff_pers.runtime import native
+    return native.use(*args, **options)
+  from tff_pers.runtime import remote
+  return remote.use(*args, **options)

@@ -107,7 +107,7 @@ def test_clients_of_different_shapes(sizes):
 def _traces(executor):
   return {
       key: trace
-      for _, compiled in executor._compiled.values()
+      for compiled in executor._compiled.values()
       for key, trace in compiled._traces.items()
   }
 

@@ -120,15 +120,12 @@ class Executor:
         return current.invoke(computation, argument)
 
   def _find(self, computation):
-    """Returns the compiled computation, or None if it runs natively."""
-    if id(computation) not in self._compiled:
-      self._remember(computation, self._compiler.compile(computation))
-    return self._compiled[id(computation)][1]
-
-  def _remember(self, computation, result):
+    """Returns the compiled computation."""
     key = id(computation)
-    forget = lambda _, known=self._compiled: known.pop(key, None)
-    self._compiled[key] = (weakref.ref(computation, forget), result)
+    if key not in self._compiled:
+      self._compiled[key] = self._compiler.compile(computation)
+      weakref.finalize(computation, self._compiled.pop, key, None)
+    return self._compiled[key]
 
 
 class FusedContext(tff.framework.SyncContext):

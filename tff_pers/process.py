@@ -472,12 +472,27 @@ def payload_bytes(structure):
 
 def all_finite(structure):
   """Returns whether all floating tensors in `structure` are finite."""
-  checks = [
-      tf.reduce_all(tf.math.is_finite(leaf))
-      for leaf in tf.nest.flatten(structure)
-      if leaf.dtype.is_floating
+  leaves = [
+      leaf for leaf in tf.nest.flatten(structure) if leaf.dtype.is_floating
   ]
-  return tf.reduce_all(tf.stack(checks)) if checks else tf.constant(True)
+  if not leaves:
+    return tf.constant(True)
+
+  def each():
+    return tf.reduce_all(
+        [tf.reduce_all(tf.math.is_finite(leaf)) for leaf in leaves]
+    )
+
+  # Norms take a third of the time; one that is infinite may be an overflow.
+  norms = tf.stack([_squared_norm(leaf) for leaf in leaves])
+  are_finite = tf.reduce_all(tf.math.is_finite(norms))
+  return tf.cond(are_finite, lambda: tf.constant(True), each)
+
+
+def _squared_norm(leaf):
+  """Returns the sum of squares as a float64 scalar, in one pass."""
+  row = tf.reshape(leaf, [1, -1])
+  return tf.cast(tf.matmul(row, row, transpose_b=True)[0, 0], tf.float64)
 
 
 def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):

@@ -69,12 +69,23 @@ def test_fetch_gives_every_client_the_row_of_its_key():
   np.testing.assert_array_equal(rows, values[[4, 0, 4]])
 
 
-def test_scatter_writes_rows_at_their_keys():
-  table = (tf.zeros([3, 2]), tf.zeros([3]))
-  rows = (tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([5.0, 6.0]))
-  written = shuffling.scatter(table, tf.constant([2, 0]), rows)
-  np.testing.assert_array_equal(written[0], [[3, 4], [0, 0], [1, 2]])
-  np.testing.assert_array_equal(written[1], [6, 0, 5])
+@pytest.mark.parametrize('keys', [[], [1], [2, 0], [2, 0, 1]])
+def test_scatter_writes_rows_at_their_keys(keys):
+  """None, some or all rows, in a graph that does not know how many."""
+
+  @tf.function(input_signature=[
+      tf.TensorSpec([3, 2]), tf.TensorSpec([3]), tf.TensorSpec([None], tf.int32)
+  ])
+  def write(a, b, keys):
+    new = (tf.random.stateless_normal([3, 2], [1, 2]), tf.range(5.0, 8.0))
+    rows = tf.nest.map_structure(lambda t: t[:tf.size(keys)], new)
+    return shuffling.scatter((a, b), keys, rows), new
+
+  table = (np.zeros([3, 2], np.float32), np.ones([3], np.float32))
+  written, new = write(*table, np.array(keys, np.int32))
+  for leaf, rows, found in zip(table, new, written):
+    leaf[keys] = rows[:len(keys)]
+    np.testing.assert_array_equal(found, leaf)
 
 
 def test_raises_on_scalars_and_on_no_rows():

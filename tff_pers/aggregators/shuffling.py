@@ -72,7 +72,7 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
   where V is a structure of tensors with one leading dimension: a client gives
   none, one or several rows (the same number in every leaf), keys among them,
   and V' holds the rows of all, in one order for all leaves. While collecting, a
-  row is copied at most `max_rows / 64` times, plus once in the end.
+  row is copied at most `max_rows / 8` times, plus once in the end.
   """
 
   def __init__(self, max_rows: int):
@@ -118,13 +118,14 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       blocks = [
           tf.cond(  # The other blocks pass through uncopied.
               tf.equal(current, i),
-              lambda block=block: _concat(block, value),
+              lambda block=block: _joined(block, value),
               lambda block=block: block,
           )
           for i, block in enumerate(accumulator['blocks'])
       ]
-      added = tf.shape(tf.nest.flatten(value)[0])[0]
-      return collections.OrderedDict(blocks=tuple(blocks), count=count + added)
+      return collections.OrderedDict(
+          blocks=tuple(blocks), count=count + _num_rows(value)
+      )
 
     @tff.tensorflow.computation(accumulator_type, accumulator_type)
     def merge(a, b):
@@ -135,7 +136,14 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation(accumulator_type)
     def report(accumulator):
-      return _concat(*accumulator['blocks'])
+      first, *others = accumulator['blocks']
+      if not others:
+        return first
+      return tf.cond(
+          tf.equal(_num_rows(first), accumulator['count']),
+          lambda: first,  # Accumulators of few rows each were merged.
+          lambda: _concat(first, *others),
+      )
 
     @tff.tensorflow.computation(value_type)
     def as_rows(value):
@@ -177,6 +185,19 @@ def _layout(rows_type, max_rows: int) -> tuple[int, int]:
   return -(-max_rows // block_rows), block_rows
 
 
+def _num_rows(rows):
+  return tf.shape(tf.nest.flatten(rows)[0])[0]
+
+
+def _joined(block, value):
+  """Returns the rows of both; copies nothing if there is no row in `block`."""
+  return tf.cond(
+      tf.equal(_num_rows(block), 0),
+      lambda: value,
+      lambda: _concat(block, value),
+  )
+
+
 def _concat(*structures):
   """Concatenates structures of tensors along the leading dimension."""
   return tf.nest.map_structure(
@@ -192,9 +213,21 @@ def scatter(table, keys, rows):
     keys: int32[M], distinct.
     rows: Structure like `table` of tensors [M, ...].
   """
-  return tf.nest.map_structure(
-      lambda t, r: tf.tensor_scatter_nd_update(t, keys[:, None], r), table, rows
-  )
+
+  def permuted():  # All rows are new: nothing of the table is read.
+    at = tf.math.invert_permutation(keys)
+    # Not by a reshape of the rows: Grappler of TensorFlow 2.14 would conclude
+    # that there are always N keys, and take this branch for any number.
+    at.set_shape(tf.nest.flatten(table)[0].shape[:1])
+    return tf.nest.map_structure(lambda r: tf.gather(r, at), rows)
+
+  def updated():
+    return tf.nest.map_structure(
+        lambda t, r: tf.tensor_scatter_nd_update(t, keys[:, None], r), table,
+        rows,
+    )
+
+  return tf.cond(tf.equal(tf.size(keys), _num_rows(table)), permuted, updated)
 
 
 def _any_number_of_rows(value_type) -> tff.Type:

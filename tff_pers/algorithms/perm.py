@@ -343,15 +343,13 @@ def _global_work(
         descends, train, lambda: (zeros, tf.zeros([], dtype))
     )
   else:
-    update = tf.nest.map_structure(
-        lambda x: tf.where(descends, x, tf.zeros_like(x)), g
-    )
+    update = tf.cond(descends, lambda: g, lambda: zeros)
     loss = g_loss
   finite = process.all_finite((update, g, loss, variance))
-  drop = lambda x: tf.where(finite, x, tf.zeros_like(x))
   fingerprint = _fingerprint(message, g, hyperparameters)
   sends_gradient = tf.logical_and(measures, finite)
-  keep = lambda value: tf.boolean_mask(value[None], [sends_gradient])
+  sent = tf.cast(sends_gradient, tf.int32)
+  keep = lambda value: value[None][:sent]
   size = tf.cast(data['num_examples'], tf.float32)
   gradients = collections.OrderedDict(
       fingerprints=keep(fingerprint),
@@ -368,7 +366,7 @@ def _global_work(
   is_sent_already = not two_stage and not hyperparameters.sketch
   extra = process.payload_bytes(gradients['fingerprints'])
   return collections.OrderedDict(
-      update=tf.nest.map_structure(drop, update),
+      update=tf.cond(finite, lambda: update, lambda: zeros),
       weight=tf.where(
           finite,
           client_work.client_weight(

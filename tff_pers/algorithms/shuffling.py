@@ -207,10 +207,9 @@ def visit(model, hosted, data, hyperparameters):
         seed=client_work.key(hosted, data), **hyperparameters.budget(),
     )
     finite = process.all_finite((final, loss))
-    kept = tf.nest.map_structure(
-        lambda new, old: tf.where(finite, new, old)[None], final, weights
-    )
-    return kept, loss, finite, multiplier
+    kept = tf.cond(finite, lambda: final, lambda: weights)
+    rows = tf.nest.map_structure(lambda w: w[None], kept)
+    return rows, loss, finite, multiplier
 
   def leave():
     nothing = tf.zeros([], dtype)

@@ -3,7 +3,8 @@
 A computation's graph is imported where it is called. What would be shared
 between two calls in one process is made private to each: functions get new
 names, variables and tables become anonymous. Reductions of a dataset become
-loops over its elements (`sequences.Sequence`).
+loops over its elements (`sequences.Sequence`), the only element of a dataset of
+one becomes that element.
 """
 
 import collections
@@ -167,11 +168,17 @@ class Graph:
             [len(segment) for segment in given[source].segments],
             [tf.TensorSpec(t.shape, t.dtype) for t in _flat(given[source])],
         )
-        function.add_to_graph(graph)
-        others = list(node.input[1:])
-        node.ClearField('input')
-        node.input.extend(elements[source] + others)
-        _make_call(node, function)
+      elif _is_single(given.get(source)) and node.op == 'DatasetToSingleElement':
+        function = sequences.only_element(
+            [tf.TensorSpec(t.shape, t.dtype) for t in _flat(given[source])]
+        )
+      else:
+        continue
+      function.add_to_graph(graph)
+      others = list(node.input[1:])
+      node.ClearField('input')
+      node.input.extend(elements[source] + others)
+      _make_call(node, function)
     used = {i.split(':')[0] for node in graph_def.node for i in node.input}
     for name, value in inputs.items():
       if name.split(':')[0] not in given:
@@ -302,6 +309,12 @@ def _within(graph, tensor):
 
 def _name(function) -> str:
   return tf.compat.as_str(function.name)
+
+
+def _is_single(sequence) -> bool:
+  """Whether it is known to have one element."""
+  segments = sequence.segments if sequence is not None else None
+  return bool(segments) and len(segments) == 1 and segments[0][0].shape[0] == 1
 
 
 def _flat(sequence: sequences.Sequence) -> list:

@@ -5,9 +5,9 @@ import os
 from typing import Sequence
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime import layout
+from tff_pers.runtime import merging
 from tff_pers.runtime import stages
 
 STRATEGIES = ('loop', 'vectorized', 'xla')
@@ -57,10 +57,10 @@ def empty(loop) -> dict:
 
 
 def _no_rows(member):
-  return _pack(member, iter([
+  return stages.unflatten(member, [
       layout.Rows(tf.zeros([0, *(d or 0 for d in t.shape)], t.dtype))
       for t in stages.leaves(member)
-  ]))
+  ])
 
 
 def _run_range(plan, loop, start, stop):
@@ -78,10 +78,10 @@ def _joined(loop, shards, num_clients) -> dict:
   """Returns the values by name from what the shards contribute."""
   members = _collected_types(loop)
   collected = [
-      _pack(member, iter([
+      stages.unflatten(member, [
           _concatenated(parts)
-          for parts in zip(*(_leaves(s[0][k], member) for s in shards))
-      ]))
+          for parts in zip(*(stages.flatten(s[0][k], member) for s in shards))
+      ])
       for k, member in enumerate(members)
   ]
   folded = shards[0][1]
@@ -92,7 +92,7 @@ def _joined(loop, shards, num_clients) -> dict:
     ]
   kept, singles = collected[:len(loop.demands)], collected[len(loop.demands):]
   merged = [
-      _merge(a, single, num_clients) for a, single in zip(loop.grows, singles)
+      merging.merge(a, single, num_clients) for a, single in zip(loop.grows, singles)
   ]
   return loop.results(kept, folded, merged)
 
@@ -132,7 +132,7 @@ def _looped(loop, client, start, stop, parallel):
     values = [
         value
         for member, item in zip(members, [*kept, *singles])
-        for value in _leaves(item, member)
+        for value in stages.flatten(item, member)
     ]
     handles = [
         array.write(handle, i - start, value)
@@ -148,7 +148,7 @@ def _looped(loop, client, start, stop, parallel):
       maximum_iterations=stop - start,
   )
   stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  return [_pack(member, stacks) for member in members], folded
+  return [stages.unflatten(member, stacks) for member in members], folded
 
 
 def _vectorized(loop, start, stop, at_once):
@@ -175,7 +175,7 @@ def _vectorized(loop, start, stop, at_once):
     values = [
         value
         for member, item in zip(members, [*kept, *singles])
-        for value in _leaves(item, member)
+        for value in stages.flatten(item, member)
     ]
     handles = [
         array.scatter(handle, tf.range(first - start, last - start), value)
@@ -190,14 +190,14 @@ def _vectorized(loop, start, stop, at_once):
       parallel_iterations=1,
   )
   stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  return [_pack(member, stacks) for member in members], folded
+  return [stages.unflatten(member, stacks) for member in members], folded
 
 
 def _folded(aggregate, state, messages, count):
   """Returns the accumulator after `count` stacked messages."""
-  rows = _pack(aggregate.message_type, iter([
-      layout.Rows(t) for t in _leaves(messages, aggregate.message_type)
-  ]))
+  rows = stages.unflatten(aggregate.message_type, [
+      layout.Rows(t) for t in stages.flatten(messages, aggregate.message_type)
+  ])
 
   def body(i, state):
     state = aggregate.accumulate((state, layout.at(rows, i)))
@@ -254,90 +254,13 @@ class _Collection:
     return layout.Pieces(arrays[0].concat(), arrays[1].stack(), self._shape)
 
 
-def _merge(aggregate, singles, num_clients):
-  """Merges accumulators in a balanced tree, neighbours first.
-
-  Joining M vectors of length d then moves M d log2(M) numbers, not M^2 d / 2.
-  """
-  types = stages.leaves(aggregate.type)
-
-  def array(size):
-    return [
-        tf.TensorArray(
-            t.dtype, size, infer_shape=False, element_shape=t.shape
-        )
-        for t in types
-    ]
-
-  def read(arrays, i):
-    values = [a.read(i) for a in arrays]
-    for value, t in zip(values, types):
-      value.set_shape(t.shape)
-    return _pack(aggregate.type, iter(values))
-
-  def write(arrays, i, value):
-    return [
-        a.write(i, leaf)
-        for a, leaf in zip(arrays, _leaves(value, aggregate.type))
-    ]
-
-  def fill(i, arrays):
-    return i + 1, write(arrays, i, layout.at(singles, i))
-
-  _, level = tf.while_loop(
-      lambda i, _: i < num_clients, fill, (tf.constant(0), array(num_clients))
-  )
-
-  def next_level(count, level):
-    half = (count + 1) // 2
-
-    def pair(j, arrays):
-      merged = tf.cond(
-          2 * j + 1 < count,
-          lambda: _leaves(
-              aggregate.merge((read(level, 2 * j), read(level, 2 * j + 1))),
-              aggregate.type,
-          ),
-          lambda: _leaves(read(level, 2 * j), aggregate.type),
-      )
-      return j + 1, write(arrays, j, _pack(aggregate.type, iter(merged)))
-
-    return half, tf.while_loop(
-        lambda j, _: j < half, pair, (tf.constant(0), array(half))
-    )[1]
-
-  _, level = tf.while_loop(
-      lambda count, _: count > 1, next_level, (num_clients, level),
-      parallel_iterations=1,
-  )
-  return read(level, 0)
-
-
 def _matched(value, type_signature):
   """Returns `value` with the shapes of the type."""
   values = []
   for leaf, t in zip(
-      _leaves(value, type_signature), stages.leaves(type_signature)
+      stages.flatten(value, type_signature), stages.leaves(type_signature)
   ):
     leaf = tf.identity(leaf)  # No tensor may leave a loop twice.
     leaf.set_shape(t.shape)
     values.append(leaf)
-  return _pack(type_signature, iter(values))
-
-
-def _leaves(value, type_signature) -> list:
-  """Returns the tensors, rows or pieces of nested tuples."""
-  if not isinstance(type_signature, tff.StructType):
-    return [value]
-  return [
-      leaf
-      for v, t in zip(value, type_signature.children())
-      for leaf in _leaves(v, t)
-  ]
-
-
-def _pack(type_signature, values):
-  """Returns nested tuples of the next `values`."""
-  if isinstance(type_signature, tff.StructType):
-    return tuple(_pack(t, values) for t in type_signature.children())
-  return next(values)
+  return stages.unflatten(type_signature, values)

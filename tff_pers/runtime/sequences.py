@@ -100,6 +100,16 @@ def reduction(step, num_state: int, sizes, specs):
   return tf.function(fold, autograph=False).get_concrete_function(*specs)
 
 
+def only_element(specs):
+  """Returns a concrete function `(segment...) -> element...` of one element.
+
+  Args:
+    specs: Specs of the tensors of the segment, each [1, ...].
+  """
+  first = lambda *segment: [tf.squeeze(t, 0) for t in segment]
+  return tf.function(first, autograph=False).get_concrete_function(*specs)
+
+
 def _fold(step, segment, state):
   """Returns the state after the elements of one segment."""
   count = tf.shape(segment[0])[0]

@@ -286,6 +286,25 @@ def leaves(type_signature) -> list:
   return [type_signature]
 
 
+def flatten(value, type_signature) -> list:
+  """Returns the tensors, rows or pieces of nested tuples in order."""
+  if not isinstance(type_signature, tff.StructType):
+    return [value]
+  return [
+      leaf
+      for v, t in zip(value, type_signature.children())
+      for leaf in flatten(v, t)
+  ]
+
+
+def unflatten(type_signature, values):
+  """Returns nested tuples of `values`, as `flatten` orders them."""
+  values = iter(values)  # An iterator stays the same one.
+  if isinstance(type_signature, tff.StructType):
+    return tuple(unflatten(t, values) for t in type_signature.children())
+  return next(values)
+
+
 def _uri(call) -> str:
   function = call.function if isinstance(call, tff.framework.Call) else None
   return getattr(function, 'uri', '')

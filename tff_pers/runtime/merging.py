@@ -1,0 +1,152 @@
+"""Accumulators of one client each become the accumulator of all.
+
+Used where accumulators grow, as when rows are collected: folding M vectors of
+length d one after the other would move M^2 d / 2 numbers.
+"""
+
+from typing import Optional
+
+import tensorflow as tf
+
+from tff_pers.runtime import layout
+from tff_pers.runtime import stages
+
+_CONCATENATE, _ADD = 'ConcatV2', 'AddV2'
+
+
+def merge(aggregate, singles, num_clients):
+  """Returns the accumulator of all clients.
+
+  Args:
+    aggregate: The aggregate, see `stages`.
+    singles: The accumulators after one client, `layout.Rows` or `layout.Pieces`
+      in the structure of the aggregate's type.
+    num_clients: int32 scalar, > 0.
+  """
+  leaves = stages.flatten(singles, aggregate.type)
+  joins = _joins(aggregate, leaves)
+  if joins is None:
+    return _tree(aggregate, singles, num_clients)
+  joined = [_JOIN[kind](leaf) for kind, leaf in zip(joins, leaves)]
+  return stages.unflatten(aggregate.type, joined)
+
+
+def _concatenated(pieces: layout.Pieces):
+  """Returns the pieces joined along their first dimension: no move at all."""
+  count = tf.reduce_sum(pieces.shapes[:, :1], axis=0)
+  shape = tf.concat([count, pieces.shape[1:]], 0)
+  return tf.reshape(pieces.entries, shape)
+
+
+def _added(rows: layout.Rows):
+  return tf.reduce_sum(rows.tensor, axis=0)
+
+
+_JOIN = {_CONCATENATE: _concatenated, _ADD: _added}
+
+
+def _joins(aggregate, leaves) -> Optional[list]:
+  """Returns how `merge` joins each leaf, None if it does anything else."""
+  types = stages.leaves(aggregate.type)
+  if any(None in (t.shape or [None])[1:] for t in types):
+    return None
+  count = len(types)
+
+  @tf.function(autograph=False)
+  def merged(*tensors):
+    a, b = (
+        stages.unflatten(aggregate.type, side)
+        for side in (tensors[:count], tensors[count:])
+    )
+    return stages.flatten(aggregate.merge((a, b)), aggregate.type)
+
+  concrete = merged.get_concrete_function(
+      *(tf.TensorSpec(t.shape, t.dtype) for t in types * 2)
+  )
+  inputs = [t.name for t in concrete.inputs]
+  kinds = [
+      _join(output, *pair)
+      for output, *pair in zip(concrete.outputs, inputs, inputs[count:])
+  ]
+  fits = [
+      isinstance(leaf, layout.Pieces) and kind == _CONCATENATE
+      or isinstance(leaf, layout.Rows) and kind == _ADD
+      for kind, leaf in zip(kinds, leaves)
+  ]
+  return kinds if all(fits) else None
+
+
+def _join(output, left: str, right: str) -> Optional[str]:
+  """Returns how `output` joins the tensors of these names, None if not at all."""
+  op = _source(output).op
+  names = [_source(t).name for t in op.inputs]
+  if op.type == _ADD and names == [left, right]:
+    return _ADD
+  if op.type == _CONCATENATE and names[:-1] == [left, right]:
+    return _CONCATENATE if tf.get_static_value(op.inputs[2]) == 0 else None
+  return None
+
+
+def _source(tensor):
+  """Returns the tensor that `tensor` is a copy of."""
+  while tensor.op.type == 'Identity':
+    tensor = tensor.op.inputs[0]
+  return tensor
+
+
+def _tree(aggregate, singles, num_clients):
+  """Merges neighbours, level by level: M d log2(M) numbers are moved."""
+  types = stages.leaves(aggregate.type)
+
+  def array(size):
+    return [
+        tf.TensorArray(
+            t.dtype, size, infer_shape=False, element_shape=t.shape
+        )
+        for t in types
+    ]
+
+  def read(arrays, i):
+    values = [a.read(i) for a in arrays]
+    for value, t in zip(values, types):
+      value.set_shape(t.shape)
+    return stages.unflatten(aggregate.type, values)
+
+  def write(arrays, i, value):
+    return [
+        a.write(i, leaf)
+        for a, leaf in zip(arrays, stages.flatten(value, aggregate.type))
+    ]
+
+  def fill(i, arrays):
+    return i + 1, write(arrays, i, layout.at(singles, i))
+
+  _, level = tf.while_loop(
+      lambda i, _: i < num_clients, fill, (tf.constant(0), array(num_clients))
+  )
+
+  def next_level(count, level):
+    half = (count + 1) // 2
+
+    def pair(j, arrays):
+      merged = tf.cond(
+          2 * j + 1 < count,
+          lambda: stages.flatten(
+              aggregate.merge((read(level, 2 * j), read(level, 2 * j + 1))),
+              aggregate.type,
+          ),
+          lambda: stages.flatten(read(level, 2 * j), aggregate.type),
+      )
+      return j + 1, write(
+          arrays, j, stages.unflatten(aggregate.type, merged)
+      )
+
+    return half, tf.while_loop(
+        lambda j, _: j < half, pair, (tf.constant(0), array(half))
+    )[1]
+
+  _, level = tf.while_loop(
+      lambda count, _: count > 1, next_level, (num_clients, level),
+      parallel_iterations=1,
+  )
+  return read(level, 0)

@@ -138,16 +138,24 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
   if isinstance(value, (tf.Tensor, tf.Variable)):
     value = value.numpy()
   dtype = _numpy_dtype(tensor_type)
-  if isinstance(value, np.ndarray) and value.dtype == dtype != object:
-    array = value
+  is_numpy = isinstance(value, (np.ndarray, np.generic))
+  if is_numpy and value.dtype == dtype != object:
+    array = np.asarray(value)
   else:
     array = _converted(value, tensor_type, dtype)
-  if not tf.TensorShape(tensor_type.shape).is_compatible_with(array.shape):
+  if not _fits(array.shape, tensor_type.shape):
     raise TypeError(
         f'A value of type {tensor_type} was expected, found one of shape'
         f' {array.shape}.'
     )
   return array
+
+
+def _fits(shape, expected) -> bool:
+  """Whether `shape` is one of those that a type allows."""
+  return expected is None or len(shape) == len(expected) and all(
+      want is None or have == want for have, want in zip(shape, expected)
+  )
 
 
 def _converted(value, tensor_type, dtype) -> np.ndarray:
@@ -197,9 +205,13 @@ def fields(value: Any, struct: tff.StructType) -> list:
   Raises:
     TypeError: If `value` is no structure, or not one of that many fields.
   """
-  if type(value) not in (list, tuple):  # pylint: disable=unidiomatic-typecheck
-    value = tff.structure.from_container(value)
-  items = list(value)
+  kind = type(value)
+  if kind in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
+    items = list(value.values())
+  elif kind in (list, tuple):
+    items = list(value)
+  else:
+    items = list(tff.structure.from_container(value))
   if len(items) != len(struct):
     raise TypeError(
         f'A structure of type {struct} was expected, found one of'

@@ -29,6 +29,7 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
+_DESTROY = 'DestroyResourceOp'
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _STATEFUL = frozenset({
     'VarHandleOp', *_ANONYMOUS_TABLES,
@@ -49,6 +50,7 @@ class Graph:
   Attributes:
     operations: Names of the operation types in it and its functions.
     is_stateful: Whether it has variables, tables, or randomness of its own.
+    is_private: Whether it has no state but variables: each call has its own.
     has_convolutions: Whether there is a convolution.
   """
 
@@ -82,6 +84,7 @@ class Graph:
       nodes.extend(function.node_def)
     self.operations = frozenset(node.op for node in nodes)
     self.is_stateful = bool(self.operations & _STATEFUL)
+    self.is_private = self.operations & _STATEFUL <= {'VarHandleOp'}
     self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
     for node in nodes:
       _make_private(node)
@@ -329,6 +332,12 @@ def _free(handles, operations) -> None:
   with tf.control_dependencies(uses):
     for handle in handles:
       tf.raw_ops.DestroyResourceOp(resource=handle)
+
+
+def frees() -> list:
+  """Returns the operations that destroy variables in the graph being traced."""
+  graph = tf.compat.v1.get_default_graph()
+  return [op for op in graph.get_operations() if op.type == _DESTROY]
 
 
 def _bind(binding, value, inputs) -> None:

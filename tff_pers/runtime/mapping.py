@@ -1,11 +1,13 @@
 """How a stage goes over the clients: in a loop, vectorized, or with XLA."""
 
+import contextlib
 import dataclasses
 import os
 from typing import Sequence
 
 import tensorflow as tf
 
+from tff_pers.runtime import graphs
 from tff_pers.runtime import layout
 from tff_pers.runtime import merging
 from tff_pers.runtime import stages
@@ -126,7 +128,7 @@ def _looped(loop, client, start, stop, parallel):
   def body(i, states, handles):
     kept, messages, singles = client(i)
     states = [
-        _matched(a.accumulate((state, message)), a.type)
+        a.accumulate((state, message))
         for a, state, message in zip(loop.folds, states, messages)
     ]
     values = [
@@ -138,17 +140,36 @@ def _looped(loop, client, start, stop, parallel):
         array.write(handle, i - start, value)
         for array, handle, value in zip(arrays, handles, values)
     ]
+    with tf.control_dependencies(graphs.frees()):
+      states = [_matched(s, a.type) for a, s in zip(loop.folds, states)]
+      handles = [tuple(a.identity() for a in h) for h in handles]
     return i + 1, states, handles
 
-  _, folded, handles = tf.while_loop(
-      lambda i, *_: i < stop,
-      body,
-      (start, zeros, [array.start for array in arrays]),
-      parallel_iterations=parallel,
-      maximum_iterations=stop - start,
-  )
+  with _any_order() if loop.is_private else contextlib.nullcontext():
+    _, folded, handles = tf.while_loop(
+        lambda i, *_: i < stop,
+        body,
+        (start, zeros, [array.start for array in arrays]),
+        parallel_iterations=parallel,
+        maximum_iterations=stop - start,
+    )
   stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
   return [stages.unflatten(member, stacks) for member in members], folded
+
+
+@contextlib.contextmanager
+def _any_order():
+  """Lets iterations overlap though they have variables, each its own.
+
+  TensorFlow would let an iteration wait for all side effects of the one before.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  before = graph._add_control_dependencies  # pylint: disable=protected-access
+  graph._add_control_dependencies = False  # pylint: disable=protected-access
+  try:
+    yield
+  finally:
+    graph._add_control_dependencies = before  # pylint: disable=protected-access
 
 
 def _vectorized(loop, start, stop, at_once):

@@ -67,6 +67,7 @@ class Program:
           self.graphs[key] = graphs.Graph(
               compiled, lambda: f'call_{next(self._calls)}'
           )
+    self.is_private = all(g.is_private for g in self.graphs.values())
     self.stages = self._plan()
 
   def _plan(self) -> list:
@@ -200,9 +201,11 @@ class _Loop:
   Attributes:
     folds: Aggregates whose accumulators keep their shapes.
     grows: Aggregates whose accumulators grow: merged in a balanced tree.
+    is_private: Whether no client can see what another one does.
   """
 
   def __init__(self, program, stage, env):
+    self.is_private = program.is_private
     self._program, self._stage, self._env = program, stage, env
     self.demands = [
         (name, program._lazy[name].call.type_signature.member)

@@ -68,7 +68,8 @@ def build_ensemble(
   below 0.001. Server state: `models`, a table (see `mixtures`), from C
   independent initializations. Client state: `router` t, float[C], at first 0;
   nothing with router=oracle, where pi is one-hot at the true cluster: C
-  separate FedAvg runs. C = 1 is FedAvg.
+  separate FedAvg runs. A client that never trains deploys the uniform mixture.
+  C = 1 is FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -122,11 +123,14 @@ class _Routing:
     return collections.OrderedDict(router=router) if self._learned else ()
 
   def start(self, client_state, index):
-    """Returns t, or the one-hot pi of the oracle."""
+    """Returns t, or the oracle's pi: uniform where the cluster is unknown."""
     if self._learned:
       return client_state['router']
-    group = tf.gather(np.asarray(self._groups, np.int32), index)
-    return tf.one_hot(group, self._num_models, dtype=self._dtype)
+    groups = np.asarray(self._groups, np.int32)
+    group = tf.gather(groups, tf.minimum(index, len(groups) - 1))
+    known = tf.one_hot(group, self._num_models, dtype=self._dtype)
+    uniform = tf.ones_like(known) / self._num_models
+    return tf.where(index < len(groups), known, uniform)
 
   def mixing(self, router):
     """Returns pi."""

@@ -132,8 +132,8 @@ def weighted_loss(model, models, batch, responsibilities):
     responsibilities: q of its rows, [batch_size, C], constants.
   """
   total = 0.0
-  for c in range(responsibilities.shape[1]):
-    weights = mixtures.select(models, c)
+  num_models = responsibilities.shape[1]
+  for c, weights in enumerate(mixtures.unstack(models, num_models)):
     losses = responsibilities[:, c] * model.example_loss(
         batch.y, model.predict(weights, batch.x, True, batch.seed)
     )

@@ -194,6 +194,26 @@ def test_a_client_never_seen_mixes_evenly():
   np.testing.assert_array_equal(weights['mixing'], [0.5, 0.5])
 
 
+@pytest.mark.parametrize('mix', ['logits', 'probabilities'])
+def test_oracle_in_rounds_and_of_clients_never_seen(mix):
+  """One-hot mixtures of either kind learn; without a cluster they are even."""
+  process = ensemble.build_ensemble(
+      problems.tiny_model(),
+      ensemble.EnsembleHyperparameters(router='oracle', mix=mix, **_VALUES),
+      num_models=2, groups=_GROUPS[:4],
+  )
+  states, _, metrics = rounds.train(process)
+  assert all(m['non_finite'].size == 0 for m in metrics)
+  assert metrics[-1]['train_loss'] < metrics[0]['train_loss']
+  data = [dict(adapt=d, test=d) for d in problems.tiny_clients()[3:5]]
+  results = process.evaluate(states[-1], [(), ()], data)
+  np.testing.assert_array_equal(
+      [r['router'] for r in results], [[1, 0], [0.5, 0.5]]
+  )
+  weights = process.client_model(states[-1], (), 4)
+  np.testing.assert_array_equal(weights['mixing'], [0.5, 0.5])
+
+
 @pytest.mark.parametrize('groups', [None, np.array([0, 2]), np.array([0, -1])])
 def test_raises_on_an_oracle_without_groups(groups):
   with pytest.raises(ValueError, match=r'must be known and in 0\.\.1, the mod'):

@@ -13,6 +13,7 @@ from tests.baselines import rounds
 from tff_pers import random
 from tff_pers.client_works import example_losses
 from tff_pers.data import client_data
+from tff_pers.models import keras
 from tff_pers.models import mixtures
 from tff_pers.models import zoo
 
@@ -229,6 +230,22 @@ def test_squared_errors_are_likelihoods_of_unit_variance():
         fedem.negative_log_likelihoods(model, models, 1, data),
         [[num_targets * 4 / 2]], rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize('loss', ['mse', tf.keras.losses.MeanSquaredError()])
+def test_squared_errors_of_keras_are_likelihoods_too(loss):
+  layer = tf.keras.layers.Dense(3, input_shape=(2,))
+  model = keras.from_keras(
+      tf.keras.Sequential([layer]), loss, y_spec=tf.TensorSpec([None, 3])
+  )
+  data = rounds.tensors(client_data.dense(
+      0, np.zeros([1, 2], np.float32), np.full([1, 3], 2, np.float32)
+  ))
+  models = mixtures.initial_models(model, 1, 0)
+  np.testing.assert_allclose(
+      fedem.negative_log_likelihoods(model, models, 1, data), [[6.0]],
+      rtol=1e-6,
+  )
 
 
 def test_raises_on_no_component():

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
+from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
@@ -232,6 +233,8 @@ def test_dropout_and_noise_of_a_step_are_different_draws():
   router_training.gradients(
       adapted, _LOGITS, _weights(), _batch(_data()), noise
   )
-  drawn = tf.random.stateless_uniform([_C], seen[0], dtype=tf.float64)
   pi = noise(_LOGITS, seen[0])
-  assert np.abs(pi - tf.nn.softmax(_LOGITS + drawn)).max() > 1e-3
+  # A model folds the position of a layer into the key.
+  for key in [seen[0], *(random.fold_in(seen[0], k) for k in range(10))]:
+    drawn = tf.random.stateless_uniform([_C], key, dtype=tf.float64)
+    assert np.abs(pi - tf.nn.softmax(_LOGITS + drawn)).max() > 1e-3

@@ -451,10 +451,13 @@ def test_summary_lists_every_weight():
 @pytest.mark.parametrize(
     'options, message',
     [
-        (dict(num_adaptors=-1), '`num_adaptors` must be >= 0, found -1'),
-        (dict(budget=0.0), '`budget` must be > 0, found 0.0'),
-        (dict(budget=float('nan')), '`budget` must be > 0, found nan'),
-        (dict(rank=0), '`rank` must be >= 1, found 0'),
+        (dict(num_adaptors=-1), '`num_adaptors` must be an integer >= 0, found -1'),
+        (dict(num_adaptors=2.5), '`num_adaptors` must be an integer >= 0, found'),
+        (dict(budget=0.0), '`budget` must be > 0 and finite, found 0.0'),
+        (dict(budget=np.inf), '`budget` must be > 0 and finite, found inf'),
+        (dict(budget=np.nan), '`budget` must be > 0 and finite, found nan'),
+        (dict(rank=0), '`rank` must be an integer >= 1, found 0'),
+        (dict(rank=1.5), '`rank` must be an integer >= 1, found 1.5'),
         (dict(rank=8, budget=0.1), '`rank` must be None with a `budget`'),
         (dict(conv_form='wide'), '`conv_form` must be one of bal.*, found \'w'),
         (dict(zero_factor='u'), '`zero_factor` must be one of output, input'),
@@ -472,7 +475,7 @@ def test_raises_on_wrong_use():
   start = adapted.initial_adaptors(0)
   with pytest.raises(ValueError, match='`conv_norm` must be one of spatial, m'):
     adapted.precondition(start, start, conv_norm='channel')
-  with pytest.raises(ValueError, match='`num_adaptors` must be >= 0, found -2'):
+  with pytest.raises(ValueError, match='must be an integer >= 0, found -2'):
     adaptors.full(_dense(), -2)
   unknown = dataclasses.replace(_all_kinds(), layers=tuple(
       weight._replace(kind='Own') for weight in _all_kinds().layers

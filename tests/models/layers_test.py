@@ -52,6 +52,24 @@ def test_dictionary_puts_the_bias_first():
   ]
 
 
+def test_nested_dictionaries_of_layers_of_one_width():
+  """A bias is of the layer that it is stored with, not of its neighbour."""
+  shapes = dict(
+      a=dict(bias=[4], kernel=[3, 4]), b=dict(bias=[4], kernel=[4, 4])
+  )
+  model = dataclasses.replace(
+      problems.tiny_model(),
+      init=lambda seed: {
+          name: {k: tf.zeros(v) for k, v in layer.items()}
+          for name, layer in shapes.items()
+      },
+  )
+  assert _told(layers.describe(model)) == [
+      ('dense_1/bias', 'bias'), ('dense_1/kernel', 'dense'),
+      ('dense_3/bias', 'bias'), ('dense_3/kernel', 'dense'),
+  ]
+
+
 def test_zoo_models_are_told_by_shape():
   model = zoo.build('emnist_cnn', tf.TensorSpec([None, 28, 28]), 10)
   assert [w.kind for w in layers.describe(model)] == [

@@ -78,7 +78,8 @@ def build_floral(
       other inner sums; with `center` it must be built `with_shares`.
 
   Raises:
-    ValueError: If router=oracle has no groups, or more groups than adaptors.
+    ValueError: If router=oracle has no groups, or more groups than adaptors,
+      or objective=mfl no adaptors.
   """
   routers = _routers(adapted, hyperparameters, groups, num_clients)
   optimizers = hyperparameters.server_optimizers()
@@ -176,6 +177,10 @@ def _routers(adapted, hyperparameters, groups, num_clients):
   if hyperparameters.router == 'oracle':
     return floral_routers.Oracle(adapted, hyperparameters, groups)
   if hyperparameters.objective == 'mfl':
+    if not adapted.num_adaptors:
+      raise ValueError(
+          '`adapted` must have adaptors with objective=mfl, found 0 of them.'
+      )
     return floral_routers.Exponential(adapted, hyperparameters)
   return floral_routers.Learned(adapted, hyperparameters, num_clients)
 

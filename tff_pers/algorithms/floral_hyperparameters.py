@@ -68,8 +68,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
   )
   router_learning_rate: float = hp.field(
       0.1,
-      'eta_router: step size of the router; 0: stays uniform. With'
-      ' objective=mfl: inverse temperature of the exponential router.',
+      'eta_router: step size of the router; 0: it moves by its warm-up alone.',
       minimum=0.0,
   )
   router_state: str = hp.field(
@@ -107,6 +106,12 @@ class FloralHyperparameters(AdaptorHyperparameters):
       'fml (one model, the mixture of weights inside the loss) or mfl (C'
       ' models, the mixture of losses).',
       choices=('fml', 'mfl'),
+  )
+  mfl_rate: float = hp.field(
+      10.0,
+      'eta of the exponential router, pi_c ~ exp(-eta loss_c), with'
+      ' objective=mfl.',
+      above=0.0,
   )
   center: bool = hp.field(
       False, "Whether the adaptors' mean moves into the base after every round."

@@ -99,7 +99,7 @@ class Exponential:
 
   def __init__(self, adapted, hyperparameters):
     self._adapted, self._zeros = adapted, _zeros(adapted)
-    self._rate = hyperparameters.router_learning_rate
+    self._rate = hyperparameters.mfl_rate
 
   def initial_state(self) -> Any:
     return ()

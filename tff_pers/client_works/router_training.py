@@ -17,7 +17,7 @@ from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
 
-_NOISE_USE = 1  # Keeps the router's noise apart from a step's other draws.
+_NOISE_USE = -1  # Keeps the router's noise apart from a step's other draws.
 # Rows per pass of full gradients: bounds memory, changes no result.
 _CHUNK = 256
 

@@ -47,7 +47,7 @@ def rotated_clusters(labels, num_clients, rng, options, clients):
 
 
 def label_shift_clusters(labels, num_clients, rng, options, clients):
-  """IID clients; cluster g calls label y by the name (y + g) mod C."""
+  """IID clients; cluster g calls label y by the name (y + g) mod classes."""
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'label_shift_clusters')
   if options.clusters > len(counts):

@@ -50,10 +50,10 @@ class Rules:
           '`rank` must be None with a `budget`, because each decides the ranks,'
           f' found rank={self.rank}, budget={self.budget}.'
       )
-    if self.budget is not None and not self.budget > 0:
-      raise ValueError(f'`budget` must be > 0, found {self.budget}.')
-    if self.rank is not None and self.rank < 1:
-      raise ValueError(f'`rank` must be >= 1, found {self.rank}.')
+    if self.budget is not None and not 0 < self.budget < math.inf:
+      raise ValueError(f'`budget` must be > 0 and finite, found {self.budget}.')
+    if self.rank is not None and (self.rank < 1 or self.rank % 1):
+      raise ValueError(f'`rank` must be an integer >= 1, found {self.rank}.')
     if self.bias_only and not self.adapt_bias:
       raise ValueError(
           '`bias_only` must be False with adapt_bias=False, found True.'

@@ -196,7 +196,8 @@ class AdaptedModel:
     """Returns gradients scaled by the other, present factor (section 2.4).
 
     dense: G_U <- G_U (V^T V + eps I)^-1,      G_V <- G_V (U^T U + eps I)^-1
-XX / (||Gram(U)||_F + eps)
+    conv : G_U <- G_U / (||Gram(V)||_F + eps)
+           G_V <- G_V / (||Gram(U)||_F + eps)
 
     with Frobenius norms. Vectors (biases, norms) keep their gradients.
 
@@ -352,5 +353,7 @@ XX / (||Gram(U)||_F + eps)
 
 
 def _check_num_adaptors(num_adaptors: int) -> None:
-  if num_adaptors < 0:
-    raise ValueError(f'`num_adaptors` must be >= 0, found {num_adaptors}.')
+  if num_adaptors < 0 or num_adaptors % 1:
+    raise ValueError(
+        f'`num_adaptors` must be an integer >= 0, found {num_adaptors}.'
+    )

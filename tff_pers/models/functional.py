@@ -156,6 +156,7 @@ def binary_crossentropy(y, logits):
 
 def squared_error(y, predictions):
   """Squared error per example, averaged over outputs: both [batch, ...]."""
+  y = tf.cast(y, predictions.dtype)
   difference = tf.reshape(predictions, tf.shape(y)) - y
   squared = tf.square(tf.reshape(difference, [tf.shape(y)[0], -1]))
   return tf.reduce_mean(squared, axis=1)

@@ -308,6 +308,9 @@ def _is_stateful(op: str) -> bool:
 def _example_loss(loss):
   """Returns `(y, predictions) -> [batch]` of a Keras loss."""
   loss = tf.keras.losses.get(loss)
+  is_function = loss is tf.keras.losses.mean_squared_error
+  if is_function or isinstance(loss, tf.keras.losses.MeanSquaredError):
+    return functional.squared_error  # The same, and known to be that.
   # A loss object reduces over the batch; its `call` does not.
   per_example = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
   is_keras = getattr(loss, '__module__', '').startswith('keras.')

@@ -1,5 +1,7 @@
 """What the leaves of a model's weights are: kernels, biases, norms."""
 
+import collections.abc
+
 import tensorflow as tf
 
 from tff_pers.models import functional
@@ -14,14 +16,15 @@ def describe(model: functional.FunctionalModel):
   Models of the zoo and Keras models say what their weights are
   (`model.layers`). For other models it is read off the shapes: a matrix is a
   dense kernel, a leaf of four dimensions a convolution kernel, and a vector
-  next to one of them, as long as its outputs, its bias; all else is 'unknown'.
+  next to one of them in the same container, as long as its outputs, its bias;
+  all else is 'unknown'.
 
   Raises:
     ValueError: If `model.layers` does not fit the weights.
   """
   shapes = [tuple(leaf.shape) for leaf in tf.nest.flatten(model.spec)]
   if model.layers is None:
-    return _infer(shapes)
+    return _infer(shapes, list(_containers(model.spec)))
   found = [weight.shape for weight in model.layers]
   if found != shapes:
     raise ValueError(
@@ -31,8 +34,21 @@ def describe(model: functional.FunctionalModel):
   return tuple(model.layers)
 
 
-def _infer(shapes):
-  """Returns descriptions of leaves of which only the shapes are known."""
+def _containers(structure, path=()):
+  """Yields where each leaf is: the keys that lead to its container."""
+  is_mapping = isinstance(structure, collections.abc.Mapping)
+  if not is_mapping and not isinstance(structure, (list, tuple)):
+    yield path[:-1]
+    return
+  # The order of `tf.nest`.
+  keys = sorted(structure) if is_mapping else range(len(structure))
+  for key in keys:
+    yield from _containers(structure[key], (*path, key))
+
+
+def _infer(shapes, containers):
+  """Returns descriptions of leaves of which only shapes and places are known.
+  """
   kinds = [_KERNELS.get(len(shape), 'unknown') for shape in shapes]
   layers = [f'{kind}_{i}' for i, kind in enumerate(kinds)]
   for kernel, shape in enumerate(shapes):
@@ -40,7 +56,11 @@ def _infer(shapes):
       continue
     # Sorted keys put `bias` before `kernel`; a sequence puts it behind.
     for bias in (kernel + 1, kernel - 1):
-      is_free = 0 <= bias < len(shapes) and kinds[bias] == 'unknown'
+      is_free = (
+          0 <= bias < len(shapes)
+          and kinds[bias] == 'unknown'
+          and containers[bias] == containers[kernel]
+      )
       if is_free and shapes[bias] == shape[-1:]:
         kinds[bias], layers[bias] = 'bias', layers[kernel]
         break

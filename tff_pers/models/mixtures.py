@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers import random
@@ -86,6 +87,16 @@ def select(models, c):
   return tf.nest.map_structure(lambda leaf: leaf[c], models)
 
 
+def unstack(models, num_models: int) -> list:
+  """Returns all C models of the table.
+
+  The gradient is one stack; that of C selections would be C sums of tables.
+  """
+  leaves = tf.nest.flatten(models)
+  columns = [tf.unstack(leaf, num_models) for leaf in leaves]
+  return [tf.nest.pack_sequence_as(models, own) for own in zip(*columns)]
+
+
 def mixture(
     model: functional.FunctionalModel, num_models: int, mix: str
 ) -> functional.FunctionalModel:
@@ -116,8 +127,8 @@ def mixture(
 
   def predict(weights, x, training, seed):
     outputs = [
-        model.predict(select(weights['models'], c), x, training, seed)
-        for c in range(num_models)
+        model.predict(own, x, training, seed)
+        for own in unstack(weights['models'], num_models)
     ]
     mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
     if by_probability:
@@ -126,7 +137,7 @@ def mixture(
 
   def penalty(weights):
     penalties = [
-        model.penalty(select(weights['models'], c)) for c in range(num_models)
+        model.penalty(own) for own in unstack(weights['models'], num_models)
     ]
     mixing = tf.unstack(weights['mixing'])
     return tf.add_n([
@@ -141,11 +152,15 @@ def mixture(
 
 def _log_mixture(mixing, logits):
   """Returns log sum_c pi_c p_c per class, or the log-odds if there is one."""
-  def log_sum(log_probabilities):  # A zero weight gives -inf, and adds 0.
+  def log(pi):  # -inf at 0, where the gradient is 0 and not NaN.
+    is_used = pi > 0
+    finite = tf.math.log(tf.where(is_used, pi, tf.ones_like(pi)))
+    return tf.where(is_used, finite, tf.constant(-np.inf, pi.dtype))
+
+  def log_sum(log_probabilities):
     return tf.reduce_logsumexp(
-        tf.stack([
-            tf.math.log(pi) + p for pi, p in zip(mixing, log_probabilities)
-        ]), axis=0,
+        tf.stack([log(pi) + p for pi, p in zip(mixing, log_probabilities)]),
+        axis=0,
     )
   if logits[0].shape[-1] == 1:
     positive = log_sum([tf.math.log_sigmoid(z) for z in logits])

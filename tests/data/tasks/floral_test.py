@@ -37,12 +37,12 @@ def test_defaults_are_the_sheets(
   assert task.rounds == rounds and task.full_participation
   names = [
       'batch_size', 'local_steps', 'local_epochs', 'learning_rate',
-      'router_learning_rate', 'rank',
+      'router_learning_rate',
   ]
   for method in ('floral', 'local_adaptor'):
     assert task.defaults_for(method, names) == dict(
         batch_size=batch, local_steps=0, local_epochs=1, learning_rate=rate,
-        router_learning_rate=0.1, rank=1,
+        router_learning_rate=0.1,
     )
 
 

@@ -38,7 +38,7 @@ def build_cifar10(request: registry.TaskRequest, options: registry.NoOptions):
     summary='colour images of 100 classes, from --data_dir or TFDS',
 )
 def build_cifar100(request: registry.TaskRequest, options: registry.NoOptions):
-  """Builds the task: 100 clients in 10 groups of 10 classes, half per round.
+  """Builds the task: 100 clients in 10 groups of 10 classes, 50 per round.
 
   The paper's step sizes (0.001 with Adam at the server) need such a server;
   these are those of its ablations, for plain averaging.
@@ -56,7 +56,10 @@ def _build(
     partition: str, num_clients: int, model: str, learning_rate: float,
     clients_per_round: int = 0,
 ):
-  """Builds either task; x is float32[n, 32, 32, 3], normalized."""
+  """Builds either task; x is float32[n, 32, 32, 3], normalized.
+
+  Images are not augmented (the authors flip and crop those for training).
+  """
   if request.data_dir:
     where = request.data_dir
     train, test = cifar.read(name, request.data_dir)

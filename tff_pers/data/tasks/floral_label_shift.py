@@ -40,8 +40,6 @@ DEFAULTS = {
         batch_size=8, local_steps=0, local_epochs=1, learning_rate=0.1,
         router_learning_rate=0.1,
     ),
-    'floral': dict(rank=1),
-    'local_adaptor': dict(rank=1),
 }
 
 

@@ -45,11 +45,8 @@ LINEAR_DEFAULTS = {
         batch_size=4, local_steps=0, local_epochs=1, learning_rate=0.1,
         router_learning_rate=0.1,
     ),
-    'floral': dict(rank=1),
-    'local_adaptor': dict(rank=1),
 }
 MLP_DEFAULTS = {
-    **LINEAR_DEFAULTS,
     '': dict(LINEAR_DEFAULTS[''], batch_size=8, learning_rate=0.03),
 }
 

@@ -1,12 +1,13 @@
 """A child process that plays rounds, and what it and its children use."""
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import tempfile
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import psutil
 
@@ -48,21 +49,31 @@ class Child:
     Raises:
       ChildError: If the child ends.
     """
-    print(file=self._process.stdin, flush=True)
+    with contextlib.suppress(BrokenPipeError):  # `_read` says why.
+      print(file=self._process.stdin, flush=True)
     return self._read()['seconds']
 
   def cpu_seconds(self) -> float:
-    """CPU seconds of the child and its children since they started."""
+    """CPU seconds of the child and its children since they started.
+
+    Raises:
+      ChildError: If the child is gone.
+    """
     # Linux: the CPU clock of a process, in nanoseconds (psutil: 10 ms).
-    return sum(time.clock_gettime(~pid << 3 | 2) for pid in self._pids())
+    return self._sum(lambda pid: time.clock_gettime(~pid << 3 | 2))
 
   def memory(self, field: str) -> int:
-    """Bytes of all processes: now (`VmRSS`), or their peaks (`VmHWM`)."""
-    return sum(_status_bytes(pid, field) for pid in self._pids())
+    """Bytes of all processes: now (`VmRSS`), or their peaks (`VmHWM`).
+
+    Raises:
+      ChildError: If the child has ended.
+    """
+    return self._sum(lambda pid: _status_bytes(pid, field))
 
   def stop(self) -> None:
     """Ends the child."""
-    self._process.stdin.close()
+    with contextlib.suppress(BrokenPipeError):  # A line that nobody read.
+      self._process.stdin.close()
     self._process.wait()
     self._process.stdout.close()
     self._errors.close()
@@ -73,18 +84,30 @@ class Child:
   def __exit__(self, *error):
     self.stop()
 
-  def _pids(self) -> list[int]:
-    process = psutil.Process(self._process.pid)
-    return [p.pid for p in (process, *process.children(recursive=True))]
+  def _sum(self, measure: Callable[[int], Any]) -> Any:
+    """Returns the sum over the child and those of its children that live."""
+    try:
+      process = psutil.Process(self._process.pid)
+      total, others = measure(process.pid), process.children(recursive=True)
+    except (OSError, psutil.NoSuchProcess) as error:
+      raise self._ended() from error
+    for other in others:
+      with contextlib.suppress(OSError):  # It has ended.
+        total += measure(other.pid)
+    return total
 
   def _read(self) -> Any:
     line = self._process.stdout.readline()
     if line:
       return json.loads(line)
+    raise self._ended()
+
+  def _ended(self) -> ChildError:
+    """Returns why the child has ended."""
     code = self._process.wait()
     self._errors.seek(0)
     written = [t for t in self._errors.read().splitlines() if t.strip()]
-    raise ChildError((written or [f'exit code {code}'])[-1])
+    return ChildError((written or [f'exit code {code}'])[-1])
 
 
 def _python_path() -> str:
@@ -96,5 +119,7 @@ def _python_path() -> str:
 
 def _status_bytes(pid: int, field: str) -> int:
   status = pathlib.Path(f'/proc/{pid}/status').read_text()
-  line = next(t for t in status.splitlines() if t.startswith(field + ':'))
-  return int(line.split()[1]) * 1024
+  lines = [t for t in status.splitlines() if t.startswith(field + ':')]
+  if not lines:
+    raise ProcessLookupError(f'Process {pid} has ended.')  # A zombie.
+  return int(lines[0].split()[1]) * 1024

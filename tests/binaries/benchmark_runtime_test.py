@@ -2,11 +2,13 @@
 
 import csv
 import dataclasses
+import os
 import pathlib
 import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from binaries import benchmark_runtime
@@ -132,6 +134,41 @@ def test_counts_cpu_and_memory_of_all_processes():
 def test_a_child_that_ends_says_why(script, why):
   with pytest.raises(child_lib.ChildError, match=f'^{why}$'):
     child_lib.Child([sys.executable, '-c', script])
+
+
+_PLAYS_ONCE = """
+print('{"device": "cpu"}', flush=True)
+input()
+print('{"seconds": 1}', flush=True)
+raise SystemExit('no luck')
+"""
+
+
+def _wait_for(process, options=0):
+  os.waitid(os.P_PID, process.pid, os.WEXITED | options)
+
+
+@pytest.mark.parametrize('ask', [
+    child_lib.Child.play, lambda child: child.memory('VmHWM')
+])
+def test_a_child_that_ends_between_rounds_says_why(ask):
+  with pytest.raises(child_lib.ChildError, match='^no luck$'):
+    with child_lib.Child([sys.executable, '-c', _PLAYS_ONCE]) as child:
+      assert child.play() == 1
+      _wait_for(child._process, os.WNOWAIT)  # pylint: disable=protected-access
+      ask(child)
+
+
+@pytest.mark.parametrize('options', [0, os.WNOWAIT])
+def test_children_of_the_child_may_end(options, monkeypatch):
+  """Gone, or a zombie, since they were listed."""
+  other = subprocess.Popen(['true'])
+  _wait_for(other, options)
+  monkeypatch.setattr(psutil.Process, 'children', lambda *_, **__: [other])
+  with child_lib.Child([sys.executable, '-c', _PLAYS_ONCE]) as child:
+    assert child.cpu_seconds() > 0
+    assert child.memory('VmRSS') > 0
+  other.wait()
 
 
 def test_work_after_the_answer_counts_as_its_rounds():

@@ -4,6 +4,7 @@ Every test catches two workers in the middle of a round: each holds one client
 of two. The heartbeat is fast, and slow enough for a busy machine.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -13,9 +14,11 @@ import numpy as np
 import portpicker
 import pytest
 import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import executor_pb2
 
 from tests.runtime import workers
 from tff_pers.runtime import remote
+from tff_pers.runtime import remote_round
 from tff_pers.runtime import remote_worker
 
 HEARTBEAT_SECONDS = 4.0
@@ -95,8 +98,9 @@ def test_the_error_names_all_workers_when_all_are_lost(started, tmp_path):
   assert all(address in str(e.value) for address in addresses)
 
 
-def test_the_error_names_the_workers_that_are_late(started, tmp_path):
-  """Both are alive; nobody lets them go."""
+def test_the_error_names_the_workers_that_are_late(started, tmp_path, caplog):
+  """Both are alive and free what they hold; nobody lets them go."""
+  caplog.set_level(logging.INFO, 'absl')
   addresses = workers.addresses(started)
   with remote.use(addresses, round_seconds=2.0):
     with pytest.raises(remote.RemoteError, match='must end within 2 s') as e:
@@ -104,6 +108,33 @@ def test_the_error_names_the_workers_that_are_late(started, tmp_path):
     workers.let_go(tmp_path)
     assert workers.held(str(tmp_path), CLIENTS) == (11, CLIENTS)
   assert all(address in str(e.value) for address in addresses)
+  assert 'could not free' not in caplog.text
+
+
+class _Worker:
+  """Opens sessions, or fails to; remembers what it was asked for."""
+
+  address = 'host:8000'
+
+  def __init__(self, fails: bool):
+    self._fails = fails
+    self.asked = []
+
+  def request(self, method, message, deadline):
+    del message, deadline
+    self.asked.append(method)
+    if self._fails:
+      raise remote_worker.WorkerLost(self.address, 'gone')
+    return executor_pb2.GetExecutorResponse()
+
+
+@pytest.mark.parametrize('lost', [0, 1])
+def test_what_was_opened_is_freed_if_a_worker_is_lost(lost):
+  cohort = [_Worker(i == lost) for i in range(2)]
+  with pytest.raises(remote_worker.WorkerLost):
+    remote_round.run(None, None, len(cohort), cohort, time.monotonic() + 60)
+  assert cohort[lost].asked == ['GetExecutor']
+  assert cohort[1 - lost].asked == ['GetExecutor', 'DisposeExecutor']
 
 
 def test_a_worker_that_does_not_answer_is_named(started):

@@ -225,8 +225,14 @@ def test_an_error_of_the_computation_is_not_repeated(started, caplog):
     [
         ([], {}, '`workers` must name each worker once, at least one'),
         (['a:1', 'a:1'], {}, '`workers` must name each worker once'),
-        (['a'], {}, "`workers` must be addresses host:port, found 'a'."),
-        (['a:0'], {}, "`workers` must be addresses host:port, found 'a:0'."),
+        *(
+            (given, {}, '`workers` must be a list of addresses host:port, found'
+             f' {found!r}.')
+            for given, found in [
+                (['a:1', 'a'], 'a'), (['a:0'], 'a:0'), ('a:1', 'a:1'),
+                ([8000], 8000), (None, None),
+            ]
+        ),
         (['a:1'], dict(round_seconds=0), '`round_seconds` must be > 0'),
         (['a:1'], dict(max_retries=-1), '`max_retries` must be >= 0'),
     ],

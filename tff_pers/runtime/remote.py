@@ -45,7 +45,7 @@ def use(
   it is whole.
 
   Args:
-    workers: Their addresses, as `host:8000`.
+    workers: Their addresses, a list as `['host:8000']`.
     connect_seconds: Time for all workers to answer at the start.
     round_seconds: Time for a computation, its repetitions included.
     heartbeat_seconds: Time for a worker to say that it is alive, at any moment.
@@ -55,8 +55,8 @@ def use(
     The installed runtime, a context manager.
 
   Raises:
-    ValueError: If `workers` is empty or holds something else or one twice, or a
-      number is out of range.
+    ValueError: If `workers` is no list of addresses, is empty or holds one
+      twice, or a number is out of range.
     RemoteError: If a worker does not answer; from a later call, if no worker is
       left, or the time or the repetitions are used up. Workers are named.
   """
@@ -82,12 +82,12 @@ def use(
 
 def _check(workers, max_retries, **seconds) -> None:
   """Raises what `use` documents."""
-  for address in workers:
-    host, _, port = address.rpartition(':')
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-      raise ValueError(
-          f'`workers` must be addresses host:port, found {address!r}.'
-      )
+  is_list = isinstance(workers, (list, tuple))
+  wrong = [w for w in workers if not _is_address(w)] if is_list else [workers]
+  if wrong:
+    raise ValueError(
+        f'`workers` must be a list of addresses host:port, found {wrong[0]!r}.'
+    )
   if not workers or len(set(workers)) < len(workers):
     raise ValueError(
         '`workers` must name each worker once, at least one, found'
@@ -98,6 +98,13 @@ def _check(workers, max_retries, **seconds) -> None:
       raise ValueError(f'`{name}` must be > 0, found {value}.')
   if max_retries < 0:
     raise ValueError(f'`max_retries` must be >= 0, found {max_retries}.')
+
+
+def _is_address(value) -> bool:
+  if not isinstance(value, str):
+    return False
+  host, _, port = value.rpartition(':')
+  return bool(host) and port.isdecimal() and 0 < int(port) < 65536
 
 
 class _Cluster:

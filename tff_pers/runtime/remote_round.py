@@ -41,18 +41,19 @@ def run(
   workers = workers[:max(1, num_clients)]
   bounds = [i * num_clients // len(workers) for i in range(len(workers) + 1)]
   slices = [slice(*pair) for pair in zip(bounds, bounds[1:])]
-  sessions = []
+  opened = []  # In any order; some of them, if a worker fails.
+
+  def open_session(i):
+    size = slices[i].stop - slices[i].start
+    session = remote_worker.Session(workers[i], size, deadline)
+    opened.append(session)
+    return session
+
   try:
-    sessions = _in_parallel(
-        lambda i: remote_worker.Session(
-            workers[i], slices[i].stop - slices[i].start, deadline
-        ),
-        len(workers),
-    )
+    sessions = _in_parallel(open_session, len(workers))
     return _Round(plan, argument, sessions, slices).run()
   finally:
-    for session in sessions:
-      session.close()
+    _in_parallel(lambda i: opened[i].close(), len(opened))
 
 
 class _Round:

@@ -20,6 +20,9 @@ _LOST = (
     grpc.StatusCode.FAILED_PRECONDITION,
 )
 
+# For freeing what a worker holds, whatever is left of the computation's time.
+_CLOSE_SECONDS = 5.0
+
 
 class WorkerLost(Exception):
   """A worker is dead, hangs or is cut off."""
@@ -207,9 +210,10 @@ class Session:
   def close(self) -> None:
     """Frees all values, as far as the worker can be reached."""
     try:
-      self._request(
+      self._worker.request(
           'DisposeExecutor',
           executor_pb2.DisposeExecutorRequest(executor=self._executor),
+          time.monotonic() + _CLOSE_SECONDS,
       )
     except (grpc.RpcError, WorkerLost, WorkerLate):
       logging.info('Worker %s could not free a session.', self._worker.address)

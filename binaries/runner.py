@@ -24,6 +24,11 @@ from tff_pers.simulation import store
 DEFAULT_ALGO = 'perm'
 # What the fused runtime has chosen, within a run's folder.
 RUNTIME_CHOICES = 'runtime.json'
+# Flags that only one runtime uses.
+_RUNTIME_FLAGS = dict(
+    device='fused', strategy='fused', workers='remote',
+    connect_seconds='remote', round_seconds='remote',
+)
 
 
 class Diverged(flags.Failure):
@@ -153,31 +158,28 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
     flags.Failure: If the workers do not answer.
   """
   name = flag('runtime')
-  for other, needs in (
-      ('device', 'fused'), ('workers', 'remote')
-  ):
-    if flag(other) and name != needs:
+  for other, needs in _RUNTIME_FLAGS.items():
+    if flag(other) != flags.DEFAULTS[other] and name != needs:
       raise flags.UsageError(
           f'`--{other}` must be left out with --runtime={name}, found'
           f' {flag(other)}. Tip: it belongs to --runtime={needs}.'
       )
   try:
-    if name == 'fused':
-      path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
-      runtime.use(
-          'fused', flag('device') or None, strategy=flag('strategy'),
-          choices=path,
-      )
-    elif name == 'remote':
-      runtime.use(
-          'remote', [w for w in flag('workers').split(',') if w],
-          connect_seconds=flag('connect_seconds'),
-          round_seconds=flag('round_seconds'),
-      )
-    else:
-      runtime.use('native')
-  except ValueError as error:
-    raise flags.UsageError(str(error).replace('`', '`--', 1)) from error
+    with flags.sentences(names=_RUNTIME_FLAGS):
+      if name == 'fused':
+        path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
+        runtime.use(
+            'fused', flag('device') or None, strategy=flag('strategy'),
+            choices=path,
+        )
+      elif name == 'remote':
+        runtime.use(
+            'remote', [w for w in flag('workers').split(',') if w],
+            connect_seconds=flag('connect_seconds'),
+            round_seconds=flag('round_seconds'),
+        )
+      else:
+        runtime.use('native')
   except RuntimeError as error:
     raise flags.Failure(str(error)) from error
 

@@ -71,7 +71,20 @@ BAD_TRAIN = {
     ),
     'not_an_address': (
         ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=here'],
-        "`--workers` must be addresses host:port, found 'here'.",
+        "`--workers` must be a list of addresses host:port, found 'here'.",
+    ),
+    'strategy_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--runtime=native', '--strategy=loop'],
+        '`--strategy` must be left out with --runtime=native, found loop. Tip:'
+        ' it belongs to --runtime=fused.',
+    ),
+    'connect_seconds_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--connect_seconds=600'],
+        '`--connect_seconds` must be left out with --runtime=fused',
+    ),
+    'round_seconds_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--runtime=native', '--round_seconds=9'],
+        '`--round_seconds` must be left out with --runtime=native',
     ),
     'contradiction': (
         ['--algo=fedavg', '--fedavg_local_epochs=1'],
@@ -172,6 +185,20 @@ def test_resume_refuses_other_flags(argv, message, tmp_path, capsys):
   argv = ['train', *argv, '--resume', f'--output_dir={tmp_path}']
   assert train.main(argv) == 2
   assert message in _stderr_sentence(capsys)
+
+
+@pytest.mark.parametrize('make, sentence', [
+    (lambda path: path.write_text('{"a": 3}'), 'must hold the choices'),
+    (lambda path: path.mkdir(), 'must be a file to keep choices in'),
+])
+def test_a_bad_file_of_the_runtime_is_named(make, sentence, tmp_path, capsys):
+  """A file, not a flag."""
+  path = tmp_path / 'runtime.json'
+  make(path)
+  argv = ['train', '--algo=fedavg', *TINY, f'--output_dir={tmp_path}']
+  assert train.main(argv) == 2
+  assert f'train: `{path}` {sentence}' in _stderr_sentence(capsys)
+  assert os.listdir(tmp_path) == ['runtime.json']
 
 
 def test_bad_data_names_the_file(tmp_path, capsys):

@@ -19,10 +19,14 @@ class Choices:
       path: JSON file, written at every choice; None keeps them in memory.
 
     Raises:
-      ValueError: If the file is not what `put` wrote.
+      ValueError: If the file is not what `put` wrote, or a folder.
     """
     self._path = None if path is None else pathlib.Path(path)
     self._plans = {}
+    if self._path is not None and self._path.is_dir():
+      raise ValueError(
+          f'`{self._path}` must be a file to keep choices in, found a folder.'
+      )
     if self._path is not None and self._path.exists():
       try:
         self._plans = {

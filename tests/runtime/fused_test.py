@@ -17,6 +17,7 @@ import tensorflow_federated as tff
 from tff_pers import runtime
 from tff_pers.runtime import choices as choices_lib
 from tff_pers.runtime import fused
+from tff_pers.runtime import native
 
 ROWS = tff.TensorType(np.float32, [None, 2])
 
@@ -51,6 +52,18 @@ def nothing():
 @tff.tensorflow.computation(ROWS)
 def same(rows):
   return rows
+
+
+@tff.tensorflow.computation(np.int32)
+def numbers(n):
+  return tf.data.Dataset.range(tf.cast(n, tf.int64)).map(
+      lambda i: tf.cast(i, tf.int32)
+  )
+
+
+@tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+def numbers_at_clients(n):
+  return tff.federated_map(numbers, n)
 
 
 @tff.federated_computation(
@@ -188,23 +201,35 @@ def test_what_cannot_be_fused_runs_natively_and_is_said(monkeypatch):
   monkeypatch.setattr(
       logging, 'warning', lambda text, *args: messages.append(text % args)
   )
-  sequence = tff.SequenceType(np.int32)
-
-  @tff.tensorflow.computation(np.int32)
-  def numbers(n):
-    return tf.data.Dataset.range(tf.cast(n, tf.int64)).map(
-        lambda i: tf.cast(i, tf.int32)
-    )
-
-  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
-  def at_clients(n):
-    return tff.federated_map(numbers, n)
-
-  assert at_clients.type_signature.result.member == sequence
+  numbers_type = tff.SequenceType(np.int32)
+  assert numbers_at_clients.type_signature.result.member == numbers_type
   for _ in range(2):
-    found = at_clients([2, 3])
-    assert [list(map(int, part)) for part in found] == [[0, 1], [0, 1, 2]]
+    _assert_numbers(numbers_at_clients([2, 3]), [2, 3])
   assert len([m for m in messages if 'native runtime' in m]) == 1
+
+
+def test_coroutines_that_cannot_be_fused_run_natively():
+  """The worker is started in a thread of a pool, and outlives it."""
+  native.stop()
+  stack = tff.framework.get_context_stack()
+  workers = []
+  with fused.use(strategy='loop', asynchronous=True):
+    installed = stack.current
+    for _ in range(2):
+      _assert_numbers(asyncio.run(_awaited(numbers_at_clients([2, 3]))), [2, 3])
+      workers.append(native.worker_pid())
+    assert stack.current is installed
+  with native.use():
+    assert stack.current is native.get_context()
+    _assert_numbers(numbers_at_clients([1]), [1])
+    workers.append(native.worker_pid())
+  assert None not in workers and len(set(workers)) == 1
+
+
+def _assert_numbers(found, lengths):
+  assert [list(map(int, part)) for part in found] == [
+      list(range(n)) for n in lengths
+  ]
 
 
 def test_results_that_come_back_are_not_copied():

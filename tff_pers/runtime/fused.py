@@ -115,9 +115,7 @@ class Executor:
           )
           self._native.add(id(computation))
           weakref.finalize(computation, self._native.discard, id(computation))
-      with native.use():
-        current = tff.framework.get_context_stack().current
-        return current.invoke(computation, argument)
+      return native.get_context().invoke(computation, argument)
 
   def _find(self, computation):
     """Returns the compiled computation."""

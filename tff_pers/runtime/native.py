@@ -8,6 +8,7 @@ import atexit
 import ctypes
 import signal
 import sys
+import threading
 from typing import Optional
 
 from absl import logging
@@ -28,14 +29,15 @@ _context: Optional[tff.framework.SyncExecutionContext] = None
 # The worker may crash (see `worker_process`): it is started again, the call
 # repeated, but not for ever.
 _restarts = worker_process.Restarts()
+_lock = threading.Lock()  # One thread at a time starts a worker.
 
 
 def use() -> context.Installed:
   """Starts the worker (once) and installs it as TFF's default context.
 
-  Call it from the main thread: the worker dies with the thread that started
-  it. SIGTERM then ends the interpreter with exit code 143. If the worker itself
-  dies, it is started again and TFF repeats the call, which changes no result:
+  SIGTERM then ends the interpreter with exit code 143, if this is the main
+  thread and the program has no handler of its own. If the worker itself dies,
+  it is started again and TFF repeats the call, which changes no result:
   computations are functions of their arguments.
 
   Returns:
@@ -45,22 +47,41 @@ def use() -> context.Installed:
     RuntimeError: If TFF's worker is missing or does not come up; from a later
       call, if it dies again and again.
   """
-  global _context
-  if worker_pid() is None:
-    _keep_freed_memory()
-    _launch()
-    atexit.register(stop)
+  installed = context.Installed(get_context())
+  if (
+      threading.current_thread() is threading.main_thread()
+      and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+  ):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    _context = _create_context()
-  return context.Installed(_context)
+  return installed
+
+
+def get_context() -> tff.framework.SyncExecutionContext:
+  """Returns the context of the worker, which is started if it does not run.
+
+  Any thread may call it and the context; TFF's default context stays.
+
+  Raises:
+    RuntimeError: As `use`.
+  """
+  global _context
+  with _lock:
+    if _context is None:
+      _keep_freed_memory()
+      atexit.register(stop)
+      _context = _create_context()
+    if worker_pid() is None:
+      _launch()
+    return _context
 
 
 def _create_context() -> tff.framework.SyncExecutionContext:
   """Returns the context that runs computations on the worker."""
 
   def create_executor(cardinalities):
-    if worker_pid() is None:
-      _relaunch()
+    with _lock:
+      if worker_pid() is None:
+        _relaunch()
     cardinalities.setdefault(tff.CLIENTS, 0)
     # Values are freed at once: the default waits for twenty, which are rounds.
     executor = tff.framework.RemoteExecutor(_stub, dispose_batch_size=1)
@@ -119,11 +140,12 @@ def _launch() -> None:
   """Starts the worker and connects to it."""
   global _worker, _stub
   port = portpicker.pick_unused_port()
-  _worker = worker_process.WorkerProcess(port)
-  _worker.wait_until_ready()
+  worker = worker_process.WorkerProcess(port)
+  worker.wait_until_ready()
   _stub = tff.framework.RemoteExecutorGrpcStub(
       worker_process.connect(f'localhost:{port}')
   )
+  _worker = worker
 
 
 def _relaunch() -> None:

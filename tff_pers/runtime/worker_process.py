@@ -6,12 +6,15 @@ output open. Here the kernel ends the worker when its parent is gone, however
 that ended.
 """
 
+from concurrent import futures
+import contextlib
 import ctypes
 import importlib.util
 import os
 import pathlib
 import signal
 import subprocess
+import threading
 import time
 from typing import Optional
 
@@ -60,7 +63,7 @@ def answers(channel: grpc.Channel, seconds: float) -> bool:
 class WorkerProcess:
   """A running `worker_binary`; it listens on all interfaces of this machine.
 
-  It is killed when the thread that made it ends, or its process.
+  It is killed when the process that made it ends.
   """
 
   def __init__(self, port: int):
@@ -70,7 +73,11 @@ class WorkerProcess:
       RuntimeError: If the binary is missing.
     """
     self.port = port
-    self._process = _start(port)
+    started = futures.Future()
+    threading.Thread(
+        target=_start_and_wait, args=(port, started), daemon=True
+    ).start()
+    self._process = started.result()
 
   @property
   def pid(self) -> Optional[int]:
@@ -88,13 +95,16 @@ class WorkerProcess:
       RuntimeError: If it does not within `seconds`; it is stopped then.
     """
     deadline = time.monotonic() + seconds
-    while not self.answers(seconds=1.0):
-      if self.pid is None or time.monotonic() > deadline:
-        self.stop()
-        raise RuntimeError(
-            f'TFF\'s worker did not come up within {seconds:g} s.'
-        )
-      time.sleep(0.05)
+    try:
+      while not self.answers(seconds=1.0):
+        if self.pid is None or time.monotonic() > deadline:
+          raise RuntimeError(
+              f'TFF\'s worker did not come up within {seconds:g} s.'
+          )
+        time.sleep(0.05)
+    except BaseException:  # Also Ctrl-C.
+      self.stop()
+      raise
 
   def answers(self, seconds: float) -> bool:
     """Whether the worker answers within `seconds`."""
@@ -141,6 +151,22 @@ def _binary() -> pathlib.Path:
   """Returns the path of TFF's worker; does not import TFF, which is slow."""
   package = importlib.util.find_spec('tensorflow_federated').origin
   return pathlib.Path(package).parent / 'data' / 'worker_binary'
+
+
+def _start_and_wait(port: int, started: futures.Future) -> None:
+  """Starts the worker and ends after it, in a thread of its own.
+
+  The kernel ends the worker with this thread, so the thread that asked for the
+  worker may end first.
+  """
+  try:
+    process = _start(port)
+  except Exception as error:  # pylint: disable=broad-except
+    started.set_exception(error)
+    return
+  started.set_result(process)
+  with contextlib.suppress(ChildProcessError):  # Its end was seen elsewhere.
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
 def _start(port: int) -> subprocess.Popen:

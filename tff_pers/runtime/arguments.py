@@ -25,8 +25,9 @@ class Converter:
 
   A result that comes back as an argument (the state of the next round) costs
   nothing, and neither does a cohort of arrays that cannot change (read-only
-  ones) or of datasets that are the same in every pass. Everything that is
-  remembered stays on the device, as long as the caller holds what it is of.
+  ones, and so are those that they are views of) or of datasets that are the
+  same in every pass. Everything that is remembered stays on the device, as long
+  as the caller holds what it is of.
   """
 
   def __init__(self, max_bytes: int, device: str, known: results.Known):
@@ -52,6 +53,11 @@ class Converter:
     """
     tensors = []
     return self._ingest(value, type_signature, tensors), tensors
+
+  def forget(self) -> None:
+    """Frees what is kept of cohorts."""
+    self._stacks.clear()
+    self._bytes = 0
 
   def _ingest(self, value, part, tensors):
     if isinstance(part, tff.FederatedType):
@@ -220,10 +226,17 @@ def _is_a(tensor, part) -> bool:
 
 
 def _shape(tensor_type) -> tuple:
+  if tensor_type.shape is None:
+    raise sequences.Unsupported('A tensor of unknown rank is an argument.')
   return tuple(tensor_type.shape)
 
 
 def _is_constant(value) -> bool:
-  if isinstance(value, np.ndarray):
-    return not value.flags.writeable
-  return isinstance(value, tf.Tensor)
+  """Whether nobody can change it: neither by it nor by what it is a view of."""
+  if isinstance(value, tf.Tensor):
+    return True
+  if not isinstance(value, np.ndarray):
+    return False
+  while isinstance(value, np.ndarray) and not value.flags.writeable:
+    value = value.base
+  return not isinstance(value, np.ndarray)

@@ -1,5 +1,6 @@
 """A computation as traced functions, and how fast they are."""
 
+import collections
 import hashlib
 import time
 from typing import Any, Sequence
@@ -19,6 +20,8 @@ from tff_pers.runtime import stages
 
 # Data of cohorts that is kept on the device from round to round.
 _CACHE_BYTES = 2 * 2**30
+# Traces of a computation that are kept, one per layout of its argument.
+_MAX_TRACES = 16
 # Faster than this, a call is not worth a choice.
 _SECONDS_WORTH_A_CHOICE = 0.05
 # On a CPU, arithmetic takes the time of a client that needs longer, however it
@@ -58,7 +61,7 @@ class Compiler:
     """Compiles a computation.
 
     Raises:
-      stages.Unsupported: If it cannot be fused.
+      sequences.Unsupported: If it cannot be fused.
     """
     return Compiled(computation, self)
 
@@ -70,7 +73,7 @@ class Compiled:
     self._type = computation.type_signature
     self._compiler = compiler
     self._program = stages.Program(line_lib.from_computation(computation))
-    self._traces = {}
+    self._traces = collections.OrderedDict()
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
@@ -78,7 +81,11 @@ class Compiled:
     kind, tensors, num_clients = None, [], 0
     if self._type.parameter is not None:
       num_clients = arguments.cohort_size(argument, self._type.parameter)
-      kind, tensors = converter.ingest(argument, self._type.parameter)
+      try:
+        kind, tensors = converter.ingest(argument, self._type.parameter)
+      except tf.errors.ResourceExhaustedError:
+        converter.forget()  # Cohorts of earlier rounds.
+        kind, tensors = converter.ingest(argument, self._type.parameter)
     outputs, result = self._run(
         kind, num_clients > 0, [tf.constant(num_clients), *tensors]
     )
@@ -92,11 +99,15 @@ class Compiled:
     key = (kind, has_clients)
     if key not in self._traces:
       self._traces[key] = self._choose(kind, has_clients, tensors)
+      if len(self._traces) > _MAX_TRACES:
+        self._traces.popitem(last=False)
+    self._traces.move_to_end(key)
     while True:
       plans, function, result = self._traces[key]
       try:
         return function(*tensors), result
       except tf.errors.ResourceExhaustedError:
+        self._compiler.converter.forget()
         plans = _smaller(plans, int(tensors[0]))
         if plans is None:
           raise
@@ -110,21 +121,53 @@ class Compiled:
     """Returns the trace that is used from now on."""
     count = len(self._program.stages)
     known = self._compiler.choices.get(self._key(kind))
-    if known is not None and len(known) == count:
+    if known is not None and len(known) == count and self._fits(known):
       return self._trace(kind, has_clients, known)
-    strategy = self._compiler.strategy
-    first = 'loop' if strategy == 'auto' else strategy
-    plans = [mapping.Plan(first)] * count
-    best = self._trace(kind, has_clients, plans)
-    if strategy == 'auto' and has_clients:
-      best = self._measured(kind, tensors, best)
-      self._compiler.choices.put(self._key(kind), best[0])
+    loop = [mapping.Plan('loop')] * count
+    if self._compiler.strategy == 'loop' or not has_clients:
+      return self._trace(kind, has_clients, loop)
+    if self._compiler.strategy != 'auto':
+      return self._forced(kind, tensors, loop)
+    best = self._measured(kind, tensors, self._trace(kind, True, loop))
+    self._compiler.choices.put(self._key(kind), best[0])
     return best
+
+  def _fits(self, plans) -> bool:
+    """Whether the plans are of the strategy that was asked for."""
+    strategy = self._compiler.strategy
+    return strategy == 'auto' or all(p.strategy == strategy for p in plans)
+
+  def _forced(self, kind, tensors, loop):
+    """Returns a trace of the strategy asked for, or of a loop if that fails."""
+    plans = [mapping.Plan(self._compiler.strategy)] * len(loop)
+    try:
+      trace = self._trace(kind, True, plans)
+      if not self._acts_outside():
+        trace[1](*tensors)
+      return trace
+    except tf.errors.ResourceExhaustedError:
+      return trace  # Fewer clients at once may do.
+    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
+      found = self._trace(kind, True, loop)
+      found[1](*tensors)  # Raises what is no matter of the strategy.
+      logging.warning(
+          '%s is not possible, clients run in a loop: %s', _text(plans), reason
+      )
+      return found
+
+  def _acts_outside(self) -> bool:
+    """Whether a call may do what is seen elsewhere: none is to be tried out."""
+    return any(
+        graph.is_stateful and not graph.is_private
+        for graph in self._program.graphs.values()
+    )
 
   def _measured(self, kind, tensors, best):
     """Returns the fastest trace; one stage after the other is varied."""
     if any(isinstance(part, layout.Packed) for part in _parts(kind)):
       return best  # Shapes differ: clients cannot run together.
+    if not any(self._candidates(s, 0.0) for s in self._program.stages):
+      return best
     seconds = self._seconds(best, tensors)
     if seconds is None or seconds < _SECONDS_WORTH_A_CHOICE:
       return best
@@ -151,6 +194,8 @@ class Compiled:
         for key in graphs.collect(binding.call)
     ]
     if not used or any(graph.is_stateful for graph in used):
+      return []
+    if self._acts_outside():
       return []
     if self._compiler.has_gpu:
       return ['vectorized', 'xla']
@@ -217,7 +262,8 @@ class Compiled:
 
   def _key(self, kind) -> str:
     """Returns what names the computation in this and other processes."""
-    text = [self._type.compact_representation(), _kinds(kind)]
+    text = [*self._compiler.devices]
+    text += [self._type.compact_representation(), _kinds(kind)]
     for binding in self._program.line.bindings:
       text.append(binding.call.type_signature.compact_representation())
       for key in graphs.collect(binding.call):

@@ -11,13 +11,8 @@ import tensorflow_federated as tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
+from tff_pers.runtime import operations
 from tff_pers.runtime import sequences
-
-# Operations whose data set differs from one pass to the next.
-_VARYING = (
-    'Shuffle', 'Random', 'PyFunc', 'Generator', 'Sample', 'Multinomial',
-    'Snapshot', 'Cache',
-)
 
 
 class Reader:
@@ -77,6 +72,8 @@ def _read(dataset, element_type) -> list:
   """Reads all elements."""
   types = sequences.flat_types(element_type)
   if isinstance(dataset, tf.data.Dataset):
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+      raise sequences.Unsupported('A data set has no end.')
     _check_elements(dataset.element_spec, element_type)
     elements = [
         [np.asarray(leaf) for leaf in tf.nest.flatten(element)]
@@ -237,4 +234,4 @@ def _is_fixed(dataset: tf.data.Dataset) -> bool:
   nodes = list(graph.node)
   for function in graph.library.function:
     nodes.extend(function.node_def)
-  return not any(part in node.op for node in nodes for part in _VARYING)
+  return operations.repeat(node.op for node in nodes)

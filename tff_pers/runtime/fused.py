@@ -21,7 +21,7 @@ from tff_pers.runtime import compiled
 from tff_pers.runtime import context
 from tff_pers.runtime import mapping
 from tff_pers.runtime import native
-from tff_pers.runtime import stages
+from tff_pers.runtime import sequences
 
 STRATEGIES = ('auto', *mapping.STRATEGIES)
 
@@ -108,7 +108,7 @@ class Executor:
       if id(computation) not in self._native:
         try:
           return self._find(computation)(argument)
-        except stages.Unsupported as reason:
+        except sequences.Unsupported as reason:
           logging.warning(
               'A computation of type %s runs on the native runtime: %s',
               computation.type_signature.compact_representation(), reason,

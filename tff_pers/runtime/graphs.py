@@ -19,6 +19,7 @@ from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime import inlining
+from tff_pers.runtime import operations
 from tff_pers.runtime import sequences
 
 # TensorFlow's name of a variable that no other operation shares.
@@ -31,13 +32,6 @@ _ANONYMOUS_TABLES = {
 }
 _DESTROY = 'DestroyResourceOp'
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
-_STATEFUL = frozenset({
-    'VarHandleOp', *_ANONYMOUS_TABLES,
-    'RandomStandardNormal', 'RandomUniform', 'RandomUniformInt',
-    'TruncatedNormal', 'RandomShuffle', 'Multinomial', 'RandomGamma',
-    'RandomPoissonV2', 'ParameterizedTruncatedNormal', 'RandomDataset',
-    'ShuffleDataset', 'ShuffleDatasetV3',
-})
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
     'DepthwiseConv2dNative',
@@ -49,7 +43,8 @@ class Graph:
 
   Attributes:
     operations: Names of the operation types in it and its functions.
-    is_stateful: Whether it has variables, tables, or randomness of its own.
+    is_stateful: Whether it has variables, tables, randomness of its own, or
+      acts on the outside (prints, files).
     is_private: Whether it has no state but variables: each call has its own.
     has_convolutions: Whether there is a convolution.
   """
@@ -83,8 +78,9 @@ class Graph:
     for function in graph_def.library.function:
       nodes.extend(function.node_def)
     self.operations = frozenset(node.op for node in nodes)
-    self.is_stateful = bool(self.operations & _STATEFUL)
-    self.is_private = self.operations & _STATEFUL <= {'VarHandleOp'}
+    stateful = operations.stateful(self.operations)
+    self.is_stateful = bool(stateful)
+    self.is_private = operations.only_variables(stateful)
     self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
     for node in nodes:
       _make_private(node)

@@ -11,6 +11,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 
+class Unsupported(NotImplementedError):
+  """A computation needs what the fused runtime does not have."""
+
+
 class Sequence:
   """A sequence within a graph that is being traced.
 

@@ -29,10 +29,6 @@ _APPLY = ('federated_map', 'federated_map_all_equal', 'federated_apply')
 _EVAL = ('federated_eval_at_server', 'federated_eval_at_clients')
 
 
-class Unsupported(NotImplementedError):
-  """The computation needs what this runtime does not have."""
-
-
 class Stage:
   """Bindings of one stage.
 
@@ -56,7 +52,7 @@ class Program:
     """Plans the stages.
 
     Raises:
-      Unsupported: If the computation cannot be fused.
+      sequences.Unsupported: If the computation cannot be fused.
     """
     _check_result(line.result_type)
     self.line = line
@@ -162,7 +158,7 @@ class Program:
       return _intrinsic(block)
     if isinstance(block, tff.framework.Literal):
       return tf.constant(block.value, block.type_signature.dtype)
-    raise Unsupported(
+    raise sequences.Unsupported(
         f'The fused runtime does not know {type(block).__name__}.'
     )
 
@@ -272,12 +268,12 @@ class _Aggregate:
 
 
 def _check_result(type_signature) -> None:
-  """Raises Unsupported if clients return sequences."""
+  """Raises sequences.Unsupported if clients return sequences."""
   if isinstance(type_signature, tff.StructType):
     for part in type_signature.children():
       _check_result(part)
   elif _is_at_clients(type_signature) and _has_sequence(type_signature):
-    raise Unsupported('Sequences cannot be returned by clients.')
+    raise sequences.Unsupported('Sequences cannot be returned by clients.')
 
 
 def leaves(type_signature) -> list:
@@ -285,7 +281,7 @@ def leaves(type_signature) -> list:
   if isinstance(type_signature, tff.StructType):
     return [t for part in type_signature.children() for t in leaves(part)]
   if isinstance(type_signature, tff.SequenceType):
-    raise Unsupported('Sequences cannot be collected from clients.')
+    raise sequences.Unsupported('Sequences cannot be collected from clients.')
   return [type_signature]
 
 
@@ -341,14 +337,14 @@ def _intrinsic(block) -> Callable[[Any], Any]:
   if uri in ('sequence_map', 'sequence_reduce'):
     types = block.type_signature
     return lambda argument: _SEQUENCE[uri](argument, types)
-  raise Unsupported(f'The fused runtime does not know the intrinsic {uri}.')
+  raise sequences.Unsupported(f'The fused runtime does not know the intrinsic {uri}.')
 
 
 def _select(keys, max_key, value, function, key_type, element_type):
   """Returns the sequence of the slices at `keys`, int32[k]."""
   del max_key  # Only bounds the keys.
   if None in key_type.shape:
-    raise Unsupported('The number of selected keys must be static.')
+    raise sequences.Unsupported('The number of selected keys must be static.')
   slices = [
       sequences.flatten(function((value, keys[j])), element_type)
       for j in range(key_type.shape[0])

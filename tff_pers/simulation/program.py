@@ -57,15 +57,18 @@ class Data(NamedTuple):
 
 
 def _frozen(clients) -> list:
-  """Returns clients with read-only views of their arrays.
+  """Returns clients whose arrays are made read-only.
 
-  A runtime may then keep on its device what comes again.
+  A runtime may then keep on its device what comes again; a change would not be
+  seen, and so raises an error.
   """
-  def view(array):
-    frozen = np.asarray(array).view()
-    frozen.flags.writeable = False
+  def freeze(array):
+    frozen = owner = np.asarray(array)
+    while isinstance(owner, np.ndarray):
+      owner.flags.writeable = False
+      owner = owner.base
     return frozen
-  return [tf.nest.map_structure(view, client) for client in clients]
+  return [tf.nest.map_structure(freeze, client) for client in clients]
 
 
 class Position(NamedTuple):

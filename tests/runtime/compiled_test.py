@@ -1,0 +1,235 @@
+"""What `auto` tries, what strategies fall back to, what is remembered."""
+
+import collections
+
+from absl import logging
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.algorithms import floral
+from tff_pers.algorithms import floral_hyperparameters as floral_hp
+from tff_pers.data import client_data
+from tff_pers.models import adaptors
+from tff_pers.runtime import choices as choices_lib
+from tff_pers.runtime import compiled
+from tff_pers.runtime import fused
+
+_VECTOR = tff.TensorType(np.float32, [1000])
+
+
+@tff.federated_computation(tff.FederatedType(_VECTOR, tff.CLIENTS))
+def total(vectors):
+  return tff.federated_sum(vectors)
+
+
+@tff.tensorflow.computation(_VECTOR)
+def squares(x):
+  return x * x
+
+
+@tff.federated_computation(tff.FederatedType(_VECTOR, tff.CLIENTS))
+def total_of_squares(vectors):
+  return tff.federated_sum(tff.federated_map(squares, vectors))
+
+
+@tff.tensorflow.computation(np.str_)
+def shouted(text):
+  return tf.strings.length(tf.strings.upper(text))
+
+
+@tff.federated_computation(tff.FederatedType(np.str_, tff.CLIENTS))
+def characters(texts):
+  return tff.federated_sum(tff.federated_map(shouted, texts))
+
+
+def _keep_whatever_is_tried(monkeypatch):
+  monkeypatch.setattr(compiled, '_SECONDS_WORTH_A_CHOICE', 0.0)
+  monkeypatch.setattr(compiled, '_SECONDS_OF_ARITHMETIC', np.inf)
+  monkeypatch.setattr(compiled, '_HOPELESS', np.inf)
+  monkeypatch.setattr(compiled, '_CLEARLY_FASTER', np.inf)
+
+
+@pytest.fixture(name='warnings')
+def fixture_warnings(monkeypatch):
+  found = []
+  monkeypatch.setattr(
+      logging, 'warning', lambda text, *args: found.append(text % args)
+  )
+  return found
+
+
+_LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
+_METHODS = {
+    'fedavg': lambda: fedavg.build_fedavg(
+        problems.tiny_model(), fedavg.FedAvgHyperparameters(**_LOCAL)
+    ),
+    'floral': lambda: floral.build_floral(
+        adaptors.floral(problems.tiny_model(), 2, rank=1),
+        floral_hp.FloralHyperparameters(**_LOCAL), num_clients=5,
+    ),
+}
+
+
+@pytest.mark.parametrize('method', _METHODS)
+def test_rounds_of_what_auto_tries_are_those_of_a_loop(
+    method, monkeypatch, tmp_path
+):
+  """Stages are vectorized; a second session does the same, bit for bit."""
+  process = _METHODS[method]()
+  # Only clients of as many examples can run together.
+  first = problems.tiny_clients()[0]['examples']
+  clients = [
+      client_data.dense(i, first['x'] + 0.1 * i, first['y']) for i in range(5)
+  ]
+
+  def train():
+    return rounds.train(process, rounds.COHORTS[:2], clients)[0][-1]
+
+  with fused.use(strategy='loop'):
+    expected = train()
+  _keep_whatever_is_tried(monkeypatch)
+  path = tmp_path / 'runtime.json'
+  with fused.use(choices=path):
+    found = train()
+  plans = choices_lib.Choices(path)._plans.values()
+  assert 'vectorized' in {plan.strategy for stages in plans for plan in stages}
+  rounds.assert_close(found, expected)
+  with fused.use(choices=path):
+    rounds.assert_identical(train(), found)
+
+
+def test_a_strategy_that_is_impossible_becomes_a_loop(warnings):
+  with fused.use(strategy='xla'):
+    assert characters(['ab', 'c']) == 3
+    assert characters(['abc', 'c']) == 4
+  assert len([w for w in warnings if 'xla is not possible' in w]) == 1
+
+
+def test_what_is_seen_outside_happens_once(monkeypatch, tmp_path):
+  """`auto` repeats no computation that writes files."""
+  _keep_whatever_is_tried(monkeypatch)
+  name = str(tmp_path / 'written')
+
+  @tff.tensorflow.computation(np.int32)
+  def write(x):
+    size = tf.io.write_file(
+        tf.strings.join([name, tf.strings.as_string(x)]),
+        tf.strings.as_string(tf.timestamp()),
+    )
+    with tf.control_dependencies([size]):
+      return tf.identity(x)
+
+  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
+  def both(x):
+    return tff.federated_sum(tff.federated_map(write, x))
+
+  calls = []
+  choose = compiled.Compiled._seconds
+  monkeypatch.setattr(
+      compiled.Compiled, '_seconds',
+      lambda *a, **k: calls.append(1) or choose(*a, **k),
+  )
+  with fused.use():
+    assert both([1, 2]) == 3
+  assert not calls
+
+
+def test_a_choice_does_not_overrule_a_strategy(tmp_path):
+  path = tmp_path / 'runtime.json'
+  vectors = [np.ones([1000], np.float32)] * 2
+  with fused.use(strategy='vectorized', choices=path):
+    total_of_squares(vectors)
+  with fused.use(choices=path):
+    total_of_squares(vectors)
+  with fused.use(strategy='vectorized', choices=path) as runtime:
+    total_of_squares(vectors)
+    del runtime
+    [plans] = [
+        trace[0]
+        for c in _executor()._compiled.values()
+        for trace in c._traces.values()
+    ]
+  assert plans[0].strategy == 'vectorized'
+
+
+def _executor():
+  return tff.framework.get_context_stack().current.executor
+
+
+def test_views_of_arrays_that_change_are_read_again():
+  base = np.ones([1000], np.float32)
+  view = base[:]
+  view.flags.writeable = False
+  with fused.use(strategy='loop'):
+    for value in (1.0, 1.0, 1.0, 5.0):
+      base[:] = value
+      assert total([view])[0] == value
+
+
+def test_the_number_of_traces_is_bounded(monkeypatch):
+  monkeypatch.setattr(compiled, '_MAX_TRACES', 2)
+
+  @tff.tensorflow.computation(tff.SequenceType(
+      tff.TensorType(np.float32, [None])
+  ))
+  def summed(batches):
+    return batches.reduce(0.0, lambda x, batch: x + tf.reduce_sum(batch))
+
+  def ragged(sizes):
+    return tf.data.Dataset.from_generator(
+        lambda: (np.ones([n], np.float32) for n in sizes),
+        output_signature=tf.TensorSpec([None]),
+    )
+
+  with fused.use(strategy='loop'):
+    for sizes in ([1, 2], [1, 2, 3], [1, 2, 3, 4], [1, 2]):
+      assert summed(ragged(sizes)) == sum(sizes)
+    [found] = _executor()._compiled.values()
+    assert len(found._traces) == 2
+
+
+def test_memory_of_past_cohorts_is_freed_before_a_round_is_given_up(
+    monkeypatch,
+):
+  """The argument does not fit at first: what is kept goes, and it fits."""
+  with fused.use(strategy='loop'):
+    vectors = [np.ones([1000], np.float32) for _ in range(2)]
+    total(vectors)
+    converter = _executor()._compiler.converter
+    ingest, freed = converter.ingest, []
+
+    def full_once(*arguments):
+      if not freed:
+        raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
+      return ingest(*arguments)
+
+    monkeypatch.setattr(converter, 'ingest', full_once)
+    monkeypatch.setattr(converter, 'forget', lambda: freed.append(True))
+    assert total(vectors)[0] == 2
+  assert freed == [True]
+
+
+def test_endless_data_sets_and_unknown_ranks_run_natively(warnings):
+  sequence = tff.SequenceType(np.float32)
+
+  @tff.tensorflow.computation(sequence)
+  def three(dataset):
+    return dataset.take(3).reduce(0.0, lambda x, y: x + y)
+
+  @tff.tensorflow.computation(tff.TensorType(np.float32, None))
+  def rank(x):
+    return tf.rank(x)
+
+  with fused.use():
+    assert three(tf.data.Dataset.from_tensors(1.0).repeat()) == 3
+    assert rank(np.ones([2], np.float32)) == 1
+  reasons = collections.Counter(w.split(': ')[-1] for w in warnings)
+  assert reasons == {
+      'A data set has no end.': 1,
+      'A tensor of unknown rank is an argument.': 1,
+  }

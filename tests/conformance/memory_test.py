@@ -72,6 +72,28 @@ def test_rounds_leave_no_variables_behind():
   assert memory[15:].mean() - memory[5:10].mean() < 2
 
 
+def test_variables_die_with_the_call():
+  """Two variables of 1 MB a call: 40 calls that kept them would add 80 MB."""
+  size = 250_000
+
+  @tff.tensorflow.computation(np.float32)
+  def work(x):
+    variable = tf.Variable(tf.zeros([size]))
+    with tf.control_dependencies([variable.assign(tf.fill([size], x))]):
+      return tf.reduce_sum(variable.read_value())
+
+  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+  def total(values):
+    return tff.federated_sum(tff.federated_map(work, values))
+
+  with fused.use(strategy='loop'):
+    for k in range(60):
+      assert total([1.0, 2.0]) == 3 * size
+      if k == 20:
+        before = _resident()
+    assert _resident() - before < 20
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('clients', [_new_clients, _shuffled_clients])
 def test_data_of_past_rounds_is_freed(clients):

@@ -22,7 +22,8 @@ from tff_pers.runtime import inlining
 from tff_pers.runtime import operations
 from tff_pers.runtime import sequences
 
-# TensorFlow's name of a variable that no other operation shares.
+# TensorFlow's name of a variable that no other operation shares, and that dies
+# with its last handle.
 _ANONYMOUS = b'cd2c89b7-88b7-44c8-ad83-06c2a9158347'
 _ANONYMOUS_TABLES = {
     'HashTableV2': 'AnonymousHashTable',
@@ -30,7 +31,6 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
-_DESTROY = 'DestroyResourceOp'
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
@@ -115,11 +115,9 @@ class Graph:
       inputs[self._token] = tf.constant('')
     fetches = []
     _fetches(self._result, fetches)
-    handles = [n.name + ':0' for n in graph_def.node if n.op == 'VarHandleOp']
     graph = tf.compat.v1.get_default_graph()
     for function in self._functions.values():
       function.add_to_graph(graph)
-    before = len(graph.get_operations()) if handles else 0
     inputs = {name: _within(graph, t) for name, t in inputs.items()}
     graph_def = _without_placeholders(graph_def, inputs)
     used = {i for node in graph_def.node for i in _tensors(node)}
@@ -127,12 +125,10 @@ class Graph:
     found = tf.graph_util.import_graph_def(
         graph_def,
         input_map={n: t for n, t in inputs.items() if n in used},
-        return_elements=wanted + handles,
+        return_elements=wanted,
         name=self._unique_name(),
     )
     values = {**inputs, **dict(zip(wanted, found))}
-    if handles:
-      _free(found[len(wanted):], graph.get_operations()[before:])
     return _unflatten(
         self._result, self._type.result, iter([values[n] for n in fetches])
     )
@@ -318,22 +314,6 @@ def _is_single(sequence) -> bool:
 
 def _flat(sequence: sequences.Sequence) -> list:
   return [t for segment in sequence.segments or () for t in segment]
-
-
-def _free(handles, operations) -> None:
-  """Destroys variables once all `operations` on resources are done."""
-  uses = [
-      op for op in operations if any(t.dtype == tf.resource for t in op.inputs)
-  ]
-  with tf.control_dependencies(uses):
-    for handle in handles:
-      tf.raw_ops.DestroyResourceOp(resource=handle)
-
-
-def frees() -> list:
-  """Returns the operations that destroy variables in the graph being traced."""
-  graph = tf.compat.v1.get_default_graph()
-  return [op for op in graph.get_operations() if op.type == _DESTROY]
 
 
 def _bind(binding, value, inputs) -> None:

@@ -7,7 +7,6 @@ from typing import Sequence
 
 import tensorflow as tf
 
-from tff_pers.runtime import graphs
 from tff_pers.runtime import layout
 from tff_pers.runtime import merging
 from tff_pers.runtime import stages
@@ -128,7 +127,7 @@ def _looped(loop, client, start, stop, parallel):
   def body(i, states, handles):
     kept, messages, singles = client(i)
     states = [
-        a.accumulate((state, message))
+        _matched(a.accumulate((state, message)), a.type)
         for a, state, message in zip(loop.folds, states, messages)
     ]
     values = [
@@ -140,9 +139,6 @@ def _looped(loop, client, start, stop, parallel):
         array.write(handle, i - start, value)
         for array, handle, value in zip(arrays, handles, values)
     ]
-    with tf.control_dependencies(graphs.frees()):
-      states = [_matched(s, a.type) for a, s in zip(loop.folds, states)]
-      handles = [tuple(a.identity() for a in h) for h in handles]
     return i + 1, states, handles
 
   with _any_order() if loop.is_private else contextlib.nullcontext():

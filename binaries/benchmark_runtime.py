@@ -113,7 +113,7 @@ def _benchmark(argv: Sequence[str]) -> int:
   }
   names = _workload_names(given['workloads'])
   runtimes = _chosen('runtimes', given['runtimes'], cell.RUNTIMES)
-  with flags.sentences():
+  with flags.sentences(names=['device']):
     fused.find_devices(given['device'] or None)
   if given['fedjax_python']:
     _check_fedjax(given['fedjax_python'])

@@ -15,9 +15,11 @@ from tff_pers.algorithms import floral
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
+from tff_pers.runtime import arguments
 from tff_pers.runtime import choices as choices_lib
 from tff_pers.runtime import compiled
 from tff_pers.runtime import fused
+from tff_pers.runtime import layout
 
 _VECTOR = tff.TensorType(np.float32, [1000])
 
@@ -193,25 +195,61 @@ def test_the_number_of_traces_is_bounded(monkeypatch):
     assert len(found._traces) == 2
 
 
-def test_memory_of_past_cohorts_is_freed_before_a_round_is_given_up(
-    monkeypatch,
+@pytest.mark.parametrize('sizes', [[1000, 1000], [1000, 900]])
+def test_data_that_do_not_fit_on_the_device_stay_on_the_host(
+    sizes, monkeypatch, warnings
 ):
-  """The argument does not fit at first: what is kept goes, and it fits."""
+  """A device that takes no cohort: it is said once, rounds go on."""
+  tensor = arguments.Converter._tensor
+
+  def small(self, array, on_host=False):
+    if array.nbytes > 5000 and not on_host:
+      raise tf.errors.InternalError(None, None, 'Dst tensor is not initialized')
+    return tensor(self, array, on_host)
+
+  monkeypatch.setattr(arguments.Converter, '_tensor', small)
+  member = tff.TensorType(np.float32, [None])
+  summed = tff.tensorflow.computation(lambda x: tf.reduce_sum(x), member)
+
+  @tff.federated_computation(tff.FederatedType(member, tff.CLIENTS))
+  def sums(vectors):
+    return tff.federated_sum(tff.federated_map(summed, vectors))
+
   with fused.use(strategy='loop'):
-    vectors = [np.ones([1000], np.float32) for _ in range(2)]
-    total(vectors)
+    for _ in range(2):
+      assert sums([np.ones([n], np.float32) for n in sizes]) == sum(sizes)
+  assert len([w for w in warnings if 'memory of the host' in w]) == 1
+
+
+@pytest.mark.parametrize('value', [
+    lambda: layout.Rows(tf.zeros([2, 3]), True),
+    lambda: layout.Pieces(
+        tf.zeros([6]), tf.constant([[3], [3]]), [None], True
+    ),
+])
+def test_what_stays_on_the_host_is_cut_there(value):
+  with tf.Graph().as_default() as graph:
+    with tf.device('/GPU:0'):
+      client = value().at(tf.constant(1))
+      tf.identity(client, name='used')
+  kinds = ('GatherV2', 'Slice')
+  cuts = [op for op in graph.get_operations() if op.type in kinds]
+  assert cuts and all('CPU:0' in op.device for op in cuts)
+  assert 'GPU:0' in graph.get_operation_by_name('used').device
+
+
+def test_other_errors_are_no_lack_of_memory(monkeypatch):
+  with fused.use(strategy='loop'):
+    total([np.ones([1000], np.float32)])
     converter = _executor()._compiler.converter
-    ingest, freed = converter.ingest, []
 
-    def full_once(*arguments):
-      if not freed:
-        raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
-      return ingest(*arguments)
+    def broken(*arguments):
+      raise tf.errors.InternalError(None, None, 'something else')
 
-    monkeypatch.setattr(converter, 'ingest', full_once)
-    monkeypatch.setattr(converter, 'forget', lambda: freed.append(True))
-    assert total(vectors)[0] == 2
-  assert freed == [True]
+    monkeypatch.setattr(converter, 'ingest', broken)
+    with pytest.raises(tf.errors.InternalError, match='something else'):
+      total([np.ones([1000], np.float32)])
+  assert converter.hold_on_host()
 
 
 def test_endless_data_sets_and_unknown_ranks_run_natively(warnings):

@@ -44,6 +44,7 @@ class Converter:
     self._stacks = collections.OrderedDict()
     self._seen = collections.OrderedDict()
     self._bytes, self._max_bytes = 0, max_bytes
+    self._on_host = False
 
   def ingest(self, value: Any, type_signature: tff.Type):
     """Returns the layout of an argument and its tensors.
@@ -58,6 +59,16 @@ class Converter:
     """Frees what is kept of cohorts."""
     self._stacks.clear()
     self._bytes = 0
+
+  def hold_on_host(self) -> bool:
+    """Leaves the data of cohorts in the memory of the host from now on.
+
+    Returns:
+      False if they were there already.
+    """
+    self.forget()
+    was_on_device, self._on_host = not self._on_host, True
+    return was_on_device
 
   def _ingest(self, value, part, tensors):
     if isinstance(part, tff.FederatedType):
@@ -93,10 +104,10 @@ class Converter:
       return known
     return self._tensor(datasets.as_array(value, part))
 
-  def _tensor(self, array):
+  def _tensor(self, array, on_host=False):
     # Only a CPU holds strings.
-    device = '/CPU:0' if array.dtype == object else self._device
-    with tf.device(device):
+    on_host = on_host or array.dtype == object
+    with tf.device('/CPU:0' if on_host else self._device):
       return tf.convert_to_tensor(array)
 
   def _clients(self, values, part, tensors):
@@ -148,16 +159,18 @@ class Converter:
   def _stack(self, arrays, part):
     """Returns the layout and the tensors of arrays of all clients."""
     dtype = tf.as_dtype(part.dtype)
-    shape = _shape(part)
+    shape, on_host = _shape(part), self._on_host
     if not arrays:
       empty = datasets.empty_segment([part])[0]
       return layout.Stacked(shape, dtype), [self._tensor(empty)]
     if len({array.shape for array in arrays}) == 1:
-      return layout.Stacked(shape, dtype), [self._tensor(np.stack(arrays))]
+      return layout.Stacked(shape, dtype, on_host), [
+          self._tensor(np.stack(arrays), on_host)
+      ]
     entries = np.concatenate([array.reshape([-1]) for array in arrays])
     shapes = np.asarray([array.shape for array in arrays], np.int64)
-    return layout.Packed(shape, dtype), [
-        self._tensor(entries), self._tensor(shapes)
+    return layout.Packed(shape, dtype, on_host), [
+        self._tensor(entries, on_host), self._tensor(shapes, on_host)
     ]
 
   def _keep(self, key, values, kind, tensors) -> None:

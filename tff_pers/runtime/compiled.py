@@ -77,15 +77,24 @@ class Compiled:
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
+    try:
+      return self._call(argument)
+    except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as error:
+      if not _is_lack_of_memory(error):
+        raise
+      if not self._compiler.converter.hold_on_host():
+        raise
+      logging.warning(
+          'Memory ran out; the data of cohorts stay in the memory of the host.'
+      )
+      return self._call(argument)
+
+  def _call(self, argument):
     converter = self._compiler.converter
     kind, tensors, num_clients = None, [], 0
     if self._type.parameter is not None:
       num_clients = arguments.cohort_size(argument, self._type.parameter)
-      try:
-        kind, tensors = converter.ingest(argument, self._type.parameter)
-      except tf.errors.ResourceExhaustedError:
-        converter.forget()  # Cohorts of earlier rounds.
-        kind, tensors = converter.ingest(argument, self._type.parameter)
+      kind, tensors = converter.ingest(argument, self._type.parameter)
     outputs, result = self._run(
         kind, num_clients > 0, [tf.constant(num_clients), *tensors]
     )
@@ -269,6 +278,14 @@ class Compiled:
       for key in graphs.collect(binding.call):
         text.append(' '.join(sorted(self._program.graphs[key].operations)))
     return hashlib.sha256('\n'.join(text).encode()).hexdigest()[:16]
+
+
+def _is_lack_of_memory(error) -> bool:
+  """Also of a GPU that could not take a copy, which TensorFlow says oddly."""
+  return (
+      isinstance(error, tf.errors.ResourceExhaustedError)
+      or 'Dst tensor is not initialized' in str(error)
+  )
 
 
 def _smaller(plans, num_clients):

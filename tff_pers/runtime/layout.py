@@ -5,6 +5,7 @@ one traced function serves all cohorts of one layout. The values of clients are
 stacked if they agree in shape, else packed one after the other.
 """
 
+import contextlib
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -34,13 +35,14 @@ class Stacked:
 
   shape: tuple
   dtype: tf.DType
+  on_host: bool = False
 
   @property
   def specs(self):
     return [tf.TensorSpec((None, *self.shape), self.dtype)]
 
   def read(self, tensors):
-    return Rows(next(tensors))
+    return Rows(next(tensors), self.on_host)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Packed:
 
   shape: tuple
   dtype: tf.DType
+  on_host: bool = False
 
   @property
   def specs(self):
@@ -58,7 +61,7 @@ class Packed:
     ]
 
   def read(self, tensors):
-    return Pieces(next(tensors), next(tensors), self.shape)
+    return Pieces(next(tensors), next(tensors), self.shape, self.on_host)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +84,20 @@ class Parts:
 
 
 class Rows(NamedTuple):
-  """Clients' tensors in a graph: `tensor` [clients, ...]."""
+  """Clients' tensors in a graph.
+
+  Attributes:
+    tensor: [clients, ...].
+    on_host: Whether it stays in the memory of the host, and only what a client
+      needs goes to the device.
+  """
 
   tensor: Any
+  on_host: bool = False
 
   def at(self, i):
-    return tf.gather(self.tensor, i)
+    with _place(self.on_host):
+      return tf.gather(self.tensor, i)
 
 
 class Pieces(NamedTuple):
@@ -96,21 +107,28 @@ class Pieces(NamedTuple):
     entries: All entries, client after client, flat.
     shapes: int64[clients, rank].
     shape: What is known of all shapes.
+    on_host: As in `Rows`.
   """
 
   entries: Any
   shapes: Any
   shape: Any
+  on_host: bool = False
 
   def at(self, i):
-    sizes = tf.reduce_prod(self.shapes, axis=1)
-    start = tf.reduce_sum(tf.where(
-        tf.range(tf.shape(sizes)[0]) < i, sizes, tf.zeros_like(sizes)
-    ))
-    entries = tf.slice(self.entries, [start], [sizes[i]])
-    piece = tf.reshape(entries, self.shapes[i])
+    with _place(self.on_host):
+      sizes = tf.reduce_prod(self.shapes, axis=1)
+      start = tf.reduce_sum(tf.where(
+          tf.range(tf.shape(sizes)[0]) < i, sizes, tf.zeros_like(sizes)
+      ))
+      entries = tf.slice(self.entries, [start], [sizes[i]])
+      piece = tf.reshape(entries, self.shapes[i])
     piece.set_shape(self.shape)
     return piece
+
+
+def _place(on_host: bool):
+  return tf.device('/CPU:0') if on_host else contextlib.nullcontext()
 
 
 class Segments(NamedTuple):

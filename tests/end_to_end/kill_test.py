@@ -116,7 +116,7 @@ def test_workers_die_with_the_killed_program(tmp_path):
   """Else every kill would leave a process of TFF behind."""
   child = _start(
       killed_train.__name__, 'round trained', '1', *_FLAGS,
-      f'--output_dir={tmp_path / "run"}',
+      f'--output_dir={tmp_path / "run"}', '--runtime=native',
   )
   workers = set()
   while child.poll() is None:

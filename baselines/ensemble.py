@@ -20,6 +20,7 @@ from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import mixtures
@@ -126,11 +127,10 @@ class _Routing:
     """Returns t, or the oracle's pi: uniform where the cluster is unknown."""
     if self._learned:
       return client_state['router']
-    groups = np.asarray(self._groups, np.int32)
-    group = tf.gather(groups, tf.minimum(index, len(groups) - 1))
-    known = tf.one_hot(group, self._num_models, dtype=self._dtype)
-    uniform = tf.ones_like(known) / self._num_models
-    return tf.where(index < len(groups), known, uniform)
+    return router_training.oracle_mix(
+        np.asarray(self._groups, np.int32), index, self._num_models,
+        self._dtype,
+    )
 
   def mixing(self, router):
     """Returns pi."""

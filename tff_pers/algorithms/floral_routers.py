@@ -167,7 +167,7 @@ class Oracle:
 
   def at_start(self, message, client_state, data):
     del message, client_state  # Not needed.
-    return self._one_hot(data['index'])
+    return self._known(data['index'])
 
   def probabilities(self, router):
     return router
@@ -182,20 +182,16 @@ class Oracle:
             learning_rate=self._hp.router_warmup_learning_rate,
         )
     )
-    pi = tf.where(is_unseen, learned, self._one_hot(data['index']))
+    pi = tf.where(is_unseen, learned, self._known(data['index']))
     return pi, pi
 
   def without_data(self, client_state, index):
     del client_state  # Nothing.
-    uniform = tf.nn.softmax(tf.constant(self._zeros))
-    is_unseen = _is_unseen(index, len(self._groups))
-    return tf.where(is_unseen, uniform, self._one_hot(index))
+    return self._known(index)
 
-  def _one_hot(self, index):
-    known = tf.minimum(index, len(self._groups) - 1)
-    return tf.one_hot(
-        tf.gather(self._groups, known), len(self._zeros),
-        dtype=self._zeros.dtype,
+  def _known(self, index):
+    return router_training.oracle_mix(
+        self._groups, index, len(self._zeros), self._zeros.dtype
     )
 
 

@@ -66,6 +66,24 @@ def known_mix(router, seed):
   return router
 
 
+def oracle_mix(groups, index, num_adaptors: int, dtype):
+  """Returns 1 at the client's true cluster, or 1/C each if it is unknown.
+
+  Args:
+    groups: int32[N], true clusters; those of further clients are unknown.
+    index: int32 scalar, the client.
+    num_adaptors: C.
+    dtype: Of the result, [C].
+  """
+  known = tf.one_hot(
+      tf.gather(groups, tf.minimum(index, len(groups) - 1)), num_adaptors,
+      dtype=dtype,
+  )
+  return tf.where(
+      index < len(groups), known, tf.ones_like(known) / num_adaptors
+  )
+
+
 def gradients(adapted, router, weights, batch, mix):
   """Returns the loss and its gradients, all at the same point.
 

@@ -151,7 +151,7 @@ class Compiled:
     plans = [mapping.Plan(self._compiler.strategy)] * len(loop)
     try:
       trace = self._trace(kind, True, plans)
-      if not self._acts_outside():
+      if self._program.is_private:  # Else a trial may be seen elsewhere.
         trace[1](*tensors)
       return trace
     except tf.errors.ResourceExhaustedError:
@@ -164,17 +164,12 @@ class Compiled:
       )
       return found
 
-  def _acts_outside(self) -> bool:
-    """Whether a call may do what is seen elsewhere: none is to be tried out."""
-    return any(
-        graph.is_stateful and not graph.is_private
-        for graph in self._program.graphs.values()
-    )
-
   def _measured(self, kind, tensors, best):
     """Returns the fastest trace; one stage after the other is varied."""
     if any(isinstance(part, layout.Packed) for part in _parts(kind)):
       return best  # Shapes differ: clients cannot run together.
+    if not self._program.is_private:
+      return best  # What a trial does may be seen elsewhere.
     if not any(self._candidates(s, 0.0) for s in self._program.stages):
       return best
     seconds = self._seconds(best, tensors)
@@ -203,8 +198,6 @@ class Compiled:
         for key in graphs.collect(binding.call)
     ]
     if not used or any(graph.is_stateful for graph in used):
-      return []
-    if self._acts_outside():
       return []
     if self._compiler.has_gpu:
       return ['vectorized', 'xla']

@@ -156,17 +156,18 @@ class Graph:
         flat_inputs[node.name + ':0'] = tensor
     for node in graph_def.node:
       source = node.input[0].split(':')[0] if node.input else None
-      if elements.get(source) and node.op == 'ReduceDataset':
+      if not elements.get(source):
+        continue
+      sequence = given[source]
+      specs = [tf.TensorSpec(t.shape, t.dtype) for t in _flat(sequence)]
+      if node.op == 'ReduceDataset':
         function = sequences.reduction(
             self._function(node.attr['f'].func.name),
             len(node.attr['Tstate'].list.type),
-            [len(segment) for segment in given[source].segments],
-            [tf.TensorSpec(t.shape, t.dtype) for t in _flat(given[source])],
+            [len(segment) for segment in sequence.segments], specs,
         )
-      elif _is_single(given.get(source)) and node.op == 'DatasetToSingleElement':
-        function = sequences.only_element(
-            [tf.TensorSpec(t.shape, t.dtype) for t in _flat(given[source])]
-        )
+      elif node.op == 'DatasetToSingleElement' and _is_single(sequence):
+        function = sequences.only_element(specs)
       else:
         continue
       function.add_to_graph(graph)
@@ -308,8 +309,8 @@ def _name(function) -> str:
 
 def _is_single(sequence) -> bool:
   """Whether it is known to have one element."""
-  segments = sequence.segments if sequence is not None else None
-  return bool(segments) and len(segments) == 1 and segments[0][0].shape[0] == 1
+  segments = sequence.segments
+  return len(segments) == 1 and segments[0][0].shape[0] == 1
 
 
 def _flat(sequence: sequences.Sequence) -> list:

@@ -15,7 +15,6 @@ from tff_pers.runtime import layout
 from tff_pers.runtime import results
 from tff_pers.runtime import sequences
 
-
 # Cohorts whose return is noticed.
 _MAX_SEEN = 100
 

@@ -93,7 +93,8 @@ def _joined(loop, shards, num_clients) -> dict:
     ]
   kept, singles = collected[:len(loop.demands)], collected[len(loop.demands):]
   merged = [
-      merging.merge(a, single, num_clients) for a, single in zip(loop.grows, singles)
+      merging.merge(a, single, num_clients)
+      for a, single in zip(loop.grows, singles)
   ]
   return loop.results(kept, folded, merged)
 

@@ -337,7 +337,9 @@ def _intrinsic(block) -> Callable[[Any], Any]:
   if uri in ('sequence_map', 'sequence_reduce'):
     types = block.type_signature
     return lambda argument: _SEQUENCE[uri](argument, types)
-  raise sequences.Unsupported(f'The fused runtime does not know the intrinsic {uri}.')
+  raise sequences.Unsupported(
+      f'The fused runtime does not know the intrinsic {uri}.'
+  )
 
 
 def _select(keys, max_key, value, function, key_type, element_type):

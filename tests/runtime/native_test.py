@@ -128,15 +128,53 @@ def test_raises_on_missing_worker(monkeypatch, tmp_path):
     worker_process.WorkerProcess(port=1)
 
 
-def test_raises_on_a_worker_that_does_not_come_up(monkeypatch, tmp_path):
-  binary = tmp_path / 'worker_binary'
-  binary.write_text('#!/bin/sh\nexit 3\n')
+def _script(folder, text):
+  """Returns a program in the place of TFF's worker."""
+  binary = folder / 'worker_binary'
+  binary.write_text(f'#!/bin/sh\necho started >> {folder}/starts\n{text}\n')
   binary.chmod(0o755)
-  monkeypatch.setattr(worker_process, '_binary', lambda: binary)
+  return lambda: binary
+
+
+@pytest.mark.parametrize(
+    ('text', 'code', 'starts'), [('exit 3', 3, 1), ('kill -6 $$', -6, 4)]
+)
+def test_raises_on_a_worker_that_ends_at_once(
+    text, code, starts, monkeypatch, tmp_path
+):
+  monkeypatch.setattr(worker_process, '_binary', _script(tmp_path, text))
   worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
-  with pytest.raises(RuntimeError, match='did not come up within 60 s'):
+  with pytest.raises(RuntimeError, match=f'before it came up.* code {code}'):
     worker.wait_until_ready()
-  assert worker.exit_code == 3
+  assert worker.exit_code == code
+  assert (tmp_path / 'starts').read_text() == 'started\n' * starts
+
+
+def test_raises_on_a_worker_that_does_not_come_up(monkeypatch, tmp_path):
+  monkeypatch.setattr(
+      worker_process, '_binary', _script(tmp_path, 'exec sleep 60')
+  )
+  worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  with pytest.raises(RuntimeError, match='did not come up within 0.5 s'):
+    worker.wait_until_ready(seconds=0.5)
+  assert worker.pid is None
+
+
+def test_a_worker_that_crashes_as_it_starts_is_started_again(
+    monkeypatch, tmp_path
+):
+  real = worker_process._binary()  # pylint: disable=protected-access
+  crash_once = f'[ $(wc -l < {tmp_path}/starts) = 1 ] && kill -6 $$'
+  monkeypatch.setattr(
+      worker_process, '_binary',
+      _script(tmp_path, f'{crash_once}\nexec {real} "$@"'),
+  )
+  worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  try:
+    worker.wait_until_ready()
+    assert worker.answers(seconds=10)
+  finally:
+    worker.stop()
 
 
 def test_leaving_a_block_brings_back_the_runtime_before():

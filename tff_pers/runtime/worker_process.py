@@ -30,6 +30,8 @@ _CHANNEL_OPTIONS = [
 ]
 # No method of the worker: that it says so shows that it runs.
 _HEARTBEAT = '/tff_pers.Worker/Heartbeat'
+# Its gRPC server was seen to fail a check (in ev_epoll1) as it starts.
+_MAX_CRASHES = 3
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -73,9 +75,12 @@ class WorkerProcess:
       RuntimeError: If the binary is missing.
     """
     self.port = port
+    self._launch()
+
+  def _launch(self) -> None:
     started = futures.Future()
     threading.Thread(
-        target=_start_and_wait, args=(port, started), daemon=True
+        target=_start_and_wait, args=(self.port, started), daemon=True
     ).start()
     self._process = started.result()
 
@@ -89,15 +94,23 @@ class WorkerProcess:
     return self._process.poll()
 
   def wait_until_ready(self, seconds: float = 60.0) -> None:
-    """Waits until the worker answers.
+    """Waits until the worker answers; starts it again if it crashes meanwhile.
 
     Raises:
-      RuntimeError: If it does not within `seconds`; it is stopped then.
+      RuntimeError: If it does not within `seconds` or ends; it is stopped then.
     """
-    deadline = time.monotonic() + seconds
+    deadline, crashes = time.monotonic() + seconds, 0
     try:
       while not self.answers(seconds=1.0):
-        if self.pid is None or time.monotonic() > deadline:
+        if self._has_crashed() and crashes < _MAX_CRASHES:
+          crashes += 1
+          self._launch()
+        elif self.pid is None:
+          raise RuntimeError(
+              'TFF\'s worker ended before it came up, with exit code'
+              f' {self.exit_code}.'
+          )
+        elif time.monotonic() > deadline:
           raise RuntimeError(
               f'TFF\'s worker did not come up within {seconds:g} s.'
           )
@@ -105,6 +118,10 @@ class WorkerProcess:
     except BaseException:  # Also Ctrl-C.
       self.stop()
       raise
+
+  def _has_crashed(self) -> bool:
+    """Whether a signal ended it, as a failed check of its gRPC server does."""
+    return self.exit_code is not None and self.exit_code < 0
 
   def answers(self, seconds: float) -> bool:
     """Whether the worker answers within `seconds`."""

@@ -2,7 +2,6 @@
 
 import collections
 from typing import Any
-import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +10,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_pers.runtime import datasets
+from tff_pers.runtime import kept
 from tff_pers.runtime import layout
 from tff_pers.runtime import results
 from tff_pers.runtime import sequences
@@ -40,9 +40,8 @@ class Converter:
     self._reader = datasets.Reader(max_bytes)
     self._device = device
     self._known = known
-    self._stacks = collections.OrderedDict()
+    self._stacks = kept.Kept(max_bytes)
     self._seen = collections.OrderedDict()
-    self._bytes, self._max_bytes = 0, max_bytes
     self._on_host = False
 
   def ingest(self, value: Any, type_signature: tff.Type):
@@ -57,7 +56,6 @@ class Converter:
   def forget(self) -> None:
     """Frees what is kept of cohorts."""
     self._stacks.clear()
-    self._bytes = 0
 
   def hold_on_host(self) -> bool:
     """Leaves the data of cohorts in the memory of the host from now on.
@@ -124,17 +122,14 @@ class Converter:
     raise TypeError(f'Clients\' values of type {part} are not supported.')
 
   def _client_tensors(self, values, part, tensors):
-    key = (part, *map(id, values))
-    kept = self._stacks.get(key)
-    if kept is None:
+    stack = self._stacks.get(part, values)
+    if stack is None:
       arrays = [datasets.as_array(value, part) for value in values]
-      kept = self._stack(arrays, part)
+      stack = self._stack(arrays, part)
       if values and all(_is_constant(value) for value in values):
-        self._keep(key, values, *kept)
-    else:
-      self._stacks.move_to_end(key)
-    tensors.extend(kept[1])
-    return kept[0]
+        self._keep(part, values, stack)
+    tensors.extend(stack[1])
+    return stack[0]
 
   def _client_sequences(self, values, part, tensors):
     types = sequences.flat_types(part.element)
@@ -172,26 +167,16 @@ class Converter:
         self._tensor(entries, on_host), self._tensor(shapes, on_host)
     ]
 
-  def _keep(self, key, values, kind, tensors) -> None:
-    size = sum(t.shape.num_elements() * t.dtype.size for t in tensors)
-    if not results.LEAST_BYTES <= size <= self._max_bytes:
+  def _keep(self, part, values, stack) -> None:
+    size = sum(t.shape.num_elements() * t.dtype.size for t in stack[1])
+    if size < results.LEAST_BYTES:
       return
-    if key not in self._seen:  # A cohort that comes once is not worth it.
-      self._seen[key] = True
-      if len(self._seen) > _MAX_SEEN:
-        self._seen.popitem(last=False)
-      return
-    # Their ids are in the key: it is void when the first of them is gone.
-    forget = lambda _: self._forget(key)
-    references = [weakref.ref(value, forget) for value in values]
-    self._stacks[key] = (kind, tensors, references, size)
-    self._bytes += size
-    while self._bytes > self._max_bytes:
-      self._forget(next(iter(self._stacks)))
-
-  def _forget(self, key) -> None:
-    if key in self._stacks:
-      self._bytes -= self._stacks.pop(key)[3]
+    cohort = (part, *map(id, values))
+    if cohort in self._seen:
+      self._stacks.put(part, values, stack, size)
+    self._seen[cohort] = True  # One that comes once is not worth it.
+    if len(self._seen) > _MAX_SEEN:
+      self._seen.popitem(last=False)
 
 
 def cohort_size(value: Any, part: tff.Type) -> int:

@@ -3,7 +3,6 @@
 import collections
 import typing
 from typing import Any
-import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +10,7 @@ import tensorflow_federated as tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
+from tff_pers.runtime import kept
 from tff_pers.runtime import operations
 from tff_pers.runtime import sequences
 
@@ -22,9 +22,7 @@ class Reader:
   """
 
   def __init__(self, max_bytes: int):
-    self._max_bytes = max_bytes
-    self._bytes = 0
-    self._kept = collections.OrderedDict()
+    self._kept = kept.Kept(max_bytes)
 
   def segments(self, dataset: Any, element_type: tff.Type) -> list:
     """Returns the elements, stacked to segments of equal shapes.
@@ -40,32 +38,17 @@ class Reader:
     Raises:
       TypeError: If the elements are not of that type.
     """
-    key = (id(dataset), element_type)
-    kept = self._kept.get(key)
-    if kept is not None:
-      self._kept.move_to_end(key)
-      return kept[1]
+    segments = self._kept.get(element_type, [dataset])
+    if segments is not None:
+      return segments
     segments = _read(dataset, element_type)
-    for array in (array for segment in segments for array in segment):
+    arrays = [array for segment in segments for array in segment]
+    for array in arrays:
       array.flags.writeable = False
     if isinstance(dataset, tf.data.Dataset) and _is_fixed(dataset):
-      self._keep(key, dataset, segments)
+      size = sum(array.nbytes for array in arrays)
+      self._kept.put(element_type, [dataset], segments, size)
     return segments
-
-  def _keep(self, key, dataset, segments) -> None:
-    size = sum(array.nbytes for segment in segments for array in segment)
-    if size > self._max_bytes:
-      return
-    # Its id is in the key, which is void when the data set is gone.
-    reference = weakref.ref(dataset, lambda _: self._forget(key))
-    self._kept[key] = (reference, segments, size)
-    self._bytes += size
-    while self._bytes > self._max_bytes:
-      self._forget(next(iter(self._kept)))
-
-  def _forget(self, key) -> None:
-    if key in self._kept:
-      self._bytes -= self._kept.pop(key)[2]
 
 
 def _read(dataset, element_type) -> list:

@@ -1,0 +1,53 @@
+"""What was made of values of the caller, kept within a bound of memory."""
+
+import collections
+from typing import Any, Hashable, Optional, Sequence
+import weakref
+
+
+class Kept:
+  """Things made of the caller's values, as long as the caller holds these.
+
+  When memory is full, what was asked for longest ago goes first.
+  """
+
+  def __init__(self, max_bytes: int):
+    self._max_bytes = max_bytes
+    self._bytes = 0
+    self._entries = collections.OrderedDict()
+
+  def get(self, kind: Hashable, values: Sequence[Any]) -> Optional[Any]:
+    """Returns what was made of these very objects, or None."""
+    found = self._entries.get(_key(kind, values))
+    if found is None:
+      return None
+    self._entries.move_to_end(_key(kind, values))
+    return found[0]
+
+  def put(
+      self, kind: Hashable, values: Sequence[Any], made: Any, size: int
+  ) -> None:
+    """Keeps `made`, of `size` bytes, until the first of `values` is gone."""
+    if size > self._max_bytes:
+      return
+    key = _key(kind, values)
+    forget = lambda _: self._forget(key)
+    # The key holds their ids, which others may have afterwards.
+    references = [weakref.ref(value, forget) for value in values]
+    self._forget(key)
+    self._entries[key] = (made, size, references)
+    self._bytes += size
+    while self._bytes > self._max_bytes:
+      self._forget(next(iter(self._entries)))
+
+  def clear(self) -> None:
+    self._entries.clear()
+    self._bytes = 0
+
+  def _forget(self, key) -> None:
+    if key in self._entries:
+      self._bytes -= self._entries.pop(key)[1]
+
+
+def _key(kind, values):
+  return (kind, *map(id, values))

@@ -18,6 +18,7 @@ from tff_pers.runtime import remote
 from tff_pers.runtime import worker_process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 60  # On a busy machine.
 PROGRAM = [sys.executable, '-m', 'binaries.worker']
 
 
@@ -30,6 +31,8 @@ def _start():
     process = subprocess.Popen(
         command, cwd=ROOT, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Where these tests run under nohup, it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     processes.append(process)
     return process
@@ -45,7 +48,7 @@ def _children(pid):
 
 
 def _are_gone(processes) -> bool:
-  return not psutil.wait_procs(processes, timeout=10)[1]
+  return not psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)[1]
 
 
 def test_serves_repairs_and_stops(start):
@@ -62,7 +65,7 @@ def test_serves_repairs_and_stops(start):
   [second] = _children(program.pid)
   assert second.pid != child.pid
   program.terminate()
-  _, errors = program.communicate(timeout=10)
+  _, errors = program.communicate(timeout=PATIENCE_SECONDS)
   assert program.returncode == 0
   assert _are_gone([second])
   assert errors == 'worker: it ended with exit code -9 and is started again.\n'
@@ -78,7 +81,7 @@ def test_leaves_nothing_behind(number, exit_code, start):
   program.stdout.readline()
   children = _children(program.pid)
   program.send_signal(number)
-  assert program.wait(timeout=10) == exit_code
+  assert program.wait(timeout=PATIENCE_SECONDS) == exit_code
   assert children and _are_gone(children)
 
 

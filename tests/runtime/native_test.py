@@ -39,7 +39,10 @@ def _native_runtime(_runtime_of_before):
 def _spawn(program, **kwargs):
   return subprocess.Popen(
       [sys.executable, '-c', START + program], cwd=ROOT, text=True,
-      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **kwargs,
+      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+      # Where these tests run in the background of a shell, it is ignored.
+      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+      **kwargs,
   )
 
 

@@ -160,8 +160,9 @@ def build_process(experiment: Experiment):
   Raises:
     flags.UsageError: If the method cannot be built on this task.
   """
-  with flags.sentences():
-    return experiment.method.build(experiment.task, experiment.hyperparameters)
+  method = experiment.method
+  with flags.sentences(f'{method.name}_', _names(method.hyperparameters)):
+    return method.build(experiment.task, experiment.hyperparameters)
 
 
 def folder_name(variant: str) -> str:
@@ -206,10 +207,14 @@ def check_owners(given, table, algos: Sequence[str], task: str) -> None:
       )
 
 
+def _names(options) -> list[str]:
+  """Returns the names of flags of a method or task, without the prefix."""
+  return [hp.flag_name(f.name) for f in dataclasses.fields(options)]
+
+
 def _task_options(given, table, family):
   own = _own(given, table, 'task', family.name)
-  names = [hp.flag_name(f.name) for f in dataclasses.fields(family.options)]
-  with flags.sentences(f'{family.name}_', names):
+  with flags.sentences(f'{family.name}_', _names(family.options)):
     return hp.replace(family.options(), **own)
 
 
@@ -234,8 +239,7 @@ def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
 
 
 def _hyperparameters(given, table, method, task):
-  names = [hp.flag_name(f.name)
-           for f in dataclasses.fields(method.hyperparameters)]
+  names = _names(method.hyperparameters)
   with flags.sentences(f'{method.name}_', names):
     return hp.replace(
         method.hyperparameters(),

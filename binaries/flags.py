@@ -203,7 +203,10 @@ def _value(name: str, flag: Flag, text: Any):
 
 
 class sentences:  # pylint: disable=invalid-name
-  """Turns ValueErrors into UsageErrors: `x` becomes `--prefix_x`."""
+  """Turns ValueErrors into UsageErrors: `x` becomes `--prefix_x`.
+
+  With `names` only these do; shared flags become `--x`, and the rest stays.
+  """
 
   def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
     self._prefix, self._names = prefix, names
@@ -215,9 +218,9 @@ class sentences:  # pylint: disable=invalid-name
     if not isinstance(error, ValueError) or isinstance(error, UsageError):
       return
     def flag(match):
-      if self._names is not None and match[1] not in self._names:
-        return match[0]
-      return f'`--{self._prefix}{match[1]}`'
+      if self._names is None or match[1] in self._names:
+        return f'`--{self._prefix}{match[1]}`'
+      return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
     text = re.sub(r'`([a-z]\w*)`', flag, str(error))
     raise UsageError(' '.join(text.split())) from error
 

@@ -90,6 +90,11 @@ BAD_TRAIN = {
         ['--algo=fedavg', '--fedavg_local_epochs=1'],
         'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',
     ),
+    'oracle_without_clusters': (
+        ['--algo=floral', '--floral_router=oracle', *TINY,
+         '--partition=dirichlet[alpha=1]'],
+        '`--floral_router` must be learned unless',
+    ),
     'brackets_contradict': (
         ['--algo=fedavg[learning_rate=0.1]', '--fedavg_learning_rate=0.2'],
         '`--fedavg_learning_rate` must agree with the brackets',

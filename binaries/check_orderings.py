@@ -4,10 +4,14 @@
       --expect='fedavg<local_only<perm'
 """
 
+import os
+
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
 import csv
 import math
 import operator
-import os
 import re
 import sys
 from typing import Any, Mapping, NamedTuple, Optional, Sequence

@@ -3,6 +3,11 @@
     python -m binaries.plot --runs=runs/digits
 """
 
+import os
+
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
 import sys
 from typing import Sequence
 

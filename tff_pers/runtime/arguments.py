@@ -171,7 +171,7 @@ class Converter:
     size = sum(t.shape.num_elements() * t.dtype.size for t in stack[1])
     if size < results.LEAST_BYTES:
       return
-    cohort = (part, *map(id, values))
+    cohort = kept.identity(part, values)
     if cohort in self._seen:
       self._stacks.put(part, values, stack, size)
     self._seen[cohort] = True  # One that comes once is not worth it.

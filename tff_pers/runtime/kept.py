@@ -18,11 +18,11 @@ class Kept:
 
   def get(self, kind: Hashable, values: Sequence[Any]) -> Optional[Any]:
     """Returns what was made of these very objects, or None."""
-    found = self._entries.get(_key(kind, values))
-    if found is None:
+    key = identity(kind, values)
+    if key not in self._entries:
       return None
-    self._entries.move_to_end(_key(kind, values))
-    return found[0]
+    self._entries.move_to_end(key)
+    return self._entries[key][0]
 
   def put(
       self, kind: Hashable, values: Sequence[Any], made: Any, size: int
@@ -30,7 +30,7 @@ class Kept:
     """Keeps `made`, of `size` bytes, until the first of `values` is gone."""
     if size > self._max_bytes:
       return
-    key = _key(kind, values)
+    key = identity(kind, values)
     forget = lambda _: self._forget(key)
     # The key holds their ids, which others may have afterwards.
     references = [weakref.ref(value, forget) for value in values]
@@ -49,5 +49,6 @@ class Kept:
       self._bytes -= self._entries.pop(key)[1]
 
 
-def _key(kind, values):
+def identity(kind: Hashable, values: Sequence[Any]) -> tuple:
+  """Returns what names these very objects, as long as all of them live."""
   return (kind, *map(id, values))

@@ -63,7 +63,9 @@ def build_apfl(
   """
   return fedavg.build_averaging(
       model, build_apfl_work(model, hyperparameters, client_weighting),
-      init_client_state=lambda w: init_client_state(hyperparameters, w),
+      init_client=lambda seed: init_client_state(
+          hyperparameters, model.initial_weights(seed)
+      ),
       combine=lambda w, state: mix(state['alpha'], state['weights'], w),
   )
 

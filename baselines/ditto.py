@@ -84,7 +84,7 @@ def build_ditto(
     )
   return fedavg.build_averaging(
       model, build_ditto_work(model, hyperparameters, client_weighting),
-      init_client_state=lambda w: w, combine=lambda w, v: v,
+      init_client=model.initial_weights, combine=lambda w, v: v,
   )
 
 

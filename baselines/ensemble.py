@@ -101,7 +101,7 @@ def build_ensemble(
       ),
       deployed=mixed,
       client_model=lambda *arguments: deployed_weights(*arguments)[1],
-      init_client_state=routing.initial_state,
+      init_client=lambda seed: routing.initial_state(),
   )
 
 

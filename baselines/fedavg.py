@@ -8,15 +8,15 @@ import collections
 import dataclasses
 from typing import Optional
 
-import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
-from tff_pers.data import client_data
 from tff_pers.models import functional
 
 
@@ -36,9 +36,7 @@ def build_fedavg(
     client_weighting: str = 'examples',
     work: Optional[client_work.ClientWork] = None,
     deploy=None,
-    model_aggregator: Optional[
-        tff.aggregators.WeightedAggregationFactory
-    ] = None,
+    model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Builds FedAvg.
 
@@ -77,27 +75,27 @@ def build_averaging(
     work: client_work.ClientWork,
     *,
     server_learning_rate: float = 1.0,
-    init_client_state=lambda weights: (),
-    draw_client_state=None,
+    server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
+    init_client=lambda seed: (),
     combine=_shared_model,
     deploy=None,
-    model_aggregator: Optional[
-        tff.aggregators.WeightedAggregationFactory
-    ] = None,
+    model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Builds a method whose server is FedAvg's: a mean of client updates.
 
     server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
 
-  Server state: `weights` w. A client keeps what `init_client_state` returns.
+  Server state: `weights` w, and `optimizer` if there is one. A client keeps
+  what `init_client` returns.
 
   Args:
     model: The model that is trained and deployed.
     work: What a client does; its update is w - u_i, its weight q_i.
-    server_learning_rate: eta_g.
-    init_client_state: `w^0 -> C`, a TensorFlow function: the state of a client
-      never seen before.
-    draw_client_state: `seed -> C`, in its place for what is not made of w^0.
+    server_learning_rate: eta_g, without an optimizer.
+    server_optimizer: Replaces the server's step: it takes the mean update for
+      the gradient of w.
+    init_client: `seed -> C`, a TensorFlow function: the state of a client never
+      seen before.
     combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
       looking at its data.
     deploy: `(message, C, D) -> W`, a TensorFlow function: what a client deploys
@@ -108,63 +106,43 @@ def build_averaging(
   Returns:
     A `PersonalizedProcess`.
   """
-  weights_type = model.weights_type
-  factory = model_aggregator or tff.aggregators.MeanFactory(
-      no_nan_division=True
-  )
-  aggregator = factory.create(weights_type, tff.TensorType(np.float32))
-  initialize_seeded = process.build_initialize(
-      lambda seed: collections.OrderedDict(
-          weights=model.initial_weights(seed)
-      ),
-      aggregator,
-  )
-  state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  distribute = process.broadcast_fields(state_type, 'weights')
-  message_type = distribute.type_signature.result.member
 
-  @tff.tensorflow.computation(state_type, np.int32)
-  def initialize_client(state, index):
-    del index  # The same for all.
-    if draw_client_state is not None:
-      return draw_client_state(state['seed'])
-    return init_client_state(model.initial_weights(state['seed']))
+  def init(seed):
+    weights = model.initial_weights(seed)
+    fields = collections.OrderedDict(weights=weights)
+    if server_optimizer is not None:
+      fields['optimizer'] = server_optimizer.initialize(
+          tf.nest.map_structure(
+              lambda w: tf.TensorSpec(w.shape, w.dtype), weights
+          )
+      )
+    return fields
 
-  client_type = initialize_client.type_signature.result
-
-  @tff.tensorflow.computation(state_type, weights_type)
   def finalize(state, mean_update):
-    return collections.OrderedDict(
-        state,
-        weights=local_sgd.descend(
-            state['weights'], mean_update, server_learning_rate
-        ),
+    if server_optimizer is None:
+      return dict(
+          weights=local_sgd.descend(
+              state['weights'], mean_update, server_learning_rate
+          )
+      )
+    optimizer, weights = server_optimizer.next(
+        state['optimizer'], state['weights'], mean_update
     )
+    return dict(optimizer=optimizer, weights=weights)
 
-  @tff.tensorflow.computation(message_type, client_type, data_type)
-  def deploy_weights(message, client_state, data):
-    if deploy is None:
-      return combine(message['weights'], client_state)
-    return deploy(message, client_state, data)
-
-  @tff.tensorflow.computation(state_type, client_type, np.int32)
-  def client_model(state, client_state, index):
-    del index  # The client is known by its state.
-    return combine(state['weights'], client_state)
-
-  return process.compose_personalized_process(
-      initialize_seeded=initialize_seeded,
-      initialize_client=initialize_client,
-      distribute=distribute,
-      client_update=client_work.as_personalized(
-          work, message_type, client_type, data_type
-      ),
-      aggregator=aggregator,
+  return composition.compose(
+      model,
+      init=init,
+      send=lambda state: dict(weights=state['weights']),
+      work=work,
+      aggregator=model_aggregator,
       finalize=finalize,
-      evaluation=process.Evaluation(
-          deploy=deploy_weights, deployed=model, client_model=client_model
+      init_client=init_client,
+      deploy=deploy or (
+          lambda message, own, data: combine(message['weights'], own)
       ),
+      client_model=lambda state, own, index: combine(state['weights'], own),
+      tiers={'1': composition.Tier(model, lambda state: state['weights'])},
   )
 
 

@@ -93,7 +93,7 @@ def build_fedem(
       deploy=deploy,
       deployed=mixtures.mixture(model, num_models, 'probabilities'),
       client_model=client_model,
-      init_client_state=lambda: collections.OrderedDict(
+      init_client=lambda seed: collections.OrderedDict(
           mixing=tf.constant(uniform)
       ),
   )

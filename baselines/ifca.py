@@ -12,7 +12,6 @@ import collections
 import dataclasses
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from baselines import model_table
 from tff_pers import hyperparameters as hp
@@ -124,11 +123,6 @@ def build_ifca(
       model, num_models,
       build_ifca_work(model, hyperparameters, num_models, client_weighting),
       deploy=deploy, deployed=model, client_model=client_model,
-      common_type=tff.to_type(
-          tff.TensorType(dtype.as_numpy_dtype, [restarts])
-          if restarts > 1
-          else ()
-      ),
       next_models=next_models,
   )
 

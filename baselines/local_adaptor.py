@@ -86,7 +86,7 @@ def build_local_adaptor(
 
   return fedavg.build_averaging(
       adapted.base, build_work(adapted, hyperparameters, client_weighting),
-      draw_client_state=adapted.initial_adaptors,
+      init_client=adapted.initial_adaptors,
       combine=lambda base, own: combine(adapted, base, own), deploy=deploy,
   )
 

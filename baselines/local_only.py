@@ -1,17 +1,13 @@
 """Local training only: every client by itself, for ever."""
 
-import collections
 import dataclasses
 
-import numpy as np
-import tensorflow_federated as tff
-
+from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
-from tff_pers.data import client_data
 from tff_pers.models import functional
 
 
@@ -42,49 +38,15 @@ def build_local_only(
   Returns:
     A `PersonalizedProcess` that deploys v_i at client i.
   """
-  aggregator = _nothing()
-  initialize_seeded = process.build_initialize(
-      lambda seed: collections.OrderedDict(), aggregator
-  )
-  state_type = initialize_seeded.type_signature.result.member
-  weights_type = model.weights_type
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  distribute = process.broadcast_fields(state_type)
-  message_type = distribute.type_signature.result.member
-
-  @tff.tensorflow.computation(state_type, np.int32)
-  def initialize_client(state, index):
-    del index  # The same for all.
-    return model.initial_weights(state['seed'])
-
-  @tff.tensorflow.computation(state_type, tff.to_type(()))
-  def finalize(state, aggregate):
-    del aggregate  # Nothing.
-    return state
-
-  @tff.tensorflow.computation(message_type, weights_type, data_type)
-  def deploy(message, client_state, data):
-    del message, data  # No adaptation.
-    return client_state
-
-  @tff.tensorflow.computation(state_type, weights_type, np.int32)
-  def client_model(state, client_state, index):
-    del state, index  # The client's own.
-    return client_state
-
-  return process.compose_personalized_process(
-      initialize_seeded=initialize_seeded,
-      initialize_client=initialize_client,
-      distribute=distribute,
-      client_update=client_work.as_personalized(
-          build_local_work(model, hyperparameters, client_weighting),
-          message_type, weights_type, data_type,
-      ),
-      aggregator=aggregator,
-      finalize=finalize,
-      evaluation=process.Evaluation(
-          deploy=deploy, deployed=model, client_model=client_model
-      ),
+  return composition.compose(
+      model,
+      init=lambda seed: {},
+      send=lambda state: {},
+      work=build_local_work(model, hyperparameters, client_weighting),
+      finalize=lambda state, aggregate: {},
+      init_client=model.initial_weights,
+      deploy=lambda message, own, data: own,  # No adaptation.
+      client_model=lambda state, own, index: own,
   )
 
 
@@ -111,27 +73,6 @@ def build_local_work(
     )
 
   return client_work.ClientWork(update)
-
-
-def _nothing() -> tff.templates.AggregationProcess:
-  """Returns the aggregation of empty values: nothing is sent."""
-
-  @tff.federated_computation
-  def init_fn():
-    return tff.federated_value((), tff.SERVER)
-
-  @tff.federated_computation(
-      init_fn.type_signature.result, tff.FederatedType((), tff.CLIENTS)
-  )
-  def next_fn(state, values):
-    del values  # Empty.
-    return tff.templates.MeasuredProcessOutput(
-        state,
-        tff.federated_value((), tff.SERVER),
-        tff.federated_value((), tff.SERVER),
-    )
-
-  return tff.templates.AggregationProcess(init_fn, next_fn)
 
 
 @methods.register(

@@ -1,17 +1,16 @@
 """What `ensemble`, `fedem` and `ifca` share: a server that keeps C models."""
 
-import collections
 from typing import Any, Callable, Optional
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import composition
 from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
-from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
@@ -24,8 +23,7 @@ def build_model_table(
     deploy: Callable[[Any, Any, Any], Any],
     deployed: functional.FunctionalModel,
     client_model: Callable[[Any, Any, Any], Any],
-    init_client_state: Callable[[], Any] = lambda: (),
-    common_type: tff.Type = tff.to_type(()),
+    init_client: Callable[[Any], Any] = lambda seed: (),
     next_models: Optional[Callable[[Any, Any], Any]] = None,
     model_aggregator: Optional[
         tff.aggregators.WeightedAggregationFactory
@@ -36,7 +34,7 @@ def build_model_table(
     server  : w_c <- w_c - sum_i q_ic delta_ic / sum_i q_ic     for every c
 
   Server state: `models`, a table (see `mixtures`). A client keeps what
-  `init_client_state` returns. `evaluate` returns `router`, float[C]: what a
+  `init_client` returns. `evaluate` returns `router`, float[C]: what a
   client makes of the models.
 
   Args:
@@ -49,73 +47,34 @@ def build_model_table(
     deployed: The model over W.
     client_model: `(models, C, index) -> W`, a TensorFlow function: what a
       client deploys without looking at its data.
-    init_client_state: The state of a client never seen before.
-    common_type: Type of the update's field `base`.
+    init_client: `seed -> C`, the state of a client never seen before.
     next_models: `(S, mean) -> models`; None: the server line above.
     model_aggregator: Replaces `RouterWeightedFactory`.
   """
-  models_type = tff.tensorflow.computation(
-      lambda: mixtures.initial_models(model, num_models, 0)
-  ).type_signature.result
-  factory = model_aggregator or router_aggregation.RouterWeightedFactory()
-  aggregator = factory.create(
-      tff.to_type(
-          collections.OrderedDict(adaptors=models_type, base=common_type)
-      ),
-      tff.TensorType(np.float32, [num_models + 1]),
-  )
-  initialize_seeded = process.build_initialize(
-      lambda seed: collections.OrderedDict(
+
+  def next_table(state, mean):
+    if next_models:
+      return next_models(state, mean)
+    return local_sgd.descend(state['models'], mean['adaptors'], 1.0)
+
+  def deploy_with_router(message, client_state, data):
+    router, weights = deploy(message, client_state, data)
+    return composition.Deployed(weights, dict(router=router))
+
+  return composition.compose(
+      model,
+      init=lambda seed: dict(
           models=mixtures.initial_models(model, num_models, seed)
       ),
-      aggregator,
-  )
-  state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  distribute = process.broadcast_fields(state_type, 'models')
-  message_type = distribute.type_signature.result.member
-
-  @tff.tensorflow.computation(state_type, np.int32)
-  def initialize_client(state, index):
-    del state, index  # The same for all.
-    return init_client_state()
-
-  client_type = initialize_client.type_signature.result
-
-  @tff.tensorflow.computation(
-      state_type, aggregator.next.type_signature.result['result'].member
-  )
-  def finalize(state, mean):
-    models = (
-        next_models(state, mean)
-        if next_models
-        else local_sgd.descend(state['models'], mean['adaptors'], 1.0)
-    )
-    return collections.OrderedDict(state, models=models)
-
-  @tff.tensorflow.computation(message_type, client_type, data_type)
-  def deploy_weights(message, client_state, data):
-    router, weights = deploy(message, client_state, data)
-    return collections.OrderedDict(
-        report=collections.OrderedDict(router=router), weights=weights
-    )
-
-  @tff.tensorflow.computation(state_type, client_type, np.int32)
-  def client_weights(state, client_state, index):
-    return client_model(state['models'], client_state, index)
-
-  return process.compose_personalized_process(
-      initialize_seeded=initialize_seeded,
-      initialize_client=initialize_client,
-      distribute=distribute,
-      client_update=client_work.as_personalized(
-          work, message_type, client_type, data_type
-      ),
-      aggregator=aggregator,
-      finalize=finalize,
-      evaluation=process.Evaluation(
-          deploy=deploy_weights, deployed=deployed,
-          client_model=client_weights, reports=True,
+      send=lambda state: dict(models=state['models']),
+      work=work,
+      aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(),
+      finalize=lambda state, mean: dict(models=next_table(state, mean)),
+      init_client=init_client,
+      deploy=deploy_with_router,
+      deployed=deployed,
+      client_model=lambda state, own, index: client_model(
+          state['models'], own, index
       ),
   )
 

@@ -91,7 +91,7 @@ def build_pfedme(
   if hyperparameters.deploy == 'stored':
     return fedavg.build_averaging(
         model, work, server_learning_rate=hyperparameters.beta,
-        init_client_state=lambda weights: weights,
+        init_client=model.initial_weights,
         combine=lambda weights, theta: theta,
     )
   return fedavg.build_averaging(

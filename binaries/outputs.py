@@ -58,7 +58,7 @@ def parameters(process, model) -> dict[str, Optional[int]]:
       process.client_model.type_signature.result, process.client_state_type
   )
   if process.parts is not None:
-    message = process.parts.distribute.type_signature.result.member
+    message = process.parts.dispatch.type_signature.result.member
     handled = (message, process.client_state_type)
   return dict(model=model.num_parameters, client=num_floats(handled))
 

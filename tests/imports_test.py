@@ -12,9 +12,13 @@ LAYERS = (
     (
         'tff_pers.hyperparameters', 'tff_pers.methods', 'tff_pers.models',
         'tff_pers.data', 'tff_pers.numerics', 'tff_pers.process',
-        'tff_pers.random',
+        'tff_pers.random', 'tff_pers.round_metrics',
     ),
     ('tff_pers.aggregators', 'tff_pers.client_works'),
+    (
+        'tff_pers.composition', 'tff_pers.deployment', 'tff_pers.dispatch',
+        'tff_pers.round_steps', 'tff_pers.server_state',
+    ),
     ('tff_pers.algorithms', 'baselines'),
     ('tff_pers.analysis', 'tff_pers.evaluation', 'tff_pers.simulation'),
     ('binaries',),

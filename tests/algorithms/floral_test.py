@@ -141,12 +141,12 @@ def test_server_averages_with_the_routers_after_training():
   """FLoRAL check 5, through the process: cohort 2 of `rounds.COHORTS`."""
   process, states, client_states, _ = _run()
   before = states[1]
-  message = process.parts.distribute(before, [2, 0])
+  messages = process.parts.dispatch(before, [2, 0])
   data = problems.tiny_clients()
   old = _run_until(process, 2)
-  outputs = [
-      process.parts.client_update(message, old[k], data[k]) for k in (2, 0)
-  ]
+  outputs = process.parts.work(
+      messages, [old[2], old[0]], [data[2], data[0]]
+  )
   n = np.array([5.0, 3.0])
   for output, k, size in zip(outputs, (2, 0), n):
     # Nothing but the client changes its router.
@@ -233,8 +233,8 @@ def test_stateless_clients_warm_their_router_up_in_every_round():
   process, states, client_states, _ = _run(router_state='stateless')
   assert not process.is_stateful and set(client_states.values()) == {()}
   state, data = states[-1], problems.tiny_clients()[3]
-  message = process.parts.distribute(state, [3])
-  output = process.parts.client_update(message, (), data)
+  messages = process.parts.dispatch(state, [3])
+  output = process.parts.work(messages, [()], [data])[0]
   warm = _learned(state, 3, _adapted())
   router, weights, _ = router_training.train(
       _adapted(), tf.math.log(warm),
@@ -268,8 +268,8 @@ def test_noise_is_for_training_and_a_minimum_for_deployment_too():
   own = collections.OrderedDict(router=logits)
   weights = tf.nest.map_structure(tf.constant, state['weights'])
 
-  message = process.parts.distribute(state, [0])
-  output = process.parts.client_update(message, own, data)
+  messages = process.parts.dispatch(state, [0])
+  output = process.parts.work(messages, [own], [data])[0]
   np.testing.assert_allclose(output['weight'], [3, *(3 * pi)], rtol=1e-6)
   _, moved, _ = router_training.train(
       _adapted(), tf.constant(logits), weights, rounds.tensors(data),

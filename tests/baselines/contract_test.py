@@ -43,8 +43,8 @@ def test_order_of_the_cohort_is_irrelevant(name):
 def test_nothing_personal_is_sent(name):
   """Baselines B6: message and update are a shared model's, or empty."""
   process = rounds.run(name)[0]
-  update = process.parts.client_update.type_signature.result['update']
-  message = process.parts.distribute.type_signature.result.member
+  update = process.parts.work.type_signature.result.member['update']
+  message = process.parts.dispatch.type_signature.result.member
   if name == 'local_only':
     assert update == tff.to_type(())
     assert tff.structure.name_list(message) == ['seed', 'round']

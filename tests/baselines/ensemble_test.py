@@ -150,12 +150,10 @@ def test_models_are_averaged_by_the_router_after_training():
   state = process.initialize_seeded(rounds.SEED)
   clients, cohort = problems.tiny_clients(), (0, 2, 3)
   fresh = process.initialize_client(state, 0)
-  message = collections.OrderedDict(
-      seed=state['seed'], round=state['round'], models=state['models']
+  outputs = process.parts.work(
+      process.parts.dispatch(state, cohort), [fresh] * 3,
+      [clients[i] for i in cohort],
   )
-  outputs = [
-      process.parts.client_update(message, fresh, clients[i]) for i in cohort
-  ]
   after = process.next(
       state, [fresh] * 3, [clients[i] for i in cohort]
   )['state']['models']

@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 from baselines import local_only
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import process as process_lib
+from tff_pers import deployment
 
 
 def test_state_ends_at_the_own_minimizer():
@@ -34,7 +34,7 @@ def test_nothing_travels_and_the_server_keeps_seed_and_round_alone():
   process, states, _, metrics = rounds.run('local_only')
   assert set(states[-1]) == {'seed', 'round', 'aggregator'}
   assert states[-1]['round'] == 3
-  update_type = process.parts.client_update.type_signature.result['update']
+  update_type = process.parts.work.type_signature.result.member['update']
   assert update_type == tff.to_type(())
   for metric in metrics:
     assert metric['bytes_down'] == 0.0
@@ -57,7 +57,7 @@ def test_client_deploys_its_state():
   )[0]
   weights = process.client_model(states[-1], client_states[1], 1)
   rounds.assert_identical(weights, client_states[1])
-  expected = process_lib.deployed_metrics(
+  expected = deployment.deployed_metrics(
       process.deployed, weights, rounds.tensors(client)
   )
   np.testing.assert_allclose(metrics['loss'], expected['loss'], rtol=1e-12)

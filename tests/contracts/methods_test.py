@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.contracts import tiny
+from tff_pers import deployment
 from tff_pers import methods
 from tff_pers import process as process_lib
 from tff_pers.data import client_data
@@ -121,7 +122,7 @@ def test_client_model_is_of_the_deployed_type(case):
   assert process.deployed.weights_type.is_equivalent_to(result_type)
   for i, test in enumerate(case.task.test):
     weights = process.client_model(after.state, after.clients[i], i)
-    metrics = process_lib.deployed_metrics(
+    metrics = deployment.deployed_metrics(
         process.deployed, tf.nest.map_structure(tf.constant, weights),
         tf.nest.map_structure(tf.constant, test),
     )

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
@@ -26,7 +27,6 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_training
-from tff_pers.data import client_data
 from tff_pers.models import adaptors
 
 
@@ -84,7 +84,7 @@ def build_floral(
   routers = _routers(adapted, hyperparameters, groups, num_clients)
   optimizers = hyperparameters.server_optimizers()
 
-  def init_fields(seed):
+  def init(seed):
     weights = collections.OrderedDict(
         adaptors=adapted.initial_adaptors(seed),
         base=adapted.base.initial_weights(seed),
@@ -97,78 +97,45 @@ def build_floral(
         ),
     )
 
-  factory = model_aggregator or router_aggregation.RouterWeightedFactory(
-      with_shares=hyperparameters.center
-  )
-  aggregator = factory.create(
-      tff.to_type(collections.OrderedDict(
-          adaptors=adapted.adaptors_type, base=adapted.base.weights_type
-      )),
-      tff.TensorType(np.float32, [adapted.num_adaptors + 1]),
-  )
-  initialize_seeded = process.build_initialize(init_fields, aggregator)
-  state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(
-      adapted.base.x_spec, adapted.base.y_spec
-  )
-  distribute = process.broadcast_fields(state_type, 'weights')
-  message_type = distribute.type_signature.result.member
-
-  @tff.tensorflow.computation(state_type, np.int32)
-  def initialize_client(state, index):
-    del state, index  # The same for all.
-    return routers.initial_state()
-
-  client_type = initialize_client.type_signature.result
-
-  @tff.tensorflow.computation(
-      state_type, aggregator.next.type_signature.result['result'].member
-  )
   def finalize(state, mean):
-    state = collections.OrderedDict(state)
     new = {
         part: optimizers[part].next(
             state['optimizer'][part], state['weights'][part], mean[part]
         )
         for part in ('adaptors', 'base')
     }
-    for position, field in enumerate(('optimizer', 'weights')):
-      state[field] = collections.OrderedDict(
-          (part, result[position]) for part, result in new.items()
-      )
+    optimizer, weights = (
+        collections.OrderedDict((part, new[part][i]) for part in new)
+        for i in range(2)
+    )
     if hyperparameters.center:
-      state['weights'] = adapted.center(state['weights'], mean['shares'])
-    return state
+      weights = adapted.center(weights, mean['shares'])
+    return dict(optimizer=optimizer, weights=weights)
 
   def merge(weights, mix):
     return adapted.effective(weights['base'], weights['adaptors'], mix)
 
-  @tff.tensorflow.computation(message_type, client_type, data_type)
   def deploy(message, client_state, data):
     pi, mix = routers.at_evaluation(message, client_state, data)
-    return collections.OrderedDict(
-        report=collections.OrderedDict(router=pi),
-        weights=merge(message['weights'], mix),
+    return composition.Deployed(
+        merge(message['weights'], mix), dict(router=pi)
     )
 
-  @tff.tensorflow.computation(state_type, client_type, np.int32)
   def client_model(state, client_state, index):
     return merge(state['weights'], routers.without_data(client_state, index))
 
-  return process.compose_personalized_process(
-      initialize_seeded=initialize_seeded,
-      initialize_client=initialize_client,
-      distribute=distribute,
-      client_update=client_work.as_personalized(
-          _build_work(adapted, routers, hyperparameters, client_weighting),
-          message_type, client_type, data_type,
+  return composition.compose(
+      adapted.base,
+      init=init,
+      send=lambda state: dict(weights=state['weights']),
+      work=_build_work(adapted, routers, hyperparameters, client_weighting),
+      aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
+          with_shares=hyperparameters.center
       ),
-      aggregator=aggregator,
       finalize=finalize,
-      evaluation=process.Evaluation(
-          deploy=deploy, deployed=adapted.base, client_model=client_model,
-          reports=True,
-      ),
+      init_client=lambda seed: routers.initial_state(),
+      deploy=deploy,
+      client_model=client_model,
   )
 
 

@@ -18,10 +18,14 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import deployment
+from tff_pers import dispatch
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
+from tff_pers import round_metrics
+from tff_pers import server_state
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import shuffling
@@ -211,11 +215,15 @@ def build_perm(
   aggregator = tff.aggregators.MeanFactory(no_nan_division=True).create(
       model.weights_type, tff.TensorType(np.float32)
   )
-  initialize_seeded = process.build_initialize(server.init_fields, aggregator)
+  initialize_seeded = server_state.build_initialize(
+      server.init_fields, aggregator
+  )
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  distribute = process.broadcast_fields(state_type, 'weights')
-  message_type = distribute.type_signature.result.member
+  broadcast = dispatch.build_broadcast(
+      lambda state: dict(weights=state['weights']), state_type
+  )
+  message_type = broadcast.type_signature.result.member
   cohort = shuffling.build_cohort(data_type, num_clients)
 
   @tff.tensorflow.computation(message_type, data_type)
@@ -242,8 +250,8 @@ def build_perm(
       tff.FederatedType(data_type, tff.CLIENTS),
   )
   def plan(state, data):
-    index = tff.federated_map(process.client_index(data_type), data)
-    work = tff.federated_map(global_work, (distribute(state, index), data))
+    index = tff.federated_map(deployment.client_index(data_type), data)
+    work = tff.federated_map(global_work, (broadcast(state, index), data))
     mean = aggregator.next(state.aggregator, work.update, work.weight)
     gradients = collect.next(collect.initialize(), work.gradients).result
     return collections.OrderedDict(
@@ -345,7 +353,7 @@ def _global_work(
   else:
     update = tf.cond(descends, lambda: g, lambda: zeros)
     loss = g_loss
-  finite = process.all_finite((update, g, loss, variance))
+  finite = round_metrics.all_finite((update, g, loss, variance))
   fingerprint = _fingerprint(message, g, hyperparameters)
   sends_gradient = tf.logical_and(measures, finite)
   sent = tf.cast(sends_gradient, tf.int32)
@@ -362,9 +370,9 @@ def _global_work(
   # use them; here types are fixed and zeros stand in their place.
   exchanged = tf.cast(tf.logical_or(descends, measures), tf.float32)
   sends_update = tf.cast(descends, tf.float32)
-  bytes_up = sends_update * process.payload_bytes(update)
+  bytes_up = sends_update * round_metrics.payload_bytes(update)
   is_sent_already = not two_stage and not hyperparameters.sketch
-  extra = process.payload_bytes(gradients['fingerprints'])
+  extra = round_metrics.payload_bytes(gradients['fingerprints'])
   return collections.OrderedDict(
       update=tf.cond(finite, lambda: update, lambda: zeros),
       weight=tf.where(
@@ -379,7 +387,7 @@ def _global_work(
           loss=tf.cast(loss, tf.float32),
           weight=tf.cast(t < hyperparameters.first_visit, tf.float32),
           finite=finite,
-          bytes_down=exchanged * process.payload_bytes(weights),
+          bytes_down=exchanged * round_metrics.payload_bytes(weights),
           bytes_up=bytes_up + (1 - sends_update if is_sent_already else 1.0)
           * extra,
       ),

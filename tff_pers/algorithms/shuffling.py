@@ -18,10 +18,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import deployment
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
+from tff_pers import round_metrics
+from tff_pers import server_state
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -206,7 +209,7 @@ def visit(model, hosted, data, hyperparameters):
         * multiplier,
         seed=client_work.key(hosted, data), **hyperparameters.budget(),
     )
-    finite = process.all_finite((final, loss))
+    finite = round_metrics.all_finite((final, loss))
     kept = tf.cond(finite, lambda: final, lambda: weights)
     rows = tf.nest.map_structure(lambda w: w[None], kept)
     return rows, loss, finite, multiplier
@@ -300,11 +303,11 @@ def compose_visiting_process(
         total,
     )
     sent = (hosted['models'], hosted['multipliers'])
-    return process.client_metrics(
+    return round_metrics.client_metrics(
         data, loss, tf.logical_and(report['finite'], visited['finite']),
-        bytes_down=report['bytes_down'] + process.payload_bytes(sent),
+        bytes_down=report['bytes_down'] + round_metrics.payload_bytes(sent),
         bytes_up=report['bytes_up']
-        + process.payload_bytes(visited['rows']['models']),
+        + round_metrics.payload_bytes(visited['rows']['models']),
         weight=total,
     )
 
@@ -319,11 +322,11 @@ def compose_visiting_process(
   )
   def next_fn(state, client_states, data):
     planned = plan(state, data)
-    index = tff.federated_map(process.client_index(data_type), data)
+    index = tff.federated_map(deployment.client_index(data_type), data)
     hosted = fetch(planned.plan, index)
     visited = tff.federated_map(visit_fn, (hosted, data))
     collected = collect.next(collect.initialize(), visited.rows)
-    metrics = process.aggregate_metrics(
+    metrics = round_metrics.aggregate(
         tff.federated_map(
             client_metrics, (data, planned.report, hosted, visited)
         )
@@ -331,46 +334,28 @@ def compose_visiting_process(
     return collections.OrderedDict(
         state=tff.federated_map(store, (planned.plan, collected.result)),
         client_states=client_states,
-        metrics=process.merge_metrics(
+        metrics=round_metrics.merge(
             metrics, tff.federated_map(plan_measurements, planned.plan)
         ),
     )
 
-  evaluation = _own_model(model, state_type, data_type, num_clients)
+  def own_row(state, client):
+    return tf.nest.map_structure(lambda table: table[client], state['models'])
+
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,
-      initialize_client=process.stateless_client(state_type),
+      initialize_client=server_state.stateless_client(state_type),
       next_fn=next_fn,
-      evaluate=process.build_evaluate(
-          state_type, stateless, data_type, evaluation.distribute, evaluation
+      # A client deploys its own row of the table, fetched by its index.
+      evaluate=deployment.build_evaluate(
+          keyed.build_fetch(state_type, own_row, num_clients), stateless,
+          data_type, lambda weights, client_state, data: weights, model,
       ),
-      client_model=evaluation.client_model,
+      client_model=tff.tensorflow.computation(
+          lambda state, client_state, index: own_row(state, index),
+          state_type, stateless, np.int32,
+      ),
       deployed=model,
-  )
-
-
-def _own_model(model, state_type, data_type, num_clients) -> process.Evaluation:
-  """A client deploys its own row of the table, fetched by its index."""
-  own_row = lambda state, client: tf.nest.map_structure(
-      lambda table: table[client], state['models']
-  )
-  stateless = tff.to_type(())
-
-  @tff.tensorflow.computation(model.weights_type, stateless, data_type)
-  def deploy(weights, client_state, data):
-    del client_state, data  # No adaptation.
-    return weights
-
-  @tff.tensorflow.computation(state_type, stateless, np.int32)
-  def client_model(state, client_state, index):
-    del client_state
-    return own_row(state, index)
-
-  return process.Evaluation(
-      deploy=deploy,
-      deployed=model,
-      client_model=client_model,
-      distribute=keyed.build_fetch(state_type, own_row, num_clients),
   )
 
 
@@ -418,7 +403,7 @@ def build_shuffling(
       fields['pending'] = tf.zeros([num_clients, num_clients], tf.bool)
     return fields
 
-  initialize_seeded = process.build_initialize(init_fields)
+  initialize_seeded = server_state.build_initialize(init_fields)
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   report = tff.tensorflow.computation(lambda data: empty_report(), data_type)

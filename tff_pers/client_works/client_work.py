@@ -29,6 +29,10 @@ class ClientOutput(NamedTuple):
     loss: float scalar, mean training loss over the local steps.
     metrics: Further float scalars by name; their means over the cohort become
       metrics of the round.
+    bytes_down: float scalar, the bytes that a deployment would send to this
+      client where that is less than the message, e.g. to a device that trains a
+      part of it; None: those of the message's floats.
+    bytes_up: Likewise, what this client would send.
   """
 
   client_state: Any
@@ -36,6 +40,8 @@ class ClientOutput(NamedTuple):
   weight: Any
   loss: Any
   metrics: Any = ()
+  bytes_down: Any = None
+  bytes_up: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,11 +117,14 @@ def as_personalized(
     client_state: tff.Type,
     data: tff.Type,
 ) -> tff.Computation:
-  """Returns `(message, C, D -> ClientOutput)`."""
+  """Returns `(message, C, D -> ClientOutput)` without fields that are None."""
 
   @tff.tensorflow.computation(message, client_state, data)
   def client_update(message, client_state, data):
-    return work.update(message, client_state, data)._asdict()
+    fields = work.update(message, client_state, data)._asdict()
+    return collections.OrderedDict(
+        (name, value) for name, value in fields.items() if value is not None
+    )
 
   return client_update
 

@@ -1,0 +1,134 @@
+"""Clients of weight 0 are absent, in aggregators without weights too.
+
+A client that was dropped, or that has no examples, still stands in the cohort
+of TFF's federated computation. A weighted mean leaves it out by itself; an
+unweighted one would count it, and make the step of the others smaller.
+"""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
+  """Returns a weighted factory in which a client of weight 0 is absent.
+
+  A weighted `factory` is returned as it is: a weight of 0 is its own matter. In
+  an unweighted one the weights of the others do not count.
+
+  * Where it divides by the number of clients (`UnweightedMeanFactory`, also
+    inside of others, such as clipping), its result is multiplied by
+    clients / clients present.
+  * Where it removes messages that are not finite, as robust rules do (it says
+    so by an attribute `removes_non_finite = True`), those who are absent send
+    NaN.
+  * For all others (sums, also with noise) sending zeros is to be absent.
+
+  Without anybody present the result is zero.
+
+  Args:
+    factory: Any TFF aggregation factory.
+  """
+  if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
+    return factory
+  return _PresentOnlyFactory(factory)
+
+
+def divides_by_clients(factory) -> bool:
+  """Returns whether the result is a mean over all clients of the cohort.
+
+  TFF's factories do not say so; those that wrap others keep them as attributes.
+  """
+  if isinstance(factory, tff.aggregators.UnweightedMeanFactory):
+    return True
+  kinds = (
+      tff.aggregators.UnweightedAggregationFactory,
+      tff.aggregators.WeightedAggregationFactory,
+  )
+  return any(
+      divides_by_clients(inner)
+      for inner in vars(factory).values()
+      if isinstance(inner, kinds)
+  )
+
+
+class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
+  """See `leave_out_absent`."""
+
+  def __init__(self, inner: tff.aggregators.UnweightedAggregationFactory):
+    self._inner = inner
+    self._divides = divides_by_clients(inner)
+    self._removes = getattr(inner, 'removes_non_finite', False)
+
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    inner = self._inner.create(value_type)
+
+    @tff.tensorflow.computation(weight_type)
+    def is_present(weight):
+      return tf.cast(tf.reduce_any(weight > 0), tf.int32)
+
+    @tff.tensorflow.computation(value_type, np.int32)
+    def message(value, present):
+      return tf.nest.map_structure(
+          lambda x: tf.where(present > 0, x, self._of_absent(x)), value
+      )
+
+    @tff.tensorflow.computation
+    def one():
+      return tf.constant(1)
+
+    result_type = inner.next.type_signature.result['result'].member
+
+    @tff.tensorflow.computation(result_type, np.int32, np.int32)
+    def over_present(result, num_clients, num_present):
+      return tf.nest.map_structure(
+          lambda x: _rescale(x, num_clients, num_present), result
+      )
+
+    @tff.tensorflow.computation(result_type, np.int32)
+    def zeros_if_nobody(result, num_present):
+      return tf.nest.map_structure(
+          lambda x: tf.where(num_present > 0, x, tf.zeros_like(x)), result
+      )
+
+    @tff.federated_computation(
+        inner.initialize.type_signature.result,
+        tff.FederatedType(value_type, tff.CLIENTS),
+        tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_fn(state, value, weight):
+      present = tff.federated_map(is_present, weight)
+      output = inner.next(state, tff.federated_map(message, (value, present)))
+      result = output.result
+      if self._divides:
+        num_clients = tff.federated_sum(tff.federated_eval(one, tff.CLIENTS))
+        result = tff.federated_map(
+            over_present, (result, num_clients, tff.federated_sum(present))
+        )
+      elif self._removes:
+        result = tff.federated_map(
+            zeros_if_nobody, (result, tff.federated_sum(present))
+        )
+      return tff.templates.MeasuredProcessOutput(
+          output.state, result, output.measurements
+      )
+
+    return tff.templates.AggregationProcess(inner.initialize, next_fn)
+
+  def _of_absent(self, x):
+    """Returns what an absent client sends in place of the tensor `x`."""
+    if self._removes and x.dtype.is_floating:
+      return tf.constant(np.nan, x.dtype)
+    return tf.zeros([], x.dtype)
+
+
+def _rescale(x, num_clients, num_present):
+  """Returns x * num_clients / num_present; unchanged if all are present."""
+  if not x.dtype.is_floating:
+    return x
+  factor = tf.math.divide_no_nan(
+      tf.cast(num_clients, tf.float64), tf.cast(num_present, tf.float64)
+  )
+  return x * tf.cast(factor, x.dtype)

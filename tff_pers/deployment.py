@@ -1,0 +1,161 @@
+"""How a client deploys a model, and how what it deploys is evaluated."""
+
+import collections
+from typing import Any, Callable, Mapping, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import process
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+EVALUATION_BATCH = 256
+
+
+class Deployed(NamedTuple):
+  """What a client deploys, and what else is to be known about it.
+
+  Attributes:
+    weights: W.
+    report: Tensors by name (e.g. `router`, float[C]); `evaluate` returns them
+      beside the client's metrics.
+  """
+
+  weights: Any
+  report: Mapping[str, Any]
+
+
+class Tier(NamedTuple):
+  """A model that the server can hand out, e.g. to devices of one capacity.
+
+  Attributes:
+    model: The `FunctionalModel` of this tier.
+    weights: `S -> W`, a TensorFlow function.
+  """
+
+  model: functional.FunctionalModel
+  weights: Callable[[Any], Any]
+
+
+def deployed_metrics(deployed, weights, data):
+  """Returns `<loss, metrics..., num_examples>`, means over a client's data."""
+
+  def step(sums, batch):
+    return tf.nest.map_structure(
+        tf.add, sums, deployed.metric_sums(weights, batch)
+    )
+
+  one = lambda spec: tf.zeros([1] + spec.shape[1:], spec.dtype)
+  nothing = client_data.Batch(
+      one(deployed.x_spec), one(deployed.y_spec), tf.constant([False]),
+      tf.zeros([2], tf.int64),
+  )
+  sums = client_data.fold_batches(
+      data, step, deployed.metric_sums(weights, nothing),
+      seed=tf.zeros([2], tf.int64), batch_size=EVALUATION_BATCH, num_epochs=1,
+      shuffle=False,
+  )
+  count = data['num_examples']
+  means = collections.OrderedDict(
+      (name, total / tf.cast(count, total.dtype))
+      for name, total in sums.items()
+  )
+  means['num_examples'] = count
+  return means
+
+
+def build_evaluate(
+    dispatch: tff.Computation,
+    client_type: tff.Type,
+    data_type: tff.Type,
+    deploy: Callable[[Any, Any, Any], Any],
+    deployed: functional.FunctionalModel,
+) -> tff.Computation:
+  """Returns `evaluate`: deploy on `adapt`, then mean metrics on `test`.
+
+  The result is `<loss, accuracy, ..., num_examples>` per client: means over the
+  client's test examples (NaN when it has none), then the fields of the report,
+  if there is one. Nothing changes any state.
+
+  Args:
+    dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS).
+    client_type: C.
+    data_type: D.
+    deploy: `(message, C, D) -> W`, a TensorFlow function, the client's own
+      part: adaptation on its training data D. Or it returns a `Deployed`.
+    deployed: The model over W.
+
+  Raises:
+    TypeError: If `deploy` does not return weights of `deployed`.
+  """
+  message_type = dispatch.type_signature.result.member
+  state_type = dispatch.type_signature.parameter[0].member
+
+  @tff.tensorflow.computation(message_type, client_type, data_type)
+  def deploy_fields(message, client_state, data):
+    result = deploy(message, client_state, data)
+    if not isinstance(result, Deployed):
+      result = Deployed(result, {})
+    return collections.OrderedDict(
+        report=collections.OrderedDict(result.report), weights=result.weights
+    )
+
+  result_type = deploy_fields.type_signature.result
+  process.check_assignable(
+      'deploy', 'result', deployed.weights_type, result_type['weights']
+  )
+
+  @tff.tensorflow.computation(result_type, data_type)
+  def evaluate_weights(result, data):
+    metrics = deployed_metrics(deployed, result['weights'], data)
+    return collections.OrderedDict(metrics, **dict(result['report']))
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(client_type, tff.CLIENTS),
+      tff.FederatedType(process.adapt_and_test(data_type), tff.CLIENTS),
+  )
+  def evaluate(state, client_states, data):
+    message = dispatch(
+        state, tff.federated_map(client_index(data_type), data.test)
+    )
+    result = tff.federated_map(
+        deploy_fields, (message, client_states, data.adapt)
+    )
+    return tff.federated_map(evaluate_weights, (result, data.test))
+
+  return evaluate
+
+
+def build_evaluate_global(
+    tiers: Mapping[str, Tier], state_type: tff.Type, data_type: tff.Type
+) -> tff.Computation:
+  """Returns (S@SERVER, D@SERVER -> <tier=<loss, ..., num_examples>>@SERVER).
+
+  Args:
+    tiers: The models by name; every one is evaluated on the same examples.
+    state_type: S.
+    data_type: D.
+  """
+
+  @tff.tensorflow.computation(state_type, data_type)
+  def evaluate_tiers(state, data):
+    return collections.OrderedDict(
+        (name, deployed_metrics(tier.model, tier.weights(state), data))
+        for name, tier in tiers.items()
+    )
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(data_type, tff.SERVER),
+  )
+  def evaluate_global(state, data):
+    return tff.federated_map(evaluate_tiers, (state, data))
+
+  return evaluate_global
+
+
+def client_index(data_type: tff.Type) -> tff.Computation:
+  """Returns `(D -> int32)`, the client's index."""
+  return tff.tensorflow.computation(lambda data: data['index'], data_type)

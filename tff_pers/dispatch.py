@@ -1,0 +1,112 @@
+"""What the server sends to the clients of a cohort.
+
+A message is `seed` and `round`, which the keys of a client's draws come from,
+and what the method adds: the same for all, or each client's own row.
+"""
+
+import collections
+from typing import Any, Callable, Mapping, NamedTuple, Union
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling
+
+
+class Row(NamedTuple):
+  """What is sent to each client alone, in the place of a broadcast.
+
+  Attributes:
+    select: `(S, index) -> message`, a TensorFlow function.
+    num_clients: Indices are 0..num_clients - 1.
+  """
+
+  select: Callable[[Any, Any], Mapping[str, Any]]
+  num_clients: int
+
+
+Send = Union[Callable[[Any], Mapping[str, Any]], Row]
+
+
+def build_broadcast(
+    send: Callable[[Any], Mapping[str, Any]], state_type: tff.Type
+) -> tff.Computation:
+  """Returns (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), alike for all.
+
+  Args:
+    send: `S -> fields`; the message is `seed`, `round` and these, sorted.
+    state_type: S.
+  """
+
+  @tff.tensorflow.computation(state_type)
+  def message(state):
+    return _message(state, send(state))
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(np.int32, tff.CLIENTS),
+  )
+  def broadcast(state, index):
+    del index  # The same for all.
+    return tff.federated_broadcast(tff.federated_map(message, state))
+
+  return broadcast
+
+
+def _message(state, fields):
+  """Returns `<seed, round>` and the fields, sorted."""
+  return collections.OrderedDict(
+      seed=state['seed'], round=state['round'], **dict(sorted(fields.items()))
+  )
+
+
+def _own_message(row: Row):
+  """Returns `(S, index) -> message`, all fields sorted.
+
+  A row passes through a sequence, whose fields TFF's worker wants sorted.
+  """
+  def select(state, index):
+    fields = _message(state, row.select(state, index))
+    return collections.OrderedDict(sorted(fields.items()))
+  return select
+
+
+def message_type(send, state_type) -> tff.Type:
+  """Returns the type of what a client receives."""
+  if isinstance(send, Row):
+    return tff.tensorflow.computation(
+        _own_message(send), state_type, np.int32
+    ).type_signature.result
+  return tff.tensorflow.computation(
+      lambda state: _message(state, send(state)), state_type
+  ).type_signature.result
+
+
+def build_dispatch(send, state_type) -> tff.Computation:
+  """Returns (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS)."""
+  if isinstance(send, Row):
+    return shuffling.build_fetch(
+        state_type, _own_message(send), send.num_clients
+    )
+  return build_broadcast(send, state_type)
+
+
+def one_by_one(dispatch: tff.Computation) -> tff.Computation:
+  """Returns `dispatch` with one message per client, also where all are equal.
+
+  TFF returns the member alone of a value that is known to be equal everywhere,
+  and nothing takes it as a list of messages then. `next` goes without: there
+  the extra map would copy the message once per client.
+  """
+  message_type = dispatch.type_signature.result.member
+
+  @tff.tensorflow.computation(message_type, np.int32)
+  def of_client(message, index):
+    del index  # Makes the result the client's own.
+    return message
+
+  @tff.federated_computation(*dispatch.type_signature.parameter)
+  def dispatch_to_each(state, index):
+    return tff.federated_map(of_client, (dispatch(state, index), index))
+
+  return dispatch_to_each

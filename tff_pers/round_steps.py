@@ -1,0 +1,146 @@
+"""The steps of a round as federated computations: work, aggregate, apply.
+
+`next` of a composed process is made of them, and who drives a round step by
+step uses the same (see `process.Parts`).
+"""
+
+import collections
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import process
+from tff_pers import round_metrics
+
+
+_GUARDED = ('client_state', 'update', 'weight', 'loss')
+
+
+def build_guard(client_update: tff.Computation) -> tff.Computation:
+  """Wraps `client_update`: drops what is not finite, adds the metrics."""
+  message_type, client_type, data_type = client_update.type_signature.parameter
+
+  @tff.tensorflow.computation(message_type, client_type, data_type)
+  def guarded(message, client_state, data):
+    output = client_update(message, client_state, data)
+    finite = round_metrics.all_finite([output[name] for name in _GUARDED])
+    sent = collections.OrderedDict(
+        update=output['update'],
+        weight=output['weight'],
+        own_metrics=tf.nest.map_structure(
+            lambda m: tf.cast(m, tf.float32), output['metrics']
+        ),
+    )
+    kept = tf.cond(  # Not `tf.where`, which copies all of it.
+        finite,
+        lambda: (output['client_state'], sent),
+        lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
+    )
+    new_state, sent = kept
+    return collections.OrderedDict(
+        client_state=new_state,
+        **sent,
+        metrics=round_metrics.client_metrics(
+            data, output['loss'], finite,
+            _bytes(output, 'bytes_down', message),
+            _bytes(output, 'bytes_up', sent['update']),
+        ),
+    )
+
+  return guarded
+
+
+def _bytes(output, name: str, payload):
+  """Returns what the work says was sent, else the size of the tensors."""
+  if name in output:
+    return tf.cast(output[name], tf.float32)
+  return round_metrics.payload_bytes(payload)
+
+
+def placed(work_fn: tff.Computation) -> tff.Computation:
+  """Returns `work_fn` over the clients of a cohort."""
+  types = work_fn.type_signature.parameter
+
+  @tff.federated_computation(
+      *(tff.FederatedType(member, tff.CLIENTS) for member in types)
+  )
+  def work(messages, client_states, data):
+    return tff.federated_map(work_fn, (messages, client_states, data))
+
+  return work
+
+
+def build_aggregate(aggregation, state_type, output_type) -> tff.Computation:
+  """Returns `aggregate`, see `process.Parts`."""
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(output_type, tff.CLIENTS),
+  )
+  def aggregate(state, outputs):
+    aggregated = aggregation.next(
+        state.aggregator, outputs.update, outputs.weight
+    )
+    metrics = [
+        round_metrics.aggregate(outputs.metrics),
+        round_metrics.mean(outputs.own_metrics, outputs.metrics.weight),
+    ]
+    measured = aggregated.measurements
+    if tff.structure.flatten(measured.type_signature.member):
+      metrics.append(
+          tff.federated_zip(collections.OrderedDict(aggregator=measured))
+      )
+    return tff.federated_zip(
+        collections.OrderedDict(
+            state=aggregated.state,
+            result=aggregated.result,
+            metrics=round_metrics.merge(*metrics),
+        )
+    )
+
+  return aggregate
+
+
+def build_apply(
+    finalize, measure, state_type, aggregated_type
+) -> tff.Computation:
+  """Returns `apply`, see `process.Parts`."""
+
+  @tff.tensorflow.computation(state_type, aggregated_type)
+  def apply_fn(state, aggregated):
+    result = aggregated['result']
+    new = collections.OrderedDict(state)
+    changed = finalize(state, result)
+    _check_fields(changed, new)
+    new.update(changed)
+    new['aggregator'] = aggregated['state']
+    new['round'] = state['round'] + 1
+    metrics = collections.OrderedDict(aggregated['metrics'])
+    if measure is not None:
+      metrics.update(measure(state, result))
+    return collections.OrderedDict(state=new, metrics=metrics)
+
+  process.check_assignable(
+      'finalize', 'the next state', state_type,
+      apply_fn.type_signature.result['state'],
+  )
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(aggregated_type, tff.SERVER),
+  )
+  def apply(state, aggregated):
+    return tff.federated_map(apply_fn, (state, aggregated))
+
+  return apply
+
+
+def _check_fields(changed, state) -> None:
+  """Raises a TypeError if `finalize` returns what is no field of S."""
+  own = [name for name in state if name not in ('seed', 'round', 'aggregator')]
+  unknown = [name for name in changed if name not in own]
+  if unknown:
+    raise TypeError(
+        f'`finalize` must return fields among {", ".join(own) or "none"}, found'
+        f' {unknown[0]}.'
+    )

@@ -34,22 +34,20 @@ def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
   return _PresentOnlyFactory(factory)
 
 
-def divides_by_clients(factory) -> bool:
-  """Returns whether the result is a mean over all clients of the cohort.
+def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
+  """Returns whether there is a mean over all clients of the cohort in it.
 
-  TFF's factories do not say so; those that wrap others keep them as attributes.
+  TFF's factories do not say so. But `UnweightedMeanFactory` counts the clients,
+  and the state of its count stands in the state of whatever wraps it.
   """
-  if isinstance(factory, tff.aggregators.UnweightedMeanFactory):
-    return True
-  kinds = (
-      tff.aggregators.UnweightedAggregationFactory,
-      tff.aggregators.WeightedAggregationFactory,
-  )
-  return any(
-      divides_by_clients(inner)
-      for inner in vars(factory).values()
-      if isinstance(inner, kinds)
-  )
+  def counts(state_type):
+    if not isinstance(state_type, tff.StructType):
+      return False
+    return any(
+        name == 'count_sum_process' or counts(member)
+        for name, member in tff.structure.iter_elements(state_type)
+    )
+  return counts(process.initialize.type_signature.result.member)
 
 
 class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
@@ -57,13 +55,13 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
 
   def __init__(self, inner: tff.aggregators.UnweightedAggregationFactory):
     self._inner = inner
-    self._divides = divides_by_clients(inner)
     self._removes = getattr(inner, 'removes_non_finite', False)
 
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     inner = self._inner.create(value_type)
+    divides = divides_by_clients(inner)
 
     @tff.tensorflow.computation(weight_type)
     def is_present(weight):
@@ -102,7 +100,7 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
       present = tff.federated_map(is_present, weight)
       output = inner.next(state, tff.federated_map(message, (value, present)))
       result = output.result
-      if self._divides:
+      if divides:
         num_clients = tff.federated_sum(tff.federated_eval(one, tff.CLIENTS))
         result = tff.federated_map(
             over_present, (result, num_clients, tff.federated_sum(present))

@@ -38,16 +38,17 @@ def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
   """Returns whether there is a mean over all clients of the cohort in it.
 
   TFF's factories do not say so. But `UnweightedMeanFactory` counts the clients,
-  and the state of its count stands in the state of whatever wraps it.
+  and measures what its count measures (nothing, for a plain sum); whatever
+  wraps it passes its measurements on.
   """
-  def counts(state_type):
-    if not isinstance(state_type, tff.StructType):
+  def counts(measured):
+    if not isinstance(measured, tff.StructType):
       return False
     return any(
-        name == 'count_sum_process' or counts(member)
-        for name, member in tff.structure.iter_elements(state_type)
+        name == 'mean_count' or counts(member)
+        for name, member in tff.structure.iter_elements(measured)
     )
-  return counts(process.initialize.type_signature.result.member)
+  return counts(process.next.type_signature.result.measurements.member)
 
 
 class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tff_pers import random
 from tff_pers.data import client_data
 from tff_pers.models import zoo
+from tff_pers.models import zoo_layers
 
 VECTOR = tf.TensorSpec([None, 5], tf.float32)
 IMAGE = tf.TensorSpec([None, 28, 28, 1], tf.float32)
@@ -164,7 +165,7 @@ def test_layers_of_one_shape_start_apart():
 def test_dropout_follows_the_seed_and_keeps_the_mean():
   x = tf.ones([100, 100])
   first, again, other = (
-      zoo.dropout(x, 0.25, random.key(s)).numpy() for s in (0, 0, 1)
+      zoo_layers.dropout(x, 0.25, random.key(s)).numpy() for s in (0, 0, 1)
   )
   np.testing.assert_array_equal(first, again)
   assert np.any(first != other)

@@ -46,17 +46,23 @@ class LowRank:
     """Scalars of one adaptor."""
     return self.rank * self.form.parameters_per_rank
 
+  def shapes(self, num_adaptors: int) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the parameters by name."""
+    stacked = (num_adaptors, self.rank * self.form.multiplicity)
+    return dict(
+        u=(*stacked, *self.form.output_shape),
+        v=(*stacked, *self.form.input_shape),
+    )
+
   def init(self, key, num_adaptors: int, dtype):
     """Returns independent adaptors, each a zero change, drawn from `key`."""
-    def factor(name, row_shape):
-      num_products = self.rank * self.form.multiplicity
-      shape = [num_adaptors, num_products, *row_shape]
-      if name == self.zero_factor:
-        return tf.zeros(shape, dtype)
-      return self._draw(key, shape, dtype)
+    shapes = self.shapes(num_adaptors)
+    def factor(name, side):
+      if side == self.zero_factor:
+        return tf.zeros(shapes[name], dtype)
+      return self._draw(key, shapes[name], dtype)
     return collections.OrderedDict(
-        u=factor('output', self.form.output_shape),
-        v=factor('input', self.form.input_shape),
+        u=factor('u', 'output'), v=factor('v', 'input')
     )
 
   def _draw(self, key, shape, dtype):
@@ -130,10 +136,14 @@ class Additive:
     """None: there are no factors."""
     return None
 
+  def shapes(self, num_adaptors: int) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of the one parameter by name."""
+    return dict(delta=(num_adaptors, *self.shape))
+
   def init(self, key, num_adaptors: int, dtype):
     """Returns zeros."""
     del key  # Unused.
-    return tf.zeros([num_adaptors, *self.shape], dtype)
+    return tf.zeros(self.shapes(num_adaptors)['delta'], dtype)
 
   def mixed_delta(self, parameters, mix):
     """Returns sum_c mix_c L_c."""

@@ -124,6 +124,22 @@ class Rules:
     return self.predicate is None or self.predicate(weight)
 
 
+def describe(plan, num_adaptors: int) -> tuple[functional.LayerWeight, ...]:
+  """Returns what the leaves of the adaptors of a plan are, in their order.
+
+  Their layers are their own, e.g. 'adaptors/dense_0', because whoever looks for
+  the kernel or the bias of 'dense_0' must not find a factor.
+  """
+  return tuple(
+      functional.LayerWeight(
+          f'adaptors/{entry.weight.name}/{name}',
+          f'adaptors/{entry.weight.layer}', 'adaptor', shape,
+      )
+      for entry in plan if entry.adaptor is not None
+      for name, shape in entry.adaptor.shapes(num_adaptors).items()
+  )
+
+
 def table(plan) -> str:
   """Returns the weights of a plan, their adaptors and sizes, one per line."""
   rows = [('weight', 'kind', 'shape', 'rank', 'parameters', 'budget')]

@@ -12,21 +12,16 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
     (sections: papers/floral.md).
 """
 
-import collections
-import dataclasses
-import functools
 from typing import Callable, Optional
 
-import tensorflow as tf
-import tensorflow_federated as tff
-
-from tff_pers import random
+from tff_pers.models import adapted_model
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
 from tff_pers.models import functional
 from tff_pers.models import layers
 
-_ADAPTORS_USE = -2  # Folded into the model's key.
+# Callers meet the class where they meet the functions that make it.
+AdaptedModel = adapted_model.AdaptedModel
 
 
 def floral(
@@ -43,7 +38,7 @@ def floral(
     zero_factor: str = 'output',
     rank_rule: str = 'paper',
     predicate: Optional[Callable[[functional.LayerWeight], bool]] = None,
-) -> 'AdaptedModel':
+) -> AdaptedModel:
   """Returns `model` with C adaptors: low rank for kernels, full for vectors.
 
   Every adaptor changes nothing at first, whatever the router; its input
@@ -94,7 +89,7 @@ def floral(
 
 def full(
     model: functional.FunctionalModel, num_adaptors: int
-) -> 'AdaptedModel':
+) -> AdaptedModel:
   """Returns `model` with C adaptors as large as itself, zero at first.
 
   With one-hot routers and a base that stays where it is these are C models.
@@ -111,245 +106,6 @@ def full(
       adaptor_plan.AdaptedWeight(weight, adaptor_layers.Additive(weight.shape))
       for weight in layers.describe(model)
   ))
-
-
-@dataclasses.dataclass(frozen=True)
-class AdaptedModel:
-  """A base model and the adaptors of its weights.
-
-  Adaptors are a tuple with one entry per adapted leaf, in the order of `plan`:
-  <u, v> for kernels and tables (`adaptor_layers.LowRank`), one tensor for
-  vectors; the leading axis of every tensor is C.
-
-  Attributes:
-    base: The model whose weights are adapted.
-    num_adaptors: C.
-    plan: One `adaptor_plan.AdaptedWeight` per leaf of the base weights.
-  """
-
-  base: functional.FunctionalModel
-  num_adaptors: int
-  plan: tuple[adaptor_plan.AdaptedWeight, ...]
-
-  def initial_adaptors(self, seed):
-    """Returns the adaptors of the run `seed`; all change nothing."""
-    return self._init(functional.init_key(seed))
-
-  @property
-  def adaptors_type(self) -> tff.Type:
-    """TFF type of the adaptors."""
-    return tff.tensorflow.computation(
-        lambda: self.initial_adaptors(0)
-    ).type_signature.result
-
-  @property
-  def parameters_per_adaptor(self) -> int:
-    """Number of scalars of one adaptor of the whole model."""
-    return sum(adaptor.num_parameters for adaptor in self._adaptors)
-
-  @property
-  def relative_budget(self) -> float:
-    """Parameters of one adaptor relative to those of the base model."""
-    return self.parameters_per_adaptor / self.base.num_parameters
-
-  def effective(self, base_weights, adaptors, mix):
-    """Returns W + sum_c mix_c L_c, a structure like `base_weights`.
-
-    Args:
-      base_weights: Weights of the base model.
-      adaptors: Like `initial_adaptors`.
-      mix: Floats [C], usually on the simplex.
-    """
-    return self._add(base_weights, self._deltas(adaptors, mix))
-
-  def mixed(self, mix) -> functional.FunctionalModel:
-    """Returns the model of one mixture, over the weights <adaptors, base>.
-
-    It computes what the base model does at the `effective` weights, penalty
-    included. A model that takes factors never sees dense kernels multiplied
-    out: a step costs at most about C times the relative budget more.
-
-    Args:
-      mix: Floats [C].
-    """
-
-    def init(key):
-      return collections.OrderedDict(
-          adaptors=self._init(key), base=self.base.init(key)
-      )
-
-    def predict(weights, x, training, seed):
-      return self.base.predict(
-          self._factorised(weights, mix), x, training, seed
-      )
-
-    def penalty(weights):
-      return self.base.penalty(
-          self.effective(weights['base'], weights['adaptors'], mix)
-      )
-
-    return self._wrap(init, predict, penalty)
-
-  def precondition(
-      self, adaptors, gradients, eps: float = 1e-5, conv_norm: str = 'spatial'
-  ):
-    """Returns gradients scaled by the other, present factor (section 2.4).
-
-    dense: G_U <- G_U (V^T V + eps I)^-1,      G_V <- G_V (U^T U + eps I)^-1
-    conv : G_U <- G_U / (||Gram(V)||_F + eps)
-           G_V <- G_V / (||Gram(U)||_F + eps)
-
-    with Frobenius norms. Vectors (biases, norms) keep their gradients.
-
-    Args:
-      adaptors: The adaptors at which the gradients were taken.
-      gradients: Of the loss, a structure like `adaptors`.
-      eps: > 0, relative to factors of norm about one.
-      conv_norm: The Gram of a convolution's factor keeps the positions of the
-        window apart ('spatial'), or sums over them ('matrix').
-
-    Raises:
-      ValueError: If `conv_norm` is none of the two.
-    """
-    adaptor_plan.check_choice('conv_norm', conv_norm, adaptor_layers.CONV_NORMS)
-    return tuple(
-        adaptor.precondition(own, gradient, eps, conv_norm)
-        for adaptor, own, gradient in zip(self._adaptors, adaptors, gradients)
-    )
-
-  def merge(self, weights, router):
-    """Returns plain weights of the base model for one router.
-
-    Args:
-      weights: <adaptors, base>.
-      router: Logits, floats [C].
-    """
-    return self.effective(
-        weights['base'], weights['adaptors'], tf.nn.softmax(router)
-    )
-
-  def center(self, weights, probabilities):
-    """Moves the mean adaptor into the base (LoRA centering, section 2.5).
-
-    Vectors: u <- u + sum_c p_c a_c, a_c <- a_c - sum_c p_c a_c. Kernels alike
-    with products, of which the best approximation of the old rank is kept; the
-    merged weights of any router stay the same only where that loses nothing.
-
-    Args:
-      weights: <adaptors, base>.
-      probabilities: p, floats [C] on the simplex: share of each adaptor.
-
-    Returns:
-      <adaptors, base>.
-    """
-    probabilities = tf.cast(probabilities, self._dtype)
-    means, rests = [], []
-    for adaptor, own in zip(self._adaptors, weights['adaptors']):
-      mean, rest = adaptor.centered(own, probabilities)
-      means.append(mean)
-      rests.append(rest)
-    return collections.OrderedDict(
-        adaptors=tuple(rests), base=self._add(weights['base'], means)
-    )
-
-  def as_model(self) -> functional.FunctionalModel:
-    """Returns a functional model over the weights <adaptors, base, router>.
-
-    The router's logits start at zero. Loss and penalty are those of the base
-    model at the merged weights.
-    """
-
-    def mixed(weights):
-      return self.mixed(tf.nn.softmax(weights['router']))
-
-    def init(key):
-      router = tf.zeros([self.num_adaptors], self._dtype)
-      weights = self.mixed(router).init(key)
-      return collections.OrderedDict(**weights, router=router)
-
-    def predict(weights, *args):
-      return mixed(weights).predict(weights, *args)
-
-    def penalty(weights):
-      return mixed(weights).penalty(weights)
-
-    return self._wrap(init, predict, penalty)
-
-  def summary(self) -> str:
-    """Returns a table of all weights, their adaptors, and their sizes."""
-    extra = self.num_adaptors * self.parameters_per_adaptor
-    return (
-        f'{adaptor_plan.table(self.plan)}\n'
-        f'{self.base.name}: {self.base.num_parameters} parameters;'
-        f' {self.num_adaptors} adaptors of {self.parameters_per_adaptor}'
-        f' ({self.relative_budget:.2%} each): {extra} extra.'
-    )
-
-  def _wrap(self, init, predict, penalty) -> functional.FunctionalModel:
-    """Returns a model of other weights, with the base model's losses."""
-    if self.base.penalty is functional.no_penalty:
-      penalty = functional.no_penalty  # There is none to ask for.
-    return dataclasses.replace(
-        self.base, init=init, predict=predict, penalty=penalty, layers=None,
-        takes_factors=False, name=f'{self.base.name}_adapted',
-    )
-
-  @functools.cached_property
-  def _dtype(self):
-    return tf.nest.flatten(self.base.spec)[0].dtype
-
-  @property
-  def _adaptors(self):
-    return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
-
-  def _init(self, key):
-    """Returns initial adaptors; `key` is the base model's."""
-    key = random.fold_in(key, _ADAPTORS_USE)
-    return tuple(
-        adaptor.init(
-            random.fold_in(key, position), self.num_adaptors, self._dtype
-        )
-        for position, adaptor in enumerate(self._adaptors)
-    )
-
-  def _deltas(self, adaptors, mix):
-    mix = tf.cast(mix, self._dtype)
-    return [
-        adaptor.mixed_delta(own, mix)
-        for adaptor, own in zip(self._adaptors, adaptors)
-    ]
-
-  def _factorised(self, weights, mix):
-    """Returns the effective weights; dense kernels as `UpdatedMatrix`."""
-    if not self.base.takes_factors:
-      return self.effective(weights['base'], weights['adaptors'], mix)
-    mix = tf.cast(mix, self._dtype)
-    parameters = iter(weights['adaptors'])
-
-    def apply(leaf, entry):
-      if entry.adaptor is None:
-        return leaf
-      own = next(parameters)
-      is_factorised = (
-          entry.weight.kind == 'dense'
-          and isinstance(entry.adaptor, adaptor_layers.LowRank)
-      )
-      if is_factorised:
-        return entry.adaptor.mixed_update(leaf, own, mix)
-      return leaf + entry.adaptor.mixed_delta(own, mix)
-
-    leaves = tf.nest.flatten(weights['base'])
-    return tf.nest.pack_sequence_as(
-        weights['base'], [apply(*pair) for pair in zip(leaves, self.plan)]
-    )
-
-  def _add(self, base_weights, deltas):
-    """Adds one change to each adapted leaf of the base weights."""
-    deltas = iter(deltas)
-    return tf.nest.pack_sequence_as(base_weights, [
-        leaf if entry.adaptor is None else leaf + next(deltas)
-        for leaf, entry in zip(tf.nest.flatten(base_weights), self.plan)
-    ])
 
 
 def _check_num_adaptors(num_adaptors: int) -> None:

@@ -24,7 +24,8 @@ class LayerWeight(NamedTuple):
     layer: Name of its layer; a kernel and its bias have the same.
     kind: 'dense' (kernel [n, m], also of recurrent layers), 'conv' (kernel
       [height, width, in, out]), 'embedding' ([vocabulary, dimension]), 'bias',
-      'norm' (scale or offset of a normalization), or any other word.
+      'norm' (scale or offset of a normalization), 'adaptor' (a factor or a
+      change of one of these), 'unknown', or any other word.
     shape: Its shape.
   """
 

@@ -10,31 +10,12 @@ Personalization with Mixtures of Adaptors
 """
 
 import math
-from typing import Any, Callable, NamedTuple, Sequence
 
 import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.models import functional
-from tff_pers.numerics import low_rank
-
-
-class Layer(NamedTuple):
-  """One layer for inputs of a known shape.
-
-  Attributes:
-    weight_shapes: Shapes of its weights.
-    output_shape: Shape of its output without the batch dimension.
-    apply: `(weights, x, training, seed) -> x`.
-  """
-
-  weight_shapes: tuple[tuple[int, ...], ...]
-  output_shape: tuple[int, ...]
-  apply: Callable[[Any, Any, bool, Any], Any]
-
-
-# A layer yet to be told the shape of its input.
-MakeLayer = Callable[[tuple[int, ...]], Layer]
+from tff_pers.models import zoo_layers as zl
 
 
 def build(
@@ -78,8 +59,8 @@ def build(
   make_layers, initial_weight = _MODELS[name]
   one_logit = name == 'logistic_regression' and num_classes == 2
   num_outputs = 1 if one_logit else num_classes or num_targets
-  layers = _stack(
-      [*make_layers(x_spec), _flatten(), _dense(num_outputs)],
+  layers = zl.stack(
+      [*make_layers(x_spec), zl.flatten(), zl.dense(num_outputs)],
       tuple(x_spec.shape[1:]),
   )
   shapes = [shape for layer in layers for shape in layer.weight_shapes]
@@ -91,14 +72,15 @@ def build(
     )
 
   def predict(weights, x, training, seed):
-    return _apply(layers, weights, tf.cast(x, dtype), training, seed)
+    return zl.apply_all(layers, weights, tf.cast(x, dtype), training, seed)
 
   def penalty(weights):
     return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])  # 0.5 ||w||^2
 
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
-      init, predict, x_spec=x_spec, name=name, takes_factors=True, **optional,
+      init, predict, x_spec=x_spec, name=name, layers=zl.describe(layers),
+      takes_factors=True, **optional,
       **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )
 
@@ -106,19 +88,6 @@ def build(
 def names() -> list[str]:
   """Returns the names of all models, sorted."""
   return sorted(_MODELS)
-
-
-def dropout(x, rate: float, seed):
-  """Returns x with entries zeroed with probability `rate`, else / (1 - rate).
-
-  Args:
-    x: Floats of any shape.
-    rate: In [0, 1).
-    seed: int64[2]; the same seed and shape give the same mask.
-  """
-  keep = tf.random.stateless_uniform(tf.shape(x), seed) >= rate
-  scale = tf.constant(1 / (1 - rate), x.dtype)
-  return tf.where(keep, x * scale, tf.zeros_like(x))
 
 
 def _loss_and_metrics(
@@ -174,26 +143,6 @@ def _check_images(name: str, x_spec: tf.TensorSpec, minimum: int) -> None:
     )
 
 
-def _stack(makers: Sequence[MakeLayer], shape) -> list[Layer]:
-  """Returns the layers, each made for the output shape of the one before."""
-  layers = []
-  for make in makers:
-    layers.append(make(shape))
-    shape = layers[-1].output_shape
-  return layers
-
-
-def _apply(layers: Sequence[Layer], weights, x, training: bool, seed):
-  """Applies the layers in turn; each takes its own weights and key."""
-  taken = 0
-  for position, layer in enumerate(layers):
-    count = len(layer.weight_shapes)
-    own = weights[taken:taken + count]
-    taken += count
-    x = layer.apply(own, x, training, random.fold_in(seed, position))
-  return x
-
-
 def _zeros(shape, seed, dtype):
   del seed  # Unused.
   return tf.zeros(shape, dtype)
@@ -219,84 +168,6 @@ def _vgg(shape, seed, dtype):
   return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
 
 
-def _relu(x):
-  return tf.nn.relu(x)
-
-
-def _identity(x):
-  return x
-
-
-def _dense(units: int, activation=_identity) -> MakeLayer:
-  """[batch, n] -> [batch, units]."""
-
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
-    kernel, bias = weights
-    return activation(low_rank.matmul(x, kernel) + bias)
-
-  return lambda shape: Layer(((shape[0], units), (units,)), (units,), apply)
-
-
-def _conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
-  """Convolution, ReLU; without padding each side shrinks by size - 1."""
-  lost = size - 1 if padding == 'VALID' else 0
-
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
-    kernel, bias = weights
-    return tf.nn.relu(tf.nn.conv2d(x, kernel, 1, padding) + bias)
-
-  def make(shape):
-    height, width, channels = shape
-    return Layer(
-        ((size, size, channels, filters), (filters,)),
-        (height - lost, width - lost, filters),
-        apply,
-    )
-
-  return make
-
-
-def _max_pool(size: int = 2) -> MakeLayer:
-  """Maxima over size x size windows; what is left of a side is left out."""
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.nn.max_pool2d(x, size, size, 'VALID')
-
-  return lambda shape: Layer(
-      (), (shape[0] // size, shape[1] // size, shape[2]), apply
-  )
-
-
-def _dropout(rate: float) -> MakeLayer:
-
-  def apply(weights, x, training, seed):
-    del weights  # Unused.
-    return dropout(x, rate, seed) if training else x
-
-  return lambda shape: Layer((), shape, apply)
-
-
-def _flatten() -> MakeLayer:
-  return lambda shape: _reshape(math.prod(shape))(shape)
-
-
-def _reshape(*output_shape: int) -> MakeLayer:
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.reshape(x, [-1, *output_shape])
-
-  return lambda shape: Layer((), output_shape, apply)
-
-
-def _with_channels(x_spec: tf.TensorSpec) -> MakeLayer:
-  height, width, *channels = x_spec.shape[1:]
-  return _reshape(height, width, *(channels or [1]))
-
-
 def _linear(x_spec):
   del x_spec  # Any shape.
   return []
@@ -304,31 +175,32 @@ def _linear(x_spec):
 
 def _mlp(*hidden: int):
   return lambda x_spec: [
-      _flatten(), *(_dense(units, _relu) for units in hidden)
+      zl.flatten(), *(zl.dense(units, tf.nn.relu) for units in hidden),
   ]
 
 
 def _emnist_cnn(x_spec):
   _check_images('emnist_cnn', x_spec, minimum=6)
   return [
-      _with_channels(x_spec), _conv(3, 32), _conv(3, 64), _max_pool(),
-      _dropout(0.25), _flatten(), _dense(128, _relu), _dropout(0.5),
+      zl.with_channels(x_spec), zl.conv(3, 32), zl.conv(3, 64), zl.max_pool(),
+      zl.dropout_layer(0.25), zl.flatten(), zl.dense(128, tf.nn.relu),
+      zl.dropout_layer(0.5),
   ]
 
 
 def _cifar_cnn(x_spec):
   _check_images('cifar_cnn', x_spec, minimum=16)
   return [
-      _with_channels(x_spec), _conv(5, 20), _max_pool(), _conv(5, 50),
-      _max_pool(), _flatten(), _dense(512, _relu),
+      zl.with_channels(x_spec), zl.conv(5, 20), zl.max_pool(), zl.conv(5, 50),
+      zl.max_pool(), zl.flatten(), zl.dense(512, tf.nn.relu),
   ]
 
 
 def _floral_cnn(x_spec):
   _check_images('floral_cnn', x_spec, minimum=14)
   return [
-      _with_channels(x_spec), _conv(5, 32), _max_pool(2), _conv(3, 64),
-      _max_pool(3), _flatten(), _dense(64, _relu),
+      zl.with_channels(x_spec), zl.conv(5, 32), zl.max_pool(2), zl.conv(3, 64),
+      zl.max_pool(3), zl.flatten(), zl.dense(64, tf.nn.relu),
   ]
 
 
@@ -336,11 +208,12 @@ def _vgg8(x_spec):
   _check_images('vgg8', x_spec, minimum=32)
   blocks = [
       layer for filters in (16, 32, 64, 128, 512)
-      for layer in (_conv(3, filters, 'SAME'), _max_pool())
+      for layer in (zl.conv(3, filters, 'SAME'), zl.max_pool())
   ]
   return [
-      _with_channels(x_spec), *blocks, _flatten(), _dropout(0.5),
-      _dense(512, _relu), _dropout(0.5), _dense(512, _relu),
+      zl.with_channels(x_spec), *blocks, zl.flatten(), zl.dropout_layer(0.5),
+      zl.dense(512, tf.nn.relu), zl.dropout_layer(0.5),
+      zl.dense(512, tf.nn.relu),
   ]
 
 

@@ -1,0 +1,155 @@
+"""The layers of the zoo: pure functions of their weights, made for a shape."""
+
+import math
+from typing import Any, Callable, NamedTuple, Sequence
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.models import functional
+from tff_pers.numerics import low_rank
+
+
+class Layer(NamedTuple):
+  """One layer for inputs of a known shape.
+
+  Attributes:
+    weight_shapes: Shapes of its weights.
+    output_shape: Shape of its output without the batch dimension.
+    apply: `(weights, x, training, seed) -> x`.
+    kind: That of its kernel, see `functional.LayerWeight`; empty if the layer
+      has no weights.
+  """
+
+  weight_shapes: tuple[tuple[int, ...], ...]
+  output_shape: tuple[int, ...]
+  apply: Callable[[Any, Any, bool, Any], Any]
+  kind: str = ''
+
+
+# A layer yet to be told the shape of its input.
+MakeLayer = Callable[[tuple[int, ...]], Layer]
+
+
+def stack(makers: Sequence[MakeLayer], shape) -> list[Layer]:
+  """Returns the layers, each made for the output shape of the one before."""
+  layers = []
+  for make in makers:
+    layers.append(make(shape))
+    shape = layers[-1].output_shape
+  return layers
+
+
+def apply_all(layers: Sequence[Layer], weights, x, training: bool, seed):
+  """Applies the layers in turn; each takes its own weights and key."""
+  taken = 0
+  for position, layer in enumerate(layers):
+    count = len(layer.weight_shapes)
+    own = weights[taken:taken + count]
+    taken += count
+    x = layer.apply(own, x, training, random.fold_in(seed, position))
+  return x
+
+
+def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
+  """Returns what the weights of the layers are: a kernel and a bias of each.
+
+  Layers are numbered among those that have weights, e.g. 'conv_0', 'conv_1',
+  'dense_2', so that names do not change with pooling or dropout in between.
+  """
+  described = []
+  weighted = [layer for layer in layers if layer.weight_shapes]
+  for number, layer in enumerate(weighted):
+    name = f'{layer.kind}_{number}'
+    kernel, bias = layer.weight_shapes
+    described += [
+        functional.LayerWeight(f'{name}/kernel', name, layer.kind, kernel),
+        functional.LayerWeight(f'{name}/bias', name, 'bias', bias),
+    ]
+  return tuple(described)
+
+
+def dropout(x, rate: float, seed):
+  """Returns x with entries zeroed with probability `rate`, else / (1 - rate).
+
+  Args:
+    x: Floats of any shape.
+    rate: In [0, 1).
+    seed: int64[2]; the same seed and shape give the same mask.
+  """
+  keep = tf.random.stateless_uniform(tf.shape(x), seed) >= rate
+  scale = tf.constant(1 / (1 - rate), x.dtype)
+  return tf.where(keep, x * scale, tf.zeros_like(x))
+
+
+def dense(units: int, activation=lambda x: x) -> MakeLayer:
+  """[batch, n] -> [batch, units]."""
+
+  def apply(weights, x, training, seed):
+    del training, seed  # Unused.
+    kernel, bias = weights
+    return activation(low_rank.matmul(x, kernel) + bias)
+
+  return lambda shape: Layer(
+      ((shape[0], units), (units,)), (units,), apply, 'dense'
+  )
+
+
+def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
+  """Convolution, ReLU; without padding each side shrinks by size - 1."""
+  lost = size - 1 if padding == 'VALID' else 0
+
+  def apply(weights, x, training, seed):
+    del training, seed  # Unused.
+    kernel, bias = weights
+    return tf.nn.relu(tf.nn.conv2d(x, kernel, 1, padding) + bias)
+
+  def make(shape):
+    height, width, channels = shape
+    return Layer(
+        ((size, size, channels, filters), (filters,)),
+        (height - lost, width - lost, filters),
+        apply,
+        'conv',
+    )
+
+  return make
+
+
+def max_pool(size: int = 2) -> MakeLayer:
+  """Maxima over size x size windows; what is left of a side is left out."""
+
+  def apply(weights, x, training, seed):
+    del weights, training, seed  # Unused.
+    return tf.nn.max_pool2d(x, size, size, 'VALID')
+
+  return lambda shape: Layer(
+      (), (shape[0] // size, shape[1] // size, shape[2]), apply
+  )
+
+
+def dropout_layer(rate: float) -> MakeLayer:
+
+  def apply(weights, x, training, seed):
+    del weights  # Unused.
+    return dropout(x, rate, seed) if training else x
+
+  return lambda shape: Layer((), shape, apply)
+
+
+def flatten() -> MakeLayer:
+  return lambda shape: reshape(math.prod(shape))(shape)
+
+
+def reshape(*output_shape: int) -> MakeLayer:
+
+  def apply(weights, x, training, seed):
+    del weights, training, seed  # Unused.
+    return tf.reshape(x, [-1, *output_shape])
+
+  return lambda shape: Layer((), output_shape, apply)
+
+
+def with_channels(x_spec: tf.TensorSpec) -> MakeLayer:
+  height, width, *channels = x_spec.shape[1:]
+  return reshape(height, width, *(channels or [1]))

@@ -18,6 +18,7 @@ from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.models import functional
+from tff_pers.models import partition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,47 +78,37 @@ def build_fine_tuning(
   budget = hyperparameters.budget()
   if hyperparameters.steps:
     budget.update(num_steps=hyperparameters.steps, num_epochs=None)
+  parts = fine_tuned_part(model, hyperparameters.layers)
 
   def fine_tune(message, client_state, data):
     del client_state  # Clients are stateless.
-    trained, weights, merge = model, message['weights'], lambda v: v
-    if hyperparameters.layers == 'last':
-      trained, weights, merge = last_layer(model, weights)
+    body, head = parts.split(message['weights'])
     final, _ = local_sgd.train(
-        trained, weights, data, seed=client_work.key(message, data),
+        parts.private_model(body), head, data,
+        seed=client_work.key(message, data),
         learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
         **budget,
     )
-    return merge(final)
+    return parts.merge(body, final)
 
   return fine_tune
 
 
-def last_layer(model: functional.FunctionalModel, weights):
-  """Returns the last layer as a model: (model, its weights, merge).
+def fine_tuned_part(
+    model: functional.FunctionalModel, which: str
+) -> partition.Partition:
+  """Returns the partition whose private part is fine-tuned.
 
   Args:
-    model: The whole model.
-    weights: Its weights; all but the last two tensors stay as they are here.
-
-  Returns:
-    A model over a list of the last two tensors (kernel and bias) whose other
-    weights are constants, these tensors, and the function that puts such a list
-    back among the others.
+    model: The model.
+    which: `all`, or `last`: the last two weight tensors.
   """
-  leaves = tf.nest.flatten(weights)
-  body, head = leaves[:-2], leaves[-2:]
-
-  def merge(head):
-    return tf.nest.pack_sequence_as(weights, body + list(head))
-
-  head_model = dataclasses.replace(
+  num_leaves = len(tf.nest.flatten(model.spec))
+  num_private = 2 if which == 'last' else num_leaves
+  return partition.Partition(
       model,
-      init=lambda seed: tf.nest.flatten(model.init(seed))[-2:],
-      predict=lambda head, *rest: model.predict(merge(head), *rest),
-      penalty=lambda head: model.penalty(merge(head)),
+      tuple(i >= num_leaves - num_private for i in range(num_leaves)),
   )
-  return head_model, head, merge
 
 
 @methods.register(

@@ -10,6 +10,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
 from tff_pers.models import functional
+from tff_pers.models import layers
 
 
 class AdaptedWeight(NamedTuple):
@@ -151,10 +152,7 @@ def table(plan) -> str:
     share = adaptor.num_parameters / math.prod(weight.shape)
     rank = '-' if adaptor.rank is None else str(adaptor.rank)
     rows.append((*row, rank, str(adaptor.num_parameters), f'{share:.2%}'))
-  widths = [max(map(len, column)) for column in zip(*rows)]
-  return '\n'.join(
-      '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
-  )
+  return layers.table(rows)
 
 
 def check_choice(name: str, value: str, choices) -> None:

@@ -34,6 +34,14 @@ def describe(model: functional.FunctionalModel):
   return tuple(model.layers)
 
 
+def table(rows) -> str:
+  """Returns rows of texts as lines with aligned columns."""
+  widths = [max(map(len, column)) for column in zip(*rows)]
+  return '\n'.join(
+      '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
+  )
+
+
 def _containers(structure, path=()):
   """Yields where each leaf is: the keys that lead to its container."""
   is_mapping = isinstance(structure, collections.abc.Mapping)

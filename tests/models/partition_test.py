@@ -1,0 +1,386 @@
+"""Which weights are private, by scheme and by name; both parts as models."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import problems
+from tff_pers import random
+from tff_pers.data import client_data
+from tff_pers.models import adaptors
+from tff_pers.models import functional
+from tff_pers.models import keras
+from tff_pers.models import layers
+from tff_pers.models import partition
+from tff_pers.models import split_hyperparameters
+from tff_pers.models import zoo
+
+L = tf.keras.layers
+IMAGE = tf.TensorSpec([None, 32, 32, 1], tf.float32)
+# The layers of all models of the zoo; each has a kernel and a bias.
+ZOO = {
+    'cifar_cnn': ['conv_0', 'conv_1', 'dense_2', 'dense_3'],
+    'emnist_cnn': ['conv_0', 'conv_1', 'dense_2', 'dense_3'],
+    'floral_cnn': ['conv_0', 'conv_1', 'dense_2', 'dense_3'],
+    'linear_regression': ['dense_0'],
+    'logistic_regression': ['dense_0'],
+    'mlp': ['dense_0', 'dense_1', 'dense_2'],
+    'mlp_20': ['dense_0', 'dense_1'],
+    'mlp_200': ['dense_0', 'dense_1'],
+    'mlp_50': ['dense_0', 'dense_1'],
+    'mlp_small': ['dense_0', 'dense_1'],
+    'vgg8': [
+        'conv_0', 'conv_1', 'conv_2', 'conv_3', 'conv_4', 'dense_5', 'dense_6',
+        'dense_7',
+    ],
+}
+DEEP = [name for name, own in ZOO.items() if len(own) > 1]
+
+
+def _zoo(name, **options):
+  num_classes = 0 if name == 'linear_regression' else 10
+  return zoo.build(name, IMAGE, num_classes, **options)
+
+
+def _private(parts) -> list[str]:
+  return [w.name for w, p in zip(parts.weights, parts.is_private) if p]
+
+
+def _of(layer):
+  return [f'{layer}/kernel', f'{layer}/bias']
+
+
+def test_the_table_has_every_model_of_the_zoo():
+  assert sorted(ZOO) == zoo.names()
+
+
+@pytest.mark.parametrize('name', ZOO)
+def test_zoo_models_say_what_their_weights_are(name):
+  model = _zoo(name)
+  assert [w.name for w in model.layers] == sum(map(_of, ZOO[name]), [])
+  assert layers.describe(model) == model.layers  # Of the right shapes.
+  for weight in model.layers:
+    is_bias = weight.name.endswith('/bias')
+    kind = 'bias' if is_bias else weight.name.split('_')[0]
+    assert weight.kind == kind
+
+
+@pytest.mark.parametrize('name', DEEP)
+def test_first_and_last_layers_of_the_zoo(name):
+  model = _zoo(name)
+  first = partition.from_scheme(model, 'input_layer')
+  last = partition.from_scheme(model, 'output_layer')
+  assert _private(first) == _of(ZOO[name][0])
+  assert _private(last) == _of(ZOO[name][-1])
+
+
+@pytest.mark.parametrize('name', ZOO)
+def test_biases_of_the_zoo(name):
+  parts = partition.from_scheme(_zoo(name), 'bias')
+  assert _private(parts) == [f'{layer}/bias' for layer in ZOO[name]]
+  assert [leaf.shape.rank for leaf in parts.private_model(()).init(
+      random.key(0)
+  )] == [1] * len(ZOO[name])
+
+
+@pytest.mark.parametrize('name', ZOO)
+def test_adaptors_of_the_zoo_are_private_and_the_base_is_global(name):
+  model = _zoo(name)
+  parts = split_hyperparameters.SplitHyperparameters(
+      split='adapter'
+  ).partition(model)
+  base, own = parts.initial_weights(3)
+  tf.nest.map_structure(
+      np.testing.assert_array_equal, base, model.initial_weights(3)
+  )
+  assert len(own) == 3 * len(ZOO[name])  # Two factors, and one for the bias.
+  assert all(w.startswith('adaptors/') for w in _private(parts))
+  assert sum(parts.num_parameters()) == parts.model.num_parameters
+  assert parts.num_parameters()[0] == model.num_parameters
+
+
+@pytest.mark.parametrize('name', ['linear_regression', 'logistic_regression'])
+@pytest.mark.parametrize('scheme', ['input_layer', 'output_layer'])
+def test_raises_where_the_only_layer_would_be_private(name, scheme):
+  with pytest.raises(ValueError, match=f'must leave {name} a global weight'):
+    partition.from_scheme(_zoo(name), scheme)
+
+
+@pytest.mark.parametrize('name', ZOO)
+def test_raises_on_norms_of_the_zoo(name):
+  with pytest.raises(ValueError, match="found 'norm', which fits none"):
+    partition.from_scheme(_zoo(name), 'norm')
+
+
+def _vision():
+  return tf.keras.Sequential([
+      L.InputLayer([8, 8, 3]),
+      L.DepthwiseConv2D(3, name='stem'),
+      L.GroupNormalization(3, name='stem_norm'),
+      L.Conv2D(4, 3, name='middle'),
+      L.GroupNormalization(2, name='middle_norm'),
+      L.PReLU(name='slope'),
+      L.Flatten(),
+      L.Dense(3, name='head'),
+      L.LayerNormalization(name='last_norm'),
+  ])
+
+
+def _text():
+  return tf.keras.Sequential([
+      L.InputLayer([6], dtype=tf.int32),
+      L.Embedding(20, 5, name='table'),
+      L.LayerNormalization(name='table_norm'),
+      L.GRU(3, name='memory'),
+      L.Dense(4, name='head', use_bias=False),
+  ])
+
+
+@pytest.mark.parametrize('make, split, expected', [
+    # As in papers/partial_personalization.md 5.2: a first layer and its norm.
+    (_vision, 'input_layer', [
+        'stem/depthwise_kernel', 'stem/bias', 'stem_norm/gamma',
+        'stem_norm/beta',
+    ]),
+    (_vision, 'output_layer', ['head/kernel', 'head/bias']),
+    (_vision, 'norm', [
+        'stem_norm/gamma', 'stem_norm/beta', 'middle_norm/gamma',
+        'middle_norm/beta', 'last_norm/gamma', 'last_norm/beta',
+    ]),
+    (_vision, 'bias', ['stem/bias', 'middle/bias', 'head/bias']),
+    (_vision, 'slope/*', ['slope/alpha']),
+    (_vision, 'head/*: middle_norm/beta', [
+        'middle_norm/beta', 'head/kernel', 'head/bias',
+    ]),
+    # As there: an embedding table is no input layer.
+    (_text, 'input_layer', [
+        'gru_cell/kernel', 'gru_cell/recurrent_kernel', 'gru_cell/bias',
+    ]),
+    (_text, 'output_layer', ['head/kernel']),
+    (_text, 'norm', ['table_norm/gamma', 'table_norm/beta']),
+    (_text, 'bias', ['gru_cell/bias']),
+    (_text, 'table/*:bias', ['table/embeddings', 'gru_cell/bias']),
+])
+def test_splits_of_keras_models(make, split, expected):
+  tf.keras.backend.clear_session()  # Numbers of layers without a name.
+  model = keras.from_keras(make, 'sparse_categorical_crossentropy')
+  parts = partition.from_scheme(model, split)
+  assert _private(parts) == expected
+  theta, own = parts.initial_weights(0)
+  assert len(theta) + len(own) == len(model.layers)
+  assert [tuple(leaf.shape) for leaf in own] == [
+      w.shape for w in model.layers if w.name in expected
+  ]
+
+
+def _nested(seed):
+  """Weights in which neither part is a run of leaves."""
+  del seed  # Always the same.
+  return {
+      'a': [tf.constant([1.0]), tf.constant([2.0, 2.5])],
+      'b': {'bias': tf.constant([3.0]), 'kernel': tf.constant([[4.0]])},
+      'c': (tf.constant([5.0]),),
+  }
+
+
+def _nested_parts(is_private):
+  model = dataclasses.replace(problems.tiny_model(), init=_nested)
+  return partition.Partition(model, is_private)
+
+
+def test_merge_undoes_split_and_keeps_the_order():
+  parts = _nested_parts((True, False, False, True, True))
+  weights = _nested(None)
+  theta, own = parts.split(weights)
+  assert [leaf.numpy().ravel()[0] for leaf in theta] == [2.0, 3.0]
+  assert [leaf.numpy().ravel()[0] for leaf in own] == [1.0, 4.0, 5.0]
+  merged = parts.merge(theta, own)
+  tf.nest.assert_same_structure(merged, weights)
+  tf.nest.map_structure(np.testing.assert_array_equal, merged, weights)
+
+
+def test_types_of_the_parts_have_no_names():
+  """Names would have to be sorted wherever a part passes through a sequence."""
+  parts = _nested_parts((True, False, False, True, True))
+  assert str(parts.global_type) == '<float32[2],float32[1]>'
+  assert str(parts.private_type) == '<float32[1],float32[1,1],float32[1]>'
+
+  @tff.tensorflow.computation(parts.global_type, parts.private_type)
+  def merge(theta, own):
+    return parts.merge(theta, own)
+
+  assert merge.type_signature.result == parts.model.weights_type
+
+
+@pytest.mark.parametrize('private', [False, True])
+def test_an_empty_and_a_total_split_can_be_built(private):
+  model = _zoo('mlp_small')
+  parts = partition.by_predicate(model, lambda weight: private)
+  both = parts.initial_weights(1)
+  assert not both[not private]
+  tf.nest.map_structure(
+      np.testing.assert_array_equal, both[private], model.initial_weights(1)
+  )
+  types = parts.global_type, parts.private_type
+  assert types[not private] == tff.to_type(())
+  assert types[private] == model.weights_type
+
+
+def test_by_predicate_on_names():
+  parts = partition.by_predicate(
+      _zoo('emnist_cnn'), lambda weight: weight.name.startswith('conv_1')
+  )
+  assert _private(parts) == ['conv_1/kernel', 'conv_1/bias']
+
+
+def test_each_part_is_a_model_with_the_other_held_constant():
+  model = dataclasses.replace(
+      problems.tiny_model(),
+      penalty=lambda w: tf.add_n([tf.nn.l2_loss(leaf) for leaf in w]),
+  )
+  parts = partition.Partition(model, (False, True, True, False))
+  data = problems.tiny_clients()[4]['examples']
+  batch = client_data.Batch(
+      data['x'], tf.constant(data['y']), tf.ones([7], tf.bool), random.key(0)
+  )
+  weights = model.initial_weights(0)
+  theta, own = parts.split(weights)
+  loss, gradient = model.loss_and_gradient(weights, batch)
+  expected = parts.split(gradient)
+  views = [parts.global_model(own), parts.private_model(theta)]
+  for view, part, slope in zip(views, (theta, own), expected):
+    actual_loss, actual = view.loss_and_gradient(part, batch)
+    np.testing.assert_allclose(actual_loss, loss, rtol=1e-12)
+    for a, e in zip(actual, slope):
+      np.testing.assert_allclose(a, e, rtol=1e-10)
+      assert np.abs(e).max() > 1e-3
+    assert len(actual) == len(slope) == 2
+    tf.nest.map_structure(
+        np.testing.assert_array_equal, view.initial_weights(0), part
+    )
+  assert [w.name for w in layers.describe(views[1])] == [
+      'dense_0/bias', 'dense_2/kernel',
+  ]
+
+
+def test_a_part_of_a_model_without_penalty_has_none():
+  parts = partition.from_scheme(_zoo('mlp_small'), 'output_layer')
+  assert parts.private_model(()).penalty is functional.no_penalty
+
+
+def test_summary_lists_every_weight_with_its_side_and_totals():
+  parts = partition.from_scheme(_zoo('mlp_small'), 'output_layer')
+  lines = [' '.join(line.split()) for line in parts.summary().split('\n')]
+  assert lines == [
+      'weight kind shape parameters side',
+      'dense_0/kernel dense 1024 x 64 65536 global',
+      'dense_0/bias bias 64 64 global',
+      'dense_1/kernel dense 64 x 10 640 private',
+      'dense_1/bias bias 10 10 private',
+      # 65,600 and 650 of 66,250.
+      'mlp_small: 66250 parameters; 65600 global (99.02%), 650 private (0.98%).',
+  ]
+
+
+def test_adapted_models_name_their_factors_as_adaptors():
+  base = _zoo('mlp_small')
+  adapted = adaptors.floral(base, 3, rank=2)
+  described = layers.describe(adapted.as_model())
+  assert [(w.name, w.kind, w.shape) for w in described[:3]] == [
+      ('adaptors/dense_0/kernel/u', 'adaptor', (3, 2, 64)),
+      ('adaptors/dense_0/kernel/v', 'adaptor', (3, 2, 1024)),
+      ('adaptors/dense_0/bias/delta', 'adaptor', (3, 64)),
+  ]
+  assert described[6:-1] == base.layers
+  assert described[-1][1:] == ('router', 'router', (3,))
+  assert len({w.name for w in described}) == len(described)
+  # No layer of the base has a factor among its weights.
+  of_base = {w.layer for w in base.layers}
+  assert not of_base & {w.layer for w in described[:6]}
+
+
+def test_a_factor_is_not_taken_for_a_dense_layer():
+  """Whoever looks for kernels in an adapted model finds those of its base."""
+  adapted = adaptors.floral(_zoo('mlp_small'), 1, rank=2).mixed([1.0])
+  again = adaptors.floral(adapted, 1, rank=2)
+  assert [entry.weight.name for entry in again.plan if entry.adaptor] == [
+      'dense_0/kernel', 'dense_0/bias', 'dense_1/kernel', 'dense_1/bias',
+  ]
+  head = partition.from_scheme(adapted, 'output_layer')
+  assert _private(head) == _of('dense_1')
+
+
+def test_adaptors_of_the_wanted_rank_beside_other_private_weights():
+  parts = split_hyperparameters.SplitHyperparameters(
+      split='bias : adapter', adaptor_rank=3
+  ).partition(_zoo('mlp_small'))
+  assert _private(parts) == [
+      'adaptors/dense_0/kernel/u', 'adaptors/dense_0/kernel/v',
+      'adaptors/dense_0/bias/delta', 'adaptors/dense_1/kernel/u',
+      'adaptors/dense_1/kernel/v', 'adaptors/dense_1/bias/delta',
+      'dense_0/bias', 'dense_1/bias',
+  ]
+  assert parts.weights[0].shape == (1, 3, 64)
+
+
+def test_private_adaptors_act_with_their_whole_weight():
+  """One adaptor is no share of a mixture: u^T v is added as it is."""
+  base = _zoo('linear_regression')
+  parts = split_hyperparameters.SplitHyperparameters(
+      split='adapter', adaptor_rank=1
+  ).partition(base)
+  theta, own = parts.initial_weights(0)
+  own = [tf.ones_like(leaf) for leaf in own]
+  x = tf.ones([1, 32, 32, 1])
+  predicted = parts.private_model(theta).predict(own, x, False, random.key(0))
+  # The base is zero; 1024 entries of u v^T = 1, and the bias.
+  np.testing.assert_allclose(predicted, [[1025.0]])
+
+
+def test_raises_on_a_rank_without_adaptors():
+  options = split_hyperparameters.SplitHyperparameters(adaptor_rank=2)
+  with pytest.raises(ValueError, match='`adaptor_rank` must be 0 .*, found 2'):
+    options.partition(_zoo('mlp_small'))
+
+
+@pytest.mark.parametrize('split, message', [
+    ('*', r"must leave mlp_small a global weight, found '\*', which .* local_o"),
+    ('*/kernel:bias', 'must leave mlp_small a global weight'),
+    ('input:bias', r"input_layer, .* \(dense_0/kernel, .*found 'input', which"),
+    ('conv_*', r"found 'conv_\*', which fits none.$"),
+    ('', "found '', which fits none"),
+    ('adapter', 'which fits none. Tip: adapt the model first, see adaptors.fl'),
+])
+def test_raises_on_a_split_that_leaves_a_part_empty(split, message):
+  with pytest.raises(ValueError, match=message):
+    partition.from_scheme(_zoo('mlp_small'), split)
+
+
+@pytest.mark.parametrize('scheme', sorted({*partition.SCHEMES} - {'adapter'}))
+def test_raises_on_schemes_where_the_layers_are_unknown(scheme):
+  model = problems.q6().model
+  with pytest.raises(ValueError, match=(
+      r'because quadratic does not say what unknown_0/weight of shape \(5,\) is'
+  )):
+    partition.from_scheme(model, scheme)
+
+
+def test_order_of_layers_is_not_guessed_from_keys():
+  model = dataclasses.replace(
+      problems.tiny_model(),
+      init=lambda seed: {'head': tf.zeros([4, 2]), 'hidden': tf.zeros([3, 4])},
+  )
+  with pytest.raises(ValueError, match='in which order its layers are applied'):
+    partition.from_scheme(model, 'output_layer')
+  told = dataclasses.replace(model, layers=layers.describe(model))
+  assert _private(partition.from_scheme(told, 'output_layer')) == [
+      'dense_1/kernel'
+  ]
+
+
+def test_raises_on_a_mask_of_another_length():
+  with pytest.raises(ValueError, match='for each of the 4 weights .* found 3'):
+    partition.Partition(_zoo('mlp_small'), (True, False, False))

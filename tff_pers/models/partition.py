@@ -1,0 +1,290 @@
+"""Which weights of a model are global, and which are private.
+
+Partial personalization splits one model into global weights theta, which
+travel and are averaged, and private weights w_i, which stay with client i:
+
+    partition = from_scheme(model, 'output_layer')
+    theta, w = partition.split(weights)
+    weights = partition.merge(theta, w)
+
+Federated Learning with Partial Model Personalization
+    Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao. ICML 2022.
+Partially Personalized Federated Learning: Breaking the Curse of Data
+Heterogeneity
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (splits: section 5).
+"""
+
+import collections.abc
+import dataclasses
+import fnmatch
+import functools
+import itertools
+from typing import Callable, Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.models import functional
+from tff_pers.models import layers
+
+_SIDES = ('global', 'private')
+_NAMES_SHOWN = 8  # In messages.
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+  """A model whose weights are split into a global and a private part.
+
+  Each part is a tuple of leaves in the model's order. It has no names, because
+  TFF's native runtime wants the fields of whatever passes through a sequence
+  sorted by name, and an empty part is simply `()`.
+
+  Limit cases: without private weights a method of split models is its global
+  counterpart (FedAvg), without global weights it is local training.
+
+  Attributes:
+    model: The whole model.
+    is_private: For each leaf of the weights, in the order of `tf.nest`, whether
+      it is private.
+  """
+
+  model: functional.FunctionalModel
+  is_private: tuple[bool, ...]
+
+  def __post_init__(self):
+    if len(self.is_private) != len(self.weights):
+      raise ValueError(
+          '`is_private` must have one entry for each of the'
+          f' {len(self.weights)} weights of {self.model.name}, found'
+          f' {len(self.is_private)}.'
+      )
+
+  @functools.cached_property
+  def weights(self) -> tuple[functional.LayerWeight, ...]:
+    """What each leaf of the weights is."""
+    return layers.describe(self.model)
+
+  def split(self, weights):
+    """Returns (global part, private part) of a structure like the weights."""
+    leaves = tf.nest.flatten(weights)
+    is_global = [not private for private in self.is_private]
+    return (
+        tuple(itertools.compress(leaves, is_global)),
+        tuple(itertools.compress(leaves, self.is_private)),
+    )
+
+  def merge(self, global_weights, private_weights):
+    """Returns the whole weights: `split` undone."""
+    sides = iter(global_weights), iter(private_weights)
+    return tf.nest.pack_sequence_as(
+        self._spec, [next(sides[private]) for private in self.is_private]
+    )
+
+  def initial_weights(self, seed):
+    """Returns (global part, private part) of the run's w^0."""
+    return self.split(self.model.initial_weights(seed))
+
+  @property
+  def global_type(self) -> tff.Type:
+    """TFF type of the global part."""
+    return self.global_model(()).weights_type
+
+  @property
+  def private_type(self) -> tff.Type:
+    """TFF type of the private part."""
+    return self.private_model(()).weights_type
+
+  def global_model(self, private_weights) -> functional.FunctionalModel:
+    """Returns the model over the global part; the private one is constant."""
+    return self._part(0, lambda part: self.merge(part, private_weights))
+
+  def private_model(self, global_weights) -> functional.FunctionalModel:
+    """Returns the model over the private part; the global one is constant."""
+    return self._part(1, lambda part: self.merge(global_weights, part))
+
+  def num_parameters(self) -> tuple[int, int]:
+    """Returns the number of scalars of the global and of the private part."""
+    return tuple(
+        sum(spec.shape.num_elements() for spec in part)
+        for part in self.split(self._spec)
+    )
+
+  def summary(self) -> str:
+    """Returns a table of all weights and their sides, with the totals."""
+    rows = [('weight', 'kind', 'shape', 'parameters', 'side')]
+    specs = tf.nest.flatten(self._spec)
+    for weight, spec, private in zip(self.weights, specs, self.is_private):
+      rows.append((
+          weight.name, weight.kind, ' x '.join(map(str, weight.shape)),
+          str(spec.shape.num_elements()), _SIDES[private],
+      ))
+    counts = self.num_parameters()
+    parts = ', '.join(
+        f'{count} {side} ({count / sum(counts):.2%})'
+        for side, count in zip(_SIDES, counts)
+    )
+    return (
+        f'{layers.table(rows)}\n'
+        f'{self.model.name}: {sum(counts)} parameters; {parts}.'
+    )
+
+  @functools.cached_property
+  def _spec(self):
+    return self.model.spec
+
+  def _part(self, side: int, merge) -> functional.FunctionalModel:
+    """Returns the model over one part of its weights."""
+    model = self.model
+    penalty = model.penalty
+    if penalty is not functional.no_penalty:
+      penalty = lambda part: model.penalty(merge(part))
+    return dataclasses.replace(
+        model,
+        init=lambda key: self.split(model.init(key))[side],
+        predict=lambda part, *rest: model.predict(merge(part), *rest),
+        penalty=penalty,
+        name=f'{model.name} ({_SIDES[side]} part)',
+        layers=tuple(
+            weight for weight, private in zip(self.weights, self.is_private)
+            if private == side
+        ),
+    )
+
+
+def by_predicate(
+    model: functional.FunctionalModel,
+    predicate: Callable[[functional.LayerWeight], bool],
+) -> Partition:
+  """Returns the partition whose private weights satisfy `predicate`.
+
+  Args:
+    model: The model; `layers.describe` says what its weights are.
+    predicate: E.g. `lambda weight: weight.name.startswith('head/')`.
+  """
+  return Partition(
+      model, tuple(bool(predicate(x)) for x in layers.describe(model))
+  )
+
+
+def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
+  """Returns the partition that a flag says; neither part may be empty.
+
+  Args:
+    model: The model.
+    split: What is private: one of `SCHEMES`, or a pattern of names as in a
+      shell, e.g. 'dense_2/*' or '*/kernel'. Several have colons between them,
+      e.g. 'adapter:norm': a weight is private if it fits one of them.
+
+      input_layer: The layer of the first kernel, and the normalizations behind
+        it. As in the papers, an embedding table is no input layer.
+      output_layer: The layer of the last kernel.
+      norm: Scales and offsets of all normalizations.
+      bias: The biases of all layers.
+      adapter: The adaptors of an adapted model, e.g. of
+        `adaptors.floral(model, 1).mixed([1.0])`.
+
+  Raises:
+    ValueError: If a scheme or pattern fits no weight, or all weights would be
+      private; if a scheme needs to know more about the weights than the model
+      says.
+  """
+  weights = layers.describe(model)
+  chosen = [_choose(model, weights, item) for item in items(split)]
+  partition = Partition(model, tuple(map(any, zip(*chosen))))
+  if all(partition.is_private):
+    raise ValueError(
+        f'`split` must leave {model.name} a global weight, found {split!r},'
+        ' which makes all of them private. Tip: local_only trains every client'
+        ' by itself.'
+    )
+  return partition
+
+
+def items(split: str) -> list[str]:
+  """Returns the schemes and patterns of a flag, see `from_scheme`."""
+  return [item.strip() for item in split.split(':')]
+
+
+def _choose(model, weights, item: str) -> list[bool]:
+  """Returns which weights fit one scheme or pattern."""
+  if item in SCHEMES:
+    _check_is_described(model, weights, item)
+    fits = SCHEMES[item](weights)
+  else:
+    fits = [fnmatch.fnmatchcase(weight.name, item) for weight in weights]
+  if any(fits):
+    return fits
+  names = [weight.name for weight in weights]
+  more = ', ...' if len(names) > _NAMES_SHOWN else ''
+  tip = ''
+  if item == 'adapter':
+    tip = ' Tip: adapt the model first, see adaptors.floral.'
+  raise ValueError(
+      f'`split` must be {", ".join(SCHEMES)}, or a pattern of names, and fit'
+      f' a weight of {model.name} ({", ".join(names[:_NAMES_SHOWN])}{more}),'
+      f' found {item!r}, which fits none.{tip}'
+  )
+
+
+def _check_is_described(model, weights, scheme: str) -> None:
+  """Raises ValueError if a scheme would have to guess."""
+  if scheme == 'adapter':
+    return  # No shape is mistaken for an adaptor.
+  reason = None
+  unknown = [weight for weight in weights if weight.kind == 'unknown']
+  if unknown:
+    reason = f'what {unknown[0].name} of shape {unknown[0].shape} is'
+  elif model.layers is None and scheme in ('input_layer', 'output_layer'):
+    # The leaves of a mapping come in the order of its keys: 'head' is before
+    # 'hidden'. Whoever wrote `layers` has seen that order.
+    if _has_mapping(model.spec):
+      reason = 'in which order its layers are applied'
+  if reason is not None:
+    raise ValueError(
+        f'`split` must be a pattern of names, because {model.name} does not say'
+        f' {reason}, found {scheme!r}. Tip: describe all weights in'
+        ' FunctionalModel.layers.'
+    )
+
+
+def _has_mapping(structure) -> bool:
+  if isinstance(structure, collections.abc.Mapping):
+    return True
+  is_sequence = isinstance(structure, (list, tuple))
+  return is_sequence and any(map(_has_mapping, structure))
+
+
+def _is_kernel(weight: functional.LayerWeight) -> bool:
+  """Whether inputs are multiplied by it; Keras has kernels of more kinds."""
+  return weight.kind in ('dense', 'conv') or weight.name.endswith('kernel')
+
+
+def _input_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
+  kernels = [weight.layer for weight in weights if _is_kernel(weight)]
+  fits, current = [], None
+  for weight in weights:
+    if _is_kernel(weight):
+      current = weight.layer
+    in_layer = weight.layer in kernels[:1]
+    # A first layer and its norm are one block (ResNet-18: 576 + 128).
+    is_its_norm = weight.kind == 'norm' and current in kernels[:1]
+    fits.append(in_layer or is_its_norm)
+  return fits
+
+
+def _output_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
+  kernels = [weight.layer for weight in weights if _is_kernel(weight)]
+  return [weight.layer in kernels[-1:] for weight in weights]
+
+
+def _of_kind(kind: str):
+  return lambda weights: [weight.kind == kind for weight in weights]
+
+
+SCHEMES = {
+    'input_layer': _input_layer,
+    'output_layer': _output_layer,
+    'norm': _of_kind('norm'),
+    'bias': _of_kind('bias'),
+    'adapter': _of_kind('adaptor'),
+}

@@ -1,0 +1,53 @@
+"""Hyperparameters of methods that split the model."""
+
+import dataclasses
+
+from tff_pers import hyperparameters as hp
+from tff_pers.models import adaptors
+from tff_pers.models import functional
+from tff_pers.models import partition
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitHyperparameters:
+  """Which weights are private; the hyperparameters of a method extend it."""
+
+  split: str = hp.field(
+      'output_layer',
+      'What is private: input_layer, output_layer, norm, bias, adapter'
+      ' (low-rank adaptors, which are added to the model), or a pattern of'
+      ' names such as dense_2/*; several with colons, e.g. adapter:bias.',
+  )
+  adaptor_rank: int = hp.field(
+      0,
+      'Rank of the private adaptors with split=adapter; 0: as large as 1 % of'
+      ' each kernel.',
+      minimum=0,
+  )
+  adapt_epochs: int = hp.field(
+      5,
+      'Passes E over its training data in which a client that never trains'
+      ' learns its private weights, the global ones frozen, before it is'
+      ' evaluated.',
+      minimum=0,
+  )
+
+  def partition(
+      self, model: functional.FunctionalModel
+  ) -> partition.Partition:
+    """Returns the partition of `model`, with adaptors if they are private.
+
+    Raises:
+      ValueError: If `split` does not fit the model, see
+        `partition.from_scheme`; if `adaptor_rank` is given without adaptors.
+    """
+    if 'adapter' in partition.items(self.split):
+      rank = self.adaptor_rank or None
+      # One adaptor and no router: its share of the mixture is all of it.
+      model = adaptors.floral(model, 1, rank=rank).mixed([1.0])
+    elif self.adaptor_rank:
+      raise ValueError(
+          '`adaptor_rank` must be 0 with a `split` without adapter, found'
+          f' {self.adaptor_rank}.'
+      )
+    return partition.from_scheme(model, self.split)

@@ -1,0 +1,55 @@
+"""What clients with private weights deploy."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.client_works import split_training
+from tff_pers.data import client_data
+from tff_pers.models import partition
+
+_HYPERPARAMETERS = types.SimpleNamespace(
+    learning_rate=0.5, batch_size=10, adapt_epochs=1
+)
+
+
+def _deploy(is_private, num_clients):
+  """Returns (weights before, weights deployed by client 4 of 7 examples)."""
+  parts = partition.Partition(problems.tiny_model(), is_private)
+  theta, own = parts.initial_weights(0)
+  deploy = split_training.build_deploy(parts, _HYPERPARAMETERS, num_clients)
+  data = rounds.tensors(problems.tiny_clients()[4])
+  return (
+      parts.merge(theta, own), deploy(rounds.message(theta), own, data)
+  )
+
+
+@pytest.mark.parametrize('num_clients', [None, 5])
+def test_a_client_that_may_take_part_deploys_what_it_has(num_clients):
+  before, after = _deploy((False, True, True, False), num_clients)
+  rounds.assert_identical(after, before)
+
+
+def test_a_new_client_takes_gradient_steps_of_its_private_weights():
+  before, after = _deploy((False, True, True, False), 4)
+  data = problems.tiny_clients()[4]['examples']
+  _, gradient = problems.tiny_model().loss_and_gradient(
+      before,
+      client_data.Batch(
+          tf.constant(data['x']), tf.constant(data['y']),
+          tf.ones([7], tf.bool), tf.zeros([2], tf.int64),
+      ),
+  )
+  rounds.assert_identical([after[0], after[3]], [before[0], before[3]])
+  for i in (1, 2):  # One epoch is one batch.
+    rounds.assert_close(after[i], before[i] - 0.5 * gradient[i])
+    assert np.abs(gradient[i]).max() > 1e-3
+
+
+def test_a_new_client_without_private_weights_deploys_the_global_model():
+  before, after = _deploy((False,) * 4, 0)
+  rounds.assert_identical(after, before)

@@ -383,6 +383,7 @@ def _global_work(
   exchanged = tf.cast(tf.logical_or(descends, measures), tf.float32)
   sends_update = tf.cast(descends, tf.float32)
   bytes_up = sends_update * round_metrics.payload_bytes(update)
+  # The server can clip G_i and add the penalty's gradient by itself.
   is_sent_already = not two_stage and not hyperparameters.sketch
   extra = round_metrics.payload_bytes(gradients['fingerprints'])
   return collections.OrderedDict(

@@ -6,6 +6,7 @@ from baselines.ensemble import build_ensemble
 from baselines.fedavg import build_fedavg
 from baselines.fedavg_finetuned import build_fedavg_finetuned
 from baselines.fedem import build_fedem
+from baselines.fedopt import build_fedopt
 from baselines.ifca import build_ifca
 from baselines.local_adaptor import build_local_adaptor
 from baselines.local_only import build_local_only

@@ -15,6 +15,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -54,7 +55,9 @@ def build_apfl(
 
   Server state: `weights` w. Client state: `alpha`, scalar, and `weights` v, at
   first alpha0 and w^0. The paper averages with q_i = 1. The line of w is
-  FedAvg's; alpha = 1 is local training, alpha = 0 deploys FedAvg's model.
+  FedAvg's; alpha = 1 is local training, alpha = 0 deploys FedAvg's model. u and
+  v each have a momentum and a norm to clip (see `local_step`); alpha follows
+  the schedule alone.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -104,45 +107,56 @@ def build_apfl_work(
   """
   eta = hyperparameters.learning_rate
   eta_alpha = hyperparameters.alpha_learning_rate or eta
+  local = local_step.build(hyperparameters)
 
-  def next_alpha(alpha, v, u, gradient, steps):
+  def next_alpha(alpha, gradient, steps, rate):
     if not hyperparameters.adaptive:
       return alpha
-    moved = local_sgd.descend(alpha, alpha_gradient(v, u, gradient), eta_alpha)
-    moved = tf.clip_by_value(moved, 0, 1)
+    moved = tf.clip_by_value(local_sgd.descend(alpha, gradient, rate), 0, 1)
     if hyperparameters.alpha_every_step:
       return moved
     return tf.where(tf.equal(steps, 0), moved, alpha)
 
-  def step(state, batch):
-    u, v, alpha, total, steps = state
-    _, shared_gradient = model.loss_and_gradient(u, batch)  # G_u
-    loss, gradient = model.loss_and_gradient(mix(alpha, v, u), batch)  # G
-    return (
-        local_sgd.descend(u, shared_gradient, eta),
-        local_sgd.descend(
-            v, tf.nest.map_structure(lambda g: alpha * g, gradient), eta
-        ),
-        next_alpha(alpha, v, u, gradient, steps),
-        total + loss,
-        steps + 1,
+  def train(message, client_state, data):
+    """Returns (u, v, alpha, mean loss of vbar)."""
+    rate = local_step.scheduled(hyperparameters, message, eta)
+    alpha_rate = local_step.scheduled(hyperparameters, message, eta_alpha)
+
+    def step(state, batch):
+      shared, personal, alpha, steps = state
+      u, v = shared.weights, personal.weights
+      _, shared_gradient = model.loss_and_gradient(u, batch)  # G_u
+      loss, gradient = model.loss_and_gradient(mix(alpha, v, u), batch)  # G
+      personal_gradient = tf.nest.map_structure(lambda g: alpha * g, gradient)
+      after = (
+          local.take(shared, shared_gradient, rate),
+          local.take(personal, personal_gradient, rate),
+          next_alpha(
+              alpha, alpha_gradient(v, u, gradient), steps, alpha_rate
+          ),
+          steps + 1,
+      )
+      return after, loss
+
+    start = (
+        local.start(message['weights']), local.start(client_state['weights']),
+        client_state['alpha'], tf.constant(0),
     )
+    (shared, personal, alpha, _), loss = client_data.fold_batches(
+        data, step, start, seed=client_work.key(message, data), reports=True,
+        **hyperparameters.budget(),
+    )
+    return shared.weights, personal.weights, alpha, loss
 
   def update(message, client_state, data):
-    w, alpha = message['weights'], client_state['alpha']
-    u, v, alpha, total, steps = client_data.fold_batches(
-        data, step,
-        (w, client_state['weights'], alpha, tf.zeros_like(alpha),
-         tf.constant(0)),
-        seed=client_work.key(message, data), **hyperparameters.budget(),
-    )
+    u, v, alpha, loss = train(message, client_state, data)
     return client_work.ClientOutput(
         client_state=collections.OrderedDict(alpha=alpha, weights=v),
-        update=local_sgd.difference(w, u),
+        update=local_sgd.difference(message['weights'], u),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size
         ),
-        loss=total / tf.cast(tf.maximum(steps, 1), total.dtype),
+        loss=loss,
     )
 
   return client_work.ClientWork(update)

@@ -14,6 +14,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -43,6 +44,17 @@ class DittoHyperparameters(hp.LocalTraining):
       5, 'Passes over the local data with mode=posthoc.', minimum=1
   )
 
+  @property
+  def personal_rate(self) -> float:
+    """eta_p."""
+    return self.personal_learning_rate or self.learning_rate
+
+  def longest_line(self) -> int:
+    if self.mode == 'posthoc':
+      return 0  # Its passes over the data.
+    shared = super().longest_line()
+    return shared and max(shared, self.personal_steps)
+
 
 def build_ditto(
     model: functional.FunctionalModel,
@@ -60,7 +72,9 @@ def build_ditto(
   Both lines see the same batches; w in the second is the model received. Server
   state: `weights` w. Client state: v, at first w^0; nothing with mode=posthoc,
   where v starts from w when it is deployed. The line of w is FedAvg's;
-  lambda = 0 is local training. Stable for eta_p (L + lambda) < 2.
+  lambda = 0 is local training. Stable for eta_p (L + lambda) < 2. The gradient
+  of v that is clipped has the pull in it. With mode=posthoc eta_p does not
+  follow the schedule, which is over when the clients begin.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -73,6 +87,7 @@ def build_ditto(
       w = message['weights']
       return _train_personal(
           model, w, w, data, hyperparameters,
+          rate=hyperparameters.personal_rate,
           seed=client_work.key(message, data),
           batch_size=hyperparameters.batch_size,
           num_epochs=hyperparameters.posthoc_epochs,
@@ -103,13 +118,14 @@ def build_ditto_work(
 
   def update(message, client_state, data):
     w, seed = message['weights'], client_work.key(message, data)
+    rate = lambda eta: local_step.scheduled(hyperparameters, message, eta)
     u, _ = local_sgd.train(
-        model, w, data, learning_rate=hyperparameters.learning_rate, seed=seed,
-        **budget,
+        model, w, data, learning_rate=rate(hyperparameters.learning_rate),
+        seed=seed, local=local_step.build(hyperparameters), **budget,
     )
     v, loss = _train_personal(
-        model, client_state, w, data, hyperparameters, seed=seed,
-        **personal_budget,
+        model, client_state, w, data, hyperparameters,
+        rate=rate(hyperparameters.personal_rate), seed=seed, **personal_budget,
     )
     return client_work.ClientOutput(
         client_state=v,
@@ -123,26 +139,22 @@ def build_ditto_work(
   return client_work.ClientWork(update)
 
 
-def _train_personal(model, v, w, data, hyperparameters, *, seed, **budget):
+def _train_personal(model, v, w, data, hyperparameters, *, rate, **options):
   """Returns (v after local steps with the pull towards w, mean loss of v)."""
-  pull = hyperparameters.lambda_
-  rate = (
-      hyperparameters.personal_learning_rate or hyperparameters.learning_rate
-  )
+  pull, local = hyperparameters.lambda_, local_step.build(hyperparameters)
 
-  def step(state, batch):
-    v, total, steps = state
-    loss, gradient = model.loss_and_gradient(v, batch)
+  def step(line, batch):
+    loss, gradient = model.loss_and_gradient(line.weights, batch)
     pulled = tf.nest.map_structure(
-        lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b), gradient, v, w
+        lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b),
+        gradient, line.weights, w,
     )
-    return local_sgd.descend(v, pulled, rate), total + loss, steps + 1
+    return local.take(line, pulled, rate), loss
 
-  dtype = tf.nest.flatten(v)[0].dtype
-  v, total, steps = client_data.fold_batches(
-      data, step, (v, tf.zeros([], dtype), tf.constant(0)), seed=seed, **budget
+  line, loss = client_data.fold_batches(
+      data, step, local.start(v), reports=True, **options
   )
-  return v, total / tf.cast(tf.maximum(steps, 1), dtype)
+  return line.weights, loss
 
 
 @methods.register(

@@ -20,6 +20,7 @@ from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -65,12 +66,13 @@ def build_ensemble(
               pi_i = softmax(t) after the last step
     server  : w_c <- sum_i pi_ic q_i w_ic / sum_i pi_ic q_i    for every c
 
-  A model that nobody uses stays. Deploys the mixture, less models of weight
-  below 0.001. Server state: `models`, a table (see `mixtures`), from C
-  independent initializations. Client state: `router` t, float[C], at first 0;
-  nothing with router=oracle, where pi is one-hot at the true cluster: C
-  separate FedAvg runs. A client that never trains deploys the uniform mixture.
-  C = 1 is FedAvg.
+  The step is one for router and models together (one norm, see `local_step`);
+  routers do not decay. A model that nobody uses stays. Deploys the mixture,
+  less models of weight below 0.001. Server state: `models`, a table (see
+  `mixtures`), from C independent initializations. Client state: `router` t,
+  float[C], at first 0; nothing with router=oracle, where pi is one-hot at the
+  true cluster: C separate FedAvg runs. A client that never trains deploys the
+  uniform mixture. C = 1 is FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -150,8 +152,10 @@ def build_ensemble_work(
     client_weighting: See `client_work.client_weight`.
   """
 
-  def step(state, batch):
-    models, router, total, steps = state
+  local = local_step.build(hyperparameters)
+
+  def gradients(models, router, batch):
+    """Returns the loss and its gradients by part."""
     with tf.GradientTape() as tape:
       tape.watch((models, router))
       loss = mixed.batch_loss(
@@ -163,20 +167,36 @@ def build_ensemble_work(
         unconnected_gradients=tf.UnconnectedGradients.ZERO,
     )
     gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
-    return (
-        local_sgd.descend(models, gradient, hyperparameters.learning_rate),
-        local_sgd.descend(router, router_gradient, routing.learning_rate),
-        total + loss,
-        steps + 1,
+    return loss, dict(models=gradient, router=router_gradient)
+
+  def train(message, router, data):
+    """Returns (models, router, mean loss) after the local steps."""
+    parts = collections.OrderedDict(models=message['models'], router=router)
+    rates = dict(
+        models=hyperparameters.learning_rate, router=routing.learning_rate
     )
+    rates = {
+        name: local_step.scheduled(hyperparameters, message, rate)
+        for name, rate in rates.items()
+    }
+
+    def step(lines, batch):
+      loss, found = gradients(
+          lines['models'].weights, lines['router'].weights, batch
+      )
+      lines = local.take_parts(lines, found, rates, undecayed=('router',))
+      return lines, loss
+
+    lines, loss = client_data.fold_batches(
+        data, step, local.start_parts(parts, rates),
+        seed=client_work.key(message, data), reports=True,
+        **hyperparameters.budget(),
+    )
+    return lines['models'].weights, lines['router'].weights, loss
 
   def update(message, client_state, data):
-    router = routing.start(client_state, data['index'])
-    models, router, total, steps = client_data.fold_batches(
-        data, step,
-        (message['models'], router, tf.zeros([], router.dtype),
-         tf.constant(0)),
-        seed=client_work.key(message, data), **hyperparameters.budget(),
+    models, router, loss = train(
+        message, routing.start(client_state, data['index']), data
     )
     weight = client_work.client_weight(
         client_weighting, data, hyperparameters.batch_size
@@ -189,7 +209,7 @@ def build_ensemble_work(
         weight=router_aggregation.router_weight(
             weight, routing.mixing(router)
         ),
-        loss=total / tf.cast(tf.maximum(steps, 1), total.dtype),
+        loss=loss,
     )
 
   return client_work.ClientWork(update)

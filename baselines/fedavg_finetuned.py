@@ -17,6 +17,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.models import functional
 from tff_pers.models import partition
 
@@ -41,6 +42,10 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
       choices=('all', 'last'),
   )
 
+  def longest_line(self) -> int:
+    in_training = super().longest_line()
+    return in_training and max(in_training, self.steps)
+
 
 def build_fedavg_finetuned(
     model: functional.FunctionalModel,
@@ -56,8 +61,10 @@ def build_fedavg_finetuned(
     deploy  : v <- w;  s times: v <- v - eta_p g_i(v; b)  on training data of i
 
   The batches are those of the coming round, so that with s = K, eta_p = eta and
-  all layers, v is u_i of that round. Nothing personal is kept: server state
-  `weights` w, clients stateless.
+  all layers, v is u_i of that round. Momentum, weight decay and clipping are
+  those of training. The schedule is not: it is made for the rounds, and a rate
+  that has fallen to almost nothing would leave every v at w. Nothing personal
+  is kept: server state `weights` w, clients stateless.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -87,7 +94,7 @@ def build_fine_tuning(
         parts.private_model(body), head, data,
         seed=client_work.key(message, data),
         learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
-        **budget,
+        local=local_step.build(hyperparameters), **budget,
     )
     return parts.merge(body, final)
 

@@ -17,6 +17,7 @@ from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import example_losses
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
@@ -48,6 +49,7 @@ def build_fedem(
     deploy  : p(y | x) = sum_c pi_c softmax(model_c(x)), after an E-step
 
   l_c(s) is the loss of component c on example s; q is frozen during the round.
+  The components' gradients are clipped by the norm of all of them together.
   Server state: `models`, a table (see `mixtures`), from C independent
   initializations. Client state: `mixing` pi, float[C], at first uniform; a
   client whose pi is still that takes `unseen_steps` E-steps to deploy. C = 1 is
@@ -151,14 +153,18 @@ def build_fedem_work(
 ) -> client_work.ClientWork:
   """Returns the client work: one E-step, then the local steps of the M-step."""
   num_models = hyperparameters.num_models
+  local = local_step.build(hyperparameters)
 
   def update(message, client_state, data):
     received, mixing = message['models'], client_state['mixing']
     losses = negative_log_likelihoods(model, received, num_models, data)
     responsibilities, mixing = e_step(mixing, losses, data)
+    rate = local_step.scheduled(
+        hyperparameters, message, hyperparameters.learning_rate
+    )
 
-    def step(state, batch):
-      models, total, steps = state
+    def step(line, batch):
+      models = line.weights
       q = tf.gather(responsibilities, batch.rows)
       with tf.GradientTape() as tape:
         tape.watch(models)
@@ -167,14 +173,11 @@ def build_fedem_work(
           loss, models, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )
       gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
-      models = local_sgd.descend(
-          models, gradient, hyperparameters.learning_rate
-      )
-      return models, total + loss, steps + 1
+      return local.take(line, gradient, rate), loss
 
-    models, total, steps = example_losses.fold_rows(
-        data, step, (received, tf.zeros([], mixing.dtype), tf.constant(0)),
-        seed=client_work.key(message, data), **hyperparameters.budget(),
+    line, loss = example_losses.fold_rows(
+        data, step, local.start(received), seed=client_work.key(message, data),
+        reports=True, **hyperparameters.budget(),
     )
     weight = client_work.client_weight(
         client_weighting, data, hyperparameters.batch_size
@@ -182,13 +185,13 @@ def build_fedem_work(
     return client_work.ClientOutput(
         client_state=collections.OrderedDict(mixing=mixing),
         update=collections.OrderedDict(
-            adaptors=local_sgd.difference(received, models), base=()
+            adaptors=local_sgd.difference(received, line.weights), base=()
         ),
         # The same weight for every component, whatever pi is.
         weight=router_aggregation.router_weight(
             weight, tf.ones([num_models])
         ),
-        loss=total / tf.cast(tf.maximum(steps, 1), total.dtype),
+        loss=loss,
     )
 
   return client_work.ClientWork(update)

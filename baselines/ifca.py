@@ -23,6 +23,7 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import example_losses
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
@@ -65,6 +66,9 @@ class IfcaHyperparameters(hp.LocalTraining):
           f' model, found {self.restarts}.'
       )
 
+  def longest_line(self) -> int:
+    return 1 if self.average == 'gradient' else super().longest_line()
+
 
 def build_ifca(
     model: functional.FunctionalModel,
@@ -81,6 +85,7 @@ def build_ifca(
       server: w_j <- sum_{i: j_i = j} q_i u_i / sum_{i: j_i = j} q_i
     average=gradient:
       server: w_j <- w_j - eta sum_{i: j_i = j} q_i grad f_i(w_j) / sum_i q_i
+              (each gradient clipped, and with weight decay, by its client)
     deploy  : w_{j_i}, j_i chosen anew
 
   A model without members stays. Clients send one-hot-weighted values, so that
@@ -151,18 +156,25 @@ def build_ifca_work(
   def train(message, weights, data):
     """Returns (what to subtract from the model, the training loss)."""
     seed = client_work.key(message, data)
-    rate = hyperparameters.learning_rate
+    rate = local_step.scheduled(
+        hyperparameters, message, hyperparameters.learning_rate
+    )
+    local = local_step.build(hyperparameters)
     if by_model:
       final, loss = local_sgd.train(
-          model, weights, data, learning_rate=rate, seed=seed,
+          model, weights, data, learning_rate=rate, seed=seed, local=local,
           **hyperparameters.budget(),
       )
       return local_sgd.difference(weights, final), loss
-    local = local_gradient.compute(model, weights, data, seed=seed)
+    found = local_gradient.compute(model, weights, data, seed=seed)
+    direction = local.direction(weights, found.gradient)
     scaled = tf.nest.map_structure(
-        lambda g: tf.constant(rate, g.dtype) * g, local.gradient
+        lambda g: tf.cast(
+            tf.convert_to_tensor(rate, dtype_hint=g.dtype), g.dtype
+        ) * g,
+        direction,
     )
-    return scaled, local.loss
+    return scaled, found.loss
 
   def update(message, client_state, data):
     models = message['models']

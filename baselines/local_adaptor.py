@@ -19,6 +19,7 @@ from tff_pers import process
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import router_training
 from tff_pers.models import adaptors
 
@@ -54,7 +55,8 @@ def build_local_adaptor(
     server  : u <- sum_k n_k u_k / sum_k n_k
 
   Server state: `weights` u. Client state: a_k, at first the same for all and of
-  no effect. Deploys u + a_k, folded together.
+  no effect. Deploys u + a_k, folded together. The step is as in FLoRAL; that of
+  a client that never trains follows no schedule.
 
   Args:
     adapted: The model with one adaptor, see `models.adaptors.floral`.
@@ -79,7 +81,8 @@ def build_local_adaptor(
           data['index'] < num_clients, 0, hyperparameters.adapt_epochs
       )
       _, own, _ = train(
-          adapted, message, own, data, hyperparameters, base_rate=0.0,
+          adapted, message, own, data, hyperparameters,
+          router_training.Rates(0.0, hyperparameters.adaptor_rate),
           num_epochs=epochs, batch_size=hyperparameters.batch_size,
       )
     return combine(adapted, message['weights'], own)
@@ -96,7 +99,7 @@ def combine(adapted, base, own):
   return adapted.effective(base, own, _only(base))
 
 
-def train(adapted, message, own, data, hyperparameters, base_rate, **budget):
+def train(adapted, message, own, data, hyperparameters, rates, **budget):
   """Returns (u_k, a_k, mean loss) after joint local SGD from the message.
 
   Args:
@@ -105,15 +108,15 @@ def train(adapted, message, own, data, hyperparameters, base_rate, **budget):
     own: a_k.
     data: Dense client data.
     hyperparameters: A `LocalAdaptorHyperparameters`.
-    base_rate: Step size of u_k; 0 freezes it.
+    rates: Step sizes, `router_training.Rates`.
     **budget: See `fold_batches`.
   """
   _, weights, loss = router_training.train(
       adapted, _only(message['weights']),
       collections.OrderedDict(adaptors=own, base=message['weights']), data,
-      rates=router_training.Rates(base_rate, hyperparameters.adaptor_rate),
-      seed=client_work.key(message, data), mix=router_training.known_mix,
-      precondition=hyperparameters.precondition, **budget,
+      rates=rates, seed=client_work.key(message, data),
+      mix=router_training.known_mix, precondition=hyperparameters.precondition,
+      local=local_step.build(hyperparameters), **budget,
   )
   return weights['base'], weights['adaptors'], loss
 
@@ -125,10 +128,14 @@ def build_work(
 ) -> client_work.ClientWork:
   """Returns the client work: joint SGD; sends the base's difference alone."""
 
+  rates = router_training.Rates(
+      hyperparameters.learning_rate, hyperparameters.adaptor_rate
+  )
+
   def update(message, own, data):
     base, own, loss = train(
         adapted, message, own, data, hyperparameters,
-        hyperparameters.learning_rate, **hyperparameters.budget(),
+        rates.scheduled(hyperparameters, message), **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=own,

@@ -8,6 +8,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.models import functional
 
 
@@ -60,8 +61,11 @@ def build_local_work(
   def update(message, client_state, data):
     final, loss = local_sgd.train(
         model, client_state, data,
-        learning_rate=hyperparameters.learning_rate,
-        seed=client_work.key(message, data), **hyperparameters.budget(),
+        learning_rate=local_step.scheduled(
+            hyperparameters, message, hyperparameters.learning_rate
+        ),
+        seed=client_work.key(message, data),
+        local=local_step.build(hyperparameters), **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=final,

@@ -7,14 +7,13 @@ Meta-Learning Approach.
 
 import dataclasses
 
-import tensorflow as tf
-
 from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import meta_gradient
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -55,8 +54,10 @@ def build_perfedavg(
     server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
     deploy  : v <- w;  `steps` times: v <- v - a g_i(v; b)  on training data
 
-  Server state: `weights` w. Clients are stateless. The paper averages with
-  q_i = 1. a = 0 is FedAvg with step beta and the batches b'.
+  The local step (schedule, momentum, weight decay, clipping) is that of u along
+  d; the adaptation steps of size a are part of the objective and plain. Server
+  state: `weights` w. Clients are stateless. The paper averages with q_i = 1.
+  a = 0 is FedAvg with step beta and the batches b'.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -84,36 +85,42 @@ def build_meta_sgd(
 
   The reported loss is that of the adapted model, f_i(wt; b').
   """
-  a, beta = hyperparameters.a, hyperparameters.learning_rate
-  product = _HESSIAN_PRODUCTS.get(hyperparameters.variant)
+  a, product = hyperparameters.a, _HESSIAN_PRODUCTS.get(hyperparameters.variant)
 
-  def step(state, batches):
-    u, total, steps = state
+  def meta_gradient_of(u, batches):
+    """Returns (f_i(wt; b'), d)."""
     b1, b2, *b3 = batches
     _, gradient = model.loss_and_gradient(u, b1)
     wt = local_sgd.descend(u, gradient, a)
     loss, v = model.loss_and_gradient(wt, b2)
-    d = v
-    if product is not None:
-      d = local_sgd.descend(v, product(model, u, b3[0], v), a)  # (I - a H) v
-    return local_sgd.descend(u, d, beta), total + loss, steps + 1
+    if product is None:
+      return loss, v
+    hessian_product = product(model, u, b3[0], v)
+    return loss, local_sgd.descend(v, hessian_product, a)  # (I - a H) v
 
   def update(message, client_state, data):
-    w = message['weights']
-    dtype = tf.nest.flatten(w)[0].dtype
+    local = local_step.build(hyperparameters)
+    beta = local_step.scheduled(
+        hyperparameters, message, hyperparameters.learning_rate
+    )
+
+    def step(line, batches):
+      loss, d = meta_gradient_of(line.weights, batches)
+      return local.take(line, d, beta), loss
+
     num_uses = 2 if product is None else 3
-    u, total, steps = client_data.fold_batch_tuples(
-        data, step, (w, tf.zeros([], dtype), tf.constant(0)),
+    line, loss = client_data.fold_batch_tuples(
+        data, step, local.start(message['weights']),
         seeds=[client_work.key(message, data, use) for use in range(num_uses)],
-        **hyperparameters.budget(),
+        reports=True, **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=client_state,
-        update=local_sgd.difference(w, u),
+        update=local_sgd.difference(message['weights'], line.weights),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size
         ),
-        loss=total / tf.cast(tf.maximum(steps, 1), dtype),
+        loss=loss,
     )
 
   return client_work.ClientWork(update)

@@ -7,7 +7,6 @@ Personalized Federated Learning with Moreau Envelopes.
 import dataclasses
 
 from absl import logging
-import tensorflow as tf
 
 from baselines import fedavg
 from tff_pers import hyperparameters as hp
@@ -15,6 +14,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -73,8 +73,10 @@ def build_pfedme(
               training data: K * `inner_steps` prox steps, u moving as above
 
   Server state: `weights` w. Clients are stateless, unless `deploy` is `stored`:
-  then they keep theta, at first w^0. The paper averages with q_i = 1. For
-  lam -> inf it tends to FedAvg, at the rate 1/lam.
+  then they keep theta, at first w^0. The local step (schedule, momentum, weight
+  decay, clipping) is that of u, whose gradient, that of the Moreau envelope, is
+  lam (u - theta); the inner steps only solve for theta and are plain. The paper
+  averages with q_i = 1. For lam -> inf it tends to FedAvg, at the rate 1/lam.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -146,21 +148,29 @@ def local_round(
 ):
   """Returns (u, theta, mean loss of theta) after K steps from w."""
   eta, lam = hyperparameters.learning_rate, hyperparameters.lam
+  local = local_step.build(hyperparameters)
+  # The factor lam of the gradient is in the step size, so what is compared with
+  # or added to the gradient is divided by it.
+  local = dataclasses.replace(
+      local, weight_decay=local.weight_decay / lam,
+      clip_norm=local.clip_norm / lam,
+  )
+  rate = local_step.scheduled(hyperparameters, message, eta * lam)
 
   def step(state, batch):
-    u, theta, total, steps = state
+    line, theta = state
+    u = line.weights
     theta_0 = theta if hyperparameters.warm_start else u
     theta, loss = prox_steps(model, hyperparameters, theta_0, u, batch)
-    u = local_sgd.descend(u, local_sgd.difference(u, theta), eta * lam)
-    return u, theta, total + loss, steps + 1
+    line = local.take(line, local_sgd.difference(u, theta), rate)
+    return (line, theta), loss
 
   w = message['weights']
-  dtype = tf.nest.flatten(w)[0].dtype
-  u, theta, total, steps = client_data.fold_batches(
-      data, step, (w, w, tf.zeros([], dtype), tf.constant(0)),
-      seed=client_work.key(message, data), **hyperparameters.budget(),
+  (line, theta), loss = client_data.fold_batches(
+      data, step, (local.start(w), w), seed=client_work.key(message, data),
+      reports=True, **hyperparameters.budget(),
   )
-  return u, theta, total / tf.cast(tf.maximum(steps, 1), dtype)
+  return line.weights, theta, loss
 
 
 def prox_steps(model, hyperparameters, theta, anchor, batch):

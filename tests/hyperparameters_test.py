@@ -103,3 +103,43 @@ def test_local_training_budget():
   )
   with pytest.raises(ValueError, match='`learning_rate` .* > 0.0, found -0.1'):
     hp.LocalTraining(learning_rate=-0.1)
+
+
+@pytest.mark.parametrize(
+    'values, message',
+    [
+        (dict(momentum=1.0), '`momentum` must be a number >= 0.0 and < 1.0'),
+        (dict(momentum=0.5, local_steps=1), '`momentum` must be 0 .* found 0.5'),
+        (dict(weight_decay=-1.0), '`weight_decay` must be .* found -1.0'),
+        (dict(clip_norm=-1.0), '`clip_norm` must be .* found -1.0'),
+        (
+            dict(learning_rate_rounds='9'),
+            "`learning_rate_rounds` must be left as it is .*=constant, found '9'",
+        ),
+        (
+            dict(learning_rate_decay=0.5),
+            '`learning_rate_decay` must be left as it is .*=constant, found 0.5',
+        ),
+        (
+            dict(learning_rate_schedule='cosine', learning_rate_rounds='3:4'),
+            'must be one number with learning_rate_schedule=cosine, found',
+        ),
+        *[
+            (
+                dict(learning_rate_schedule='steps', learning_rate_rounds=text),
+                'must be increasing integers >= 1 with colons .* found',
+            )
+            for text in ('', '0', '5:5', '7:5', 'x', '1:', '1.5')
+        ],
+    ],
+)
+def test_local_step_raises_on_what_is_wrong_or_without_effect(values, message):
+  with pytest.raises(ValueError, match=message):
+    hp.LocalTraining(**values)
+
+
+def test_local_training_knows_the_rounds_of_the_schedule():
+  steps = hp.LocalTraining(
+      learning_rate_schedule='steps', learning_rate_rounds='70:90'
+  )
+  assert steps.schedule_rounds() == [70, 90]

@@ -13,6 +13,7 @@ LAYERS = (
         'tff_pers.hyperparameters', 'tff_pers.methods', 'tff_pers.models',
         'tff_pers.data', 'tff_pers.numerics', 'tff_pers.process',
         'tff_pers.random', 'tff_pers.round_metrics',
+        'tff_pers.server_optimizers',
     ),
     ('tff_pers.aggregators', 'tff_pers.client_works'),
     (

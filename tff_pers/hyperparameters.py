@@ -17,6 +17,7 @@ def field(
     minimum: Optional[float] = None,
     above: Optional[float] = None,
     maximum: Optional[float] = None,
+    below: Optional[float] = None,
     choices: Optional[Sequence[str]] = None,
     auto: bool = False,
 ):
@@ -28,6 +29,7 @@ def field(
     minimum: Smallest allowed value.
     above: Exclusive lower bound.
     maximum: Largest allowed value.
+    below: Exclusive upper bound.
     choices: Allowed strings.
     auto: Whether the string `auto` is allowed beside a number.
   """
@@ -35,7 +37,7 @@ def field(
       default=default,
       metadata=dict(
           help=help, minimum=minimum, above=above, maximum=maximum,
-          choices=tuple(choices) if choices else None, auto=auto,
+          below=below, choices=tuple(choices) if choices else None, auto=auto,
       ),
   )
 
@@ -132,6 +134,7 @@ def _is_allowed(spec: dataclasses.Field, value) -> bool:
       or (meta['minimum'] is not None and value < meta['minimum'])
       or (meta['above'] is not None and value <= meta['above'])
       or (meta['maximum'] is not None and value > meta['maximum'])
+      or (meta['below'] is not None and value >= meta['below'])
   )
 
 
@@ -153,14 +156,23 @@ def allowed(spec: dataclasses.Field) -> str:
     bounds.append(f"> {meta['above']}")
   if meta['maximum'] is not None:
     bounds.append(f"<= {meta['maximum']}")
+  if meta['below'] is not None:
+    bounds.append(f"< {meta['below']}")
   if bounds:
     text += ' ' + ' and '.join(bounds)
   return text + (' or auto' if meta['auto'] else '')
 
 
+SCHEDULES = ('constant', 'exponential', 'cosine', 'steps')
+
+
 @dataclasses.dataclass(frozen=True)
 class LocalTraining:
-  """What every method with local SGD has; methods extend it."""
+  """What every method with local SGD has; methods extend it.
+
+  What the hyperparameters of a local step do is said in
+  `client_works.local_step`.
+  """
 
   learning_rate: float = field(
       0.1, 'Step size eta of local SGD, per step.', above=0.0
@@ -174,6 +186,39 @@ class LocalTraining:
       0, 'Passes over the local data per round, if local_steps is 0.', minimum=0
   )
   batch_size: int = field(20, 'Examples per minibatch.', minimum=1)
+  learning_rate_schedule: str = field(
+      'constant',
+      'How the step sizes of training fall from round to round; exponential and'
+      ' cosine have fallen to the share learning_rate_decay after'
+      ' learning_rate_rounds, steps multiplies by it in each of these rounds.',
+      choices=SCHEDULES,
+  )
+  learning_rate_rounds: str = field(
+      '',
+      'Rounds of the schedule: one number T (exponential, cosine), or the'
+      ' rounds of the steps, as in 100:150.',
+  )
+  learning_rate_decay: float = field(
+      0.1, 'Factor of the schedule.', above=0.0, maximum=1.0
+  )
+  momentum: float = field(
+      0.0,
+      'Heavy-ball momentum of local steps, made anew whenever a client takes'
+      ' part; 0: none.',
+      minimum=0.0, below=1.0,
+  )
+  weight_decay: float = field(
+      0.0,
+      'L2 penalty: this times the weights is added to the gradient of every'
+      ' local step.',
+      minimum=0.0,
+  )
+  clip_norm: float = field(
+      0.0,
+      'Largest norm of the gradient of a local step, over all its tensors;'
+      ' 0: no limit.',
+      minimum=0.0,
+  )
 
   def __post_init__(self):
     validate(self)
@@ -182,6 +227,12 @@ class LocalTraining:
           'Exactly one of `local_steps` and `local_epochs` must be > 0, found'
           f' {self.local_steps} and {self.local_epochs}.'
       )
+    _check_schedule(self)
+    if self.momentum and self.longest_line() == 1:
+      raise ValueError(
+          '`momentum` must be 0 where a client takes one step whenever it takes'
+          f' part, because it starts anew each time, found {self.momentum}.'
+      )
 
   def budget(self) -> dict[str, Any]:
     """Returns the arguments of `fold_batches` that say how long to train."""
@@ -189,4 +240,46 @@ class LocalTraining:
         batch_size=self.batch_size,
         num_steps=self.local_steps or None,
         num_epochs=self.local_epochs or None,
+    )
+
+  def longest_line(self) -> int:
+    """Returns the most steps that one momentum lives; 0 if data decide."""
+    return self.local_steps
+
+  def schedule_rounds(self) -> list[int]:
+    """Returns `learning_rate_rounds` as numbers.
+
+    Raises:
+      ValueError: If they are not positive integers that increase.
+    """
+    try:
+      rounds = [int(text) for text in self.learning_rate_rounds.split(':')]
+    except ValueError:
+      rounds = []
+    if not rounds or rounds[0] < 1 or rounds != sorted(set(rounds)):
+      raise ValueError(
+          '`learning_rate_rounds` must be increasing integers >= 1 with colons'
+          f' between them, found {self.learning_rate_rounds!r}.'
+      )
+    return rounds
+
+
+def _check_schedule(training: LocalTraining) -> None:
+  """Raises if parameters of the schedule are missing or without effect."""
+  if training.learning_rate_schedule == 'constant':
+    for spec in dataclasses.fields(LocalTraining):
+      is_own = spec.name in ('learning_rate_rounds', 'learning_rate_decay')
+      value = getattr(training, spec.name)
+      if is_own and value != spec.default:
+        raise ValueError(
+            f'`{spec.name}` must be left as it is with'
+            f' learning_rate_schedule=constant, found {value!r}.'
+        )
+    return
+  rounds = training.schedule_rounds()
+  if training.learning_rate_schedule != 'steps' and len(rounds) > 1:
+    raise ValueError(
+        '`learning_rate_rounds` must be one number with'
+        f' learning_rate_schedule={training.learning_rate_schedule}, found'
+        f' {training.learning_rate_rounds!r}.'
     )

@@ -123,6 +123,53 @@ def test_two_stage_is_algorithm_3_then_1():
     np.testing.assert_allclose(state['models'][0], models, rtol=1e-10)
 
 
+_STEP = dict(
+    weight_decay=0.3, clip_norm=0.6, momentum=0.9, learning_rate_decay=0.25,
+    learning_rate_schedule='exponential', learning_rate_rounds='2',
+)
+
+
+def test_local_step_of_the_single_loop():
+  """w descends clipped gradients; those that are compared are whole."""
+  states, _ = _run(4, **_STEP)
+  w, p = _PROBLEM.start, _SIZES / _SIZES.sum()
+  hosts = visits.hosts_of_epochs(3, _N, 1)
+  models = None
+  for t, state in enumerate(states):
+    g, solution = _gradients(w), _solution(w)
+    norms = np.linalg.norm(g, axis=1, keepdims=True)
+    assert norms.max() > 0.6
+    d = p @ (g * np.minimum(1, 0.6 / norms)) + 0.3 * w
+    w = w - 0.1 * 0.5**t * d
+    np.testing.assert_allclose(state['weights'][0], w, rtol=1e-10)
+    if t < 2:
+      models = np.tile(w, (_N, 1))
+      continue
+    np.testing.assert_allclose(state['mixing'], solution, atol=1e-6)
+    models = visits.last(visits.run(
+        _PROBLEM, state['mixing'], hosts[t - 2 : t - 1],
+        learning_rate=0.05 * 0.5**t, local_steps=2, models=models,
+        momentum=0.9, weight_decay=0.3, clip_norm=0.6,
+    ))
+    np.testing.assert_allclose(state['models'][0], models, rtol=1e-10)
+
+
+def test_local_step_of_stage_1_is_that_of_fedavg():
+  states, _ = _run(3, variant='two_stage', **_STEP)
+  reference = fedavg.build_fedavg(
+      _PROBLEM.model,
+      fedavg.FedAvgHyperparameters(
+          local_steps=2, batch_size=4, learning_rate=0.1, **_STEP
+      ),
+  )
+  state, data = reference.initialize_seeded(3), _PROBLEM.clients()
+  for t in range(2):
+    state = reference.next(state, [()] * _N, data)['state']
+    np.testing.assert_allclose(
+        states[t]['weights'][0], state['weights'][0], rtol=1e-12
+    )
+
+
 def test_alpha_update_per_epoch():
   """w and A move once per epoch of N rounds."""
   states, _ = _run(6, alpha_update='epoch', warmup_rounds=1)

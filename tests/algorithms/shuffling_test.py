@@ -53,6 +53,19 @@ def test_process_matches_numpy_visits():
   )
 
 
+def test_local_steps_of_a_visit_match_numpy():
+  """perm traps 8, 9: clip, decay, then scale; momentum anew in each visit."""
+  local = dict(momentum=0.9, weight_decay=0.5, clip_norm=0.7)
+  states = _rounds(
+      _build(
+          learning_rate_schedule='exponential', learning_rate_rounds='2',
+          learning_rate_decay=0.25, **local,
+      ), 6,
+  )
+  expected = _expected(6, factor=lambda t: 0.5**t, **local)
+  np.testing.assert_allclose(states[-1]['models'][0], expected, rtol=1e-10)
+
+
 def test_resume_in_mid_epoch_repeats_the_schedule():
   """perm check 5: a state saved in mid-epoch continues bit for bit."""
   process = _build()

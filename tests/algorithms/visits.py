@@ -46,7 +46,8 @@ def hosts_of_epochs(seed: int, num_clients: int, num_epochs: int):
 
 
 def run(problem, mixing, hosts, *, learning_rate, local_steps, scale=None,
-        models=None, noise=None):
+        models=None, noise=None, momentum=0.0, weight_decay=0.0,
+        clip_norm=np.inf, factor=lambda t: 1.0):
   """Yields the models [N, d] after each round of `hosts` [rounds, N].
 
   Model i at host c takes K steps of size eta * s * A[i, c] on f_c.
@@ -60,20 +61,28 @@ def run(problem, mixing, hosts, *, learning_rate, local_steps, scale=None,
     scale: s; None: N.
     models: Start, [N, d]; None: the problem's.
     noise: `(shape) -> array`, added to every gradient, or None.
+    momentum: Of the visits, anew in each.
+    weight_decay: Inside f_c, and scaled as the rest of it.
+    clip_norm: Of the gradients before they are scaled.
+    factor: Of eta in round t.
   """
   n = problem.num_clients
   mixing = np.asarray(mixing, np.float64)
   scale = n if scale is None else scale
   w = np.tile(problem.start, (n, 1)) if models is None else models.copy()
   owners = np.arange(n)
-  for host in hosts:
+  for t, host in enumerate(hosts):
     a, c = problem.curvatures[host], problem.centers[host]
     multiplier = (scale * mixing[owners, host])[:, None]
+    m = np.zeros_like(w)
     for _ in range(local_steps):
       gradient = np.einsum('nij,nj->ni', a, w - c)
       if noise is not None:
         gradient = gradient + noise(w.shape)
-      w = w - learning_rate * multiplier * gradient
+      norms = np.linalg.norm(gradient, axis=1, keepdims=True)
+      gradient = gradient * np.minimum(1.0, clip_norm / norms)
+      m = momentum * m + gradient + weight_decay * w
+      w = w - learning_rate * factor(t) * multiplier * m
     yield w
 
 

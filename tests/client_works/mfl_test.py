@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
+from tff_pers.client_works import local_step
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
@@ -73,6 +74,28 @@ def test_a_step_weighs_the_base_and_not_the_adaptors():
         after, before - 0.1 * (0.3 * a + 0.7 * b), rtol=0, atol=1e-12
     )
   np.testing.assert_allclose(loss, 0.3 * losses[0] + 0.7 * losses[1])
+
+
+def test_a_step_is_clipped_decays_and_has_momentum():
+  quadratics = problems.q6()
+  adapted = adaptors.full(quadratics.model, 2)
+  weights = _weights(adapted, np.random.default_rng(1).normal(size=[2, 5]))
+  pi = tf.constant([0.3, 0.7], tf.float64)
+  step = local_step.LocalStep(0.9, weight_decay=0.2, clip_norm=0.5)
+  moved, _ = mfl.train(
+      adapted, pi, weights, _tensors(quadratics.clients()[2]), rates=_RATES,
+      seed=_SEED, local=step, precondition=False, num_steps=4,
+  )
+  u, a = weights['base'][0].numpy(), weights['adaptors'][0].numpy()
+  m = np.zeros([3, 5])  # Of the base, and of the adaptors.
+  for _ in range(4):
+    slopes = (u + a - quadratics.centers[2]) @ quadratics.curvatures[2]
+    gradient = np.concatenate([pi.numpy()[None] @ slopes, slopes])
+    clipped = 0.5 * gradient / np.linalg.norm(gradient)
+    m = 0.9 * m + clipped + 0.2 * np.concatenate([u[None], a])
+    u, a = u - 0.1 * m[0], a - 0.2 * m[1:]
+  np.testing.assert_allclose(moved['base'][0], u, rtol=1e-10)
+  np.testing.assert_allclose(moved['adaptors'][0], a, rtol=1e-10)
 
 
 def test_exponential_router_minimizes_its_objective():

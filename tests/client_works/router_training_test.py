@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests import problems
 from tff_pers import random
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
@@ -108,6 +109,73 @@ def test_a_step_moves_all_parts_from_the_old_point(precondition):
     late = _losses_at(_LOGITS, moved, batch)
   alternating = descend(_LOGITS, tape.gradient(late, _LOGITS), 0.3)
   assert np.abs(theta - alternating).max() > 1e-4
+
+
+def _moved(rates=_RATES, **step):
+  """Returns how far each part is after one step, in units of its rate."""
+  weights = _weights()
+  theta, moved, _ = router_training.train(
+      _ADAPTED, _LOGITS, weights, _data(), rates=rates, seed=_SEED, mix=_MIX,
+      local=local_step.LocalStep(**step), num_steps=1, shuffle=False,
+  )
+  before = dict(weights, router=_LOGITS)
+  return {
+      name: tf.nest.map_structure(
+          lambda a, b: (a - b) / max(rate, 1e-30),
+          before[name], dict(moved, router=theta)[name],
+      )
+      for name, rate in rates._asdict().items()
+  }
+
+
+def _norm(structure):
+  return float(tf.linalg.global_norm(tf.nest.flatten(structure)))
+
+
+def test_clipping_bounds_all_parts_after_the_preconditioning():
+  whole = _moved()
+  assert _norm(whole) > 0.02 and _norm(whole['router']) > 1e-3
+  clipped = _moved(clip_norm=0.01)
+  np.testing.assert_allclose(_norm(clipped), 0.01, rtol=1e-9)
+  _assert_close(
+      clipped,
+      tf.nest.map_structure(lambda d: d * 0.01 / _norm(whole), whole), 1e-9,
+  )
+  # A frozen part does not count.
+  only = _moved(router_training.Rates(0.1, 0.0, 0.0), clip_norm=0.01)
+  np.testing.assert_allclose(_norm(only['base']), 0.01, rtol=1e-9)
+
+
+def test_models_decay_and_routers_do_not():
+  weights, plain, decayed = _weights(), _moved(), _moved(weight_decay=0.5)
+  _assert_close(decayed['router'], plain['router'])
+  for name in ('base', 'adaptors'):
+    _assert_close(
+        decayed[name],
+        tf.nest.map_structure(
+            lambda d, w: d + 0.5 * w, plain[name], weights[name]
+        ),
+    )
+
+
+def test_without_adaptors_it_is_local_sgd_with_any_step():
+  model, data = problems.tiny_model(), _data()
+  adapted = adaptors.floral(model, 0)
+  weights = collections.OrderedDict(
+      adaptors=adapted.initial_adaptors(0), base=model.initial_weights(0)
+  )
+  options = dict(
+      seed=_SEED, batch_size=3, num_epochs=2,
+      local=local_step.LocalStep(0.9, weight_decay=0.1, clip_norm=0.3),
+  )
+  _, moved, _ = router_training.train(
+      adapted, tf.zeros([0], tf.float64), weights, data, rates=_RATES,
+      mix=_MIX, **options,
+  )
+  plain, _ = local_sgd.train(
+      model, weights['base'], data, learning_rate=0.1, **options
+  )
+  _assert_close(moved['base'], plain)
 
 
 def test_without_adaptors_it_is_local_sgd_bit_for_bit():

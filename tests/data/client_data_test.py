@@ -213,6 +213,48 @@ def test_dataset_without_batches_takes_no_step(budget):
   assert _trace(empty, **budget) == (0, 0.0)
 
 
+def _reporting_step(state, batch):
+  return state + 1, tf.reduce_sum(tf.where(batch.mask[:, None], batch.x, 0))
+
+
+@pytest.mark.parametrize('budget', [dict(num_steps=5), dict(num_epochs=2)])
+def test_mean_of_what_the_steps_report(budget):
+  data = _data(7)
+  zero = tf.constant(0.0, tf.float64)
+  seen = client_data.fold_batches(
+      data, lambda total, batch: total + _reporting_step(0, batch)[1], zero,
+      seed=_key(1), batch_size=3, **budget,
+  )
+  num_steps, mean = client_data.fold_batches(
+      data, _reporting_step, zero, seed=_key(1), batch_size=3, reports=True,
+      **budget,
+  )
+  assert num_steps == budget.get('num_steps', 6)
+  np.testing.assert_allclose(mean, seen / num_steps, rtol=1e-15)
+
+
+@pytest.mark.parametrize('dtype', [tf.float32, tf.float64])
+def test_mean_without_steps_is_zero_of_the_type_of_the_state(dtype):
+  state, mean = client_data.fold_batches(
+      _data(0), lambda state, batch: (state, state), tf.ones([], dtype),
+      seed=_key(1), batch_size=3, num_steps=4, reports=True,
+  )
+  assert (state, mean, mean.dtype) == (1, 0, dtype)
+
+
+def test_mean_over_a_dataset_is_that_over_dense_data():
+  data = _data(7)
+  x, y = data['examples']['x'], data['examples']['y']
+  dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(3)
+  zero = tf.constant(0.0, tf.float64)
+  options = dict(seed=_key(1), num_steps=5, reports=True)
+  found = client_data.fold_batches(dataset, _reporting_step, zero, **options)
+  expected = client_data.fold_batches(
+      data, _reporting_step, zero, batch_size=3, shuffle=False, **options
+  )
+  np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     'budget', [{}, dict(num_steps=1, num_epochs=1)]
 )

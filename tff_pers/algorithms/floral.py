@@ -25,6 +25,7 @@ from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.algorithms import floral_routers
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_training
 from tff_pers.models import adaptors
@@ -56,7 +57,9 @@ def build_floral(
     server  : u   <- sum_k n_k u_k / sum_k n_k
               a_c <- sum_k pi_kc n_k a_kc / sum_k pi_kc n_k       for every c
 
-  all gradients of a step at the same point.
+  all gradients of a step at the same point, and one step for all parts: after
+  the preconditioning, one norm for the clipping (see `local_step`). All three
+  rates follow the schedule; routers do not decay.
 
   Server state: `weights` <adaptors, base> and `optimizer`, the state of the
   server optimizers, alike. Client state: `router` theta_k, float[C], at first
@@ -199,8 +202,10 @@ def _build_work(
 
   def local_steps(router, message, data):
     options = dict(
-        rates=rates, seed=client_work.key(message, data),
-        precondition=hyperparameters.precondition, **hyperparameters.budget(),
+        rates=rates.scheduled(hyperparameters, message),
+        seed=client_work.key(message, data),
+        precondition=hyperparameters.precondition,
+        local=local_step.build(hyperparameters), **hyperparameters.budget(),
     )
     if hyperparameters.objective == 'mfl':
       weights, loss = mfl.train(

@@ -32,6 +32,7 @@ from tff_pers.algorithms import shuffling
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.numerics import distances
@@ -194,6 +195,11 @@ def build_perm(
   float32[N, N] (+infinity: unknown), `sizes` and `variances` float32[N].
   Clients are stateless.
 
+  The step of stage 1 and of the visits is that of `local_step`. In line (a) of
+  Algorithm 2 clients clip and decay what w descends, not the G_i that are
+  compared; its one step has no momentum. The schedule counts all rounds, and
+  gamma follows it too.
+
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
 
@@ -323,6 +329,7 @@ def _global_work(
   descends = _descends(t, hyperparameters, num_clients)
   measures = _measures(t, hyperparameters, num_clients, full_participation)
   two_stage = hyperparameters.variant == 'two_stage'
+  local = local_step.build(hyperparameters)
   dtype = tf.nest.flatten(weights)[0].dtype
   zeros = tf.nest.map_structure(tf.zeros_like, weights)
   seed = client_work.key(message, data, use=1)
@@ -343,7 +350,10 @@ def _global_work(
   if two_stage:  # Stage 1 is FedAvg.
     def train():
       final, loss = local_sgd.train(
-          model, weights, data, learning_rate=hyperparameters.gamma,
+          model, weights, data, local=local,
+          learning_rate=local_step.scheduled(
+              hyperparameters, message, hyperparameters.gamma
+          ),
           seed=client_work.key(message, data), **hyperparameters.budget(),
       )
       return local_sgd.difference(weights, final), loss
@@ -351,7 +361,9 @@ def _global_work(
         descends, train, lambda: (zeros, tf.zeros([], dtype))
     )
   else:
-    update = tf.cond(descends, lambda: g, lambda: zeros)
+    update = tf.cond(
+        descends, lambda: local.direction(weights, g), lambda: zeros
+    )
     loss = g_loss
   finite = round_metrics.all_finite((update, g, loss, variance))
   fingerprint = _fingerprint(message, g, hyperparameters)
@@ -371,6 +383,7 @@ def _global_work(
   exchanged = tf.cast(tf.logical_or(descends, measures), tf.float32)
   sends_update = tf.cast(descends, tf.float32)
   bytes_up = sends_update * round_metrics.payload_bytes(update)
+  # The server can clip G_i and add the penalty's gradient by itself.
   is_sent_already = not two_stage and not hyperparameters.sketch
   extra = round_metrics.payload_bytes(gradients['fingerprints'])
   return collections.OrderedDict(
@@ -439,7 +452,9 @@ class _Server:
     two_stage = hyperparameters.variant == 'two_stage'
     state['weights'] = local_sgd.descend(  # (a)
         state['weights'], mean_update,
-        1.0 if two_stage else hyperparameters.gamma,
+        1.0 if two_stage else local_step.scheduled(
+            hyperparameters, state, hyperparameters.gamma
+        ),
     )
     state['models'] = tf.cond(
         t < first, lambda: self._start_models(state), lambda: state['models']

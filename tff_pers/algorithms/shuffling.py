@@ -28,6 +28,7 @@ from tff_pers import server_state
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.numerics import schedule
@@ -193,6 +194,11 @@ def select_hosted(plan, client, num_clients: int, hyperparameters):
 def visit(model, hosted, data, hyperparameters):
   """Alg. 1, client c: K steps of size eta * s_i * alpha_i(c) on hosted model i.
 
+  The factor s_i * alpha_i(c) is in the step size: the gradient of f_c is
+  clipped before it is scaled, and weight decay is scaled as the rest of f_c is,
+  so that it counts once in the sum over the hosts. Momentum does not travel
+  with the model.
+
   Returns:
     `<rows=<keys, models>, loss, finite, multiplier>`. A model that would not be
     finite returns as it came. With multiplier 0 (or nothing hosted) nothing is
@@ -205,9 +211,12 @@ def visit(model, hosted, data, hyperparameters):
     multiplier = hosted['multipliers'][0]
     final, loss = local_sgd.train(
         model, weights, data,
-        learning_rate=tf.constant(hyperparameters.learning_rate, dtype)
-        * multiplier,
-        seed=client_work.key(hosted, data), **hyperparameters.budget(),
+        learning_rate=local_step.scheduled(
+            hyperparameters, hosted,
+            tf.constant(hyperparameters.learning_rate, dtype) * multiplier,
+        ),
+        seed=client_work.key(hosted, data),
+        local=local_step.build(hyperparameters), **hyperparameters.budget(),
     )
     finite = round_metrics.all_finite((final, loss))
     kept = tf.cond(finite, lambda: final, lambda: weights)

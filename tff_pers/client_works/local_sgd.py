@@ -3,8 +3,11 @@
 import tensorflow as tf
 
 from tff_pers.client_works import client_work
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
+
+descend = local_step.descend  # The servers' step too.
 
 
 def train(
@@ -14,11 +17,13 @@ def train(
     *,
     learning_rate,
     seed,
+    local: local_step.LocalStep = local_step.PLAIN,
     **budget,
 ):
-  """Returns (weights after plain SGD, mean minibatch loss over the steps).
+  """Returns (weights after SGD, mean minibatch loss over the steps).
 
-  w <- w - learning_rate * grad f_i(w; b), b a fresh minibatch.
+  w <- w - learning_rate * grad f_i(w; b), b a fresh minibatch, or what else
+  `local` makes of the gradient.
 
   Args:
     model: The model.
@@ -27,29 +32,18 @@ def train(
     learning_rate: Step size, a float or a scalar tensor (PERM scales it by
       `s_i * alpha_i(c)`).
     seed: int64[2] key of the batches.
+    local: The step.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
 
-  def step(state, batch):
-    w, total, steps = state
-    loss, gradient = model.loss_and_gradient(w, batch)
-    w = descend(w, gradient, learning_rate)
-    return w, total + loss, steps + 1
+  def step(line, batch):
+    loss, gradient = model.loss_and_gradient(line.weights, batch)
+    return local.take(line, gradient, learning_rate), loss
 
-  dtype = tf.nest.flatten(weights)[0].dtype
-  final, total, steps = client_data.fold_batches(
-      data, step, (weights, tf.zeros([], dtype), tf.constant(0)),
-      seed=seed, **budget,
+  line, loss = client_data.fold_batches(
+      data, step, local.start(weights), seed=seed, reports=True, **budget
   )
-  return final, total / tf.cast(tf.maximum(steps, 1), dtype)
-
-
-def descend(weights, gradient, learning_rate):
-  """Returns `weights - learning_rate * gradient`, leaf by leaf."""
-  def descend_leaf(w, g):
-    rate = tf.convert_to_tensor(learning_rate, dtype_hint=w.dtype)
-    return w - tf.cast(rate, w.dtype) * g
-  return tf.nest.map_structure(descend_leaf, weights, gradient)
+  return line.weights, loss
 
 
 def difference(initial, final):
@@ -71,8 +65,11 @@ def build_local_sgd(
   def update(message, client_state, data):
     final, loss = train(
         model, message['weights'], data,
-        learning_rate=hyperparameters.learning_rate,
-        seed=client_work.key(message, data), **hyperparameters.budget(),
+        learning_rate=local_step.scheduled(
+            hyperparameters, message, hyperparameters.learning_rate
+        ),
+        seed=client_work.key(message, data),
+        local=local_step.build(hyperparameters), **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=client_state,

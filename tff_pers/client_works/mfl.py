@@ -9,11 +9,9 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Sections 3 and 4, Appendix C.
 """
 
-import collections
-
 import tensorflow as tf
 
-from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 
@@ -27,6 +25,7 @@ def train(
     rates: router_training.Rates,
     seed,
     precondition: bool = True,
+    local: local_step.LocalStep = local_step.PLAIN,
     **budget,
 ):
   """Returns (weights, mean minibatch loss) after local SGD of all C models.
@@ -45,11 +44,14 @@ def train(
     rates: Step sizes; that of the router has no effect.
     seed: int64[2] key of the batches.
     precondition: See `router_training.train`.
+    local: The step.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
 
-  def step(state, batch):
-    w, total, steps = state
+  rates = rates._asdict()
+
+  def step(lines, batch):
+    w = router_training.model_weights(lines)
     with tf.GradientTape(persistent=True) as tape:
       tape.watch(w)
       losses = model_losses(adapted, w, batch)
@@ -61,20 +63,17 @@ def train(
     )
     if precondition:
       g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
-    moved = collections.OrderedDict(
-        adaptors=local_sgd.descend(w['adaptors'], g_adaptors, rates.adaptors),
-        base=local_sgd.descend(
-            w['base'], tf.nest.map_structure(tf.convert_to_tensor, g_base),
-            rates.base,
-        ),
+    found = dict(
+        adaptors=g_adaptors,
+        base=tf.nest.map_structure(tf.convert_to_tensor, g_base),
     )
-    return moved, total + loss, steps + 1
+    return local.take_parts(lines, found, rates), loss
 
-  weights, total, steps = client_data.fold_batches(
-      data, step, (weights, tf.zeros([], pi.dtype), tf.constant(0)),
-      seed=seed, **budget,
+  lines, loss = client_data.fold_batches(
+      data, step, local.start_parts(weights, rates), seed=seed, reports=True,
+      **budget,
   )
-  return weights, total / tf.cast(tf.maximum(steps, 1), pi.dtype)
+  return router_training.model_weights(lines), loss
 
 
 def exponential_router(adapted, weights, data, *, rate: float):

@@ -9,12 +9,13 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 """
 
 import collections
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 
 _NOISE_USE = -1  # Keeps the router's noise apart from a step's other draws.
@@ -23,7 +24,7 @@ _CHUNK = 256
 
 
 class Rates(NamedTuple):
-  """Step sizes; 0 freezes a part.
+  """Step sizes, floats or scalar tensors; the number 0 freezes a part.
 
   Attributes:
     base: eta.
@@ -31,9 +32,15 @@ class Rates(NamedTuple):
     router: eta_router.
   """
 
-  base: float
-  adaptors: float
-  router: float = 0.0
+  base: Any
+  adaptors: Any
+  router: Any = 0.0
+
+  def scheduled(self, hyperparameters, message) -> 'Rates':
+    """Returns the step sizes of a round."""
+    return Rates(*(
+        local_step.scheduled(hyperparameters, message, rate) for rate in self
+    ))
 
 
 def build_softmax_mix(noise: float = 0.0, minimum: float = 0.0):
@@ -122,11 +129,13 @@ def train(
     seed,
     mix,
     precondition: bool = True,
+    local: local_step.LocalStep = local_step.PLAIN,
     **budget,
 ):
   """Returns (router, weights, mean minibatch loss) after joint SGD.
 
   Every step takes all gradients at the same point, before any part moves.
+  Gradients are preconditioned before they are clipped, all parts together.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
@@ -138,28 +147,34 @@ def train(
     mix: `(router, seed) -> float[C]`, e.g. `build_softmax_mix()`.
     precondition: Whether the gradients of low-rank factors are preconditioned
       (Appendix D).
+    local: The step; routers do not decay.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
 
-  def step(state, batch):
-    theta, w, total, steps = state
+  rates = rates._asdict()
+
+  def step(lines, batch):
+    theta, w = lines['router'].weights, model_weights(lines)
     loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
     g_adaptors = g['adaptors']
     if precondition:
       g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
-    moved = collections.OrderedDict(
-        adaptors=_descend(w['adaptors'], g_adaptors, rates.adaptors),
-        base=_descend(w['base'], g['base'], rates.base),
-    )
-    theta = _descend(theta, g_theta, rates.router)
-    return theta, moved, total + loss, steps + 1
+    found = dict(adaptors=g_adaptors, base=g['base'], router=g_theta)
+    return local.take_parts(lines, found, rates, undecayed=('router',)), loss
 
-  dtype = tf.nest.flatten(weights['base'])[0].dtype
-  router, weights, total, steps = client_data.fold_batches(
-      data, step, (router, weights, tf.zeros([], dtype), tf.constant(0)),
-      seed=seed, **budget,
+  parts = collections.OrderedDict(weights, router=router)
+  lines, loss = client_data.fold_batches(
+      data, step, local.start_parts(parts, rates), seed=seed, reports=True,
+      **budget,
   )
-  return router, weights, total / tf.cast(tf.maximum(steps, 1), dtype)
+  return lines['router'].weights, model_weights(lines), loss
+
+
+def model_weights(lines):
+  """Returns <adaptors, base> of the lines in training."""
+  return collections.OrderedDict(
+      (part, lines[part].weights) for part in ('adaptors', 'base')
+  )
 
 
 def learn_router(
@@ -220,8 +235,3 @@ def full_mean(value, data, zero):
       shuffle=False,
   )
   return total / tf.maximum(count, 1)
-
-
-def _descend(part, gradient, rate: float):
-  """Returns the part after a step; as it is if the rate is 0."""
-  return local_sgd.descend(part, gradient, rate) if rate else part

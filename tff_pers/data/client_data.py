@@ -101,6 +101,7 @@ def fold_batches(
     num_steps=None,
     num_epochs=None,
     shuffle=True,
+    reports=False,
 ):
   """Returns `step(...step(step(init, batch_0), batch_1)...)`.
 
@@ -120,6 +121,9 @@ def fold_batches(
     num_epochs: Number of passes over the data, or None; exactly one of
       `num_steps` and `num_epochs` must be given.
     shuffle: Whether to permute dense examples in each epoch.
+    reports: Whether `step` returns `(state, report)`, the report a scalar such
+      as its loss. Then the result is `(state, mean report)`; the mean is 0
+      without steps, and of the dtype of the first tensor of `init`.
 
   Raises:
     ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
@@ -127,7 +131,7 @@ def fold_batches(
   return fold_batch_tuples(
       data, lambda state, batches: step(state, batches[0]), init, seeds=(seed,),
       batch_size=batch_size, num_steps=num_steps, num_epochs=num_epochs,
-      shuffle=shuffle,
+      shuffle=shuffle, reports=reports,
   )
 
 
@@ -141,6 +145,7 @@ def fold_batch_tuples(
     num_steps=None,
     num_epochs=None,
     shuffle=True,
+    reports=False,
 ):
   """Folds over several independent batches per step (see `fold_batches`).
 
@@ -158,6 +163,7 @@ def fold_batch_tuples(
     num_steps: See `fold_batches`.
     num_epochs: Number of steps in passes over the data, or None.
     shuffle: See `fold_batches`.
+    reports: See `fold_batches`.
 
   Raises:
     ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
@@ -167,15 +173,43 @@ def fold_batch_tuples(
         'Exactly one of `num_steps` and `num_epochs` must be given, found'
         f' num_steps={num_steps} and num_epochs={num_epochs}.'
     )
+  carry = _with_report_sum(init) if reports else init
+  visit = _summing_reports(step) if reports else step
   if isinstance(data, tf.data.Dataset):
-    return _fold_dataset(data, step, init, seeds, num_steps, num_epochs)
+    final = _fold_dataset(data, visit, carry, seeds, num_steps, num_epochs)
+  else:
+    final = _fold_dense(
+        data, visit, carry, seeds, batch_size=batch_size, num_steps=num_steps,
+        num_epochs=num_epochs, shuffle=shuffle,
+    )
+  if not reports:
+    return final
+  state, total, count = final
+  return state, total / tf.cast(tf.maximum(count, 1), total.dtype)
+
+
+def _with_report_sum(init):
+  """Returns the state, the sum of the reports so far, and their number."""
+  dtype = tf.nest.flatten(init)[0].dtype
+  return init, tf.zeros([], dtype), tf.constant(0)
+
+
+def _summing_reports(step):
+  """Returns a step on that carry from one that returns `(state, report)`."""
+
+  def summing(carry, batches):
+    state, total, count = carry
+    state, report = step(state, batches)
+    return state, total + report, count + 1
+
+  return summing
+
+
+def _fold_dense(data, step, init, seeds, **options):
+  """Folds over dense data; `options` are those of `batch_rows`."""
   x, y = data['examples']['x'], data['examples']['y']
   uses = [
-      batch_rows(
-          data['num_examples'], tf.shape(x)[0], seed=seed,
-          batch_size=batch_size, num_steps=num_steps, num_epochs=num_epochs,
-          shuffle=shuffle,
-      )
+      batch_rows(data['num_examples'], tf.shape(x)[0], seed=seed, **options)
       for seed in seeds
   ]
   def body(t, state):

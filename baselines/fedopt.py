@@ -1,0 +1,154 @@
+"""FedAvgM, FedAdam, FedYogi, FedAdagrad: FedAvg with a server optimizer.
+
+The clients are FedAvg's. The server takes the mean of w - u_i for a gradient.
+
+Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+Classification (FedAvgM).
+    Hsu, Qi, Brown. 2019. https://arxiv.org/abs/1909.06335
+Adaptive Federated Optimization (the others).
+    Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers import server_optimizers
+from tff_pers.client_works import local_sgd
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAvgMHyperparameters(hp.LocalTraining):
+  """Hyperparameters of FedAvgM."""
+
+  server_learning_rate: float = hp.field(
+      1.0, 'Server step size eta_g.', above=0.0
+  )
+  beta: float = hp.field(
+      0.9, 'Momentum of the server; 0 is FedAvg.', minimum=0.0, below=1.0
+  )
+
+  def server_optimizer(self, dtype: tf.DType):
+    """Returns m <- beta m + D, w <- w + eta_g m: the heavy ball."""
+    # Numbers of this type, because TFF's optimizer multiplies tensors by them.
+    number = dtype.as_numpy_dtype
+    return tff.learning.optimizers.build_sgdm(
+        number(self.server_learning_rate), number(self.beta)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _AdaptiveHyperparameters(hp.LocalTraining):
+  """What the adaptive methods share."""
+
+  server_learning_rate: float = hp.field(
+      0.1, 'Server step size eta_g.', above=0.0
+  )
+  beta1: float = hp.field(
+      0.9, "Decay of the mean of the server's updates.", minimum=0.0, below=1.0
+  )
+  epsilon: float = hp.field(
+      1e-3, 'Added to the root of v, the mean or sum of squared updates.',
+      above=0.0,
+  )
+  initial_v: object = hp.field(
+      'auto', 'v before the first round; auto: epsilon squared.', minimum=0.0,
+      auto=True,
+  )
+
+  def adaptive(self) -> dict[str, object]:
+    """Returns the arguments that all of `server_optimizers` take."""
+    return dict(
+        learning_rate=self.server_learning_rate, beta1=self.beta1,
+        epsilon=self.epsilon,
+        initial_v=None if self.initial_v == 'auto' else self.initial_v,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAdagradHyperparameters(_AdaptiveHyperparameters):
+  """Hyperparameters of FedAdagrad."""
+
+  def server_optimizer(self, dtype: tf.DType):
+    del dtype  # That of the weights.
+    return server_optimizers.build_fedadagrad(**self.adaptive())
+
+
+@dataclasses.dataclass(frozen=True)
+class _DecayingHyperparameters(_AdaptiveHyperparameters):
+  """What FedAdam and FedYogi share."""
+
+  beta2: float = hp.field(
+      0.99, 'Decay of the mean of squared updates.', minimum=0.0, below=1.0
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAdamHyperparameters(_DecayingHyperparameters):
+  """Hyperparameters of FedAdam."""
+
+  def server_optimizer(self, dtype: tf.DType):
+    del dtype  # That of the weights.
+    return server_optimizers.build_fedadam(beta2=self.beta2, **self.adaptive())
+
+
+@dataclasses.dataclass(frozen=True)
+class FedYogiHyperparameters(_DecayingHyperparameters):
+  """Hyperparameters of FedYogi."""
+
+  def server_optimizer(self, dtype: tf.DType):
+    del dtype  # That of the weights.
+    return server_optimizers.build_fedyogi(beta2=self.beta2, **self.adaptive())
+
+
+def build_fedopt(
+    model: functional.FunctionalModel,
+    hyperparameters,
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds FedAvg with a server optimizer.
+
+    client i: u <- w;  K times: u <- u - eta g_i(u; b)
+    server  : D = sum_i q_i (u_i - w) / sum_i q_i
+              FedAvgM: m <- beta m + D;  w <- w + eta_g m
+              others : see `server_optimizers`
+
+  Server state: `weights` w, and `optimizer`. Clients are stateless. FedAvgM
+  with beta = 0 is FedAvg.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: `FedAvgMHyperparameters`, `FedAdamHyperparameters`,
+      `FedYogiHyperparameters` or `FedAdagradHyperparameters`.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  dtype = tf.nest.flatten(model.spec)[0].dtype
+  return fedavg.build_averaging(
+      model,
+      local_sgd.build_local_sgd(model, hyperparameters, client_weighting),
+      server_optimizer=hyperparameters.server_optimizer(dtype),
+  )
+
+
+def _build(task, hyperparameters):
+  return build_fedopt(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )
+
+
+for _name, _hyperparameters, _summary in (
+    ('fedavgm', FedAvgMHyperparameters, 'with momentum (Hsu 2019)'),
+    ('fedadagrad', FedAdagradHyperparameters, 'with Adagrad (Reddi 2021)'),
+    ('fedadam', FedAdamHyperparameters, 'with Adam (Reddi 2021)'),
+    ('fedyogi', FedYogiHyperparameters, 'with Yogi (Reddi 2021)'),
+):
+  methods.register(
+      _name, _hyperparameters, summary=f'FedAvg whose server steps {_summary}'
+  )(_build)

@@ -1,0 +1,207 @@
+"""The local step: what every method does with the gradient of a minibatch.
+
+    d <- min(1, clip_norm / ||g||) g + weight_decay w
+    m <- momentum m + d
+    w <- w - eta(t) m
+
+Momentum is the heavy ball, without dampening; m starts at 0 whenever a client
+takes part and is discarded afterwards. Weight decay is the L2 penalty
+weight_decay / 2 ||w||^2 on the objective, as in PyTorch's SGD, and not
+decoupled from the gradient: a method that scales its step (PERM by s_i
+alpha_i(c)) scales the decay too. The norm is that of all tensors of a step,
+before the penalty is added. eta(t) depends on the round alone: `scheduled`.
+
+Some methods of speeding up the convergence of iteration methods (momentum).
+    Polyak. USSR Computational Mathematics and Mathematical Physics, 1964.
+On the difficulty of training recurrent neural networks (clipping by norm).
+    Pascanu, Mikolov, Bengio. ICML 2013.
+Decoupled Weight Decay Regularization (L2 against decoupled).
+    Loshchilov, Hutter. ICLR 2019.
+"""
+
+import collections
+import dataclasses
+import math
+from typing import Any, Mapping, NamedTuple, Sequence
+
+import tensorflow as tf
+
+
+class Line(NamedTuple):
+  """Weights in training; a method may train several such lines at once.
+
+  Attributes:
+    weights: A structure of tensors.
+    momentum: m, a structure like `weights`; `()` without momentum.
+  """
+
+  weights: Any
+  momentum: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalStep:
+  """A step from one minibatch; without arguments w <- w - eta g.
+
+  Attributes:
+    momentum: In [0, 1); 0 is none.
+    weight_decay: Coefficient of the L2 penalty.
+    clip_norm: Largest norm of a gradient; 0 is no limit.
+  """
+
+  momentum: float = 0.0
+  weight_decay: float = 0.0
+  clip_norm: float = 0.0
+
+  def start(self, weights) -> Line:
+    """Returns the line at the beginning of a client's work."""
+    if not self.momentum:
+      return Line(weights, ())
+    return Line(weights, tf.nest.map_structure(tf.zeros_like, weights))
+
+  def take(self, line: Line, gradient, learning_rate) -> Line:
+    """Returns the line after a step.
+
+    Args:
+      line: Where the gradient was taken.
+      gradient: A structure like the weights.
+      learning_rate: eta(t), a float or a scalar tensor.
+    """
+    direction = self.direction(line.weights, gradient)
+    momentum = ()
+    if self.momentum:
+      momentum = direction = tf.nest.map_structure(
+          lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
+          line.momentum, direction,
+      )
+    return Line(descend(line.weights, direction, learning_rate), momentum)
+
+  def direction(self, weights, gradient):
+    """Returns d: the gradient, clipped, and that of the penalty."""
+    if self.clip_norm:
+      gradient = clip(gradient, self.clip_norm)
+    if self.weight_decay:
+      gradient = tf.nest.map_structure(
+          lambda g, w: g + tf.constant(self.weight_decay, g.dtype) * w,
+          gradient, weights,
+      )
+    return gradient
+
+  def start_parts(
+      self, parts: Mapping[str, Any], rates: Mapping[str, Any]
+  ) -> dict[str, Line]:
+    """Returns the lines of parts that are trained jointly, by name.
+
+    Args:
+      parts: Weights by name.
+      rates: Step sizes by name; a part whose rate is the number 0 is frozen.
+    """
+    return collections.OrderedDict(
+        (name, self.start(part) if moves(rates[name]) else Line(part, ()))
+        for name, part in parts.items()
+    )
+
+  def take_parts(
+      self,
+      lines: Mapping[str, Line],
+      gradients: Mapping[str, Any],
+      rates: Mapping[str, Any],
+      undecayed: Sequence[str] = (),
+  ) -> dict[str, Line]:
+    """Returns the lines after a joint step: one norm, a rate for each part.
+
+    A frozen part has no gradient (it does not count in the norm either), no
+    momentum and no weight decay.
+
+    Args:
+      lines: See `start_parts`.
+      gradients: By name, each like its part; all taken at the same point.
+      rates: See `start_parts`.
+      undecayed: Parts that are no weights of a model and do not decay.
+    """
+    moving = [name for name in lines if moves(rates[name])]
+    gradients = {name: gradients[name] for name in moving}
+    if self.clip_norm:
+      gradients = clip(gradients, self.clip_norm)
+    after = collections.OrderedDict(lines)
+    for name in moving:
+      step = LocalStep(
+          self.momentum, 0.0 if name in undecayed else self.weight_decay
+      )
+      after[name] = step.take(lines[name], gradients[name], rates[name])
+    return after
+
+
+PLAIN = LocalStep()
+
+
+def build(hyperparameters) -> LocalStep:
+  """Returns the local step that a `hyperparameters.LocalTraining` describes."""
+  return LocalStep(
+      momentum=hyperparameters.momentum,
+      weight_decay=hyperparameters.weight_decay,
+      clip_norm=hyperparameters.clip_norm,
+  )
+
+
+def descend(weights, gradient, learning_rate):
+  """Returns `weights - learning_rate * gradient`, leaf by leaf."""
+  def descend_leaf(w, g):
+    rate = tf.convert_to_tensor(learning_rate, dtype_hint=w.dtype)
+    return w - tf.cast(rate, w.dtype) * g
+  return tf.nest.map_structure(descend_leaf, weights, gradient)
+
+
+def moves(learning_rate) -> bool:
+  """Returns whether a part with this step size is trained: it is not 0."""
+  return tf.is_tensor(learning_rate) or bool(learning_rate)
+
+
+def clip(gradient, limit: float):
+  """Returns the gradient, scaled down where its norm exceeds `limit`.
+
+  A gradient whose norm is not finite becomes NaN rather than 0, so that the
+  client is counted as not finite and not as one that stands still.
+  """
+  norm = tf.linalg.global_norm(tf.nest.flatten(gradient))
+  limit = tf.constant(limit, norm.dtype)
+  scale = tf.where(
+      tf.math.is_finite(norm), limit / tf.maximum(norm, limit),
+      tf.constant(math.nan, norm.dtype),
+  )
+  return tf.nest.map_structure(
+      lambda g: tf.cast(scale, g.dtype) * g, gradient
+  )
+
+
+def scheduled(hyperparameters, message, learning_rate):
+  """Returns the step size of a round: `learning_rate` times the schedule.
+
+  With T = `learning_rate_rounds` and d = `learning_rate_decay`, round t = 0, 1,
+  ... has the factor
+
+    exponential : d^(t / T)
+    cosine      : d + (1 - d) (1 + cos(pi min(t / T, 1))) / 2
+    steps       : d^(number of the given rounds that are <= t)
+
+  Args:
+    hyperparameters: A `hyperparameters.LocalTraining`.
+    message: Has the field `round`.
+    learning_rate: Step size of round 0; the number 0 stays as it is.
+  """
+  kind = hyperparameters.learning_rate_schedule
+  if kind == 'constant' or not moves(learning_rate):
+    return learning_rate
+  rounds = hyperparameters.schedule_rounds()
+  t = tf.cast(message['round'], tf.float64)
+  decay = tf.constant(hyperparameters.learning_rate_decay, tf.float64)
+  if kind == 'cosine':
+    angle = math.pi * tf.minimum(t / rounds[0], 1.0)
+    factor = decay + (1 - decay) * (1 + tf.cos(angle)) / 2
+  elif kind == 'exponential':
+    factor = decay ** (t / rounds[0])
+  else:
+    passed = tf.constant(rounds, tf.float64) <= t
+    factor = decay ** tf.reduce_sum(tf.cast(passed, tf.float64))
+  rate = tf.convert_to_tensor(learning_rate, dtype_hint=tf.float64)
+  return tf.cast(rate, tf.float64) * factor

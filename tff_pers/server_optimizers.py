@@ -1,0 +1,166 @@
+"""Adaptive server optimizers as their paper states them, for TFF.
+
+The server of FedAvg moves by D, the mean of u_i - w. Per coordinate, from m = 0
+and v = v_0:
+
+    m <- beta1 m + (1 - beta1) D
+    v <- v + D^2                                    (FedAdagrad)
+         beta2 v + (1 - beta2) D^2                  (FedAdam)
+         v - (1 - beta2) D^2 sign(v - D^2)          (FedYogi)
+    w <- w + eta_g m / (sqrt(v) + epsilon)
+
+TFF's own Adam and Yogi correct the bias of m and v, and its Adagrad has no m
+and epsilon inside the root: other trajectories, most of all in early rounds. An
+optimizer of TFF subtracts a "gradient", which is -D here, the mean of w - u_i:
+what our clients send.
+
+Adaptive Federated Optimization
+    Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
+    Algorithm 2.
+"""
+
+import collections
+from typing import Callable, Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
+_HPARAMS = (_RATE, 'beta1', 'beta2', 'epsilon')
+
+
+class _Adaptive(tff.learning.optimizers.Optimizer):
+  """Algorithm 2; the three methods differ in `second_moment`.
+
+  The state is `<learning_rate, beta1[, beta2], epsilon, m, v>`. As in TFF's
+  optimizers the hyperparameters are in it, so that a program can change them;
+  they have the dtype of the weights, so that float64 stays float64.
+  """
+
+  def __init__(
+      self, hparams, initial_v: Optional[float], second_moment: Callable
+  ):
+    """Initializes the optimizer.
+
+    Args:
+      hparams: Hyperparameters by name.
+      initial_v: v_0 in every coordinate; None: epsilon^2, as in the paper.
+      second_moment: `(state, v, D^2) -> v`.
+    """
+    self._hparams = hparams
+    self._initial_v = (
+        hparams['epsilon'] ** 2 if initial_v is None else initial_v
+    )
+    self._second_moment = second_moment
+
+  def initialize(self, specs):
+    dtype = tf.nest.flatten(specs)[0].dtype
+    state = collections.OrderedDict(
+        (name, tf.constant(value, dtype))
+        for name, value in self._hparams.items()
+    )
+    fill = lambda value: tf.nest.map_structure(
+        lambda spec: tf.cast(tf.fill(spec.shape, value), spec.dtype), specs
+    )
+    one = tf.constant(1.0, tf.float64)
+    state.update(m=fill(0 * one), v=fill(self._initial_v * one))
+    return state
+
+  def next(self, state, weights, gradients):
+    def mean(m, g):
+      beta1 = tf.cast(state['beta1'], g.dtype)
+      return beta1 * m + (1 - beta1) * g
+
+    def step(w, m, v):
+      rate = tf.cast(state[_RATE], w.dtype)
+      return w - rate * m / (tf.sqrt(v) + tf.cast(state['epsilon'], w.dtype))
+
+    m = tf.nest.map_structure(mean, state['m'], gradients)
+    v = tf.nest.map_structure(
+        lambda v, g: self._second_moment(state, v, tf.square(g)),
+        state['v'], gradients,
+    )
+    moved = tf.nest.map_structure(step, weights, m, v)
+    return collections.OrderedDict(state, m=m, v=v), moved
+
+  def get_hparams(self, state):
+    return collections.OrderedDict(
+        (name, state[name]) for name in _HPARAMS if name in state
+    )
+
+  def set_hparams(self, state, hparams):
+    return collections.OrderedDict(state, **hparams)
+
+
+def build_fedadagrad(
+    learning_rate: float = 0.1,
+    beta1: float = 0.9,
+    epsilon: float = 1e-3,
+    initial_v: Optional[float] = None,
+) -> tff.learning.optimizers.Optimizer:
+  """Returns FedAdagrad; see the module for the formulas.
+
+  Args:
+    learning_rate: eta_g.
+    beta1: Decay of m; 0 is Adagrad without momentum.
+    epsilon: Added to the root of v, > 0.
+    initial_v: v_0, >= 0; None is epsilon^2.
+  """
+  hparams = _hparams(learning_rate, beta1, epsilon)
+  return _Adaptive(
+      hparams, initial_v, lambda state, v, squared: v + squared
+  )
+
+
+def build_fedadam(
+    learning_rate: float = 0.1,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    epsilon: float = 1e-3,
+    initial_v: Optional[float] = None,
+) -> tff.learning.optimizers.Optimizer:
+  """Returns FedAdam, without correction of the bias.
+
+  Args:
+    learning_rate: eta_g.
+    beta1: Decay of m.
+    beta2: Decay of v.
+    epsilon: Added to the root of v, > 0.
+    initial_v: v_0, >= 0; None is epsilon^2.
+  """
+
+  def second_moment(state, v, squared):
+    beta2 = tf.cast(state['beta2'], v.dtype)
+    return beta2 * v + (1 - beta2) * squared
+
+  return _Adaptive(
+      _hparams(learning_rate, beta1, epsilon, beta2), initial_v, second_moment
+  )
+
+
+def build_fedyogi(
+    learning_rate: float = 0.1,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    epsilon: float = 1e-3,
+    initial_v: Optional[float] = None,
+) -> tff.learning.optimizers.Optimizer:
+  """Returns FedYogi: v moves towards D^2 by a step that does not depend on v.
+
+  Args: see `build_fedadam`.
+  """
+
+  def second_moment(state, v, squared):
+    beta2 = tf.cast(state['beta2'], v.dtype)
+    return v - (1 - beta2) * squared * tf.sign(v - squared)
+
+  return _Adaptive(
+      _hparams(learning_rate, beta1, epsilon, beta2), initial_v, second_moment
+  )
+
+
+def _hparams(learning_rate, beta1, epsilon, beta2=None):
+  named = {_RATE: learning_rate, 'beta1': beta1}
+  if beta2 is not None:
+    named['beta2'] = beta2
+  return collections.OrderedDict(named, epsilon=epsilon)

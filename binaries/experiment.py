@@ -39,7 +39,8 @@ class Experiment:
     hyperparameters: Its hyperparameters.
     task: The task, without the held-out clients.
     clients: Number in the whole task of each client of `task`.
-    unseen: Data of the held-out clients, indexed after those of `task`.
+    unseen: Data of the held-out clients that are honest, indexed after those
+      of `task`.
     unseen_clients: Their numbers in the whole task.
     config: What `config.json` holds.
   """
@@ -90,6 +91,7 @@ def build(
         full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
     )
   clients = np.setdiff1d(np.arange(full.num_clients), held_out)
+  unseen = np.intersect1d(held_out, full.honest)
   task = _restrict(full, clients, given)
   with flags.sentences():
     cohort.uniform(task.num_clients, task.clients_per_round)
@@ -103,8 +105,8 @@ def build(
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
       task=task, clients=clients,
-      unseen=_indexed(full, held_out, first=len(clients)),
-      unseen_clients=held_out,
+      unseen=_indexed(full, unseen, first=len(clients)),
+      unseen_clients=unseen,
       config=dict(
           variant=given['algo'],
           flags={
@@ -147,9 +149,11 @@ def check_same(saved, config) -> None:
 
 def _check_equal(old, new, names) -> None:
   for name in sorted(names, key=lambda n: (n not in ('algo', 'task'), n)):
-    if new.get(name) != old.get(name):
+    # A run that is older than the flag was one with the flag's default.
+    before = old.get(name, flags.DEFAULTS.get(name))
+    if new.get(name) != before:
       raise flags.UsageError(
-          f'`--{name}` must be {old.get(name)!r} as in config.json to resume'
+          f'`--{name}` must be {before!r} as in config.json to resume'
           f' this run, found {new.get(name)!r}.'
       )
 
@@ -260,9 +264,10 @@ def _restrict(task: task_lib.Task, clients, given) -> task_lib.Task:
   }
   pick = lambda rows: None if rows is None else np.asarray(rows)[clients]
   return dataclasses.replace(
-      task, train=data.train, test=data.test,
-      validation=task.validation and [task.validation[c] for c in clients],
-      groups=pick(task.groups), class_counts=pick(task.class_counts), **changes,
+      task, train=data.train, test=data.test, validation=data.validation,
+      groups=pick(task.groups), class_counts=pick(task.class_counts),
+      byzantine=pick(task.byzantine),
+      optimum=tf.nest.map_structure(pick, task.optimum), **changes,
   )
 
 
@@ -273,7 +278,10 @@ def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
         type(data[c])(data[c], index=np.int32(first + position))
         for position, c in enumerate(clients)
     ]
-  return program.Data(renumber(task.train), renumber(task.test))
+  return program.Data(
+      renumber(task.train), renumber(task.test),
+      task.validation and renumber(task.validation),
+  )
 
 
 def _shared_record(given, table, method, full, task) -> dict[str, Any]:

@@ -64,6 +64,16 @@ class SharedFlags:
       ' examples where test sets are given (they stay whole).', above=0.0,
       maximum=1.0,
   )
+  validation_fraction: float = hp.field(
+      0.0, 'Share of each client\'s training examples that is held out for'
+      ' choices and evaluated beside the test data, below 1; 0: none.',
+      minimum=0.0,
+  )
+  on_non_finite: str = hp.field(
+      'stop', 'What to do when a loss or an update is NaN or infinite: stop'
+      ' the run, or drop the client from the round and count it.',
+      choices=('stop', 'drop'),
+  )
   client_weighting: str = hp.field(
       'examples', 'Weight of a client in means.',
       choices=('uniform', 'examples', 'batches'),
@@ -98,8 +108,9 @@ class SharedFlags:
 # Defaults that do not come from the task.
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
-    resume=False, data_dir='', runtime='fused', device='', strategy='auto',
-    workers='', connect_seconds=60.0, round_seconds=3600.0, model='',
+    resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
+    runtime='fused', device='', strategy='auto', workers='',
+    connect_seconds=60.0, round_seconds=3600.0, model='',
 )
 _PATHS = ('output_dir', 'data_dir')
 

@@ -42,11 +42,45 @@ def client_rows(clients, seen: int, data: program.Data, metrics):
   ]
 
 
+def tier_rows(variant: str, seed: int, parameters, metrics):
+  """Returns the rows of `tiers.csv`.
+
+  Args:
+    variant: The method with its options.
+    seed: The run's seed.
+    parameters: Number of parameters of each tier's model, by tier.
+    metrics: Metrics of each tier's model, by tier.
+  """
+  return [
+      dict(
+          algo=variant, seed=seed, tier=tier, parameters=parameters[tier],
+          accuracy=_number(found.get('accuracy')), loss=_number(found['loss']),
+      )
+      for tier, found in metrics.items()
+  ]
+
+
+def dropped_sentence(folder: str) -> str:
+  """Returns who was dropped in a run and in how many rounds; '' if nobody."""
+  rows = results.read_rows(folder, results.DROPPED)
+  if not rows:
+    return ''
+  clients = [
+      f"client {row['client']} in {row['rounds']}"
+      + (' round' if row['rounds'] == '1' else ' rounds')
+      for row in rows
+  ]
+  return f'Dropped because of NaN or infinity: {", ".join(clients)}.'
+
+
 def _cell(values, i: int) -> Optional[float]:
   """Returns a client's metric, None if it has no test examples."""
-  if values is None or np.isnan(values[i]):
-    return None
-  return values[i].item()
+  return None if values is None else _number(values[i])
+
+
+def _number(value) -> Optional[float]:
+  """Returns a metric, None if there is none."""
+  return None if value is None or np.isnan(value) else value.item()
 
 
 def parameters(process, model) -> dict[str, Optional[int]]:

@@ -16,6 +16,7 @@ from tff_pers.evaluation import clusters
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.simulation import cohort
+from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 from tff_pers.simulation import progress
 from tff_pers.simulation import release
@@ -129,11 +130,15 @@ def execute(
         _train(experiment, process, states, folder, exported)
     if not quiet:
       print(outputs.final_table(results.read_run(folder).clients))
+    dropped = outputs.dropped_sentence(folder)
+    if dropped:
+      print(f'{experiment.variant}: {dropped}')
+    if not quiet:
       print(f'Results are in {folder}.')
   except (flags.UsageError, flags.Failure):
     raise
-  except program.NonFiniteError as error:
-    named = program.NonFiniteError(
+  except non_finite.NonFiniteError as error:
+    named = type(error)(
         error.round_num, experiment.clients[error.clients].tolist()
     )
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
@@ -196,7 +201,7 @@ def _check_unseen(experiment, process) -> None:
       process, program.Data(task.train, task.test), store.ClientStateStore()
   )
   try:
-    trainer.evaluate(experiment.unseen, first=task.num_clients)
+    trainer.evaluate(experiment.unseen)
   except Exception as error:
     raise flags.UsageError(
         f'`--holdout_clients` must be 0 because {experiment.variant} cannot'
@@ -208,33 +213,36 @@ def _check_unseen(experiment, process) -> None:
 def _train(experiment, process, states, folder, exported) -> None:
   """Trains, evaluates and writes the results."""
   task = experiment.task
-  data = program.Data(task.train, task.test)
-  groups = task.groups if task.has_groups else None
+  data = program.Data(task.train, task.test, task.validation)
   trainer = program.TrainingProgram(
-      process, data, states, seed=experiment.flag('seed'), groups=groups
+      process, data, states, seed=experiment.flag('seed'),
+      groups=task.groups if task.has_groups else None,
+      byzantine=task.byzantine, optimum=task.optimum,
+      on_non_finite=experiment.flag('on_non_finite'),
   )
   start = trainer.position.round
   if start:
     print(f'Continuing after round {start}.')
   with release.Releases(
-      folder, program.columns(process, groups), start
+      folder, trainer.columns, start
   ) as releases, progress.Progress(task.rounds, start) as shown:
     metrics = trainer.run(
         cohort.uniform(task.num_clients, task.clients_per_round),
         rounds=task.rounds, eval_every=task.eval_every, releases=releases,
         progress=shown,
     )
-  unseen = trainer.evaluate(experiment.unseen, first=task.num_clients)
-  rows = outputs.client_rows(experiment.clients, 1, data, metrics)
-  rows += outputs.client_rows(
-      experiment.unseen_clients, 0, experiment.unseen, unseen
-  )
-  results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
-  if 'mixing' in trainer.state:
-    mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
-    np.save(os.path.join(folder, results.MIXING), mixing)
-  if 'router' in metrics:
-    np.save(os.path.join(folder, results.ROUTER), metrics['router'])
+  _write_clients(experiment, trainer, folder, metrics)
+  _write_arrays(task, trainer, folder, metrics)
+  if getattr(process, 'evaluate_global', None) and task.global_test is not None:
+    results.write_tiers(folder, outputs.tier_rows(
+        experiment.variant, experiment.flag('seed'), process.tier_parameters,
+        trainer.evaluate_global(task.global_test),
+    ))
+  if experiment.flag('on_non_finite') == 'drop':
+    results.write_dropped(folder, {
+        int(experiment.clients[client]): rounds
+        for client, rounds in trainer.position.dropped
+    })
   for client in exported:
     outputs.export_weights(
         folder, experiment.clients[client], trainer.client_weights(client)
@@ -243,16 +251,47 @@ def _train(experiment, process, states, folder, exported) -> None:
   trainer.finish()
 
 
+def _write_clients(experiment, trainer, folder: str, metrics) -> None:
+  """Writes `clients.csv`: honest clients that trained, and held-out ones."""
+  task = experiment.task
+  seen = program.Data(task.train, task.test).pick(task.honest)
+  unseen = trainer.evaluate(experiment.unseen)
+  rows = outputs.client_rows(
+      experiment.clients[task.honest], 1, seen, metrics
+  ) + outputs.client_rows(
+      experiment.unseen_clients, 0, experiment.unseen, unseen
+  )
+  results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
+
+
+def _write_arrays(task, trainer, folder: str, metrics) -> None:
+  """Writes mixing weights and routers, where the method has them."""
+  if 'mixing' in trainer.state:
+    mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
+    np.save(os.path.join(folder, results.MIXING), mixing)
+  if 'router' in metrics:
+    honest = metrics['router']
+    router = np.full_like(
+        honest, np.nan, shape=[task.num_clients, *honest.shape[1:]]
+    )
+    router[task.honest] = honest
+    np.save(os.path.join(folder, results.ROUTER), router)
+
+
 def _describe(experiment, folder: str, quiet: bool) -> None:
   """Prints what is run on what; writes the data map."""
   task = experiment.task
   held = len(experiment.unseen_clients)
+  byzantine = task.num_clients - len(task.honest)
+  total = lambda part: sum(int(data['num_examples']) for data in part)
   print(
       f'{experiment.variant} on {task.name} ({task.partition}):'
-      f' {task.num_clients} clients' + (f' and {held} held out' if held else '')
-      + f', {sum(int(d["num_examples"]) for d in task.train)} training and'
-      f' {sum(int(d["num_examples"]) for d in task.test)} test examples,'
-      f' {task.rounds} rounds.'
+      f' {task.num_clients} clients'
+      + (f' ({byzantine} Byzantine)' if byzantine else '')
+      + (f' and {held} held out' if held else '')
+      + f', {total(task.train)} training'
+      + (f', {total(task.validation)} validation' if task.validation else '')
+      + f' and {total(task.test)} test examples, {task.rounds} rounds.'
   )
   if task.class_counts is not None and not quiet:
     print(partition.table(task.class_counts, task.groups))

@@ -13,30 +13,27 @@ from tff_pers.data import split
 @hypothesis.given(
     sizes=st.lists(st.integers(2, 40), min_size=1, max_size=6),
     train=st.floats(0.01, 1.0),
-    validation=st.floats(0.0, 0.9),
     seed=st.integers(0, 1000),
 )
 def test_split_deals_out_all_rows_and_keeps_one_to_train_and_test(
-    sizes, train, validation, seed
+    sizes, train, seed
 ):
-  validation = min(validation, 1 - train)
-  splits = split.split_clients(sizes, seed, train, validation)
+  splits = split.split_clients(sizes, seed, train)
   for size, parts in zip(sizes, splits):
     rows = np.concatenate(parts)
     np.testing.assert_array_equal(np.sort(rows), np.arange(size))
     assert len(parts.train) >= 1 and len(parts.test) >= 1
     assert abs(len(parts.train) - train * size) <= 1
-    assert len(parts.validation) <= validation * size + 0.5
 
 
 def test_split_has_rounded_counts():
-  parts = split.split_clients([10], 0, 0.6, 0.2)[0]
-  assert [len(rows) for rows in parts] == [6, 2, 2]
+  parts = split.split_clients([10], 0, 0.56)[0]
+  assert [len(rows) for rows in parts] == [6, 4]
 
 
 def test_train_fraction_one_leaves_one_test_example():
   parts = split.split_clients([36], 0, 1.0)[0]
-  assert [len(rows) for rows in parts] == [35, 0, 1]
+  assert [len(rows) for rows in parts] == [35, 1]
 
 
 def test_seed_decides_and_clients_differ():
@@ -63,9 +60,3 @@ def test_raises_on_client_with_too_few_examples(size):
 def test_raises_on_train_fraction_out_of_range(train):
   with pytest.raises(ValueError, match=r'`train_fraction` must be in \(0, 1\]'):
     split.split_clients([5], 0, train)
-
-
-@pytest.mark.parametrize('validation', [-0.1, 0.6, 1.0])
-def test_raises_on_validation_fraction_out_of_range(validation):
-  with pytest.raises(ValueError, match='`validation_fraction` must be in'):
-    split.split_clients([5], 0, 0.5, validation)

@@ -12,6 +12,7 @@ import baselines
 from tff_pers import methods
 from tff_pers.data import tasks
 from tff_pers.simulation import cohort
+from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 from tff_pers.simulation import progress
 from tff_pers.simulation import release
@@ -43,7 +44,7 @@ def _run(problem, folder, *, rounds, max_cached_bytes=2**30, seed=3):
   trainer = program.TrainingProgram(process, data, states, seed=seed)
   start = trainer.position.round
   with release.Releases(
-      str(folder), program.columns(process), start
+      str(folder), trainer.columns, start
   ) as releases, progress.Progress(rounds, start, io.StringIO()) as shown:
     metrics = trainer.run(
         cohort.uniform(4, 2), rounds=rounds, eval_every=2, releases=releases,
@@ -124,9 +125,15 @@ def test_new_clients_are_initialized_in_one_call(problem, monkeypatch):
   assert asked == [[0, 1, 3], [2]]
 
 
+def _columns(process, data, **knowledge):
+  return program.TrainingProgram(
+      process, data, store.ClientStateStore(), **knowledge
+  ).columns
+
+
 def test_columns_begin_as_documented(problem):
   """DESIGN section 8."""
-  found = program.columns(problem[0])
+  found = _columns(*problem)
   assert found[:7] == [
       'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
       'accuracy_worst_decile', 'bytes_down', 'bytes_up',
@@ -148,7 +155,7 @@ def test_non_finite_loss_stops_with_round_and_clients(problem, tmp_path):
   )
   trainer.train_round(np.array([0, 1]))
   before = trainer.state
-  with pytest.raises(program.NonFiniteError, match='in round 2 at client 2'):
+  with pytest.raises(non_finite.NonFiniteError, match='in round 2 at client 2'):
     trainer.train_round(np.array([0, 2]))
   assert trainer.state is before and trainer.position.round == 1
 
@@ -185,9 +192,9 @@ def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
   trainer = program.TrainingProgram(
       process, data, states, groups=task.groups
   )
-  found = program.columns(process, task.groups)
+  found = trainer.columns
   assert found[-2:] == ['cluster_accuracy', 'cluster_nmi']
-  assert program.columns(process) == found[:-2]
+  assert _columns(process, data) == found[:-2]
   with release.Releases(
       str(tmp_path), found, 0
   ) as releases, progress.Progress(1, 0, io.StringIO()) as shown:
@@ -202,5 +209,5 @@ def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
 
 
 def test_no_recovery_where_a_method_has_no_view(problem):
-  names = program.columns(problem[0], np.zeros(4, int))
+  names = _columns(*problem, groups=np.zeros(4, int))
   assert 'cluster_accuracy' not in names

@@ -1,4 +1,4 @@
-"""Each client's examples split into train, validation and test."""
+"""Each client's examples split into train and test."""
 
 from typing import NamedTuple, Optional, Sequence
 
@@ -12,7 +12,6 @@ class Split(NamedTuple):
   """Row numbers of one client, each sorted."""
 
   train: np.ndarray
-  validation: np.ndarray
   test: np.ndarray
 
 
@@ -24,7 +23,6 @@ def split_clients(
     sizes: Sequence[int],
     seed: int,
     train_fraction: float,
-    validation_fraction: float = 0.0,
     names: Optional[Sequence[str]] = None,
     where: str = '',
 ) -> list[Split]:
@@ -37,15 +35,14 @@ def split_clients(
     sizes: Number of examples of each client, >= 2.
     seed: The same seed gives the same split.
     train_fraction: Share of the examples to train on, in (0, 1].
-    validation_fraction: Share of the examples to validate on, in [0, 1).
     names: Clients' names for messages; None: their numbers.
     where: The file, for messages.
 
   Raises:
-    ValueError: If the fractions are out of range.
+    ValueError: If the fraction is out of range.
     errors.DataError: If a client has fewer than 2 examples; names the client.
   """
-  check_fractions(train_fraction, validation_fraction)
+  check_fraction(train_fraction)
   rng = partition.generator(seed, _SPLIT)
   splits = []
   for client, size in enumerate(sizes):
@@ -56,11 +53,8 @@ def split_clients(
           f' examples, one to train and one to test on, found {size}.'
       )
     num_train = int(np.clip(round(train_fraction * size), 1, size - 1))
-    room = size - num_train - 1
-    num_validation = int(np.clip(round(validation_fraction * size), 0, room))
-    order = rng.permutation(size)
-    cuts = [num_train, num_train + num_validation]
-    splits.append(Split(*(np.sort(rows) for rows in np.split(order, cuts))))
+    rows = np.split(rng.permutation(size), [num_train])
+    splits.append(Split(*map(np.sort, rows)))
   return splits
 
 
@@ -80,7 +74,7 @@ def reduce_clients(
   Raises:
     ValueError: If the fraction is out of range.
   """
-  check_fractions(train_fraction)
+  check_fraction(train_fraction)
   rng = partition.generator(seed, _SPLIT)
   kept = []
   for size in sizes:
@@ -89,12 +83,7 @@ def reduce_clients(
   return kept
 
 
-def check_fractions(train: float, validation: float = 0.0) -> None:
-  """Raises a ValueError if the fractions are out of range."""
+def check_fraction(train: float) -> None:
+  """Raises a ValueError if the share to train on is out of range."""
   if not 0.0 < train <= 1.0:
     raise ValueError(f'`train_fraction` must be in (0, 1], found {train}.')
-  if not 0.0 <= validation < 1.0 or train + validation > 1 + 1e-9:
-    raise ValueError(
-        '`validation_fraction` must be in [0, 1) and at most 1 -'
-        f' `train_fraction` = {1 - train}, found {validation}.'
-    )

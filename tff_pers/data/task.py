@@ -17,7 +17,8 @@ class Task:
     model: The model that clients train.
     train: Dense training data per client, in order of the index.
     test: Dense held-out data per client, in order of the index.
-    validation: Dense validation data per client, or None.
+    validation: Dense validation data per client, or None (see
+      `data/validation.py`).
     groups: int32[N], the true cluster of each client, -1 unknown.
     num_classes: Number of labels, 0 for regression.
     client_weighting: Default of `--client_weighting`.
@@ -30,6 +31,15 @@ class Task:
     partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
     global_test: Dense data of a test set common to all clients, or None; its
       index is -1.
+    byzantine: bool[N], the clients that need not follow the protocol, or None:
+      all are honest. They take part in rounds, but not in the training loss,
+      in evaluations and in the files made of those.
+    optimum: What each client should deploy, or None where it is not known in
+      closed form: a structure as the weights of `model`, every leaf
+      float[N, ...] with one row per client. It minimizes the client's expected
+      loss (not the loss on its few training examples). A leaf is None where
+      the weight is no part of the distance, e.g. a private one if the paper
+      measures the shared ones.
   """
 
   name: str
@@ -49,6 +59,8 @@ class Task:
   class_counts: Optional[np.ndarray] = None
   partition: str = ''
   global_test: Optional[Any] = None
+  byzantine: Optional[np.ndarray] = None
+  optimum: Optional[Any] = None
 
   @property
   def num_clients(self) -> int:
@@ -62,6 +74,13 @@ class Task:
   @property
   def has_groups(self) -> bool:
     return self.groups is not None and bool(np.all(self.groups >= 0))
+
+  @property
+  def honest(self) -> np.ndarray:
+    """Indices of the clients that are not Byzantine, ascending."""
+    if self.byzantine is None:
+      return np.arange(self.num_clients)
+    return np.flatnonzero(~np.asarray(self.byzantine))
 
   def defaults_for(self, method: str, names: Sequence[str]) -> dict[str, Any]:
     """Returns the defaults of `method` for its hyperparameters `names`."""

@@ -6,6 +6,10 @@
     data.csv      client, group, examples per class     classes or groups known
     mixing.npy    float32[N, N], mixing weights         methods that learn them
     router.npy    float[N, C], weights of the models    methods that report them
+    tiers.csv     a row per capacity tier's model       methods that have tiers
+    dropped.csv   client, rounds it was dropped in      --on_non_finite=drop
+
+Byzantine clients are no rows of clients.csv, and NaN in router.npy.
 """
 
 import csv
@@ -17,8 +21,11 @@ import numpy as np
 
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
+TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
+TIER_COLUMNS = ('algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss')
+DROPPED_COLUMNS = ('client', 'rounds')
 
 
 class Run(NamedTuple):
@@ -95,6 +102,28 @@ def write_config(folder: str, config: Mapping[str, Any]) -> None:
 def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `clients.csv`; rows have `CLIENT_COLUMNS`."""
   write_csv(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
+
+
+def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
+  """Writes `tiers.csv`; rows have `TIER_COLUMNS`."""
+  write_csv(os.path.join(folder, TIERS), TIER_COLUMNS, rows)
+
+
+def write_dropped(folder: str, rounds: Mapping[int, int]) -> None:
+  """Writes `dropped.csv`: in how many rounds each client was dropped."""
+  rows = [
+      dict(client=client, rounds=rounds[client]) for client in sorted(rounds)
+  ]
+  write_csv(os.path.join(folder, DROPPED), DROPPED_COLUMNS, rows)
+
+
+def read_rows(folder: str, name: str) -> list[dict[str, str]]:
+  """Returns the rows of a CSV file as texts, none if there is no file."""
+  path = os.path.join(folder, name)
+  if not os.path.exists(path):
+    return []
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
 
 
 def write_data(folder: str, clients, class_counts, groups) -> None:

@@ -14,9 +14,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import process as process_lib
-from tff_pers.evaluation import clusters
-from tff_pers.evaluation import summary
 from tff_pers.simulation import cohort as cohort_lib
+from tff_pers.simulation import metric_rows
+from tff_pers.simulation import non_finite
+from tff_pers.simulation import optimum_distance
+from tff_pers.simulation import position as position_lib
 from tff_pers.simulation import progress as progress_lib
 from tff_pers.simulation import release
 from tff_pers.simulation import store
@@ -25,35 +27,18 @@ from tff_pers.simulation import store
 _CLIENTS_PER_CALL = 128
 # A checkpoint is taken at every evaluated round, and when the last is so old.
 _CHECKPOINT_SECONDS = 60.0
-# Metrics of M that are not of one round, or have their own column.
-_OWN_COLUMNS = ('train_loss', 'bytes_down', 'bytes_up')
-_SUMMARY_COLUMNS = (
-    'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
-    'accuracy_worst_decile',
-)
-_CLUSTER_COLUMNS = ('cluster_accuracy', 'cluster_nmi')
-
-
-class NonFiniteError(RuntimeError):
-  """Training met a loss or an update that is NaN or infinite."""
-
-  def __init__(self, round_num: int, clients: Sequence[int]):
-    names = ', '.join(map(str, clients[:10])) or 'the whole cohort'
-    if len(clients) > 10:
-      names += f' and {len(clients) - 10} more'
-    super().__init__(
-        'The loss must stay finite, found NaN or infinity in round'
-        f' {round_num} at client {names}. Tip: lower the learning rate.'
-    )
-    self.round_num = round_num
-    self.clients = list(clients)
 
 
 class Data(NamedTuple):
-  """Dense data of clients, in order of the index: train and test."""
+  """Dense data of clients, in order of the index; `validation` may be None."""
 
   train: Sequence[Any]
   test: Sequence[Any]
+  validation: Optional[Sequence[Any]] = None
+
+  def pick(self, clients: Sequence[int]) -> 'Data':
+    """Returns the data of `clients`, given by their positions."""
+    return Data(*(part and [part[c] for c in clients] for part in self))
 
 
 def _frozen(clients) -> list:
@@ -71,62 +56,6 @@ def _frozen(clients) -> list:
   return [tf.nest.map_structure(freeze, client) for client in clients]
 
 
-class Position(NamedTuple):
-  """How far a run is.
-
-  Attributes:
-    round: Rounds done.
-    seconds: Wall-clock seconds spent in them, evaluation left out.
-    clients: Client participations so far.
-    bytes_down: Bytes sent to clients so far.
-    bytes_up: Bytes sent by clients so far.
-    finished: Whether all results are written.
-  """
-
-  round: int = 0
-  seconds: float = 0.0
-  clients: int = 0
-  bytes_down: float = 0.0
-  bytes_up: float = 0.0
-  finished: bool = False
-
-
-def columns(
-    process: process_lib.PersonalizedProcess, groups=None
-) -> list[str]:
-  """Returns the columns of a metrics row, after `round`.
-
-  After the common ones: `bytes_down` and `bytes_up` (per client and round, mean
-  over the rounds so far), then the scalar metrics of the method, and how well
-  it recovers the true clusters `groups` (int[N] or None) if it has a view on
-  them, see `evaluation.clusters`.
-  """
-  return [
-      *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up', *_method_metrics(process),
-      *(_CLUSTER_COLUMNS if _sees_clusters(process, groups) else ()),
-  ]
-
-
-def _sees_clusters(process, groups) -> bool:
-  reports = process.evaluate.type_signature.result.member
-  return groups is not None and (
-      'router' in tff.structure.name_list(reports)
-      or 'mixing' in tff.structure.name_list(process.server_state_type)
-  )
-
-
-def _method_metrics(process) -> list[str]:
-  """Returns the names of M's scalars that are columns as they are."""
-  metrics_type = process.next.type_signature.result['metrics'].member
-  return [
-      name
-      for name, member in tff.structure.iter_elements(metrics_type)
-      if name not in _OWN_COLUMNS
-      and isinstance(member, tff.TensorType)
-      and len(member.shape) == 0
-  ]
-
-
 class TrainingProgram:
   """Trains one process on the data of its clients."""
 
@@ -138,6 +67,9 @@ class TrainingProgram:
       *,
       seed: int = 0,
       groups: Optional[np.ndarray] = None,
+      byzantine: Optional[np.ndarray] = None,
+      optimum: Optional[Any] = None,
+      on_non_finite: str = 'stop',
   ):
     """Starts at round 0, or at the checkpoint that `states` holds.
 
@@ -147,21 +79,47 @@ class TrainingProgram:
       states: Client states and checkpoints.
       seed: The run's seed.
       groups: int[N], the true clusters of the clients if they are known.
+      byzantine: bool[N], the clients that train but are not evaluated, or None.
+      optimum: See `Task.optimum`, or None.
+      on_non_finite: What to do about clients whose loss or update is not
+        finite: `stop` the run, or `drop` them from the round and count them.
+        A round that would drop all honest clients stops the run either way.
     """
     self._process, self._states = process, states
-    self._data = Data(*(_frozen(clients) for clients in data))
-    self._seed, self._groups = seed, groups
+    self._data = Data(*(part and _frozen(part) for part in data))
+    self._seed, self._drops = seed, on_non_finite == 'drop'
+    self._byzantine = np.zeros([len(data.train)], bool)
+    if byzantine is not None:
+      self._byzantine = np.asarray(byzantine, bool)
+    self._distances = None
+    if optimum_distance.is_comparable(process, optimum):
+      self._distances = optimum_distance.Distances(process, optimum)
+    self._rows = metric_rows.MetricRows(
+        process, groups=groups, honest=self.honest,
+        has_validation=data.validation is not None,
+        has_distance=self._distances is not None, has_dropped=self._drops,
+    )
     self._initialize = _build_initialize_clients(process)
     self._like = None
     self._state = process.initialize_seeded(seed)
-    self._position = Position()
+    self._position = position_lib.Position()
     if states.position() is not None:
-      self._position = Position(**states.position())
+      self._position = position_lib.Position(**states.position())
       self._state = states.server_state(like=self._state)
 
   @property
-  def position(self) -> Position:
+  def position(self) -> position_lib.Position:
     return self._position
+
+  @property
+  def columns(self) -> list[str]:
+    """The columns of a row of metrics, after `round`."""
+    return self._rows.columns
+
+  @property
+  def honest(self) -> np.ndarray:
+    """The clients that are evaluated, ascending."""
+    return np.flatnonzero(~self._byzantine)
 
   @property
   def state(self):
@@ -179,16 +137,18 @@ class TrainingProgram:
   ) -> Mapping[str, np.ndarray]:
     """Trains up to round `rounds`; returns the metrics of the last evaluation.
 
+    They are those of the `honest` clients on their test data, [H] each.
+
     Args:
       sampler: Who takes part, see `cohort`.
       rounds: Rounds of the whole run, those done included.
-      eval_every: All clients are evaluated, and a checkpoint is taken, after
-        every `eval_every` rounds and after the last.
+      eval_every: The honest clients are evaluated, and a checkpoint is taken,
+        after every `eval_every` rounds and after the last.
       releases: Takes a row of `columns` per evaluated round.
       progress: Is told of every round.
 
     Raises:
-      NonFiniteError: If a loss or an update is not finite.
+      NonFiniteError: See `train_round`.
       OSError: If results cannot be written. The last checkpoint stays.
     """
     metrics = None
@@ -198,7 +158,7 @@ class TrainingProgram:
       measured = self.train_round(cohort)
       progress.round_done(round_num, measured['train_loss'], len(cohort))
       if round_num % eval_every == 0 or round_num == rounds:
-        metrics = self.evaluate(self._data)
+        metrics = self._evaluate_honest()
         row = self._row(measured, metrics)
         progress.evaluated(row['accuracy_mean'])
         releases.release(row, round_num)
@@ -206,13 +166,17 @@ class TrainingProgram:
         continue
       self._states.commit(self._state, self._position._asdict())
       saved = time.monotonic()
-    return self.evaluate(self._data) if metrics is None else metrics
+    if metrics is None:
+      metrics = self._evaluate_honest()
+    return metrics
 
   def train_round(self, cohort: np.ndarray) -> dict[str, float]:
     """Trains one round with the clients `cohort`; returns its scalar metrics.
 
     Raises:
-      NonFiniteError: If a loss or an update is not finite; nothing changed.
+      NonFiniteError: If a loss or an update is not finite, or with
+        `on_non_finite='drop'` if that is so for all honest clients that have
+        examples to train on (`NobodyLeftError`); nothing changed.
     """
     started = time.monotonic()
     cohort = [int(client) for client in cohort]
@@ -224,46 +188,63 @@ class TrainingProgram:
     bad = np.asarray(metrics['non_finite']).tolist()
     # `train_loss` is NaN where nobody trained (PERM: all weights 0 in a round).
     if bad:
-      raise NonFiniteError(self._position.round + 1, bad)
+      self._check_non_finite(cohort, bad)
     if self._process.is_stateful:
       for client, state in zip(cohort, output['client_states']):
         self._states.put(client, state)
     self._state = output['state']
     done = self._position
-    self._position = Position(
+    self._position = done.with_dropped(bad)._replace(
         round=done.round + 1,
         seconds=done.seconds + time.monotonic() - started,
         clients=done.clients + len(cohort),
         bytes_down=done.bytes_down + float(metrics['bytes_down']) * len(cohort),
         bytes_up=done.bytes_up + float(metrics['bytes_up']) * len(cohort),
     )
-    return {
-        name: np.asarray(metrics[name]).item()
-        for name in ('train_loss', *_method_metrics(self._process))
-    }
+    return self._rows.measured(metrics)
 
-  def evaluate(self, data: Data, first: int = 0) -> dict[str, np.ndarray]:
-    """Returns the metrics of clients, [N] each; changes no state.
+  def _check_non_finite(self, cohort: Sequence[int], bad: Sequence[int]):
+    """Stops the run unless the clients `bad` of `cohort` can be dropped."""
+    round_num = self._position.round + 1
+    if not self._drops:
+      raise non_finite.NonFiniteError(round_num, bad)
+    trained = [c for c in cohort if self._data.train[c]['num_examples'] > 0]
+    honest = [c for c in trained if not self._byzantine[c]]
+    if set(honest or trained) <= set(bad):
+      raise non_finite.NobodyLeftError(round_num, bad)
+
+  def evaluate(self, data: Data) -> dict[str, np.ndarray]:
+    """Returns the metrics of clients on `data.test`; changes no state.
 
     Args:
-      data: Their data.
-      first: Index of the first of them.
+      data: Data of any clients, who are known by their `index`; they adapt to
+        `data.train`.
+
+    Returns:
+      An array per metric with an entry per client, in the order of `data`.
     """
     parts = collections.defaultdict(list)
-    for start in range(0, len(data.train), _CLIENTS_PER_CALL):
-      chunk = range(start, min(start + _CLIENTS_PER_CALL, len(data.train)))
+    for chunk in _chunks(list(zip(data.train, data.test))):
       results = self._process.evaluate(
           self._state,
-          self._client_states([first + position for position in chunk]),
+          self._client_states([int(train['index']) for train, _ in chunk]),
           [
-              collections.OrderedDict(adapt=data.train[p], test=data.test[p])
-              for p in chunk
+              collections.OrderedDict(adapt=train, test=test)
+              for train, test in chunk
           ],
       )
       for result in results:
         for name, value in result.items():
           parts[name].append(value)
     return {name: np.asarray(values) for name, values in parts.items()}
+
+  def evaluate_global(self, data) -> Mapping[str, Mapping[str, Any]]:
+    """Returns the metrics of every capacity tier's model on common data.
+
+    Args:
+      data: Dense data, e.g. `Task.global_test`.
+    """
+    return self._process.evaluate_global(self._state, data)
 
   def client_weights(self, client: int):
     """Returns what `client` deploys, as the method's `client_model` says."""
@@ -292,37 +273,33 @@ class TrainingProgram:
         for client in clients
     ]
 
-  def _row(self, measured, metrics) -> dict[str, Any]:
-    """Returns the row of this round: `columns`; no accuracy on regression."""
-    examples = metrics['num_examples']
-    loss = summary.summarize(metrics['loss'], examples, higher_is_better=False)
-    accuracy: Optional[summary.Summary] = None
-    if 'accuracy' in metrics:
-      accuracy = summary.summarize(
-          metrics['accuracy'], examples, higher_is_better=True
-      )
-    position = self._position
-    values = dict(
-        seconds=position.seconds,
-        accuracy_mean=accuracy.mean if accuracy else None,
-        loss_mean=loss.mean,
-        accuracy_worst_decile=accuracy.worst_decile if accuracy else None,
-        bytes_down=position.bytes_down / max(position.clients, 1),
-        bytes_up=position.bytes_up / max(position.clients, 1),
-        **measured,
-        **self._recovery(metrics),
-    )
-    return {name: values[name] for name in columns(self._process, self._groups)}
+  def _evaluate_honest(self, part: str = 'test') -> dict[str, np.ndarray]:
+    """Returns the metrics of the honest clients on one part of their data."""
+    data = self._data.pick(self.honest)
+    return self.evaluate(Data(data.train, getattr(data, part)))
 
-  def _recovery(self, metrics) -> dict[str, Optional[float]]:
-    """Returns the cluster columns of this round."""
-    if not _sees_clusters(self._process, self._groups):
-      return {}
-    found = clusters.score(
-        self._groups, metrics.get('router'),
-        self._state['mixing'] if 'mixing' in self._state else None,
+  def _row(self, measured, metrics) -> dict[str, Any]:
+    """Returns the row of this round."""
+    validation, apart = None, None
+    if self._data.validation is not None:
+      validation = self._evaluate_honest('validation')
+    if self._distances is not None:
+      apart = np.concatenate([
+          self._distances(self._state, self._client_states(chunk), chunk)
+          for chunk in _chunks(self.honest.tolist())
+      ])
+    return self._rows.row(
+        self._position, measured, metrics, state=self._state,
+        validation=validation, distances=apart,
     )
-    return dict(zip(_CLUSTER_COLUMNS, found or (None, None)))
+
+
+def _chunks(items: Sequence[Any]) -> list[Sequence[Any]]:
+  """Returns `items` in parts that are evaluated in one call each."""
+  return [
+      items[start:start + _CLIENTS_PER_CALL]
+      for start in range(0, len(items), _CLIENTS_PER_CALL)
+  ]
 
 
 def _build_initialize_clients(process) -> tff.Computation:

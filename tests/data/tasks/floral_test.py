@@ -70,6 +70,26 @@ def test_linear_clusters_are_exact_and_differ_by_rank_two(seed):
   assert np.linalg.matrix_rank(task.train[0]['examples']['x']) == 7
 
 
+@pytest.mark.parametrize('seed', range(3))
+def test_linear_optimum_is_the_least_squares_map_of_each_client(seed):
+  """500 exact test examples determine the ten by three map."""
+  task = _build('floral_linear', seed=seed, num_clients=4)
+  kernel, bias = task.optimum
+  assert kernel.shape == (4, 10, 3) and bias.shape == (4, 3)
+  for client in range(4):
+    solution, _ = _least_squares(task, [client])
+    np.testing.assert_allclose(kernel[client], solution, atol=1e-4)
+  assert not bias.any()
+  weights = task.model.init(np.zeros(2, np.int64))
+  assert [w.shape for w in weights] == [a.shape[1:] for a in task.optimum]
+
+
+def test_only_the_linear_model_has_an_optimum():
+  """Weights of a network are one of many for the same function."""
+  assert _build('floral_linear', model='mlp_20').optimum is None
+  assert _build('floral_mlp').optimum is None
+
+
 def test_maps_have_the_sheets_sizes():
   """W and V: variance 1/10; U: 1. Over 2000 draws, 5 standard errors.
 

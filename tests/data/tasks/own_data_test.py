@@ -78,6 +78,20 @@ def test_npz_split_is_kept(tmp_path, words):
   np.testing.assert_array_equal(task.test[2]['examples']['y'], [10 % 3])
 
 
+def test_validation_leaves_a_given_split_of_test_data(tmp_path):
+  """Clients that train on a single example have none to validate on."""
+  split = np.array([0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0])
+  whole, cut = (
+      _build('npz', _npz(tmp_path, split=split), validation_fraction=fraction)
+      for fraction in (0.0, 0.4)
+  )
+  assert _sizes(cut.train) == [3, 1, 1] and _sizes(cut.validation) == [2, 0, 0]
+  for before, after in zip(whole.test, cut.test):
+    np.testing.assert_array_equal(
+        before['examples']['x'], after['examples']['x']
+    )
+
+
 def test_float_targets_are_regression(tmp_path):
   task = _build('npz', _npz(tmp_path, y=np.linspace(0, 1, 12)))
   assert task.num_classes == 0 and task.model.name == 'linear_regression'

@@ -137,9 +137,9 @@ def _splits(made, examples: Examples, train_fraction: float, seed: int):
             f'{examples.where}: client {names[client]} must have at least one'
             f' example with split {kind}, found none.'
         )
-    splits.append(split_lib.Split(
-        np.flatnonzero(~is_test), np.zeros(0, np.int64), np.flatnonzero(is_test)
-    ))
+    splits.append(
+        split_lib.Split(np.flatnonzero(~is_test), np.flatnonzero(is_test))
+    )
   return splits
 
 

@@ -7,9 +7,11 @@ Programs, tests and `--help` walk this registry.
 """
 
 import dataclasses
+import functools
 from typing import Any, Callable
 
 from tff_pers.data import task as task_lib
+from tff_pers.data import validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,8 @@ class TaskRequest:
     train_fraction: `--train_fraction`, in (0, 1]: of a client's examples; where
       test sets are dealt out, of its training examples.
     model: `--model`, a name of `models.zoo`.
+    validation_fraction: `--validation_fraction`, in [0, 1): of the examples
+      that a client would train on; 0: no validation part.
   """
 
   num_clients: int = 0
@@ -32,6 +36,7 @@ class TaskRequest:
   data_dir: str = ''
   train_fraction: float = 0.0
   model: str = ''
+  validation_fraction: float = 0.0
 
   def __post_init__(self):
     if self.num_clients < 0:
@@ -41,6 +46,7 @@ class TaskRequest:
           '`train_fraction` must be in (0, 1], or 0 for the task\'s default,'
           f' found {self.train_fraction}.'
       )
+    validation.check_fraction(self.validation_fraction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,11 +76,22 @@ _TASKS: dict[str, TaskFamily] = {}
 
 
 def register(name: str, options, *, summary: str = ''):
-  """Returns a decorator that registers `build` under `name`."""
+  """Returns a decorator that registers `build` under `name`.
+
+  The validation part is cut here, after `build`, so that every task has one
+  and none can take it out of its test data.
+  """
   def decorator(build):
     if name in _TASKS:
       raise ValueError(f'`name` must be new, found {name} registered already.')
-    _TASKS[name] = TaskFamily(name, options, build, summary)
+
+    @functools.wraps(build)
+    def build_and_hold_out(request: TaskRequest, options):
+      return validation.hold_out(
+          build(request, options), request.validation_fraction, request.seed
+      )
+
+    _TASKS[name] = TaskFamily(name, options, build_and_hold_out, summary)
     return build
   return decorator
 

@@ -1,0 +1,106 @@
+"""Tests of the validation part of a task."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tff_pers.data import errors
+from tff_pers.data import tasks
+from tff_pers.data import validation
+
+# A request that gives every family of tasks that needs no files.
+FAMILIES = {
+    'digits': dict(num_clients=4, partition='dirichlet[alpha=1]'),
+    'floral_label_shift': {},
+    'floral_linear': {},
+    'floral_mlp': {},
+    'synthetic_groups': dict(num_clients=4),
+}
+
+
+def _build(name, fraction, **request):
+  family = tasks.get(name)
+  return family.build(
+      tasks.TaskRequest(seed=3, validation_fraction=fraction, **request),
+      family.options(),
+  )
+
+
+def _bytes(data):
+  return [
+      (int(d['index']), d['examples']['x'].tobytes(),
+       d['examples']['y'].tobytes())
+      for d in data
+  ]
+
+
+def _rows(data):
+  """Returns the multiset of examples of each client, as sorted bytes."""
+  return [
+      sorted(
+          x.tobytes() + y.tobytes()
+          for x, y in zip(d['examples']['x'], d['examples']['y'])
+      )
+      for d in data
+  ]
+
+
+@pytest.mark.parametrize('name', FAMILIES)
+def test_test_data_stay_and_training_data_are_dealt_out(name):
+  whole = _build(name, 0.0, **FAMILIES[name])
+  cut = _build(name, 0.3, **FAMILIES[name])
+  assert whole.validation is None
+  assert _bytes(cut.test) == _bytes(whole.test)
+  for train, held, before in zip(
+      _rows(cut.train), _rows(cut.validation), _rows(whole.train)
+  ):
+    assert sorted(train + held) == before
+    assert len(held) == round(0.3 * len(before)) and len(train) >= 1
+  for part in (cut.train, cut.validation):
+    assert [int(d['index']) for d in part] == list(range(whole.num_clients))
+    assert all(len(d['examples']['x']) == d['num_examples'] for d in part)
+
+
+def test_class_counts_are_those_of_the_remaining_training_data():
+  cut = _build('digits', 0.4, num_clients=4)
+  for data, counts in zip(cut.train, cut.class_counts):
+    np.testing.assert_array_equal(
+        np.bincount(data['examples']['y'], minlength=10), counts
+    )
+  assert _build('floral_linear', 0.4).class_counts is None
+
+
+def test_seed_decides_and_clients_differ():
+  task = _build('synthetic_groups', 0.0, num_clients=2)
+  task = dataclasses.replace(task, train=[task.train[0]] * 2)
+  a, b = _rows(validation.hold_out(task, 0.5, 0).validation)
+  again, _ = _rows(validation.hold_out(task, 0.5, 0).validation)
+  other, _ = _rows(validation.hold_out(task, 0.5, 1).validation)
+  assert a == again and a != other and a != b
+
+
+def test_a_client_keeps_an_example_to_train_on():
+  cut = _build('floral_linear', 0.99)
+  assert {int(d['num_examples']) for d in cut.train} == {1}
+  assert {int(d['num_examples']) for d in cut.validation} == {6}
+
+
+def test_no_fraction_leaves_the_task_as_it_is():
+  task = _build('floral_linear', 0.0)
+  assert validation.hold_out(task, 0.0, 0) is task
+
+
+@pytest.mark.parametrize('fraction', [-0.1, 1.0, float('nan')])
+def test_raises_on_fraction_out_of_range(fraction):
+  with pytest.raises(
+      ValueError, match=r'`validation_fraction` must be in \[0, 1\), found'
+  ):
+    tasks.TaskRequest(validation_fraction=fraction)
+
+
+def test_raises_where_nobody_gets_an_example():
+  with pytest.raises(
+      errors.DataError, match='of task floral_linear .* found 0.01 of at most 7'
+  ):
+    _build('floral_linear', 0.01)

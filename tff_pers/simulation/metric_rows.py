@@ -1,0 +1,177 @@
+"""The columns of `metrics.csv`, and the numbers of a row."""
+
+from typing import Any, Mapping, Optional
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_pers import process as process_lib
+from tff_pers.evaluation import clusters
+from tff_pers.evaluation import summary
+from tff_pers.simulation import position as position_lib
+
+# Metrics of M that are not of one round, or have their own column.
+_OWN_COLUMNS = ('train_loss', 'bytes_down', 'bytes_up')
+_SUMMARY_COLUMNS = (
+    'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
+    'accuracy_worst_decile',
+)
+_VALIDATION_COLUMNS = ('accuracy_validation', 'loss_validation')
+_CLUSTER_COLUMNS = ('cluster_accuracy', 'cluster_nmi')
+
+
+class MetricRows:
+  """The rows of one process on one task.
+
+  Columns, after `round`: the common ones, `bytes_down` and `bytes_up` (per
+  client and round, mean over the rounds so far), the scalar metrics of the
+  method (those of a nested structure under the path, as
+  `aggregator/clipping_norm`), and then what the task knows.
+
+  Attributes:
+    columns: Their names.
+  """
+
+  def __init__(
+      self,
+      process: process_lib.PersonalizedProcess,
+      *,
+      groups: Optional[np.ndarray] = None,
+      honest: Optional[np.ndarray] = None,
+      has_validation: bool = False,
+      has_distance: bool = False,
+      has_dropped: bool = False,
+  ):
+    """Decides on the columns.
+
+    Args:
+      process: The method.
+      groups: int[N], the true clusters, or None. How well the method recovers
+        them is two columns if it has a view on them, see `evaluation.clusters`.
+      honest: int[H], the clients that are evaluated; None: all.
+      has_validation: Whether there are `accuracy_validation` and
+        `loss_validation`, means over clients as `accuracy_mean`.
+      has_distance: Whether there is `distance`, see `optimum_distance`.
+      has_dropped: Whether there is `dropped`: how often, so far, a client of a
+        round was dropped because its loss or update was not finite.
+    """
+    self._paths = _scalar_paths(process)
+    self._groups = groups if _sees_clusters(process, groups) else None
+    self._honest = honest
+    self.columns = [
+        *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up',
+        *[name for name in self._paths if name not in _OWN_COLUMNS],
+        *(_VALIDATION_COLUMNS if has_validation else ()),
+        *(['distance'] if has_distance else ()),
+        *(['dropped'] if has_dropped else ()),
+        *(_CLUSTER_COLUMNS if self._groups is not None else ()),
+    ]
+
+  def measured(self, metrics) -> dict[str, float]:
+    """Returns the scalars of M of one round, by column."""
+    return {
+        name: np.asarray(_at(metrics, path)).item()
+        for name, path in self._paths.items()
+        if name == 'train_loss' or name not in _OWN_COLUMNS
+    }
+
+  def row(
+      self,
+      position: position_lib.Position,
+      measured: Mapping[str, float],
+      metrics: Mapping[str, np.ndarray],
+      *,
+      state,
+      validation: Optional[Mapping[str, np.ndarray]] = None,
+      distances: Optional[np.ndarray] = None,
+  ) -> dict[str, Any]:
+    """Returns the row of a round: `columns`; no accuracy on regression.
+
+    Args:
+      position: How far the run is.
+      measured: What `measured` returned for this round.
+      metrics: Metrics of the evaluated clients on their test data, [H] each.
+      state: The server state.
+      validation: The same on their validation data, or None.
+      distances: float64[H], or None.
+    """
+    loss, accuracy = _summaries(metrics)
+    values = dict(
+        measured,
+        seconds=position.seconds,
+        accuracy_mean=accuracy and accuracy.mean,
+        loss_mean=loss.mean,
+        accuracy_worst_decile=accuracy and accuracy.worst_decile,
+        bytes_down=position.bytes_down / max(position.clients, 1),
+        bytes_up=position.bytes_up / max(position.clients, 1),
+        dropped=position.num_dropped,
+        **self._recovery(metrics, state),
+    )
+    if validation is not None:
+      loss, accuracy = _summaries(validation)
+      values.update(
+          accuracy_validation=accuracy and accuracy.mean,
+          loss_validation=loss.mean,
+      )
+    if distances is not None:
+      values['distance'] = float(np.mean(distances))
+    return {name: values[name] for name in self.columns}
+
+  def _recovery(self, metrics, state) -> dict[str, Optional[float]]:
+    """Returns the cluster columns of a round, for the evaluated clients."""
+    if self._groups is None:
+      return {}
+    groups, mixing = np.asarray(self._groups), None
+    if 'mixing' in state:
+      mixing = clusters.dense_mixing(state['mixing'], len(groups))
+    if self._honest is not None:
+      groups = groups[self._honest]
+      if mixing is not None:
+        mixing = mixing[np.ix_(self._honest, self._honest)]
+    found = clusters.score(groups, metrics.get('router'), mixing)
+    return dict(zip(_CLUSTER_COLUMNS, found or (None, None)))
+
+
+def _summaries(metrics):
+  """Returns the summaries of loss and of accuracy, None on regression."""
+  examples = metrics['num_examples']
+  loss = summary.summarize(metrics['loss'], examples, higher_is_better=False)
+  if 'accuracy' not in metrics:
+    return loss, None
+  return loss, summary.summarize(
+      metrics['accuracy'], examples, higher_is_better=True
+  )
+
+
+def _sees_clusters(process, groups) -> bool:
+  reports = process.evaluate.type_signature.result.member
+  return groups is not None and (
+      'router' in tff.structure.name_list(reports)
+      or 'mixing' in tff.structure.name_list(process.server_state_type)
+  )
+
+
+def _scalar_paths(process) -> dict[str, tuple]:
+  """Returns where M has scalars, by name: the path joined by slashes."""
+  metrics_type = process.next.type_signature.result['metrics'].member
+  return {
+      '/'.join(map(str, path)): path for path in _walk(metrics_type, ())
+  }
+
+
+def _walk(member, path):
+  """Yields the path of each scalar tensor in a type; a position if unnamed."""
+  if isinstance(member, tff.StructType):
+    for position, (name, inner) in enumerate(
+        tff.structure.iter_elements(member)
+    ):
+      yield from _walk(inner, (*path, position if name is None else name))
+  elif isinstance(member, tff.TensorType) and member.shape == ():
+    yield path
+
+
+def _at(structure, path):
+  for key in path:
+    is_field = isinstance(key, str) and not isinstance(structure, Mapping)
+    structure = getattr(structure, key) if is_field else structure[key]
+  return structure

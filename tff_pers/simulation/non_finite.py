@@ -1,0 +1,34 @@
+"""Errors of a run that met NaN or infinity and cannot go on."""
+
+from typing import Sequence
+
+
+class NonFiniteError(RuntimeError):
+  """Training met a loss or an update that is NaN or infinite."""
+
+  _PROBLEM = 'The loss must stay finite, found NaN or infinity in round'
+
+  def __init__(self, round_num: int, clients: Sequence[int]):
+    names = ', '.join(map(str, clients[:10])) or 'the whole cohort'
+    if len(clients) > 10:
+      names += f' and {len(clients) - 10} more'
+    super().__init__(
+        f'{self._PROBLEM} {round_num} at client {names}. Tip: lower the'
+        ' learning rate.'
+    )
+    self.round_num = round_num
+    self.clients = list(clients)
+
+
+class NobodyLeftError(NonFiniteError):
+  """A round would drop every honest client that trained in it.
+
+  Dropping is for single clients that fail. When all of them do, the model that
+  they received has diverged, and the rounds to come would change nothing: the
+  run would end as if it had succeeded.
+  """
+
+  _PROBLEM = (
+      'A round must keep at least one honest client, found NaN or infinity at'
+      ' all of them in round'
+  )

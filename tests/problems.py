@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.data import client_data
+from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 
 
@@ -142,3 +143,21 @@ def tiny_clients():
       )
       for i in range(5)
   ]
+
+
+def quadratic_task(quadratics: Quadratics, **fields) -> task_lib.Task:
+  """Returns the task of these clients, whose optimum is `minimizer()`.
+
+  Args:
+    quadratics: The clients; each is tested on what it trains on.
+    **fields: Further fields of `Task`, or others than here.
+  """
+  shared = np.tile(quadratics.minimizer(), [quadratics.num_clients, 1])
+  return task_lib.Task(**dict(
+      dict(
+          name='quadratic', model=quadratics.model, train=quadratics.clients(),
+          test=quadratics.clients(), client_weighting='uniform',
+          optimum=(shared,), partition='by_client',
+      ),
+      **fields,
+  ))

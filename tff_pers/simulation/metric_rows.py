@@ -70,7 +70,7 @@ class MetricRows:
   def measured(self, metrics) -> dict[str, float]:
     """Returns the scalars of M of one round, by column."""
     return {
-        name: np.asarray(_at(metrics, path)).item()
+        name: _number(_at(metrics, path))
         for name, path in self._paths.items()
         if name == 'train_loss' or name not in _OWN_COLUMNS
     }
@@ -168,6 +168,12 @@ def _walk(member, path):
       yield from _walk(inner, (*path, position if name is None else name))
   elif isinstance(member, tff.TensorType) and member.shape == ():
     yield path
+
+
+def _number(value) -> float:
+  """Returns a scalar as a number; a table of numbers has 0 and 1 for bools."""
+  number = np.asarray(value).item()
+  return int(number) if isinstance(number, bool) else number
 
 
 def _at(structure, path):

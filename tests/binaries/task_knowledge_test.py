@@ -1,0 +1,299 @@
+"""From flags to files: validation, Byzantine clients, optimum, tiers, drops."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from binaries import compare
+from binaries import experiment
+from binaries import train
+from tests import problems
+from tff_pers.data.tasks import registry
+from tff_pers.simulation import store
+
+TINY = [
+    '--num_clients=4', '--partition=iid', '--train_fraction=0.1', '--rounds=2',
+    '--eval_every=1',
+]
+BYZANTINE = (1, 4)
+
+
+def _read(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def _train(folder, *argv):
+  return train.main(['train', *argv, f'--output_dir={folder}'])
+
+
+def test_validation_part_from_flag_to_column(tmp_path):
+  """The test set is the same with and without it, client by client."""
+  argv = ['--algo=fedavg', '--task=digits', *TINY]
+  assert _train(tmp_path / 'plain', *argv) == 0
+  assert _train(tmp_path / 'both', *argv, '--validation_fraction=0.25') == 0
+  plain, both = (
+      _read(tmp_path / name / 'metrics.csv')[-1] for name in ('plain', 'both')
+  )
+  added = ['accuracy_validation', 'loss_validation']
+  assert [name for name in both if name not in plain] == added
+  assert 0.0 <= float(both['accuracy_validation']) <= 1.0
+  assert float(both['loss_validation']) > 0.0
+  clients = {
+      name: _read(tmp_path / name / 'clients.csv') for name in ('plain', 'both')
+  }
+  for before, after in zip(clients['plain'], clients['both']):
+    assert after['num_test'] == before['num_test']
+    held = int(before['num_train']) - int(after['num_train'])
+    assert held == round(0.25 * int(before['num_train']))
+
+
+def test_no_validation_part_changes_no_file(tmp_path):
+  argv = ['--algo=apfl', '--task=digits', *TINY, '--strategy=loop']
+  assert _train(tmp_path / 'a', *argv) == 0
+  assert _train(tmp_path / 'b', *argv, '--validation_fraction=0') == 0
+  a, b = (tmp_path / n / 'clients.csv' for n in ('a', 'b'))
+  assert a.read_bytes() == b.read_bytes()
+  assert 'accuracy_validation' not in (tmp_path / 'a/metrics.csv').read_text()
+
+
+@pytest.mark.parametrize('argv, sentence', [
+    (['--validation_fraction=1'], '`--validation_fraction` must be in [0, 1)'),
+    (['--validation_fraction=-1'], '`--validation_fraction` must be a number'),
+    (
+        ['--validation_fraction=0.001'],
+        '`--validation_fraction` must leave at least one client of task digits',
+    ),
+    (['--on_non_finite=skip'], '`--on_non_finite` must be one of stop, drop'),
+])
+def test_bad_values_are_one_sentence(argv, sentence, tmp_path, capsys):
+  assert _train(tmp_path / 'run', '--algo=fedavg', *TINY, *argv) == 2
+  [line] = capsys.readouterr().err.strip().splitlines()
+  assert sentence in line
+  assert not (tmp_path / 'run').exists()
+
+
+def test_a_run_older_than_a_flag_had_its_default(tmp_path, capsys):
+  """compare checks that all flags are the same."""
+  argv = ['compare', '--algos=fedavg', *TINY, f'--output_dir={tmp_path}']
+  assert compare.main(argv) == 0
+  path = tmp_path / 'fedavg' / 'seed0' / 'config.json'
+  config = json.loads(path.read_text())
+  for name in ('validation_fraction', 'on_non_finite'):
+    del config['flags'][name]
+  path.write_text(json.dumps(config))
+  assert compare.main(argv) == 0
+  assert compare.main([*argv, '--on_non_finite=drop']) == 2
+  error = capsys.readouterr().err
+  assert "`--on_non_finite` must be 'stop' as in config.json" in error
+
+
+@pytest.fixture(name='quadratic')
+def _quadratic(monkeypatch):
+  """Registers the task `quadratic`: q6, clients 1 and 4 are Byzantine."""
+  q6 = problems.q6()
+
+  def build(request, options):
+    del request, options  # Unused.
+    honest = [i for i in range(6) if i not in BYZANTINE]
+    shares = np.isin(np.arange(6), honest) / len(honest)
+    return problems.quadratic_task(
+        q6, byzantine=~np.isin(np.arange(6), honest), rounds=3, eval_every=1,
+        optimum=(np.tile(q6.minimizer(shares), [6, 1]),),
+        global_test=q6.clients()[0],
+    )
+
+  family = registry.TaskFamily('quadratic', registry.NoOptions, build)
+  monkeypatch.setitem(registry._TASKS, 'quadratic', family)  # pylint: disable=protected-access
+  return q6
+
+
+def test_byzantine_clients_are_no_rows(quadratic, tmp_path, capsys):
+  """Held-out clients included: seed 0 holds out clients 3 and 4."""
+  del quadratic  # Registered.
+  argv = ['--task=quadratic', '--algo=fedavg', '--fedavg_local_steps=1']
+  assert _train(tmp_path / 'all', *argv) == 0
+  assert '6 clients (2 Byzantine)' in capsys.readouterr().out
+  rows = _read(tmp_path / 'all' / 'clients.csv')
+  assert [row['client'] for row in rows] == ['0', '2', '3', '5']
+  metrics = _read(tmp_path / 'all' / 'metrics.csv')
+  np.testing.assert_allclose(
+      float(metrics[-1]['loss_mean']),
+      np.mean([float(row['loss']) for row in rows]), rtol=1e-6,
+  )
+  argv += ['--holdout_clients=2']
+  assert _train(tmp_path / 'some', *argv) == 0
+  rows = _read(tmp_path / 'some' / 'clients.csv')
+  held = experiment.cohort.holdout(6, 2, 0).tolist()
+  assert any(client in BYZANTINE for client in held)  # Else not tested.
+  assert [int(row['client']) for row in rows] == [0, 2, 3, 5]
+  unseen = [int(row['client']) for row in rows if row['seen'] == '0']
+  assert unseen == [client for client in held if client not in BYZANTINE]
+
+
+def test_distance_is_to_the_row_of_the_client_itself(quadratic, tmp_path):
+  """With a client held out, the positions of those that train move."""
+  argv = [
+      '--task=quadratic', '--algo=local_only', '--local_only_local_steps=1',
+      '--local_only_learning_rate=0.2', '--rounds=1', '--holdout_clients=2',
+      '--local_only_batch_size=64',
+  ]
+  assert _train(tmp_path / 'run', *argv) == 0
+  held = experiment.cohort.holdout(6, 2, 0)
+  clients = np.setdiff1d(np.arange(6), [*held, *BYZANTINE])
+  shares = ~np.isin(np.arange(6), BYZANTINE) / 4
+  apart = [
+      np.linalg.norm(
+          0.2 * quadratic.curvatures[i] @ quadratic.centers[i]
+          - quadratic.minimizer(shares)
+      ) for i in clients
+  ]
+  [row] = _read(tmp_path / 'run' / 'metrics.csv')
+  np.testing.assert_allclose(float(row['distance']), np.mean(apart), rtol=1e-6)
+
+
+def test_floral_linear_has_a_distance(tmp_path):
+  argv = [
+      '--task=floral_linear', '--algo=floral', '--rounds=2', '--eval_every=1',
+      '--num_clients=4',
+  ]
+  assert _train(tmp_path / 'run', *argv) == 0
+  first, last = _read(tmp_path / 'run' / 'metrics.csv')
+  assert 0.0 < float(last['distance']) < float(first['distance'])
+
+
+def _with_tiers(build):
+  """Wraps `build_process`: tiers whose loss is 0.5 and 0.25 of the round."""
+
+  def build_process(built):
+    process = build(built)
+    def evaluate_global(state, data):
+      assert data['num_examples'] == built.task.global_test['num_examples']
+      found = lambda share: dict(
+          loss=np.float32(share * state['round']), num_examples=np.int32(5)
+      )
+      return {'1': found(0.5), '0.5': dict(found(0.25), accuracy=np.float32(1))}
+    return _Proxy(
+        process, evaluate_global=evaluate_global,
+        tier_parameters={'1': 10, '0.5': 4},
+    )
+
+  return build_process
+
+
+class _Proxy:
+  """A process with other attributes."""
+
+  def __init__(self, process, **attributes):
+    self._process = process
+    self.__dict__.update(attributes)
+
+  def __getattr__(self, name):
+    return getattr(self._process, name)
+
+
+def test_tiers_are_written_and_merged(quadratic, tmp_path, monkeypatch):
+  """DESIGN section 8: the columns of tiers.csv."""
+  del quadratic  # Registered.
+  plain = experiment.build_process
+  monkeypatch.setattr(experiment, 'build_process', _with_tiers(plain))
+  argv = [
+      'compare', '--task=quadratic', '--algos=fedavg,fedavg[local_steps=1]',
+      '--seeds=0,3', f'--output_dir={tmp_path}',
+  ]
+  assert compare.main(argv) == 0
+  rows = _read(tmp_path / 'fedavg' / 'seed3' / 'tiers.csv')
+  names = ['algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss']
+  assert [list(row) for row in rows] == [names] * 2
+  assert [list(row.values()) for row in rows] == [
+      ['fedavg', '3', '1', '10', '', '1.5'],
+      ['fedavg', '3', '0.5', '4', '1.0', '0.75'],
+  ]
+  merged = _read(tmp_path / 'tiers.csv')
+  assert [(row['algo'], row['seed'], row['tier']) for row in merged] == [
+      (algo, seed, tier) for algo in ('fedavg', 'fedavg[local_steps=1]')
+      for seed in '03' for tier in ('1', '0.5')
+  ]
+  # What another comparison in the folder left is not taken for this one's.
+  monkeypatch.setattr(experiment, 'build_process', plain)
+  argv[2] = '--algos=local_only'
+  assert compare.main(argv) == 0
+  assert not (tmp_path / 'tiers.csv').exists()
+  assert not (tmp_path / 'local_only' / 'seed0' / 'tiers.csv').exists()
+
+
+@pytest.fixture(name='broken')
+def _broken(tmp_path):
+  """Returns flags of a task whose client 1 of three overflows."""
+  path = tmp_path / 'data.csv'
+  generator = np.random.default_rng(0)
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write('client,y,x0\n')
+    for client in 'abc':
+      for _ in range(6):
+        x = generator.standard_normal() * (1e25 if client == 'b' else 1)
+        file.write(f'{client},{2 * x + 0.5},{x}\n')
+  return [
+      '--task=csv', f'--data_dir={path}', '--csv_kind=regression',
+      '--rounds=6', '--eval_every=1', '--clients_per_round=2',
+      '--on_non_finite=drop',
+  ]
+
+
+SENTENCE = 'Dropped because of NaN or infinity: client 1 in {} rounds.'
+
+
+def test_drop_goes_on_counts_and_lists(broken, tmp_path, capsys, monkeypatch):
+  argv = ['--algo=fedavg', '--fedavg_learning_rate=0.1', *broken]
+  assert _train(tmp_path / 'whole', *argv) == 0
+  rows = _read(tmp_path / 'whole' / 'metrics.csv')
+  counts = [int(row['dropped']) for row in rows]
+  assert counts == sorted(counts) and 2 <= counts[-1] <= 6
+  assert _read(tmp_path / 'whole' / 'dropped.csv') == [
+      dict(client='1', rounds=str(counts[-1]))
+  ]
+  assert SENTENCE.format(counts[-1]) in capsys.readouterr().out
+  # Interrupted after every round, the counts go on.
+  commit = store.ClientStateStore.commit
+  def full(self, server_state, at):
+    if at['round'] == 4:
+      raise OSError('No space left on device')
+    commit(self, server_state, at)
+  monkeypatch.setattr(store.ClientStateStore, 'commit', full)
+  assert _train(tmp_path / 'parts', *argv) == 1
+  monkeypatch.undo()
+  assert _train(tmp_path / 'parts', *argv, '--resume') == 0
+  for name in ('clients.csv', 'dropped.csv'):
+    assert (tmp_path / 'parts' / name).read_bytes() == (
+        tmp_path / 'whole' / name).read_bytes()
+  assert [
+      int(row['dropped']) for row in _read(tmp_path / 'parts' / 'metrics.csv')
+  ] == counts
+  capsys.readouterr()
+  assert _train(tmp_path / 'whole', *argv, '--resume') == 0
+  assert SENTENCE.format(counts[-1]) in capsys.readouterr().out
+
+
+def test_nobody_left_is_no_silent_success(broken, tmp_path, capsys):
+  argv = ['--algo=fedavg', '--fedavg_learning_rate=1e38', *broken]
+  assert _train(tmp_path / 'run', *argv) == 1
+  [line] = capsys.readouterr().err.strip().splitlines()
+  assert 'A round must keep at least one honest client' in line
+  assert 'checkpoint' in line
+  assert not (tmp_path / 'run' / 'clients.csv').exists()
+
+
+def test_compare_drops_likewise(broken, tmp_path, capsys):
+  folder = tmp_path / 'runs'
+  argv = [
+      'compare', '--algos=fedavg[learning_rate=0.1],fedavg[learning_rate=1e38]',
+      *broken, f'--output_dir={folder}',
+  ]
+  assert compare.main(argv) == 1
+  captured = capsys.readouterr()
+  assert 'fedavg[learning_rate=0.1]: Dropped because of NaN' in captured.out
+  assert 'A round must keep at least one honest client' in captured.err
+  accuracies = [row['loss'] for row in _read(folder / 'runs.csv')]
+  assert accuracies[1] == 'nan' and accuracies[0] != 'nan'

@@ -25,7 +25,7 @@ python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]
 Runs methods (or variants, as perm[lambda=0.1]) times seeds on one task, each as
 a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are not run
 again, interrupted ones are resumed. Writes runs.csv, summary.csv, summary.md,
-tiers.csv (methods with capacity tiers) and plots. A method's flags apply to all
+tiers.csv (models of capacity tiers) and plots. A method's flags apply to all
 its variants; brackets go before."""
 
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'

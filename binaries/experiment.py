@@ -15,6 +15,7 @@ from binaries import flags
 import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers import round_metrics
 from tff_pers.data import brackets
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
@@ -166,7 +167,8 @@ def build_process(experiment: Experiment):
   """
   method = experiment.method
   with flags.sentences(f'{method.name}_', _names(method.hyperparameters)):
-    return method.build(experiment.task, experiment.hyperparameters)
+    with round_metrics.leaving_out(experiment.task.byzantine):
+      return method.build(experiment.task, experiment.hyperparameters)
 
 
 def folder_name(variant: str) -> str:

@@ -233,7 +233,7 @@ def _train(experiment, process, states, folder, exported) -> None:
     )
   _write_clients(experiment, trainer, folder, metrics)
   _write_arrays(task, trainer, folder, metrics)
-  if getattr(process, 'evaluate_global', None) and task.global_test is not None:
+  if process.evaluate_global is not None and task.global_test is not None:
     results.write_tiers(folder, outputs.tier_rows(
         experiment.variant, experiment.flag('seed'), process.tier_parameters,
         trainer.evaluate_global(task.global_test),

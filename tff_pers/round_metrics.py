@@ -6,10 +6,36 @@ sees means and sums of these, and the indices of those that were dropped.
 """
 
 import collections
+import contextlib
+import contextvars
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+
+
+_LEFT_OUT = contextvars.ContextVar('left_out', default=None)
+
+
+@contextlib.contextmanager
+def leaving_out(clients):
+  """What is built inside leaves `clients` out of its training metrics.
+
+  They train as everybody does; their loss and own metrics have weight 0 in the
+  means of a round. A program builds the method inside, since it alone knows
+  who is Byzantine: no method has to pass the mask on.
+
+      with round_metrics.leaving_out(task.byzantine):
+        process = method.build(task, hyperparameters)
+
+  Args:
+    clients: bool[N], or None: nobody is left out, and nothing is traced.
+  """
+  token = _LEFT_OUT.set(clients)
+  try:
+    yield
+  finally:
+    _LEFT_OUT.reset(token)
 
 
 def payload_bytes(structure):
@@ -62,10 +88,13 @@ def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
     bytes_up: float32.
     weight: Scalar >= 0, the weight of `loss` in the mean `train_loss`.
   """
-  trained = tf.logical_and(finite, data['num_examples'] > 0)
+  counted = tf.logical_and(finite, data['num_examples'] > 0)
+  if _LEFT_OUT.get() is not None:
+    left_out = tf.gather(tf.constant(_LEFT_OUT.get(), tf.bool), data['index'])
+    counted = tf.logical_and(counted, tf.logical_not(left_out))
   return collections.OrderedDict(
-      loss=tf.where(trained, tf.cast(loss, tf.float32), 0.0),
-      weight=tf.where(trained, tf.cast(weight, tf.float32), 0.0),
+      loss=tf.where(counted, tf.cast(loss, tf.float32), 0.0),
+      weight=tf.where(counted, tf.cast(weight, tf.float32), 0.0),
       num_examples=data['num_examples'],
       bytes_down=bytes_down,
       bytes_up=bytes_up,

@@ -5,11 +5,17 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
 
 from binaries import compare
 from binaries import experiment
 from binaries import train
 from tests import problems
+from tff_pers import composition
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.client_works import local_sgd
 from tff_pers.data.tasks import registry
 from tff_pers.evaluation import plots
 from tff_pers.simulation import store
@@ -91,8 +97,12 @@ def test_a_run_older_than_a_flag_had_its_default(tmp_path, capsys):
 
 @pytest.fixture(name='quadratic')
 def _quadratic(monkeypatch):
-  """Registers the task `quadratic`: q6, clients 1 and 4 are Byzantine."""
+  """Registers the task `quadratic`: q6, clients 1 and 4 are Byzantine.
+
+  Returns further fields of the task, to be changed by a test.
+  """
   q6 = problems.q6()
+  fields = dict(global_test=q6.clients()[0])
 
   def build(request, options):
     del request, options  # Unused.
@@ -100,13 +110,12 @@ def _quadratic(monkeypatch):
     shares = np.isin(np.arange(6), honest) / len(honest)
     return problems.quadratic_task(
         q6, byzantine=~np.isin(np.arange(6), honest), rounds=3, eval_every=1,
-        optimum=(np.tile(q6.minimizer(shares), [6, 1]),),
-        global_test=q6.clients()[0],
+        optimum=(np.tile(q6.minimizer(shares), [6, 1]),), **fields,
     )
 
   family = registry.TaskFamily('quadratic', registry.NoOptions, build)
   monkeypatch.setitem(registry._TASKS, 'quadratic', family)  # pylint: disable=protected-access
-  return q6
+  return fields
 
 
 def test_byzantine_clients_are_no_rows(quadratic, tmp_path, capsys):
@@ -118,6 +127,12 @@ def test_byzantine_clients_are_no_rows(quadratic, tmp_path, capsys):
   rows = _read(tmp_path / 'all' / 'clients.csv')
   assert [row['client'] for row in rows] == ['0', '2', '3', '5']
   metrics = _read(tmp_path / 'all' / 'metrics.csv')
+  # Before the first step everybody has the initial model.
+  q6 = problems.q6()
+  np.testing.assert_allclose(
+      float(metrics[0]['train_loss']),
+      np.mean([q6.loss(i, q6.start) for i in (0, 2, 3, 5)]), rtol=1e-6,
+  )
   np.testing.assert_allclose(
       float(metrics[-1]['loss_mean']),
       np.mean([float(row['loss']) for row in rows]), rtol=1e-6,
@@ -134,6 +149,8 @@ def test_byzantine_clients_are_no_rows(quadratic, tmp_path, capsys):
 
 def test_distance_is_to_the_row_of_the_client_itself(quadratic, tmp_path):
   """With a client held out, the positions of those that train move."""
+  del quadratic  # Registered.
+  q6 = problems.q6()
   argv = [
       '--task=quadratic', '--algo=local_only', '--local_only_local_steps=1',
       '--local_only_learning_rate=0.2', '--rounds=1', '--holdout_clients=2',
@@ -145,8 +162,8 @@ def test_distance_is_to_the_row_of_the_client_itself(quadratic, tmp_path):
   shares = ~np.isin(np.arange(6), BYZANTINE) / 4
   apart = [
       np.linalg.norm(
-          0.2 * quadratic.curvatures[i] @ quadratic.centers[i]
-          - quadratic.minimizer(shares)
+          0.2 * q6.curvatures[i] @ q6.centers[i]
+          - q6.minimizer(shares)
       ) for i in clients
   ]
   [row] = _read(tmp_path / 'run' / 'metrics.csv')
@@ -163,63 +180,72 @@ def test_floral_linear_has_a_distance(tmp_path):
   assert 0.0 < float(last['distance']) < float(first['distance'])
 
 
-def _with_tiers(build):
-  """Wraps `build_process`: tiers whose loss is 0.5 and 0.25 of the round."""
+@pytest.fixture(name='tiered')
+def _tiered(monkeypatch):
+  """Registers the method `tiered`: FedAvg, clipped, with a model of half w."""
 
-  def build_process(built):
-    process = build(built)
-    def evaluate_global(state, data):
-      assert data['num_examples'] == built.task.global_test['num_examples']
-      found = lambda share: dict(
-          loss=np.float32(share * state['round']), num_examples=np.int32(5)
-      )
-      return {'1': found(0.5), '0.5': dict(found(0.25), accuracy=np.float32(1))}
-    return _Proxy(
-        process, evaluate_global=evaluate_global,
-        tier_parameters={'1': 10, '0.5': 4},
+  def build(task, hyperparameters):
+    model = task.model
+    half = lambda state: tf.nest.map_structure(lambda w: w / 2, state['weights'])
+    return composition.compose(
+        model,
+        init=lambda seed: dict(weights=model.initial_weights(seed)),
+        send=lambda state: dict(weights=state['weights']),
+        work=local_sgd.build_local_sgd(model, hyperparameters, 'uniform'),
+        aggregator=tff.aggregators.clipping_factory(
+            0.25, tff.aggregators.MeanFactory()
+        ),
+        finalize=lambda state, update: dict(
+            weights=local_sgd.difference(state['weights'], update)
+        ),
+        deploy=lambda message, own, data: message['weights'],
+        client_model=lambda state, own, index: state['weights'],
+        tiers={
+            '1': composition.Tier(model, lambda state: state['weights']),
+            '0.5': composition.Tier(model, half),
+        },
     )
 
-  return build_process
+  method = methods.Method('tiered', hp.LocalTraining, build)
+  monkeypatch.setitem(methods._METHODS, 'tiered', method)  # pylint: disable=protected-access
 
 
-class _Proxy:
-  """A process with other attributes."""
-
-  def __init__(self, process, **attributes):
-    self._process = process
-    self.__dict__.update(attributes)
-
-  def __getattr__(self, name):
-    return getattr(self._process, name)
-
-
-def test_tiers_are_written_and_merged(quadratic, tmp_path, monkeypatch):
+def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
   """DESIGN section 8: the columns of tiers.csv."""
-  del quadratic  # Registered.
-  plain = experiment.build_process
-  monkeypatch.setattr(experiment, 'build_process', _with_tiers(plain))
+  del tiered  # Registered.
   argv = [
-      'compare', '--task=quadratic', '--algos=fedavg', '--seeds=0,3',
+      'compare', '--task=quadratic', '--algos=tiered', '--seeds=0,3',
       f'--output_dir={tmp_path}',
   ]
   assert compare.main(argv) == 0
-  rows = _read(tmp_path / 'fedavg' / 'seed3' / 'tiers.csv')
+  rows = _read(tmp_path / 'tiered' / 'seed3' / 'tiers.csv')
   names = ['algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss']
   assert [list(row) for row in rows] == [names] * 2
-  assert [list(row.values()) for row in rows] == [
-      ['fedavg', '3', '1', '10', '', '1.5'],
-      ['fedavg', '3', '0.5', '4', '1.0', '0.75'],
+  assert [list(row.values())[:5] for row in rows] == [
+      ['tiered', '3', '1', '5', ''], ['tiered', '3', '0.5', '5', '']
   ]
+  # The common test set is that of client 0, who trained on the same examples.
+  first = _read(tmp_path / 'tiered' / 'seed3' / 'clients.csv')[0]
+  np.testing.assert_allclose(float(rows[0]['loss']), float(first['loss']))
+  assert rows[1]['loss'] != rows[0]['loss']
   merged = _read(tmp_path / 'tiers.csv')
   assert [(row['algo'], row['seed'], row['tier']) for row in merged] == [
-      ('fedavg', seed, tier) for seed in '03' for tier in ('1', '0.5')
+      ('tiered', seed, tier) for seed in '03' for tier in ('1', '0.5')
   ]
   # What another comparison in the folder left is not taken for this one's.
-  monkeypatch.setattr(experiment, 'build_process', plain)
-  argv[2:4] = ['--algos=local_only', '--seeds=0']
+  quadratic['global_test'] = None
+  argv[2:4] = ['--algos=fedavg', '--seeds=0']
   assert compare.main(argv) == 0
   assert not (tmp_path / 'tiers.csv').exists()
-  assert not (tmp_path / 'local_only' / 'seed0' / 'tiers.csv').exists()
+  assert not (tmp_path / 'fedavg' / 'seed0' / 'tiers.csv').exists()
+
+
+def test_measurements_of_an_aggregator_are_columns(quadratic, tiered, tmp_path):
+  del quadratic, tiered  # Registered.
+  assert _train(tmp_path / 'run', '--task=quadratic', '--algo=tiered') == 0
+  rows = _read(tmp_path / 'run' / 'metrics.csv')
+  assert [row['aggregator/clipping_norm'] for row in rows] == ['0.25'] * 3
+  assert rows[0]['aggregator/clipped_count'] == '6'
 
 
 @pytest.fixture(name='broken')

@@ -6,7 +6,7 @@
     data.csv      client, group, examples per class     classes or groups known
     mixing.npy    float32[N, N], mixing weights         methods that learn them
     router.npy    float[N, C], weights of the models    methods that report them
-    tiers.csv     a row per capacity tier's model       methods that have tiers
+    tiers.csv     a row per capacity tier's model       if there are tiers
     dropped.csv   client, rounds it was dropped in      --on_non_finite=drop
 
 Byzantine clients are no rows of clients.csv, and NaN in router.npy.

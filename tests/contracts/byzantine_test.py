@@ -1,0 +1,52 @@
+"""Every method leaves Byzantine clients out of its training metrics."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.contracts import tiny
+from tff_pers import methods
+from tff_pers import round_metrics
+
+BYZANTINE = np.array([False, True, False, False])
+
+
+def _first_round(process, data):
+  """Returns the output of the first round with everybody."""
+  state = process.initialize_seeded(3)
+  clients = [process.initialize_client(state, i) for i in range(len(data))]
+  return process.next(state, clients, data)
+
+
+@pytest.mark.parametrize('name', methods.names())
+def test_training_loss_is_that_of_the_honest_clients(name):
+  """It does not move when the Byzantine client trains on other labels."""
+  task = tiny.task()
+  with round_metrics.leaving_out(BYZANTINE):
+    process = tiny.build(name, task)
+  other = list(task.train)
+  other[1] = tf.nest.map_structure(np.copy, task.train[1])
+  other[1]['examples']['y'] = 1 - other[1]['examples']['y']
+  outputs = [_first_round(process, data) for data in (task.train, other)]
+  losses = [float(output['metrics']['train_loss']) for output in outputs]
+  assert np.isfinite(losses[0]) and losses[0] == losses[1]
+  # It does train, as everybody.
+  leaves = [
+      tf.nest.flatten((output['state'], output['client_states']))
+      for output in outputs
+  ]
+  assert any(np.any(a != b) for a, b in zip(*leaves))
+
+
+def test_who_is_left_out_ends_with_the_scope():
+  with pytest.raises(KeyError):
+    with round_metrics.leaving_out(BYZANTINE):
+      raise KeyError
+  task = tiny.task()
+  with round_metrics.leaving_out(None):
+    inside = tiny.build('fedavg', task)
+  losses = [
+      float(_first_round(process, task.train)['metrics']['train_loss'])
+      for process in (inside, tiny.build('fedavg', task))
+  ]
+  assert losses[0] == losses[1]

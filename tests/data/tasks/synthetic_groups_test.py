@@ -28,6 +28,12 @@ def test_default_is_the_sheets_configuration():
   names = ['a', 'learning_rate', 'batch_size']
   defaults = settings.of('synthetic_groups', 'perfedavg', names)
   assert defaults == dict(a=1.0, learning_rate=0.1, batch_size=50)
+  assert settings.TABLE['synthetic_groups']['pfedme'] == dict(
+      lam=1.0, inner_lr=0.1
+  )
+  assert settings.TABLE['synthetic_groups']['perm'] == dict(
+      warmup_rounds=10, global_learning_rate=1.0, step_cap=0, stage1_rounds=50
+  )
 
 
 def test_features_have_the_sheets_mean_and_variance():

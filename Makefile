@@ -2,7 +2,7 @@
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 
-.PHONY: help setup train test test-slow lint lock bazel-test clean
+.PHONY: help setup train test test-slow lint docs lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -12,6 +12,7 @@ help:
 	@echo 'make test-slow   the slow ones'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style check'
+	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
 	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
 	@echo 'make clean       remove caches and build outputs; .venv and runs/ stay'
 
@@ -32,6 +33,10 @@ bazel-test: setup
 
 lint: setup
 	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries tests
+
+docs: setup
+	$(PYTHON_VENV) -m binaries.methods_and_tasks > docs/methods_and_tasks.new
+	mv docs/methods_and_tasks.new docs/methods_and_tasks.md
 
 lock:
 	tools/lock.sh

@@ -227,6 +227,7 @@ def _check_groups(groups, num_models: int) -> None:
 @methods.register(
     'ensemble', EnsembleHyperparameters,
     summary='C full models, mixed by a router per client',
+    travels=methods.Travels(down=('models',), up=('models',)),
 )
 def _build(task, hyperparameters):
   return build_ensemble(

@@ -200,6 +200,7 @@ def build_fedem_work(
 @methods.register(
     'fedem', FedEmHyperparameters,
     summary='mixtures of C models, by responsibilities (Marfoq 2021)',
+    travels=methods.Travels(down=('models',), up=('models',)),
 )
 def _build(task, hyperparameters):
   return build_fedem(

@@ -82,6 +82,7 @@ def build_local_work(
 @methods.register(
     'local_only', LocalOnlyHyperparameters,
     summary='every client by itself, no communication',
+    travels=methods.Travels(down=(), up=()),
 )
 def _build(task, hyperparameters):
   return build_local_only(

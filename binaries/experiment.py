@@ -16,6 +16,7 @@ import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import round_metrics
+from tff_pers import settings
 from tff_pers.data import brackets
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
@@ -82,6 +83,7 @@ def build(
   with flags.sentences():
     name, options = brackets.parse(given['algo'])
     method = methods.get(name)
+    _check_driver(method)
     family = tasks.get(given.get('task', flags.DEFAULTS['task']))
   _open_brackets(given, method, options, table, brackets_win)
   check_owners(given, table, [method.name], family.name)
@@ -96,7 +98,7 @@ def build(
   task = _restrict(full, clients, given)
   with flags.sentences():
     cohort.uniform(task.num_clients, task.clients_per_round)
-  for lack in methods.missing_needs(method, task):
+  for lack in methods.missing_needs(method, task.traits):
     raise flags.UsageError(
         f'`--algo` {method.name} needs {lack}; `--task` {family.name}, as asked'
         ' for, lacks it.'
@@ -176,6 +178,14 @@ def folder_name(variant: str) -> str:
   return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
 
 
+def _check_driver(method: methods.Method) -> None:
+  if method.driver != 'rounds':
+    raise ValueError(
+        '`algo` must be a method of rounds, the only ones that this program'
+        f' can run, found {method.name}, which goes by {method.driver}.'
+    )
+
+
 def _open_brackets(given, method, options, table, brackets_win) -> None:
   """Adds the flags that the brackets of a variant set to `given`."""
   for option, text in options.items():
@@ -250,7 +260,7 @@ def _hyperparameters(given, table, method, task):
     return hp.replace(
         method.hyperparameters(),
         **{
-            **task.defaults_for(method.name, names),
+            **settings.of(task.name, method.name, names, task.regimes),
             **_own(given, table, 'method', method.name),
         },
     )

@@ -15,6 +15,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from absl import flags as absl_flags
 
+from binaries import methods_and_tasks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import runtime
@@ -256,15 +257,7 @@ def help_text(summary: str, table: Mapping[str, Flag], argv) -> str:
       name for name in tasks.names()
       if any(word == f'--task={name}' for word in argv)
   ]
-  lines = [summary, '', 'Methods (--algo) and what they need of a task:']
-  for name in methods.names():
-    method = methods.get(name)
-    needs = ', '.join(methods.NEEDS[need] for need in method.needs)
-    lines.append(f'  {name:22} {method.summary}')
-    lines += [f'  {"":22} needs {needs}'] if needs else []
-  lines += ['', 'Tasks (--task):']
-  lines += [f'  {name:22} {tasks.get(name).summary}' for name in tasks.names()]
-  lines += ['', 'Flags:']
+  lines = [summary, '', *methods_and_tasks.help_lines(), '', 'Flags:']
   for name, flag in table.items():
     if flag.kind == 'shared' or flag.owner in chosen:
       lines += _flag_help(name, flag)

@@ -1,21 +1,24 @@
 """The registry of methods."""
 
-import types
+import dataclasses
 
 import pytest
 
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers import registry
+from tff_pers import traits
 
 
 @pytest.fixture(autouse=True)
 def _empty_registry(monkeypatch):
-  monkeypatch.setattr(methods, '_METHODS', {})
+  monkeypatch.setattr(methods, '_METHODS', registry.Registry('algo'))
 
 
-def _task(has_groups=True, full_participation=True):
-  return types.SimpleNamespace(
-      has_groups=has_groups, full_participation=full_participation
+def _traits(groups=True, full_participation=True):
+  return traits.Traits(
+      groups=groups, full_participation=full_participation,
+      classification=True, model='mlp',
   )
 
 
@@ -31,7 +34,9 @@ def test_registered_method_is_known():
   assert method.build is build
   assert method.hyperparameters is hp.LocalTraining
   assert method.summary == 'in one line'
-  assert methods.missing_needs(method, _task(False, False)) == []
+  assert method.driver == 'rounds'
+  assert method.travels == methods.Travels(down=('weights',), up=('weights',))
+  assert methods.missing_needs(method, _traits(False, False)) == []
 
 
 def test_missing_needs_are_sentences():
@@ -39,13 +44,48 @@ def test_missing_needs_are_sentences():
       'picky', hp.LocalTraining, needs=('groups', 'full_participation')
   )(print)
   picky = methods.get('picky')
-  assert methods.missing_needs(picky, _task()) == []
-  assert methods.missing_needs(picky, _task(has_groups=False)) == [
-      methods.NEEDS['groups']
+  assert methods.missing_needs(picky, _traits()) == []
+  assert methods.missing_needs(picky, _traits(groups=False)) == [
+      methods.NEEDS['groups'].sentence
   ]
-  assert methods.missing_needs(picky, _task(False, False)) == [
-      methods.NEEDS['groups'], methods.NEEDS['full_participation']
+  assert methods.missing_needs(picky, _traits(False, False)) == [
+      methods.NEEDS['groups'].sentence,
+      methods.NEEDS['full_participation'].sentence,
   ]
+
+
+@pytest.mark.parametrize(
+    'default, alternatives, expected',
+    [
+        (_traits(), [], 'yes'),
+        (_traits(groups=False), [], 'no'),
+        (_traits(groups=False), [_traits()], 'flags'),
+        # One flag helps one need, and another the other: not both.
+        (_traits(False, False), [_traits(True, False)], 'no'),
+        (_traits(groups=None), [], 'data'),
+        (_traits(groups=None), [_traits()], 'flags'),
+        (_traits(groups=None, full_participation=False), [], 'no'),
+    ],
+)
+def test_fit_asks_for_all_needs_at_once(default, alternatives, expected):
+  methods.register(
+      'picky', hp.LocalTraining, needs=('groups', 'full_participation')
+  )(print)
+  methods.register('easy', hp.LocalTraining)(print)
+  picky, easy = methods.get('picky'), methods.get('easy')
+  assert methods.fit(picky, default, alternatives) == expected
+  assert methods.fit(easy, default, alternatives) == 'yes'
+
+
+def test_every_need_is_a_sentence_and_a_predicate():
+  for need in methods.NEEDS.values():
+    answers = {
+        need.holds(dataclasses.replace(_traits(), **{field: value}))
+        for field in ('groups', 'full_participation')
+        for value in (True, False)
+    }
+    assert answers == {True, False}
+    assert need.sentence and need.tip
 
 
 def test_raises_on_unknown_name():
@@ -63,3 +103,8 @@ def test_raises_on_second_registration():
 def test_raises_on_unknown_need():
   with pytest.raises(ValueError, match='`needs` must be among .*found .*luck'):
     methods.register('odd', hp.LocalTraining, needs=('luck',))
+
+
+def test_raises_on_unknown_driver():
+  with pytest.raises(ValueError, match='`driver` must be one of rounds, events'):
+    methods.register('odd', hp.LocalTraining, driver='clock')

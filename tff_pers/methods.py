@@ -7,13 +7,61 @@ Programs, contract tests and `--help` walk this registry.
 """
 
 import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, NamedTuple, Optional
 
-# What a method may need of a task, and the sentence that says so.
+from tff_pers import registry
+from tff_pers import traits as traits_lib
+
+
+class Need(NamedTuple):
+  """Something that a method may need of a task.
+
+  Attributes:
+    sentence: What it is, to follow 'needs'.
+    holds: `(Traits) -> bool`, or None if that depends on the data. It reads
+      declarations alone, so that the table of methods and tasks can be made
+      without data.
+    tip: The flags that may help a task that lacks it.
+  """
+
+  sentence: str
+  holds: Callable[[traits_lib.Traits], Optional[bool]]
+  tip: str
+
+
 NEEDS = {
-    'groups': 'tasks that know the true group of every client',
-    'full_participation': 'rounds with all clients (clients_per_round = 0)',
+    'groups': Need(
+        'tasks that know the true group of every client',
+        lambda traits: traits.groups,
+        'a --partition that makes groups, e.g. label_shift_clusters',
+    ),
+    'full_participation': Need(
+        'rounds with all clients (clients_per_round = 0)',
+        lambda traits: traits.full_participation,
+        '--clients_per_round=0',
+    ),
 }
+
+# What makes a method go on: rounds of a cohort, or messages as they arrive.
+DRIVERS = ('rounds', 'events')
+
+
+@dataclasses.dataclass(frozen=True)
+class Travels:
+  """What may leave the server and the clients.
+
+  Nothing else may be in a message: a contract test compares the types, so that
+  nothing personal is sent by mistake.
+
+  Attributes:
+    down: The fields of the server state that the message to a client holds,
+      beside `seed` and `round`.
+    up: The fields of the server state of whose tensors' types the update of a
+      client consists.
+  """
+
+  down: tuple[str, ...] = ('weights',)
+  up: tuple[str, ...] = ('weights',)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +74,8 @@ class Method:
     build: `(task, hyperparameters) -> PersonalizedProcess`.
     needs: Names from `NEEDS`.
     summary: One line for `--help`.
+    driver: One of `DRIVERS`.
+    travels: What may be sent; None if the method has a `next` of its own.
   """
 
   name: str
@@ -33,47 +83,80 @@ class Method:
   build: Callable[[Any, Any], Any]
   needs: tuple[str, ...] = ()
   summary: str = ''
+  driver: str = 'rounds'
+  travels: Optional[Travels] = Travels()
 
 
-_METHODS: dict[str, Method] = {}
+_METHODS: registry.Registry[Method] = registry.Registry('algo')
 
 
-def register(name: str, hyperparameters, *, needs=(), summary=''):
+def register(
+    name: str, hyperparameters, *, needs: Iterable[str] = (), summary: str = '',
+    driver: str = 'rounds', travels: Optional[Travels] = Travels(),
+):
   """Returns a decorator that registers `build` under `name`."""
-  unknown = set(needs) - set(NEEDS)
+  needs = tuple(needs)
+  unknown = sorted(set(needs) - set(NEEDS))
   if unknown:
-    raise ValueError(f'`needs` must be among {sorted(NEEDS)}, found {unknown}.')
-  def decorator(build):
-    if name in _METHODS:
-      raise ValueError(f'`name` must be new, found {name} registered already.')
-    _METHODS[name] = Method(name, hyperparameters, build, tuple(needs), summary)
-    return build
-  return decorator
+    raise ValueError(
+        f'`needs` must be among {", ".join(NEEDS)}, found {unknown[0]!r}.'
+    )
+  if driver not in DRIVERS:
+    raise ValueError(
+        f'`driver` must be one of {", ".join(DRIVERS)}, found {driver!r}.'
+    )
+  return _METHODS.register(
+      name,
+      lambda build: Method(
+          name, hyperparameters, build, needs, summary, driver, travels
+      ),
+  )
 
 
 def get(name: str) -> Method:
-  """Returns the method of that name.
-
-  Raises:
-    ValueError: If there is none; lists the known ones.
-  """
-  if name not in _METHODS:
-    raise ValueError(
-        f'`algo` must be one of {", ".join(names())}, found {name!r}.'
-    )
-  return _METHODS[name]
+  """Returns the method of that name; see `Registry.get`."""
+  return _METHODS.get(name)
 
 
 def names() -> list[str]:
   """Returns the names of all registered methods, sorted."""
-  return sorted(_METHODS)
+  return _METHODS.names()
 
 
-def missing_needs(method: Method, task) -> list[str]:
-  """Returns the sentences for what `method` needs and `task` lacks."""
-  lacks = []
-  if 'groups' in method.needs and not task.has_groups:
-    lacks.append(NEEDS['groups'])
-  if 'full_participation' in method.needs and not task.full_participation:
-    lacks.append(NEEDS['full_participation'])
-  return lacks
+def missing_needs(method: Method, traits: traits_lib.Traits) -> list[str]:
+  """Returns the sentences for what `method` needs and the task lacks."""
+  return [
+      NEEDS[need].sentence
+      for need in method.needs if not NEEDS[need].holds(traits)
+  ]
+
+
+def fit(
+    method: Method, default: traits_lib.Traits,
+    alternatives: Iterable[traits_lib.Traits] = (),
+) -> str:
+  """Returns whether a method runs on a task, as far as declarations tell.
+
+  Args:
+    method: The method.
+    default: The traits of the task with the default flags.
+    alternatives: Its traits with other flags.
+
+  Returns:
+    'yes'; 'flags' if only other flags make it possible; 'data' if it depends on
+    the data; 'no'.
+  """
+  answers = [_holds_all(method, traits) for traits in (default, *alternatives)]
+  if answers[0]:
+    return 'yes'
+  if True in answers:
+    return 'flags'
+  return 'data' if None in answers else 'no'
+
+
+def _holds_all(method: Method, traits: traits_lib.Traits) -> Optional[bool]:
+  """Returns whether all needs are met; None: that depends on the data."""
+  answers = [NEEDS[need].holds(traits) for need in method.needs]
+  if False in answers:
+    return False
+  return None if None in answers else True

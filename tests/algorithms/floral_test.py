@@ -13,6 +13,7 @@ from baselines import local_adaptor
 from tests import problems
 from tests.baselines import rounds
 from tff_pers import random
+from tff_pers import settings
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.algorithms import floral
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
@@ -396,7 +397,7 @@ def test_routers_find_the_clusters(options):
   """
   family = tasks.get('floral_linear')
   task = family.build(tasks.TaskRequest(seed=1), family.options())
-  defaults = dict(task.defaults[''], **options)
+  defaults = dict(settings.TABLE['floral_linear'][''], **options)
   process = floral.build_floral(
       adaptors.floral(task.model, 2, rank=1),
       floral_hp.FloralHyperparameters(**defaults), num_clients=10,

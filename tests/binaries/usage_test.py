@@ -8,6 +8,7 @@ import pytest
 
 from binaries import compare
 from binaries import flags
+from binaries import methods_and_tasks
 from binaries import plot
 from binaries import train
 from tff_pers import hyperparameters
@@ -218,6 +219,14 @@ def test_bad_data_names_the_file(tmp_path, capsys):
   assert not (tmp_path / 'run').exists()
 
 
+def _add_method(monkeypatch, name, **fields):
+  # pylint: disable=protected-access
+  monkeypatch.setitem(
+      methods._METHODS._entries, name,
+      methods.Method(name, hyperparameters.LocalTraining, build=None, **fields),
+  )
+
+
 @pytest.mark.parametrize(
     'need, argv, sentence',
     [
@@ -228,16 +237,26 @@ def test_bad_data_names_the_file(tmp_path, capsys):
 def test_a_method_refuses_a_task_without_its_needs(
     need, argv, sentence, tmp_path, capsys, monkeypatch
 ):
-  needy = methods.Method(
-      'needy', hyperparameters.LocalTraining, build=None, needs=(need,)
-  )
-  monkeypatch.setitem(methods._METHODS, 'needy', needy)  # pylint: disable=protected-access
+  _add_method(monkeypatch, 'needy', needs=(need,))
   folder = tmp_path / 'run'
   argv = ['train', '--algo=needy', *argv, f'--output_dir={folder}']
   assert train.main(argv) == 2
   error = _stderr_sentence(capsys)
   assert '`--algo` needy needs' in error and sentence in error
   assert not folder.exists()
+
+
+def test_a_method_that_events_drive_is_refused_before_data_are_read(
+    tmp_path, capsys, monkeypatch
+):
+  _add_method(monkeypatch, 'eventful', driver='events')
+  argv = ['train', '--algo=eventful', '--task=npz', '--data_dir=/nonexistent']
+  assert train.main([*argv, f'--output_dir={tmp_path / "run"}']) == 2
+  assert _stderr_sentence(capsys) == (
+      'train: `--algo` must be a method of rounds, the only ones that this'
+      ' program can run, found eventful, which goes by events.'
+  )
+  assert not (tmp_path / 'run').exists()
 
 
 def test_a_table_of_models_refuses_held_out_clients(tmp_path, capsys):
@@ -256,6 +275,7 @@ def test_help_explains(program, capsys):
     for word in ('fedavg', 'digits', '--clients_per_round', '--algo'):
       assert word in text
     assert '--fedavg_learning_rate' not in text
+    assert '\n'.join(methods_and_tasks.matrix()) in text
 
 
 def test_help_shows_the_flags_of_the_method_with_range(capsys):

@@ -1,6 +1,11 @@
-"""The method families; importing this package registers them."""
+"""The method families; importing this package registers them.
 
-from tff_pers.algorithms.floral import build_floral
-from tff_pers.algorithms.floral import build_floral_client_work
-from tff_pers.algorithms.perm import build_perm
-from tff_pers.algorithms.shuffling import build_shuffling
+Every module of this folder is found by itself; its functions `build_*` are
+names of the package, e.g. `algorithms.build_perm`.
+"""
+
+from tff_pers import discovery
+
+globals().update(
+    discovery.builders(discovery.import_modules(__name__, __path__))
+)

@@ -506,6 +506,7 @@ class _Server:
 @methods.register(
     'perm', PermHyperparameters,
     summary='learned mixing weights, models shuffled between clients',
+    travels=None,
 )
 def _build(task, hyperparameters):
   return build_perm(

@@ -516,6 +516,7 @@ def check_mixing_weights(mixing_weights) -> np.ndarray:
 @methods.register(
     'oracle_groups', ShufflingHyperparameters, needs=('groups',),
     summary='shuffling with uniform weights in the true group (reference)',
+    travels=None,
 )
 def _build_oracle_groups(task, hyperparameters):
   same = np.equal.outer(task.groups, task.groups).astype(np.float64)
@@ -528,6 +529,7 @@ def _build_oracle_groups(task, hyperparameters):
 @methods.register(
     'uniform_shuffling', ShufflingHyperparameters,
     summary='shuffling with uniform weights 1/N (reference)',
+    travels=None,
 )
 def _build_uniform_shuffling(task, hyperparameters):
   n = task.num_clients

@@ -33,6 +33,10 @@ class ClassGroupsOptions(partitioners.Options):
   groups: int = hp.field(10, 'Number of groups of classes G.', minimum=1)
 
 
+@partitioners.register(
+    'rotated_clusters', ClusterOptions(), 'clusters with turned images',
+    knows_groups=partitioners.always, deals_test=True,
+)
 def rotated_clusters(labels, num_clients, rng, options, clients):
   """IID clients; the images of cluster g are turned by g quarter turns."""
   del clients  # Unused.
@@ -46,6 +50,11 @@ def rotated_clusters(labels, num_clients, rng, options, clients):
   return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
 
 
+@partitioners.register(
+    'label_shift_clusters', ClusterOptions(),
+    'clusters that name the classes differently',
+    knows_groups=partitioners.always, deals_test=True,
+)
 def label_shift_clusters(labels, num_clients, rng, options, clients):
   """IID clients; cluster g calls label y by the name (y + g) mod classes."""
   del clients  # Unused.
@@ -60,6 +69,11 @@ def label_shift_clusters(labels, num_clients, rng, options, clients):
   return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
 
 
+@partitioners.register(
+    'class_groups', ClassGroupsOptions(),
+    'groups of clients with their own classes',
+    knows_groups=partitioners.always, deals_test=True,
+)
 def class_groups(labels, num_clients, rng, options, clients):
   """Group g owns the classes y = g mod G; its clients share them out equally.
 

@@ -6,63 +6,9 @@ from typing import Any, Callable, Optional, Sequence
 import numpy as np
 
 from tff_pers.data import brackets
-from tff_pers.data import cluster_partitioners
+from tff_pers.data import cluster_partitioners  # pylint: disable=unused-import
 from tff_pers.data import errors
 from tff_pers.data import partitioners
-
-
-@dataclasses.dataclass(frozen=True)
-class Partitioner:
-  """A partitioner.
-
-  Attributes:
-    assign: See `data/partitioners.py`.
-    options: Its options with their defaults.
-    summary: One line for `--help`.
-    deals_test: Whether the clients share out a given test set as they share the
-      training set, because they have none in common.
-  """
-
-  assign: Callable[..., Any]
-  options: partitioners.Options
-  summary: str
-  deals_test: bool = False
-
-
-_PARTITIONERS = {
-    'by_client': Partitioner(
-        partitioners.by_client, partitioners.Options(), 'the natural clients'
-    ),
-    'class_groups': Partitioner(
-        cluster_partitioners.class_groups,
-        cluster_partitioners.ClassGroupsOptions(),
-        'groups of clients with their own classes', deals_test=True,
-    ),
-    'dirichlet': Partitioner(
-        partitioners.dirichlet, partitioners.DirichletOptions(),
-        'unequal shares of every class',
-    ),
-    'iid': Partitioner(
-        partitioners.iid, partitioners.Options(), 'equal random parts'
-    ),
-    'label_shift_clusters': Partitioner(
-        cluster_partitioners.label_shift_clusters,
-        cluster_partitioners.ClusterOptions(),
-        'clusters that name the classes differently', deals_test=True,
-    ),
-    'one_class': Partitioner(
-        partitioners.one_class, partitioners.Options(), 'one class per client'
-    ),
-    'rotated_clusters': Partitioner(
-        cluster_partitioners.rotated_clusters,
-        cluster_partitioners.ClusterOptions(), 'clusters with turned images',
-        deals_test=True,
-    ),
-    'shards': Partitioner(
-        partitioners.shards, partitioners.ShardsOptions(),
-        'label-sorted slices, k classes per client',
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +29,7 @@ class Partition:
 
   @property
   def deals_test(self) -> bool:
-    """See `Partitioner`."""
+    """See `partitioners.Partitioner`."""
     return get(brackets.parse(self.name)[0]).deals_test
 
   def clients(
@@ -105,20 +51,31 @@ class Partition:
 
 def names() -> list[str]:
   """Returns the names of all partitioners, sorted."""
-  return sorted(_PARTITIONERS)
+  return partitioners.PARTITIONERS.names()
 
 
-def get(name: str) -> Partitioner:
-  """Returns the partitioner of that name.
+def get(name: str) -> partitioners.Partitioner:
+  """Returns the partitioner of that name; see `Registry.get`."""
+  return partitioners.PARTITIONERS.get(name)
+
+
+def knows_groups(text: str) -> bool:
+  """Returns whether the partition `text` says which group a client is of.
 
   Raises:
-    ValueError: If there is none; lists the known ones.
+    ValueError: If `text` is not a known partition with known options.
   """
-  if name not in _PARTITIONERS:
-    raise ValueError(
-        f'`partition` must be one of {", ".join(names())}, found {name!r}.'
-    )
-  return _PARTITIONERS[name]
+  partitioner, options = _parse(text)
+  return partitioner.knows_groups(options)
+
+
+def _parse(text: str):
+  """Returns the partitioner and the options that `text` asks for."""
+  name, given = brackets.parse(text)
+  partitioner = get(name)
+  return partitioner, brackets.fill(
+      partitioner.options, given, f'partition {name}'
+  )
 
 
 def build(
@@ -137,13 +94,10 @@ def build(
     ValueError: If `text` is not a known partition with known options.
     errors.DataError: If the data cannot be partitioned so.
   """
-  name, given = brackets.parse(text)
-  partitioner = get(name)
-  options = brackets.fill(
-      partitioner.options, given, f'partition {name}'
-  )
+  partitioner, options = _parse(text)
   labels = np.asarray(labels)
-  if name == 'by_client' and num_clients == 0 and clients is not None:
+  takes_all = num_clients == 0 and partitioner is get('by_client')
+  if takes_all and clients is not None:
     num_clients = len(np.unique(clients))
   if num_clients < 1:
     raise ValueError(f'`num_clients` must be >= 1, found {num_clients}.')

@@ -9,11 +9,12 @@ goes to exactly one client. `data/partition.py` puts them to use.
 """
 
 import dataclasses
-from typing import Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from tff_pers import hyperparameters as hp
+from tff_pers import registry
 from tff_pers.data import errors
 
 
@@ -23,6 +24,58 @@ class Options:
 
   def __post_init__(self):
     hp.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioner:
+  """A registered partitioner.
+
+  Attributes:
+    assign: The function.
+    options: Its options with their defaults.
+    summary: One line for `--help`.
+    knows_groups: `(options) -> bool`: whether it says of every client which
+      group it is of.
+    deals_test: Whether the clients share out a given test set as they share the
+      training set, because they have none in common.
+  """
+
+  assign: Callable[..., Any]
+  options: Options
+  summary: str
+  knows_groups: Callable[[Any], bool]
+  deals_test: bool = False
+
+
+PARTITIONERS: registry.Registry[Partitioner] = registry.Registry('partition')
+
+
+def register(
+    name: str, options: Options, summary: str, *,
+    knows_groups: Callable[[Any], bool] = lambda options: False,
+    deals_test: bool = False,
+):
+  """Returns a decorator that registers a partitioner under `name`.
+
+  Args:
+    name: Its name in `--partition`.
+    options: Its options with their defaults.
+    summary: One line for `--help`.
+    knows_groups: See `Partitioner`.
+    deals_test: See `Partitioner`.
+  """
+  return PARTITIONERS.register(
+      name,
+      lambda assign: Partitioner(
+          assign, options, summary, knows_groups, deals_test
+      ),
+  )
+
+
+def always(options: Options) -> bool:
+  """Returns True: with any options."""
+  del options
+  return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +98,14 @@ class DirichletOptions(Options):
   min: int = hp.field(2, 'Smallest number of examples of a client.', minimum=0)
 
 
+@register('iid', Options(), 'equal random parts', knows_groups=always)
 def iid(labels, num_clients, rng, options, clients):
   """A random permutation in equal parts; all clients are one group."""
   del options, clients  # Unused.
   return equal_parts(labels, num_clients, rng), np.zeros(num_clients), None
 
 
+@register('by_client', Options(), 'the natural clients')
 def by_client(labels, num_clients, rng, options, clients):
   """The natural clients in sorted order, or a random `num_clients` of them."""
   del options  # None.
@@ -77,6 +132,10 @@ def by_client(labels, num_clients, rng, options, clients):
   return indices, _unknown(num_clients), None
 
 
+@register(
+    'shards', ShardsOptions(), 'label-sorted slices, k classes per client',
+    knows_groups=lambda options: options.order == 'sorted',
+)
 def shards(labels, num_clients, rng, options, clients):
   """Label-sorted slices, `classes` per client (papers/perm.md 4.2).
 
@@ -116,6 +175,9 @@ def shards(labels, num_clients, rng, options, clients):
   return indices, _groups_of_equal_classes(labels, indices), None
 
 
+@register(
+    'one_class', Options(), 'one class per client', knows_groups=always
+)
 def one_class(labels, num_clients, rng, options, clients):
   """One class per client; the clients of a class are a group."""
   del options, clients  # Unused.
@@ -138,6 +200,7 @@ def one_class(labels, num_clients, rng, options, clients):
 _DIRICHLET_DRAWS = 1000
 
 
+@register('dirichlet', DirichletOptions(), 'unequal shares of every class')
 def dirichlet(labels, num_clients, rng, options, clients):
   """Each class is shared out in proportions ~ Dirichlet(alpha) over clients.
 

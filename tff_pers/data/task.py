@@ -1,10 +1,11 @@
 """A task: clients with data, a model, and what is known beyond examples."""
 
 import dataclasses
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
+from tff_pers import traits as traits_lib
 from tff_pers.models import functional
 
 
@@ -25,8 +26,8 @@ class Task:
     clients_per_round: Cohort size, 0 for all clients.
     rounds: Default of `--rounds`.
     eval_every: Default of `--eval_every`, in rounds.
-    defaults: Hyperparameters that suit this task, by method name; the entry
-      `''` is for all methods that have them. Names as in flags.
+    regimes: What sets this task apart from others of its name where settings
+      of methods are chosen (`tff_pers/settings.py`), e.g. `reduced` data.
     class_counts: int64[N, num_classes] of training labels, or None.
     partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
     global_test: Dense data of a test set common to all clients, or None; its
@@ -53,9 +54,7 @@ class Task:
   clients_per_round: int = 0
   rounds: int = 100
   eval_every: int = 10
-  defaults: Mapping[str, Mapping[str, Any]] = dataclasses.field(
-      default_factory=dict
-  )
+  regimes: Sequence[str] = ()
   class_counts: Optional[np.ndarray] = None
   partition: str = ''
   global_test: Optional[Any] = None
@@ -82,7 +81,12 @@ class Task:
       return np.arange(self.num_clients)
     return np.flatnonzero(~np.asarray(self.byzantine))
 
-  def defaults_for(self, method: str, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the defaults of `method` for its hyperparameters `names`."""
-    merged = {**self.defaults.get('', {}), **self.defaults.get(method, {})}
-    return {name: value for name, value in merged.items() if name in names}
+  @property
+  def traits(self) -> traits_lib.Traits:
+    """What methods may ask of the task."""
+    return traits_lib.Traits(
+        groups=self.has_groups,
+        full_participation=self.full_participation,
+        classification=self.num_classes > 0,
+        model=self.model.name,
+    )

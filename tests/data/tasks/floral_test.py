@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tff_pers import settings
 from tff_pers.data import tasks
 from tff_pers.data.tasks import floral_label_shift
 from tff_pers.data.tasks import floral_regression
@@ -40,7 +41,7 @@ def test_defaults_are_the_sheets(
       'router_learning_rate',
   ]
   for method in ('floral', 'local_adaptor'):
-    assert task.defaults_for(method, names) == dict(
+    assert settings.of(name, method, names) == dict(
         batch_size=batch, local_steps=0, local_epochs=1, learning_rate=rate,
         router_learning_rate=0.1,
     )

@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 
+from tff_pers import settings
 from tff_pers.data import errors
 from tff_pers.data import sources
 from tff_pers.data import tasks
@@ -146,7 +147,9 @@ def test_fraction_cuts_the_training_set_of_clusters_alone(tmp_path):
       rows = {row.tobytes() for row in b['examples']['x']}
       assert {row.tobytes() for row in a['examples']['x']} <= rows
   assert (full.rounds, reduced.rounds) == (500, 1500)
-  router = lambda task: task.defaults_for('floral', ['router_learning_rate'])
+  router = lambda task: settings.of(
+      'mnist', 'floral', ['router_learning_rate'], task.regimes
+  )
   assert router(full) == dict(router_learning_rate=0.1)
   assert router(reduced) == dict(router_learning_rate=0.3)
 
@@ -161,7 +164,7 @@ def test_defaults_of_clusters_are_those_of_floral(tmp_path, monkeypatch):
   assert (task.num_clients, task.clients_per_round) == (300, 30)
   assert task.model.num_parameters == 785 * 200 + 201 * 10
   names = ['batch_size', 'learning_rate', 'local_epochs']
-  assert task.defaults_for('fedavg', names) == dict(
+  assert settings.of('mnist', 'fedavg', names, task.regimes) == dict(
       batch_size=32, learning_rate=0.1, local_epochs=1
   )
   with pytest.raises(errors.DataError, match='test example for every client'):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tff_pers import settings
 from tff_pers.data import errors
 from tff_pers.data import tasks
 from tff_pers.data.tasks import synthetic_groups
@@ -25,8 +26,14 @@ def test_default_is_the_sheets_configuration():
   assert task.model.num_parameters == 61  # d = 60 and an intercept.
   assert task.rounds == 100
   names = ['a', 'learning_rate', 'batch_size']
-  defaults = task.defaults_for('perfedavg', names)
+  defaults = settings.of('synthetic_groups', 'perfedavg', names)
   assert defaults == dict(a=1.0, learning_rate=0.1, batch_size=50)
+  assert settings.TABLE['synthetic_groups']['pfedme'] == dict(
+      lam=1.0, inner_lr=0.1
+  )
+  assert settings.TABLE['synthetic_groups']['perm'] == dict(
+      warmup_rounds=10, global_learning_rate=1.0, step_cap=0, stage1_rounds=50
+  )
 
 
 def test_features_have_the_sheets_mean_and_variance():

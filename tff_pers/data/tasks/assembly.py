@@ -54,7 +54,7 @@ def assemble(
 ) -> task_lib.Task:
   """Returns the task of partitioned and split examples.
 
-  With a partition that deals out tests (see `partition.Partitioner`) the given
+  With a partition that deals out tests (see `Partitioner`) the given
   test set is shared out, and `--train_fraction` cuts the training sets alone
   (1 unless given; at least 10 examples stay). Otherwise it is the share of a
   client's examples that it trains on; the others are its test set, and a given

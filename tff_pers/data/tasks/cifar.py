@@ -20,41 +20,50 @@ MEAN = (0.4914, 0.4822, 0.4465)
 DEVIATION = (0.2023, 0.1994, 0.2010)
 
 
+CIFAR10 = registry.Declaration(
+    classification=True,
+    model='floral_cnn',
+    num_clients=20,
+    partition='label_shift_clusters',
+    partitions=registry.partitions('by_client'),
+)
+CIFAR100 = registry.Declaration(
+    classification=True,
+    model='vgg8',
+    num_clients=100,
+    clients_per_round=50,
+    partition='class_groups',
+    partitions=registry.partitions('by_client'),
+)
+
+
 @registry.register(
-    'cifar10', registry.NoOptions,
+    'cifar10', registry.NoOptions, declares=CIFAR10,
     summary='colour images of 10 classes, from --data_dir or TFDS',
 )
 def build_cifar10(request: registry.TaskRequest, options: registry.NoOptions):
   """Builds the task: 20 clients in 4 clusters that name classes differently."""
   del options  # None.
-  return _build(
-      'cifar10', request, num_classes=10, partition='label_shift_clusters',
-      num_clients=20, model='floral_cnn', learning_rate=0.03,
-  )
+  return _build('cifar10', request, CIFAR10, num_classes=10)
 
 
 @registry.register(
-    'cifar100', registry.NoOptions,
+    'cifar100', registry.NoOptions, declares=CIFAR100,
     summary='colour images of 100 classes, from --data_dir or TFDS',
 )
 def build_cifar100(request: registry.TaskRequest, options: registry.NoOptions):
   """Builds the task: 100 clients in 10 groups of 10 classes, 50 per round.
 
   The paper's step sizes (0.001 with Adam at the server) need such a server;
-  these are those of its ablations, for plain averaging.
+  those in `settings` are those of its ablations, for plain averaging.
   """
   del options  # None.
-  return _build(
-      'cifar100', request, num_classes=100, partition='class_groups',
-      num_clients=100, model='vgg8', learning_rate=0.03,
-      clients_per_round=50,
-  )
+  return _build('cifar100', request, CIFAR100, num_classes=100)
 
 
 def _build(
-    name: str, request: registry.TaskRequest, *, num_classes: int,
-    partition: str, num_clients: int, model: str, learning_rate: float,
-    clients_per_round: int = 0,
+    name: str, request: registry.TaskRequest, declares: registry.Declaration,
+    num_classes: int,
 ):
   """Builds either task; x is float32[n, 32, 32, 3], normalized.
 
@@ -72,17 +81,16 @@ def _build(
       global_test=_checked(*test, where, num_classes),
   )
   # A smaller number of clients than usual takes part as a whole.
-  some = (request.num_clients or num_clients) > clients_per_round
+  cohort = declares.clients_per_round
+  is_larger = (request.num_clients or declares.num_clients) > cohort
   return assembly.assemble(
       name, request, examples,
-      partition=partition,
-      num_clients=num_clients,
+      partition=declares.partition,
+      num_clients=declares.num_clients,
       train_fraction=0.8,
-      model=model,
-      clients_per_round=clients_per_round if some else 0,
-      **floral_images.settings(
-          request, batch_size=64, learning_rate=learning_rate
-      ),
+      model=declares.model,
+      clients_per_round=cohort if is_larger else 0,
+      **floral_images.schedule(request),
   )
 
 

@@ -6,8 +6,17 @@ from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 
 
+DECLARATION = registry.Declaration(
+    classification=True,
+    model='logistic_regression',
+    num_clients=20,
+    partition='label_shift_clusters[clusters=4,order=blocks]',
+    partitions=registry.partitions('by_client'),
+)
+
+
 @registry.register(
-    'digits', registry.NoOptions,
+    'digits', registry.NoOptions, declares=DECLARATION,
     summary='real handwritten digits (8x8), embedded; clusters of clients with'
     ' few examples',
 )
@@ -23,21 +32,14 @@ def build(request: registry.TaskRequest, options: registry.NoOptions):
   x, y = load()
   return assembly.assemble(
       'digits', request, assembly.Examples(x, y, 10, 'digits'),
-      partition='label_shift_clusters[clusters=4,order=blocks]',
-      num_clients=20,
+      partition=DECLARATION.partition,
+      num_clients=DECLARATION.num_clients,
       train_fraction=0.5,
-      model='logistic_regression',
+      model=DECLARATION.model,
       flatten=True,
       rounds=110,
       eval_every=10,
-      defaults=DEFAULTS,
   )
-
-
-DEFAULTS = {
-    '': dict(batch_size=10, local_steps=10, learning_rate=0.3),
-    'perm': dict(warmup_rounds=10),
-}
 
 
 def load():

@@ -1,4 +1,4 @@
-"""Settings of FLoRAL's image experiments, for clusters of clients.
+"""FLoRAL's image experiments, for clusters of clients.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors (FLoRAL),
 section 5 (papers/floral.md 5.2), full and reduced data.
@@ -22,24 +22,21 @@ def has_clusters(request: registry.TaskRequest, partition: str) -> bool:
   return partition_lib.get(name).deals_test
 
 
-def settings(
-    request: registry.TaskRequest, *, batch_size: int, learning_rate: float
+def schedule(
+    request: registry.TaskRequest, *regimes: str
 ) -> dict[str, Any]:
-  """Returns rounds and hyperparameters as fields of `Task`.
+  """Returns rounds and regimes as fields of `Task`.
 
-  One local epoch per round. With `--train_fraction` < 1 ("reduced"): three
-  times the rounds and the router's step size.
+  With `--train_fraction` < 1 the data are "reduced": three times the rounds,
+  and a regime of its own.
+
+  Args:
+    request: What the flags ask.
+    *regimes: Regimes of the task beside `reduced`.
   """
   reduced = 0 < request.train_fraction < 1
   return dict(
       rounds=1500 if reduced else 500,
       eval_every=25,
-      defaults={
-          '': dict(
-              batch_size=batch_size, local_steps=0, local_epochs=1,
-              learning_rate=learning_rate,
-              router_learning_rate=0.3 if reduced else 0.1,
-          ),
-          'perm': dict(warmup_rounds=10),
-      },
+      regimes=(*regimes, 'reduced') if reduced else regimes,
   )

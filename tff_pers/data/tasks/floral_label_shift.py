@@ -35,16 +35,13 @@ class FloralLabelShiftOptions:
     hp.validate(self)
 
 
-DEFAULTS = {
-    '': dict(
-        batch_size=8, local_steps=0, local_epochs=1, learning_rate=0.1,
-        router_learning_rate=0.1,
-    ),
-}
+DECLARATION = registry.Declaration(
+    classification=True, model='mlp_50', num_clients=20, groups=True
+)
 
 
 @registry.register(
-    'floral_label_shift', FloralLabelShiftOptions,
+    'floral_label_shift', FloralLabelShiftOptions, declares=DECLARATION,
     summary='generated: 4 clusters that name 10 Gaussian classes differently',
 )
 def build(request: registry.TaskRequest, options: FloralLabelShiftOptions):
@@ -52,24 +49,26 @@ def build(request: registry.TaskRequest, options: FloralLabelShiftOptions):
   registry.refuse(
       'floral_label_shift', request, 'partition', 'data_dir', 'train_fraction'
   )
-  groups = floral_regression.cluster_of(request.num_clients or 20, CLUSTERS)
+  groups = floral_regression.cluster_of(
+      request.num_clients or DECLARATION.num_clients, CLUSTERS
+  )
   x, y = generate(groups, options.train + options.test, request.seed)
   train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
   test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
   return task_lib.Task(
       name='floral_label_shift',
       model=zoo.build(
-          request.model or 'mlp_50', tf.TensorSpec([None, DIMENSION]), CLASSES
+          request.model or DECLARATION.model,
+          tf.TensorSpec([None, DIMENSION]), CLASSES,
       ),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
       groups=groups,
       num_classes=CLASSES,
       class_counts=partition_lib.class_counts([y for _, y in train], CLASSES),
-      partition='by_client',
+      partition=DECLARATION.partition,
       rounds=200,
       eval_every=20,
-      defaults=DEFAULTS,
   )
 
 

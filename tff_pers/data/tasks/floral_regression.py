@@ -40,27 +40,24 @@ class FloralMlpOptions(FloralLinearOptions):
   train: int = hp.field(96, 'Training examples per client.', minimum=1)
 
 
-LINEAR_DEFAULTS = {
-    '': dict(
-        batch_size=4, local_steps=0, local_epochs=1, learning_rate=0.1,
-        router_learning_rate=0.1,
-    ),
-}
-MLP_DEFAULTS = {
-    '': dict(LINEAR_DEFAULTS[''], batch_size=8, learning_rate=0.03),
-}
+LINEAR = registry.Declaration(
+    classification=False, model='linear_regression', num_clients=10,
+    groups=True,
+)
+MLP = registry.Declaration(
+    classification=False, model='mlp_20', num_clients=20, groups=True
+)
 
 
 @registry.register(
-    'floral_linear', FloralLinearOptions,
+    'floral_linear', FloralLinearOptions, declares=LINEAR,
     summary='generated: 2 clusters of linear maps 10 -> 3, of rank 1 apart',
 )
 def build_linear(request: registry.TaskRequest, options: FloralLinearOptions):
   """Builds the task; 10 clients, the student is one linear layer from 0."""
   task = _build(
-      'floral_linear', request, options, linear_targets, clusters=2,
-      num_clients=10, model='linear_regression', num_targets=TARGETS,
-      defaults=LINEAR_DEFAULTS,
+      'floral_linear', request, options, LINEAR, linear_targets, clusters=2,
+      num_targets=TARGETS,
   )
   if request.model not in ('', 'linear_regression'):
     return task  # Other models have many sets of weights for one function.
@@ -69,25 +66,24 @@ def build_linear(request: registry.TaskRequest, options: FloralLinearOptions):
 
 
 @registry.register(
-    'floral_mlp', FloralMlpOptions,
+    'floral_mlp', FloralMlpOptions, declares=MLP,
     summary='generated: 4 clusters of networks 10 -> 1, their first layers of'
     ' rank 1 apart',
 )
 def build_mlp(request: registry.TaskRequest, options: FloralMlpOptions):
   """Builds the task; 20 clients, the student is a network 10-20-1."""
   return _build(
-      'floral_mlp', request, options, mlp_targets, clusters=4, num_clients=20,
-      model='mlp_20', num_targets=1, defaults=MLP_DEFAULTS,
+      'floral_mlp', request, options, MLP, mlp_targets, clusters=4,
+      num_targets=1,
   )
 
 
 def _build(
-    name, request, options, targets, *, clusters, num_clients, model,
-    num_targets, defaults,
+    name, request, options, declares, targets, *, clusters, num_targets
 ):
   """Builds either task; client k is of cluster k mod C."""
   registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
-  groups = cluster_of(request.num_clients or num_clients, clusters)
+  groups = cluster_of(request.num_clients or declares.num_clients, clusters)
   x = features(len(groups), options.train + options.test, request.seed)
   y = targets(x, groups, clusters, request.seed)
   train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
@@ -95,16 +91,15 @@ def _build(
   return task_lib.Task(
       name=name,
       model=zoo.build(
-          request.model or model, tf.TensorSpec([None, DIMENSION]), 0,
+          request.model or declares.model, tf.TensorSpec([None, DIMENSION]), 0,
           num_targets=num_targets,
       ),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
       groups=groups,
-      partition='by_client',
+      partition=declares.partition,
       rounds=1000,
       eval_every=50,
-      defaults=defaults,
   )
 
 

@@ -10,6 +10,7 @@ official test set instead, and then the defaults are those of FLoRAL's MNIST-R
 and MNIST-LS: 300 clients, 30 per round, one hidden layer.
 """
 
+import dataclasses
 import os
 
 import numpy as np
@@ -28,11 +29,21 @@ _IMAGES = '{}-images-idx3-ubyte'
 _LABELS = '{}-labels-idx1-ubyte'
 _WRITERS = 'qmnist-train-labels-idx2-int'
 _SUBSET = 'train_first18000.npz'
-_PARTITION = 'shards[classes=2]'
+
+MNIST = registry.Declaration(
+    classification=True,
+    model='mlp',
+    num_clients=50,
+    partition='shards[classes=2]',
+    partitions=registry.partitions(),
+)
+FASHION_MNIST = dataclasses.replace(
+    MNIST, partitions=registry.partitions('by_client')
+)
 
 
 @registry.register(
-    'mnist', registry.NoOptions,
+    'mnist', registry.NoOptions, declares=MNIST,
     summary='handwritten digits, from --data_dir or TFDS; by_client: by writer',
 )
 def build_mnist(request: registry.TaskRequest, options: registry.NoOptions):
@@ -42,7 +53,7 @@ def build_mnist(request: registry.TaskRequest, options: registry.NoOptions):
 
 
 @registry.register(
-    'fashion_mnist', registry.NoOptions,
+    'fashion_mnist', registry.NoOptions, declares=FASHION_MNIST,
     summary='images of clothes, from --data_dir or TFDS',
 )
 def build_fashion_mnist(
@@ -62,7 +73,7 @@ def _build(name: str, request: registry.TaskRequest):
     where = f'{name} of tensorflow_datasets'
     train, test = (sources.from_tfds(name, s) for s in ('train', 'test'))
   x, y = _checked(*train, where)
-  partition = request.partition or _PARTITION
+  partition = request.partition or MNIST.partition
   clients = None
   if (
       name == 'mnist' and request.data_dir
@@ -72,17 +83,16 @@ def _build(name: str, request: registry.TaskRequest):
   examples = assembly.Examples(
       x, y, 10, where, clients=clients, global_test=_checked(*test, where)
   )
-  if floral_images.has_clusters(request, _PARTITION):
+  if floral_images.has_clusters(request, MNIST.partition):
     return _clusters(name, request, examples)
   return assembly.assemble(
       name, request, examples,
-      partition=_PARTITION,
-      num_clients=50,
+      partition=MNIST.partition,
+      num_clients=MNIST.num_clients,
       train_fraction=0.8,
-      model='mlp',
+      model=MNIST.model,
       rounds=100,
       eval_every=10,
-      defaults={'perm': dict(warmup_rounds=10)},
   )
 
 
@@ -96,7 +106,7 @@ def _clusters(name: str, request: registry.TaskRequest, examples):
       train_fraction=0.8,
       model='mlp_200',
       clients_per_round=max(num_clients // 10, 1),
-      **floral_images.settings(request, batch_size=32, learning_rate=0.1),
+      **floral_images.schedule(request, 'clusters'),
   )
 
 

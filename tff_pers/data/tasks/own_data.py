@@ -33,8 +33,14 @@ class OwnDataOptions:
       )
 
 
+# The data say how many clients there are, and what y is.
+DECLARATION = registry.Declaration(
+    classification=None, model=None, num_clients=0, partitions=('by_client',)
+)
+
+
 @registry.register(
-    'npz', OwnDataOptions,
+    'npz', OwnDataOptions, declares=DECLARATION,
     summary='your own data: --data_dir names an .npz with x, y, client',
 )
 def build_npz(request: registry.TaskRequest, options: OwnDataOptions):
@@ -44,7 +50,7 @@ def build_npz(request: registry.TaskRequest, options: OwnDataOptions):
 
 
 @registry.register(
-    'csv', OwnDataOptions,
+    'csv', OwnDataOptions, declares=DECLARATION,
     summary='your own data: --data_dir names a .csv with client, y, ...',
 )
 def build_csv(request: registry.TaskRequest, options: OwnDataOptions):
@@ -58,7 +64,7 @@ def _build(
     table: tables.Table,
 ):
   """Builds either task: the clients of the file, sorted, are the clients."""
-  if request.partition not in ('', 'by_client'):
+  if request.partition not in ('', DECLARATION.partition):
     raise ValueError(
         f'`partition` must be by_client for task {name}, found'
         f' {request.partition!r}.'
@@ -85,8 +91,8 @@ def _build(
       assembly.Examples(
           x, y, num_classes, table.path, table.client, table.is_test
       ),
-      partition='by_client',
-      num_clients=0,
+      partition=DECLARATION.partition,
+      num_clients=DECLARATION.num_clients,
       train_fraction=0.8,
       model='logistic_regression' if is_classes else 'linear_regression',
   )

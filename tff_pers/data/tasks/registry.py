@@ -1,6 +1,8 @@
 """The registry of tasks: one registration makes a task known everywhere.
 
-    @registry.register('digits', DigitsOptions, summary='...')
+    @registry.register(
+        'digits', DigitsOptions, declares=Declaration(...), summary='...'
+    )
     def build(request, options): ...
 
 Programs, tests and `--help` walk this registry.
@@ -8,8 +10,11 @@ Programs, tests and `--help` walk this registry.
 
 import dataclasses
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, Optional
 
+from tff_pers import registry
+from tff_pers import traits as traits_lib
+from tff_pers.data import partition as partition_lib
 from tff_pers.data import task as task_lib
 from tff_pers.data import validation
 
@@ -55,6 +60,58 @@ class NoOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class Declaration:
+  """What a task is like with its default flags, said without its data.
+
+  Attributes:
+    classification: Whether y are labels, else numbers to predict; None: the
+      data decide.
+    model: Default of `--model`; None: the data decide.
+    num_clients: Default of `--num_clients`; 0: as many as the data have.
+    clients_per_round: Default of `--clients_per_round`, 0 for all clients.
+    partition: Default of `--partition`.
+    partitions: Names of partitions that `--partition` may choose; none if the
+      task makes its clients itself.
+    groups: Whether the true groups are known; None: if the partition knows.
+  """
+
+  classification: Optional[bool]
+  model: Optional[str]
+  num_clients: int
+  clients_per_round: int = 0
+  partition: str = 'by_client'
+  partitions: tuple[str, ...] = ()
+  groups: Optional[bool] = None
+
+  @property
+  def traits(self) -> traits_lib.Traits:
+    """The traits of the task with its default flags."""
+    return traits_lib.Traits(
+        groups=self._knows_groups(self.partition),
+        full_participation=not self.clients_per_round,
+        classification=self.classification,
+        model=self.model,
+    )
+
+  def alternatives(self) -> Iterable[traits_lib.Traits]:
+    """Yields the traits with `--partition` and all clients in every round."""
+    for name in self.partitions or [self.partition]:
+      yield dataclasses.replace(
+          self.traits, groups=self._knows_groups(name), full_participation=True
+      )
+
+  def _knows_groups(self, partition: str) -> bool:
+    if self.groups is not None:
+      return self.groups
+    return partition_lib.knows_groups(partition)
+
+
+def partitions(*without: str) -> tuple[str, ...]:
+  """Returns the names of all partitions but those of `without`."""
+  return tuple(n for n in partition_lib.names() if n not in without)
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskFamily:
   """A registered task.
 
@@ -63,27 +120,29 @@ class TaskFamily:
     options: Its dataclass of `hyperparameters.field`s; flags are prefixed with
       the task's name.
     build: `(request, options) -> Task`.
+    declares: What it is like.
     summary: One line for `--help`.
   """
 
   name: str
   options: type[Any]
   build: Callable[[TaskRequest, Any], task_lib.Task]
+  declares: Declaration
   summary: str = ''
 
 
-_TASKS: dict[str, TaskFamily] = {}
+_TASKS: registry.Registry[TaskFamily] = registry.Registry('task')
 
 
-def register(name: str, options, *, summary: str = ''):
+def register(
+    name: str, options, *, declares: Declaration, summary: str = ''
+):
   """Returns a decorator that registers `build` under `name`.
 
   The validation part is cut here, after `build`, so that every task has one
   and none can take it out of its test data.
   """
-  def decorator(build):
-    if name in _TASKS:
-      raise ValueError(f'`name` must be new, found {name} registered already.')
+  def family(build):
 
     @functools.wraps(build)
     def build_and_hold_out(request: TaskRequest, options):
@@ -91,27 +150,19 @@ def register(name: str, options, *, summary: str = ''):
           build(request, options), request.validation_fraction, request.seed
       )
 
-    _TASKS[name] = TaskFamily(name, options, build_and_hold_out, summary)
-    return build
-  return decorator
+    return TaskFamily(name, options, build_and_hold_out, declares, summary)
+
+  return _TASKS.register(name, family)
 
 
 def get(name: str) -> TaskFamily:
-  """Returns the task of that name.
-
-  Raises:
-    ValueError: If there is none; lists the known ones.
-  """
-  if name not in _TASKS:
-    raise ValueError(
-        f'`task` must be one of {", ".join(names())}, found {name!r}.'
-    )
-  return _TASKS[name]
+  """Returns the task of that name; see `Registry.get`."""
+  return _TASKS.get(name)
 
 
 def names() -> list[str]:
   """Returns the names of all registered tasks, sorted."""
-  return sorted(_TASKS)
+  return _TASKS.names()
 
 
 def refuse(task: str, request: TaskRequest, *fields: str) -> None:

@@ -39,19 +39,14 @@ class SyntheticGroupsOptions:
     hp.validate(self)
 
 
-DEFAULTS = {
-    '': dict(batch_size=50, local_steps=20, learning_rate=0.5),
-    'perfedavg': dict(a=1.0, learning_rate=0.1),
-    'pfedme': dict(lam=1.0, inner_lr=0.1),
-    'perm': dict(
-        warmup_rounds=10, global_learning_rate=1.0, step_cap=0,
-        stage1_rounds=50,
-    ),
-}
+DECLARATION = registry.Declaration(
+    classification=True, model='logistic_regression', num_clients=50,
+    groups=True,
+)
 
 
 @registry.register(
-    'synthetic_groups', SyntheticGroupsOptions,
+    'synthetic_groups', SyntheticGroupsOptions, declares=DECLARATION,
     summary='generated: two groups of clients with opposite labels',
 )
 def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
@@ -59,7 +54,7 @@ def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
   registry.refuse(
       'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
   )
-  num_clients = request.num_clients or 50
+  num_clients = request.num_clients or DECLARATION.num_clients
   if num_clients < 2:
     raise ValueError(
         f'`num_clients` must be >= 2, one per group, found {num_clients}.'
@@ -71,17 +66,16 @@ def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
   return task_lib.Task(
       name='synthetic_groups',
       model=assembly.build_model(
-          request.model or 'logistic_regression', train, 2, options.l2
+          request.model or DECLARATION.model, train, 2, options.l2
       ),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
       groups=groups,
       num_classes=2,
       class_counts=partition_lib.class_counts([y for _, y in train], 2),
-      partition='by_client',
+      partition=DECLARATION.partition,
       rounds=100,
       eval_every=10,
-      defaults=DEFAULTS,
   )
 
 

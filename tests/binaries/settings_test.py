@@ -1,0 +1,43 @@
+"""Where a hyperparameter comes from: the method, the task, the flags."""
+
+import numpy as np
+import pytest
+
+from binaries import experiment
+from binaries import flags
+from tff_pers.algorithms import floral_hyperparameters
+from tff_pers.data import sources
+
+TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
+
+
+def _build(**given):
+  return experiment.build(dict(algo='floral', **given), TABLE).hyperparameters
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch):
+  def from_tfds(name, split):
+    del name, split  # Any.
+    return np.zeros([400, 28, 28], np.uint8), np.arange(400) % 10
+  monkeypatch.setattr(sources, 'from_tfds', from_tfds)
+
+
+def test_the_task_comes_before_the_method_and_flags_before_both():
+  default = floral_hyperparameters.FloralHyperparameters()
+  assert default.learning_rate != 0.3 and default.batch_size != 10
+  made = _build(task='digits', floral_batch_size=7)
+  assert (made.learning_rate, made.batch_size) == (0.3, 7)
+  assert made.rank == default.rank
+
+
+@pytest.mark.parametrize(
+    'fraction, router_rate', [(1.0, 0.1), (0.5, 0.3)]
+)
+def test_the_regime_of_the_data_counts(fraction, router_rate):
+  made = _build(
+      task='mnist', partition='label_shift_clusters', num_clients=8,
+      train_fraction=fraction,
+  )
+  assert made.router_learning_rate == router_rate
+  assert (made.batch_size, made.local_epochs) == (32, 1)

@@ -1,0 +1,109 @@
+"""What tasks declare without data is what they are with data."""
+
+import numpy as np
+import pytest
+
+from tff_pers.data import brackets
+from tff_pers.data import errors
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import tasks
+
+# Images of the real sets' shapes; enough for every client of the defaults.
+_SHAPES = {
+    'cifar10': (32, 32, 3), 'cifar100': (32, 32, 3),
+    'fashion_mnist': (28, 28), 'mnist': (28, 28),
+}
+_OWN_DATA = {
+    'labels': np.arange(60) % 3, 'numbers': np.linspace(0.0, 1.0, 60)
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch):
+  def from_tfds(name, split):
+    del split  # The same for both.
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, [1000, *_SHAPES[name]]).astype(np.uint8)
+    return x, np.arange(1000) % (100 if name == 'cifar100' else 10)
+  monkeypatch.setattr(sources, 'from_tfds', from_tfds)
+
+
+def _build(name, **request):
+  family = tasks.get(name)
+  return family.build(tasks.TaskRequest(**request), family.options())
+
+
+_BUILT_IN = [name for name in tasks.names() if name not in ('csv', 'npz')]
+
+
+@pytest.mark.parametrize('name', _BUILT_IN)
+def test_defaults_are_as_declared(name):
+  declares, task = tasks.get(name).declares, _build(name)
+  assert task.traits == declares.traits
+  assert task.num_clients == declares.num_clients
+  assert task.clients_per_round == declares.clients_per_round
+  assert task.partition == declares.partition
+
+
+@pytest.mark.parametrize('name', _BUILT_IN)
+def test_partitions_are_as_declared(name):
+  """Those that are declared deal out clients, and the others are refused."""
+  declares = tasks.get(name).declares
+  num_clients = 100 if name == 'cifar100' else 20  # One class needs a client.
+  for partition in partition_lib.names():
+    if partition in declares.partitions and partition != 'by_client':
+      task = _build(name, partition=partition, num_clients=num_clients)
+      assert task.has_groups == partition_lib.knows_groups(partition)
+      assert task.has_groups == _declared_groups(name, partition)
+    elif partition not in declares.partitions:
+      with pytest.raises((ValueError, errors.DataError), match='`partition`'):
+        _build(name, partition=partition)
+
+
+def _declared_groups(name, partition):
+  """Returns what the traits with that partition say."""
+  declares = tasks.get(name).declares
+  position = declares.partitions.index(partition)
+  return list(declares.alternatives())[position].groups
+
+
+@pytest.mark.parametrize('order, knows', [('sorted', True), ('random', False)])
+def test_options_of_a_partition_may_decide_what_is_known(order, knows):
+  text = f'shards[classes=2,order={order}]'
+  assert partition_lib.knows_groups(text) == knows
+  assert _build('digits', partition=text).has_groups == knows
+
+
+@pytest.mark.parametrize('kind', sorted(_OWN_DATA))
+def test_own_data_decide_what_is_declared_open(kind, tmp_path):
+  path = tmp_path / 'mine.npz'
+  np.savez(
+      path, x=np.ones([60, 2], np.float32), y=_OWN_DATA[kind],
+      client=np.arange(60) // 20,
+  )
+  declares = tasks.get('npz').declares
+  task = _build('npz', data_dir=str(path))
+  assert task.traits.classification == (kind == 'labels')
+  assert declares.traits.classification is None
+  assert declares.traits.model is None and declares.num_clients == 0
+  assert task.partition == declares.partition
+  assert task.traits.groups == declares.traits.groups
+  assert task.full_participation and declares.traits.full_participation
+  assert tasks.get('csv').declares == declares
+
+
+def test_writers_are_a_partition_of_mnist_alone():
+  """By `by_client`, from a file that the other sets lack."""
+  assert [
+      name for name in _BUILT_IN
+      if 'by_client' in tasks.get(name).declares.partitions
+  ] == ['mnist']
+
+
+def test_every_default_is_a_partition_that_is_declared():
+  for name in tasks.names():
+    declares = tasks.get(name).declares
+    if declares.partitions:
+      assert brackets.parse(declares.partition)[0] in declares.partitions
+    assert set(declares.partitions) <= set(partition_lib.names())

@@ -1,0 +1,63 @@
+"""Finds the modules of a package, so that nobody has to list them.
+
+This is the only place that imports modules by a string. What they import
+themselves stays visible in their files, where a test reads it.
+"""
+
+import importlib
+import pkgutil
+import types
+from typing import Any, Iterable, Sequence
+
+
+def import_modules(package: str, path: Iterable[str]) -> list[types.ModuleType]:
+  """Imports all modules of a package, and of the packages in it.
+
+  Args:
+    package: Its name, `__name__` in its `__init__.py`.
+    path: Its folders, `__path__` in its `__init__.py`.
+
+  Returns:
+    The modules, sorted by name.
+
+  Raises:
+    ImportError: If a module cannot be imported, whatever the reason; names it.
+      A method must not be missing from the programs without a word.
+  """
+  # `walk_packages` is lazy: a package in it is imported here before it looks
+  # inside, so that it never meets (and hides) a package that fails.
+  return [
+      _import(info.name)
+      for info in pkgutil.walk_packages(path, prefix=f'{package}.')
+  ]
+
+
+def _import(name: str) -> types.ModuleType:
+  try:
+    return importlib.import_module(name)
+  except Exception as error:
+    raise ImportError(
+        f'Module {name} must be importable because all modules of its package'
+        f' are found and used, found {type(error).__name__}: {error}'
+    ) from error
+
+
+def builders(modules: Sequence[types.ModuleType]) -> dict[str, Any]:
+  """Returns the functions `build_*` by name, each from where it is defined.
+
+  Raises:
+    ValueError: If two modules define functions of the same name.
+  """
+  found: dict[str, Any] = {}
+  for module in modules:
+    for name, value in vars(module).items():
+      is_own = getattr(value, '__module__', None) == module.__name__
+      if not name.startswith('build_') or not is_own:
+        continue
+      if name in found:
+        raise ValueError(
+            f'`{name}` must be defined once in a package that exports it, found'
+            f' it in {found[name].__module__} and {module.__name__}.'
+        )
+      found[name] = value
+  return found

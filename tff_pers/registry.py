@@ -1,0 +1,54 @@
+"""A registry: things known by name, to programs, tests and `--help`."""
+
+import difflib
+from typing import Any, Callable, Generic, TypeVar
+
+Entry = TypeVar('Entry')
+
+
+class Registry(Generic[Entry]):
+  """Entries by name; a name is taken once and for all."""
+
+  def __init__(self, kind: str):
+    """Initializes an empty registry.
+
+    Args:
+      kind: What the names stand for, as in flags and messages, e.g. 'task'.
+    """
+    self._kind = kind
+    self._entries: dict[str, Entry] = {}
+
+  def register(
+      self, name: str, make_entry: Callable[[Any], Entry]
+  ) -> Callable[[Any], Any]:
+    """Returns a decorator that registers `make_entry(decorated)`."""
+
+    def decorator(decorated):
+      if name in self._entries:
+        raise ValueError(
+            f'`name` must be new, found {name} registered already.'
+        )
+      self._entries[name] = make_entry(decorated)
+      return decorated
+
+    return decorator
+
+  def get(self, name: str) -> Entry:
+    """Returns the entry of that name.
+
+    Raises:
+      ValueError: If there is none; lists the known names, and those that are
+        almost the same.
+    """
+    if name not in self._entries:
+      close = difflib.get_close_matches(name, self.names(), n=3)
+      tip = f' Tip: {" or ".join(close)}?' if close else ''
+      raise ValueError(
+          f'`{self._kind}` must be one of {", ".join(self.names())}, found'
+          f' {name!r}.{tip}'
+      )
+    return self._entries[name]
+
+  def names(self) -> list[str]:
+    """Returns all names, sorted."""
+    return sorted(self._entries)

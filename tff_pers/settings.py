@@ -1,0 +1,94 @@
+"""Hyperparameters that suit a task: the defaults of methods on tasks.
+
+They come between the defaults of a method's dataclass and the flags. Reasons
+stand beside the tasks, in `tff_pers/data/tasks`.
+"""
+
+from typing import Any, Iterable, Mapping, Sequence
+
+_EPOCH = dict(local_steps=0, local_epochs=1)
+_WARM_UP = dict(warmup_rounds=10)
+# FLoRAL, section 5: one epoch per round, on clusters of images; "reduced" data
+# have another step size of the router (papers/floral.md 5.2).
+_IMAGES = dict(_EPOCH, router_learning_rate=0.1)
+_REDUCED = {'': dict(router_learning_rate=0.3)}
+_CIFAR = {
+    '': dict(_IMAGES, batch_size=64, learning_rate=0.03), 'perm': _WARM_UP,
+}
+_MNIST = {'perm': _WARM_UP}
+_MNIST_CLUSTERS = {'': dict(_IMAGES, batch_size=32, learning_rate=0.1)}
+
+# By task, then by method; the method '' stands for all methods that have such
+# hyperparameters. Names as in flags. A task in a regime (see `Task.regimes`)
+# adds the row 'task/regime'.
+TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    'cifar10': _CIFAR,
+    'cifar10/reduced': _REDUCED,
+    'cifar100': _CIFAR,
+    'cifar100/reduced': _REDUCED,
+    'digits': {
+        '': dict(batch_size=10, local_steps=10, learning_rate=0.3),
+        'perm': _WARM_UP,
+    },
+    'fashion_mnist': _MNIST,
+    'fashion_mnist/clusters': _MNIST_CLUSTERS,
+    'fashion_mnist/reduced': _REDUCED,
+    'floral_label_shift': {
+        '': dict(
+            _EPOCH, batch_size=8, learning_rate=0.1, router_learning_rate=0.1,
+        ),
+    },
+    'floral_linear': {
+        '': dict(
+            _EPOCH, batch_size=4, learning_rate=0.1, router_learning_rate=0.1,
+        ),
+    },
+    'floral_mlp': {
+        '': dict(
+            _EPOCH, batch_size=8, learning_rate=0.03, router_learning_rate=0.1,
+        ),
+    },
+    'mnist': _MNIST,
+    'mnist/clusters': _MNIST_CLUSTERS,
+    'mnist/reduced': _REDUCED,
+    'synthetic_groups': {  # papers/perm.md 4.1.
+        '': dict(batch_size=50, local_steps=20, learning_rate=0.5),
+        'perfedavg': dict(a=1.0, learning_rate=0.1),
+        'perm': dict(
+            _WARM_UP, global_learning_rate=1.0, step_cap=0, stage1_rounds=50,
+        ),
+        'pfedme': dict(lam=1.0, inner_lr=0.1),
+    },
+}
+
+
+def of(
+    task: str, method: str, names: Iterable[str], regimes: Sequence[str] = ()
+) -> dict[str, Any]:
+  """Returns the values of a method's hyperparameters that suit a task.
+
+  What is said of the method comes before what is said of all methods, then a
+  later regime before an earlier one.
+
+  Args:
+    task: Name of the task; one that has no row has no settings.
+    method: Name of the method.
+    names: Names of its hyperparameters, as in flags.
+    regimes: See `Task.regimes`.
+
+  Raises:
+    ValueError: If a regime has no row.
+  """
+  rows = [TABLE.get(task, {})]
+  for regime in regimes:
+    if f'{task}/{regime}' not in TABLE:
+      raise ValueError(
+          f'`regimes` must have a row in the table of settings, found'
+          f' {task}/{regime}, which has none.'
+      )
+    rows.append(TABLE[f'{task}/{regime}'])
+  merged = {}
+  for key in ('', method):
+    for row in rows:
+      merged.update(row.get(key, {}))
+  return {name: merged[name] for name in names if name in merged}

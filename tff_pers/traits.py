@@ -1,0 +1,21 @@
+"""What methods may ask of a task, known before its data are read."""
+
+import dataclasses
+from typing import Optional
+
+
+@dataclasses.dataclass(frozen=True)
+class Traits:
+  """What a task is like; None: that depends on the data.
+
+  Attributes:
+    groups: Whether the true group of every client is known.
+    full_participation: Whether all clients take part in every round.
+    classification: Whether y are labels; else they are numbers to predict.
+    model: The name of the model that clients train.
+  """
+
+  groups: Optional[bool]
+  full_participation: Optional[bool]
+  classification: Optional[bool]
+  model: Optional[str]

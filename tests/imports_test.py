@@ -10,7 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # that `runtime` and the layers know nothing of each other.
 LAYERS = (
     (
-        'tff_pers.hyperparameters', 'tff_pers.methods', 'tff_pers.models',
+        'tff_pers.conditions', 'tff_pers.hyperparameters', 'tff_pers.methods',
+        'tff_pers.models',
         'tff_pers.data', 'tff_pers.numerics', 'tff_pers.process',
         'tff_pers.random', 'tff_pers.round_metrics',
         'tff_pers.server_optimizers',

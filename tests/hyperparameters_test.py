@@ -183,8 +183,6 @@ def test_what_has_no_effect_must_be_left_at_its_default():
     ({'depth': 5, 'variant': 'fancy'}, {}, {'depth': 5, 'variant': 'fancy'}),
     ({'depth': 5, 'variant': 'fancy'}, {'variant': 'plain'}, {}),
     ({'depth': 5, 'rate': 1.0}, {'depth': 3}, {'rate': 1.0}),
-    # Without `depth`, which drops out, `steps` acts again.
-    ({'depth': 1, 'steps': 4}, {}, {'steps': 4}),
     ({'depth': 1, 'steps': 4}, {'variant': 'fancy'}, {'depth': 1}),
 ])
 def test_settings_without_effect_are_dropped(settings, given, expected):

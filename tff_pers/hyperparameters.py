@@ -174,7 +174,7 @@ def without_idle(
   }
   if idle.isdisjoint(kept):
     return kept
-  # Without one setting others may act, or no longer act.
+  # Without one setting, another that acted beside it may be idle too.
   return without_idle(
       kind, {k: v for k, v in kept.items() if k not in idle}, given
   )

@@ -284,8 +284,9 @@ def test_help_shows_when_a_flag_acts(capsys):
 def _local_steps(algo, **options):
   """Returns (local_steps, batch_size) of a variant of IFCA on digits."""
   given = dict(algo=algo, num_clients=4, partition='iid')
+  table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
   flag = experiment.build(
-      {**given, **options.pop('given', {})}, flags.all_flags(), **options
+      {**given, **options.pop('given', {})}, table, **options
   ).flag
   return flag('ifca_local_steps'), flag('ifca_batch_size')
 
@@ -296,9 +297,12 @@ def test_settings_of_the_task_without_effect_are_dropped():
 
 
 def test_flags_of_a_comparison_are_for_the_variants_where_they_act():
-  options = dict(given=dict(ifca_local_steps=3), brackets_win=True)
-  assert _local_steps('ifca', **options) == (3, 10)
-  assert _local_steps('ifca[average=gradient]', **options) == (20, 20)
+  given = dict(ifca_local_steps=3)
+  for algo, expected in (
+      ('ifca', (3, 10)), ('ifca[average=gradient]', (20, 20))
+  ):
+    found = _local_steps(algo, given=given, brackets_win=True)
+    assert found == expected
   with pytest.raises(flags.UsageError, match='`--ifca_local_steps` must be l'):
     _local_steps('ifca[average=gradient,local_steps=3]', brackets_win=True)
 

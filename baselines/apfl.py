@@ -30,10 +30,12 @@ class ApflHyperparameters(hp.LocalTraining):
   )
   adaptive: bool = hp.field(True, 'Whether clients learn alpha.')
   alpha_learning_rate: float = hp.field(
-      0.0, 'Step size of alpha; 0: learning_rate.', minimum=0.0
+      0.0, 'Step size of alpha; 0: learning_rate.', minimum=0.0,
+      when='adaptive=true',
   )
   alpha_every_step: bool = hp.field(
-      False, 'Whether alpha moves in every local step, not once per round.'
+      False, 'Whether alpha moves in every local step, not once per round.',
+      when='adaptive=true',
   )
 
 

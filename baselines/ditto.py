@@ -28,7 +28,7 @@ class DittoHyperparameters(hp.LocalTraining):
   )
   personal_steps: int = hp.field(
       0, 'Steps K_p of the personal model per round; 0: as the shared one.',
-      minimum=0,
+      minimum=0, when='mode=joint',
   )
   personal_learning_rate: float = hp.field(
       0.0, 'Step size eta_p of the personal model, per step; 0: learning_rate.',
@@ -41,7 +41,7 @@ class DittoHyperparameters(hp.LocalTraining):
       choices=('joint', 'posthoc'),
   )
   posthoc_epochs: int = hp.field(
-      5, 'Passes over the local data with mode=posthoc.', minimum=1
+      5, 'Passes over the local data.', minimum=1, when='mode=posthoc'
   )
 
   @property

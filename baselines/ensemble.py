@@ -42,7 +42,8 @@ class EnsembleHyperparameters(hp.LocalTraining):
       choices=('learned', 'oracle'),
   )
   router_learning_rate: float = hp.field(
-      0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0
+      0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0,
+      when='router=learned',
   )
   mix: str = hp.field(
       'logits', 'What is mixed.', choices=('logits', 'probabilities')

@@ -70,7 +70,15 @@ def build_fedavg_finetuned(
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `FedAvgFinetunedHyperparameters`.
     client_weighting: See `fedavg.build_fedavg`.
+
+  Raises:
+    ValueError: If the last layer is to be fine-tuned and is the whole model.
   """
+  num_tensors = len(tf.nest.flatten(model.spec))
+  if hyperparameters.layers == 'last' and num_tensors <= 2:
+    raise ValueError(
+        '`layers` must be all because the model is one layer, found last.'
+    )
   return fedavg.build_fedavg(
       model, hyperparameters, client_weighting=client_weighting,
       deploy=build_fine_tuning(model, hyperparameters),

@@ -35,6 +35,17 @@ _PERTURBATION = 0.1  # Relative to a usual initialization.
 class IfcaHyperparameters(hp.LocalTraining):
   """Hyperparameters of IFCA."""
 
+  # The gradient of all examples is one step, without minibatches.
+  local_steps: int = hp.inherited(
+      hp.LocalTraining, 'local_steps', when='average=model'
+  )
+  local_epochs: int = hp.inherited(
+      hp.LocalTraining, 'local_epochs', when='average=model'
+  )
+  batch_size: int = hp.inherited(
+      hp.LocalTraining, 'batch_size', when='average=model'
+  )
+
   num_models: int = hp.field(
       0, "k; 0: the task's number of clusters, 2 if that is unknown.",
       minimum=0,
@@ -97,7 +108,15 @@ def build_ifca(
     hyperparameters: See `IfcaHyperparameters`.
     num_models: k if `hyperparameters.num_models` is 0.
     client_weighting: q_i, see `fedavg.build_fedavg`.
+
+  Raises:
+    ValueError: If clients are weighted by their batches but have none.
   """
+  if hyperparameters.average == 'gradient' and client_weighting == 'batches':
+    raise ValueError(
+        '`client_weighting` must be uniform or examples with average=gradient'
+        ' because there are no minibatches, found batches.'
+    )
   num_models = hyperparameters.num_models or num_models
   restarts = hyperparameters.restarts
   dtype = model_table.weights_dtype(model)

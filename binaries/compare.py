@@ -66,9 +66,11 @@ def _compare(argv: Sequence[str]) -> int:
       )
       for variant in variants for seed in seeds
   }
-  for (variant, seed), job in jobs.items():  # All errors before any run.
-    if variant == variants[0] or seed == seeds[0]:
-      _prepare(job, table)
+  prepared = [  # All errors before any run.
+      _prepare(job, table) for (variant, seed), job in jobs.items()
+      if variant == variants[0] or seed == seeds[0]
+  ]
+  _check_flags_act(given, table, prepared)
   runs = {key: _run(job, table) for key, job in jobs.items()}
   _write(top, runs)
   return int(None in runs.values())
@@ -80,6 +82,26 @@ def _prepare(job, table) -> experiment_lib.Experiment:
       flags_of_run, table, folder, resume=True, same_flags=True,
       brackets_win=True,
   )
+
+
+def _check_flags_act(given, table, experiments) -> None:
+  """Refuses a method's flag that no variant takes.
+
+  Raises:
+    flags.UsageError: Names the first such flag.
+  """
+  for name, value in given.items():
+    if name not in table or table[name].kind != 'method':
+      continue
+    taken = [
+        experiment.config['flags'][name] == value for experiment in experiments
+        if experiment.method.name == table[name].owner
+    ]
+    if not any(taken):
+      raise flags.UsageError(
+          f'`--{name}` must be left out because it has no effect in any variant'
+          f' of `--algos`, found {value!r}.'
+      )
 
 
 def _run(job, table) -> Optional[results.Run]:

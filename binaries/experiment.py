@@ -73,8 +73,8 @@ def build(
     given: Values of the flags that were given, `algo` (maybe with brackets)
       included.
     table: All flags, see `flags.all_flags`.
-    brackets_win: Whether options in brackets may contradict flags (compare,
-      whose flags are for all variants).
+    brackets_win: Whether options in brackets may contradict flags, and flags
+      may have no effect (compare, whose flags are for all variants).
 
   Raises:
     flags.UsageError: If flags do not go together, or the data cannot be used.
@@ -103,7 +103,10 @@ def build(
         f'`--algo` {method.name} needs {lack}; `--task` {family.name}, as asked'
         ' for, lacks it.'
     )
-  hyperparameters = _hyperparameters(given, table, method, full)
+  own = _own(given, table, 'method', method.name)
+  # Flags of a comparison are for all variants; brackets are for this one.
+  asked = {k: own[k] for k in options if k in own} if brackets_win else own
+  hyperparameters = _hyperparameters(method, full, own, asked)
   shared = _shared_record(given, table, method, full, task)
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
@@ -254,16 +257,18 @@ def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
   }
 
 
-def _hyperparameters(given, table, method, task):
+def _hyperparameters(method, task, own, asked):
+  """Returns the hyperparameters: `own` of the flags, the rest the task's.
+
+  Of these only the `asked` are refused if they have no effect in this variant.
+  """
   names = _names(method.hyperparameters)
+  chosen = {
+      **settings.of(task.name, method.name, names, task.regimes), **own
+  }
   with flags.sentences(f'{method.name}_', names):
-    return hp.replace(
-        method.hyperparameters(),
-        **{
-            **settings.of(task.name, method.name, names, task.regimes),
-            **_own(given, table, 'method', method.name),
-        },
-    )
+    acting = hp.without_idle(method.hyperparameters, chosen, asked)
+    return hp.replace(method.hyperparameters(), **acting, **asked)
 
 
 def _restrict(task: task_lib.Task, clients, given) -> task_lib.Task:

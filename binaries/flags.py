@@ -275,9 +275,10 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
   shown = 'empty' if default == '' else str(default).lower() if isinstance(
       default, bool
   ) else default
+  when = flag.spec.metadata['when']
   text = (
       f"{flag.spec.metadata['help']} {hp.allowed(flag.spec)};"
-      f' default: {shown}.'
+      f' default: {shown}' + (f'; only with {when}.' if when else '.')
   )
   return [f'  --{name}'] + textwrap.wrap(
       text, 78, initial_indent=' ' * 6, subsequent_indent=' ' * 6

@@ -114,11 +114,11 @@ def test_local_training_budget():
         (dict(clip_norm=-1.0), '`clip_norm` must be .* found -1.0'),
         (
             dict(learning_rate_rounds='9'),
-            "`learning_rate_rounds` must be left as it is .*=constant, found '9'",
+            "`learning_rate_rounds` must be left at '' .*, found 9 with .*constant",
         ),
         (
             dict(learning_rate_decay=0.5),
-            '`learning_rate_decay` must be left as it is .*=constant, found 0.5',
+            '`learning_rate_decay` must be left at 0.1 .*, found 0.5 with .*const',
         ),
         (
             dict(learning_rate_schedule='cosine', learning_rate_rounds='3:4'),
@@ -143,3 +143,47 @@ def test_local_training_knows_the_rounds_of_the_schedule():
       learning_rate_schedule='steps', learning_rate_rounds='70:90'
   )
   assert steps.schedule_rounds() == [70, 90]
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditional(Example):
+  """Fields that act beside some values of others."""
+
+  depth: int = hp.field(2, 'Depth.', minimum=1, when='variant=fancy')
+  width: float = hp.field(
+      0.5, 'Width.', when='variant=fancy and nesterov=true or lambda=auto'
+  )
+  steps: int = hp.inherited(Example, 'steps', when='depth!=1')
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+def test_what_has_no_effect_must_be_left_at_its_default():
+  assert Conditional(depth=2, variant='plain').depth == 2
+  assert Conditional(depth=5, variant='fancy').depth == 5
+  assert Conditional(width=1.0).width == 1.0
+  with pytest.raises(ValueError, match=(
+      '^`depth` must be left at 2 unless variant=fancy because it has no effect'
+      ' otherwise, found 5 with variant=plain.$'
+  )):
+    Conditional(depth=5)
+  with pytest.raises(ValueError, match='found variant|`width` .* lambda=0.1'):
+    Conditional(width=1.0, lambda_=0.1)
+  with pytest.raises(ValueError, match='`steps` .* found 4 with depth=1'):
+    Conditional(steps=4, depth=1, variant='fancy')
+  assert Conditional(steps=4).steps == 4
+  with pytest.raises(ValueError, match='`steps` must be an integer >= 1'):
+    Conditional(steps=0)
+
+
+@pytest.mark.parametrize('settings, given, expected', [
+    ({'depth': 5}, {}, {}),
+    ({'depth': 5}, {'variant': 'fancy'}, {'depth': 5}),
+    ({'depth': 5, 'variant': 'fancy'}, {}, {'depth': 5, 'variant': 'fancy'}),
+    ({'depth': 5, 'variant': 'fancy'}, {'variant': 'plain'}, {}),
+    ({'depth': 5, 'rate': 1.0}, {'depth': 3}, {'rate': 1.0}),
+    ({'depth': 1, 'steps': 4}, {'variant': 'fancy'}, {'depth': 1}),
+])
+def test_settings_without_effect_are_dropped(settings, given, expected):
+  assert hp.without_idle(Conditional, settings, given) == expected

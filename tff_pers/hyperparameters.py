@@ -3,11 +3,15 @@
 A field made by `field` carries its help text, range and unit; the programs
 build their flags from it, `validate` checks it, records store it. A trailing
 underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
+A field `when` others have certain values acts only then; else it must be left
+at its default, so that no flag is without effect in silence.
 """
 
 import dataclasses
 import math
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
+
+from tff_pers import conditions
 
 
 def field(
@@ -20,6 +24,7 @@ def field(
     below: Optional[float] = None,
     choices: Optional[Sequence[str]] = None,
     auto: bool = False,
+    when: str = '',
 ):
   """Returns a dataclass field of a hyperparameter.
 
@@ -32,13 +37,24 @@ def field(
     below: Exclusive upper bound.
     choices: Allowed strings.
     auto: Whether the string `auto` is allowed beside a number.
+    when: On what other hyperparameters it depends whether this one acts, as
+      `router=learned`, see `conditions`; empty: it always does.
   """
   return dataclasses.field(
       default=default,
       metadata=dict(
           help=help, minimum=minimum, above=above, maximum=maximum,
           below=below, choices=tuple(choices) if choices else None, auto=auto,
+          when=when,
       ),
+  )
+
+
+def inherited(base, name: str, *, when: str):
+  """Returns the field `name` of the dataclass `base` with a condition."""
+  spec = base.__dataclass_fields__[name]
+  return dataclasses.field(
+      default=spec.default, metadata={**spec.metadata, 'when': when}
   )
 
 
@@ -73,18 +89,37 @@ def parse(spec: dataclasses.Field, text: str):
 
 
 def validate(hyperparameters) -> None:
-  """Checks every field against its range.
+  """Checks every field against its range, and that it acts if it is set.
 
   Raises:
-    ValueError: Names the first field out of range, what is allowed, and what
-      was found.
+    ValueError: Names the first field out of range, or the first that differs
+      from its default though it has no effect beside the others; what is
+      allowed, and what was found.
   """
-  for spec in dataclasses.fields(hyperparameters):
+  specs = dataclasses.fields(hyperparameters)
+  for spec in specs:
     value = getattr(hyperparameters, spec.name)
-    if not _is_allowed(spec, value):
+    if not is_allowed(spec, value):
       raise ValueError(
           f'`{flag_name(spec.name)}` must be {allowed(spec)}, found {value!r}.'
       )
+  values = as_dict(hyperparameters)
+  for spec in specs:
+    value = getattr(hyperparameters, spec.name)
+    if not acts(spec, values) and value != spec.default:
+      when = spec.metadata['when']
+      raise ValueError(
+          f'`{flag_name(spec.name)}` must be left at'
+          f' {conditions.as_text(spec.default)} unless {when} because it has no'
+          f' effect otherwise, found {conditions.as_text(value)} with'
+          f' {conditions.found(when, values)}.'
+      )
+
+
+def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
+  """Returns whether the field has an effect beside `values`, by flag name."""
+  when = spec.metadata['when']
+  return not when or conditions.holds(when, values)
 
 
 def as_dict(hyperparameters) -> dict[str, Any]:
@@ -99,7 +134,8 @@ def replace(hyperparameters, **values):
   """Returns a copy with fields replaced, given under their flag names.
 
   Raises:
-    ValueError: If a name is not a hyperparameter, or a value is out of range.
+    ValueError: If a name is not a hyperparameter, or `validate` refuses a
+      value.
   """
   names = {
       flag_name(spec.name): spec.name
@@ -117,7 +153,35 @@ def replace(hyperparameters, **values):
   return changed
 
 
-def _is_allowed(spec: dataclasses.Field, value) -> bool:
+def without_idle(
+    kind, settings: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+  """Returns those of the settings that act beside the given values.
+
+  Settings are suggestions for a method whatever its variant; one that has no
+  effect in the variant that was asked for is dropped, not refused.
+
+  Args:
+    kind: The dataclass.
+    settings: Suggested values by flag name; those `given` are left out.
+    given: Values that were asked for, by flag name.
+  """
+  kept = {k: value for k, value in settings.items() if k not in given}
+  values = {**as_dict(kind()), **kept, **given}
+  idle = {
+      flag_name(spec.name) for spec in dataclasses.fields(kind)
+      if not acts(spec, values)
+  }
+  if idle.isdisjoint(kept):
+    return kept
+  # Without one setting, another that acted beside it may be idle too.
+  return without_idle(
+      kind, {k: v for k, v in kept.items() if k not in idle}, given
+  )
+
+
+def is_allowed(spec: dataclasses.Field, value) -> bool:
+  """Returns whether a value is in the field's range."""
   meta = spec.metadata
   if meta['auto'] and value == 'auto':
     return True
@@ -164,6 +228,7 @@ def allowed(spec: dataclasses.Field) -> str:
 
 
 SCHEDULES = ('constant', 'exponential', 'cosine', 'steps')
+_IS_SCHEDULED = 'learning_rate_schedule!=constant'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,9 +262,11 @@ class LocalTraining:
       '',
       'Rounds of the schedule: one number T (exponential, cosine), or the'
       ' rounds of the steps, as in 100:150.',
+      when=_IS_SCHEDULED,
   )
   learning_rate_decay: float = field(
-      0.1, 'Factor of the schedule.', above=0.0, maximum=1.0
+      0.1, 'Factor of the schedule.', above=0.0, maximum=1.0,
+      when=_IS_SCHEDULED,
   )
   momentum: float = field(
       0.0,
@@ -259,22 +326,15 @@ class LocalTraining:
     if not rounds or rounds[0] < 1 or rounds != sorted(set(rounds)):
       raise ValueError(
           '`learning_rate_rounds` must be increasing integers >= 1 with colons'
-          f' between them, found {self.learning_rate_rounds!r}.'
+          f' between them with learning_rate_schedule='
+          f'{self.learning_rate_schedule}, found {self.learning_rate_rounds!r}.'
       )
     return rounds
 
 
 def _check_schedule(training: LocalTraining) -> None:
-  """Raises if parameters of the schedule are missing or without effect."""
+  """Raises if the rounds do not fit the schedule."""
   if training.learning_rate_schedule == 'constant':
-    for spec in dataclasses.fields(LocalTraining):
-      is_own = spec.name in ('learning_rate_rounds', 'learning_rate_decay')
-      value = getattr(training, spec.name)
-      if is_own and value != spec.default:
-        raise ValueError(
-            f'`{spec.name}` must be left as it is with'
-            f' learning_rate_schedule=constant, found {value!r}.'
-        )
     return
   rounds = training.schedule_rounds()
   if training.learning_rate_schedule != 'steps' and len(rounds) > 1:

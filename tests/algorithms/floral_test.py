@@ -379,7 +379,7 @@ def test_mfl_routers_are_the_exponential_weights_of_the_models():
       result['router'], tf.nn.softmax(-0.5 * tf.stack(losses))
   )
   assert np.abs(result['router'][0] - 0.5) > 1e-3
-  with pytest.raises(ValueError, match='must be 0 with objective=mfl'):
+  with pytest.raises(ValueError, match='`router_noise` must be left at 0'):
     _hyperparameters(objective='mfl', router_noise=1.0)
   with pytest.raises(ValueError, match='must have adaptors with objective=mfl'):
     floral.build_floral(_adapted(0), _hyperparameters(objective='mfl'))

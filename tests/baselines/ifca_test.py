@@ -18,11 +18,10 @@ _SCALARS = problems.Quadratics(
 
 
 def _build(average):
+  steps = dict(local_steps=1) if average == 'model' else {}
   return ifca.build_ifca(
       _SCALARS.model,
-      ifca.IfcaHyperparameters(
-          local_steps=1, learning_rate=0.5, average=average
-      ),
+      ifca.IfcaHyperparameters(learning_rate=0.5, average=average, **steps),
       num_models=2, client_weighting='uniform',
   )
 

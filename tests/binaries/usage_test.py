@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from binaries import compare
+from binaries import experiment
 from binaries import flags
 from binaries import methods_and_tasks
 from binaries import plot
@@ -91,6 +92,11 @@ BAD_TRAIN = {
         ['--algo=fedavg', '--fedavg_local_epochs=1'],
         'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',
     ),
+    'no_effect_in_this_variant': (
+        ['--algo=perm[variant=two_stage]', *TINY, '--perm_warmup_rounds=7'],
+        '`--perm_warmup_rounds` must be left at 10 unless variant=single_loop'
+        ' because it has no effect otherwise, found 7 with variant=two_stage.',
+    ),
     'oracle_without_clusters': (
         ['--algo=floral', '--floral_router=oracle', *TINY,
          '--partition=dirichlet[alpha=1]'],
@@ -147,6 +153,9 @@ def test_train_refuses(name, tmp_path, capsys):
         (['--algo=fedavg'], '`--algo` is not a flag. Tip: --algos'),
         (['--algos=fedavg', '--seed=1'], 'is not a flag. Tip: --seeds'),
         (['--algos=fedavg', '--apfl_local_steps=1'], 'a flag of method apfl'),
+        (['--algos=perm[variant=two_stage],fedavg', '--perm_warmup_rounds=7'],
+         '`--perm_warmup_rounds` must be left out because it has no effect in'
+         ' any variant of `--algos`, found 7.'),
     ],
 )
 def test_compare_refuses(argv, message, tmp_path, capsys):
@@ -284,6 +293,38 @@ def test_help_shows_the_flags_of_the_method_with_range(capsys):
   assert '--fedavg_learning_rate Step size eta' in text
   assert 'a number > 0.0; default: 0.1.' in text
   assert '--apfl_local_steps' not in text
+
+
+def test_help_shows_when_a_flag_acts(capsys):
+  assert train.main(['train', '--help', '--algo=perm']) == 0
+  text = ' '.join(capsys.readouterr().out.split())
+  assert 'an integer >= 0; default: 10; only with variant=single_loop.' in text
+
+
+def _local_steps(algo, **options):
+  """Returns (local_steps, batch_size) of a variant of IFCA on digits."""
+  given = dict(algo=algo, num_clients=4, partition='iid')
+  table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
+  flag = experiment.build(
+      {**given, **options.pop('given', {})}, table, **options
+  ).flag
+  return flag('ifca_local_steps'), flag('ifca_batch_size')
+
+
+def test_settings_of_the_task_without_effect_are_dropped():
+  assert _local_steps('ifca') == (10, 10)
+  assert _local_steps('ifca[average=gradient]') == (20, 20)
+
+
+def test_flags_of_a_comparison_are_for_the_variants_where_they_act():
+  given = dict(ifca_local_steps=3)
+  for algo, expected in (
+      ('ifca', (3, 10)), ('ifca[average=gradient]', (20, 20))
+  ):
+    found = _local_steps(algo, given=given, brackets_win=True)
+    assert found == expected
+  with pytest.raises(flags.UsageError, match='`--ifca_local_steps` must be l'):
+    _local_steps('ifca[average=gradient,local_steps=3]', brackets_win=True)
 
 
 def test_relative_paths_start_where_bazel_run_was_called(monkeypatch, tmp_path):

@@ -4,9 +4,18 @@ import dataclasses
 
 import tensorflow_federated as tff
 
+from tff_pers import conditions
 from tff_pers import hyperparameters as hp
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptors
+from tff_pers.models import layers
+
+# When routers are logits that SGD moves, see `floral_routers.Learned`.
+_LEARNED = 'router=learned and objective=fml'
+# When somebody learns a router alone; an oracle does not know new clients.
+_WARMED_UP = 'objective=fml or router=oracle'
+# What kind of weights a hyperparameter is about, see `LayerWeight`.
+_ABOUT = dict(conv_form='conv', adapt_bias='bias', adapt_norm='norm')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +28,8 @@ class AdaptorHyperparameters(hp.LocalTraining):
   )
   budget_: float = hp.field(  # `budget()` is how long to train.
       0.01,
-      'rho: parameters of one adaptor relative to its kernel, if rank is 0.',
-      above=0.0,
+      'rho: parameters of one adaptor relative to its kernel.',
+      above=0.0, when='rank=0',
   )
   conv_form: str = hp.field(
       'balanced_2d', 'How convolution kernels are factorised.',
@@ -46,7 +55,20 @@ class AdaptorHyperparameters(hp.LocalTraining):
     return self.adaptor_learning_rate
 
   def adapt(self, model, num_adaptors: int) -> adaptors.AdaptedModel:
-    """Returns `model` with adaptors of these sizes."""
+    """Returns `model` with adaptors of these sizes.
+
+    Raises:
+      ValueError: If a hyperparameter is about layers that the model lacks.
+    """
+    kinds = {weight.kind for weight in layers.describe(model)}
+    for name, kind in _ABOUT.items():
+      value, default = getattr(self, name), getattr(type(self), name)
+      if value != default and kind not in kinds:
+        raise ValueError(
+            f'`{name}` must be left at {conditions.as_text(default)} because'
+            f' the model has no weight of kind {kind}, found'
+            f' {conditions.as_text(value)}.'
+        )
     size = dict(rank=self.rank) if self.rank else dict(budget=self.budget_)
     return adaptors.floral(
         model, num_adaptors, conv_form=self.conv_form,
@@ -69,37 +91,38 @@ class FloralHyperparameters(AdaptorHyperparameters):
   router_learning_rate: float = hp.field(
       0.1,
       'eta_router: step size of the router; 0: it moves by its warm-up alone.',
-      minimum=0.0,
+      minimum=0.0, when=_LEARNED,
   )
   router_state: str = hp.field(
       'stateful',
       'stateful (clients keep their router) or stateless (they learn it anew in'
       ' every round).',
-      choices=('stateful', 'stateless'),
+      choices=('stateful', 'stateless'), when=_LEARNED,
   )
   router_warmup_steps: int = hp.field(
       20,
       'Full-batch steps of a router alone: of stateless clients in every round,'
       ' of new clients at evaluation.',
-      minimum=0,
+      minimum=0, when=_WARMED_UP,
   )
   router_warmup_learning_rate: float = hp.field(
-      1.0, 'Step size of these steps.', above=0.0
+      1.0, 'Step size of these steps.', above=0.0, when=_WARMED_UP
   )
   router_noise: float = hp.field(
       0.0,
       'Uniform noise added to the logits in training; 0: as in the paper, 1: as'
       " in the authors' code.",
-      minimum=0.0,
+      minimum=0.0, when=_LEARNED,
   )
   min_mix_prob: float = hp.field(
       0.0, 'Lower bound of the mixture weights in the forward pass.',
-      minimum=0.0, maximum=1.0,
+      minimum=0.0, maximum=1.0, when=_LEARNED,
   )
   eval_router: str = hp.field(
       'stored',
       'Router at evaluation: stored, or relearned from zero by the warm-up.',
       choices=('stored', 'relearned'),
+      when=f'{_LEARNED} and router_state=stateful',
   )
   objective: str = hp.field(
       'fml',
@@ -109,9 +132,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
   )
   mfl_rate: float = hp.field(
       10.0,
-      'eta of the exponential router, pi_c ~ exp(-eta loss_c), with'
-      ' objective=mfl.',
-      above=0.0,
+      'eta of the exponential router, pi_c ~ exp(-eta loss_c).',
+      above=0.0, when='router=learned and objective=mfl',
   )
   center: bool = hp.field(
       False, "Whether the adaptors' mean moves into the base after every round."
@@ -127,15 +149,6 @@ class FloralHyperparameters(AdaptorHyperparameters):
       'Server step size of the adaptors; auto: server_learning_rate.',
       above=0.0, auto=True,
   )
-
-  def __post_init__(self):
-    super().__post_init__()
-    if self.objective == 'mfl' and (self.router_noise or self.min_mix_prob):
-      raise ValueError(
-          '`router_noise` and `min_mix_prob` must be 0 with objective=mfl'
-          ' because no weights are mixed in training, found'
-          f' {self.router_noise} and {self.min_mix_prob}.'
-      )
 
   def server_optimizers(self):
     """Returns TFF's optimizers of the server by part of the weights."""

@@ -57,10 +57,12 @@ class PermHyperparameters(shuffling.ShufflingHyperparameters):
       minimum=0.0,
   )
   warmup_rounds: int = hp.field(
-      10, 'T_w: first rounds that train only w (single_loop).', minimum=0
+      10, 'T_w: first rounds that train only w.', minimum=0,
+      when='variant=single_loop',
   )
   stage1_rounds: int = hp.field(
-      50, 'R: rounds of FedAvg for w before the visits (two_stage).', minimum=0
+      50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
+      when='variant=two_stage',
   )
   lambda_: object = hp.field(
       'auto',
@@ -70,8 +72,8 @@ class PermHyperparameters(shuffling.ShufflingHyperparameters):
       auto=True,
   )
   lambda_scale: float = hp.field(
-      10.0, 'kappa_n of lambda=auto; bounds the self weight of IID clients by'
-      ' about 1 / kappa_n.', above=0.0,
+      10.0, 'kappa_n; bounds the self weight of IID clients by about'
+      ' 1 / kappa_n.', above=0.0, when='lambda=auto',
   )
   solver: str = hp.field(
       'water_filling',
@@ -79,13 +81,14 @@ class PermHyperparameters(shuffling.ShufflingHyperparameters):
       choices=('water_filling', 'projected_gradient'),
   )
   solver_steps: int = hp.field(
-      10, 'T_alpha: steps of projected_gradient per update.', minimum=1
+      10, 'T_alpha: steps per update.', minimum=1,
+      when='solver=projected_gradient',
   )
   alpha_update: str = hp.field(
       'round',
-      'When w and the mixing weights are updated (single_loop): every round or'
-      ' epoch of N rounds.',
-      choices=('round', 'epoch'),
+      'When w and the mixing weights are updated: every round or epoch of N'
+      ' rounds.',
+      choices=('round', 'epoch'), when='variant=single_loop',
   )
   freeze_after: int = hp.field(
       0, 'Round after which the mixing weights stay; 0: never.', minimum=0
@@ -213,8 +216,9 @@ def build_perm(
 
   Raises:
     ValueError: If `alpha_update=epoch` meets matchings, which have no common
-      epoch; if `row_nonzeros` exceeds N or meets partial participation, whose
-      distances are a dense table.
+      epoch; if `freeze_after` has no update to prevent; if `row_nonzeros`
+      exceeds N or meets partial participation, whose distances are a dense
+      table.
   """
   _check(hyperparameters, num_clients, full_participation)
   server = _Server(model, num_clients, hyperparameters, full_participation)
@@ -276,6 +280,13 @@ def build_perm(
 
 def _check(hyperparameters, num_clients: int, full_participation: bool):
   """Raises what `build_perm` documents."""
+  updates_once = full_participation and hyperparameters.variant == 'two_stage'
+  if updates_once and hyperparameters.freeze_after:
+    raise ValueError(
+        '`freeze_after` must be 0 with variant=two_stage and full participation'
+        ' because the mixing weights are updated once, found'
+        f' {hyperparameters.freeze_after}.'
+    )
   with_matching = shuffling.uses_matching(hyperparameters, full_participation)
   by_epoch = hyperparameters.alpha_update == 'epoch'
   if with_matching and by_epoch and hyperparameters.variant == 'single_loop':

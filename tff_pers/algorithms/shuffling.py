@@ -51,8 +51,8 @@ class ShufflingHyperparameters(hp.LocalTraining):
   step_cap: float = hp.field(
       4.0,
       'Largest s_i * alpha_i(c), in units of eta: s_i = min(N, cap / max_c'
-      ' alpha_i(c)), for networks (with step_scale=clients); 0: no cap.',
-      minimum=0.0,
+      ' alpha_i(c)), for networks; 0: no cap.',
+      minimum=0.0, when='step_scale=clients',
   )
   schedule: str = hp.field(
       'permutation',

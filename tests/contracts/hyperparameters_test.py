@@ -1,0 +1,305 @@
+"""No flag is without effect: each changes a tiny run, or is refused.
+
+Walks the registry: a method is here by its registration, its variants by the
+`choices` of its hyperparameters. Fast: every hyperparameter changes a run of
+some variant, and in every variant those that no line of the method reads are
+refused. Slow: every hyperparameter changes a run of every variant, or is
+refused.
+"""
+
+import copy
+import dataclasses
+import functools
+import itertools
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from baselines import fedavg
+from tests.contracts import tiny
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.models import keras
+from tff_pers.models import zoo
+from tff_pers.runtime import native
+
+NUM_ROUNDS = 3
+# Beside those that differ from the default by one choice; '' is for all methods
+# that have these hyperparameters.
+FURTHER_VARIANTS = {
+    '': [
+        dict(local_steps=0, local_epochs=1),
+        dict(learning_rate_schedule='exponential', learning_rate_rounds='2'),
+        dict(learning_rate_schedule='steps', learning_rate_rounds='1:2'),
+    ],
+    'floral': [dict(router='oracle', objective='mfl')],
+    'perm': [
+        dict(variant='two_stage', solver='projected_gradient'),
+        {'lambda': 1.0, 'variant': 'two_stage'},
+    ],
+}
+# Values of hyperparameters that are texts.
+TEXTS = {'learning_rate_rounds': ['1', '2', '1:3']}
+# The second round has visits.
+SMALL = {'perm': dict(warmup_rounds=1, stage1_rounds=1)}
+
+
+@pytest.fixture(autouse=True)
+def _native_runtime():
+  """Processes run once or twice, which does not pay for fusing them."""
+  with native.use():
+    yield
+
+
+def specs(method):
+  """Returns the hyperparameters of a method by flag name."""
+  fields = dataclasses.fields(methods.get(method).hyperparameters)
+  return {hp.flag_name(spec.name): spec for spec in fields}
+
+
+@functools.lru_cache(maxsize=None)
+def variants(method):
+  """Returns the variants: values by name, the default variant first."""
+  known, found = specs(method), [{}]
+  for name, spec in known.items():
+    choices = spec.metadata['choices'] or ()
+    if isinstance(spec.default, bool):
+      choices = (False, True)
+    found += [{name: x} for x in choices if x != spec.default]
+  found += FURTHER_VARIANTS[''] + FURTHER_VARIANTS.get(method, [])
+  return [
+      variant for variant in found
+      if variant.keys() <= known.keys()
+      and not _refusal(lambda v=variant: _hyperparameters(method, v))
+  ]
+
+
+def _refusal(make):
+  """Returns the sentence with which `make()` is refused, '' if it is not."""
+  try:
+    make()
+  except ValueError as error:
+    return str(error)
+  return ''
+
+
+def candidates(spec, value):
+  """Returns other allowed values of a hyperparameter, likely ones first."""
+  if spec.metadata['choices'] is not None:
+    found = spec.metadata['choices']
+  elif isinstance(value, bool):
+    found = [not value]
+  elif spec.name in TEXTS:
+    found = TEXTS[spec.name]
+  elif isinstance(value, str):  # `auto` beside a number.
+    found = [0.37, 3.7]
+  elif isinstance(spec.default, int):
+    found = [value + 1, value + 2, value - 1]
+  else:
+    found = [value / 2, value + 0.37, value / 100, 1000 * value + 1]
+    found += [value + 0.001]  # E.g. a bound that only small values reach.
+  return [x for x in found if x != value and hp.is_allowed(spec, x)]
+
+
+@functools.lru_cache(maxsize=None)
+def _task(name):
+  """Returns a tiny task; the layers of `convolutional` are of all kinds."""
+  task = tiny.task()
+  if name == 'plain':
+    # Two layers, and outputs enough for adaptors of several ranks.
+    model = zoo.build('mlp_20', task.model.x_spec, 3)
+    return dataclasses.replace(task, model=model)
+  tf.keras.utils.set_random_seed(0)
+  model = keras.from_keras(
+      tf.keras.Sequential([
+          tf.keras.layers.Input([3]),
+          tf.keras.layers.Reshape([3, 1, 1]),
+          tf.keras.layers.Conv2D(3, [2, 1]),
+          tf.keras.layers.LayerNormalization(),
+          tf.keras.layers.Flatten(),
+          tf.keras.layers.Dense(2),
+      ]),
+      tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+  )
+  return dataclasses.replace(task, model=model)
+
+
+def _hyperparameters(method, given):
+  """Returns small hyperparameters, with those given."""
+  known = specs(method)
+  small = {**tiny.SMALL, **SMALL.get(method, {})}
+  small = {name: value for name, value in small.items() if name in known}
+  kind = methods.get(method).hyperparameters
+  return hp.replace(kind(), **hp.without_idle(kind, small, given), **given)
+
+
+def _build(method, task_name, given):
+  return methods.get(method).build(
+      _task(task_name), _hyperparameters(method, given)
+  )
+
+
+def _bits(structure):
+  """Returns shapes and bits of all arrays of a structure."""
+  arrays = [np.asarray(leaf) for leaf in tf.nest.flatten(structure)]
+  return [(array.shape, array.tobytes()) for array in arrays]
+
+
+def _run(process, task):
+  """Yields the bits after each round, then those of what clients deploy."""
+  clients = list(range(task.num_clients))
+  state = process.initialize_seeded(3)
+  states = [process.initialize_client(state, i) for i in clients]
+  for _ in range(NUM_ROUNDS):
+    output = process.next(state, states, task.train)
+    state, states = output['state'], output['client_states']
+    yield _bits((state, states, output['metrics']))
+  yield _bits([process.client_model(state, states[i], i) for i in clients])
+  train, test = list(task.train), list(task.test)
+  if process.parts is not None:  # Not a table with one model per client.
+    unseen = len(clients)  # A client that never trained.
+    states = [*states, process.initialize_client(state, unseen)]
+    train.append(dict(train[0], index=np.int32(unseen)))
+    test.append(dict(test[0], index=np.int32(unseen)))
+  yield _bits(process.evaluate(
+      state, states, [dict(adapt=a, test=t) for a, t in zip(train, test)]
+  ))
+
+
+@functools.lru_cache(maxsize=None)
+def _base_run(method, task_name, variant):
+  """Returns all bits of a variant, whose values are given as items."""
+  process = _build(method, task_name, dict(variant))
+  return list(_run(process, _task(task_name)))
+
+
+def _acts(method, task_name, variant, name, value):
+  """Returns whether another value of a hyperparameter changes the run."""
+  process = _build(method, task_name, {**variant, name: value})
+  expected = _base_run(method, task_name, tuple(variant.items()))
+  found = _run(process, _task(task_name))
+  return any(a != b for a, b in itertools.zip_longest(found, expected))
+
+
+def verdict(method, task_name, variant, name):
+  """Returns `acts`, `refused`, or what is wrong.
+
+  A hyperparameter acts if some other value changes the run; it is refused if
+  every other value is, in a sentence that names it.
+  """
+  value = hp.as_dict(_hyperparameters(method, variant))[name]
+  accepted, sentences = [], []
+  for other in candidates(specs(method)[name], value):
+    try:
+      if _acts(method, task_name, variant, name, other):
+        return 'acts'
+      accepted.append(other)
+    except ValueError as error:
+      sentences.append(str(error))
+  if accepted or not sentences:
+    return f'{name} changes nothing: {value!r} or {accepted}'
+  unnamed = [x for x in sentences if not re.search(rf'\b{name}\b', x)]
+  if unnamed and is_possible(method, task_name, variant):
+    return f'{name} is refused without its name: {unnamed}'
+  return 'refused'
+
+
+def is_possible(method, task_name, variant):
+  """Returns whether the method takes the variant on this task.
+
+  E.g. adaptors of layers that the model lacks are refused.
+  """
+  return not _refusal(lambda: _build(method, task_name, variant))
+
+
+def unread(method, hyperparameters):
+  """Returns the names of the hyperparameters that no line of it reads."""
+  read = set()
+
+  class Watched(type(hyperparameters)):
+
+    def __getattribute__(self, name):
+      read.add(hp.flag_name(name))
+      return super().__getattribute__(name)
+
+  watched = copy.copy(hyperparameters)
+  object.__setattr__(watched, '__class__', Watched)
+  read.clear()
+  methods.get(method).build(_task('plain'), watched)
+  return [name for name in specs(method) if name not in read]
+
+
+HYPERPARAMETERS = [
+    (method, name) for method in methods.names() for name in specs(method)
+]
+
+
+@pytest.mark.parametrize('method, name', HYPERPARAMETERS)
+def test_another_value_changes_a_run_of_some_variant(method, name):
+  """The first variant that does not refuse it decides."""
+  found = 'refused'
+  for task_name, variant in itertools.product(
+      ('plain', 'convolutional'), variants(method)
+  ):
+    if found != 'refused':
+      break
+    found = verdict(method, task_name, variant, name)
+  assert found == 'acts'
+
+
+@pytest.mark.parametrize('method', methods.names())
+def test_what_no_line_reads_is_refused(method):
+  for variant in variants(method):
+    if not is_possible(method, 'plain', variant):
+      continue
+    hyperparameters = _hyperparameters(method, variant)
+    values = hp.as_dict(hyperparameters)
+    for name in unread(method, hyperparameters):
+      for value in candidates(specs(method)[name], values[name]):
+        with pytest.raises(ValueError, match=rf'\b{name}\b'):
+          _hyperparameters(method, {**variant, name: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', methods.names())
+@pytest.mark.parametrize('task_name', ['plain', 'convolutional'])
+def test_another_value_changes_a_run_of_every_variant(method, task_name):
+  wrong = {}
+  for variant in variants(method):
+    if not is_possible(method, task_name, variant):
+      continue
+    for name in specs(method):
+      found = verdict(method, task_name, variant, name)
+      if found not in ('acts', 'refused'):
+        wrong.setdefault(str(variant), []).append(found)
+  assert not wrong
+
+
+@dataclasses.dataclass(frozen=True)
+class _WithFlagsThatDoNothing(fedavg.FedAvgHyperparameters):
+  """One that is never read, and one that is read and multiplied by zero."""
+
+  forgotten: int = hp.field(1, 'Never read.', minimum=1)
+  fruitless: float = hp.field(0.5, 'Read in vain.', above=0.0)
+
+
+def test_flags_that_do_nothing_are_found(monkeypatch):
+  def build(task, hyperparameters):
+    work = local_sgd.build_local_sgd(task.model, hyperparameters, 'examples')
+    def update(*arguments):
+      output = work.update(*arguments)
+      nothing = 0.0 * tf.constant(hyperparameters.fruitless)
+      return output._replace(loss=output.loss + nothing)
+    return fedavg.build_fedavg(
+        task.model, hyperparameters, work=client_work.ClientWork(update)
+    )
+  method = methods.Method('probe', _WithFlagsThatDoNothing, build)
+  monkeypatch.setitem(methods._METHODS, 'probe', method)  # pylint: disable=protected-access
+  for name in ('forgotten', 'fruitless'):
+    assert verdict('probe', 'plain', {}, name).startswith(name)
+  assert verdict('probe', 'plain', {}, 'batch_size') == 'acts'
+  assert unread('probe', _hyperparameters('probe', {})) == ['forgotten']

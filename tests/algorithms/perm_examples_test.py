@@ -29,7 +29,7 @@ _SEED = 5
 _NUM_ROUNDS = 20  # Two rounds for w, then three epochs of visits.
 _OPTIONS = dict(
     warmup_rounds=2, stage1_rounds=2, local_steps=3, batch_size=8,
-    learning_rate=0.1, global_learning_rate=0.5,
+    learning_rate=0.1, global_learning_rate=0.5, step_cap=2.0,
 )
 
 
@@ -101,7 +101,9 @@ def _trained(name, **options):
 def _perm(variant):
   return _trained('perm', variant=variant, **{
       name: _OPTIONS[name]
-      for name in ('warmup_rounds', 'stage1_rounds', 'global_learning_rate')
+      for name in (
+          'warmup_rounds', 'stage1_rounds', 'global_learning_rate', 'step_cap'
+      )
   })
 
 
@@ -169,5 +171,6 @@ def test_is_near_the_oracle_with_another_model_per_client(variant):
 
 def test_one_model_for_all_is_far_from_the_oracle():
   """Half of the clients call every digit by another name."""
-  uniform = _trained('uniform_shuffling')[1]
+  states, uniform = _trained('uniform_shuffling')
+  np.testing.assert_allclose(states[-1]['mixing'], 1 / len(_GROUPS))
   assert uniform.mean() <= _trained('oracle_groups')[1].mean() - 0.2

@@ -51,8 +51,8 @@ class Perm:
   Attributes:
     model: A `Softmax`.
     clients: (x, y) of every client.
-    hyperparameters: A `perm.PermHyperparameters`; lambda is scaled by the
-      gradients' variance (trap 3 of the sheet).
+    hyperparameters: A `perm.PermHyperparameters` with a step size for w and a
+      cap; lambda is scaled by the gradients' variance (trap 3 of the sheet).
     seed: Of the run.
   """
 
@@ -64,7 +64,9 @@ class Perm:
   def run(self, num_rounds: int):
     """Yields (w, A, the models w_i) after every round."""
     h, n = self.hyperparameters, len(self.clients)
-    first = h.first_visit
+    two_stage = h.variant == 'two_stage'
+    first = h.stage1_rounds if two_stage else h.warmup_rounds
+    gamma = h.global_learning_rate
     hosts = visits.hosts_of_epochs(
         self.seed, n, -(-(num_rounds - first) // n)
     )
@@ -75,18 +77,18 @@ class Perm:
     ]
     mixing, models = None, None
     for t in range(num_rounds):
-      if h.variant == 'two_stage':
+      if two_stage:
         if t == first:
           mixing = self._mixing(w, t)[0]
         if t < first:
           w = self._average([
-              self._train(w, i, t, h.gamma) for i in range(n)
+              self._train(w, i, t, gamma) for i in range(n)
           ])
       else:
         new_mixing, gradients = self._mixing(w, t)
         if t >= first:
           mixing = new_mixing
-        w = _descend(w, self._average(gradients), h.gamma)
+        w = _descend(w, self._average(gradients), gamma)
       if t < first:
         models = [w] * n
       else:
@@ -103,8 +105,9 @@ class Perm:
 
   def _train(self, w, client: int, t: int, rate: float):
     """Returns w after K local steps."""
-    x, y = self.clients[client]
-    for rows in self._rows(client, t, 0, **self.hyperparameters.budget()):
+    h, (x, y) = self.hyperparameters, self.clients[client]
+    budget = dict(batch_size=h.batch_size, num_steps=h.local_steps)
+    for rows in self._rows(client, t, 0, **budget):
       w = _descend(w, self.model.gradient(w, x[rows], y[rows]), rate)
     return w
 

@@ -303,8 +303,8 @@ FAULTS = (
         'local_only_starts_at_zero',
         what='Local models do not start at the initial model of the run.',
         file='baselines/local_only.py',
-        old="return model.initial_weights(state['seed'])",
-        new="return model.initial_weights(state['seed'] + 1)",
+        old='init_client=model.initial_weights,',
+        new='init_client=lambda seed: model.initial_weights(seed + 1),',
         tests=(
             'tests/baselines/local_only_test.py'
             '::test_clients_start_at_the_initial_model_of_every_method',

@@ -2,7 +2,7 @@
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 
-.PHONY: help setup train test test-slow lint docs lock bazel-test clean
+.PHONY: help setup train test test-slow test-mutants lint docs lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -10,6 +10,8 @@ help:
 	@echo '                 (ARGS="--rounds=20" adds flags, OUT=DIR another folder; the same command resumes)'
 	@echo 'make test        set up if needed, then run the tests, less the slow ones (ARGS="-k perm" adds options)'
 	@echo 'make test-slow   the slow ones'
+	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it?'
+	@echo '                 (ARGS="--family=perm" takes one family alone, ARGS="--jobs=4" more processes)'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style check'
 	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
@@ -27,6 +29,9 @@ test: setup
 
 test-slow: setup
 	$(PYTHON_VENV) -m pytest -m slow -n 2 $(ARGS)
+
+test-mutants: setup
+	$(PYTHON_VENV) tests/mutants/run.py $(ARGS)
 
 bazel-test: setup
 	bazel test //...

@@ -22,6 +22,7 @@ from tff_pers.data import client_data
 from tff_pers.data import tasks
 from tff_pers.evaluation import clusters
 from tff_pers.models import adaptors
+from tff_pers.models import functional
 
 _GROUPS = np.array([0, 1, 1, 0, 1], np.int32)
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
@@ -292,6 +293,64 @@ def test_noise_is_for_training_and_a_minimum_for_deployment_too():
           tf.constant([pi[0], 0.2], tf.float64),
       ),
   )
+
+
+@pytest.mark.parametrize('options, rate, precondition', [
+    (dict(), 0.1, True),
+    (dict(adaptor_learning_rate=0.03), 0.03, True),
+    (dict(precondition=False), 0.1, False),
+])
+def test_adaptors_may_have_their_own_rate_or_no_preconditioner(
+    options, rate, precondition
+):
+  """A cohort of one client: the server takes over what it has trained."""
+  process = floral.build_floral(_adapted(), _hyperparameters(**options))
+  states, client_states, _ = rounds.train(process, cohorts=((3,),))
+  router, weights, _ = router_training.train(
+      _adapted(), tf.zeros([2], tf.float64),
+      tf.nest.map_structure(
+          tf.constant, process.initialize_seeded(rounds.SEED)['weights']
+      ),
+      rounds.tensors(problems.tiny_clients()[3]),
+      rates=router_training.Rates(0.1, rate, 0.1),
+      seed=random.key(rounds.SEED, 0, 3, 0), precondition=precondition,
+      mix=router_training.build_softmax_mix(), num_steps=5, batch_size=2,
+  )
+  rounds.assert_close(states[0]['weights'], weights)
+  rounds.assert_close(client_states[3]['router'], router)
+
+
+def _described_model():
+  """A model whose weights are of all kinds; it predicts nothing."""
+  kinds = [
+      ('conv/kernel', 'conv', 'conv', (3, 3, 4, 8)),
+      ('conv/bias', 'conv', 'bias', (8,)),
+      ('norm/scale', 'norm', 'norm', (8,)),
+      ('dense/kernel', 'dense', 'dense', (20, 12)),
+  ]
+  return functional.FunctionalModel(
+      init=lambda seed: tuple(tf.zeros(shape) for *_, shape in kinds),
+      predict=None, example_loss=None,
+      x_spec=tf.TensorSpec([None, 1]), y_spec=tf.TensorSpec([None], tf.int32),
+      layers=tuple(functional.LayerWeight(*kind) for kind in kinds),
+  )
+
+
+@pytest.mark.parametrize('hyperparameters, options', [
+    (dict(), dict(budget=0.01)),
+    (dict(conv_form='in'), dict(budget=0.01, conv_form='in')),
+    (dict(adapt_norm=True), dict(budget=0.01, adapt_norm=True)),
+    (dict(adapt_bias=False), dict(budget=0.01, adapt_bias=False)),
+    (dict(budget_=0.9), dict(budget=0.9)),
+    (dict(rank=2), dict(rank=2)),
+])
+def test_hyperparameters_say_what_adaptors_are_like(hyperparameters, options):
+  model = _described_model()
+  found = _hyperparameters(**hyperparameters).adapt(model, 3)
+  assert found.num_adaptors == 3
+  assert found.plan == adaptors.floral(model, 3, **options).plan
+  if hyperparameters:
+    assert found.plan != _hyperparameters().adapt(model, 3).plan
 
 
 def test_adaptors_may_have_their_own_server_rate():

@@ -240,15 +240,18 @@ def test_debias_subtracts_the_noise_of_both_gradients():
       sizes=tf.constant([8.0, 4.0, 1.0]),
       variances=tf.constant([2.0, 8.0, 0.0]),
   )
-  hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=10.0)
+  hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
   new, _ = perm_mixing.update_full(
       dict(mixing=tf.eye(3)), gradients, 3, hyperparameters
   )
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
   c = np.maximum(plain - noise[:, None] - noise, 0) * (1 - np.eye(3))
-  expected = mixing.water_filling(c, tf.constant([8.0, 4.0, 1.0]), 10.0)
+  expected = mixing.water_filling(c, tf.constant([8.0, 4.0, 1.0]), 40.0)
   np.testing.assert_allclose(new['mixing'], expected, atol=1e-6)
+  by_one = np.maximum(plain - noise, 0) * (1 - np.eye(3))
+  other = mixing.water_filling(by_one, tf.constant([8.0, 4.0, 1.0]), 40.0)
+  assert np.abs(other - expected).max() > 0.01
 
 
 def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():

@@ -79,6 +79,27 @@ def test_chunks_do_not_change_the_gradient():
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-14)
 
 
+def test_dropout_is_off():
+  """perm trap 7: all gradients at one point, in one mode."""
+  plain = _model()
+
+  def predict(weights, x, training, seed):
+    if training:  # As dropout of a rate of a half does.
+      keep = tf.random.stateless_uniform(tf.shape(x), seed, dtype=x.dtype) < 0.5
+      x = tf.where(keep, 2 * x, tf.zeros_like(x))
+    return plain.predict(weights, x, training, seed)
+
+  weights = tf.nest.map_structure(tf.ones_like, plain.init(_SEED))
+  data = tf.nest.map_structure(tf.constant, _client(20))
+  found, expected = (
+      local_gradient.compute(model, weights, data, seed=_SEED)
+      for model in (dataclasses.replace(plain, predict=predict), plain)
+  )
+  for a, b in zip(found.gradient, expected.gradient):
+    np.testing.assert_array_equal(a, b)
+  assert found.loss == expected.loss and found.variance == expected.variance
+
+
 def test_one_example_has_a_gradient_and_no_variance():
   model = _model()
   found = local_gradient.compute(

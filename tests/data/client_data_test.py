@@ -168,6 +168,20 @@ def test_batch_size_none_is_all_rows():
   assert [sorted(b) for b in batches] == [[0, 1, 2, 3, 4]] * 2
 
 
+def test_steps_have_keys_of_their_own():
+  """Else dropout would leave out the same units in all steps of a round."""
+  data = client_data.dense(0, np.arange(6.0), np.zeros(6, np.int32))
+  def note(state, batch):
+    t, keys = state
+    row = tf.range(5)[:, None] == t
+    return t + 1, tf.where(row, batch.seed, keys)
+  _, keys = client_data.fold_batches(
+      data, note, (tf.constant(0), tf.zeros([5, 2], tf.int64)), seed=_key(0),
+      batch_size=2, num_steps=5,
+  )
+  assert len(np.unique(keys, axis=0)) == 5
+
+
 def test_key_decides_batches():
   budget = dict(batch_size=20, num_epochs=1)
   assert _rows(20, 20, 1, **budget) == _rows(20, 20, 1, **budget)

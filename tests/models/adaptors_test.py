@@ -307,6 +307,23 @@ def test_each_factor_is_preconditioned_by_the_other(conv_norm):
     np.testing.assert_array_equal(new[leaf], gradient[leaf])
 
 
+def test_preconditioner_is_by_default_that_of_the_sheet():
+  """floral section 2.4: eps = 1e-5, positions of a window kept apart."""
+  adapted = _adapted()
+  own, gradient = (
+      _trained(adapted, seed=seed)['adaptors'] for seed in (1, 2)
+  )
+  own = tf.nest.map_structure(lambda leaf: 0.01 * leaf, own)  # So eps counts.
+  default = adapted.precondition(own, gradient)
+  stated = adapted.precondition(own, gradient, eps=1e-5, conv_norm='spatial')
+  tf.nest.map_structure(np.testing.assert_array_equal, default, stated)
+  for other in (dict(eps=1e-3), dict(conv_norm='matrix')):
+    changed = adapted.precondition(own, gradient, **other)[1]['u']
+    assert np.abs(changed - default[1]['u']).max() > 1e-2 * np.abs(
+        default[1]['u']
+    ).max()
+
+
 def test_reshaped_linear_is_preconditioned_as_a_matrix():
   adapted = _adapted(conv_form='reshaped_linear')
   own = _trained(adapted, seed=1)['adaptors'][1]

@@ -52,6 +52,17 @@ def test_rows_of_a_block_equal_those_of_the_whole():
   np.testing.assert_allclose(block, whole[4:7], rtol=1e-12)
 
 
+def test_sketch_keeps_the_norm_of_a_constant_vector():
+  """Without random signs the 32 coordinates of a bucket would add up."""
+  vector = tf.ones([64 * 32], tf.float64)
+  squares = [
+      np.sum(distances.sketch(vector, 64, tf.constant([s, 2], tf.int64)) ** 2)
+      for s in range(50)
+  ]
+  # One square has a relative standard deviation of sqrt(2 / 64) = 0.18.
+  assert abs(np.mean(squares) / len(vector) - 1) < 4 * 0.18 / np.sqrt(50)
+
+
 def test_sketch_keeps_distances():
   """perm check 4: k = 1024, median relative error < 5 %."""
   g = np.random.default_rng(4).standard_normal((20, 20_000))

@@ -2,7 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "py_library", "py_test")
 
-def pytest_files(deps, size = "medium"):
+def pytest_files(deps, size = "medium", tags = []):
     """One target for each *_test.py of a folder, called like the file.
 
     Its other modules, helpers of the tests, become the library `support`.
@@ -10,6 +10,7 @@ def pytest_files(deps, size = "medium"):
     Args:
       deps: libraries that the tests of this folder import.
       size: Bazel's size of each test, which sets its time limit.
+      tags: Bazel's tags of each test; "manual" leaves it out of //...
     """
     py_library(
         name = "support",
@@ -26,6 +27,7 @@ def pytest_files(deps, size = "medium"):
         py_test(
             name = path[:-len(".py")],
             size = size,
+            tags = tags,
             srcs = [
                 path,
                 "//tests:run_pytest.py",

@@ -1,0 +1,318 @@
+"""Planted faults of PERM: Eq. (2), distances, schedule, visits, both variants."""
+
+from tests.mutants.faults import Fault
+
+_EXAMPLES = 'tests/algorithms/perm_examples_test.py'
+_NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
+_ORACLE = (
+    f'{_EXAMPLES}::test_is_near_the_oracle_with_another_model_per_client',
+)
+_PERM = 'tff_pers/algorithms/perm.py'
+_PERM_TEST = 'tests/algorithms/perm_test.py'
+_MIXING = 'tff_pers/algorithms/perm_mixing.py'
+_SHUFFLING = 'tff_pers/algorithms/shuffling.py'
+_SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
+
+FAULTS = (
+    Fault(
+        'one_model_for_all',
+        what='Every client deploys the model of client 0.',
+        file=_SHUFFLING,
+        old='lambda table: table[client], state',
+        new='lambda table: table[0], state',
+        tests=_ORACLE,
+    ),
+    Fault(
+        'same_batches_every_round',
+        what='Visits reuse the batches of round 0.',
+        file=_SHUFFLING,
+        old="      round=state['round'],\n",
+        new="      round=tf.zeros_like(state['round']),\n",
+        tests=_NUMPY,
+    ),
+    Fault(
+        'oracle_of_the_other_group',
+        what='oracle_groups trains a client on the other group.',
+        file=_SHUFFLING,
+        old='np.equal.outer(task.groups, task.groups)',
+        new='np.not_equal.outer(task.groups, task.groups)',
+        tests=_ORACLE,
+    ),
+    Fault(
+        'uniform_is_identity',
+        what='uniform_shuffling trains every client by itself.',
+        file=_SHUFFLING,
+        old='task.model, np.full([n, n], 1 / n), hyperparameters,',
+        new='task.model, np.eye(n), hyperparameters,',
+        tests=(
+            f'{_EXAMPLES}::test_one_model_for_all_is_far_from_the_oracle',
+        ),
+    ),
+    Fault(
+        'transposed_weights',
+        what='The weight of a visit is that of the host for the owner.',
+        file=_SHUFFLING,
+        old='return mixing[owner, host]',
+        new='return mixing[host, owner]',
+        tests=(f'{_SHUFFLING_TEST}::test_owner_row_scales_at_the_host',),
+    ),
+    Fault(
+        'no_factor_n',
+        what='The step of a visit lacks the factor N.',
+        file=_SHUFFLING,
+        old='scale = tf.constant(num_clients, tf.float64)',
+        new='scale = tf.constant(1.0, tf.float64)',
+        tests=(f'{_SHUFFLING_TEST}::test_scale_n_is_step_n_eta',),
+    ),
+    Fault(
+        'no_cap',
+        what='The cap of the largest step is ignored.',
+        file=_SHUFFLING,
+        old='scale = tf.minimum(scale, hyperparameters.step_cap / largest)',
+        new='del largest',
+        tests=_NUMPY,
+    ),
+    Fault(
+        'cap_by_client',
+        what='The cap is by the weight of the visit, not by the largest one.',
+        file=_SHUFFLING,
+        old='largest = tf.cast(row_maximum(mixing, owner), tf.float64)',
+        new='largest = alpha + 1e-9',
+        tests=(f'{_SHUFFLING_TEST}::test_cap_bounds_the_largest_step',),
+    ),
+    Fault(
+        'same_permutation_every_epoch',
+        what='Every epoch of visits has the same permutation.',
+        file='tff_pers/numerics/schedule.py',
+        old='tf.range(num_clients), random.key(seed, use, epoch)',
+        new='tf.range(num_clients), random.key(seed, use, 0 * epoch)',
+        tests=(
+            'tests/numerics/schedule_test.py'
+            '::test_every_epoch_covers_all_pairs_once',
+        ),
+    ),
+    Fault(
+        'models_never_move_on',
+        what='A model stays at its first host for the whole epoch.',
+        file='tff_pers/numerics/schedule.py',
+        old='(tf.range(num_clients) + j) % num_clients',
+        new='(tf.range(num_clients) + 0 * j) % num_clients',
+        tests=(
+            'tests/numerics/schedule_test.py'
+            '::test_every_epoch_covers_all_pairs_once',
+        ),
+    ),
+    Fault(
+        'hosts_for_owners',
+        what='The table of hosts is read as that of owners.',
+        file=_SHUFFLING,
+        old='  return schedule.owners(hosts, num_clients)\n\n\ndef matching_owners',
+        new='  return hosts\n\n\ndef matching_owners',
+        tests=_NUMPY,
+    ),
+    Fault(
+        'matching_outside_the_support',
+        what='Matchings visit clients of weight 0 as well.',
+        file=_SHUFFLING,
+        old='    return mixing > 0\n',
+        new='    return mixing >= 0\n',
+        tests=(f'{_PERM_TEST}::test_matching_visits_the_support',),
+    ),
+    Fault(
+        'lambda_by_m_over_n',
+        what='lambda is scaled by M / n instead of n / M.',
+        file=_MIXING,
+        old='tf.math.divide_no_nan(sizes, rows)  # n_i / M',
+        new='tf.math.divide_no_nan(rows, sizes)  # n_i / M',
+        tests=(
+            f'{_EXAMPLES}'
+            '::test_gradients_of_few_rows_follow_the_algorithm_in_numpy',
+        ),
+    ),
+    Fault(
+        'lambda_of_the_sum',
+        what='lambda=auto is scaled by the sum of the variances.',
+        file='tff_pers/numerics/mixing.py',
+        old='return scale * total / tf.maximum(tf.reduce_sum(known), 1)',
+        new='return scale * total * tf.ones_like(tf.reduce_sum(known))',
+        tests=(f'{_PERM_TEST}::test_auto_lambda_is_scaled_gradient_variance',),
+    ),
+    Fault(
+        'half_lambda',
+        what='Water filling solves Eq. (2) with half of lambda.',
+        file='tff_pers/numerics/mixing.py',
+        old='  two_lambda = 2 * tf.maximum(_float64(lambda_), _TINY)\n  order',
+        new='  two_lambda = tf.maximum(_float64(lambda_), _TINY)\n  order',
+        tests=('tests/numerics/mixing_test.py::test_limits',),
+    ),
+    Fault(
+        'sizes_ignored',
+        what='Water filling takes all clients for equally large.',
+        file='tff_pers/numerics/mixing.py',
+        old='n = tf.broadcast_to(_float64(sizes), tf.shape(c))',
+        new='n = tf.reduce_mean(_float64(sizes)) * tf.ones_like(c)',
+        tests=('tests/numerics/mixing_test.py::test_limits',),
+    ),
+    Fault(
+        'gradient_step_of_the_largest',
+        what='Projected gradient takes the step n_max / (2 lambda).',
+        file='tff_pers/numerics/mixing.py',
+        old='step = tf.reduce_min(n) / two_lambda',
+        new='step = tf.reduce_max(n) / two_lambda',
+        tests=(
+            'tests/numerics/mixing_test.py::test_projected_gradient_contracts',
+        ),
+    ),
+    Fault(
+        'not_centered',
+        what='Gradients are not centered before their Gram matrix.',
+        file='tff_pers/numerics/distances.py',
+        old='return vectors - tf.reduce_mean(vectors, axis=0, keepdims=True)',
+        new='return vectors',
+        tests=(
+            'tests/numerics/distances_test.py'
+            '::test_common_component_needs_centering',
+        ),
+    ),
+    Fault(
+        'distances_not_squared',
+        what='Distances enter Eq. (2) without the square.',
+        file='tff_pers/numerics/distances.py',
+        old='tf.zeros_like(squared), tf.maximum(squared, 0))',
+        new='tf.zeros_like(squared), tf.sqrt(tf.maximum(squared, 0)))',
+        tests=('tests/numerics/distances_test.py::test_gram_equals_naive_loop',),
+    ),
+    Fault(
+        'sketch_without_signs',
+        what='The count sketch adds coordinates without random signs.',
+        file='tff_pers/numerics/distances.py',
+        old='      signs * vector, drawn // 2, num_segments=dimension',
+        new='      signs * signs * vector, drawn // 2, num_segments=dimension',
+        tests=(
+            'tests/numerics/distances_test.py'
+            '::test_sketch_keeps_the_norm_of_a_constant_vector',
+        ),
+    ),
+    Fault(
+        'sketch_of_each_client',
+        what='Clients sketch under different seeds.',
+        file=_PERM,
+        old="seed = random.key(message['seed'], _SKETCH_USE, message['round'])",
+        new=(
+            'seed = tf.cast(tf.reduce_sum(vector) * 1e6, tf.int64)'
+            " + random.key(message['seed'], _SKETCH_USE)"
+        ),
+        tests=(f'{_PERM_TEST}::test_sketch_replaces_the_gradient',),
+    ),
+    Fault(
+        'dropout_in_the_gradient',
+        what='Dropout is on in the gradient G_i.',
+        file='tff_pers/client_works/local_gradient.py',
+        old='model.loss_and_gradient(weights, batch, training=False)',
+        new='model.loss_and_gradient(weights, batch, training=True)',
+        tests=(
+            'tests/client_works/local_gradient_test.py::test_dropout_is_off',
+        ),
+    ),
+    Fault(
+        'sum_of_losses',
+        what='G_i is the gradient of the sum of the losses, not of their mean.',
+        file='tff_pers/client_works/local_gradient.py',
+        old='lambda x, y: (x + y) / tf.maximum(count, 1), a[:2], b[:2]',
+        new='lambda x, y: x + y, a[:2], b[:2]',
+        tests=(
+            f'{_PERM_TEST}::test_auto_lambda_is_scaled_gradient_variance',
+        ),
+    ),
+    Fault(
+        'biased_variance',
+        what='The variance of a gradient takes its halves for equally large.',
+        file='tff_pers/client_works/local_gradient.py',
+        old='/ (1 / count_a + 1 / count_b)',
+        new='/ (2 / tf.maximum(count_a, count_b))',
+        tests=_NUMPY,
+    ),
+    Fault(
+        'debias_by_one_gradient',
+        what='Debiasing subtracts the noise of one of the two gradients.',
+        file=_MIXING,
+        old='tf.gather(noise, owners)[:, None] + noise, c.dtype)',
+        new='0 * tf.gather(noise, owners)[:, None] + noise, c.dtype)',
+        tests=(
+            f'{_PERM_TEST}'
+            '::test_debias_subtracts_the_noise_of_both_gradients',
+        ),
+    ),
+    Fault(
+        'distances_not_averaged',
+        what='With partial participation a pair forgets what it was before.',
+        file=_MIXING,
+        old='tf.where(tf.math.is_finite(seen), 0.5 * (seen + found), found)',
+        new='tf.where(tf.math.is_finite(seen), found, found)',
+        tests=(
+            f'{_PERM_TEST}'
+            '::test_partial_participation_updates_pairs_of_the_cohort',
+        ),
+    ),
+    Fault(
+        'cold_start',
+        what='Projected gradient starts from uniform weights in every round.',
+        file=_MIXING,
+        old='c, sizes, lambda_, tf.gather(previous, owners),',
+        new=(
+            'c, sizes, lambda_, tf.nn.softmax(0 * tf.gather(previous, owners)),'
+        ),
+        tests=(f'{_PERM_TEST}::test_projected_gradient_is_warm_started',),
+    ),
+    Fault(
+        'gamma_ignored',
+        what='w moves by the step size of the visits.',
+        file=_PERM,
+        old='return self.global_learning_rate or self.learning_rate',
+        new='return self.learning_rate',
+        tests=_NUMPY,
+    ),
+    Fault(
+        'uniform_mean_of_gradients',
+        what='The mean of line (a) ignores the clients\' weights.',
+        file=_PERM,
+        old='              client_weighting, data, hyperparameters.batch_size\n',
+        new="              'uniform', data, hyperparameters.batch_size\n",
+        tests=_NUMPY,
+    ),
+    Fault(
+        'stale_weights',
+        what='Visits always use the mixing weights of the round before.',
+        file=_PERM,
+        old='mixing_now = before if hyperparameters.one_trip else',
+        new='mixing_now = before if not hyperparameters.one_trip else',
+        tests=(f'{_PERM_TEST}::test_single_loop_is_algorithm_2',),
+    ),
+    Fault(
+        'models_from_the_start',
+        what='Visits start from the initial weights, not from w.',
+        file=_PERM,
+        old="    if self._hp.init == 'initial':",
+        new="    if self._hp.init == 'global':",
+        tests=(f'{_PERM_TEST}::test_single_loop_is_algorithm_2',),
+    ),
+    Fault(
+        'stage_two_moves_w',
+        what='Two stages: A is solved in every round of stage 2.',
+        file=_PERM,
+        old='tf.equal(t, first) if full_participation else t >= first',
+        new='t >= first',
+        tests=(f'{_PERM_TEST}::test_cost_is_that_of_the_sheet',),
+    ),
+    Fault(
+        'no_local_steps_in_stage_one',
+        what='Stage 1 stops after one local step.',
+        file=_PERM,
+        old='seed=client_work.key(message, data), **hyperparameters.budget(),',
+        new=(
+            'seed=client_work.key(message, data),'
+            ' **dict(hyperparameters.budget(), num_steps=1),'
+        ),
+        tests=(f'{_PERM_TEST}::test_two_stage_is_algorithm_3_then_1',),
+    ),
+)

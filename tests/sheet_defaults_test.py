@@ -1,0 +1,130 @@
+"""Defaults that the spec sheets of the methods fix.
+
+A default is the value that most published numbers were made with: that it has
+changed shows in no other test, and makes every table another one.
+"""
+
+import inspect
+
+import pytest
+import tensorflow as tf
+
+import baselines  # pylint: disable=unused-import  Registers its methods.
+from baselines import ensemble
+from tff_pers import algorithms  # pylint: disable=unused-import  As above.
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.client_works import meta_gradient
+from tff_pers.models import adaptors
+
+# Method, hyperparameter, value, section of the sheet.
+_PERM = (
+    ('perm', 'variant', 'single_loop', 'perm 4.1'),
+    ('perm', 'local_steps', 20, 'perm 4: K'),
+    ('perm', 'step_scale', 'clients', 'perm 2.3: s_i = N'),
+    ('perm', 'step_cap', 4.0, 'perm 2.3: c_max'),
+    ('perm', 'schedule', 'permutation', 'perm 2.3'),
+    ('perm', 'init', 'global', 'perm 2.3'),
+    ('perm', 'warmup_rounds', 10, 'perm 2.4: T_w'),
+    ('perm', 'stage1_rounds', 50, 'perm 4.1'),
+    ('perm', 'alpha_update', 'round', 'perm 2.4'),
+    ('perm', 'one_trip', False, 'perm 2.4'),
+    ('perm', 'solver', 'water_filling', 'perm 2.1'),
+    ('perm', 'lambda', 'auto', 'perm 7, trap 3'),
+    ('perm', 'lambda_scale', 10.0, 'perm 7, trap 3: kappa_n'),
+    ('perm', 'gradient_batch', 0, 'perm 7, trap 4: full local gradients'),
+    ('perm', 'debias', 'none', 'perm 7, trap 4'),
+    ('perm', 'freeze_after', 0, 'perm 7, trap 5'),
+    ('perm', 'sketch', 0, 'perm 6'),
+    ('perm', 'row_nonzeros', 0, 'perm 6'),
+    ('oracle_groups', 'step_cap', 4.0, 'perm 2.3: c_max'),
+    ('uniform_shuffling', 'step_cap', 4.0, 'perm 2.3: c_max'),
+)
+_FLORAL = (
+    ('floral', 'objective', 'fml', 'floral 1.2'),
+    ('floral', 'router', 'learned', 'floral 2.1'),
+    ('floral', 'adaptor_learning_rate', 'auto', 'floral 2.1: eta_lora = eta'),
+    ('floral', 'server_optimizer', 'sgd', 'floral 2.2'),
+    ('floral', 'server_learning_rate', 1.0, 'floral 2.2'),
+    ('floral', 'adaptor_server_learning_rate', 'auto', 'floral 2.2: 1, too'),
+    ('floral', 'router_noise', 0.0, 'floral 2.3'),
+    ('floral', 'min_mix_prob', 0.0, 'floral 2.3'),
+    ('floral', 'precondition', True, 'floral 2.4'),
+    ('floral', 'center', False, 'floral 2.5'),
+    ('floral', 'router_state', 'stateful', 'floral 2.6'),
+    ('floral', 'router_warmup_steps', 20, 'floral 2.6'),
+    ('floral', 'router_warmup_learning_rate', 1.0, 'floral 2.6'),
+    ('floral', 'conv_form', 'balanced_2d', 'floral 3.2'),
+    ('floral', 'adapt_bias', True, 'floral 3.3'),
+    ('floral', 'adapt_norm', False, 'floral 3.4'),
+    ('floral', 'budget', 0.01, 'floral 5.3: FLoRAL(1 %)'),
+    ('floral', 'router_learning_rate', 0.1, 'floral 5.2'),
+    ('floral', 'eval_router', 'stored', 'floral 5.1'),
+)
+_BASELINES = (
+    ('fedavg', 'server_learning_rate', 1.0, 'baselines 2.1'),
+    ('fedavg', 'local_steps', 20, 'baselines 2.1'),
+    ('fedavg_finetuned', 'steps', 0, 'baselines 2.2: as in training'),
+    ('fedavg_finetuned', 'lr', 0.0, 'baselines 2.2: as in training'),
+    ('fedavg_finetuned', 'layers', 'all', 'baselines 2.2'),
+    ('perfedavg', 'variant', 'fo', 'baselines 13'),
+    ('perfedavg', 'a', 0.1, 'baselines 13'),
+    ('perfedavg', 'steps', 1, 'baselines 13'),
+    ('pfedme', 'lam', 15.0, 'baselines 3.2'),
+    ('pfedme', 'inner_steps', 5, 'baselines 3.2'),
+    ('pfedme', 'inner_lr', 0.05, 'baselines 13'),
+    ('pfedme', 'beta', 1.0, 'baselines 3.2'),
+    ('pfedme', 'warm_start', False, 'baselines 3.2'),
+    ('pfedme', 'deploy', 'recompute', 'baselines 3.2'),
+    ('apfl', 'alpha0', 0.5, 'baselines 3.3'),
+    ('apfl', 'adaptive', True, 'baselines 3.3'),
+    ('apfl', 'alpha_learning_rate', 0.0, 'baselines 3.3: eta'),
+    ('apfl', 'alpha_every_step', False, 'baselines 3.3'),
+    ('ditto', 'lambda', 1.0, 'baselines 3.4'),
+    ('ditto', 'personal_steps', 0, 'baselines 3.4: K_p = K'),
+    ('ditto', 'personal_learning_rate', 0.0, 'baselines 3.4: eta_p = eta'),
+    ('ditto', 'mode', 'joint', 'baselines 3.4'),
+    ('ditto', 'posthoc_epochs', 5, 'baselines 3.4'),
+    ('fedem', 'num_models', 3, 'baselines 4.1'),
+    ('fedem', 'unseen_steps', 5, 'baselines 4.1'),
+    ('ifca', 'average', 'model', 'baselines 13'),
+    ('ifca', 'num_models', 0, 'baselines 4.2: the true number'),
+    ('ensemble', 'num_models', 0, 'baselines 13: the true number'),
+    ('ensemble', 'router', 'learned', 'baselines 4.3'),
+    ('ensemble', 'router_learning_rate', 0.1, 'baselines 13'),
+    ('ensemble', 'mix', 'logits', 'baselines 4.3'),
+    ('local_adaptor', 'budget', 0.01, 'floral 4'),
+    ('local_adaptor', 'precondition', True, 'baselines 4.4'),
+    ('local_adaptor', 'adapt_epochs', 5, 'baselines 4.4'),
+)
+# Function, argument, value, section of the sheet.
+_ARGUMENTS = (
+    (adaptors.AdaptedModel.precondition, 'eps', 1e-5, 'floral 2.4'),
+    (adaptors.AdaptedModel.precondition, 'conv_norm', 'spatial', 'floral 2.4'),
+    (adaptors.floral, 'conv_form', 'balanced_2d', 'floral 3.2'),
+    (adaptors.floral, 'zero_factor', 'output', 'floral 3.1'),
+    (adaptors.floral, 'rank_rule', 'paper', 'floral 3.2'),
+    (adaptors.floral, 'adapt_bias', True, 'floral 3.3'),
+    (adaptors.floral, 'adapt_norm', False, 'floral 3.4'),
+    (adaptors.floral, 'adapt_embedding', False, 'floral 3.5'),
+)
+
+
+@pytest.mark.parametrize(
+    'method, name, value, section', _PERM + _FLORAL + _BASELINES
+)
+def test_hyperparameter(method, name, value, section):
+  found = hp.as_dict(methods.get(method).hyperparameters())[name]
+  assert found == value and type(found) is type(value), section
+
+
+@pytest.mark.parametrize('function, name, value, section', _ARGUMENTS)
+def test_argument(function, name, value, section):
+  assert inspect.signature(function).parameters[name].default == value, section
+
+
+def test_constants():
+  """Ensemble: baselines 4.3. Step of the finite difference: baselines 3.1."""
+  assert ensemble._SKIPPED == 1e-3  # pylint: disable=protected-access
+  steps = meta_gradient._RELATIVE_STEP  # pylint: disable=protected-access
+  assert steps == {tf.float32: 1e-2, tf.float64: 1e-4}

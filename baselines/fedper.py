@@ -14,6 +14,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.client_works import split_training
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
@@ -50,12 +51,13 @@ def build_fedper(
       it is evaluated. None: every client may train.
     client_weighting: q_i, see `fedavg.build_fedavg`.
   """
-  hp, eta = hyperparameters, hyperparameters.learning_rate
+  hp, local = hyperparameters, local_step.build(hyperparameters)
 
   def work(message, own, data):
     theta = message['weights']
     final, loss = local_sgd.train(
-        parts.model, parts.merge(theta, own), data, learning_rate=eta,
+        parts.model, parts.merge(theta, own), data, local=local,
+        learning_rate=local_step.scheduled(hp, message, hp.learning_rate),
         seed=client_work.key(message, data), **hp.budget(),
     )
     shared, own = parts.split(final)

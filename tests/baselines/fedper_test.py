@@ -26,10 +26,15 @@ def _build(is_private, **options):
   )
 
 
-@pytest.mark.parametrize('server_learning_rate', [1.0, 0.5])
-def test_without_private_weights_it_is_fedavg_bit_for_bit(server_learning_rate):
+@pytest.mark.parametrize('options', [
+    {},
+    dict(
+        server_learning_rate=0.5, momentum=0.5, learning_rate_rounds='2',
+        learning_rate_schedule='exponential',
+    ),
+])
+def test_without_private_weights_it_is_fedavg_bit_for_bit(options):
   """Baselines B1."""
-  options = dict(server_learning_rate=server_learning_rate)
   states, client_states, _ = rounds.train(_build((False,) * 4, **options))
   _, plain, _, _ = rounds.run('fedavg', **options)
   for state, expected in zip(states, plain):

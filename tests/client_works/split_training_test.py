@@ -1,6 +1,6 @@
 """What clients with private weights deploy."""
 
-import types
+import dataclasses
 
 import numpy as np
 import pytest
@@ -8,12 +8,20 @@ import tensorflow as tf
 
 from tests import problems
 from tests.baselines import rounds
+from tff_pers import hyperparameters as hp
 from tff_pers.client_works import split_training
 from tff_pers.data import client_data
 from tff_pers.models import partition
 
-_HYPERPARAMETERS = types.SimpleNamespace(
-    learning_rate=0.5, batch_size=10, adapt_epochs=1
+
+@dataclasses.dataclass(frozen=True)
+class _Hyperparameters(hp.LocalTraining):
+  adapt_epochs: int = hp.field(1, 'E.')
+
+
+_HYPERPARAMETERS = _Hyperparameters(
+    learning_rate=0.5, batch_size=10, weight_decay=0.1,
+    learning_rate_schedule='steps', learning_rate_rounds='1',
 )
 
 
@@ -23,9 +31,8 @@ def _deploy(is_private, num_clients):
   theta, own = parts.initial_weights(0)
   deploy = split_training.build_deploy(parts, _HYPERPARAMETERS, num_clients)
   data = rounds.tensors(problems.tiny_clients()[4])
-  return (
-      parts.merge(theta, own), deploy(rounds.message(theta), own, data)
-  )
+  late = rounds.message(theta, round_num=5)
+  return parts.merge(theta, own), deploy(late, own, data)
 
 
 @pytest.mark.parametrize('num_clients', [None, 5])
@@ -45,8 +52,9 @@ def test_a_new_client_takes_gradient_steps_of_its_private_weights():
       ),
   )
   rounds.assert_identical([after[0], after[3]], [before[0], before[3]])
-  for i in (1, 2):  # One epoch is one batch.
-    rounds.assert_close(after[i], before[i] - 0.5 * gradient[i])
+  for i in (1, 2):  # One epoch is one batch; no schedule, but weight decay.
+    slope = gradient[i] + 0.1 * before[i]
+    rounds.assert_close(after[i], before[i] - 0.5 * slope)
     assert np.abs(gradient[i]).max() > 1e-3
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.models import partition
 
 
@@ -16,11 +17,12 @@ def build_deploy(
 
   Clients that may take part deploy (theta, w_i). A new client first trains w_i
   alone, `adapt_epochs` passes over its training data with theta frozen, on the
-  batches of the main line.
+  batches of the main line and without the schedule, which is made for the
+  rounds: a client may come when the step size has fallen to almost nothing.
 
   Args:
     parts: The model and its split; `message['weights']` is the global part.
-    hyperparameters: `learning_rate`, `batch_size` and `adapt_epochs`.
+    hyperparameters: A `hyperparameters.LocalTraining` with `adapt_epochs`.
     num_clients: N; new are clients of a larger index. None: no client is new.
   """
 
@@ -31,6 +33,7 @@ def build_deploy(
           parts.private_model(theta), own, data,
           learning_rate=hyperparameters.learning_rate,
           seed=client_work.key(message, data),
+          local=local_step.build(hyperparameters),
           batch_size=hyperparameters.batch_size,
           num_epochs=tf.where(
               data['index'] < num_clients, 0, hyperparameters.adapt_epochs

@@ -198,6 +198,33 @@ FAULTS = (
         ),
     ),
     Fault(
+        'new_client_without_weight_decay',
+        what='A new client takes plain steps, whatever those of training are.',
+        file=_TRAINING,
+        old='          local=local_step.build(hyperparameters),\n',
+        new='',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_a_new_client_takes_gradient_steps_of_its_private_weights',
+        ),
+    ),
+    Fault(
+        'fedper_without_momentum',
+        what='The local step of FedPer is plain SGD, whatever the flags.',
+        file=_FEDPER,
+        old=' local=local,',
+        new='',
+        tests=_IS_FEDAVG,
+    ),
+    Fault(
+        'fedper_without_schedule',
+        what='The step size of FedPer does not follow the schedule.',
+        file=_FEDPER,
+        old='local_step.scheduled(hp, message, hp.learning_rate)',
+        new='hp.learning_rate',
+        tests=_IS_FEDAVG,
+    ),
+    Fault(
         'fedper_forgets_private_weights',
         what='A client of FedPer keeps the private weights it came with.',
         file=_FEDPER,

@@ -97,7 +97,7 @@ class Declaration:
   def alternatives(self) -> Iterable[traits_lib.Traits]:
     """Yields the traits with other partitions, a network, and all clients."""
     names = self.partitions or [self.partition]
-    for name, model in itertools.product(names, (self.model, 'mlp')):
+    for model, name in itertools.product((self.model, 'mlp'), names):
       yield dataclasses.replace(
           self.traits, groups=self._knows_groups(name), full_participation=True,
           model=model,

@@ -80,7 +80,7 @@ def build_fedper(
 
 
 @methods.register(
-    'fedper', FedPerHyperparameters,
+    'fedper', FedPerHyperparameters, needs=('several_layers',),
     summary='shared base layers and private last layers (Arivazhagan 2019)',
 )
 def _build(task, hyperparameters):

@@ -81,8 +81,11 @@ def test_every_need_is_a_sentence_and_a_predicate():
   for need in methods.NEEDS.values():
     answers = {
         need.holds(dataclasses.replace(_traits(), **{field: value}))
-        for field in ('groups', 'full_participation')
-        for value in (True, False)
+        for field, values in (
+            ('groups', (True, False)), ('full_participation', (True, False)),
+            ('model', ('mlp', 'linear_regression')),
+        )
+        for value in values
     }
     assert answers == {True, False}
     assert need.sentence and need.tip

@@ -40,6 +40,11 @@ NEEDS = {
         lambda traits: traits.full_participation,
         '--clients_per_round=0',
     ),
+    'several_layers': Need(
+        'tasks whose model has several layers',
+        lambda traits: traits.several_layers,
+        '--model, e.g. mlp',
+    ),
 }
 
 # What makes a method go on: rounds of a cohort, or messages as they arrive.

@@ -3,6 +3,10 @@
 import dataclasses
 from typing import Optional
 
+# Models of the zoo that are one layer. There is nothing to share once that is
+# private, and nothing private once it is shared.
+ONE_LAYER = ('linear_regression', 'logistic_regression')
+
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
@@ -19,3 +23,8 @@ class Traits:
   full_participation: Optional[bool]
   classification: Optional[bool]
   model: Optional[str]
+
+  @property
+  def several_layers(self) -> Optional[bool]:
+    """Whether the model has more than one layer."""
+    return None if self.model is None else self.model not in ONE_LAYER

@@ -35,6 +35,7 @@ FURTHER_VARIANTS = {
         dict(local_steps=0, local_epochs=1),
         dict(learning_rate_schedule='exponential', learning_rate_rounds='2'),
         dict(learning_rate_schedule='steps', learning_rate_rounds='1:2'),
+        dict(split='adapter'),
     ],
     'floral': [dict(router='oracle', objective='mfl')],
     'perm': [
@@ -43,7 +44,10 @@ FURTHER_VARIANTS = {
     ],
 }
 # Values of hyperparameters that are texts.
-TEXTS = {'learning_rate_rounds': ['1', '2', '1:3']}
+TEXTS = {
+    'learning_rate_rounds': ['1', '2', '1:3'],
+    'split': ['input_layer', 'bias', 'adapter'],
+}
 # The second round has visits.
 SMALL = {'perm': dict(warmup_rounds=1, stage1_rounds=1)}
 

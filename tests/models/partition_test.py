@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tests import problems
 from tff_pers import random
+from tff_pers import traits
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.models import functional
@@ -55,6 +56,8 @@ def _of(layer):
 
 def test_the_table_has_every_model_of_the_zoo():
   assert sorted(ZOO) == zoo.names()
+  shallow = sorted(name for name, own in ZOO.items() if len(own) == 1)
+  assert shallow == sorted(traits.ONE_LAYER)
 
 
 @pytest.mark.parametrize('name', ZOO)

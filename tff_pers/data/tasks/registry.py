@@ -9,6 +9,7 @@ Programs, tests and `--help` walk this registry.
 """
 
 import dataclasses
+import itertools
 import functools
 from typing import Any, Callable, Iterable, Optional
 
@@ -94,10 +95,12 @@ class Declaration:
     )
 
   def alternatives(self) -> Iterable[traits_lib.Traits]:
-    """Yields the traits with `--partition` and all clients in every round."""
-    for name in self.partitions or [self.partition]:
+    """Yields the traits with other partitions, a network, and all clients."""
+    names = self.partitions or [self.partition]
+    for model, name in itertools.product((self.model, 'mlp'), names):
       yield dataclasses.replace(
-          self.traits, groups=self._knows_groups(name), full_participation=True
+          self.traits, groups=self._knows_groups(name), full_participation=True,
+          model=model,
       )
 
   def _knows_groups(self, partition: str) -> bool:

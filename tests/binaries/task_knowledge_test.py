@@ -99,19 +99,19 @@ def test_a_run_older_than_a_flag_had_its_default(tmp_path, capsys):
 def _quadratic(monkeypatch):
   """Registers the task `quadratic`: q6, clients 1 and 4 are Byzantine.
 
-  Returns further fields of the task, to be changed by a test.
+  Returns the fields of the task, to be changed by a test.
   """
   q6 = problems.q6()
-  fields = dict(global_test=q6.clients()[0])
+  byzantine = np.isin(np.arange(6), BYZANTINE)
+  shared = q6.minimizer(~byzantine / np.sum(~byzantine))
+  fields = dict(
+      byzantine=byzantine, optimum=(np.tile(shared, [6, 1]),), rounds=3,
+      eval_every=1, global_test=q6.clients()[0],
+  )
 
   def build(request, options):
     del request, options  # Unused.
-    honest = [i for i in range(6) if i not in BYZANTINE]
-    shares = np.isin(np.arange(6), honest) / len(honest)
-    return problems.quadratic_task(
-        q6, byzantine=~np.isin(np.arange(6), honest), rounds=3, eval_every=1,
-        optimum=(np.tile(q6.minimizer(shares), [6, 1]),), **fields,
-    )
+    return problems.quadratic_task(q6, **fields)
 
   family = registry.TaskFamily('quadratic', registry.NoOptions, build)
   monkeypatch.setitem(registry._TASKS, 'quadratic', family)  # pylint: disable=protected-access
@@ -149,8 +149,8 @@ def test_byzantine_clients_are_no_rows(quadratic, tmp_path, capsys):
 
 def test_distance_is_to_the_row_of_the_client_itself(quadratic, tmp_path):
   """With a client held out, the positions of those that train move."""
-  del quadratic  # Registered.
   q6 = problems.q6()
+  quadratic['optimum'] = (q6.centers,)
   argv = [
       '--task=quadratic', '--algo=local_only', '--local_only_local_steps=1',
       '--local_only_learning_rate=0.2', '--rounds=1', '--holdout_clients=2',
@@ -159,11 +159,10 @@ def test_distance_is_to_the_row_of_the_client_itself(quadratic, tmp_path):
   assert _train(tmp_path / 'run', *argv) == 0
   held = experiment.cohort.holdout(6, 2, 0)
   clients = np.setdiff1d(np.arange(6), [*held, *BYZANTINE])
-  shares = ~np.isin(np.arange(6), BYZANTINE) / 4
   apart = [
       np.linalg.norm(
           0.2 * q6.curvatures[i] @ q6.centers[i]
-          - q6.minimizer(shares)
+          - q6.centers[i]
       ) for i in clients
   ]
   [row] = _read(tmp_path / 'run' / 'metrics.csv')

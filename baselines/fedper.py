@@ -80,7 +80,8 @@ def build_fedper(
 
 
 @methods.register(
-    'fedper', FedPerHyperparameters, needs=('several_layers',),
+    'fedper', FedPerHyperparameters,
+    needs=dict(hidden_layers=lambda hp: hp.split == 'output_layer'),
     summary='shared base layers and private last layers (Arivazhagan 2019)',
 )
 def _build(task, hyperparameters):

@@ -98,15 +98,11 @@ def build(
   task = _restrict(full, clients, given)
   with flags.sentences():
     cohort.uniform(task.num_clients, task.clients_per_round)
-  for lack in methods.missing_needs(method, task.traits):
-    raise flags.UsageError(
-        f'`--algo` {method.name} needs {lack}; `--task` {family.name}, as asked'
-        ' for, lacks it.'
-    )
   own = _own(given, table, 'method', method.name)
   # Flags of a comparison are for all variants; brackets are for this one.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
   hyperparameters = _hyperparameters(method, full, own, asked)
+  _check_needs(method, hyperparameters, task, family)
   shared = _shared_record(given, table, method, full, task)
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
@@ -186,6 +182,18 @@ def _check_driver(method: methods.Method) -> None:
     raise ValueError(
         '`algo` must be a method of rounds, the only ones that this program'
         f' can run, found {method.name}, which goes by {method.driver}.'
+    )
+
+
+def _check_needs(method, hyperparameters, task, family) -> None:
+  """Refuses a method that needs what the task lacks; says if flags help."""
+  declares = family.declares
+  fit = methods.fit(method, declares.traits, declares.alternatives())
+  for need in methods.missing_needs(method, task.traits, hyperparameters):
+    tip = '' if fit == 'no' else f' Tip: {need.tip}.'
+    raise flags.UsageError(
+        f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name},'
+        f' as asked for, lacks it.{tip}'
     )
 
 

@@ -174,11 +174,18 @@ def test_non_finite_client_is_dropped_and_listed(composed, value):
   np.testing.assert_allclose(output['metrics']['train_loss'], (3 + 18) / 2)
 
 
-def test_cohort_of_dropped_clients_gives_zeros(composed):
+def test_cohort_of_dropped_clients_changes_nothing_but_the_round():
+  """Baselines 0.2 rule 10; zeros that nobody sent move no server."""
+  composed = composition.compose(**pieces(
+      finalize=lambda state, mean: dict(
+          weights=tf.nest.map_structure(lambda w: w + 1, state['weights'])
+      )
+  ))
   bad = [client(i, [[np.nan, 8, 1]]) for i in range(2)]
   state, client_states = start(composed, bad)
   output = composed.next(state, client_states, bad)
-  np.testing.assert_array_equal(output['state']['weights'][0], [[0], [0]])
+  assert output['state']['round'] == 1
+  assert_same(output['state']['weights'], state['weights'])
   np.testing.assert_array_equal(
       sorted(output['metrics']['non_finite']), [0, 1]
   )
@@ -473,7 +480,7 @@ ERRORS = [
     (dict(finalize=lambda state, mean: dict(wieghts=mean)),
      '`finalize` must return fields among weights, found wieghts'),
     (dict(finalize=lambda state, mean: dict(weights=mean[0])),
-     '`finalize`: the next state must be .*found <seed='),
+     '`finalize`: field `weights` must be of type <.*found float32.2,1.'),
     (dict(deploy=lambda message, own, data: 1.0), 'deploy.*found float32'),
     (dict(client_model=lambda state, own, index: 1.0),
      '`client_model`: result must be of type <float32.*found float32'),

@@ -7,7 +7,7 @@ Programs, contract tests and `--help` walk this registry.
 """
 
 import dataclasses
-from typing import Any, Callable, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
 
 from tff_pers import registry
 from tff_pers import traits as traits_lib
@@ -40,10 +40,10 @@ NEEDS = {
         lambda traits: traits.full_participation,
         '--clients_per_round=0',
     ),
-    'several_layers': Need(
-        'tasks whose model has several layers',
+    'hidden_layers': Need(
+        'a model with hidden layers, to keep one layer and share another',
         lambda traits: traits.several_layers,
-        '--model, e.g. mlp',
+        '--model=mlp',
     ),
 }
 
@@ -77,7 +77,8 @@ class Method:
     name: The value of `--algo`.
     hyperparameters: Its dataclass (see `tff_pers.hyperparameters`).
     build: `(task, hyperparameters) -> PersonalizedProcess`.
-    needs: Names from `NEEDS`.
+    needs: When it needs what: names from `NEEDS`, each with a function
+      `(hyperparameters) -> bool`.
     summary: One line for `--help`.
     driver: One of `DRIVERS`.
     travels: What may be sent; None if the method has a `next` of its own.
@@ -86,7 +87,9 @@ class Method:
   name: str
   hyperparameters: type[Any]
   build: Callable[[Any, Any], Any]
-  needs: tuple[str, ...] = ()
+  needs: Mapping[str, Callable[[Any], bool]] = dataclasses.field(
+      default_factory=dict
+  )
   summary: str = ''
   driver: str = 'rounds'
   travels: Optional[Travels] = Travels()
@@ -96,11 +99,28 @@ _METHODS: registry.Registry[Method] = registry.Registry('algo')
 
 
 def register(
-    name: str, hyperparameters, *, needs: Iterable[str] = (), summary: str = '',
-    driver: str = 'rounds', travels: Optional[Travels] = Travels(),
+    name: str, hyperparameters, *,
+    needs: Union[Iterable[str], Mapping[str, Callable[[Any], bool]]] = (),
+    summary: str = '', driver: str = 'rounds',
+    travels: Optional[Travels] = Travels(),
 ):
-  """Returns a decorator that registers `build` under `name`."""
-  needs = tuple(needs)
+  """Returns a decorator that registers `build` under `name`.
+
+  Args:
+    name: The value of `--algo`.
+    hyperparameters: Its dataclass.
+    needs: Names from `NEEDS`; or a dictionary from such names to functions
+      `(hyperparameters) -> bool`, for what only some hyperparameters need,
+      the defaults among them.
+    summary: One line for `--help`.
+    driver: One of `DRIVERS`.
+    travels: See `Travels`; None if the method has a `next` of its own.
+
+  Raises:
+    ValueError: If the name is taken, or a need or the driver is unknown.
+  """
+  if not isinstance(needs, Mapping):
+    needs = dict.fromkeys(needs, _always)
   unknown = sorted(set(needs) - set(NEEDS))
   if unknown:
     raise ValueError(
@@ -128,11 +148,25 @@ def names() -> list[str]:
   return _METHODS.names()
 
 
-def missing_needs(method: Method, traits: traits_lib.Traits) -> list[str]:
-  """Returns the sentences for what `method` needs and the task lacks."""
+def _always(hyperparameters) -> bool:
+  del hyperparameters  # Whatever they are.
+  return True
+
+
+def missing_needs(
+    method: Method, traits: traits_lib.Traits, hyperparameters=None
+) -> list[Need]:
+  """Returns what `method` needs and the task lacks.
+
+  Args:
+    method: The method.
+    traits: The traits of the task.
+    hyperparameters: Those of the method; None: the defaults.
+  """
+  hyperparameters = hyperparameters or method.hyperparameters()
   return [
-      NEEDS[need].sentence
-      for need in method.needs if not NEEDS[need].holds(traits)
+      NEEDS[name] for name, applies in method.needs.items()
+      if applies(hyperparameters) and not NEEDS[name].holds(traits)
   ]
 
 
@@ -151,17 +185,21 @@ def fit(
     'yes'; 'flags' if only other flags make it possible; 'data' if it depends on
     the data; 'no'.
   """
-  answers = [_holds_all(method, traits) for traits in (default, *alternatives)]
-  if answers[0]:
+  if _holds_all(method.needs, default):
     return 'yes'
+  # What only some hyperparameters need, other flags of the method avoid.
+  strict = [n for n, applies in method.needs.items() if applies is _always]
+  answers = [_holds_all(strict, traits) for traits in (default, *alternatives)]
   if True in answers:
     return 'flags'
   return 'data' if None in answers else 'no'
 
 
-def _holds_all(method: Method, traits: traits_lib.Traits) -> Optional[bool]:
+def _holds_all(
+    needs: Iterable[str], traits: traits_lib.Traits
+) -> Optional[bool]:
   """Returns whether all needs are met; None: that depends on the data."""
-  answers = [NEEDS[need].holds(traits) for need in method.needs]
+  answers = [NEEDS[need].holds(traits) for need in needs]
   if False in answers:
     return False
   return None if None in answers else True

@@ -73,6 +73,10 @@ def placed(work_fn: tff.Computation) -> tff.Computation:
 def build_aggregate(aggregation, state_type, output_type) -> tff.Computation:
   """Returns `aggregate`, see `process.Parts`."""
 
+  @tff.tensorflow.computation(output_type['weight'])
+  def is_present(weight):
+    return tf.cast(tf.reduce_any(weight > 0), tf.int32)
+
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType(output_type, tff.CLIENTS),
@@ -90,10 +94,12 @@ def build_aggregate(aggregation, state_type, output_type) -> tff.Computation:
       metrics.append(
           tff.federated_zip(collections.OrderedDict(aggregator=measured))
       )
+    present = tff.federated_map(is_present, outputs.weight)
     return tff.federated_zip(
         collections.OrderedDict(
             state=aggregated.state,
             result=aggregated.result,
+            num_present=tff.federated_sum(present),
             metrics=round_metrics.merge(*metrics),
         )
     )
@@ -106,24 +112,32 @@ def build_apply(
 ) -> tff.Computation:
   """Returns `apply`, see `process.Parts`."""
 
+  result_type = aggregated_type['result']
+  changed_type = tff.tensorflow.computation(
+      lambda state, result: collections.OrderedDict(finalize(state, result)),
+      state_type, result_type,
+  ).type_signature.result
+  _check_changed(changed_type, state_type)
+
   @tff.tensorflow.computation(state_type, aggregated_type)
   def apply_fn(state, aggregated):
-    result = aggregated['result']
-    new = collections.OrderedDict(state)
-    changed = finalize(state, result)
-    _check_fields(changed, new)
-    new.update(changed)
-    new['aggregator'] = aggregated['state']
-    new['round'] = state['round'] + 1
+    result, someone = aggregated['result'], aggregated['num_present'] > 0
+    changed = collections.OrderedDict(finalize(state, result))
+    changed['aggregator'] = aggregated['state']
+    # Without anybody there is no step: an optimizer would still move by its
+    # momentum, and an adaptive aggregator by zeros that nobody sent.
+    changed = _if(
+        someone, changed, {name: state[name] for name in changed}
+    )
     metrics = collections.OrderedDict(aggregated['metrics'])
     if measure is not None:
       metrics.update(measure(state, result))
-    return collections.OrderedDict(state=new, metrics=metrics)
-
-  process.check_assignable(
-      'finalize', 'the next state', state_type,
-      apply_fn.type_signature.result['state'],
-  )
+    return collections.OrderedDict(
+        state=collections.OrderedDict(
+            state, **changed, round=state['round'] + 1
+        ),
+        metrics=metrics,
+    )
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -135,12 +149,23 @@ def build_apply(
   return apply
 
 
-def _check_fields(changed, state) -> None:
+def _check_changed(changed_type, state_type) -> None:
   """Raises a TypeError if `finalize` returns what is no field of S."""
-  own = [name for name in state if name not in ('seed', 'round', 'aggregator')]
-  unknown = [name for name in changed if name not in own]
-  if unknown:
-    raise TypeError(
-        f'`finalize` must return fields among {", ".join(own) or "none"}, found'
-        f' {unknown[0]}.'
+  own = tff.structure.name_list(state_type)[3:]  # Not seed, round, aggregator.
+  for name, found in tff.structure.iter_elements(changed_type):
+    if name not in own:
+      raise TypeError(
+          f'`finalize` must return fields among {", ".join(own) or "none"},'
+          f' found {name}.'
+      )
+    process.check_assignable(
+        'finalize', f'field `{name}`', state_type[name], found
     )
+
+
+def _if(condition, new, old):
+  """Returns one of two structures of the same leaves; copies neither."""
+  leaves = tf.cond(
+      condition, lambda: tf.nest.flatten(new), lambda: tf.nest.flatten(old)
+  )
+  return tf.nest.pack_sequence_as(new, leaves)

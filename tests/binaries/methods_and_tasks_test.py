@@ -38,7 +38,7 @@ def test_marks_say_what_is_declared(monkeypatch):
   marks = _marks('oracle_groups')
   assert (marks['digits'], marks['npz']) == ('+', '-')
   needy = dataclasses.replace(
-      methods.get('fedavg'), name='needy', needs=('full_participation',)
+      methods.get('fedavg'), name='needy', needs={'full_participation': bool}
   )
   # pylint: disable-next=protected-access
   monkeypatch.setitem(methods._METHODS._entries, 'needy', needy)

@@ -246,12 +246,13 @@ def _add_method(monkeypatch, name, **fields):
 def test_a_method_refuses_a_task_without_its_needs(
     need, argv, sentence, tmp_path, capsys, monkeypatch
 ):
-  _add_method(monkeypatch, 'needy', needs=(need,))
+  _add_method(monkeypatch, 'needy', needs={need: lambda unused_hp: True})
   folder = tmp_path / 'run'
   argv = ['train', '--algo=needy', *argv, f'--output_dir={folder}']
   assert train.main(argv) == 2
   error = _stderr_sentence(capsys)
   assert '`--algo` needy needs' in error and sentence in error
+  assert error.endswith(f' Tip: {methods.NEEDS[need].tip}.')
   assert not folder.exists()
 
 

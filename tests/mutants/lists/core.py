@@ -134,7 +134,7 @@ FAULTS = (
     Fault(
         'ascent',
         what='Local steps go up the gradient.',
-        file=_LOCAL_SGD,
+        file='tff_pers/client_works/local_step.py',
         old='return w - tf.cast(rate, w.dtype) * g',
         new='return w + tf.cast(rate, w.dtype) * g',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
@@ -143,7 +143,7 @@ FAULTS = (
         'all_gradients_at_the_start',
         what='All local steps take the gradient at the received weights.',
         file=_LOCAL_SGD,
-        old='loss, gradient = model.loss_and_gradient(w, batch)',
+        old='loss, gradient = model.loss_and_gradient(line.weights, batch)',
         new='loss, gradient = model.loss_and_gradient(weights, batch)',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
     ),
@@ -252,8 +252,11 @@ FAULTS = (
         'test_examples_in_training',
         what='Test examples are among those that are trained on.',
         file='tff_pers/data/split.py',
-        old='cuts = [num_train, num_train + num_validation]',
-        new='cuts = [num_train, num_train + num_validation - 1]',
+        old='rows = np.split(rng.permutation(size), [num_train])',
+        new=(
+            'rows = rng.permutation(size)[:num_train],'
+            ' rng.permutation(size)[num_train:]'
+        ),
         tests=(
             'tests/data/split_test.py'
             '::test_split_deals_out_all_rows_and_keeps_one_to_train_and_test',

@@ -9,9 +9,9 @@ import inspect
 import pytest
 import tensorflow as tf
 
-import baselines  # pylint: disable=unused-import  Registers its methods.
+import baselines  # noqa: F401  Registers its methods.
 from baselines import ensemble
-from tff_pers import algorithms  # pylint: disable=unused-import  As above.
+from tff_pers import algorithms  # noqa: F401  As above.
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.client_works import meta_gradient

@@ -148,7 +148,7 @@ def test_models_are_averaged_by_the_router_after_training():
   """Baselines 4.3: weights n_i pi_ic, normalised per model over the cohort."""
   process, _, _, _ = rounds.run('ensemble', num_models=2)
   state = process.initialize_seeded(rounds.SEED)
-  clients, cohort = problems.tiny_clients(), (0, 2, 3)
+  clients, cohort = problems.tiny_clients(), [0, 2, 3]
   fresh = process.initialize_client(state, 0)
   outputs = process.parts.work(
       process.parts.dispatch(state, cohort), [fresh] * 3,

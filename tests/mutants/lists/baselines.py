@@ -63,16 +63,16 @@ FAULTS = (
         'ditto_pushes',
         what='Ditto pushes personal models away from the federated one.',
         file=_DITTO,
-        old='g + tf.constant(pull, g.dtype) * (a - b), gradient, v, w',
-        new='g + tf.constant(pull, g.dtype) * (b - a), gradient, v, w',
+        old='lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b),',
+        new='lambda g, a, b: g + tf.constant(pull, g.dtype) * (b - a),',
         tests=(f'{_DITTO_TEST}::test_closed_form',),
     ),
     Fault(
         'ditto_anchors_at_u',
         what="Ditto's anchor is the iterate u, not the model received.",
         file=_DITTO,
-        old='model, client_state, w, data, hyperparameters, seed=seed,',
-        new='model, client_state, u, data, hyperparameters, seed=seed,',
+        old='model, client_state, w, data, hyperparameters,\n',
+        new='model, client_state, u, data, hyperparameters,\n',
         tests=(f'{_DITTO_TEST}::test_pull_is_towards_the_received_model',),
     ),
     Fault(
@@ -95,8 +95,8 @@ FAULTS = (
         'pfedme_no_lam_outside',
         what='The step of u lacks the factor lam.',
         file=_PFEDME,
-        old='local_sgd.difference(u, theta), eta * lam)',
-        new='local_sgd.difference(u, theta), eta)',
+        old='local_step.scheduled(hyperparameters, message, eta * lam)',
+        new='local_step.scheduled(hyperparameters, message, eta)',
         tests=(f'{_PFEDME_TEST}::test_client_work_follows_the_box',),
     ),
     Fault(
@@ -139,8 +139,8 @@ FAULTS = (
         'perfedavg_plus_hessian',
         what='The Hessian term has the other sign.',
         file=_PERFEDAVG,
-        old='product(model, u, b3[0], v), a)  # (I - a H) v',
-        new='product(model, u, b3[0], v), -a)  # (I - a H) v',
+        old='local_sgd.descend(v, hessian_product, a)  # (I - a H) v',
+        new='local_sgd.descend(v, hessian_product, -a)  # (I - a H) v',
         tests=(
             f'{_PERFEDAVG_TEST}'
             '::test_exact_step_is_the_gradient_of_the_meta_objective',
@@ -262,8 +262,8 @@ FAULTS = (
         'local_adaptor_moves_a_frozen_base',
         what='A client that never trains adapts the base as well.',
         file=_ADAPTOR,
-        old='_, own, _ = train(\n          adapted, message, own, data, hyperparameters, base_rate=0.0,',
-        new='_, own, _ = train(\n          adapted, message, own, data, hyperparameters, base_rate=0.1,',
+        old='router_training.Rates(0.0, hyperparameters.adaptor_rate)',
+        new='router_training.Rates(0.1, hyperparameters.adaptor_rate)',
         tests=(
             f'{_ADAPTOR_TEST}'
             '::test_a_client_that_never_trains_learns_its_adaptors_alone',
@@ -273,8 +273,8 @@ FAULTS = (
         'local_adaptor_ignores_its_rate',
         what='Private adaptors move by the step size of the base.',
         file=_ADAPTOR,
-        old='rates=router_training.Rates(base_rate, hyperparameters.adaptor_rate)',
-        new='rates=router_training.Rates(base_rate, hyperparameters.learning_rate)',
+        old='hyperparameters.learning_rate, hyperparameters.adaptor_rate',
+        new='hyperparameters.learning_rate, hyperparameters.learning_rate',
         tests=(
             f'{_ADAPTOR_TEST}'
             '::test_with_a_frozen_base_it_is_local_sgd_of_the_adaptors',
@@ -284,8 +284,8 @@ FAULTS = (
         'fine_tuning_on_other_batches',
         what='Fine-tuning draws under a key of its own.',
         file=_FINETUNED,
-        old='trained, weights, data, seed=client_work.key(message, data),',
-        new='trained, weights, data, seed=client_work.key(message, data, 1),',
+        old='seed=client_work.key(message, data),',
+        new='seed=client_work.key(message, data, 1),',
         tests=(
             f'{_FINETUNED_TEST}'
             '::test_client_deploys_its_iterate_of_the_coming_round',
@@ -295,8 +295,8 @@ FAULTS = (
         'fine_tuning_of_all_layers',
         what='layers=last fine-tunes all weights.',
         file=_FINETUNED,
-        old="    if hyperparameters.layers == 'last':\n",
-        new='    if False:\n',
+        old='parts = fine_tuned_part(model, hyperparameters.layers)',
+        new="parts = fine_tuned_part(model, 'all')",
         tests=(f'{_FINETUNED_TEST}::test_last_layer_alone_is_fine_tuned',),
     ),
     Fault(

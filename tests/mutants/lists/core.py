@@ -10,6 +10,10 @@ _LOCAL_SGD_TEST = 'tests/client_works/local_sgd_test.py'
 _CLIENT_WORK = 'tff_pers/client_works/client_work.py'
 _MIXTURES = 'tff_pers/models/mixtures.py'
 _MIXTURES_TEST = 'tests/models/mixtures_test.py'
+_STEPS = 'tff_pers/round_steps.py'
+_COMPOSITION_TEST = 'tests/composition_test.py'
+_ABSENCE = 'tff_pers/aggregators/absence.py'
+_ABSENCE_TEST = 'tests/aggregators/absence_test.py'
 _SUMMARY = 'tff_pers/evaluation/summary.py'
 _SUMMARY_TEST = 'tests/evaluation/summary_test.py'
 
@@ -130,7 +134,7 @@ FAULTS = (
     Fault(
         'ascent',
         what='Local steps go up the gradient.',
-        file=_LOCAL_SGD,
+        file='tff_pers/client_works/local_step.py',
         old='return w - tf.cast(rate, w.dtype) * g',
         new='return w + tf.cast(rate, w.dtype) * g',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
@@ -139,7 +143,7 @@ FAULTS = (
         'all_gradients_at_the_start',
         what='All local steps take the gradient at the received weights.',
         file=_LOCAL_SGD,
-        old='loss, gradient = model.loss_and_gradient(w, batch)',
+        old='loss, gradient = model.loss_and_gradient(line.weights, batch)',
         new='loss, gradient = model.loss_and_gradient(weights, batch)',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
     ),
@@ -248,8 +252,11 @@ FAULTS = (
         'test_examples_in_training',
         what='Test examples are among those that are trained on.',
         file='tff_pers/data/split.py',
-        old='cuts = [num_train, num_train + num_validation]',
-        new='cuts = [num_train, num_train + num_validation - 1]',
+        old='rows = np.split(rng.permutation(size), [num_train])',
+        new=(
+            'rows = rng.permutation(size)[:num_train],'
+            ' rng.permutation(size)[num_train:]'
+        ),
         tests=(
             'tests/data/split_test.py'
             '::test_split_deals_out_all_rows_and_keeps_one_to_train_and_test',
@@ -281,6 +288,82 @@ FAULTS = (
         new='worse = values <= reference if higher_is_better else',
         tests=(
             f'{_SUMMARY_TEST}::test_share_hurt_counts_strictly_worse_clients',
+        ),
+    ),
+    Fault(
+        'unguarded_update',
+        what='An update that is not finite is sent and averaged.',
+        file=_STEPS,
+        old="_GUARDED = ('client_state', 'update', 'weight', 'loss')",
+        new="_GUARDED = ('client_state', 'weight', 'loss')",
+        tests=(
+            f'{_COMPOSITION_TEST}'
+            '::test_a_round_by_hand_is_next_bit_for_bit',
+        ),
+    ),
+    Fault(
+        'dropped_client_forgets',
+        what='A client that was dropped loses its state.',
+        file=_STEPS,
+        old='lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),',
+        new=(
+            'lambda: tf.nest.map_structure(tf.zeros_like,'
+            ' (client_state, sent)),'
+        ),
+        tests=(
+            f'{_COMPOSITION_TEST}'
+            '::test_non_finite_client_is_dropped_and_listed',
+        ),
+    ),
+    Fault(
+        'rounds_are_not_counted',
+        what='The number of the round stays 0.',
+        file=_STEPS,
+        old="new['round'] = state['round'] + 1",
+        new="new['round'] = state['round']",
+        tests=(
+            f'{_COMPOSITION_TEST}'
+            '::test_a_round_by_hand_is_next_bit_for_bit',
+        ),
+    ),
+    Fault(
+        'metrics_of_the_new_state',
+        what='Metrics of the server see the state of after the round.',
+        file=_STEPS,
+        old='metrics.update(measure(state, result))',
+        new='metrics.update(measure(new, result))',
+        tests=(f'{_COMPOSITION_TEST}::test_metrics_of_the_server',),
+    ),
+    Fault(
+        'absent_clients_count',
+        what='An unweighted mean divides by clients that are absent, too.',
+        file=_ABSENCE,
+        old='divides = divides_by_clients(inner)',
+        new='divides = False',
+        tests=(
+            f'{_ABSENCE_TEST}::test_a_mean_is_over_those_who_are_present',
+        ),
+    ),
+    Fault(
+        'absent_clients_vote',
+        what='Robust rules get zeros, which they take for messages.',
+        file=_ABSENCE,
+        old='if self._removes and x.dtype.is_floating:',
+        new='if False and x.dtype.is_floating:',
+        tests=(
+            f'{_ABSENCE_TEST}'
+            '::test_rules_that_remove_what_is_not_finite_get_nan',
+        ),
+    ),
+    Fault(
+        'bytes_in_float32',
+        what='Every float counts as four bytes.',
+        file='tff_pers/round_metrics.py',
+        old='tf.cast(tf.size(leaf), tf.float32) * leaf.dtype.size',
+        new='tf.cast(tf.size(leaf), tf.float32) * 4',
+        tests=(
+            'tests/round_metrics_test.py'
+            '::test_payload_bytes_counts_floats_in_their_width',
         ),
     ),
 )

@@ -12,7 +12,7 @@ _OWN_RATE = (
     f'{_ALGORITHM_TEST}'
     '::test_adaptors_may_have_their_own_rate_or_no_preconditioner',
 )
-_ADAPTORS = 'tff_pers/models/adaptors.py'
+_ADAPTED = 'tff_pers/models/adapted_model.py'
 _ADAPTORS_TEST = 'tests/models/adaptors_test.py'
 _LAYERS = 'tff_pers/models/adaptor_layers.py'
 _ROUTERS = 'tff_pers/algorithms/floral_routers.py'
@@ -73,7 +73,7 @@ FAULTS = (
     Fault(
         'other_eps',
         what='The preconditioner has eps = 1e-3 by default.',
-        file=_ADAPTORS,
+        file=_ADAPTED,
         old="eps: float = 1e-5, conv_norm: str = 'spatial'",
         new="eps: float = 1e-3, conv_norm: str = 'spatial'",
         tests=(
@@ -84,7 +84,7 @@ FAULTS = (
     Fault(
         'other_conv_norm',
         what='The Gram of a convolution sums over the window by default.',
-        file=_ADAPTORS,
+        file=_ADAPTED,
         old="eps: float = 1e-5, conv_norm: str = 'spatial'",
         new="eps: float = 1e-5, conv_norm: str = 'matrix'",
         tests=(
@@ -204,8 +204,11 @@ FAULTS = (
         'router_at_the_rate_of_adaptors',
         what='The router moves by the step size of the adaptors.',
         file=_TRAINING,
-        old='theta = _descend(theta, g_theta, rates.router)',
-        new='theta = _descend(theta, g_theta, rates.adaptors)',
+        old='  rates = rates._asdict()\n\n  def step',
+        new=(
+            '  rates = dict(rates._asdict(), router=rates.adaptors)\n\n'
+            '  def step'
+        ),
         tests=(
             f'{_TRAINING_TEST}'
             '::test_a_step_moves_all_parts_from_the_old_point',

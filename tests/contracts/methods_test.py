@@ -61,13 +61,16 @@ class Case:
   process: process_lib.PersonalizedProcess
   task: task_lib.Task
   snapshots: list
+  name: str = ''
 
 
 @pytest.fixture(scope='module', name='case', params=NAMES)
 def _case(request):
   task = tiny.task()
   process = tiny.build(request.param, task)
-  return Case(process, task, _train(process, task.train, seed=3))
+  return Case(
+      process, task, _train(process, task.train, seed=3), request.param
+  )
 
 
 def _leaves(snapshot):
@@ -114,6 +117,52 @@ def test_type_signatures(case):
   assert per_client.placement is tff.CLIENTS
   names = tff.structure.name_list(per_client.member)
   assert {'loss', 'accuracy', 'num_examples'} <= set(names)
+
+
+def _members(structure_type, names):
+  """Returns the tensor types of these fields, in order."""
+  return [
+      leaf for name in names for leaf in tff.structure.flatten(
+          structure_type[name]
+      )
+  ]
+
+
+def test_only_what_the_method_declares_travels(case):
+  """Baselines B6: neither a message nor an update holds more than declared."""
+  travels, parts = methods.get(case.name).travels, case.process.parts
+  if travels is None:
+    assert parts is None  # A `next` of its own has tests of its own.
+    return
+  message = parts.dispatch.type_signature.result.member
+  assert sorted(tff.structure.name_list(message)) == sorted(
+      ['seed', 'round', *travels.down]
+  )
+  state_type = case.process.server_state_type
+  assert _members(message, travels.down) == _members(state_type, travels.down)
+  update = parts.work.type_signature.result.member['update']
+  assert tff.structure.flatten(update) == _members(state_type, travels.up)
+
+
+def test_a_round_by_hand_is_next(case):
+  """Dispatch, work, aggregate, apply: the same bits."""
+  process, task, before = case.process, case.task, case.snapshots[1]
+  if process.parts is None:
+    return
+  dispatch, work, aggregate, apply = process.parts
+  clients = [before.clients[i] for i in range(task.num_clients)]
+  outputs = work(
+      dispatch(before.state, list(range(task.num_clients))), clients, task.train
+  )
+  applied = apply(before.state, aggregate(before.state, outputs))
+  expected = process.next(before.state, clients, task.train)
+  np.testing.assert_equal(
+      tf.nest.flatten((applied['state'], applied['metrics'])),
+      tf.nest.flatten((expected['state'], expected['metrics'])),
+  )
+  np.testing.assert_equal(
+      [output['client_state'] for output in outputs], expected['client_states']
+  )
 
 
 def test_client_model_is_of_the_deployed_type(case):

@@ -84,4 +84,4 @@ def test_packages_of_methods_export_their_builders():
 def test_tasks_are_modules_of_their_package():
   # pylint: disable=no-member
   assert tasks.digits.__name__ == 'tff_pers.data.tasks.digits'
-  assert tasks.get('digits').build is tasks.digits.build
+  assert tasks.get('digits').build.__module__ == tasks.digits.__name__

@@ -174,6 +174,28 @@ def test_non_finite_client_is_dropped_and_listed(composed, value):
   np.testing.assert_allclose(output['metrics']['train_loss'], (3 + 18) / 2)
 
 
+@pytest.mark.parametrize('piece', ['client_state', 'update', 'weight', 'loss'])
+def test_each_piece_alone_may_be_what_is_not_finite(piece):
+  """A client of y > 30 spoils one piece of what it returns."""
+
+  def spoiled(message, client_state, data):
+    output = work(message, client_state, data)
+    bad = tf.where(tf.reduce_max(data['examples']['y']) > 30, np.nan, 0.0)
+    return output._replace(**{piece: tf.nest.map_structure(
+        lambda x: x + bad if x.dtype.is_floating else x,
+        getattr(output, piece),
+    )})
+
+  composed = composition.compose(
+      **pieces(work=client_work.ClientWork(spoiled))
+  )
+  state, client_states = start(composed)
+  output = composed.next(state, client_states, COHORT)
+  np.testing.assert_allclose(output['state']['weights'][1], [110 / 3])
+  assert output['client_states'][2] == client_states[2]
+  np.testing.assert_array_equal(output['metrics']['non_finite'], [1])
+
+
 def test_cohort_of_dropped_clients_changes_nothing_but_the_round():
   """Baselines 0.2 rule 10; zeros that nobody sent move no server."""
   composed = composition.compose(**pieces(

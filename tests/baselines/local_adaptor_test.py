@@ -12,6 +12,7 @@ from tests import problems
 from tests.baselines import rounds
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import router_training
 from tff_pers.models import adaptors
 
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
@@ -44,7 +45,7 @@ def test_with_a_frozen_base_it_is_local_sgd_of_the_adaptors():
   u, a, _ = local_adaptor.train(
       adapted, rounds.message(base), own, data,
       _hyperparameters(precondition=False, adaptor_learning_rate=0.3),
-      base_rate=0.0, **budget,
+      router_training.Rates(0.0, 0.3), **budget,
   )
   rounds.assert_identical(u, base)
   only_adaptors = dataclasses.replace(
@@ -59,6 +60,24 @@ def test_with_a_frozen_base_it_is_local_sgd_of_the_adaptors():
   )
   rounds.assert_close(a, expected)
   assert any(np.any(x != y) for x, y in zip(*map(rounds.leaves, (a, own))))
+
+
+def test_adaptors_may_have_their_own_rate():
+  adapted, hyperparameters = _adapted(), _hyperparameters(
+      adaptor_learning_rate=0.3
+  )
+  process = local_adaptor.build_local_adaptor(adapted, hyperparameters)
+  states, own, _ = rounds.train(process, cohorts=((3,),))
+  base, learned, _ = local_adaptor.train(
+      adapted,
+      rounds.message(adapted.base.initial_weights(rounds.SEED), rounds.SEED),
+      adapted.initial_adaptors(rounds.SEED),
+      rounds.tensors(problems.tiny_clients()[3]), hyperparameters,
+      router_training.Rates(hyperparameters.learning_rate, 0.3),
+      **hyperparameters.budget(),
+  )
+  rounds.assert_close(states[0]['weights'], base)
+  rounds.assert_close(own[3], learned)
 
 
 def test_adaptors_are_private_and_first_the_same_for_all():
@@ -102,8 +121,9 @@ def test_a_client_that_never_trains_learns_its_adaptors_alone():
   )
   base, learned, _ = local_adaptor.train(
       adapted, message, tf.nest.map_structure(tf.constant, own),
-      rounds.tensors(data), _hyperparameters(), base_rate=0.0, num_epochs=5,
-      batch_size=2,
+      rounds.tensors(data), _hyperparameters(),
+      router_training.Rates(0.0, _hyperparameters().adaptor_rate),
+      num_epochs=5, batch_size=2,
   )
   def loss(own):
     weights = local_adaptor.combine(adapted, base, own)

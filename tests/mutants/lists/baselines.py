@@ -277,7 +277,7 @@ FAULTS = (
         new='hyperparameters.learning_rate, hyperparameters.learning_rate',
         tests=(
             f'{_ADAPTOR_TEST}'
-            '::test_with_a_frozen_base_it_is_local_sgd_of_the_adaptors',
+            '::test_adaptors_may_have_their_own_rate',
         ),
     ),
     Fault(

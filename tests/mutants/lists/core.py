@@ -298,7 +298,7 @@ FAULTS = (
         new="_GUARDED = ('client_state', 'weight', 'loss')",
         tests=(
             f'{_COMPOSITION_TEST}'
-            '::test_a_round_by_hand_is_next_bit_for_bit',
+            '::test_each_piece_alone_may_be_what_is_not_finite',
         ),
     ),
     Fault(

@@ -160,7 +160,8 @@ def test_training(name):
       _model_fn(build, examples), tff.learning.optimizers.build_sgdm(0.1)
   )
   state = agree(process.initialize)
-  agree(process.next, state, _clients(examples))
+  output = agree(process.next, state, _clients(examples))
+  problems.assert_margin(output.metrics)
 
 
 @pytest.mark.parametrize('name', cases.cases(
@@ -171,7 +172,8 @@ def test_evaluation(name):
   build, examples = MODELS.get(name, (dropout, _vectors))
   process = tff.learning.algorithms.build_fed_eval(_model_fn(build, examples))
   state = agree(process.initialize)
-  agree(process.next, state, _clients(examples))
+  output = agree(process.next, state, _clients(examples))
+  problems.assert_margin(output.metrics)
 
 
 def test_dropout_drops_anew_in_every_batch_and_client():

@@ -28,6 +28,7 @@ def test_fed_eval(functional):
   state = agree(process.initialize)
   metrics = agree(process.next, state, clients).metrics
   assert metrics['client_work']['eval']['current_round_metrics']
+  problems.assert_margin(metrics)
 
 
 SUMS = {
@@ -58,7 +59,9 @@ def test_metrics_over_rounds(name):
   )
   state = agree(process.initialize)
   for _ in range(2):
-    state = agree(process.next, state, problems.clients()).state
+    output = agree(process.next, state, problems.clients())
+    state = output.state
+    problems.assert_margin(output.metrics)
 
 
 def _finetune():
@@ -158,7 +161,10 @@ class _Bias(tf.keras.layers.Layer):
 
 
 def _metrics():
-  return [tf.keras.metrics.SparseCategoricalAccuracy('accuracy')]
+  return [
+      tf.keras.metrics.SparseCategoricalAccuracy('accuracy'),
+      problems.NumClose(),
+  ]
 
 
 SPLITS = {
@@ -181,7 +187,9 @@ def test_fed_recon(split):
   )
   state = agree(process.initialize)
   for _ in range(2):
-    state = agree(process.next, state, problems.clients()).state
+    output = agree(process.next, state, problems.clients())
+    state = output.state
+    problems.assert_margin(output.metrics)
 
 
 @pytest.mark.slow
@@ -191,4 +199,5 @@ def test_fed_recon_eval():
       reconstruction_optimizer_fn=SGD,
   )
   state = agree(process.initialize)
-  agree(process.next, state, problems.clients())
+  output = agree(process.next, state, problems.clients())
+  problems.assert_margin(output.metrics)

@@ -25,6 +25,7 @@ def rounds(process, num_rounds=2, clients=None):
   for _ in range(num_rounds):
     output = agree_lib.agree(process.next, state, clients or problems.clients())
     state = output.state
+    problems.assert_margin(output.metrics)
   return output
 
 
@@ -141,11 +142,19 @@ def test_model_aggregators(name):
 
 
 def test_kmeans():
+  """No point is half-way between the centroids, where rounding would choose.
+
+  Squared distances of order one have rounding errors of about 1e-7.
+  """
   data = [d.unbatch().map(lambda b: b['x']) for d in problems.clients()]
-  rounds(
-      algorithms.build_fed_kmeans(2, (problems.NUM_FEATURES,), (1, 2)),
-      num_rounds=3, clients=data,
-  )
+  points = np.concatenate([list(d) for d in data if len(list(d))])
+  process = algorithms.build_fed_kmeans(2, (problems.NUM_FEATURES,), (1, 2))
+  state = agree_lib.agree(process.initialize)
+  for _ in range(3):
+    offsets = points[:, None] - state.global_model_weights
+    near, far = np.sort(np.sum(offsets**2, -1)).T
+    assert np.min(far - near) > 1e-4
+    state = agree_lib.agree(process.next, state, data).state
 
 
 @pytest.fixture(scope='module', name='fed_avg')
@@ -159,10 +168,11 @@ def test_weights_go_in_and_out(fed_avg):
   doubled = tff.learning.models.ModelWeights(
       [2 * w for w in weights.trainable], weights.non_trainable
   )
-  agree_lib.agree(
+  output = agree_lib.agree(
       fed_avg.next, fed_avg.set_model_weights(state, doubled),
       problems.clients(),
   )
+  problems.assert_margin(output.metrics)
 
 
 def test_trajectories_agree(fed_avg):
@@ -170,13 +180,17 @@ def test_trajectories_agree(fed_avg):
   clients = problems.clients()
 
   def train():
-    state = fed_avg.initialize()
+    state, metrics = fed_avg.initialize(), []
     for k in range(10):
       # Cohorts of all sizes and compositions.
-      state, metrics = fed_avg.next(state, clients[k % 4:] or clients)
+      output = fed_avg.next(state, clients[k % 4:] or clients)
+      state = output.state
+      metrics.append(output.metrics)
     return fed_avg.get_model_weights(state), metrics
 
-  agree_lib.agree(train, rtol=1e-3)  # Float32, many rounds.
+  # Float32, many rounds.
+  for metrics in agree_lib.agree(train, rtol=1e-3)[1]:
+    problems.assert_margin(metrics)
 
 
 def test_sampled_metrics():
@@ -197,6 +211,7 @@ def test_sampled_metrics():
       for name, values in output.metrics['client_work']['train'].items()
   }
   agree_lib.assert_equal(sampled(fused), sampled(native))
+  problems.assert_margin(native.metrics)
   assert sampled(native)['accuracy'].shape == (len(problems.SIZES),)
 
 
@@ -218,7 +233,8 @@ def test_datasets_made_from_names():
       algorithms.build_weighted_fed_avg(problems.functional_model(), SGD),
   )
   state = agree_lib.on_native(process.initialize)
-  agree_lib.agree(process.next, state, ['a', 'b', 'unknown'])
+  output = agree_lib.agree(process.next, state, ['a', 'b', 'unknown'])
+  problems.assert_margin(output.metrics)
 
 
 @pytest.mark.parametrize('clients', [
@@ -227,4 +243,5 @@ def test_datasets_made_from_names():
 def test_cohorts(fed_avg, clients):
   """No clients, clients without examples, one full batch, ragged ones."""
   state = agree_lib.on_native(fed_avg.initialize)
-  agree_lib.agree(fed_avg.next, state, problems.clients(clients))
+  output = agree_lib.agree(fed_avg.next, state, problems.clients(clients))
+  problems.assert_margin(output.metrics)

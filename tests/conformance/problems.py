@@ -1,4 +1,8 @@
-"""Small models and clients for the processes of tff.learning."""
+"""Small models and clients for the processes of tff.learning.
+
+The models report `num_close`, the number of examples whose class is decided by
+less than `MARGIN`; `assert_margin` checks that a run had none.
+"""
 
 import collections
 
@@ -6,7 +10,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests import margins
+
 NUM_FEATURES, NUM_CLASSES = 4, 3
+# Logits of order one differ by about 1e-6 between runtimes after one round, and
+# by about 1e-5 after ten.  A hundred times that leaves room for any CPU.
+MARGIN = 1e-3
 # Full batches, a ragged last one, a client without examples.
 SIZES = (8, 5, 0, 3)
 
@@ -33,10 +42,48 @@ def clients(sizes=SIZES, batch_size=4):
   ]
 
 
-def initial(shape, dtype=None, scale=0.1):
-  """An initializer of Keras that draws nothing: 0, 0.1, 0.2, -0.1, ..."""
-  values = np.arange(np.prod(shape, dtype=int)) % 5 - 2
+def initial(shape, dtype=None, scale=1.0):
+  """An initializer of Keras that draws nothing: sin(1), sin(4), sin(9), ...
+
+  The values have no period, so that a kernel has full rank and no two classes
+  are tied.
+  """
+  values = np.sin(np.arange(1, np.prod(shape, dtype=int) + 1)**2)
   return tf.constant(scale * values.reshape(shape), dtype or tf.float32)
+
+
+class NumClose(tf.keras.metrics.Sum):
+  """Counts the examples whose class is decided by less than the margin."""
+
+  def __init__(self, name='num_close', dtype=None):
+    super().__init__(name, dtype)
+
+  def update_state(self, y_true, y_pred, sample_weight=None):
+    del y_true, sample_weight  # Unused.
+    return super().update_state(margins.is_close(y_pred, MARGIN))
+
+
+def assert_margin(metrics) -> None:
+  """Raises AssertionError unless no example of the run was close.
+
+  Args:
+    metrics: What a process of tff.learning reports: nested dictionaries.
+  """
+  counts = list(_reported(metrics, 'num_close'))
+  assert counts, f'`metrics` must hold `num_close`, found {metrics}.'
+  assert not np.any(counts), (
+      f'The classes of {counts} examples are decided by less than {MARGIN}:'
+      ' accuracies may depend on the last bits.'
+  )
+
+
+def _reported(metrics, name):
+  """Yields the values of that name in nested dictionaries."""
+  for key, value in metrics.items():
+    if key == name:
+      yield value
+    elif isinstance(value, collections.abc.Mapping):
+      yield from _reported(value, name)
 
 
 def keras_model() -> tf.keras.Model:
@@ -51,6 +98,7 @@ def keras_model() -> tf.keras.Model:
 def metrics():
   return [
       tf.keras.metrics.SparseCategoricalAccuracy('accuracy'),
+      NumClose(),
       tff.learning.metrics.NumExamplesCounter(),
       tff.learning.metrics.NumBatchesCounter(),
   ]
@@ -83,7 +131,7 @@ def functional_model() -> tff.learning.models.FunctionalModel:
 
   @tf.function
   def initialize_metrics():
-    return collections.OrderedDict(num=0.0, right=0.0)
+    return collections.OrderedDict(num=0.0, right=0.0, close=0.0)
 
   @tf.function
   def update_metrics(state, labels, batch_output, sample_weight=None):
@@ -94,12 +142,16 @@ def functional_model() -> tff.learning.models.FunctionalModel:
     return collections.OrderedDict(
         num=state['num'] + tf.cast(tf.size(right), tf.float32),
         right=state['right'] + tf.reduce_sum(tf.cast(right, tf.float32)),
+        close=state['close'] + tf.reduce_sum(
+            margins.is_close(batch_output.predictions, MARGIN)
+        ),
     )
 
   @tf.function
   def finalize_metrics(state):
     return collections.OrderedDict(
-        accuracy=tf.math.divide_no_nan(state['right'], state['num'])
+        accuracy=tf.math.divide_no_nan(state['right'], state['num']),
+        num_close=state['close'],
     )
 
   weights = (

@@ -300,6 +300,12 @@ def test_evaluation_is_finite_and_repeats(case):
     np.testing.assert_equal(list(a.values()), list(b.values()))
 
 
+def test_accuracies_do_not_depend_on_the_last_bits(case):
+  """They are compared after two and three rounds, here and between runtimes."""
+  for snapshot in case.snapshots[2:]:
+    assert [r['is_close'] for r in _evaluate(case, snapshot)] == [0.0] * 4
+
+
 PARTIAL = [
     name for name in NAMES
     if 'full_participation' not in methods.get(name).needs

@@ -1,8 +1,7 @@
 """FedPer: shared base layers, and personalization layers that stay private.
 
 Federated Learning with Personalization Layers
-    Arivazhagan, Aggarwal, Singh, Choudhary. 2019.
-    https://arxiv.org/abs/1912.00818
+    Arivazhagan, Aggarwal, Singh, Choudhary. 2019. arXiv:1912.00818
 """
 
 import dataclasses

@@ -295,6 +295,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
   )
   if task.class_counts is not None and not quiet:
     print(partition.table(task.class_counts, task.groups))
+  described = experiment.hyperparameters.describe(task.model)
+  if described and not quiet:
+    print(described)
   if task.class_counts is not None or task.has_groups:
     results.write_data(
         folder, experiment.clients, task.class_counts, task.groups

@@ -309,6 +309,11 @@ class LocalTraining:
         num_epochs=self.local_epochs or None,
     )
 
+  def describe(self, model) -> str:
+    """Returns what `train` prints of `model` before it starts; '' is nothing."""
+    del model  # Methods that change or split it say how.
+    return ''
+
   def longest_line(self) -> int:
     """Returns the most steps that one momentum lives; 0 if data decide."""
     return self.local_steps

@@ -9,7 +9,7 @@ from tff_pers.models import partition
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitHyperparameters:
+class SplitHyperparameters(hp.LocalTraining):
   """Which weights are private; the hyperparameters of a method extend it."""
 
   split: str = hp.field(
@@ -51,3 +51,7 @@ class SplitHyperparameters:
           f' {self.adaptor_rank}.'
       )
     return partition.from_scheme(model, self.split)
+
+  def describe(self, model: functional.FunctionalModel) -> str:
+    """Returns the split: every weight, its side, and the counts."""
+    return self.partition(model).summary()

@@ -319,8 +319,8 @@ FAULTS = (
         'rounds_are_not_counted',
         what='The number of the round stays 0.',
         file=_STEPS,
-        old="new['round'] = state['round'] + 1",
-        new="new['round'] = state['round']",
+        old="state, **changed, round=state['round'] + 1",
+        new='state, **changed',
         tests=(
             f'{_COMPOSITION_TEST}'
             '::test_a_round_by_hand_is_next_bit_for_bit',
@@ -331,8 +331,56 @@ FAULTS = (
         what='Metrics of the server see the state of after the round.',
         file=_STEPS,
         old='metrics.update(measure(state, result))',
-        new='metrics.update(measure(new, result))',
+        new='metrics.update(measure({**state, **changed}, result))',
         tests=(f'{_COMPOSITION_TEST}::test_metrics_of_the_server',),
+    ),
+    Fault(
+        'momentum_without_clients',
+        what='The server steps in a round in which nobody was present.',
+        file=_STEPS,
+        old="aggregated['num_present'] > 0",
+        new="aggregated['num_present'] >= 0",
+        tests=(
+            f'{_COMPOSITION_TEST}'
+            '::test_cohort_of_dropped_clients_changes_nothing_but_the_round',
+        ),
+    ),
+    Fault(
+        'all_keys_of_aggregators_alike',
+        what='Aggregators that wrap each other draw under one key.',
+        file='tff_pers/aggregators/seeding.py',
+        old='return random.key(seed, _USE, len(used))',
+        new='return random.key(seed, _USE, 0)',
+        tests=(
+            'tests/aggregators/seeding_test.py'
+            '::test_every_key_is_set_and_is_another_one',
+        ),
+    ),
+    Fault(
+        'one_rule_for_all_fields',
+        what='All fields of an update are combined by the rule of the first.',
+        file='tff_pers/aggregators/structure.py',
+        old='(name, factory.create(value_type[name], weight_type))',
+        new=(
+            '(name, next(iter(self._factories.values())).create('
+            'value_type[name], weight_type))'
+        ),
+        tests=(
+            'tests/aggregators/structure_test.py'
+            '::test_every_field_is_combined_by_its_own_rule',
+        ),
+    ),
+    Fault(
+        'bytes_of_the_tensors',
+        what='What a work says of its bytes is not heard.',
+        file=_STEPS,
+        old='  if name in output:\n',
+        new='  if False and name in output:\n',
+        tests=(
+            f'{_COMPOSITION_TEST}'
+            '::test_bytes_that_the_work_knows_better_replace_those_of_the'
+            '_tensors',
+        ),
     ),
     Fault(
         'absent_clients_count',

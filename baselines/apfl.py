@@ -58,8 +58,8 @@ def build_apfl(
   Server state: `weights` w. Client state: `alpha`, scalar, and `weights` v, at
   first alpha0 and w^0. The paper averages with q_i = 1. The line of w is
   FedAvg's; alpha = 1 is local training, alpha = 0 deploys FedAvg's model. u and
-  v each have a momentum and a norm to clip (see `local_step`); alpha follows
-  the schedule alone.
+  v each have their own momentum and clipping norm (see `local_step`); of these
+  hyperparameters, the schedule alone applies to alpha.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -71,6 +71,7 @@ def build_apfl(
       init_client=lambda seed: init_client_state(
           hyperparameters, model.initial_weights(seed)
       ),
+      # With the server's current w: the local u is gone after the round.
       combine=lambda w, state: mix(state['alpha'], state['weights'], w),
   )
 
@@ -114,7 +115,9 @@ def build_apfl_work(
   def next_alpha(alpha, gradient, steps, rate):
     if not hyperparameters.adaptive:
       return alpha
+    # alpha' = clip(alpha - eta_alpha <v - u, G>, 0, 1)
     moved = tf.clip_by_value(local_sgd.descend(alpha, gradient, rate), 0, 1)
+    # The authors' code moves alpha once per round, FedJAX in every step.
     if hyperparameters.alpha_every_step:
       return moved
     return tf.where(tf.equal(steps, 0), moved, alpha)
@@ -127,8 +130,10 @@ def build_apfl_work(
     def step(state, batch):
       shared, personal, alpha, steps = state
       u, v = shared.weights, personal.weights
+      # Both gradients are taken on the same batch, at the old u, v and alpha.
       _, shared_gradient = model.loss_and_gradient(u, batch)  # G_u
       loss, gradient = model.loss_and_gradient(mix(alpha, v, u), batch)  # G
+      # The chain rule: d vbar / d v = alpha.
       personal_gradient = tf.nest.map_structure(lambda g: alpha * g, gradient)
       after = (
           local.take(shared, shared_gradient, rate),

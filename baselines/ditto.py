@@ -53,6 +53,8 @@ class DittoHyperparameters(hp.LocalTraining):
     if self.mode == 'posthoc':
       return 0  # Its passes over the data.
     shared = super().longest_line()
+    # 0 means that the data decide; no number of steps can be compared with
+    # that.
     return shared and max(shared, self.personal_steps)
 
 
@@ -72,9 +74,10 @@ def build_ditto(
   Both lines see the same batches; w in the second is the model received. Server
   state: `weights` w. Client state: v, at first w^0; nothing with mode=posthoc,
   where v starts from w when it is deployed. The line of w is FedAvg's;
-  lambda = 0 is local training. Stable for eta_p (L + lambda) < 2. The gradient
-  of v that is clipped has the pull in it. With mode=posthoc eta_p does not
-  follow the schedule, which is over when the clients begin.
+  lambda = 0 is local training. Stable for eta_p (L + lambda) < 2, where f_i is
+  L-smooth. Clipping applies to the gradient of v with the pull added. With
+  mode=posthoc eta_p does not follow the schedule, which is over when the
+  clients begin.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -87,6 +90,7 @@ def build_ditto(
       w = message['weights']
       return _train_personal(
           model, w, w, data, hyperparameters,
+          # Not scheduled: training, which the schedule is made for, is over.
           rate=hyperparameters.personal_rate,
           seed=client_work.key(message, data),
           batch_size=hyperparameters.batch_size,
@@ -119,10 +123,14 @@ def build_ditto_work(
   def update(message, client_state, data):
     w, seed = message['weights'], client_work.key(message, data)
     rate = lambda eta: local_step.scheduled(hyperparameters, message, eta)
+    # u <- u - eta g_i(u; b). The same seed below gives v the same batches, as
+    # in the authors' code, so that lambda = 0 is exactly local training.
     u, _ = local_sgd.train(
         model, w, data, learning_rate=rate(hyperparameters.learning_rate),
         seed=seed, local=local_step.build(hyperparameters), **budget,
     )
+    # The anchor is the w received: u is this client's own, and the next w is
+    # not known yet.
     v, loss = _train_personal(
         model, client_state, w, data, hyperparameters,
         rate=rate(hyperparameters.personal_rate), seed=seed, **personal_budget,
@@ -145,6 +153,7 @@ def _train_personal(model, v, w, data, hyperparameters, *, rate, **options):
 
   def step(line, batch):
     loss, gradient = model.loss_and_gradient(line.weights, batch)
+    # g_i(v; b) + lambda (v - w): the penalty is lambda/2 ||v - w||^2.
     pulled = tf.nest.map_structure(
         lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b),
         gradient, line.weights, w,

@@ -67,13 +67,13 @@ def build_ensemble(
               pi_i = softmax(t) after the last step
     server  : w_c <- sum_i pi_ic q_i w_ic / sum_i pi_ic q_i    for every c
 
-  The step is one for router and models together (one norm, see `local_step`);
-  routers do not decay. A model that nobody uses stays. Deploys the mixture,
-  less models of weight below 0.001. Server state: `models`, a table (see
-  `mixtures`), from C independent initializations. Client state: `router` t,
-  float[C], at first 0; nothing with router=oracle, where pi is one-hot at the
-  true cluster: C separate FedAvg runs. A client that never trains deploys the
-  uniform mixture. C = 1 is FedAvg.
+  Router and models take one step together, under one clipping norm (see
+  `local_step`); routers do not decay. A model that nobody uses stays as it is.
+  Clients deploy the mixture without models of weight below 0.001. Server state:
+  `models`, a table (see `mixtures`), from C independent initializations. Client
+  state: `router` t, float[C], at first 0; nothing with router=oracle, where pi
+  is one-hot at the true cluster: C separate FedAvg runs. A client that
+  never trains deploys the uniform mixture. C = 1 is FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -93,6 +93,7 @@ def build_ensemble(
 
   def deployed_weights(models, client_state, index):
     pi = routing.mixing(routing.start(client_state, index))
+    # What is skipped sums to less than C / 1000, so the rest is not rescaled.
     skipped = tf.where(pi < _SKIPPED, tf.zeros_like(pi), pi)
     return pi, collections.OrderedDict(mixing=skipped, models=models)
 
@@ -116,6 +117,7 @@ class _Routing:
     self._num_models, self._groups = num_models, groups
     self._learned = hyperparameters.router == 'learned'
     self.learning_rate = (
+        # The number 0 freezes the oracle's pi, see `local_step.moves`.
         hyperparameters.router_learning_rate if self._learned else 0.0
     )
 
@@ -159,6 +161,8 @@ def build_ensemble_work(
     """Returns the loss and its gradients by part."""
     with tf.GradientTape() as tape:
       tape.watch((models, router))
+      # One loss of the mixture, so the chain rule gives the gradient of model c
+      # its factor pi_c, and router and models are differentiated at one point.
       loss = mixed.batch_loss(
           collections.OrderedDict(mixing=routing.mixing(router), models=models),
           batch,
@@ -207,6 +211,7 @@ def build_ensemble_work(
         update=collections.OrderedDict(
             adaptors=local_sgd.difference(message['models'], models), base=()
         ),
+        # pi after the last local step, as in FLoRAL's Algorithm 1.
         weight=router_aggregation.router_weight(
             weight, routing.mixing(router)
         ),

@@ -119,6 +119,8 @@ def build_averaging(
     return fields
 
   def finalize(state, mean_update):
+    # The mean of w - u_i is subtracted. An optimizer takes it for a gradient,
+    # and subtracts it, too.
     if server_optimizer is None:
       return dict(
           weights=local_sgd.descend(

@@ -44,6 +44,8 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
 
   def longest_line(self) -> int:
     in_training = super().longest_line()
+    # 0 means that the data decide; no number of steps can be compared with
+    # that.
     return in_training and max(in_training, self.steps)
 
 
@@ -100,6 +102,7 @@ def build_fine_tuning(
     body, head = parts.split(message['weights'])
     final, _ = local_sgd.train(
         parts.private_model(body), head, data,
+        # The key of the coming round's main line of batches.
         seed=client_work.key(message, data),
         learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
         local=local_step.build(hyperparameters), **budget,

@@ -62,6 +62,8 @@ def build_fedem(
     client_weighting: n_i, see `fedavg.build_fedavg`.
   """
   num_models = hyperparameters.num_models
+  # Rounded to the dtype of the weights here, so that `tf.equal` below
+  # recognizes a stored pi that never changed.
   uniform = tf.constant(
       [1 / num_models] * num_models, model_table.weights_dtype(model)
   ).numpy()
@@ -93,6 +95,7 @@ def build_fedem(
       model, num_models,
       build_fedem_work(model, hyperparameters, client_weighting),
       deploy=deploy,
+      # The model is a mixture of distributions, so not of logits.
       deployed=mixtures.mixture(model, num_models, 'probabilities'),
       client_model=client_model,
       init_client=lambda seed: collections.OrderedDict(
@@ -119,8 +122,11 @@ def e_step(mixing, losses, data):
     losses: l_c(s), [rows, C].
     data: Dense client data, which rows count; without any pi stays.
   """
+  # q before pi: the responsibilities use the old pi. softmax is safe for large
+  # losses. A component whose pi has become 0 has log pi = -inf and stays out.
   responsibilities = tf.nn.softmax(tf.math.log(mixing) - losses)
   mean = example_losses.mean_rows(data, responsibilities)
+  # The mean over no examples would be 0, which is no distribution.
   return responsibilities, tf.where(data['num_examples'] > 0, mean, mixing)
 
 
@@ -139,8 +145,11 @@ def weighted_loss(model, models, batch, responsibilities):
     losses = responsibilities[:, c] * model.example_loss(
         batch.y, model.predict(weights, batch.x, True, batch.seed)
     )
+    # Not a product: an overflow in a filler row must not spread.
     losses = tf.where(batch.mask, losses, tf.zeros_like(losses))
     count = tf.maximum(tf.reduce_sum(tf.cast(batch.mask, losses.dtype)), 1)
+    # Over |b|, not over sum_s q_c(s): with q of the current models, the
+    # gradient is that of the marginal loss -log sum_c pi_c exp(-l_c).
     total += tf.reduce_sum(losses) / count
     total += tf.cast(model.penalty(weights), losses.dtype)
   return total
@@ -158,6 +167,7 @@ def build_fedem_work(
   def update(message, client_state, data):
     received, mixing = message['models'], client_state['mixing']
     losses = negative_log_likelihoods(model, received, num_models, data)
+    # E-step at the models received; its q stays fixed in the M-step.
     responsibilities, mixing = e_step(mixing, losses, data)
     rate = local_step.scheduled(
         hyperparameters, message, hyperparameters.learning_rate
@@ -165,6 +175,7 @@ def build_fedem_work(
 
     def step(line, batch):
       models = line.weights
+      # Batches are shuffled: q must follow its example.
       q = tf.gather(responsibilities, batch.rows)
       with tf.GradientTape() as tape:
         tape.watch(models)
@@ -187,7 +198,8 @@ def build_fedem_work(
         update=collections.OrderedDict(
             adaptors=local_sgd.difference(received, line.weights), base=()
         ),
-        # The same weight for every component, whatever pi is.
+        # n_i for every component, whatever pi is: unlike in FLoRAL, pi is
+        # in the responsibilities already.
         weight=router_aggregation.router_weight(
             weight, tf.ones([num_models])
         ),

@@ -36,7 +36,8 @@ class FedAvgMHyperparameters(hp.LocalTraining):
 
   def server_optimizer(self, dtype: tf.DType):
     """Returns m <- beta m + D, w <- w + eta_g m: the heavy ball."""
-    # Numbers of this type, because TFF's optimizer multiplies tensors by them.
+    # NumPy numbers of the weights' type, because TFF's optimizer multiplies
+    # tensors by them. It has no dampening, as the heavy ball has none.
     number = dtype.as_numpy_dtype
     return tff.learning.optimizers.build_sgdm(
         number(self.server_learning_rate), number(self.beta)
@@ -57,6 +58,7 @@ class _AdaptiveHyperparameters(hp.LocalTraining):
       1e-3, 'Added to the root of v, the mean or sum of squared updates.',
       above=0.0,
   )
+  # The paper starts v at epsilon^2, its code in TFF at 0.
   initial_v: object = hp.field(
       'auto', 'v before the first round; auto: epsilon squared.', minimum=0.0,
       auto=True,
@@ -143,6 +145,7 @@ def _build(task, hyperparameters):
   )
 
 
+# One loop, because the four methods differ in their server optimizer alone.
 for _name, _hyperparameters, _summary in (
     ('fedavgm', FedAvgMHyperparameters, 'with momentum (Hsu 2019)'),
     ('fedadagrad', FedAdagradHyperparameters, 'with Adagrad (Reddi 2021)'),

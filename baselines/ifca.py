@@ -27,7 +27,7 @@ from tff_pers.client_works import local_step
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
-_PERTURBATION_USE = -3  # Folded into the run's seed.
+_PERTURBATION_USE = -3  # Keeps the noise apart from other draws of a run.
 _PERTURBATION = 0.1  # Relative to a usual initialization.
 
 
@@ -99,9 +99,10 @@ def build_ifca(
               (each gradient clipped, and with weight decay, by its client)
     deploy  : w_{j_i}, j_i chosen anew
 
-  A model without members stays. Clients send one-hot-weighted values, so that
-  sums are all the server needs. Server state: `models`, a table (see
-  `mixtures`); clients are stateless. k = 1 and average=model is FedAvg.
+  A model without members stays as it is. Clients send one-hot-weighted values,
+  so the server needs sums alone, not who chose what. Server state:
+  `models`, a table (see `mixtures`); clients are stateless. k = 1 and
+  average=model is FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -122,13 +123,18 @@ def build_ifca(
   dtype = model_table.weights_dtype(model)
 
   def next_models(state, mean):
+    # The step size is in the updates already: clients know the schedule.
     models = local_sgd.descend(state['models'], mean['adaptors'], 1.0)
     if restarts > 1:
+      # Round 0 only decides between the draws: its clients trained models of
+      # draw 0, and that training is thrown away.
       best = tf.argmin(mean['base'], output_type=tf.int32)
       chosen = mixtures.initial_models(model, num_models, state['seed'], best)
       models = _where(tf.equal(state['round'], 0), chosen, models)
     if hyperparameters.warmup_rounds:
       last = hyperparameters.warmup_rounds - 1
+      # Equal models would get equal losses, every client would choose model 0,
+      # and the others would never move.
       noisy = _copies(mixtures.select(models, 0), num_models, state['seed'])
       models = _where(tf.equal(state['round'], last), noisy, models)
     return models
@@ -156,6 +162,7 @@ def choose(model, models, num_models: int, data):
   losses = example_losses.mean_rows(
       data, example_losses.compute(model, models, num_models, data)
   )
+  # f_i has the model's penalty in it, which `compute` leaves out.
   losses += tf.stack([
       tf.cast(model.penalty(mixtures.select(models, j)), losses.dtype)
       for j in range(num_models)
@@ -185,6 +192,7 @@ def build_ifca_work(
           **hyperparameters.budget(),
       )
       return local_sgd.difference(weights, final), loss
+    # The full gradient: `seed` draws only its two halves, not used here.
     found = local_gradient.compute(model, weights, data, seed=seed)
     direction = local.direction(weights, found.gradient)
     scaled = tf.nest.map_structure(
@@ -198,6 +206,7 @@ def build_ifca_work(
   def update(message, client_state, data):
     models = message['models']
     j, _ = choose(model, models, num_models, data)
+    # All train model 0, which is FedAvg.
     if hyperparameters.warmup_rounds:
       j = tf.where(message['round'] < hyperparameters.warmup_rounds, 0, j)
     one_hot = tf.one_hot(j, num_models)
@@ -208,6 +217,7 @@ def build_ifca_work(
     return client_work.ClientOutput(
         client_state=client_state,
         update=collections.OrderedDict(
+            # Zeros for the models that this client did not choose.
             adaptors=tf.nest.map_structure(
                 lambda d: tf.tensordot(tf.cast(one_hot, d.dtype), d, axes=0),
                 delta,
@@ -215,6 +225,9 @@ def build_ifca_work(
             base=_restart_losses(model, message, data, num_models,
                                  hyperparameters.restarts),
         ),
+        # Models are averaged over their members. Gradients are divided by the
+        # whole cohort, as in the paper, so every client has weight in every
+        # model.
         weight=router_aggregation.router_weight(
             weight, one_hot if by_model else tf.ones_like(one_hot)
         ),

@@ -77,11 +77,13 @@ def build_local_adaptor(
 
   def deploy(message, own, data):
     if num_clients is not None:
+      # Clients that train keep the adaptors they have: 0 passes change nothing.
       epochs = tf.where(
           data['index'] < num_clients, 0, hyperparameters.adapt_epochs
       )
       _, own, _ = train(
           adapted, message, own, data, hyperparameters,
+          # The number 0 freezes the base, see `local_step.moves`.
           router_training.Rates(0.0, hyperparameters.adaptor_rate),
           num_epochs=epochs, batch_size=hyperparameters.batch_size,
       )
@@ -111,6 +113,8 @@ def train(adapted, message, own, data, hyperparameters, rates, **budget):
     rates: Step sizes, `router_training.Rates`.
     **budget: See `fold_batches`.
   """
+  # FLoRAL with C = 1: the mix is the constant 1, and its rate of 0 keeps it out
+  # of the step.
   _, weights, loss = router_training.train(
       adapted, _only(message['weights']),
       collections.OrderedDict(adaptors=own, base=message['weights']), data,
@@ -139,6 +143,7 @@ def build_work(
     )
     return client_work.ClientOutput(
         client_state=own,
+        # u alone: a_k never leaves its client.
         update=local_sgd.difference(message['weights'], base),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size

@@ -41,6 +41,8 @@ def build_local_only(
   """
   return composition.compose(
       model,
+      # No weights at the server: w^0 follows from the seed, and clients draw it
+      # by themselves.
       init=lambda seed: {},
       send=lambda state: {},
       work=build_local_work(model, hyperparameters, client_weighting),

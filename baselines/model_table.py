@@ -34,15 +34,16 @@ def build_model_table(
     server  : w_c <- w_c - sum_i q_ic delta_ic / sum_i q_ic     for every c
 
   Server state: `models`, a table (see `mixtures`). A client keeps what
-  `init_client` returns. `evaluate` returns `router`, float[C]: what a
-  client makes of the models.
+  `init_client` returns. `evaluate` returns `router`, float[C]: the weights by
+  which a client mixes the models.
 
   Args:
     model: The architecture.
     num_models: C.
     work: What a client does with `message['models']`. Its update is <adaptors,
       base>: differences of the models, a table, and what is averaged over all
-      clients alike; its weight float32[C+1] has that of `base`, then the q_ic.
+      clients in the same way. Its weight is float32[C+1]: that of `base`, then
+      the q_ic.
     deploy: `(message, C, D) -> (router, W)`, a TensorFlow function.
     deployed: The model over W.
     client_model: `(models, C, index) -> W`, a TensorFlow function: what a
@@ -55,6 +56,7 @@ def build_model_table(
   def next_table(state, mean):
     if next_models:
       return next_models(state, mean)
+    # A model that nobody trained has a mean difference of 0 and stays.
     return local_sgd.descend(state['models'], mean['adaptors'], 1.0)
 
   def deploy_with_router(message, client_state, data):

@@ -91,10 +91,14 @@ def build_meta_sgd(
     """Returns (f_i(wt; b'), d)."""
     b1, b2, *b3 = batches
     _, gradient = model.loss_and_gradient(u, b1)
+    # wt <- u - a g_i(u; b)
     wt = local_sgd.descend(u, gradient, a)
+    # v <- g_i(wt; b'). With b again, on which wt depends, v would not be grad
+    # f_i(wt) in expectation.
     loss, v = model.loss_and_gradient(wt, b2)
     if product is None:
       return loss, v
+    # At u, not at wt: it differentiates the step from u to wt.
     hessian_product = product(model, u, b3[0], v)
     return loss, local_sgd.descend(v, hessian_product, a)  # (I - a H) v
 
@@ -108,6 +112,8 @@ def build_meta_sgd(
       loss, d = meta_gradient_of(line.weights, batches)
       return local.take(line, d, beta), loss
 
+    # One key for each of b, b' and, with a Hessian, b'', so that they are drawn
+    # independently.
     num_uses = 2 if product is None else 3
     line, loss = client_data.fold_batch_tuples(
         data, step, local.start(message['weights']),
@@ -134,6 +140,7 @@ def build_adaptation(
 
   def adapt(message, client_state, data):
     del client_state  # Clients are stateless.
+    # Plain steps (no `local`): they are the inner step of the objective.
     adapted, _ = local_sgd.train(
         model, message['weights'], data, learning_rate=hyperparameters.a,
         seed=client_work.key(message, data),

@@ -83,6 +83,8 @@ def build_pfedme(
     hyperparameters: See `PFedMeHyperparameters`.
     client_weighting: q_i, see `fedavg.build_fedavg`.
   """
+  # A warning only: the outer step may still converge, for an exact theta if eta
+  # lam L / (lam + L) < 2.
   pull = hyperparameters.learning_rate * hyperparameters.lam
   if pull > 1:
     logging.warning(
@@ -149,8 +151,9 @@ def local_round(
   """Returns (u, theta, mean loss of theta) after K steps from w."""
   eta, lam = hyperparameters.learning_rate, hyperparameters.lam
   local = local_step.build(hyperparameters)
-  # The factor lam of the gradient is in the step size, so what is compared with
-  # or added to the gradient is divided by it.
+  # The gradient is lam (u - theta), of which lam is moved into the step size.
+  # The clipping norm and the weight decay, which belong to the whole gradient,
+  # are divided by lam to make up for it.
   local = dataclasses.replace(
       local, weight_decay=local.weight_decay / lam,
       clip_norm=local.clip_norm / lam,
@@ -160,11 +163,14 @@ def local_round(
   def step(state, batch):
     line, theta = state
     u = line.weights
+    # The authors' code starts theta at its previous value.
     theta_0 = theta if hyperparameters.warm_start else u
     theta, loss = prox_steps(model, hyperparameters, theta_0, u, batch)
+    # u <- u - eta lam (u - theta); lam is in `rate`.
     line = local.take(line, local_sgd.difference(u, theta), rate)
     return (line, theta), loss
 
+  # theta starts at w: the value of a warm start in the first step.
   w = message['weights']
   (line, theta), loss = client_data.fold_batches(
       data, step, (local.start(w), w), seed=client_work.key(message, data),

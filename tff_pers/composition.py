@@ -92,6 +92,8 @@ def compose(
   client_type = tff.tensorflow.computation(
       init_client, np.int64
   ).type_signature.result
+  # S without the state of the aggregator, whose type depends on the update,
+  # which in turn depends on the message. So `send` cannot read it.
   message_type = dispatch.message_type(send, server_state.state_type(fields))
   client_update = client_work.as_personalized(
       work, message_type, client_type, data_type
@@ -136,6 +138,7 @@ def compose(
   return process.PersonalizedProcess(
       initialize_seeded=server_state.build_initialize(init, aggregation),
       initialize_client=tff.tensorflow.computation(
+          # The seed of the run, not the index: all clients start alike.
           lambda state, index: init_client(state['seed']), state_type, np.int32
       ),
       next_fn=next_fn,
@@ -167,8 +170,10 @@ def compose(
 def _factory(aggregator, update_type):
   """Returns the weighted factory of the update."""
   if not tff.structure.flatten(update_type):
+    # TFF's factories refuse an empty value.
     return nothing.NothingFactory()
   if aggregator is None:
+    # Without the flag, weights that sum to 0 give NaN.
     return tff.aggregators.MeanFactory(no_nan_division=True)
   if isinstance(aggregator, collections.abc.Mapping):
     return structure.StructureFactory(aggregator)

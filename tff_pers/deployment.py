@@ -47,10 +47,14 @@ def deployed_metrics(deployed, weights, data):
     )
 
   one = lambda spec: tf.zeros([1] + spec.shape[1:], spec.dtype)
+  # A batch of one masked row gives zeros of the names and types of the sums,
+  # whatever metrics the model has.
   nothing = client_data.Batch(
       one(deployed.x_spec), one(deployed.y_spec), tf.constant([False]),
       tf.zeros([2], tf.int64),
   )
+  # Sums over all examples, then one division: a mean of the means of batches
+  # would give the short last batch too much weight.
   sums = client_data.fold_batches(
       data, step, deployed.metric_sums(weights, nothing),
       seed=tf.zeros([2], tf.int64), batch_size=EVALUATION_BATCH, num_epochs=1,

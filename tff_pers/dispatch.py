@@ -63,7 +63,8 @@ def _message(state, fields):
 def _own_message(row: Row):
   """Returns `(S, index) -> message`, all fields sorted.
 
-  A row passes through a sequence, whose fields TFF's worker wants sorted.
+  A row passes through a sequence, and TFF's worker fails at run time on
+  structures in a sequence whose fields are not sorted by name.
   """
   def select(state, index):
     fields = _message(state, row.select(state, index))
@@ -94,9 +95,10 @@ def build_dispatch(send, state_type) -> tff.Computation:
 def one_by_one(dispatch: tff.Computation) -> tff.Computation:
   """Returns `dispatch` with one message per client, also where all are equal.
 
-  TFF returns the member alone of a value that is known to be equal everywhere,
-  and nothing takes it as a list of messages then. `next` goes without: there
-  the extra map would copy the message once per client.
+  If TFF knows that a value is equal at all clients, it returns one member and
+  not a list, and then the next computation does not accept it as one message
+  per client. `next` uses `dispatch` itself, where the extra map would only copy
+  the message once per client.
   """
   message_type = dispatch.type_signature.result.member
 

@@ -3,8 +3,8 @@
 A field made by `field` carries its help text, range and unit; the programs
 build their flags from it, `validate` checks it, records store it. A trailing
 underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
-A field `when` others have certain values acts only then; else it must be left
-at its default, so that no flag is without effect in silence.
+A field with a condition `when` acts only if others have certain values;
+otherwise it must be left at its default, so that no flag is silently ignored.
 """
 
 import dataclasses
@@ -72,6 +72,7 @@ def parse(spec: dataclasses.Field, text: str):
   if spec.metadata['auto'] and text == 'auto':
     return text
   kind = float if spec.metadata['auto'] else type(spec.default)
+  # Not `bool(text)`, which is true for 'false'.
   if kind is bool:
     lowered = text.lower()
     if lowered in ('true', '1', 'yes'):
@@ -189,6 +190,7 @@ def is_allowed(spec: dataclasses.Field, value) -> bool:
     return value in meta['choices']
   if isinstance(spec.default, (bool, str)) and not meta['auto']:
     return isinstance(value, type(spec.default))
+  # A bool is an int to Python, but not a number to the user.
   if isinstance(value, bool) or not isinstance(value, (int, float)):
     return False
   if isinstance(spec.default, int) and not isinstance(value, int):

@@ -47,7 +47,7 @@ NEEDS = {
     ),
 }
 
-# What makes a method go on: rounds of a cohort, or messages as they arrive.
+# What drives a method: rounds of a cohort, or messages as they arrive.
 DRIVERS = ('rounds', 'events')
 
 
@@ -61,8 +61,8 @@ class Travels:
   Attributes:
     down: The fields of the server state that the message to a client holds,
       beside `seed` and `round`.
-    up: The fields of the server state of whose tensors' types the update of a
-      client consists.
+    up: Fields of the server state. The update of a client consists of tensors
+      of the same types as theirs.
   """
 
   down: tuple[str, ...] = ('weights',)
@@ -187,7 +187,7 @@ def fit(
   """
   if _holds_all(method.needs, default):
     return 'yes'
-  # What only some hyperparameters need, other flags of the method avoid.
+  # A need that only some hyperparameters have can be avoided by other flags.
   strict = [n for n, applies in method.needs.items() if applies is _always]
   answers = [_holds_all(strict, traits) for traits in (default, *alternatives)]
   if True in answers:
@@ -200,6 +200,7 @@ def _holds_all(
 ) -> Optional[bool]:
   """Returns whether all needs are met; None: that depends on the data."""
   answers = [NEEDS[need].holds(traits) for need in needs]
+  # One need that is not met decides, whatever the data say of the others.
   if False in answers:
     return False
   return None if None in answers else True

@@ -133,6 +133,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     def initialize():
       return initialize_seeded(tff.federated_eval(default_seed, tff.SERVER))
 
+    # TFF wants an `initialize` without arguments, hence the default seed.
     super().__init__(initialize, next_fn, next_is_multi_arg=True)
     self._initialize_seeded = initialize_seeded
     self._initialize_client = initialize_client
@@ -247,6 +248,8 @@ def _check_parameters(name: str, computation, expected: list[Any]) -> None:
         f'`{name}` must take {len(expected)} argument(s), found {parameter}.'
     )
   for position, (want, have) in enumerate(zip(expected, found)):
+    # A parameter must accept what it is given, so the type that was found is
+    # the target here; for results, the expected type is.
     check_assignable(name, f'argument {position}', have, want)
 
 

@@ -24,6 +24,7 @@ def key(seed, *data):
 
 def fold_in(base, *data):
   """Returns the key of `data` under the key `base`, int64 of shape [2]."""
+  # Folding, not adding: seed 1 in round 0 must differ from seed 0 in round 1.
   for value in data:
     base = tf.random.experimental.stateless_fold_in(
         base, tf.cast(value, tf.int64)

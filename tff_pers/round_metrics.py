@@ -1,4 +1,4 @@
-"""The metrics of a round: what each client reports, and what becomes of it.
+"""The metrics of a round: what clients report, and how it is combined.
 
 A client reports its training loss, how much it trained on, the bytes that a
 deployment would have sent for it, and whether it had to be dropped. The server
@@ -65,7 +65,8 @@ def all_finite(structure):
         [tf.reduce_all(tf.math.is_finite(leaf)) for leaf in leaves]
     )
 
-  # Norms take a third of the time; one that is infinite may be an overflow.
+  # Squared norms take a third of the time that looking at each element takes.
+  # One that is not finite may be an overflow of finite elements: look then.
   norms = tf.stack([_squared_norm(leaf) for leaf in leaves])
   are_finite = tf.reduce_all(tf.math.is_finite(norms))
   return tf.cond(are_finite, lambda: tf.constant(True), each)
@@ -93,6 +94,7 @@ def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
     left_out = tf.gather(tf.constant(_LEFT_OUT.get(), tf.bool), data['index'])
     counted = tf.logical_and(counted, tf.logical_not(left_out))
   return collections.OrderedDict(
+      # Replaced, since a weight of 0 does not help: 0 * NaN is NaN.
       loss=tf.where(counted, tf.cast(loss, tf.float32), 0.0),
       weight=tf.where(counted, tf.cast(weight, tf.float32), 0.0),
       num_examples=data['num_examples'],

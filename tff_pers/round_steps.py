@@ -31,7 +31,7 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
             lambda m: tf.cast(m, tf.float32), output['metrics']
         ),
     )
-    kept = tf.cond(  # Not `tf.where`, which copies all of it.
+    kept = tf.cond(  # Not `tf.where`, which would copy all tensors.
         finite,
         lambda: (output['client_state'], sent),
         lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
@@ -124,8 +124,8 @@ def build_apply(
     result, someone = aggregated['result'], aggregated['num_present'] > 0
     changed = collections.OrderedDict(finalize(state, result))
     changed['aggregator'] = aggregated['state']
-    # Without anybody there is no step: an optimizer would still move by its
-    # momentum, and an adaptive aggregator by zeros that nobody sent.
+    # If nobody took part there is no step: an optimizer would still move by
+    # its momentum, and an adaptive aggregator by zeros that nobody sent.
     changed = _if(
         someone, changed, {name: state[name] for name in changed}
     )
@@ -134,6 +134,8 @@ def build_apply(
       metrics.update(measure(state, result))
     return collections.OrderedDict(
         state=collections.OrderedDict(
+            # The round counts even if nobody took part: the keys of all draws
+            # depend on it and would repeat otherwise.
             state, **changed, round=state['round'] + 1
         ),
         metrics=metrics,

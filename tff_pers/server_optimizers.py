@@ -62,6 +62,8 @@ class _Adaptive(tff.learning.optimizers.Optimizer):
     fill = lambda value: tf.nest.map_structure(
         lambda spec: tf.cast(tf.fill(spec.shape, value), spec.dtype), specs
     )
+    # Python floats times a float64: `tf.cast` alone would take them through
+    # float32.
     one = tf.constant(1.0, tf.float64)
     state.update(m=fill(0 * one), v=fill(self._initial_v * one))
     return state
@@ -73,8 +75,11 @@ class _Adaptive(tff.learning.optimizers.Optimizer):
 
     def step(w, m, v):
       rate = tf.cast(state[_RATE], w.dtype)
+      # epsilon outside the root, as in the paper.
       return w - rate * m / (tf.sqrt(v) + tf.cast(state['epsilon'], w.dtype))
 
+    # m <- beta1 m + (1 - beta1) g with g = -D, so m has the other sign than in
+    # the paper, and `step` subtracts it.
     m = tf.nest.map_structure(mean, state['m'], gradients)
     v = tf.nest.map_structure(
         lambda v, g: self._second_moment(state, v, tf.square(g)),
@@ -152,6 +157,8 @@ def build_fedyogi(
 
   def second_moment(state, v, squared):
     beta2 = tf.cast(state['beta2'], v.dtype)
+    # v moves by (1 - beta2) D^2, however far it is from D^2; Adam's step is
+    # proportional to the distance.
     return v - (1 - beta2) * squared * tf.sign(v - squared)
 
   return _Adaptive(

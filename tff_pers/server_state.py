@@ -59,6 +59,7 @@ def build_initialize(
     return collections.OrderedDict(
         seed=seed,
         round=tf.constant(0, tf.int32),
+        # TFF initializes aggregators without a seed, so it is put in here.
         aggregator=seeding.seed_state(aggregator_state, seed),
         **own,
     )

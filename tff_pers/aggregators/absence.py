@@ -13,8 +13,8 @@ import tensorflow_federated as tff
 def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
   """Returns a weighted factory in which a client of weight 0 is absent.
 
-  A weighted `factory` is returned as it is: a weight of 0 is its own matter. In
-  an unweighted one the weights of the others do not count.
+  A weighted `factory` is returned as it is, because it deals with weights of 0
+  itself. An unweighted one ignores the weights of those who are present.
 
   * Where it divides by the number of clients (`UnweightedMeanFactory`, also
     inside of others, such as clipping), its result is multiplied by
@@ -66,6 +66,7 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
 
     @tff.tensorflow.computation(weight_type)
     def is_present(weight):
+      # A weight may be a vector, see `router`; any part counts as present.
       return tf.cast(tf.reduce_any(weight > 0), tf.int32)
 
     @tff.tensorflow.computation(value_type, np.int32)
@@ -101,11 +102,14 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
       present = tff.federated_map(is_present, weight)
       output = inner.next(state, tff.federated_map(message, (value, present)))
       result = output.result
+      # The inner mean is sum / clients, in which the absent are counted but add
+      # 0. This turns it into sum / clients present.
       if divides:
         num_clients = tff.federated_sum(tff.federated_eval(one, tff.CLIENTS))
         result = tff.federated_map(
             over_present, (result, num_clients, tff.federated_sum(present))
         )
+      # With everybody removed, the rule may return anything, NaN included.
       elif self._removes:
         result = tff.federated_map(
             zeros_if_nobody, (result, tff.federated_sum(present))
@@ -118,6 +122,7 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
 
   def _of_absent(self, x):
     """Returns what an absent client sends in place of the tensor `x`."""
+    # A robust rule would take zeros for votes; NaN it removes by itself.
     if self._removes and x.dtype.is_floating:
       return tf.constant(np.nan, x.dtype)
     return tf.zeros([], x.dtype)

@@ -1,4 +1,4 @@
-"""Router-weighted averaging: every adaptor by who uses it, the base by data.
+"""Router-weighted averaging: adaptors by use, the base by amounts of data.
 
 A mean with one scalar weight per part of the value. It is made of two sums,
 of weighted values and of weights, so that the server sees sums alone: it needs
@@ -15,7 +15,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# Smaller weights count as 0: their products with values leave float32's range.
+# Weights below this count as 0: products of them with values would underflow in
+# float32. Routers do get there: the softmax of logits 0 and -100 has the weight
+# 3.7e-44, a subnormal number.
 _NEGLIGIBLE = 1e-20
 
 
@@ -78,14 +80,18 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
 
     @tff.tensorflow.computation(value_type, weight_type)
     def multiply(value, weight):
+      # 0 * NaN is 0 here: a diverged adaptor that its client does not use must
+      # not reach the others.
       return _by_part(tf.math.multiply_no_nan, value, weight)
 
     @tff.tensorflow.computation(value_type, weight_type)
     def divide(value, weight):
+      # 0 / 0 is 0 here, so an adaptor that nobody in the cohort used stays.
       return _by_part(tf.math.divide_no_nan, value, weight)
 
     @tff.tensorflow.computation(value_type, weight_type)
     def add_shares(result, weight):
+      # p(c) = sum_k p(k) pi_kc over the cohort (Appendix E).
       shares = tf.math.divide_no_nan(weight[1:], weight[0])
       return collections.OrderedDict(result, shares=shares)
 

@@ -32,6 +32,8 @@ def seed_state(state, seed):
         return value
       used.append(name)
       return random.key(seed, _USE, len(used))
+    # Before plain tuples: a named tuple is a tuple too, but its constructor
+    # takes one argument per field.
     if hasattr(value, '_asdict'):
       fields = value._asdict()
       return type(value)(**{key: visit(v, key) for key, v in fields.items()})

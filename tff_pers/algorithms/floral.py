@@ -3,7 +3,7 @@
 Clients belong to a few clusters that nobody knows. Client k runs one model,
 base + sum_c pi_c adaptor_c with pi = softmax(theta_k); base, adaptors and
 router are trained together by local SGD. The base is averaged as in FedAvg,
-every adaptor by who uses it, and routers stay at their clients.
+each adaptor by how much the clients use it, and routers never leave them.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
@@ -57,15 +57,16 @@ def build_floral(
     server  : u   <- sum_k n_k u_k / sum_k n_k
               a_c <- sum_k pi_kc n_k a_kc / sum_k pi_kc n_k       for every c
 
-  all gradients of a step at the same point, and one step for all parts: after
-  the preconditioning, one norm for the clipping (see `local_step`). All three
-  rates follow the schedule; routers do not decay.
+  All gradients of a step are taken at the same point, and all parts move in one
+  step: they are clipped by one norm, after the preconditioning (see
+  `local_step`). All three rates follow the schedule; routers do not decay.
 
-  Server state: `weights` <adaptors, base> and `optimizer`, the state of the
-  server optimizers, alike. Client state: `router` theta_k, float[C], at first
-  zero (uniform); nothing for stateless clients, with router=oracle and with
-  objective=mfl. Deploys the base's weights with the mixture folded in.
-  `evaluate` returns `router` pi_k, float[C], beside the metrics.
+  Server state: `weights` <adaptors, base>, and `optimizer`, the states of their
+  server optimizers under the same names. Client state: `router`
+  theta_k, float[C], at first zero (uniform); nothing for stateless clients,
+  with router=oracle and with objective=mfl. Deploys the base's weights with the
+  mixture folded in. `evaluate` returns `router` pi_k, float[C], beside the
+  metrics.
 
   Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
 
@@ -101,6 +102,8 @@ def build_floral(
     )
 
   def finalize(state, mean):
+    # `mean` is w minus the averages of the cohort, which TFF's optimizers take
+    # for a gradient: with sgd and step 1, w becomes these averages.
     new = {
         part: optimizers[part].next(
             state['optimizer'][part], state['weights'][part], mean[part]
@@ -111,6 +114,7 @@ def build_floral(
         collections.OrderedDict((part, new[part][i]) for part in new)
         for i in range(2)
     )
+    # Last, at the synchronized weights; the shares are p(c) (Appendix E).
     if hyperparameters.center:
       weights = adapted.center(weights, mean['shares'])
     return dict(optimizer=optimizer, weights=weights)
@@ -212,6 +216,8 @@ def _build_work(
           adapted, routers.probabilities(router), message['weights'], data,
           **options,
       )
+      # No step moves the router of MFL: it is known, or follows from the
+      # weights that were received.
       return router, weights, loss
     return router_training.train(
         adapted, router, message['weights'], data, mix=routers.mix, **options
@@ -227,9 +233,12 @@ def _build_work(
     return client_work.ClientOutput(
         client_state=routers.keep(router),
         update=local_sgd.difference(message['weights'], weights),
+        # n_k for the base, pi_kc n_k for adaptor c: the last two lines of
+        # Algorithm 1.
         weight=router_aggregation.router_weight(n, pi),
         loss=loss,
         metrics=collections.OrderedDict(
+            # xlogy, because 0 log 0 is 0 and the oracle's pi has zeros.
             router_entropy=-tf.reduce_sum(tf.math.xlogy(pi, pi))
         ),
     )

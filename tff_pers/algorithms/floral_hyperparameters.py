@@ -10,11 +10,12 @@ from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptors
 from tff_pers.models import layers
 
-# When routers are logits that SGD moves, see `floral_routers.Learned`.
+# When routers are logits that SGD trains, see `floral_routers.Learned`.
 _LEARNED = 'router=learned and objective=fml'
-# When somebody learns a router alone; an oracle does not know new clients.
+# When some clients learn a router by itself; with an oracle, new clients do,
+# whose cluster it does not know.
 _WARMED_UP = 'objective=fml or router=oracle'
-# What kind of weights a hyperparameter is about, see `LayerWeight`.
+# The kind of weights that a hyperparameter concerns, see `LayerWeight`.
 _ABOUT = dict(conv_form='conv', adapt_bias='bias', adapt_norm='norm')
 
 
@@ -99,6 +100,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
       ' every round).',
       choices=('stateful', 'stateless'), when=_LEARNED,
   )
+  # Not in the paper: a stateless router that learns in the joint steps alone
+  # has too few of them (papers/floral.md 2.6).
   router_warmup_steps: int = hp.field(
       20,
       'Full-batch steps of a router alone: of stateless clients in every round,'
@@ -114,6 +117,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
       " in the authors' code.",
       minimum=0.0, when=_LEARNED,
   )
+  # Not in the paper; the authors' code has 0.01, also without rescaling.
   min_mix_prob: float = hp.field(
       0.0, 'Lower bound of the mixture weights in the forward pass.',
       minimum=0.0, maximum=1.0, when=_LEARNED,
@@ -130,6 +134,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
       ' models, the mixture of losses).',
       choices=('fml', 'mfl'),
   )
+  # Constant: with the paper's decaying eta_t the router would flatten back to
+  # uniform.
   mfl_rate: float = hp.field(
       10.0,
       'eta of the exponential router, pi_c ~ exp(-eta loss_c).',
@@ -144,6 +150,9 @@ class FloralHyperparameters(AdaptorHyperparameters):
   server_learning_rate: float = hp.field(
       1.0, 'Server step size; 1 with sgd is plain averaging.', above=0.0
   )
+  # Algorithm 1 averages adaptors with step 1. The authors' code has eta_lora
+  # here, very likely by accident, since the server takes over the clients'
+  # parameter groups.
   adaptor_server_learning_rate: object = hp.field(
       'auto',
       'Server step size of the adaptors; auto: server_learning_rate.',

@@ -1,6 +1,6 @@
 """Where a FLoRAL client's router comes from: three kinds, one interface.
 
-Learned: logits that SGD moves, kept by the client or learned anew in every
+Learned: logits trained by SGD, kept by the client or learned anew in every
 round. Exponential: a function of the models' losses (MFL). Oracle: the true
 cluster. Inside a round a router is float[C], logits or (oracle) the weights pi;
 `probabilities` gives pi.
@@ -39,6 +39,7 @@ class Learned:
     self.mix = router_training.build_softmax_mix(
         hyperparameters.router_noise, hyperparameters.min_mix_prob
     )
+    # The bound applies to deployed models too, the exploration noise does not.
     self._deployed_mix = router_training.build_softmax_mix(
         minimum=hyperparameters.min_mix_prob
     )
@@ -65,6 +66,7 @@ class Learned:
     """pi and the mix that the client deploys."""
     if self._stateful and self._hp.eval_router == 'stored':
       never_trains = _is_unseen(data['index'], self._num_clients)
+      # Stored routers take 0 steps: the warm-up is for clients without one.
       learned = self._learn(
           message, data,
           tf.where(never_trains, self._hp.router_warmup_steps, 0),
@@ -91,8 +93,9 @@ class Learned:
 class Exponential:
   """pi_c ~ exp(-eta f(u, a_c)) at the weights received; clients keep nothing.
 
-  The analysed algorithm takes this step right after the server's; a client can
-  only when it receives the weights.
+  In the algorithm that the theory analyses, this step comes right after the
+  server's. Here it comes when a client next receives the weights, which are the
+  same; only then can it compute its losses.
   """
 
   learning_rate = 0.0
@@ -174,6 +177,7 @@ class Oracle:
 
   def at_evaluation(self, message, client_state, data):
     del client_state  # Nothing.
+    # Known clients take 0 steps, since `tf.where` computes both branches.
     is_unseen = _is_unseen(data['index'], len(self._groups))
     learned = tf.nn.softmax(
         router_training.learn_router(

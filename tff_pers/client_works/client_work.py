@@ -71,6 +71,7 @@ def key(message, data, use: int = 0):
   Use 0 is a method's main line of batches; independent draws take 1, 2, ...
   A `tf.data.Dataset` does not know its client and counts as client 0.
   """
+  # Two datasets thus get equal draws in a round, e.g. of dropout.
   index = 0 if isinstance(data, tf.data.Dataset) else data['index']
   return random.key(message['seed'], message['round'], index, use)
 
@@ -103,6 +104,7 @@ def client_weight(weighting: str, data, batch_size: int):
     return tf.cast(total, tf.float32)
   examples = data['num_examples']
   if weighting == 'batches':
+    # Rounded up: the short last batch is a batch.
     examples = -(-examples // batch_size)
   return tf.cast(examples, tf.float32)
 
@@ -139,6 +141,7 @@ def as_client_work_process(
   `<x, y>`.
   """
   weights_type = model.weights_type
+  # Our models have no non-trainable weights, hence the empty structure.
   model_weights_type = tff.learning.models.ModelWeights(weights_type, ())
   state_type = tff.to_type(
       collections.OrderedDict(seed=np.int64, round=np.int32)
@@ -157,6 +160,8 @@ def as_client_work_process(
       state_type, tff.to_type(model_weights_type), tff.SequenceType(batch_type)
   )
   def update(state, model_weights, dataset):
+    # TFF's templates distribute the model weights alone; the seed and the round
+    # come from the state of this client work.
     message = collections.OrderedDict(
         seed=state['seed'], round=state['round'],
         weights=model_weights.trainable,

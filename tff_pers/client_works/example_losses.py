@@ -37,6 +37,7 @@ def compute(
     ], axis=1)
     return tf.tensor_scatter_nd_update(table, batch.rows[:, None], losses)
 
+  # No draw depends on this seed: no shuffling, and dropout is off.
   return fold_rows(
       data, step, tf.zeros([num_rows, num_models], dtype),
       seed=tf.zeros([2], tf.int64), batch_size=_CHUNK, num_epochs=1,
@@ -53,7 +54,7 @@ RowBatch = collections.namedtuple(
 def fold_rows(data, step, init, **options):
   """As `client_data.fold_batches`, the same batches, but of type `RowBatch`.
 
-  What belongs to an example can so be looked up by its row.
+  So `step` can look up values that belong to an example, by its row.
 
   Args:
     data: Dense client data.
@@ -63,6 +64,7 @@ def fold_rows(data, step, init, **options):
   """
   examples = data['examples']
   rows = tf.range(tf.shape(examples['y'])[0])
+  # Batches of row numbers in place of examples. As y, too: a batch has one.
   numbers = collections.OrderedDict(
       data, examples=collections.OrderedDict(x=rows, y=rows)
   )

@@ -51,13 +51,16 @@ def compute(
   def add(half, batch):
     """Adds the sums over a batch to one half's (gradient, loss, count)."""
     count = tf.reduce_sum(tf.cast(batch.mask, dtype))
-    # The mean loss, so that a penalty counts once per row.
+    # This is the mean loss plus the penalty. Times the rows of the batch, and
+    # in the end over all rows, the penalty counts once.
     loss, gradient = model.loss_and_gradient(weights, batch, training=False)
     total, total_loss, total_count = half
     total = tf.nest.map_structure(lambda t, g: t + count * g, total, gradient)
     return total, total_loss + count * loss, total_count + count
 
   def step(halves, batch):
+    # The rows of a batch are in random order, so every second one is a random
+    # half.
     first, second = halves
     return (
         add(first, _rows(batch, slice(0, None, 2))),
@@ -89,6 +92,7 @@ def _variance(a, b):
   difference = distances.flatten(tf.nest.map_structure(
       lambda x, y: x / count_a - y / count_b, a[0], b[0]
   ))
+  # In expectation over the halves, ||g_A - g_B||^2 is v_i (1/n_A + 1/n_B).
   variance = tf.reduce_sum(tf.square(difference)) / (1 / count_a + 1 / count_b)
   both = tf.logical_and(a[2] > 0, b[2] > 0)
   return tf.where(both, variance, tf.zeros_like(variance))

@@ -22,8 +22,8 @@ def train(
 ):
   """Returns (weights after SGD, mean minibatch loss over the steps).
 
-  w <- w - learning_rate * grad f_i(w; b), b a fresh minibatch, or what else
-  `local` makes of the gradient.
+  Each step is w <- w - learning_rate * grad f_i(w; b) on a fresh minibatch b,
+  unless `local` adds momentum, weight decay or clipping.
 
   Args:
     model: The model.
@@ -48,6 +48,7 @@ def train(
 
 def difference(initial, final):
   """Returns `initial - final`, leaf by leaf: the update that is sent up."""
+  # Initial minus final is what TFF takes for a gradient: servers subtract it.
   return tf.nest.map_structure(tf.subtract, initial, final)
 
 

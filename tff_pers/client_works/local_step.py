@@ -70,6 +70,8 @@ class LocalStep:
     direction = self.direction(line.weights, gradient)
     momentum = ()
     if self.momentum:
+      # m <- momentum m + d. Without dampening, a constant d ends up with steps
+      # of eta d / (1 - momentum).
       momentum = direction = tf.nest.map_structure(
           lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
           line.momentum, direction,
@@ -120,11 +122,14 @@ class LocalStep:
       undecayed: Parts that are no weights of a model and do not decay.
     """
     moving = [name for name in lines if moves(rates[name])]
+    # Frozen parts leave before the norm is taken, or their gradients would
+    # shorten the steps of the others.
     gradients = {name: gradients[name] for name in moving}
     if self.clip_norm:
       gradients = clip(gradients, self.clip_norm)
     after = collections.OrderedDict(lines)
     for name in moving:
+      # Without clip_norm: the joint norm has been limited above.
       step = LocalStep(
           self.momentum, 0.0 if name in undecayed else self.weight_decay
       )
@@ -147,6 +152,8 @@ def build(hyperparameters) -> LocalStep:
 def descend(weights, gradient, learning_rate):
   """Returns `weights - learning_rate * gradient`, leaf by leaf."""
   def descend_leaf(w, g):
+    # The hint turns a Python float into w's dtype at once: `tf.cast` alone
+    # would take it through float32 and lose digits in float64.
     rate = tf.convert_to_tensor(learning_rate, dtype_hint=w.dtype)
     return w - tf.cast(rate, w.dtype) * g
   return tf.nest.map_structure(descend_leaf, weights, gradient)
@@ -154,6 +161,7 @@ def descend(weights, gradient, learning_rate):
 
 def moves(learning_rate) -> bool:
   """Returns whether a part with this step size is trained: it is not 0."""
+  # A graph cannot know whether a tensor is 0; only the number freezes.
   return tf.is_tensor(learning_rate) or bool(learning_rate)
 
 
@@ -165,6 +173,7 @@ def clip(gradient, limit: float):
   """
   norm = tf.linalg.global_norm(tf.nest.flatten(gradient))
   limit = tf.constant(limit, norm.dtype)
+  # limit / limit is exactly 1, so a short gradient stays the same bit for bit.
   scale = tf.where(
       tf.math.is_finite(norm), limit / tf.maximum(norm, limit),
       tf.constant(math.nan, norm.dtype),
@@ -193,6 +202,7 @@ def scheduled(hyperparameters, message, learning_rate):
   if kind == 'constant' or not moves(learning_rate):
     return learning_rate
   rounds = hyperparameters.schedule_rounds()
+  # In float64 to the end; `descend` casts the rate to the weights' dtype.
   t = tf.cast(message['round'], tf.float64)
   decay = tf.constant(hyperparameters.learning_rate_decay, tf.float64)
   if kind == 'cosine':

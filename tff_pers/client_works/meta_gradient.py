@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from tff_pers.models import functional
 
-# Relative size of the step of the finite difference.
+# Relative size of the step of the finite difference. Larger in float32, since
+# the rounding error of the difference is divided by the step.
 _RELATIVE_STEP = {tf.float32: 1e-2, tf.float64: 1e-4}
 
 
@@ -23,6 +24,7 @@ def hessian_product(model: functional.FunctionalModel, weights, batch, vector):
   with tf.GradientTape() as tape:
     tape.watch(weights)
     _, gradient = model.loss_and_gradient(weights, batch)
+    # d/dw <grad f(w), v> is Hess f(w) v as long as v is held constant.
     along = tf.add_n([
         tf.reduce_sum(g * tf.stop_gradient(v))
         for g, v in zip(tf.nest.flatten(gradient), tf.nest.flatten(vector))
@@ -45,6 +47,7 @@ def hessian_free_product(
   leaves = tf.nest.flatten(vector)
   norm = tf.linalg.global_norm(leaves)
   floor = tf.constant(1e-12, norm.dtype)
+  # The length of the step in the weights is e0 however long the vector is.
   e = tf.constant(_RELATIVE_STEP[norm.dtype], norm.dtype) / tf.maximum(
       norm, floor
   )

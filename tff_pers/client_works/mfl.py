@@ -52,13 +52,17 @@ def train(
 
   def step(lines, batch):
     w = router_training.model_weights(lines)
+    # Persistent, because two gradients are taken from it.
     with tf.GradientTape(persistent=True) as tape:
       tape.watch(w)
       losses = model_losses(adapted, w, batch)
+      # The mixture is outside the loss: the base gets sum_c pi_c grad_u f.
       loss = tf.reduce_sum(pi * losses)
     zero = tf.UnconnectedGradients.ZERO
     g_base = tape.gradient(loss, w['base'], unconnected_gradients=zero)
-    g_adaptors = tape.gradient(  # Adaptor c is in the loss of model c alone.
+    # The gradient of the sum of losses. Adaptor c is in the loss of model c
+    # alone, so this is grad_a f(u, a_c; b), without the factor pi_c.
+    g_adaptors = tape.gradient(
         losses, w['adaptors'], unconnected_gradients=zero
     )
     if precondition:
@@ -94,6 +98,7 @@ def exponential_router(adapted, weights, data, *, rate: float):
       lambda batch: model_losses(adapted, weights, batch, training=False),
       data, tf.zeros([adapted.num_adaptors], dtype),
   )
+  # Logits and not exp, which underflows; softmax does not.
   return -tf.constant(rate, dtype) * losses
 
 

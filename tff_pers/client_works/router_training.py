@@ -19,7 +19,8 @@ from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 
 _NOISE_USE = -1  # Keeps the router's noise apart from a step's other draws.
-# Rows per pass of full gradients: bounds memory, changes no result.
+# Rows per pass of full gradients. It bounds the memory; a mean over all rows
+# does not depend on it.
 _CHUNK = 256
 
 
@@ -56,6 +57,8 @@ def build_softmax_mix(noise: float = 0.0, minimum: float = 0.0):
 
   def mix(logits, seed):
     if noise:
+      # U[0, 1) as in the authors' code; its mean is the same in all logits and
+      # so changes nothing.
       draw = tf.random.stateless_uniform(
           tf.shape(logits), random.fold_in(seed, _NOISE_USE),
           dtype=logits.dtype,
@@ -82,6 +85,8 @@ def oracle_mix(groups, index, num_adaptors: int, dtype):
     num_adaptors: C.
     dtype: Of the result, [C].
   """
+  # The index is bounded, because `tf.where` computes both of its branches and a
+  # gather out of range fails.
   known = tf.one_hot(
       tf.gather(groups, tf.minimum(index, len(groups) - 1)), num_adaptors,
       dtype=dtype,
@@ -110,12 +115,14 @@ def gradients(adapted, router, weights, batch, mix):
   """
   with tf.GradientTape() as tape:
     tape.watch((router, weights))
+    # The changes of the weights are mixed, not the factors of the adaptors.
     mixed = adapted.mixed(mix(router, batch.seed))
     loss = mixed.batch_loss(weights, batch)  # f_k(u + sum_c pi_c a_c)
   found = tape.gradient(
       loss, (router, weights),
       unconnected_gradients=tf.UnconnectedGradients.ZERO,
   )
+  # Embeddings have gradients in slices; steps and norms need tensors.
   return loss, *tf.nest.map_structure(tf.convert_to_tensor, found)
 
 
@@ -158,7 +165,10 @@ def train(
     loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
     g_adaptors = g['adaptors']
     if precondition:
+      # At the old factors of this step, each with the other's Gram matrix.
       g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
+    # A joint step, not alternating ones: theta, u and a_c move from the same
+    # point (Algorithm 1).
     found = dict(adaptors=g_adaptors, base=g['base'], router=g_theta)
     return local.take_parts(lines, found, rates, undecayed=('router',)), loss
 
@@ -206,6 +216,7 @@ def learn_router(
     )
     return t + 1, step
 
+  # A loop of TensorFlow, since the number of steps may depend on the client.
   return tf.while_loop(
       lambda t, _: t < num_steps, body, (tf.constant(0), logits)
   )[1]
@@ -223,8 +234,10 @@ def full_mean(value, data, zero):
   def add(sums, batch):
     total, count = sums
     rows = tf.reduce_sum(tf.cast(batch.mask, zero.dtype))
+    # Weighted by its rows: the last batch may be short.
     return total + rows * value(batch), count + rows
 
+  # A dataset has its own batches.
   size = None
   if not isinstance(data, tf.data.Dataset):
     capacity = tf.shape(data['examples']['y'])[0]

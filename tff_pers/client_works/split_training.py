@@ -35,6 +35,7 @@ def build_deploy(
           seed=client_work.key(message, data),
           local=local_step.build(hyperparameters),
           batch_size=hyperparameters.batch_size,
+          # 0 passes leave the stored w_i of a client that trains as it is.
           num_epochs=tf.where(
               data['index'] < num_clients, 0, hyperparameters.adapt_epochs
           ),

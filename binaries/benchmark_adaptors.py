@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 
+# TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 from absl import app  # pylint: disable=g-import-not-at-top
@@ -63,7 +64,7 @@ def main(argv):
 
 
 def _steps(workload, model, adapted, data):
-  """Returns (function, argument) by what takes the local steps."""
+  """Returns (function, argument) for each way to take the local steps."""
   budget = dict(batch_size=workload.batch_size, num_epochs=_EPOCHS.value)
   base = model.initial_weights(0)
 
@@ -96,7 +97,7 @@ def _floral(adapted, data, budget):
 
 
 def _inference(model, adapted, x):
-  """Returns (function, argument) by whose predictions of a batch."""
+  """Returns (function, argument) for each way to predict a batch."""
 
   def build(predicting):
     @tf.function
@@ -106,6 +107,7 @@ def _inference(model, adapted, x):
       for _ in range(_PREDICTIONS):
         predictions = predict(weights)
       return predictions
+    # `_measure` counts operations in this graph: those of one prediction.
     repeat.get_concrete_function = predict.get_concrete_function
     return repeat
 
@@ -130,6 +132,8 @@ def _measure(calls):
         len(inner.node_def) for inner in definition.library.function
     )
     _wait(function(argument))  # Compiles.
+  # All calls in turn, so that a change in the machine's load meets all of them
+  # and cancels in the ratios.
   for _ in range(_REPETITIONS.value):
     for name, (function, argument) in calls.items():
       start, start_cpu = time.perf_counter(), time.process_time()

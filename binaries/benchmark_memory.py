@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import sys
 
+# TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 from absl import app  # pylint: disable=g-import-not-at-top
@@ -57,6 +58,7 @@ def main(argv):
   print('| variant | process | fixed | peak | (peak - fixed) / table |')
   print('|---|---|---|---|---|')
   for variant in ('two_stage', 'single_loop'):
+    # The peak of a process never falls again, hence a process for each number.
     fixed, peak = _in_own_process(variant, _FEW), _in_own_process(
         variant, _CLIENTS.value
     )

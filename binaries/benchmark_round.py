@@ -14,6 +14,7 @@ import os
 import statistics
 import time
 
+# TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 from absl import app  # pylint: disable=g-import-not-at-top
@@ -125,7 +126,8 @@ def _measure(process, data):
   for t in range(2 + _ROUNDS.value):
     start, start_cpu = time.perf_counter(), _cpu_seconds()
     state = process.next(state, [()] * len(data), data)['state']
-    if t >= 2:  # The first rounds trace and compile.
+    # The first rounds trace and compile.
+    if t >= 2:
       wall.append(time.perf_counter() - start)
       cpu.append(_cpu_seconds() - start_cpu)
   return statistics.median(wall), statistics.median(cpu)

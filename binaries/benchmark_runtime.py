@@ -11,6 +11,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple, Sequence
 
+# TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 from binaries import flags  # pylint: disable=g-import-not-at-top
@@ -47,8 +48,8 @@ class _Cell(NamedTuple):
     child: The process.
     first: Wall seconds of the first round.
     wall: Wall seconds of every later round.
-    cpu: CPU seconds used before every later round, and in the end: what a
-      runtime does after it has returned counts.
+    cpu: CPU seconds used up to the start of every later round, and up to the
+      end. The work that a runtime does after a round has returned is included.
   """
 
   workload: str
@@ -209,6 +210,7 @@ def _measure(name: str, runtimes: Sequence[str], given) -> list[dict[str, Any]]:
         )
         cells.append(_Cell(name, runtime, child, child.play(), [], []))
     for number in range(1, _WARM_UP + given['rounds']):
+      # In alternating order, so that no runtime always follows the same one.
       for each in cells if number % 2 else reversed(cells):
         each.cpu.append(each.child.cpu_seconds())
         each.wall.append(each.child.play())

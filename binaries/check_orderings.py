@@ -6,6 +6,7 @@
 
 import os
 
+# TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
@@ -117,6 +118,7 @@ def _parse_claims(text: str) -> list[Link]:
     claims = brackets.split_list(text)
   links = []
   for claim in claims:
+    # The group keeps the relations: terms at even positions, relations at odd.
     parts = [part.strip() for part in re.split('(<=?)', claim)]
     if len(parts) < 3:
       raise _bad_claim(claim)
@@ -232,6 +234,7 @@ def _row(
     in_seeds: Seeds at least in which it must also hold by itself.
   """
   compare = _COMPARE[link.relation]
+  # Only seeds that both sides have: seeds differ in their data.
   seeds = set.intersection(*(set(values[name]) for name in _variants(link)))
   left, right = (
       {seed: _value(term, values, seed) for seed in sorted(seeds)}
@@ -240,6 +243,7 @@ def _row(
   count = sum(bool(compare(left[seed], right[seed])) for seed in left)
   summarize = STATISTICS[statistic]
   totals = [float(summarize(list(side.values()))) for side in (left, right)]
+  # A diverged run makes a total NaN, and no comparison with NaN holds.
   holds = compare(*totals) and count >= in_seeds
   return dict(
       claim=link.text, left=f'{totals[0]:.4g}', right=f'{totals[1]:.4g}',

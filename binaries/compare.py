@@ -5,6 +5,7 @@
 
 import os
 
+# TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
@@ -66,7 +67,9 @@ def _compare(argv: Sequence[str]) -> int:
       )
       for variant in variants for seed in seeds
   }
-  prepared = [  # All errors before any run.
+  # Errors must show before hours of training, not in between. Each variant with
+  # one seed and each seed with one variant meet them all.
+  prepared = [
       _prepare(job, table) for (variant, seed), job in jobs.items()
       if variant == variants[0] or seed == seeds[0]
   ]

@@ -107,6 +107,7 @@ def build(
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
       task=task, clients=clients,
+      # Behind all clients that train, whose rows in tables they must not take.
       unseen=_indexed(full, unseen, first=len(clients)),
       unseen_clients=unseen,
       config=dict(
@@ -139,7 +140,7 @@ def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
 
 
 def check_same(saved, config) -> None:
-  """Refuses to continue a run whose flags were others.
+  """Refuses to continue a run that was started with other flags.
 
   Raises:
     flags.UsageError: Names the first flag that differs, and both values.
@@ -150,6 +151,7 @@ def check_same(saved, config) -> None:
 
 
 def _check_equal(old, new, names) -> None:
+  # Other flags follow from these two, which are therefore named first.
   for name in sorted(names, key=lambda n: (n not in ('algo', 'task'), n)):
     # A run that is older than the flag was one with the flag's default.
     before = old.get(name, flags.DEFAULTS.get(name))

@@ -174,6 +174,8 @@ def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
     UsageError: If a flag is unknown, has no or a bad value, or an argument is
       not a flag.
   """
+  # Texts without defaults: `hp.parse` reads the values below, as it reads
+  # options in brackets, and what is not given must stay recognizable.
   values = absl_flags.FlagValues()
   for name, flag in table.items():
     define = (
@@ -287,6 +289,8 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
 
 def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
   """Returns the exit code of `main(argv)`; errors are a sentence each."""
+  # Programs may end before any runtime is installed; the finalizer of TFF's own
+  # context would then print an error.
   native.drop_default_context()
   try:
     return main(argv)

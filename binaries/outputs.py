@@ -61,7 +61,7 @@ def tier_rows(variant: str, seed: int, parameters, metrics):
 
 
 def dropped_sentence(folder: str) -> str:
-  """Returns who was dropped in a run and in how many rounds; '' if nobody."""
+  """Says which clients a run dropped, and how often; empty if none."""
   rows = results.read_rows(folder, results.DROPPED)
   if not rows:
     return ''

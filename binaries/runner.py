@@ -118,6 +118,7 @@ def execute(
       use_runtime(experiment.flag, folder)
       process = experiment_lib.build_process(experiment)
       _check_unseen(experiment, process)
+      # Only once the process is built: flags that cannot be used leave no run.
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
         results.write_config(folder, dict(
             experiment.config,
@@ -135,14 +136,19 @@ def execute(
       print(f'{experiment.variant}: {dropped}')
     if not quiet:
       print(f'Results are in {folder}.')
+  # They are sentences already.
   except (flags.UsageError, flags.Failure):
     raise
   except non_finite.NonFiniteError as error:
+    # The program numbers only the clients that train; users know the numbers of
+    # the whole task.
     named = type(error)(
         error.round_num, experiment.clients[error.clients].tolist()
     )
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
+    # These two usually have outside causes (a full disk, no memory). A trace
+    # helps with all others, which are faults of the program.
     if not isinstance(error, (OSError, tf.errors.OpError)):
       traceback.print_exc()
     text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
@@ -248,6 +254,7 @@ def _train(experiment, process, states, folder, exported) -> None:
         folder, experiment.clients[client], trainer.client_weights(client)
     )
   plots.plot_run(folder)
+  # Last: a run that is killed before this writes its results again.
   trainer.finish()
 
 

@@ -3,8 +3,8 @@
     python -m binaries.worker --port=8000
 """
 
-# Starts at once and stays small: it imports neither TensorFlow nor TFF, hence
-# not `binaries.flags`.
+# To start quickly and to stay small, this program imports neither TensorFlow
+# nor TFF, and therefore not `binaries.flags`.
 import signal
 import sys
 import time
@@ -81,7 +81,7 @@ def _port(argv: Sequence[str]) -> int:
     raise flags.Error(
         f'Arguments must be flags (--name=value), found {rest[0]!r}.'
     )
-  # The worker would share a port that another one has.
+  # The worker would not fail on a port in use, but share it with its owner.
   if not portpicker.is_port_free(values.port):
     raise flags.Error(f'`--port` must be free, found {values.port} in use.')
   return values.port
@@ -123,6 +123,7 @@ def _wait_until_broken(worker: worker_process.WorkerProcess) -> str:
       if worker.pid is None:
         return f'ended with exit code {worker.exit_code}'
       time.sleep(0.2)
+    # A worker may hang without ending, so it is asked now and then.
     if worker.pid and not worker.answers(_HANGS_AFTER_SECONDS):
       return f'gave no answer for {_HANGS_AFTER_SECONDS:g} s'
 

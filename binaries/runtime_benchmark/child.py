@@ -34,7 +34,7 @@ class Child:
     self._errors = tempfile.TemporaryFile('w+')
     environment = dict(
         os.environ, PYTHONPATH=_python_path(), TF_CPP_MIN_LOG_LEVEL='3',
-        # Several children share a GPU.
+        # Several children share a GPU, and each would take all of its memory.
         TF_FORCE_GPU_ALLOW_GROWTH='true', XLA_PYTHON_CLIENT_PREALLOCATE='false',
     )
     self._process = subprocess.Popen(
@@ -59,7 +59,8 @@ class Child:
     Raises:
       ChildError: If the child is gone.
     """
-    # Linux: the CPU clock of a process, in nanoseconds (psutil: 10 ms).
+    # The clock that Linux has for the CPU time of each process, built like
+    # `clock_getcpuclockid`: it counts nanoseconds, where psutil counts 10 ms.
     return self._sum(lambda pid: time.clock_gettime(~pid << 3 | 2))
 
   def memory(self, field: str) -> int:
@@ -111,7 +112,7 @@ class Child:
 
 
 def _python_path() -> str:
-  """The repository first; then what its parent was told."""
+  """Returns a PYTHONPATH: the repository, then that of this process."""
   return os.pathsep.join(
       [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
   )

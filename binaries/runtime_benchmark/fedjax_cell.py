@@ -20,6 +20,7 @@ def main() -> None:
   name, device = sys.argv[1:]
   jax.config.update('jax_platforms', 'cpu' if device == 'cpu' else None)
   platform = jax.default_backend()
+  # JAX falls back to the CPU without an error.
   if device.startswith('gpu') and platform != 'gpu':
     raise SystemExit('JAX sees no GPU')
   lines.serve(_rounds(name), platform)
@@ -55,6 +56,7 @@ def _rounds(name):
     nonlocal state
     cohort = [(i, c, keys[i]) for i, c in enumerate(clients)]
     state, _ = algorithm.apply(state, cohort)
+    # JAX returns before it has computed.
     jax.block_until_ready(state.params)
 
   return play

@@ -37,7 +37,8 @@ class _Rounds:
         self._state, tf.constant(self._round), *self._data
     )
     self._round += 1
-    tf.nest.flatten(self._state)[-1].numpy()  # Waits for the device.
+    # Calls return before the device is done; reading a result waits for it.
+    tf.nest.flatten(self._state)[-1].numpy()
 
   def weights(self) -> list[np.ndarray]:
     """Returns the leaves of the global model."""
@@ -187,6 +188,7 @@ def _perm(workload, model, x, y):
       train = lambda: _train(
           workload, model, hosted, x[i], y[i], random.key(_SEED, t, i, 0), rate
       )
+      # A visit with weight 0 would take its steps and change nothing.
       return tf.cond(rate > 0, train, lambda: hosted)
 
     hosts = tf.math.invert_permutation(owners)

@@ -78,6 +78,8 @@ def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
     axes[0].bar_label(bars, fmt='%.2g', fontsize=6, padding=1)
   least = min(row['cpu_seconds'] for row in rows)
   axes[0].set_yscale('log')
+  # The axis starts at a power of ten below the smallest bar, which would hardly
+  # be seen otherwise.
   axes[0].set_ylim(bottom=10 ** math.floor(math.log10(least)))
   axes[0].yaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
   axes[0].yaxis.set_minor_formatter(ticker.NullFormatter())

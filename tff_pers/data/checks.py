@@ -29,7 +29,8 @@ def features(x, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
         f'{where} must have the shape [examples, features...] with at least one'
         f' of each, found {list(x.shape)}.'
     )
-  with np.errstate(over='ignore'):  # Too large for float32: reported as inf.
+  # What is too large for float32 becomes inf here and is reported below.
+  with np.errstate(over='ignore'):
     x = x.astype(np.float32)
   finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
   _all_finite(finite, 'features', where, clients)
@@ -73,7 +74,8 @@ def labels(
   whole = np.isfinite(y) & (y == np.round(y))
   _each(whole, 'must be integers', y, where, clients)
   top = f'0..{num_classes - 1}' if num_classes else '0..C-1'
-  # int32 must hold them; beyond a million it is no class number.
+  # Labels become int32, and nobody has a million classes: a larger number is
+  # a mistake, such as an identifier in the place of a label.
   limit = num_classes or 10**6
   _each((y >= 0) & (y < limit), f'must be in {top}', y, where, clients)
   y = y.astype(np.int32)

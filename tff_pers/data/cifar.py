@@ -108,9 +108,13 @@ class _ArrayUnpickler(pickle.Unpickler):
   """Unpickles arrays and plain values; a file cannot run anything else."""
 
   def find_class(self, module, name):
+    # A pickle may call any function that it names, so only what arrays need is
+    # allowed. NumPy has moved these between modules (numpy.core, numpy._core),
+    # so the names decide, not the modules.
     arrays = module.split('.')[0] == 'numpy' and name in (
         '_reconstruct', 'ndarray', 'dtype'
     )
+    # Python 3 writes bytes in this way where it uses the protocols of Python 2.
     if arrays or (module, name) == ('_codecs', 'encode'):
       return super().find_class(module, name)
     raise pickle.UnpicklingError(f'{module}.{name} is not allowed')
@@ -120,9 +124,11 @@ def _pickle(version: _Version, path: str):
   """Returns (planes, labels) of a file of the python version."""
   try:
     with open(path, 'rb') as file:
+      # The official files were written by Python 2, whose texts are bytes.
       content = _ArrayUnpickler(file, encoding='bytes').load()
     x, y = np.asarray(content[b'data']), np.asarray(content[version.labels])
-  except Exception as error:  # What a broken pickle raises is not limited.
+  # A broken pickle can raise any exception.
+  except Exception as error:
     raise errors.DataError(
         f'{path} must be a pickle of the arrays data and'
         f' {version.labels.decode()}, found it unreadable'
@@ -160,6 +166,8 @@ def _subset(path: str, part: str):
         f'{path} must hold uint8 images [n, 3, 32, 32], one per label, found'
         f' {coded.dtype} of shape {list(coded.shape)} for {len(y)} labels.'
     )
+  # Sums in uint8 wrap at 256, as the differences did, which undoes them
+  # exactly.
   planes = np.cumsum(coded, axis=3, dtype=np.uint8)
   green = planes[:, 0]
   return np.stack([planes[:, 1] + green, green, planes[:, 2] + green], -1), y

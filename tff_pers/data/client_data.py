@@ -190,6 +190,8 @@ def fold_batch_tuples(
 
 def _with_report_sum(init):
   """Returns the state, the sum of the reports so far, and their number."""
+  # The report itself is not known before the loop is traced, and a loop
+  # variable cannot change its dtype.
   dtype = tf.nest.flatten(init)[0].dtype
   return init, tf.zeros([], dtype), tf.constant(0)
 
@@ -246,24 +248,34 @@ def batch_rows(
     0 when `num_examples` is 0.
   """
   num_examples = tf.convert_to_tensor(num_examples, tf.int32)
+  # At least 1, because `size` divides below, also for a client without rows.
   size = tf.maximum(capacity, 1) if batch_size is None else batch_size
+  # Rounded up: the short last batch of an epoch is kept.
   per_epoch = -(-num_examples // size)
   if num_steps is None:
     num_steps = num_epochs * per_epoch
   num_steps = tf.where(num_examples > 0, num_steps, 0)
   epochs = -(-num_steps // tf.maximum(per_epoch, 1))
-  # Row-major in the example, so that padding leaves the keys of the others.
+  # Entry i of a stateless draw does not depend on how many entries there are.
+  # With the example as the leading axis, more padding only appends keys, and
+  # the examples keep theirs.
   if shuffle:
     order_keys = tf.random.stateless_uniform([capacity, epochs], seed)
   else:
     order_keys = tf.zeros([capacity, epochs])
+  # Keys are below 1, so padding comes last. The sort is stable because equal
+  # keys (without shuffling) must keep the order of the examples.
   is_padding = tf.range(capacity)[:, None] >= num_examples
   order = tf.argsort(
       tf.where(is_padding, 2.0, order_keys), axis=0, stable=True
   )
   position = tf.range(per_epoch * size)
+  # A batch has a fixed number of rows: the last one of an epoch is filled up
+  # with rows that exist but are masked.
   rows = tf.gather(order, tf.minimum(position, capacity - 1), axis=0)
   mask = tf.broadcast_to((position < num_examples)[:, None], tf.shape(rows))
+  # Transposed first, so that all batches of an epoch come before the next
+  # epoch.
   def batches(table):  # [per_epoch * size, epochs] -> [T, size]
     return tf.reshape(tf.transpose(table), [-1, size])[:num_steps]
   return batches(rows), batches(mask)
@@ -276,6 +288,7 @@ def _fold_dataset(dataset, step, init, seeds, num_steps, num_epochs):
     batches = dataset.repeat(num_epochs * width)
   else:
     batches = dataset.repeat().take(num_steps * width)
+  # Stream u gets batch u of every run of `width` consecutive batches.
   streams = tuple(batches.shard(width, use) for use in range(width))
   def reduce_fn(carry, elements):
     t, state = carry

@@ -40,6 +40,8 @@ class ClassGroupsOptions(partitioners.Options):
 def rotated_clusters(labels, num_clients, rng, options, clients):
   """IID clients; the images of cluster g are turned by g quarter turns."""
   del clients  # Unused.
+  # A fifth cluster would turn its images like the first one, and would not be a
+  # cluster of its own.
   if options.clusters > 4:
     raise errors.DataError(
         '`clusters` must be <= 4, the number of quarter turns, found'
@@ -59,6 +61,7 @@ def label_shift_clusters(labels, num_clients, rng, options, clients):
   """IID clients; cluster g calls label y by the name (y + g) mod classes."""
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'label_shift_clusters')
+  # Shifts repeat modulo the number of classes.
   if options.clusters > len(counts):
     raise errors.DataError(
         f'`clusters` must be <= the {len(counts)} classes of the data, found'

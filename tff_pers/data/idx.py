@@ -63,4 +63,5 @@ def read(path: str) -> np.ndarray:
         f' header, found {len(content)}.'
     )
   values = np.frombuffer(content, dtype, offset=start).reshape(shape)
+  # idx is big-endian; the rest of the program expects the machine's own order.
   return values.astype(dtype.newbyteorder('='))

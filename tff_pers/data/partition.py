@@ -107,12 +107,14 @@ def build(
   return Partition(text, indices, np.asarray(groups, np.int32), transforms)
 
 
-# Uses of a data seed: partition, split, and the tasks' own draws from 2 on.
+# Each use of a data seed has a number, so that no two uses share their draws:
+# the partition has 0, the split 1, and what a task generates 2 and above.
 _PARTITION = 0
 
 
 def generator(seed: int, use: int) -> np.random.Generator:
   """Returns the random generator of one use of the data seed, any int64."""
+  # NumPy takes no negative seeds; modulo 2^64 every int64 has its own.
   return np.random.default_rng([int(seed) % 2**64, use])
 
 

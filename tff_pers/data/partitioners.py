@@ -124,7 +124,8 @@ def by_client(labels, num_clients, rng, options, clients):
         f'`num_clients` must be <= the {len(names)} clients in the data, found'
         f' {num_clients}.'
     )
-  # Sorted by name, then a seeded sample (papers/perm.md 4.3).
+  # Names are sorted before the seeded sample is drawn (papers/perm.md 4.3), so
+  # that it does not depend on the order of the rows in a file.
   chosen = np.sort(rng.permutation(len(names))[:num_clients])
   by_owner = np.argsort(owner, kind='stable')
   ends = np.cumsum(np.bincount(owner))
@@ -163,6 +164,9 @@ def shards(labels, num_clients, rng, options, clients):
           f' examples for {many}.'
       )
     pieces.extend(np.array_split(rows, many))
+  # A class has at most num_clients slices (classes <= classes present), which
+  # stand side by side in `pieces`. So the slices c, c + N, ... of one client
+  # are of different classes.
   order = np.arange(num_slices)
   if options.order == 'random':
     order = rng.permutation(num_slices)
@@ -188,6 +192,8 @@ def one_class(labels, num_clients, rng, options, clients):
         f'`num_clients` must be >= the {len(present)} classes of the data for'
         f' partition one_class, found {num_clients}.'
     )
+  # Consecutive blocks whose sizes differ by at most one; none is empty, since
+  # there are at least as many clients as classes.
   groups = np.arange(num_clients) * len(present) // num_clients
   indices = []
   for group, label in enumerate(present):
@@ -275,10 +281,13 @@ def _dirichlet_draw(rows_of, num_clients: int, alpha: float, rng):
     proportions = rng.dirichlet(np.full(num_clients, alpha))
     proportions = np.where(sizes < share, proportions, 0.0)
     total = proportions.sum()
-    # All mass may have underflowed or sit on clients that are full.
+    # The total is 0 if all draws underflowed (tiny alpha), or if all mass is on
+    # clients that are full. Then the clients that are not full share equally.
     proportions = proportions / total if total > 0 else (
         (sizes < share) / max(np.count_nonzero(sizes < share), 1)
     )
+    # The cumulated shares are rounded, not the shares, so that the sizes add up
+    # to all rows.
     ends = np.round(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
     pieces = np.split(rows, ends)
     sizes += [len(piece) for piece in pieces]

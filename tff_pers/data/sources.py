@@ -24,6 +24,7 @@ def from_partition(
   return from_arrays(made.clients(x, y))
 
 
+# Examples are fetched in batches because one call per example is slow.
 _READ_BATCH = 4096
 
 

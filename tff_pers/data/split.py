@@ -15,6 +15,8 @@ class Split(NamedTuple):
   test: np.ndarray
 
 
+# The use of the data seed, see `partition.generator`. Both functions below can
+# share it because a task calls only one of them.
 _SPLIT = 1
 MIN_REDUCED = 10
 
@@ -52,6 +54,7 @@ def split_clients(
           f'{where + ": " if where else ""}client {name} must have at least 2'
           f' examples, one to train and one to test on, found {size}.'
       )
+    # Neither side may be empty: a client must train and be evaluated.
     num_train = int(np.clip(round(train_fraction * size), 1, size - 1))
     rows = np.split(rng.permutation(size), [num_train])
     splits.append(Split(*map(np.sort, rows)))

@@ -96,10 +96,12 @@ def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
     errors.DataError: If the file cannot be read, or lacks a required array.
   """
   try:
+    # No pickles: unpickling a file can run any code in it.
     with np.load(path, allow_pickle=False) as file:
       found = [n for n in (*required, *optional) if n in file.files]
       arrays = {name: file[name] for name in found}
-  except (AttributeError, TypeError) as error:  # A single array (.npy).
+  # Of a .npy file `np.load` returns an array, which is no context manager.
+  except (AttributeError, TypeError) as error:
     raise errors.DataError(
         f'{path} must be an .npz file, found a single array.'
     ) from error
@@ -128,6 +130,8 @@ def read_csv(path: str) -> Table:
       the line and its client.
   """
   try:
+    # utf-8-sig: spreadsheets write a byte order mark, which would otherwise
+    # become part of the first name.
     with open(path, encoding='utf-8-sig', newline='') as file:
       reader = csv.reader(file)
       names = [name.strip() for name in next(reader, [])]
@@ -155,6 +159,7 @@ def read_csv(path: str) -> Table:
   y = np.array(y)
   if all(_INTEGER.fullmatch(row[at('y')]) for row in rows):
     y = y.astype(np.int64)
+  # As numbers, client 9 comes before client 10; as texts, after it.
   if all(_INTEGER.fullmatch(name) for name in client):
     client = np.array([int(name) for name in client])
   split = None
@@ -208,7 +213,8 @@ def _number(row, column: int, name: str, path: str, client) -> float:
     ) from error
 
 
-# As it is printed (so that 01 stays a text), and exact as a float64.
+# An integer in its usual form, so that 01 stays a text, of at most 15 digits: y
+# is parsed as a float64 first, which holds them exactly.
 _INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 _SPLITS = {'train': False, '0': False, 'test': True, '1': True}

@@ -15,8 +15,8 @@ from tff_pers.data import errors
 from tff_pers.data import partition
 from tff_pers.data import task as task_lib
 
-# A use of the data seed that no partition, split or generated task has, so
-# that the validation rows do not depend on how the examples came about.
+# No partition, split or generated task uses this number with the data seed, so
+# that their draws and those of the validation rows are independent.
 _VALIDATION = 100
 
 
@@ -80,7 +80,7 @@ def _rows(data, rows: np.ndarray):
 
 
 def _class_counts(task: task_lib.Task, train: Sequence[Any]):
-  """Returns the counts of what is left to train on, None where there were."""
+  """Recounts the classes in what is left; None if they were not counted."""
   if task.class_counts is None:
     return None
   return partition.class_counts(

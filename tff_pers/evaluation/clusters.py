@@ -32,6 +32,7 @@ def recovery(predicted, groups) -> Recovery:
   _, predicted = np.unique(predicted, return_inverse=True)
   _, groups = np.unique(groups, return_inverse=True)
   together = np.zeros([predicted.max() + 1, groups.max() + 1])
+  # `together[...] += 1` would count pairs that occur several times only once.
   np.add.at(together, (predicted, groups), 1)
   matched = together[optimize.linear_sum_assignment(together, maximize=True)]
   return Recovery(
@@ -57,8 +58,10 @@ def of_mixing(mixing, num_clusters: int) -> np.ndarray:
     mixing: float[N, N], as `dense_mixing` returns it.
     num_clusters: At most so many clusters.
   """
+  # Linkage needs symmetric distances; mixing weights are not symmetric.
   affinity = mixing + mixing.T
   apart = affinity.max() - affinity
+  # A client is at distance 0 from itself, whatever its weight on itself.
   np.fill_diagonal(apart, 0)
   tree = hierarchy.linkage(
       distance.squareform(apart, checks=False), 'average'

@@ -23,7 +23,7 @@ REFERENCES = {
     'share_hurt_vs_fedavg': 'fedavg', 'share_hurt_vs_local': 'local_only'
 }
 
-# Runs by (variant, seed); None for one that ended in NaN.
+# Runs by (variant, seed); None for a run that diverged.
 Runs = Mapping[tuple[str, int], Optional[results.Run]]
 
 
@@ -81,6 +81,7 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
 def _last(run, column: str, runs: Runs) -> Optional[float]:
   """Returns a metric of the last row; None on tasks without that metric."""
   if not any(_has(other, column) for other in runs.values()):
+    # Every task has a loss: if no run has one, all of them diverged.
     return math.nan if column == 'loss_mean' else None
   return float(run.metrics[column][-1]) if run is not None else math.nan
 
@@ -116,6 +117,7 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
       return math.nan
     metric = 'accuracy'
     if np.all(np.isnan(run.clients[metric])):
+      # On regression there is no accuracy.
       metric = 'loss'
     shares.append(summary.share_hurt(
         *(r.clients[metric][r.clients['seen'] == 1] for r in (run, other)),

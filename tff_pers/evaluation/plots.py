@@ -10,7 +10,8 @@ import numpy as np
 
 from tff_pers.evaluation import results
 
-# Okabe and Ito's colours, told apart by everyone; black last.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart too,
+# and one more colour.
 COLORS = (
     '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000',
     '#8C6D31',
@@ -117,6 +118,7 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
     color, dash = _style(number)
     share = np.arange(1, values.size + 1) / values.size
     axes[0].step(
+        # The curve starts at share 0, below its smallest value.
         np.concatenate([values[:1], values]), np.concatenate([[0], share]),
         dash, where='post', color=color, label=variant, lw=1.8,
     )
@@ -241,6 +243,7 @@ def plot_data(run: results.Run, output_dir: str) -> str:
 
 def new_figure(width: float, height: float, num_axes: int):
   """Returns a figure of that many inches, and its axes side by side."""
+  # Without pyplot, which keeps every figure in memory until it is closed.
   picture = figure.Figure(figsize=(width, height), layout='constrained')
   return picture, picture.subplots(1, num_axes, squeeze=False)[0]
 
@@ -251,7 +254,7 @@ def save(picture, output_dir: str, name: str) -> str:
   path = os.path.join(output_dir, name)
   margin = dict(bbox_inches='tight', pad_inches=0.08)
   picture.savefig(path + '.png', dpi=150, **margin)
-  # Without a date, so that the same numbers give the same file.
+  # Without a date, which would differ between figures of the same numbers.
   picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
   return path
 
@@ -303,6 +306,7 @@ def _common_rounds(runs, name: str):
   if not having:
     return np.zeros(0), np.zeros([0, 0])
   rounds = having[0].metrics['round']
+  # Seeds of a running comparison may have come to different rounds.
   for run in having[1:]:
     rounds = np.intersect1d(rounds, run.metrics['round'])
   values = [

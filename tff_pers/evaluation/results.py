@@ -189,6 +189,7 @@ def _read_optional(folder: str, name: str):
     reader = csv.DictReader(file)
     rows, names = list(reader), reader.fieldnames or []
   return {
+      # An empty cell is a metric that the task or the method lacks.
       column: np.array([float(row[column] or 'nan') for row in rows])
       for column in names
   }
@@ -201,6 +202,7 @@ def _load_optional(folder: str, name: str) -> Optional[np.ndarray]:
 
 def _class_counts(columns) -> Optional[np.ndarray]:
   names = [name for name in columns if name not in ('client', 'group')]
-  if not names:  # Regression.
+  # On regression there are no classes to count.
+  if not names:
     return None
   return np.stack([columns[name] for name in names], 1).astype(np.int64)

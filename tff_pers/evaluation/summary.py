@@ -50,7 +50,8 @@ def summarize(values, num_examples, *, higher_is_better: bool) -> Summary:
   if not higher_is_better:
     ordered = -ordered
   tail = num_in_decile(values.size)
-  with np.errstate(invalid='ignore'):  # An infinite loss has no std.
+  # Infinite losses make it NaN (infinity minus infinity) without a warning.
+  with np.errstate(invalid='ignore'):
     std = float(np.std(values))
   return Summary(
       mean=float(np.mean(values)),

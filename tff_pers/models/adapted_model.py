@@ -86,6 +86,7 @@ class AdaptedModel:
       )
 
     def penalty(weights):
+      # A norm needs the whole matrix, so the penalty cannot use factors.
       return self.base.penalty(
           self.effective(weights['base'], weights['adaptors'], mix)
       )
@@ -145,6 +146,7 @@ class AdaptedModel:
       <adaptors, base>.
     """
     probabilities = tf.cast(probabilities, self._dtype)
+    # u <- u + E_c[a_c], a_c <- a_c - E_c[a_c] (section 2.5 of the sheet).
     means, rests = [], []
     for adaptor, own in zip(self._adaptors, weights['adaptors']):
       mean, rest = adaptor.centered(own, probabilities)
@@ -195,7 +197,8 @@ class AdaptedModel:
   ) -> functional.FunctionalModel:
     """Returns a model of other weights, with the base model's losses."""
     if self.base.penalty is functional.no_penalty:
-      penalty = functional.no_penalty  # There is none to ask for.
+      # The wrapper would compute the effective weights to find a penalty of 0.
+      penalty = functional.no_penalty
     return dataclasses.replace(
         self.base, init=init, predict=predict, penalty=penalty, layers=layers,
         takes_factors=False, name=f'{self.base.name}_adapted',
@@ -245,6 +248,8 @@ class AdaptedModel:
       if entry.adaptor is None:
         return leaf
       own = next(parameters)
+      # `takes_factors` promises `low_rank.matmul` for dense kernels only;
+      # convolutions and lookups need a plain tensor.
       is_factorised = (
           entry.weight.kind == 'dense'
           and isinstance(entry.adaptor, adaptor_layers.LowRank)

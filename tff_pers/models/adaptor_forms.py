@@ -104,10 +104,13 @@ def budget_rank(form: Form, budget: float, rank_rule: str) -> int:
     budget: rho > 0, parameters of one adaptor relative to its kernel.
     rank_rule: One of `RANK_RULES`.
   """
+  # The authors' code takes every window for one of 2 x 2 (section 3.2 of the
+  # sheet).
   if rank_rule == 'release' and len(form.shape) == 4:
     form = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')
   share = math.prod(form.shape) / form.parameters_per_rank
-  # The guard keeps 0.1 * 30 from being below 3.
+  # A product that is an integer in exact arithmetic may come out just below it
+  # in floating point, and would be rounded down to the next smaller rank.
   return math.floor(budget * share + 1e-9)
 
 

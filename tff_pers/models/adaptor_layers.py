@@ -68,6 +68,7 @@ class LowRank:
   def _draw(self, key, shape, dtype):
     if self.is_table:
       return tf.random.stateless_normal(shape, key, dtype=dtype)
+    # Kaiming uniform. The first two axes are C and r; the others are fan-in.
     limit = tf.constant(math.sqrt(6 / math.prod(shape[2:])), dtype)
     return tf.random.stateless_uniform(shape, key, -limit, limit, dtype)
 
@@ -87,6 +88,8 @@ class LowRank:
       reshape = _as_matrix
     else:
       scale = low_rank.divide_by_gram_norm
+      # A convolution divides by a norm instead of solving (section 2.4); the
+      # default Gram keeps the positions of the window apart.
       reshape = _as_windows if conv_norm == 'spatial' else _as_one_window
     def rescaled(name, other):
       gradient = gradients[name]

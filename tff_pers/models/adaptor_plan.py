@@ -62,6 +62,8 @@ class Rules:
 
   def plan(self, weights) -> tuple[AdaptedWeight, ...]:
     """Returns one entry per `functional.LayerWeight`, in their order."""
+    # Kernels are decided first, because a bias has an adaptor only if the
+    # kernel of its layer has one (section 3.3 of the sheet).
     others = [None if w.kind == 'bias' else self._other(w) for w in weights]
     layers_with_kernel = {
         weight.layer for weight, adaptor in zip(weights, others)
@@ -112,6 +114,7 @@ class Rules:
 
   def _low_rank(self, form, **options) -> adaptor_layers.LowRank:
     if self.rank is None:
+      # 1 %, the smaller budget of the paper.
       budget = 0.01 if self.budget is None else self.budget
       rank = adaptor_forms.budget_rank(form, budget, self.rank_rule)
     else:

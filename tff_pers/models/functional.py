@@ -102,6 +102,7 @@ class FunctionalModel:
   @property
   def spec(self):
     """Structure of `tf.TensorSpec`s of the weights."""
+    # Traced only: no weight is computed to learn its shape.
     function = tf.function(self.init).get_concrete_function(
         tf.TensorSpec([2], tf.int64)
     )
@@ -114,20 +115,26 @@ class FunctionalModel:
     predictions = self.predict(weights, batch.x, training, batch.seed)
     losses = self.example_loss(batch.y, predictions)
     mask = tf.cast(batch.mask, losses.dtype)
+    # A batch of filler rows alone has loss 0, not 0 / 0.
     count = tf.maximum(tf.reduce_sum(mask), 1)
-    # `where`, not a product: an overflow in a filler row must not spread.
+    # `where`, not a product with the mask: an infinite loss in a filler row
+    # times 0 would be NaN.
     total = tf.reduce_sum(tf.where(batch.mask, losses, tf.zeros_like(losses)))
     return total / count + tf.cast(self.penalty(weights), losses.dtype)
 
   def loss_and_gradient(self, weights, batch, training: bool = True):
     """Returns `batch_loss` and its gradient, a structure like `weights`."""
     with tf.GradientTape() as tape:
+      # The weights are tensors; a tape watches only variables by itself.
       tape.watch(weights)
       loss = self.batch_loss(weights, batch, training)
+    # Weights that the loss does not use get zeros, not None, which could not be
+    # averaged.
     gradient = tape.gradient(
         loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
-    # An embedding's gradient comes as slices of it.
+    # The gradient of an embedding is an `IndexedSlices`; averages and norms
+    # expect tensors.
     return loss, tf.nest.map_structure(tf.convert_to_tensor, gradient)
 
   def metric_sums(self, weights, batch):
@@ -158,6 +165,7 @@ def binary_crossentropy(y, logits):
 def squared_error(y, predictions):
   """Squared error per example, averaged over outputs: both [batch, ...]."""
   y = tf.cast(y, predictions.dtype)
+  # [batch] minus [batch, 1] would broadcast to [batch, batch].
   difference = tf.reshape(predictions, tf.shape(y)) - y
   squared = tf.square(tf.reshape(difference, [tf.shape(y)[0], -1]))
   return tf.reduce_mean(squared, axis=1)
@@ -166,6 +174,8 @@ def squared_error(y, predictions):
 def categorical_accuracy(y, logits):
   """1.0 where the largest logit is the label: float32[batch]."""
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
+  # `tf.equal`, because TFF traces legacy graphs, in which `==` on tensors
+  # compares identities.
   return tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
 
 

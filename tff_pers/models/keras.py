@@ -90,6 +90,7 @@ class _Network:
     self._model = model
     self.trainable = list(model.trainable_variables)
     self._frozen = list(model.non_trainable_variables)
+    # Values, because a trace that captures a variable is refused.
     self._frozen_values = [v.numpy() for v in self._frozen]
     generators = (getattr(x, '_random_generator', None) for x in layers)
     self._generators = [g for g in generators if g is not None]
@@ -114,7 +115,8 @@ class _Network:
 
   def predict(self, weights, x, training, seed):
     """Returns the model's outputs."""
-    # Eager operations would read a variable past our substitution.
+    # An eager operation would read the variable itself, not the tensor that
+    # stands in for it, so predictions are always made in a trace.
     predict = self._traced if tf.executing_eagerly() else self._predict
     return predict(weights, x, bool(training), seed)
 
@@ -152,7 +154,8 @@ def _initial_weight(initial, key):
   generator = getattr(initializer, '_random_generator', None)
   if generator is None:
     return tf.convert_to_tensor(initial())
-  # Keras warns that a second call repeats the first: with our key, it may.
+  # Keras warns that a second call of an initializer repeats the first. That is
+  # what we want: the same key gives the same weights.
   with _seeded(generator, key), _overriding(
       initializer, _warn_reuse=lambda: None
   ):
@@ -162,7 +165,7 @@ def _initial_weight(initial, key):
 def _reads(tensor):
   """The members by which TensorFlow reads a variable, giving `tensor`."""
   return dict(
-      _handle=tensor,  # Embeddings are placed beside it.
+      _handle=tensor,  # An embedding lookup is colocated with it.
       value=lambda: tensor,
       read_value=lambda: tensor,
       sparse_read=lambda indices, name=None: tf.gather(tensor, indices),
@@ -213,6 +216,8 @@ def _construct(constructor, x_spec, initializers):
 
   with tf.variable_creator_scope(creator):
     model = constructor()
+    # Within the scope: a model without input shape makes its variables only
+    # now.
     if not model.built and x_spec is not None:
       model.build(x_spec.shape)
   return model
@@ -241,7 +246,9 @@ def _layers(model):
 
 def _check_layers(model) -> None:
   """Refuses layers whose state changes in training."""
-  for layer in reversed(_layers(model)):  # A stateful layer before its model.
+  # The model comes first and is stateful if a layer is. The message should name
+  # the layer, so the order is reversed.
+  for layer in reversed(_layers(model)):
     name = layer.name
     if isinstance(layer, tf.keras.layers.BatchNormalization):
       raise ValueError(
@@ -310,14 +317,15 @@ def _example_loss(loss):
   loss = tf.keras.losses.get(loss)
   is_function = loss is tf.keras.losses.mean_squared_error
   if is_function or isinstance(loss, tf.keras.losses.MeanSquaredError):
-    return functional.squared_error  # The same, and known to be that.
+    # The same numbers; others recognize this function by its identity.
+    return functional.squared_error
   # A loss object reduces over the batch; its `call` does not.
   per_example = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
   is_keras = getattr(loss, '__module__', '').startswith('keras.')
 
   def example_loss(y, predictions):
     if is_keras and predictions.shape[1:] == [*y.shape[1:], 1]:
-      # Keras's functions would broadcast [batch] with [batch, 1].
+      # Otherwise Keras would broadcast [batch] with [batch, 1] to a matrix.
       y = y[..., None]
     losses = per_example(y, predictions)
     if losses.shape.rank == 0:

@@ -34,6 +34,7 @@ def describe(layers, variables):
     if id(layer) not in names:
       taken[layer.name] += 1
       count = taken[layer.name]
+      # Layers of nested models may have the same name; ours must be unique.
       names[id(layer)] = layer.name + (f':{count}' if count > 1 else '')
     return names[id(layer)]
 

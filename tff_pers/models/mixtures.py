@@ -48,6 +48,7 @@ def initial_models(
 
 def _distinct(model: functional.FunctionalModel, key):
   """Returns initial weights that depend on `key`."""
+  # Only a second draw shows whether the initial weights depend on the key.
   weights, others = model.init(key), model.init(random.fold_in(key, 0))
   pairs = zip(tf.nest.flatten(weights), tf.nest.flatten(others))
   same = tf.reduce_all(tf.stack(
@@ -68,6 +69,7 @@ def perturb(weights, key, scale: float = 1.0):
     scale: Size of the noise relative to a usual initialization.
   """
   leaves = tf.nest.flatten(weights)
+  # A model that has vectors only would otherwise get no noise at all.
   rank = min(2, max(leaf.shape.rank for leaf in leaves))
   noisy = []
   for position, leaf in enumerate(leaves):
@@ -152,7 +154,9 @@ def mixture(
 
 def _log_mixture(mixing, logits):
   """Returns log sum_c pi_c p_c per class, or the log-odds if there is one."""
-  def log(pi):  # -inf at 0, where the gradient is 0 and not NaN.
+  # log 0 = -inf, with gradient 0. One `where` around the logarithm would not be
+  # enough: the derivative at 0 is infinite, and times 0 it is NaN.
+  def log(pi):
     is_used = pi > 0
     finite = tf.math.log(tf.where(is_used, pi, tf.ones_like(pi)))
     return tf.where(is_used, finite, tf.constant(-np.inf, pi.dtype))
@@ -163,6 +167,8 @@ def _log_mixture(mixing, logits):
         axis=0,
     )
   if logits[0].shape[-1] == 1:
+    # Two sums of logarithms: log(p / (1 - p)) would be infinite where p rounds
+    # to 0 or 1.
     positive = log_sum([tf.math.log_sigmoid(z) for z in logits])
     return positive - log_sum([tf.math.log_sigmoid(-z) for z in logits])
   return log_sum([tf.nn.log_softmax(z) for z in logits])

@@ -136,6 +136,7 @@ class Partition:
     """Returns the model over one part of its weights."""
     model = self.model
     penalty = model.penalty
+    # `no_penalty` is recognized by identity, so it must not be wrapped.
     if penalty is not functional.no_penalty:
       penalty = lambda part: model.penalty(merge(part))
     return dataclasses.replace(
@@ -229,14 +230,14 @@ def _choose(model, weights, item: str) -> list[bool]:
 def _check_is_described(model, weights, scheme: str) -> None:
   """Raises ValueError if a scheme would have to guess."""
   if scheme == 'adapter':
-    return  # No shape is mistaken for an adaptor.
+    return  # Adaptors are never inferred from shapes: the kind is certain.
   reason = None
   unknown = [weight for weight in weights if weight.kind == 'unknown']
   if unknown:
     reason = f'what {unknown[0].name} of shape {unknown[0].shape} is'
   elif model.layers is None and scheme in ('input_layer', 'output_layer'):
-    # The leaves of a mapping come in the order of its keys: 'head' is before
-    # 'hidden'. Whoever wrote `layers` has seen that order.
+    # `tf.nest` sorts the leaves of a mapping by key: 'head' comes before
+    # 'hidden', although it is applied after it.
     if _has_mapping(model.spec):
       reason = 'in which order its layers are applied'
   if reason is not None:

@@ -43,7 +43,7 @@ class SplitHyperparameters(hp.LocalTraining):
     """
     if 'adapter' in partition.items(self.split):
       rank = self.adaptor_rank or None
-      # One adaptor and no router: its share of the mixture is all of it.
+      # A single adaptor needs no router: its weight in the mixture is 1.
       model = adaptors.floral(model, 1, rank=rank).mixed([1.0])
     elif self.adaptor_rank:
       raise ValueError(

@@ -20,9 +20,9 @@ def from_tff_functional_model(
   """Returns TFF's functional model as ours.
 
   Every run starts from its initial weights. Weights that are not trainable
-  stay as they are: TFF's functional models have no way to change them. It has
-  no seed either: a model with dropout should come from `keras.from_keras`. One
-  that TFF made from Keras computes inside TFF computations only.
+  stay as they are: TFF's functional models have no way to change them. Nor do
+  they take a seed: a model with dropout should come from `keras.from_keras`. A
+  model that TFF made from Keras can only be called inside TFF computations.
 
   Args:
     model: TFF's model of one input and one output tensor. Its loss must be a
@@ -53,10 +53,14 @@ def from_tff_functional_model(
     def one_row(row):
       label, prediction = row
       loss = model.loss(prediction[None], label[None])
-      return tf.reduce_mean(loss)  # Of one row: already its loss.
+      return tf.reduce_mean(loss)
+    # TFF's loss is a mean over the batch; on batches of one row it is the loss
+    # of each example.
     return tf.vectorized_map(one_row, (y, predictions))
 
   if metrics is None:
+    # A TFF computation, because a model that TFF made from Keras cannot be
+    # called outside of one.
     outputs = tff.tensorflow.computation(
         lambda x: predict(init(None), x, False, None),
         tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),

@@ -163,6 +163,7 @@ def _vgg(shape, seed, dtype):
   """Gaussian convolutions of variance 2 / (height width out); else Glorot."""
   if len(shape) != 4:
     return _glorot(shape, seed, dtype)
+  # The variance is 2 / (9 c_out) for windows of 3 x 3 (papers/floral.md 5.2).
   height, width, _, filters = shape
   std = tf.constant(math.sqrt(2 / (height * width * filters)), dtype)
   return std * tf.random.stateless_normal(shape, seed, dtype=dtype)

@@ -117,7 +117,7 @@ def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
 
 
 def max_pool(size: int = 2) -> MakeLayer:
-  """Maxima over size x size windows; what is left of a side is left out."""
+  """Maxima over size x size windows; incomplete windows are dropped."""
 
   def apply(weights, x, training, seed):
     del weights, training, seed  # Unused.

@@ -26,11 +26,14 @@ def gram_distances(vectors, first: int = 0, num_rows=None):
   num_rows = tf.shape(vectors)[0] if num_rows is None else num_rows
   rows = vectors[first : first + num_rows]
   q = tf.reduce_sum(tf.square(vectors), axis=1)
+  # One matrix product instead of the differences of all pairs, [N, N, d].
   squared = (
       q[first : first + num_rows, None]
       + q[None, :]
       - 2 * tf.matmul(rows, vectors, transpose_b=True)
   )
+  # Rounding leaves a small number, possibly negative, where the distance is 0:
+  # d_ii is set to exactly 0, others are cut at 0.
   own = tf.equal(
       first + tf.range(num_rows)[:, None], tf.range(tf.shape(vectors)[0])
   )
@@ -52,6 +55,8 @@ def sketch(vector, dimension: int, seed):
   Returns:
     Floats [k].
   """
+  # A number below 2 k is a sign (its parity) and a bucket (its half), which are
+  # independent: one draw serves for both.
   drawn = tf.random.stateless_uniform(
       tf.shape(vector), seed, 0, 2 * dimension, tf.int32
   )

@@ -1,8 +1,8 @@
 """Sums of products of low-rank factors, held by rows.
 
-A product is U V^T in the papers. Here a factor is stored by its columns' index
-first, v = V^T [r, n] and u = U^T [r, m], so that the kernel [n, m] of a layer
-y = x K, K = V U^T, is v^T u without a transposition.
+A product is U V^T in the papers. Here both factors are stored transposed,
+v = V^T [r, n] and u = U^T [r, m], so that the kernel [n, m] of a layer y = x K,
+K = V U^T, is v^T u.
 """
 
 import dataclasses
@@ -39,7 +39,8 @@ def matmul(x, matrix):
   if not isinstance(matrix, UpdatedMatrix):
     return tf.matmul(x, matrix)
   inner = tf.matmul(x, matrix.v, transpose_b=True)
-  # The gradient of `add_n` takes no operations, that of `+` several.
+  # `add_n` passes its gradient on as it is; `+` adds operations to the backward
+  # pass that undo a possible broadcast.
   return tf.add_n([tf.matmul(x, matrix.matrix), tf.matmul(inner, matrix.u)])
 
 
@@ -72,6 +73,8 @@ def solve_gram(factor, gradient, eps):
   In the papers' orientation, G_U (V^T V + eps I)^-1 for F = V^T, G = G_U^T.
   """
   gram = tf.matmul(factor, factor, transpose_b=True)
+  # At initialization one factor is zero, and so is its Gram matrix: eps keeps
+  # it invertible. The gradient that it divides is zero then, too.
   gram += tf.constant(eps * np.eye(gram.shape[-1]), gram.dtype)
   if gram.shape[-1] == 1:
     return gradient / gram  # Several times as fast as a solver.
@@ -125,6 +128,8 @@ def centered(v, u, probabilities):
   values, left, right = tf.linalg.svd(cores)
   kept = min(rank, values.shape[-1])
   values = values[:, None, :kept]
+  # Singular values that are mere rounding count as 0. Their roots would not be
+  # small: about 3e-4 in float32.
   rounding = 10 * np.finfo(v.dtype.as_numpy_dtype).eps
   is_left = values > rounding * tf.norm(r_v) * tf.norm(r_u)
   root = tf.sqrt(values)
@@ -140,6 +145,7 @@ def centered(v, u, probabilities):
 def _mixed_rows(v, u, coefficients):
   """Returns ([C r, n], [C r, m]), the smaller one scaled by c's coefficient."""
   scale = tf.reshape(coefficients, [-1, 1, 1])
+  # sum_c s_c v_c^T u_c: scaling either factor will do, so take the smaller.
   if v.shape[-1] < u.shape[-1]:
     v = scale * v
   else:

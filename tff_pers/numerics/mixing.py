@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from tff_pers.numerics import simplex
 
-# Keeps lambda positive when no variance is seen (a model that fits all data).
+# Keeps lambda > 0 where the estimated variance is 0, e.g. at a model that fits
+# all examples.
 _TINY = 1e-30
 
 
@@ -44,14 +45,20 @@ def water_filling(distances, sizes, lambda_):
   n_sorted = tf.gather(n, order, axis=-1, batch_dims=c.shape.rank - 1)
   finite = tf.math.is_finite(c_sorted)
   s = tf.cumsum(n_sorted, axis=-1)  # S_m
+  # Excluded clients (infinite distance) add nothing, so that nu stays finite.
   q = tf.cumsum(  # Q_m
       tf.where(finite, n_sorted * tf.where(finite, c_sorted, 0), 0), axis=-1
   )
   nu = (two_lambda + q) / s
+  # nu_(m+1) is a weighted mean of nu_m and c_(m+1). So once nu_m <= c_(m), this
+  # holds for all larger m: the active clients come first, and their number is
+  # the largest m.
   active = tf.logical_and(nu > c_sorted, finite)
   num_active = tf.reduce_sum(tf.cast(active, tf.int32), axis=-1, keepdims=True)
   level = tf.gather(nu, num_active - 1, axis=-1, batch_dims=c.shape.rank - 1)
   alpha = n * tf.maximum(level - c, 0) / two_lambda
+  # Dividing by the sum corrects rounding errors, which are large where lambda
+  # is small, because `level - c` cancels there.
   return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)
 
 
@@ -74,6 +81,7 @@ def projected_gradient(distances, sizes, lambda_, initial, num_steps):
   c = _float64(distances)
   n = _float64(sizes)
   two_lambda = 2 * tf.maximum(_float64(lambda_), _TINY)
+  # 1 over the largest curvature of (2), which is 2 lambda / n_min.
   step = tf.reduce_min(n) / two_lambda
   alpha = _float64(initial)
   for _ in range(num_steps):
@@ -101,6 +109,7 @@ def entropy(alpha):
   """Returns the mean row entropy over ln N, in [0, 1]; alpha [N, K]."""
   a = _float64(alpha)
   rows = -tf.reduce_sum(tf.math.xlogy(a, tf.maximum(a, _TINY)), axis=-1)
+  # For a single client ln N would be 0, and the quotient 0 / 0.
   num_clients = tf.cast(tf.shape(a)[0], tf.float64)
   return tf.reduce_mean(rows) / tf.math.log(tf.maximum(num_clients, 2.0))
 
@@ -119,12 +128,13 @@ def sparse_rows(alpha, owners, num_nonzeros: int):
     `(columns int32[M, k], values float64[M, k])`.
   """
   own = tf.one_hot(owners, tf.shape(alpha)[1], dtype=alpha.dtype)
+  # Entries are at most 1: with 1 added, the own one is among the largest.
   _, columns = tf.math.top_k(alpha + own, num_nonzeros)
   values = tf.gather(alpha, columns, axis=1, batch_dims=1)
   return columns, values / tf.reduce_sum(values, axis=-1, keepdims=True)
 
 
 def _float64(value):
-  # A Python float must not pass through float32 on its way.
+  # `tf.cast(0.1, tf.float64)` would first make a float32 of the Python number.
   value = tf.convert_to_tensor(value, dtype_hint=tf.float64)
   return tf.cast(value, tf.float64)

@@ -52,6 +52,7 @@ def owners(hosts_of_models, num_clients: int):
   Returns:
     int32[N], indexed by the client.
   """
+  # Models without a host are left out: -1 is no index to scatter to.
   visited = tf.where(hosts_of_models >= 0)[:, 0]
   return tf.tensor_scatter_nd_update(
       tf.fill([num_clients], -1),
@@ -80,8 +81,11 @@ def matching(pending, available, seed):
   ties = tf.random.stateless_uniform([num_models], seed)
   edges = tf.logical_and(pending, available[None, :])
   counts = tf.reduce_sum(tf.cast(pending, tf.float32), axis=1)
+  # Counts are integers and a tie adds less than 1/2, so ties never overturn a
+  # difference in counts.
   priority = tf.argsort(-(counts + 0.5 * ties), stable=True)
-  # Clients are tried in a random order: relabel them by it.
+  # The search prefers clients with small numbers. Random new numbers keep it
+  # from preferring the same clients in every round.
   order = tf.argsort(
       tf.random.stateless_uniform([num_models], random.fold_in(seed, 1))
   )
@@ -142,9 +146,11 @@ def _augment(edges, owner, model):
 
   def flip(client, current):
     via = parent[client]
-    previous = tf.argmax(  # The client that `via` gives up, if any.
+    # Model `via` moves to `client` and leaves the one that it had, if any.
+    previous = tf.argmax(
         tf.cast(tf.equal(current, via), tf.int32), output_type=tf.int32
     )
+    # `argmax` also returns 0 if no entry is set, and 0 is a client.
     had = tf.reduce_any(tf.equal(current, via))
     current = tf.tensor_scatter_nd_update(current, [[client]], [via])
     return tf.where(had, previous, -1), current

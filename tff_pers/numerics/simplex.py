@@ -18,6 +18,8 @@ def project(v):
   u = tf.sort(v, axis=-1, direction='DESCENDING')
   k = tf.range(1, tf.shape(v)[-1] + 1)
   thetas = (tf.cumsum(u, axis=-1) - 1) / tf.cast(k, v.dtype)
+  # u_k > theta_k holds for the first rho entries and no others, so counting
+  # them gives the largest k.
   rho = tf.reduce_sum(tf.cast(u > thetas, tf.int32), axis=-1, keepdims=True)
   theta = tf.gather(
       thetas, rho - 1, axis=-1, batch_dims=v.shape.rank - 1

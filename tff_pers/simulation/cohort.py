@@ -11,7 +11,7 @@ import numpy as np
 # (seed, round) -> int32[cohort size], ascending.
 Sampler = Callable[[int, int], np.ndarray]
 
-# Keep the draws of this module apart from each other.
+# First number of a seed: the two kinds of draws must not share their numbers.
 _COHORT, _HOLDOUT = 1, 2
 
 

@@ -10,7 +10,8 @@ from tff_pers.evaluation import clusters
 from tff_pers.evaluation import summary
 from tff_pers.simulation import position as position_lib
 
-# Metrics of M that are not of one round, or have their own column.
+# Metrics of M that get their columns elsewhere: bytes are means over all rounds
+# so far, not values of one round.
 _OWN_COLUMNS = ('train_loss', 'bytes_down', 'bytes_up')
 _SUMMARY_COLUMNS = (
     'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
@@ -72,6 +73,8 @@ class MetricRows:
     return {
         name: _number(_at(metrics, path))
         for name, path in self._paths.items()
+        # The bytes of one round are left out; `row` takes them from the
+        # position.
         if name == 'train_loss' or name not in _OWN_COLUMNS
     }
 

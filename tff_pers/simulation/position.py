@@ -13,8 +13,8 @@ class Position(NamedTuple):
     clients: Client participations so far.
     bytes_down: Bytes sent to clients so far.
     bytes_up: Bytes sent by clients so far.
-    dropped: (client, rounds) of each client that was dropped because its loss
-      or update was not finite, by client; the clients' indices.
+    dropped: Pairs (index of a client, number of rounds in which it was dropped
+      because its loss or update was not finite), sorted by index.
     finished: Whether all results are written.
   """
 

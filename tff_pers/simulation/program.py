@@ -25,7 +25,8 @@ from tff_pers.simulation import store
 
 # Clients evaluated in one call; bounds the memory, changes no number.
 _CLIENTS_PER_CALL = 128
-# A checkpoint is taken at every evaluated round, and when the last is so old.
+# A checkpoint is taken after every evaluated round, and after any round once
+# the last checkpoint is this old.
 _CHECKPOINT_SECONDS = 60.0
 
 
@@ -44,11 +45,12 @@ class Data(NamedTuple):
 def _frozen(clients) -> list:
   """Returns clients whose arrays are made read-only.
 
-  A runtime may then keep on its device what comes again; a change would not be
-  seen, and so raises an error.
+  A runtime may then keep an array on its device and use it again in later
+  rounds. It would not notice a change, so changing the array must fail.
   """
   def freeze(array):
     frozen = owner = np.asarray(array)
+    # A view is only as constant as the arrays behind it.
     while isinstance(owner, np.ndarray):
       owner.flags.writeable = False
       owner = owner.base
@@ -164,6 +166,9 @@ class TrainingProgram:
         releases.release(row, round_num)
       elif time.monotonic() - saved < _CHECKPOINT_SECONDS:
         continue
+      # After the row: a run that is killed in between repeats the round, and
+      # `Releases` drops the row when it is resumed. The other way round, the
+      # row would be missing.
       self._states.commit(self._state, self._position._asdict())
       saved = time.monotonic()
     if metrics is None:
@@ -186,10 +191,12 @@ class TrainingProgram:
     )
     metrics = output['metrics']
     bad = np.asarray(metrics['non_finite']).tolist()
-    # `train_loss` is NaN where nobody trained (PERM: all weights 0 in a round).
+    # `train_loss` says nothing here: it is also NaN where nobody trained (PERM,
+    # all weights 0 in a round).
     if bad:
       self._check_non_finite(cohort, bad)
     if self._process.is_stateful:
+      # Only after the check: a round that stops the run changes no state.
       for client, state in zip(cohort, output['client_states']):
         self._states.put(client, state)
     self._state = output['state']
@@ -198,6 +205,7 @@ class TrainingProgram:
         round=done.round + 1,
         seconds=done.seconds + time.monotonic() - started,
         clients=done.clients + len(cohort),
+        # Metrics are means over the cohort, positions are totals.
         bytes_down=done.bytes_down + float(metrics['bytes_down']) * len(cohort),
         bytes_up=done.bytes_up + float(metrics['bytes_up']) * len(cohort),
     )
@@ -210,6 +218,7 @@ class TrainingProgram:
       raise non_finite.NonFiniteError(round_num, bad)
     trained = [c for c in cohort if self._data.train[c]['num_examples'] > 0]
     honest = [c for c in trained if not self._byzantine[c]]
+    # A cohort of Byzantine clients alone is judged by those.
     if set(honest or trained) <= set(bad):
       raise non_finite.NobodyLeftError(round_num, bad)
 
@@ -262,6 +271,8 @@ class TrainingProgram:
     if not self._process.is_stateful:
       return [()] * len(clients)
     new = [client for client in clients if client not in self._states]
+    # The store keeps no structure, so at least one initial state is needed as
+    # an example for reading.
     if new or self._like is None:
       fresh = self._initialize(self._state, new or clients[:1])
       self._like = fresh[0]

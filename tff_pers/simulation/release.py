@@ -31,6 +31,8 @@ class Releases:
     self._log = _Log(os.path.join(folder, LOG))
     self._managers = [
         tff.program.CSVFileReleaseManager(
+            # WRITE replaces the whole file, so that it never ends in half a
+            # row.
             path, tff.program.CSVSaveMode.WRITE, key_fieldname='round'
         ),
         tff.program.TensorBoardReleaseManager(folder),
@@ -69,7 +71,8 @@ def _keep_rows(path: str, columns: Sequence[str], last_round: int) -> None:
   """
   rows = []
   for left_over in glob.glob(glob.escape(path) + '_temp*'):
-    os.remove(left_over)  # A kill came between writing and renaming.
+    # Left by a process that was killed before it could rename the file.
+    os.remove(left_over)
   if last_round and os.path.exists(path):
     with open(path, newline='', encoding='utf-8') as file:
       rows = [row for row in csv.DictReader(file)
@@ -82,12 +85,13 @@ def _keep_rows(path: str, columns: Sequence[str], last_round: int) -> None:
 
 
 class _Log(logging.FileHandler):
-  """A file for what the logging release manager says, and nobody else."""
+  """A log file that receives only what the logging release manager writes."""
 
   def __init__(self, path: str):
     super().__init__(path, encoding='utf-8')
     self.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
     self._verbosity = absl_logging.get_verbosity()
+    # The manager logs at INFO, which absl leaves out by default.
     absl_logging.set_verbosity(absl_logging.INFO)
     logging.getLogger('absl').addFilter(self.divert)
 
@@ -100,4 +104,6 @@ class _Log(logging.FileHandler):
     """Whether `record` goes on to where absl logs."""
     if record.module == 'logging_release_manager':
       self.emit(record)
+    # What is let through only because of the lower level stays off the
+    # terminal.
     return record.levelno >= logging.WARNING

@@ -16,9 +16,9 @@ from typing import Any, Iterator, Mapping, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-# Rows hold at most so many bytes, so that a large leaf is never copied whole.
+# A row holds at most this many bytes, so that no large leaf is copied whole.
 CHUNK_BYTES = 64 * 2**20
-# Of a new file; large leaves are fewer pages than with SQLite's 4 KiB.
+# Page size of a new file. With SQLite's 4 KiB a large leaf takes more pages.
 _PAGE_BYTES = 16384
 _SERVER = -1
 _VERSION = 1
@@ -68,12 +68,15 @@ class ClientStateStore:
     with self._errors():
       # Transactions are opened and closed by hand, see `_transaction`.
       self._db = sqlite3.connect(self._path, isolation_level=None)
+      # Before the tables are made: it has no effect on a file that has pages.
       self._db.execute(f'PRAGMA page_size = {_PAGE_BYTES}')
+      # A commit must survive a power failure, not only a kill.
       self._db.execute('PRAGMA synchronous = FULL')
       with self._transaction():
         for statement in _TABLES.split(';'):
           self._db.execute(statement)
-        # Only if there are rows: opening a finished store changes no byte.
+        # Deleting from an empty table might still write to the file; opening a
+        # finished store must not change it.
         if self._db.execute('SELECT 1 FROM working LIMIT 1').fetchone():
           self._db.execute('DELETE FROM working')
       self._check_version()
@@ -112,6 +115,7 @@ class ClientStateStore:
       raise KeyError(f'Client {client} has no state.')
     if client not in self._cache:
       with self._errors():
+        # `working` is newer than `committed`.
         leaves = self._read('working', client) or self._read(
             'committed', client
         )
@@ -143,10 +147,13 @@ class ClientStateStore:
       )
       self._db.execute('INSERT INTO committed SELECT * FROM working')
       self._db.execute('DELETE FROM working')
+      # After `working`: if a client is in both, the state in the cache is
+      # newer.
       for client in sorted(self._dirty & set(self._cache)):
         self._write('committed', client, self._cache[client])
       self._write('committed', _SERVER, server_state)
       self._set_meta('position', json.dumps(position))
+    # Only now: if the transaction fails, these states are still to be written.
     self._dirty.clear()
 
   def position(self) -> Optional[dict[str, Any]]:
@@ -274,6 +281,7 @@ def _npy_chunks(array: np.ndarray) -> Iterator[bytes]:
         f'A state must have leaves of numbers, found dtype {array.dtype}.'
     )
   header = io.BytesIO()
+  # This makes a scalar an array of one entry; the header keeps the shape ().
   contiguous = np.ascontiguousarray(array)
   np.lib.format.write_array_header_1_0(
       header,

@@ -87,6 +87,7 @@ def assemble(
     parts = made.clients(examples.x, examples.y)
     train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
     test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
+  # Only now, because the partition may have turned the images.
   if flatten:
     train, test = (
         [(x.reshape(len(x), -1), y) for x, y in part] for part in (train, test)
@@ -146,6 +147,9 @@ def _splits(made, examples: Examples, train_fraction: float, seed: int):
 def _deal(made, examples: Examples, request: registry.TaskRequest):
   """Returns (x, y) of every client to train on, and to test on."""
   x, y = examples.global_test
+  # The same partition of the test set fits the training sets, because in the
+  # partitions that deal tests the cluster of a client follows from its number,
+  # not from the examples or a draw.
   test_rows = partition_lib.build(
       made.name, y, len(made.indices), request.seed
   ).indices
@@ -170,5 +174,6 @@ def _global_test(examples: Examples):
   if examples.global_test is None:
     return None
   data = sources.from_arrays([examples.global_test])[0]
+  # This set belongs to no client.
   data['index'] = np.int32(-1)
   return data

@@ -87,6 +87,8 @@ def generate(groups: np.ndarray, num_examples: int, seed: int):
   rng = partition_lib.generator(seed, _MEANS)
   means = rng.standard_normal((CLASSES, DIMENSION))
   means *= RADIUS / np.linalg.norm(means, axis=1, keepdims=True)
+  # A generator apart from that of the means, which therefore do not depend on
+  # the number of clients or examples.
   rng = partition_lib.generator(seed, _EXAMPLES)
   z = rng.integers(0, CLASSES, (len(groups), num_examples))
   x = means[z] + NOISE * rng.standard_normal((*z.shape, DIMENSION))

@@ -60,7 +60,9 @@ def build_linear(request: registry.TaskRequest, options: FloralLinearOptions):
       num_targets=TARGETS,
   )
   if request.model not in ('', 'linear_regression'):
-    return task  # Other models have many sets of weights for one function.
+    # With hidden layers many sets of weights compute one function, so there is
+    # no single optimum.
+    return task
   optimum = linear_optimum(task.groups, 2, request.seed)
   return dataclasses.replace(task, optimum=optimum)
 
@@ -124,6 +126,8 @@ _MAPS = 3
 
 def features(num_clients: int, num_examples: int, seed: int) -> np.ndarray:
   """Returns x ~ N(0, I), float32[num_clients, num_examples, d_x]."""
+  # A generator apart from that of the maps, so that the number of examples does
+  # not change the maps.
   rng = partition_lib.generator(seed, _FEATURES)
   shape = (num_clients, num_examples, DIMENSION)
   return rng.standard_normal(shape).astype(np.float32)
@@ -173,6 +177,8 @@ def mlp_targets(x, groups, clusters: int, seed: int) -> np.ndarray:
   """Returns y = Phi ReLU((W + alpha U_c V_c^T) x), float32[N, n] (G.2)."""
   rng = partition_lib.generator(seed, _MAPS)
   maps = _maps(rng, DIMENSION, clusters)[groups]
+  # Drawn after the maps and the same for all clusters: only W + alpha U_c V_c^T
+  # sets them apart.
   readout = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)  # Phi
   hidden = np.maximum(np.einsum('kij,knj->kni', maps, x), 0)
   return (hidden @ readout).astype(np.float32)

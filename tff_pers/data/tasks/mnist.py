@@ -105,6 +105,7 @@ def _clusters(name: str, request: registry.TaskRequest, examples):
       num_clients=num_clients,
       train_fraction=0.8,
       model='mlp_200',
+      # 10 % take part in a round (papers/floral.md 5.2).
       clients_per_round=max(num_clients // 10, 1),
       **floral_images.schedule(request, 'clusters'),
   )
@@ -124,6 +125,7 @@ def _folder(name: str, data_dir: str) -> str:
 def _train(folder: str):
   """Returns the training set: idx files, or the first 18,000 examples."""
   subset = os.path.join(folder, _SUBSET)
+  # The subset is a stand-in: complete files come first.
   if not idx.find(folder, _IMAGES.format('train')) and os.path.isfile(subset):
     arrays = tables.load_arrays(subset, ('x', 'y'))
     return arrays['x'], arrays['y']
@@ -147,6 +149,8 @@ def _writers(folder: str, y) -> np.ndarray:
         f'{path} must hold {len(y)} rows of 8 columns, found shape'
         f' {list(columns.shape)}.'
     )
+  # Writers are matched to images by position alone. Equal labels show that both
+  # files list the digits in the same order.
   if not np.array_equal(columns[:, 0], y):
     raise errors.DataError(
         f'{path} must hold the same labels as the training set, found others.'

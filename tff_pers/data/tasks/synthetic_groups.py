@@ -83,7 +83,8 @@ def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
 _FEATURES = 2
 _LABELLING = 3
 
-# Share of positive labels that every group must have, and how often to try.
+# Range for the share of positive labels in each group (papers/perm.md 4.1,
+# "degeneracy trap"), and how often w_true is drawn at most.
 BALANCE = (0.3, 0.7)
 _DRAWS = 1000
 
@@ -100,13 +101,14 @@ def generate(groups: np.ndarray, options: SyntheticGroupsOptions, seed: int):
   Raises:
     errors.DataError: If no draw of many is balanced (mu is too large).
   """
-  # Sigma_kk = k^-exponent.
+  # Sigma_kk = k^-exponent; this is its root, the standard deviation.
   scale = np.arange(1, options.dimension + 1) ** (-options.exponent / 2)
   shape = (len(groups), options.train + options.test, options.dimension)
   mean = np.where(groups == 0, options.mu, -options.mu)[:, None, None]
   rng = partition_lib.generator(seed, _FEATURES)
   x = (mean + scale * rng.standard_normal(shape)).astype(np.float32)
   sign = np.where(groups == 0, 1.0, -1.0)[:, None]
+  # A generator of its own: how often w_true is drawn again does not change x.
   rng = partition_lib.generator(seed, _LABELLING)
   for _ in range(_DRAWS):
     w_true = scale * rng.standard_normal(options.dimension)

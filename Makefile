@@ -2,7 +2,7 @@
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 
-.PHONY: help setup train test test-slow test-mutants lint docs lock bazel-test clean
+.PHONY: help setup train test test-slow test-mutants ci-long lint docs lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -12,6 +12,7 @@ help:
 	@echo 'make test-slow   the slow ones'
 	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it?'
 	@echo '                 (ARGS="--family=perm" takes one family alone, ARGS="--jobs=4" more processes)'
+	@echo 'make ci-long     what .ci/run leaves out because it takes long: the slow tests, the planted faults'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style check'
 	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
@@ -35,6 +36,8 @@ test-mutants: setup
 
 bazel-test: setup
 	bazel test //...
+
+ci-long: test-slow test-mutants
 
 lint: setup
 	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries tests

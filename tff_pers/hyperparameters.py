@@ -312,7 +312,7 @@ class LocalTraining:
     )
 
   def describe(self, model) -> str:
-    """Returns what `train` prints of `model` before it starts; '' is nothing."""
+    """Returns what `train` prints of `model` first; '' is nothing."""
     del model  # Methods that change or split it say how.
     return ''
 

@@ -12,6 +12,7 @@ import pytest
 import sklearn.datasets
 import tensorflow as tf
 
+from tests import acting
 from tests.algorithms import perm_numpy
 from tff_pers import methods
 from tff_pers.algorithms import perm
@@ -82,10 +83,13 @@ def _states(process, num_rounds=_NUM_ROUNDS):
 def _trained(name, **options):
   """Returns (states, accuracy of every client) of a method."""
   method = methods.get(name)
-  values = {k: _OPTIONS[k] for k in (
-      'local_steps', 'batch_size', 'learning_rate'
-  )}
-  process = method.build(_task(), method.hyperparameters(**values, **options))
+  defaults = _OPTIONS if name == 'perm' else {
+      k: _OPTIONS[k] for k in ('local_steps', 'batch_size', 'learning_rate')
+  }
+  process = method.build(
+      _task(),
+      acting.hyperparameters(method.hyperparameters, defaults, **options),
+  )
   states = _states(process)
   evaluated = process.evaluate(
       states[-1], [()] * len(_GROUPS),
@@ -97,21 +101,11 @@ def _trained(name, **options):
   return states, np.array([client['accuracy'] for client in evaluated])
 
 
-@functools.lru_cache(maxsize=None)
-def _perm(variant):
-  return _trained('perm', variant=variant, **{
-      name: _OPTIONS[name]
-      for name in (
-          'warmup_rounds', 'stage1_rounds', 'global_learning_rate', 'step_cap'
-      )
-  })
-
-
 def _expected(num_rounds, **options):
   """Returns the NumPy run."""
   return list(perm_numpy.Perm(
       perm_numpy.Softmax(_NUM_CLASSES, _L2), [train for train, _ in _clients()],
-      perm.PermHyperparameters(**{**_OPTIONS, **options}), _SEED,
+      acting.hyperparameters(perm.PermHyperparameters, _OPTIONS, **options), _SEED,
   ).run(num_rounds))
 
 
@@ -130,7 +124,7 @@ def _assert_follows(states, expected):
 def test_follows_the_algorithm_in_numpy(variant):
   """Algorithm 2, and Algorithm 3 then 1: w, A and all models, every round."""
   expected = _expected(_NUM_ROUNDS, variant=variant)
-  states, accuracies = _perm(variant)
+  states, accuracies = _trained('perm', variant=variant)
   _assert_follows(states, expected)
   mixing, models = expected[-1][1:]
   assert 0.02 < np.min(mixing.max(axis=1) - mixing.min(axis=1))
@@ -146,14 +140,14 @@ def test_gradients_of_few_rows_follow_the_algorithm_in_numpy():
   options = dict(gradient_batch=9)
   process = perm.build_perm(
       _task().model, len(_GROUPS),
-      perm.PermHyperparameters(**{**_OPTIONS, **options}),
+      acting.hyperparameters(perm.PermHyperparameters, _OPTIONS, **options),
   )
   _assert_follows(_states(process, 5), _expected(5, **options))
 
 
 @pytest.mark.parametrize('variant', ['single_loop', 'two_stage'])
 def test_is_near_the_oracle_with_another_model_per_client(variant):
-  states, accuracies = _perm(variant)
+  states, accuracies = _trained('perm', variant=variant)
   oracle = _trained('oracle_groups')[1]
   assert oracle.mean() >= 0.85
   assert accuracies.mean() >= oracle.mean() - 0.05

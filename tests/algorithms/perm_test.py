@@ -9,8 +9,8 @@ import sklearn.datasets
 import tensorflow as tf
 
 from baselines import fedavg
+from tests import acting
 from tests.algorithms import visits
-from tff_pers import hyperparameters as hp
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_gradient
@@ -23,16 +23,6 @@ _PROBLEM = visits.random_quadratics(0, _N, _DIM)
 _SIZES = np.asarray(_PROBLEM.num_examples, np.float64)  # 2, 2, 4, 7
 
 
-def _hyperparameters(defaults, values):
-  """Returns the values, and those of the defaults that act beside them."""
-  defaults, values = (
-      {hp.flag_name(name): value for name, value in part.items()}
-      for part in (defaults, values)
-  )
-  acting = hp.without_idle(perm.PermHyperparameters, defaults, values)
-  return hp.replace(perm.PermHyperparameters(), **acting, **values)
-
-
 @functools.lru_cache(maxsize=None)
 def _run(num_rounds, full_participation=True, cohorts=None, **values):
   """Returns (states, metrics), one entry per round, from seed 3."""
@@ -41,7 +31,8 @@ def _run(num_rounds, full_participation=True, cohorts=None, **values):
       global_learning_rate=0.1, warmup_rounds=2, stage1_rounds=2, lambda_=40.0,
   )
   process = perm.build_perm(
-      _PROBLEM.model, _N, _hyperparameters(defaults, values),
+      _PROBLEM.model, _N,
+      acting.hyperparameters(perm.PermHyperparameters, defaults, **values),
       full_participation=full_participation,
   )
   data = _PROBLEM.clients()
@@ -274,8 +265,9 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
       variances=tf.constant([1.0, 1.0]),
   )
   for solver in ('water_filling', 'projected_gradient'):
-    hyperparameters = perm.PermHyperparameters(
-        lambda_=30.0, solver=solver, solver_steps=200
+    hyperparameters = acting.hyperparameters(
+        perm.PermHyperparameters, dict(solver_steps=200), lambda_=30.0,
+        solver=solver,
     )
     new, _ = perm_mixing.update_full(
         dict(mixing=tf.fill([3, 3], 1 / 3)), gradients, 3, hyperparameters

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import acting
 from tests.algorithms import visits
-from tff_pers import hyperparameters as hp
 from tff_pers.algorithms import shuffling
 
 _N = 4
@@ -17,8 +17,9 @@ _MIXING = visits.random_mixing(1, _N)
 
 def _hyperparameters(**values):
   defaults = dict(local_steps=3, batch_size=4, learning_rate=0.05, step_cap=0.0)
-  kind = shuffling.ShufflingHyperparameters
-  return kind(**hp.without_idle(kind, defaults, values), **values)
+  return acting.hyperparameters(
+      shuffling.ShufflingHyperparameters, defaults, **values
+  )
 
 
 @functools.lru_cache(maxsize=None)

@@ -113,8 +113,14 @@ def _quadratic(monkeypatch):
     del request, options  # Unused.
     return problems.quadratic_task(q6, **fields)
 
-  family = registry.TaskFamily('quadratic', registry.NoOptions, build)
-  monkeypatch.setitem(registry._TASKS, 'quadratic', family)  # pylint: disable=protected-access
+  declares = registry.Declaration(
+      classification=False, model='quadratic', num_clients=6, groups=False
+  )
+  family = registry.TaskFamily(
+      'quadratic', registry.NoOptions, build, declares
+  )
+  entries = registry._TASKS._entries  # pylint: disable=protected-access
+  monkeypatch.setitem(entries, 'quadratic', family)
   return fields
 
 
@@ -206,7 +212,8 @@ def _tiered(monkeypatch):
     )
 
   method = methods.Method('tiered', hp.LocalTraining, build)
-  monkeypatch.setitem(methods._METHODS, 'tiered', method)  # pylint: disable=protected-access
+  entries = methods._METHODS._entries  # pylint: disable=protected-access
+  monkeypatch.setitem(entries, 'tiered', method)
 
 
 def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):

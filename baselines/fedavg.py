@@ -91,7 +91,7 @@ def build_averaging(
   Args:
     model: The model that is trained and deployed.
     work: What a client does; its update is w - u_i, its weight q_i.
-    server_learning_rate: eta_g, without an optimizer.
+    server_learning_rate: eta_g; 1 with an optimizer, which has its own.
     server_optimizer: Replaces the server's step: it takes the mean update for
       the gradient of w.
     init_client: `seed -> C`, a TensorFlow function: the state of a client never
@@ -105,7 +105,15 @@ def build_averaging(
 
   Returns:
     A `PersonalizedProcess`.
+
+  Raises:
+    ValueError: If there are both an optimizer and a server step size.
   """
+  if server_optimizer is not None and server_learning_rate != 1.0:
+    raise ValueError(
+        '`server_learning_rate` must be 1 with `server_optimizer`, which has'
+        f' its own, found {server_learning_rate}.'
+    )
 
   def init(seed):
     weights = model.initial_weights(seed)

@@ -136,7 +136,7 @@ def build_ifca(
       # Equal models would get equal losses, every client would choose model 0,
       # and the others would never move.
       noisy = _copies(mixtures.select(models, 0), num_models, state['seed'])
-      models = _where(tf.equal(state['round'], last), noisy, models)
+      models = _where(state['round'] <= last, noisy, models)
     return models
 
   def deploy(message, client_state, data):

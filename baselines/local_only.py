@@ -1,4 +1,4 @@
-"""Local training only: every client by itself, for ever."""
+"""Local training only: every client trains alone."""
 
 import dataclasses
 

@@ -134,8 +134,9 @@ def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
   Raises:
     flags.UsageError: If one of the flags given now differs from the saved.
   """
-  old = {**saved['flags'], 'algo': saved['variant']}
-  _check_equal(old, given, [name for name in given if name not in _FREE])
+  _check_equal(
+      _all_flags(saved), given, [name for name in given if name not in _FREE]
+  )
   return dict(saved['given'])
 
 
@@ -145,19 +146,28 @@ def check_same(saved, config) -> None:
   Raises:
     flags.UsageError: Names the first flag that differs, and both values.
   """
-  old = {**saved['flags'], 'algo': saved['variant']}
-  new = {**config['flags'], 'algo': config['variant']}
+  old, new = _all_flags(saved), _all_flags(config)
   _check_equal(old, new, set(old) | set(new))
+
+
+def _all_flags(config) -> dict[str, Any]:
+  """Returns the flags of a run by name.
+
+  A run that is older than a flag was one with the flag's default.
+  """
+  method = methods.get(brackets.parse(config['variant'])[0])
+  return {
+      **flags.DEFAULTS, **_prefixed(method.name, method.hyperparameters()),
+      **config['flags'], 'algo': config['variant'],
+  }
 
 
 def _check_equal(old, new, names) -> None:
   # Other flags follow from these two, which are therefore named first.
   for name in sorted(names, key=lambda n: (n not in ('algo', 'task'), n)):
-    # A run that is older than the flag was one with the flag's default.
-    before = old.get(name, flags.DEFAULTS.get(name))
-    if new.get(name) != before:
+    if new.get(name) != old.get(name):
       raise flags.UsageError(
-          f'`--{name}` must be {before!r} as in config.json to resume'
+          f'`--{name}` must be {old.get(name)!r} as in config.json to resume'
           f' this run, found {new.get(name)!r}.'
       )
 

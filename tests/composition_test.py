@@ -162,6 +162,20 @@ def test_next_aggregates_and_keeps_cohort_order(composed):
   assert 'aggregator' not in metrics  # TFF's mean measures nothing.
 
 
+def test_a_metric_that_is_nan_at_a_client_without_examples_is_left_out():
+
+  def no_examples(message, own, data):
+    count = tf.cast(data['num_examples'], tf.float32)
+    return work(message, own, data)._replace(metrics=dict(share=count / count))
+
+  composed = composition.compose(
+      **pieces(work=client_work.ClientWork(no_examples))
+  )
+  cohort = [COHORT[0], client(1, np.zeros([0, 3]))]
+  state, client_states = start(composed, cohort)
+  assert composed.next(state, client_states, cohort)['metrics']['share'] == 1
+
+
 @pytest.mark.parametrize('value', [np.nan, np.inf])
 def test_non_finite_client_is_dropped_and_listed(composed, value):
   bad = [*COHORT[:2], client(1, [[7, 8, value]])]

@@ -96,6 +96,18 @@ _BASELINES = (
     ('local_adaptor', 'budget', 0.01, 'floral 4'),
     ('local_adaptor', 'precondition', True, 'baselines 4.4'),
     ('local_adaptor', 'adapt_epochs', 5, 'baselines 4.4'),
+    ('fedavgm', 'server_learning_rate', 1.0, 'baselines 2.5'),
+    ('fedavgm', 'beta', 0.9, 'baselines 2.5'),
+    ('fedadagrad', 'beta1', 0.9, 'baselines 2.5'),
+    ('fedadagrad', 'epsilon', 1e-3, 'baselines 2.5'),
+    ('fedadagrad', 'initial_v', 'auto', 'baselines 2.5: epsilon squared'),
+    ('fedadam', 'beta1', 0.9, 'baselines 2.5'),
+    ('fedadam', 'beta2', 0.99, 'baselines 2.5'),
+    ('fedadam', 'epsilon', 1e-3, 'baselines 2.5'),
+    ('fedyogi', 'beta1', 0.9, 'baselines 2.5'),
+    ('fedyogi', 'beta2', 0.99, 'baselines 2.5'),
+    ('fedyogi', 'epsilon', 1e-3, 'baselines 2.5'),
+    ('fedper', 'split', 'output_layer', 'baselines 6.3'),
 )
 # Function, argument, value, section of the sheet.
 _ARGUMENTS = (

@@ -237,8 +237,7 @@ _IS_SCHEDULED = 'learning_rate_schedule!=constant'
 class LocalTraining:
   """What every method with local SGD has; methods extend it.
 
-  What the hyperparameters of a local step do is said in
-  `client_works.local_step`.
+  See `client_works.local_step` for what they do to a gradient.
   """
 
   learning_rate: float = field(
@@ -272,7 +271,7 @@ class LocalTraining:
   )
   momentum: float = field(
       0.0,
-      'Heavy-ball momentum of local steps, made anew whenever a client takes'
+      'Heavy-ball momentum of local steps, restarted whenever a client takes'
       ' part; 0: none.',
       minimum=0.0, below=1.0,
   )
@@ -313,8 +312,7 @@ class LocalTraining:
 
   def describe(self, model) -> str:
     """Returns what `train` prints of `model` first; '' is nothing."""
-    del model  # Methods that change or split it say how.
-    return ''
+    return ''  # Methods that change or split it say how.
 
   def longest_line(self) -> int:
     """Returns the most steps that one momentum lives; 0 if data decide."""

@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 
 
 class Parts(NamedTuple):
-  """The steps of a round, for those who drive them one by one.
+  """The steps of a round, for code that runs them separately.
 
     messages = dispatch(state, indices)
     outputs = work(messages, client_states, data)
@@ -31,13 +31,13 @@ class Parts(NamedTuple):
     dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), what is sent to
       clients of these indices.
     work: ({message}@CLIENTS, {C}@CLIENTS, {D}@CLIENTS -> {<client_state=C,
-      update, weight, own_metrics, metrics>}@CLIENTS). What is not finite is
-      dropped here already: a client that fails sends zeros of weight 0, keeps
-      its state, and is listed in its metrics.
-    aggregate: (S@SERVER, {outputs}@CLIENTS -> <state=A, result, metrics=M>
-      @SERVER), A being the next state of the aggregator.
-    apply: (S@SERVER, <state=A, result, metrics=M>@SERVER -> <state=S,
-      metrics=M>@SERVER): `finalize`, and round + 1.
+      update, weight, own_metrics, metrics>}@CLIENTS). Results that are not
+      finite are already dropped here: a client that fails sends zeros of weight
+      0, keeps its state, and is listed in its metrics.
+    aggregate: (S@SERVER, {outputs}@CLIENTS -> <state=A, result, num_present,
+      metrics=M>@SERVER), A being the next state of the aggregator.
+    apply: (S@SERVER, aggregated@SERVER -> <state=S, metrics=M>@SERVER):
+      `finalize`, unless nobody was present, and round + 1.
   """
 
   dispatch: tff.Computation

@@ -37,14 +37,19 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
         lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
     )
     new_state, sent = kept
+    metrics = round_metrics.client_metrics(
+        data, output['loss'], finite,
+        _bytes(output, 'bytes_down', message),
+        _bytes(output, 'bytes_up', sent['update']),
+    )
+    # A mean with weight 0 is not enough: 0 times NaN is NaN for everybody, and
+    # a metric may well be 0 / 0 at a client without examples.
+    sent['own_metrics'] = tf.nest.map_structure(
+        lambda m: tf.where(metrics['weight'] > 0, m, tf.zeros_like(m)),
+        sent['own_metrics'],
+    )
     return collections.OrderedDict(
-        client_state=new_state,
-        **sent,
-        metrics=round_metrics.client_metrics(
-            data, output['loss'], finite,
-            _bytes(output, 'bytes_down', message),
-            _bytes(output, 'bytes_up', sent['update']),
-        ),
+        client_state=new_state, **sent, metrics=metrics
     )
 
   return guarded
@@ -152,7 +157,7 @@ def build_apply(
 
 
 def _check_changed(changed_type, state_type) -> None:
-  """Raises a TypeError if `finalize` returns what is no field of S."""
+  """Raises a TypeError if `finalize` returns a field that S does not have."""
   own = tff.structure.name_list(state_type)[3:]  # Not seed, round, aggregator.
   for name, found in tff.structure.iter_elements(changed_type):
     if name not in own:

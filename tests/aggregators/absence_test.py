@@ -63,8 +63,6 @@ def test_a_weighted_factory_is_returned_as_it_is():
 class _FiniteMedian(tff.aggregators.UnweightedAggregationFactory):
   """The median of those messages that are finite, as robust rules are."""
 
-  removes_non_finite = True
-
   def create(self, value_type):
     rows_type = tff.TensorType(np.float32, [None, 2])
 
@@ -74,6 +72,13 @@ class _FiniteMedian(tff.aggregators.UnweightedAggregationFactory):
       size = tf.shape(kept)[0]
       middle = tf.sort(kept, axis=0)[size // 2 : size // 2 + 1]
       return tf.reduce_sum(middle, axis=0) + tf.where(size > 0, 0.0, np.nan)
+
+    @tff.tensorflow.computation(rows_type)
+    def count(rows):
+      finite = tf.reduce_all(tf.math.is_finite(rows), 1)
+      return collections.OrderedDict(
+          num_non_finite=tf.reduce_sum(1 - tf.cast(finite, tf.int32))
+      )
 
     as_row = tff.tensorflow.computation(
         lambda x: tf.ensure_shape(x[None], [None, 2]), value_type
@@ -92,12 +97,12 @@ class _FiniteMedian(tff.aggregators.UnweightedAggregationFactory):
         init_fn.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
     )
     def next_fn(state, value):
-      result = tff.federated_aggregate(
-          tff.federated_map(as_row, value), none(), concat, concat, median
+      rows = tff.federated_map(as_row, value)
+      result, measured = (
+          tff.federated_aggregate(rows, none(), concat, concat, report)
+          for report in (median, count)
       )
-      return tff.templates.MeasuredProcessOutput(
-          state, result, tff.federated_eval(empty, tff.SERVER)
-      )
+      return tff.templates.MeasuredProcessOutput(state, result, measured)
 
     return tff.templates.AggregationProcess(init_fn, next_fn)
 
@@ -111,8 +116,12 @@ def test_rules_that_remove_what_is_not_finite_get_nan(weights, expected):
   )
 
 
-def test_integers_of_a_mean_are_not_touched():
-  """A count beside a mean, in a factory of the user's own, stays a count."""
+def test_rules_inside_of_clipping_get_nan_too():
+  clipped = tff.aggregators.clipping_factory(1e3, _FiniteMedian())
+  np.testing.assert_allclose(aggregate(clipped, [1, 0, 0]).result, [1, 2])
+
+
+def test_integers_of_a_sum_are_those_of_who_is_present():
   factory = tff.aggregators.SumFactory()
   value_type = tff.to_type(
       collections.OrderedDict(count=np.int32, total=np.float32)

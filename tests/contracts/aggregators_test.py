@@ -257,7 +257,7 @@ def test_composes_with_clipping(case, process):
   small = _aggregate(case, clipped[1e-3], [0, 1, 2])
   # Three messages of norm 1e-3 each, for sums; each part by its own weights.
   for leaf in tf.nest.flatten(small):
-    assert np.linalg.norm(leaf) <= 3e-3 + 1e-6
+    assert 0 < np.linalg.norm(leaf) <= 3e-3 + 1e-6
 
 
 def test_native_equals_fused(case, process):

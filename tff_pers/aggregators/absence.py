@@ -19,12 +19,17 @@ def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
   * Where it divides by the number of clients (`UnweightedMeanFactory`, also
     inside of others, such as clipping), its result is multiplied by
     clients / clients present.
-  * Where it removes messages that are not finite, as robust rules do (it says
-    so by an attribute `removes_non_finite = True`), those who are absent send
+  * Where it removes messages that are not finite, as robust rules do (it
+    measures their number as `num_non_finite`), those who are absent send
     NaN.
   * For all others (sums, also with noise) sending zeros is to be absent.
 
   Without anybody present the result is zero.
+
+  One thing is out of reach. TFF's adaptive clipping and zeroing take the norms
+  of all clients of the cohort into their estimate, weighted or not, so that the
+  zeros of those who are absent or were dropped vote for a smaller bound. The
+  fixed denominator of a differentially private mean does not shrink either.
 
   Args:
     factory: Any TFF aggregation factory.
@@ -41,14 +46,22 @@ def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
   and measures what its count measures (nothing, for a plain sum); whatever
   wraps it passes its measurements on.
   """
-  def counts(measured):
-    if not isinstance(measured, tff.StructType):
-      return False
-    return any(
-        name == 'mean_count' or counts(member)
+  return _measures('mean_count', process)
+
+
+def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:
+  """Returns whether a rule in it removes, and counts, what is not finite."""
+  return _measures('num_non_finite', process)
+
+
+def _measures(field: str, process: tff.templates.AggregationProcess) -> bool:
+  """Returns whether measurements have this field, however deep."""
+  def is_in(measured):
+    return isinstance(measured, tff.StructType) and any(
+        name == field or is_in(member)
         for name, member in tff.structure.iter_elements(measured)
     )
-  return counts(process.next.type_signature.result.measurements.member)
+  return is_in(process.next.type_signature.result.measurements.member)
 
 
 class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
@@ -56,13 +69,12 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
 
   def __init__(self, inner: tff.aggregators.UnweightedAggregationFactory):
     self._inner = inner
-    self._removes = getattr(inner, 'removes_non_finite', False)
 
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     inner = self._inner.create(value_type)
-    divides = divides_by_clients(inner)
+    divides, removes = divides_by_clients(inner), removes_non_finite(inner)
 
     @tff.tensorflow.computation(weight_type)
     def is_present(weight):
@@ -72,7 +84,7 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
     @tff.tensorflow.computation(value_type, np.int32)
     def message(value, present):
       return tf.nest.map_structure(
-          lambda x: tf.where(present > 0, x, self._of_absent(x)), value
+          lambda x: tf.where(present > 0, x, _of_absent(x, removes)), value
       )
 
     @tff.tensorflow.computation
@@ -110,7 +122,7 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
             over_present, (result, num_clients, tff.federated_sum(present))
         )
       # With everybody removed, the rule may return anything, NaN included.
-      elif self._removes:
+      elif removes:
         result = tff.federated_map(
             zeros_if_nobody, (result, tff.federated_sum(present))
         )
@@ -120,12 +132,13 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
 
     return tff.templates.AggregationProcess(inner.initialize, next_fn)
 
-  def _of_absent(self, x):
-    """Returns what an absent client sends in place of the tensor `x`."""
-    # A robust rule would take zeros for votes; NaN it removes by itself.
-    if self._removes and x.dtype.is_floating:
-      return tf.constant(np.nan, x.dtype)
-    return tf.zeros([], x.dtype)
+
+def _of_absent(x, removes: bool):
+  """Returns what an absent client sends in place of the tensor `x`."""
+  # A robust rule would take zeros for votes; NaN it removes by itself.
+  if removes and x.dtype.is_floating:
+    return tf.constant(np.nan, x.dtype)
+  return tf.zeros([], x.dtype)
 
 
 def _rescale(x, num_clients, num_present):

@@ -196,7 +196,7 @@ def scheduled(hyperparameters, message, learning_rate):
   Args:
     hyperparameters: A `hyperparameters.LocalTraining`.
     message: Has the field `round`.
-    learning_rate: Step size of round 0; the number 0 stays as it is.
+    learning_rate: Step size of round 0; a rate of 0 is returned as it is.
   """
   kind = hyperparameters.learning_rate_schedule
   if kind == 'constant' or not moves(learning_rate):

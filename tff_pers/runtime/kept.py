@@ -1,4 +1,4 @@
-"""What was made of values of the caller, kept within a bound of memory."""
+"""Objects derived from the caller's values, kept within a memory limit."""
 
 import collections
 from typing import Any, Hashable, Optional, Sequence

@@ -24,7 +24,7 @@ class NobodyLeftError(NonFiniteError):
   """A round would drop every honest client that trained in it.
 
   Dropping is for single clients that fail. When all of them do, the model that
-  they received has diverged, and the rounds to come would change nothing: the
+  they received has diverged, and later rounds would change nothing: the
   run would end as if it had succeeded.
   """
 

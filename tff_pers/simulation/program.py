@@ -147,7 +147,7 @@ class TrainingProgram:
       eval_every: The honest clients are evaluated, and a checkpoint is taken,
         after every `eval_every` rounds and after the last.
       releases: Takes a row of `columns` per evaluated round.
-      progress: Is told of every round.
+      progress: Is notified after every round.
 
     Raises:
       NonFiniteError: See `train_round`.

@@ -386,8 +386,8 @@ FAULTS = (
         'absent_clients_count',
         what='An unweighted mean divides by clients that are absent, too.',
         file=_ABSENCE,
-        old='divides = divides_by_clients(inner)',
-        new='divides = False',
+        old="return _measures('mean_count', process)",
+        new='return False',
         tests=(
             f'{_ABSENCE_TEST}::test_a_mean_is_over_those_who_are_present',
         ),
@@ -396,7 +396,7 @@ FAULTS = (
         'absent_clients_vote',
         what='Robust rules get zeros, which they take for messages.',
         file=_ABSENCE,
-        old='if self._removes and x.dtype.is_floating:',
+        old='if removes and x.dtype.is_floating:',
         new='if False and x.dtype.is_floating:',
         tests=(
             f'{_ABSENCE_TEST}'

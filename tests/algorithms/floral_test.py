@@ -517,6 +517,9 @@ def test_runs_in_tff_learning_on_sequences():
   assert all(np.any(leaf) for leaf in tf.nest.flatten(trained['adaptors']))
   with pytest.raises(ValueError, match='`router_state` must be stateless'):
     floral.build_floral_client_work(adapted, _hyperparameters())
+  for other in (dict(router='oracle'), dict(objective='mfl')):
+    with pytest.raises(ValueError, match='`router` must be learned and'):
+      floral.build_floral_client_work(adapted, _hyperparameters(**other))
 
 
 def test_reports_how_undecided_routers_are():

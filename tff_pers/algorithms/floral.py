@@ -180,8 +180,16 @@ def build_floral_client_work(
     seed: See `client_work.as_client_work_process`.
 
   Raises:
-    ValueError: If the hyperparameters are of stateful clients.
+    ValueError: If routers are not learned, or the clients stateful.
   """
+  router, objective = hyperparameters.router, hyperparameters.objective
+  if (router, objective) != ('learned', 'fml'):
+    # The oracle needs the client's index, which a sequence does not have; the
+    # exponential router reads the data as a whole.
+    raise ValueError(
+        '`router` must be learned and `objective` fml in a client work of TFF,'
+        f' found {router} and {objective}.'
+    )
   if hyperparameters.router_state != 'stateless':
     raise ValueError(
         "`router_state` must be stateless, as TFF's client works are, found"

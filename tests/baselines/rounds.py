@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import baselines  # pylint: disable=unused-import  Registers the methods.
+from tests import acting
 from tests import problems
 from tff_pers import methods
 
@@ -70,13 +71,15 @@ def run(name: str, **hyperparameters):
     **hyperparameters: Beside 5 local steps of 2 examples and step size 0.1.
   """
   method = methods.get(name)
-  values = dict(local_steps=5, batch_size=2, learning_rate=0.1)
-  values.update(hyperparameters)
+  values = acting.hyperparameters(
+      method.hyperparameters,
+      dict(local_steps=5, batch_size=2, learning_rate=0.1), **hyperparameters
+  )
   task = types.SimpleNamespace(
       model=problems.tiny_model(), client_weighting='examples', num_clients=5,
       has_groups=False,
   )
-  process = method.build(task, method.hyperparameters(**values))
+  process = method.build(task, values)
   return (process, *train(process))
 
 

@@ -27,8 +27,8 @@ of the family. It is plain data:
 `old` may span several lines. It must occur exactly once in the file, so that a
 row whose code has changed is noticed; take in a neighbouring line if it is not
 unique. The file must still be valid Python with `new` in its place. `tests`
-names test functions (no parameters) that pass without the fault; at least one
-of them must fail with it. Name the fastest test that is meant to catch the
+names test functions, all their cases or one (`test_x[case]`), that pass without
+the fault; at least one of them must fail with it. Name the fastest test that is meant to catch the
 fault, not every test that does.
 """
 
@@ -49,7 +49,7 @@ class Fault(NamedTuple):
     file: Path from the root of the tree.
     old: Text that occurs exactly once in the file.
     new: What takes its place.
-    tests: `path::function` of each test that is meant to catch the fault.
+    tests: `path::function` or `path::function[case]` of each test that is meant to catch the fault.
   """
 
   name: str
@@ -108,7 +108,7 @@ def error(fault: Fault, root: pathlib.Path) -> Optional[str]:
     return '`tests` must name at least one test'
   for test in fault.tests:
     path, _, function = test.partition('::')
-    if function not in _functions(root / path):
+    if function.partition('[')[0] not in _functions(root / path):
       return f'there is no test {test}'
   return None
 

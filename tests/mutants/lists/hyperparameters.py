@@ -1,0 +1,128 @@
+"""Planted faults of hyperparameters: flags without effect, conditions."""
+
+from tests.mutants.faults import Fault
+
+_BATTERY = 'tests/contracts/hyperparameters_test.py'
+_ACTS = f'{_BATTERY}::test_another_value_changes_a_run_of_some_variant'
+_READ = f'{_BATTERY}::test_what_no_line_reads_is_refused'
+_DITTO = 'baselines/ditto.py'
+_FLORAL = 'tff_pers/algorithms/floral_hyperparameters.py'
+_USAGE = 'tests/binaries/usage_test.py'
+
+FAULTS = (
+    Fault(
+        'ditto_own_rate_never_read',
+        what='The personal models of Ditto have the step size of the shared.',
+        file=_DITTO,
+        old='return self.personal_learning_rate or self.learning_rate',
+        new='return self.learning_rate',
+        tests=(f'{_READ}[ditto]',),
+    ),
+    Fault(
+        'ditto_posthoc_without_condition',
+        what='Passes after training are taken in silence when there are none.',
+        file=_DITTO,
+        old="when='mode=posthoc'",
+        new="when=''",
+        tests=(f'{_READ}[ditto]',),
+    ),
+    Fault(
+        'finetuned_rate_never_read',
+        what='Fine-tuning has the step size of training.',
+        file='baselines/fedavg_finetuned.py',
+        old='hyperparameters.lr or hyperparameters.learning_rate',
+        new='hyperparameters.learning_rate',
+        tests=(f'{_READ}[fedavg_finetuned]',),
+    ),
+    Fault(
+        'pfedme_warm_start_never_read',
+        what='theta starts at u, whatever the flag.',
+        file='baselines/pfedme.py',
+        old='theta_0 = theta if hyperparameters.warm_start else u',
+        new='theta_0 = u',
+        tests=(f'{_READ}[pfedme]',),
+    ),
+    Fault(
+        'fedem_unseen_steps_in_vain',
+        what='New clients take five E-steps, whatever the flag.',
+        file='baselines/fedem.py',
+        old='tf.where(is_new, hyperparameters.unseen_steps, 1)',
+        new='tf.where(is_new, 5 + 0 * hyperparameters.unseen_steps, 1)',
+        tests=(f'{_ACTS}[fedem-unseen_steps]',),
+    ),
+    Fault(
+        'step_cap_in_vain',
+        what='The cap of the step is too high to matter.',
+        file='tff_pers/algorithms/shuffling.py',
+        old='hyperparameters.step_cap / largest',
+        new='max(hyperparameters.step_cap, 1e9) / largest',
+        tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),
+    ),
+    Fault(
+        'router_noise_in_vain',
+        what='The noise of the router is multiplied by zero.',
+        file='tff_pers/algorithms/floral_routers.py',
+        old='hyperparameters.router_noise, hyperparameters.min_mix_prob',
+        new='0 * hyperparameters.router_noise, hyperparameters.min_mix_prob',
+        tests=(f'{_ACTS}[floral-router_noise]',),
+    ),
+    Fault(
+        'eval_router_of_the_stateless',
+        what='Stateless clients may store their router, in silence.',
+        file=_FLORAL,
+        old="when=f'{_LEARNED} and router_state=stateful'",
+        new='when=_LEARNED',
+        tests=(f'{_READ}[floral]',),
+    ),
+    Fault(
+        'solver_steps_never_read',
+        what='projected_gradient takes ten steps, whatever the flag.',
+        file='tff_pers/algorithms/perm_mixing.py',
+        old='hyperparameters.solver_steps,',
+        new='10,',
+        tests=(f'{_READ}[perm]',),
+    ),
+    Fault(
+        'stage1_without_condition',
+        what='Rounds of a first stage are taken in silence without stages.',
+        file='tff_pers/algorithms/perm.py',
+        old="when='variant=two_stage'",
+        new="when=''",
+        tests=(f'{_READ}[perm]',),
+    ),
+    Fault(
+        'conditions_are_not_checked',
+        what='What has no effect is accepted.',
+        file='tff_pers/hyperparameters.py',
+        old='if not acts(spec, values) and value != spec.default:',
+        new='if not acts(spec, values) and value is None:',
+        tests=(
+            'tests/hyperparameters_test.py'
+            '::test_what_has_no_effect_must_be_left_at_its_default',
+        ),
+    ),
+    Fault(
+        'or_is_and',
+        what='All alternatives of a condition must hold.',
+        file='tff_pers/conditions.py',
+        old='return any(alternatives)',
+        new='return all(alternatives)',
+        tests=('tests/conditions_test.py::test_holds',),
+    ),
+    Fault(
+        'settings_without_effect_are_kept',
+        what='What a task suggests refuses a variant in which it does not act.',
+        file='tff_pers/hyperparameters.py',
+        old='  if idle.isdisjoint(kept):\n',
+        new='  if kept is not None:\n',
+        tests=(f'{_USAGE}::test_settings_of_the_task_without_effect_are_dropped',),
+    ),
+    Fault(
+        'compare_takes_flags_of_no_variant',
+        what='compare drops a flag that acts in none of its variants.',
+        file='binaries/compare.py',
+        old='    if not any(taken):\n',
+        new='    if taken is None:\n',
+        tests=(f'{_USAGE}::test_compare_refuses',),
+    ),
+)

@@ -276,8 +276,8 @@ FAULTS = (
         old='return local.take(line, pulled, rate), loss',
         new='return local.take(line, gradient, rate), loss',
         tests=(
-            'tests/baselines/local_step_test.py'
-            '::test_ditto_clips_what_v_descends_with_the_pull_in_it',
+            'tests/baselines/ditto_test.py'
+            '::test_pull_is_towards_the_received_model',
         ),
     ),
     Fault(

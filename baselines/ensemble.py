@@ -113,7 +113,7 @@ class _Routing:
   """Where pi comes from: logits that are learned, or the true cluster."""
 
   def __init__(self, model, hyperparameters, num_models, groups):
-    self._dtype = model_table.weights_dtype(model)
+    self._dtype = model.dtype
     self._num_models, self._groups = num_models, groups
     self._learned = hyperparameters.router == 'learned'
     self.learning_rate = (

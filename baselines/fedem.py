@@ -65,7 +65,7 @@ def build_fedem(
   # Rounded to the dtype of the weights here, so that `tf.equal` below
   # recognizes a stored pi that never changed.
   uniform = tf.constant(
-      [1 / num_models] * num_models, model_table.weights_dtype(model)
+      [1 / num_models] * num_models, model.dtype
   ).numpy()
 
   def mixing_of(message, client_state, data):

@@ -64,8 +64,13 @@ class _AdaptiveHyperparameters(hp.LocalTraining):
       auto=True,
   )
 
-  def adaptive(self) -> dict[str, object]:
-    """Returns the arguments that all of `server_optimizers` take."""
+  def server_optimizer(self, dtype: tf.DType):
+    """Returns the optimizer of the formula, see `server_optimizers`."""
+    del dtype  # That of the weights.
+    return self.optimizer_builder(**self.arguments())
+
+  def arguments(self) -> dict[str, object]:
+    """Returns what `optimizer_builder` takes."""
     return dict(
         learning_rate=self.server_learning_rate, beta1=self.beta1,
         epsilon=self.epsilon,
@@ -77,9 +82,7 @@ class _AdaptiveHyperparameters(hp.LocalTraining):
 class FedAdagradHyperparameters(_AdaptiveHyperparameters):
   """Hyperparameters of FedAdagrad."""
 
-  def server_optimizer(self, dtype: tf.DType):
-    del dtype  # That of the weights.
-    return server_optimizers.build_fedadagrad(**self.adaptive())
+  optimizer_builder = staticmethod(server_optimizers.build_fedadagrad)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,23 +93,22 @@ class _DecayingHyperparameters(_AdaptiveHyperparameters):
       0.99, 'Decay of the mean of squared updates.', minimum=0.0, below=1.0
   )
 
+  def arguments(self) -> dict[str, object]:
+    return dict(super().arguments(), beta2=self.beta2)
+
 
 @dataclasses.dataclass(frozen=True)
 class FedAdamHyperparameters(_DecayingHyperparameters):
   """Hyperparameters of FedAdam."""
 
-  def server_optimizer(self, dtype: tf.DType):
-    del dtype  # That of the weights.
-    return server_optimizers.build_fedadam(beta2=self.beta2, **self.adaptive())
+  optimizer_builder = staticmethod(server_optimizers.build_fedadam)
 
 
 @dataclasses.dataclass(frozen=True)
 class FedYogiHyperparameters(_DecayingHyperparameters):
   """Hyperparameters of FedYogi."""
 
-  def server_optimizer(self, dtype: tf.DType):
-    del dtype  # That of the weights.
-    return server_optimizers.build_fedyogi(beta2=self.beta2, **self.adaptive())
+  optimizer_builder = staticmethod(server_optimizers.build_fedyogi)
 
 
 def build_fedopt(
@@ -131,11 +133,10 @@ def build_fedopt(
       `FedYogiHyperparameters` or `FedAdagradHyperparameters`.
     client_weighting: q_i, see `fedavg.build_fedavg`.
   """
-  dtype = tf.nest.flatten(model.spec)[0].dtype
   return fedavg.build_averaging(
       model,
       local_sgd.build_local_sgd(model, hyperparameters, client_weighting),
-      server_optimizer=hyperparameters.server_optimizer(dtype),
+      server_optimizer=hyperparameters.server_optimizer(model.dtype),
   )
 
 

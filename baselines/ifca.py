@@ -120,7 +120,7 @@ def build_ifca(
     )
   num_models = hyperparameters.num_models or num_models
   restarts = hyperparameters.restarts
-  dtype = model_table.weights_dtype(model)
+  dtype = model.dtype
 
   def next_models(state, mean):
     # The step size is in the updates already: clients know the schedule.
@@ -244,7 +244,7 @@ def _restart_losses(model, message, data, num_models, restarts):
   """
   if restarts == 1:
     return ()
-  dtype = model_table.weights_dtype(model)
+  dtype = model.dtype
 
   def loss(draw):
     models = mixtures.initial_models(

@@ -3,7 +3,6 @@
 from typing import Any, Callable, Optional
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import composition
@@ -79,11 +78,6 @@ def build_model_table(
           state['models'], own, index
       ),
   )
-
-
-def weights_dtype(model: functional.FunctionalModel) -> tf.DType:
-  """Returns the dtype of the weights."""
-  return tf.nest.flatten(model.spec)[0].dtype
 
 
 def num_clusters(task, otherwise: int) -> int:

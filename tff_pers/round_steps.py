@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 
 from tff_pers import process
 from tff_pers import round_metrics
+from tff_pers.aggregators import absence
 
 
 _GUARDED = ('client_state', 'update', 'weight', 'loss')
@@ -25,11 +26,7 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
     output = client_update(message, client_state, data)
     finite = round_metrics.all_finite([output[name] for name in _GUARDED])
     sent = collections.OrderedDict(
-        update=output['update'],
-        weight=output['weight'],
-        own_metrics=tf.nest.map_structure(
-            lambda m: tf.cast(m, tf.float32), output['metrics']
-        ),
+        update=output['update'], weight=output['weight']
     )
     kept = tf.cond(  # Not `tf.where`, which would copy all tensors.
         finite,
@@ -44,12 +41,13 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
     )
     # A mean with weight 0 is not enough: 0 times NaN is NaN for everybody, and
     # a metric may well be 0 / 0 at a client without examples.
-    sent['own_metrics'] = tf.nest.map_structure(
-        lambda m: tf.where(metrics['weight'] > 0, m, tf.zeros_like(m)),
-        sent['own_metrics'],
+    own_metrics = tf.nest.map_structure(
+        lambda m: tf.where(metrics['weight'] > 0, tf.cast(m, tf.float32), 0.0),
+        output['metrics'],
     )
     return collections.OrderedDict(
-        client_state=new_state, **sent, metrics=metrics
+        client_state=new_state, **sent, own_metrics=own_metrics,
+        metrics=metrics,
     )
 
   return guarded
@@ -78,9 +76,7 @@ def placed(work_fn: tff.Computation) -> tff.Computation:
 def build_aggregate(aggregation, state_type, output_type) -> tff.Computation:
   """Returns `aggregate`, see `process.Parts`."""
 
-  @tff.tensorflow.computation(output_type['weight'])
-  def is_present(weight):
-    return tf.cast(tf.reduce_any(weight > 0), tf.int32)
+  is_present = absence.build_is_present(output_type['weight'])
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),

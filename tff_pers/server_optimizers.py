@@ -26,7 +26,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
-_HPARAMS = (_RATE, 'beta1', 'beta2', 'epsilon')
 
 
 class _Adaptive(tff.learning.optimizers.Optimizer):
@@ -90,7 +89,7 @@ class _Adaptive(tff.learning.optimizers.Optimizer):
 
   def get_hparams(self, state):
     return collections.OrderedDict(
-        (name, state[name]) for name in _HPARAMS if name in state
+        (name, state[name]) for name in self._hparams
     )
 
   def set_hparams(self, state, hparams):

@@ -12,6 +12,7 @@ from binaries import compare
 from binaries import experiment
 from binaries import train
 from tests import problems
+from tests.binaries import overflow
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -258,13 +259,7 @@ def test_measurements_of_an_aggregator_are_columns(quadratic, tiered, tmp_path):
 def _broken(tmp_path):
   """Returns flags of a task whose client 1 of three overflows."""
   path = tmp_path / 'data.csv'
-  generator = np.random.default_rng(0)
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write('client,y,x0\n')
-    for client in 'abc':
-      for _ in range(6):
-        x = generator.standard_normal() * (1e25 if client == 'b' else 1)
-        file.write(f'{client},{2 * x + 0.5},{x}\n')
+  overflow.write(path, scale=1e25)
   return [
       '--task=csv', f'--data_dir={path}', '--csv_kind=regression',
       '--rounds=6', '--eval_every=1', '--clients_per_round=2',

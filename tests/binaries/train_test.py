@@ -12,6 +12,7 @@ from binaries import train
 from tff_pers.evaluation import results
 from tff_pers.simulation import release
 from tff_pers.simulation import store
+from tests.binaries import overflow
 from tests.runtime import workers
 
 TINY = [
@@ -140,13 +141,7 @@ def test_resume_starts_where_there_is_no_checkpoint(tmp_path):
 def test_nan_stops_with_round_client_and_checkpoint(tmp_path, capsys):
   """Issue 3, section 6: NaN or Inf loss."""
   path = tmp_path / 'data.csv'
-  generator = np.random.default_rng(0)
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write('client,y,x0\n')
-    for client in 'abc':
-      for _ in range(6):
-        x = generator.standard_normal() * (1e15 if client == 'b' else 1)
-        file.write(f'{client},{2 * x + 0.5},{x}\n')
+  overflow.write(path, scale=1e15)
   folder = tmp_path / 'run'
   argv = [
       'train', '--task=csv', f'--data_dir={path}', '--csv_kind=regression',

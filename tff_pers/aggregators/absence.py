@@ -39,6 +39,14 @@ def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
   return _PresentOnlyFactory(factory)
 
 
+def build_is_present(weight_type: tff.Type) -> tff.Computation:
+  """Returns (weight -> int32): 1 if the client is present, else 0."""
+  # A weight may be a vector, see `router`; any part counts as present.
+  return tff.tensorflow.computation(
+      lambda weight: tf.cast(tf.reduce_any(weight > 0), tf.int32), weight_type
+  )
+
+
 def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
   """Returns whether there is a mean over all clients of the cohort in it.
 
@@ -76,10 +84,7 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
     inner = self._inner.create(value_type)
     divides, removes = divides_by_clients(inner), removes_non_finite(inner)
 
-    @tff.tensorflow.computation(weight_type)
-    def is_present(weight):
-      # A weight may be a vector, see `router`; any part counts as present.
-      return tf.cast(tf.reduce_any(weight > 0), tf.int32)
+    is_present = build_is_present(weight_type)
 
     @tff.tensorflow.computation(value_type, np.int32)
     def message(value, present):

@@ -208,5 +208,5 @@ def _is_unseen(index, num_clients: Optional[int]):
 
 def _zeros(adapted) -> np.ndarray:
   """Returns the logits of the uniform router, float[C]."""
-  dtype = tf.nest.flatten(adapted.base.spec)[0].dtype
+  dtype = adapted.base.dtype
   return np.zeros([adapted.num_adaptors], dtype.as_numpy_dtype)

@@ -214,7 +214,7 @@ class AdaptedModel:
 
   @functools.cached_property
   def _dtype(self):
-    return tf.nest.flatten(self.base.spec)[0].dtype
+    return self.base.dtype
 
   @property
   def _adaptors(self):

@@ -110,6 +110,11 @@ class FunctionalModel:
         lambda t: tf.TensorSpec(t.shape, t.dtype), function.structured_outputs
     )
 
+  @property
+  def dtype(self) -> tf.DType:
+    """The one dtype of the weights."""
+    return tf.nest.flatten(self.spec)[0].dtype
+
   def batch_loss(self, weights, batch, training: bool = True):
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty."""
     predictions = self.predict(weights, batch.x, training, batch.seed)

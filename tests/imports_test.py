@@ -38,6 +38,22 @@ FLOORS = (
 # Knows none of the floors, and of them only the programs know it: a method
 # does not know where it runs.
 RUNTIME = 'tff_pers.runtime'
+# Its own floors, lowest first; the entries of one are three products.
+_FUSED = RUNTIME + '.fused'
+RUNTIME_FLOORS = (
+    (RUNTIME + '.context', RUNTIME + '.line', RUNTIME + '.worker_process'),
+    (RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.operations'),
+    (_FUSED + '.values',),
+    (_FUSED + '.graphs', _FUSED + '.schedule'),
+    (_FUSED + '.choices', _FUSED + '.intrinsics'),
+    (_FUSED + '.evaluation',),
+    (_FUSED + '.client_loop',),
+    (_FUSED + '.merging', _FUSED + '.stages'),
+    (_FUSED + '.mapping',),
+    (_FUSED + '.compiled',),
+    (_FUSED,),
+    (RUNTIME,),
+)
 # The only module that may import by a string.
 FINDER = 'tff_pers.discovery'
 
@@ -71,13 +87,13 @@ def _is_in(name, entry):
   return name == entry or name.startswith(entry + '.')
 
 
-def _place(name):
+def _place(name, floors=FLOORS):
   """Returns (number of the floor, entry) of a module, or None.
 
   The longest entry counts: `data.tasks` is not on the floor of `data`.
   """
   places = [
-      (number, entry) for number, entries in enumerate(FLOORS)
+      (number, entry) for number, entries in enumerate(floors)
       for entry in entries if _is_in(name, entry)
   ]
   return max(places, key=lambda place: len(place[1]), default=None)
@@ -86,10 +102,11 @@ def _place(name):
 def _may_import(name, imported):
   """Returns whether the module `name` may import `imported`."""
   if _is_in(name, RUNTIME) or _is_in(imported, RUNTIME):
-    return _is_in(imported, RUNTIME) and (
-        _is_in(name, RUNTIME) or _is_in(name, 'binaries')
-    )
-  mine, other = _place(name), _place(imported)
+    if not _is_in(imported, RUNTIME) or not _is_in(name, RUNTIME):
+      return _is_in(imported, RUNTIME) and _is_in(name, 'binaries')
+    mine, other = (_place(n, RUNTIME_FLOORS) for n in (name, imported))
+  else:
+    mine, other = _place(name), _place(imported)
   return other is not None and (mine == other or other[0] < mine[0])
 
 
@@ -122,6 +139,10 @@ def test_module_imports_lower_floors_only(name):
         ('baselines.fedavg', 'tff_pers.settings', False),
         ('baselines.fedavg', 'tff_pers.runtime.fused', False),
         ('tff_pers.runtime.fused', 'tff_pers.random', False),
+        ('tff_pers.runtime.fused.mapping', 'tff_pers.runtime.fused.merging.merge', True),
+        ('tff_pers.runtime.fused.values.layout', 'tff_pers.runtime.fused.graphs.graph', False),
+        ('tff_pers.runtime.native.runtime', 'tff_pers.runtime.remote.round', False),
+        ('tff_pers.runtime.fused.runtime', 'tff_pers.runtime.native', True),
         ('binaries.train', 'tff_pers.runtime.fused', True),
         ('binaries.train', 'tests.problems', False),
     ],

@@ -9,17 +9,17 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
-from tests import problems
 from tests.baselines import rounds
+from tests import problems
 from tff_pers.algorithms import floral
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
-from tff_pers.runtime import arguments
-from tff_pers.runtime import choices as choices_lib
-from tff_pers.runtime import compiled
 from tff_pers.runtime import fused
-from tff_pers.runtime import layout
+from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused import compiled
+from tff_pers.runtime.fused.values import arguments
+from tff_pers.runtime.fused.values import layout
 
 _VECTOR = tff.TensorType(np.float32, [1000])
 
@@ -98,8 +98,8 @@ def test_rounds_of_what_auto_tries_are_those_of_a_loop(
   path = tmp_path / 'runtime.json'
   with fused.use(choices=path):
     found = train()
-  plans = choices_lib.Choices(path)._plans.values()
-  assert 'vectorized' in {plan.strategy for stages in plans for plan in stages}
+  schedules = choices_lib.Choices(path)._schedules.values()
+  assert 'vectorized' in {schedule.strategy for stages in schedules for schedule in stages}
   rounds.assert_close(found, expected)
   with fused.use(choices=path):
     rounds.assert_identical(train(), found)
@@ -151,12 +151,12 @@ def test_a_choice_does_not_overrule_a_strategy(tmp_path):
   with fused.use(strategy='vectorized', choices=path) as runtime:
     total_of_squares(vectors)
     del runtime
-    [plans] = [
+    [schedules] = [
         trace[0]
         for c in _executor()._compiled.values()
         for trace in c._traces.values()
     ]
-  assert plans[0].strategy == 'vectorized'
+  assert schedules[0].strategy == 'vectorized'
 
 
 def _executor():
@@ -232,8 +232,8 @@ def test_what_stays_on_the_host_is_cut_there(value):
     with tf.device('/GPU:0'):
       client = value().at(tf.constant(1))
       tf.identity(client, name='used')
-  kinds = ('GatherV2', 'Slice')
-  cuts = [op for op in graph.get_operations() if op.type in kinds]
+  operations = ('GatherV2', 'Slice')
+  cuts = [op for op in graph.get_operations() if op.type in operations]
   assert cuts and all('CPU:0' in op.device for op in cuts)
   assert 'GPU:0' in graph.get_operation_by_name('used').device
 

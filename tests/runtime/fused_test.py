@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import runtime
-from tff_pers.runtime import choices as choices_lib
+from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -144,14 +144,14 @@ def test_choices_are_recorded_and_not_made_again(tmp_path):
   with fused.use(strategy='auto', choices=path):
     twice(cohort, np.float32(1.0))
   recorded = json.loads(path.read_text())
-  (key, plans), = recorded.items()
-  assert [plan['strategy'] for plan in plans] == ['loop'] * len(plans)
-  plans[0]['strategy'] = 'vectorized'
-  path.write_text(json.dumps({key: plans}))
+  (key, schedules), = recorded.items()
+  assert [schedule['strategy'] for schedule in schedules] == ['loop'] * len(schedules)
+  schedules[0]['strategy'] = 'vectorized'
+  path.write_text(json.dumps({key: schedules}))
   with fused.use(strategy='auto', choices=path):
     _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
     (used, _, _), = _traces(_executor()).values()
-  assert [plan.strategy for plan in used] == [p['strategy'] for p in plans]
+  assert [schedule.strategy for schedule in used] == [p['strategy'] for p in schedules]
 
 
 def test_a_damaged_file_of_choices_is_refused(tmp_path):
@@ -169,18 +169,18 @@ def test_less_memory_means_fewer_clients_at_once(tmp_path, monkeypatch):
     compiled = _executor()._find(twice)
     real = type(compiled)._trace
 
-    def trace(self, kind, has_clients, plans):
-      plans, function, result = real(self, kind, has_clients, plans)
+    def trace(self, argument_layout, has_clients, schedules):
+      schedules, function, result = real(self, argument_layout, has_clients, schedules)
       def limited(*tensors):
-        if max((p.clients_at_once or 8) for p in plans) > 2:
+        if max((p.clients_at_once or 8) for p in schedules) > 2:
           raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
         return function(*tensors)
-      return plans, limited, result
+      return schedules, limited, result
 
     monkeypatch.setattr(type(compiled), '_trace', trace)
     _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
-  plans, = json.loads(path.read_text()).values()
-  assert {plan['clients_at_once'] for plan in plans} == {2}
+  schedules, = json.loads(path.read_text()).values()
+  assert {schedule['clients_at_once'] for schedule in schedules} == {2}
 
 
 def test_memory_that_is_never_enough_is_said(monkeypatch):
@@ -190,7 +190,7 @@ def test_memory_that_is_never_enough_is_said(monkeypatch):
       raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
     monkeypatch.setattr(
         type(compiled), '_trace',
-        lambda self, kind, has_clients, plans: (plans, exhausted, None),
+        lambda self, argument_layout, has_clients, schedules: (schedules, exhausted, None),
     )
     with pytest.raises(tf.errors.ResourceExhaustedError):
       twice(_cohort([1]), np.float32(1.0))
@@ -241,10 +241,10 @@ def test_results_that_come_back_are_not_copied():
       return tff.federated_map(plus_one, x)
 
     first = plus(np.zeros([1000], np.float32))
-    known = _executor()._compiler.known
-    assert known.tensor(first) is not None
+    tensors = _executor()._compiler.result_tensors
+    assert tensors.tensor(first) is not None
     np.testing.assert_array_equal(plus(first), np.full([1000], 2.0))
-    assert known.tensor(np.array(first)) is None
+    assert tensors.tensor(np.array(first)) is None
 
 
 def test_arrays_that_change_are_read_again():
@@ -302,7 +302,8 @@ tf.config.set_logical_device_configuration(
     cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 import tensorflow_federated as tff
 from tests.runtime import fused_test
-from tff_pers.runtime import choices, fused
+from tff_pers.runtime import fused
+from tff_pers.runtime.fused import choices
 executor = fused.Executor(
     ['/CPU:0', '/CPU:1'], 'loop', choices.Choices())
 tff.framework.set_default_context(fused.FusedContext(executor))

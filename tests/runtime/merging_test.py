@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import fused
-from tff_pers.runtime import merging
+from tff_pers.runtime.fused import merging
 
 TOTAL = tff.to_type(collections.OrderedDict(
     count=np.int32, rows=tff.TensorType(np.float32, [None, 2])

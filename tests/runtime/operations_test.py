@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime import datasets
-from tff_pers.runtime import graphs
+from tff_pers.runtime.fused.graphs import graph as graph_lib
+from tff_pers.runtime.fused.values import datasets
 
 _D = tf.data.Dataset
 _CHANGING = tf.Variable(1.0)
@@ -66,6 +66,6 @@ def _variable(x):
 ])
 def test_graphs_with_a_state(function, is_stateful, is_private):
   computation = tff.tensorflow.computation(function, tf.float32)
-  graph = graphs.Graph(computation.to_building_block(), lambda: 'x')
+  graph = graph_lib.Graph(computation.to_building_block(), lambda: 'x')
   assert graph.is_stateful == is_stateful
   assert graph.is_private == is_private

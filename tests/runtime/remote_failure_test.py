@@ -18,8 +18,8 @@ from tensorflow_federated.proto.v0 import executor_pb2
 
 from tests.runtime import workers
 from tff_pers.runtime import remote
-from tff_pers.runtime import remote_round
-from tff_pers.runtime import remote_worker
+from tff_pers.runtime.remote import round as round_lib
+from tff_pers.runtime.remote import worker as worker_lib
 
 HEARTBEAT_SECONDS = 4.0
 CLIENTS = [5, 6]  # The first worker has client 5, the second client 6.
@@ -124,15 +124,15 @@ class _Worker:
     del message, deadline
     self.asked.append(method)
     if self._fails:
-      raise remote_worker.WorkerLost(self.address, 'gone')
+      raise worker_lib.WorkerLost(self.address, 'gone')
     return executor_pb2.GetExecutorResponse()
 
 
 @pytest.mark.parametrize('lost', [0, 1])
 def test_what_was_opened_is_freed_if_a_worker_is_lost(lost):
   cohort = [_Worker(i == lost) for i in range(2)]
-  with pytest.raises(remote_worker.WorkerLost):
-    remote_round.run(None, None, len(cohort), cohort, time.monotonic() + 60)
+  with pytest.raises(worker_lib.WorkerLost):
+    round_lib.run(None, None, len(cohort), cohort, time.monotonic() + 60)
   assert cohort[lost].asked == ['GetExecutor']
   assert cohort[1 - lost].asked == ['GetExecutor', 'DisposeExecutor']
 
@@ -146,14 +146,14 @@ def test_a_worker_that_does_not_answer_is_named(started):
 
 
 def test_a_lost_worker_comes_back(started):
-  worker = remote_worker.Worker(workers.addresses(started)[0], 2.0)
+  worker = worker_lib.Worker(workers.addresses(started)[0], 2.0)
   assert worker.connect(time.monotonic() + workers.PATIENCE_SECONDS)
   workers.send(started[0], signal.SIGSTOP)
   workers.wait_for(lambda: not worker.is_alive)
   assert worker.lost_because == 'no heartbeat for 2 s'
   workers.send(started[0], signal.SIGCONT)
   workers.wait_for(lambda: worker.is_alive)
-  session = remote_worker.Session(worker, 3, time.monotonic() + 10)
+  session = worker_lib.Session(worker, 3, time.monotonic() + 10)
   value, _ = tff.framework.serialize_value(7, tff.TensorType(np.int32))
   assert session.fetch(session.create(value)) == value
   session.close()

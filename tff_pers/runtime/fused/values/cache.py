@@ -5,7 +5,7 @@ from typing import Any, Hashable, Optional, Sequence
 import weakref
 
 
-class Kept:
+class Cache:
   """Things made of the caller's values, as long as the caller holds these.
 
   When memory is full, what was asked for longest ago goes first.
@@ -16,21 +16,21 @@ class Kept:
     self._bytes = 0
     self._entries = collections.OrderedDict()
 
-  def get(self, kind: Hashable, values: Sequence[Any]) -> Optional[Any]:
+  def get(self, use: Hashable, values: Sequence[Any]) -> Optional[Any]:
     """Returns what was made of these very objects, or None."""
-    key = identity(kind, values)
+    key = identity(use, values)
     if key not in self._entries:
       return None
     self._entries.move_to_end(key)
     return self._entries[key][0]
 
   def put(
-      self, kind: Hashable, values: Sequence[Any], made: Any, size: int
+      self, use: Hashable, values: Sequence[Any], made: Any, size: int
   ) -> None:
     """Keeps `made`, of `size` bytes, until the first of `values` is gone."""
     if size > self._max_bytes:
       return
-    key = identity(kind, values)
+    key = identity(use, values)
     forget = lambda _: self._forget(key)
     # The key holds their ids, which others may have afterwards.
     references = [weakref.ref(value, forget) for value in values]
@@ -49,6 +49,6 @@ class Kept:
       self._bytes -= self._entries.pop(key)[1]
 
 
-def identity(kind: Hashable, values: Sequence[Any]) -> tuple:
+def identity(use: Hashable, values: Sequence[Any]) -> tuple:
   """Returns what names these very objects, as long as all of them live."""
-  return (kind, *map(id, values))
+  return (use, *map(id, values))

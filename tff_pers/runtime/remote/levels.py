@@ -21,7 +21,7 @@ from tensorflow_federated.python.core.impl.compiler import building_block_factor
 from tff_pers.runtime import line
 
 
-class Stage(NamedTuple):
+class Turn(NamedTuple):
   """Some steps as one TFF computation, a struct of inputs to a struct.
 
   Attributes:
@@ -36,7 +36,7 @@ class Stage(NamedTuple):
 
 
 class Level(NamedTuple):
-  """One turn of the server and of the workers; None: nothing to do.
+  """A turn of the server and one of the workers; None: nothing to do.
 
   What goes from the server to the workers is one output, a struct; so is what
   comes back, the accumulators.
@@ -48,13 +48,13 @@ class Level(NamedTuple):
       name that they have among the outputs of `clients`.
   """
 
-  server: Optional[Stage]
-  clients: Optional[Stage]
-  merge: Optional[Stage]
+  server: Optional[Turn]
+  clients: Optional[Turn]
+  merge: Optional[Turn]
 
 
-class Plan(NamedTuple):
-  """A computation, ready for `remote_round`.
+class Program(NamedTuple):
+  """A computation, ready for `round`.
 
   Attributes:
     type_signature: Type of the computation.
@@ -76,7 +76,7 @@ def is_at_clients(value_type: tff.Type) -> bool:
   return is_federated and value_type.placement is tff.CLIENTS
 
 
-def from_computation(computation: tff.Computation) -> Plan:
+def from_computation(computation: tff.Computation) -> Program:
   """Compiles a TFF computation."""
   function = line.lowered(computation)
   parameter_type = computation.type_signature.parameter
@@ -89,7 +89,7 @@ def from_computation(computation: tff.Computation) -> Plan:
   steps = [(binding.name, binding.call) for binding in straight.bindings]
   result = _named_result(straight.result, steps)
   types.update({name: call.type_signature for name, call in steps})
-  return Plan(
+  return Program(
       computation.type_signature, paths, types,
       _levels(steps, types, line.references(result)), result,
   )
@@ -167,8 +167,8 @@ def _levels(steps, types, result_names) -> list[Level]:
     types[half.pack] = tff.StructType([(None, types[n]) for n in half.packed])
   return [
       Level(
-          _stage(server[i], packs, used, types),
-          _stage(clients[i], packs, used, types),
+          _turn(server[i], packs, used, types),
+          _turn(clients[i], packs, used, types),
           _merge(merges[i], clients[i].pack, types) if merges[i] else None,
       )
       for i in range(last + 1)
@@ -197,8 +197,8 @@ class _Half:
     }
 
 
-def _stage(half: _Half, packs, used, types) -> Optional[Stage]:
-  """Returns the stage that takes, and returns, packed values in their packs."""
+def _turn(half: _Half, packs, used, types) -> Optional[Turn]:
+  """Returns the turn that takes, and returns, packed values in their packs."""
   if not half.steps:
     return None
   unpacked = [
@@ -219,8 +219,8 @@ def _stage(half: _Half, packs, used, types) -> Optional[Stage]:
   return _compile(sorted(inputs), steps, outputs, types)
 
 
-def _compile(inputs, steps, outputs, types) -> Stage:
-  """Returns the stage of `steps`."""
+def _compile(inputs, steps, outputs, types) -> Turn:
+  """Returns the turn of `steps`."""
   parameter_name = parameter_type = None
   if inputs:
     parameter_name = 'inputs'
@@ -240,7 +240,7 @@ def _compile(inputs, steps, outputs, types) -> Stage:
   )
   compiled = tff.backends.native.desugar_and_transform_to_native(computation)
   function, _ = tff.framework.serialize_value(compiled)
-  return Stage(function, inputs, outputs)
+  return Turn(function, inputs, outputs)
 
 
 def _reference(name: str, types) -> line.Block:
@@ -275,7 +275,7 @@ def _accumulate(call: line.Block) -> line.Block:
   )
 
 
-def _merge(functions, pack: str, types) -> Stage:
+def _merge(functions, pack: str, types) -> Turn:
   """Returns the merge of two structs of accumulators by `functions`."""
   left, right = (
       tff.framework.Reference(name, types[pack]) for name in ('left', 'right')
@@ -292,11 +292,11 @@ def _merge(functions, pack: str, types) -> Stage:
       )
       for i, function in enumerate(functions)
   ])
-  stage = _compile(
+  turn = _compile(
       ['left', 'right'], [('merged', merged)], ['merged'],
       dict(left=types[pack], right=types[pack], merged=merged.type_signature),
   )
-  return stage._replace(outputs=[pack])
+  return turn._replace(outputs=[pack])
 
 
 def _report(partial: str, call: line.Block) -> line.Block:

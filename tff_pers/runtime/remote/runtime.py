@@ -4,7 +4,7 @@ Every worker computes for a slice of the cohort, on one of them also the server
 does (docs/remote.md tells how to start them). TFF's own way to split a cohort,
 its mergeable form, allows no aggregation that depends on another, sends the
 data twice and trains twice where results stay at the clients: once up to the
-merge, once more after it. Here any computation runs, in levels (`remote_plan`),
+merge, once more after it. Here any computation runs, in levels (`levels`),
 and every step once; the workers and what they are asked for are TFF's.
 """
 
@@ -20,9 +20,9 @@ from tensorflow_federated.python.core.impl.executors import executor_base
 from tensorflow_federated.python.core.impl.executors import executor_value_base
 
 from tff_pers.runtime import context
-from tff_pers.runtime import remote_plan
-from tff_pers.runtime import remote_round
-from tff_pers.runtime import remote_worker
+from tff_pers.runtime.remote import levels
+from tff_pers.runtime.remote import round as round_lib
+from tff_pers.runtime.remote import worker as worker_lib
 
 
 class RemoteError(RuntimeError):
@@ -63,7 +63,7 @@ def use(
   _check(workers, max_retries, connect_seconds=connect_seconds,
          round_seconds=round_seconds, heartbeat_seconds=heartbeat_seconds)
   cluster = _Cluster(
-      [remote_worker.Worker(each, heartbeat_seconds) for each in workers],
+      [worker_lib.Worker(each, heartbeat_seconds) for each in workers],
       round_seconds, max_retries,
   )
   cluster.connect(connect_seconds)
@@ -73,7 +73,7 @@ def use(
               cluster, sizes.get(tff.CLIENTS, 0)
           )
       ),
-      compiler_fn=remote_plan.from_computation,
+      compiler_fn=levels.from_computation,
       transform_args=tensorflow_computation.transform_args,
       transform_result=tensorflow_computation.transform_result,
   )
@@ -131,7 +131,7 @@ class _Cluster:
     for worker in self._workers:
       worker.close()
 
-  def run(self, plan: remote_plan.Plan, argument: Any, num_clients: int):
+  def run(self, program: levels.Program, argument: Any, num_clients: int):
     """Runs a computation, again if a worker is lost."""
     deadline = time.monotonic() + self._round_seconds
     for repetition in range(self._max_retries + 1):
@@ -140,13 +140,13 @@ class _Cluster:
         lost = [f'{w.address} ({w.lost_because})' for w in self._workers]
         raise RemoteError(f'All workers are lost: {", ".join(lost)}.')
       try:
-        return remote_round.run(plan, argument, num_clients, workers, deadline)
-      except remote_worker.WorkerLate as late:
+        return round_lib.run(program, argument, num_clients, workers, deadline)
+      except worker_lib.WorkerLate as late:
         raise RemoteError(
             f'A computation must end within {self._round_seconds:g} s, found'
             f' {late} still at work.'
         ) from late
-      except remote_worker.WorkerLost as error:
+      except worker_lib.WorkerLost as error:
         lost = error
         logging.warning(
             'The computation lost worker %s; repetition %d of at most %d.',
@@ -159,7 +159,7 @@ class _Cluster:
 
 
 class _Value(executor_value_base.ExecutorValue):
-  """A value at the driver, or a plan."""
+  """A value at the driver, or a program."""
 
   def __init__(self, value, type_signature: tff.Type):
     self.value = value
@@ -178,7 +178,7 @@ class _Value(executor_value_base.ExecutorValue):
 
 
 class _Executor(executor_base.Executor):
-  """What TFF's context drives; collects the argument, then runs the plan."""
+  """What TFF's context drives; collects the argument, then runs the program."""
 
   def __init__(self, cluster: _Cluster, num_clients: int):
     self._cluster = cluster

@@ -10,21 +10,21 @@ from typing import Any, Callable, Sequence
 import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2
 
-from tff_pers.runtime import remote_plan
-from tff_pers.runtime import remote_worker
+from tff_pers.runtime.remote import levels
+from tff_pers.runtime.remote import worker as worker_lib
 
 
 def run(
-    plan: remote_plan.Plan,
+    program: levels.Program,
     argument: Any,
     num_clients: int,
-    workers: Sequence[remote_worker.Worker],
+    workers: Sequence[worker_lib.Worker],
     deadline: float,
 ):
-  """Runs `plan`; the first worker is the server too.
+  """Runs `program`; the first worker is the server too.
 
   Args:
-    plan: The computation.
+    program: The computation.
     argument: Its argument, or None; a value at clients is a list.
     num_clients: Size of the cohort.
     workers: Those to use, at least one; if there are more than clients, the
@@ -45,13 +45,13 @@ def run(
 
   def open_session(i):
     size = slices[i].stop - slices[i].start
-    session = remote_worker.Session(workers[i], size, deadline)
+    session = worker_lib.Session(workers[i], size, deadline)
     opened.append(session)
     return session
 
   try:
     sessions = _in_parallel(open_session, len(workers))
-    return _Round(plan, argument, sessions, slices).run()
+    return _Round(program, argument, sessions, slices).run()
   finally:
     _in_parallel(lambda i: opened[i].close(), len(opened))
 
@@ -59,8 +59,8 @@ def run(
 class _Round:
   """The values of one computation, by name, wherever they are."""
 
-  def __init__(self, plan, argument, sessions, slices):
-    self._plan = plan
+  def __init__(self, program, argument, sessions, slices):
+    self._program = program
     self._argument = argument
     self._sessions = sessions
     self._slices = slices
@@ -69,31 +69,31 @@ class _Round:
 
   def run(self):
     """Returns the result."""
-    for level in self._plan.levels:
+    for level in self._program.levels:
       if level.server:
         self._call(0, level.server)
       if level.clients:
         for name in level.clients.inputs:
           if len(self._sessions) > 1 and not self._is_at_clients(name):
             self._value(name)
-        self._on_all(lambda i, stage=level.clients: self._call(i, stage))
+        self._on_all(lambda i, turn=level.clients: self._call(i, turn))
       if level.merge:
         self._merge(level.merge)
-    return self._result(self._plan.result)
+    return self._result(self._program.result)
 
   def _on_all(self, function: Callable[[int], Any]) -> list[Any]:
     return _in_parallel(function, len(self._sessions))
 
   def _is_at_clients(self, name: str) -> bool:
-    return remote_plan.is_at_clients(self._plan.types[name])
+    return levels.is_at_clients(self._program.types[name])
 
-  def _call(self, i: int, stage: remote_plan.Stage) -> None:
-    """Starts `stage` at worker `i`."""
-    arguments = [self._ref(i, name) for name in stage.inputs]
+  def _call(self, i: int, turn: levels.Turn) -> None:
+    """Starts `turn` at worker `i`."""
+    arguments = [self._ref(i, name) for name in turn.inputs]
     results = self._sessions[i].call(
-        stage.function, arguments, len(stage.outputs)
+        turn.function, arguments, len(turn.outputs)
     )
-    self._refs[i].update(zip(stage.outputs, results))
+    self._refs[i].update(zip(turn.outputs, results))
 
   def _ref(self, i: int, name: str) -> executor_pb2.ValueRef:
     """Returns a value at worker `i`, which is sent if it is not there."""
@@ -110,7 +110,7 @@ class _Round:
     if name not in self._values:
       self._values[name] = (
           self._serialize(name, self._part(name))
-          if name in self._plan.parameters
+          if name in self._program.parameters
           else self._sessions[0].fetch(self._refs[0][name])
       )
     return self._values[name]
@@ -118,29 +118,29 @@ class _Round:
   def _part(self, name: str):
     """Returns a part of the argument."""
     part = self._argument
-    for i in self._plan.parameters[name]:
+    for i in self._program.parameters[name]:
       part = tff.structure.from_container(part)[i]
     return part
 
   def _slice(self, i: int, name: str) -> executor_pb2.Value:
     """Returns the part of the argument that belongs to worker `i`'s clients."""
     part = self._part(name)
-    if not self._plan.types[name].all_equal:
+    if not self._program.types[name].all_equal:
       part = list(part)[self._slices[i]]
     return self._serialize(name, part)
 
   def _serialize(self, name: str, part) -> executor_pb2.Value:
-    return tff.framework.serialize_value(part, self._plan.types[name])[0]
+    return tff.framework.serialize_value(part, self._program.types[name])[0]
 
-  def _merge(self, stage: remote_plan.Stage) -> None:
+  def _merge(self, turn: levels.Turn) -> None:
     """Merges the accumulators of all workers at the server, in their order."""
-    pack, server = stage.outputs[0], self._sessions[0]
+    pack, server = turn.outputs[0], self._sessions[0]
     partials = self._on_all(  # The server's own stay where they are.
         lambda i: self._sessions[i].fetch(self._refs[i][pack]) if i else None
     )
     merged = self._refs[0][pack]
     for partial in partials[1:]:
-      [merged] = server.call(stage.function, [merged, server.create(partial)], 1)
+      [merged] = server.call(turn.function, [merged, server.create(partial)], 1)
     self._refs[0][pack] = merged
 
   def _result(self, block):
@@ -150,7 +150,7 @@ class _Round:
           (name, self._result(member))
           for name, member in tff.structure.iter_elements(block)
       ])
-    name, result_type = block.name, self._plan.types[block.name]
+    name, result_type = block.name, self._program.types[block.name]
     if not self._is_at_clients(name):
       return _deserialize(self._value(name), result_type)
     fetch = lambda i: self._sessions[i].fetch(self._ref(i, name))
@@ -189,13 +189,13 @@ def _in_parallel(function: Callable[[int], Any], count: int) -> list[Any]:
     thread.start()
   for thread in threads:
     thread.join()
-  late = [e for e in errors if isinstance(e, remote_worker.WorkerLate)]
-  lost = [e for e in errors if isinstance(e, remote_worker.WorkerLost)]
+  late = [e for e in errors if isinstance(e, worker_lib.WorkerLate)]
+  lost = [e for e in errors if isinstance(e, worker_lib.WorkerLost)]
   for error in errors:
     if error not in late and error not in lost:
       raise error  # The computation's own.
   if late:
-    raise remote_worker.WorkerLate(', '.join(map(str, late)))
+    raise worker_lib.WorkerLate(', '.join(map(str, late)))
   if lost:
     raise lost[0]
   return results

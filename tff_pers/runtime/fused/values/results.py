@@ -10,14 +10,14 @@ import tensorflow_federated as tff
 # Not exported by TFF: the containers that its types name.
 from tensorflow_federated.python.core.impl.types import type_conversions
 
-from tff_pers.runtime import layout
-from tff_pers.runtime import sequences
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import sequences
 
-# Smaller arrays are not worth a place in the memory of known tensors.
+# Smaller arrays are not worth a place in the memory of result tensors.
 LEAST_BYTES = 1024
 
 
-class Known:
+class ResultTensors:
   """Tensors of results, as long as the caller holds the arrays."""
 
   def __init__(self):
@@ -71,7 +71,7 @@ def skeleton(value: Any) -> Any:
   return None
 
 
-def export(tensors, value, part: tff.Type, num_clients: int, known: Known):
+def export(tensors, value, part: tff.Type, num_clients: int, result_tensors: ResultTensors):
   """Returns the Python result, in the containers that its type names.
 
   Args:
@@ -79,7 +79,7 @@ def export(tensors, value, part: tff.Type, num_clients: int, known: Known):
     value: What they stand for: nested tuples, `layout.Rows`, `layout.Pieces`.
     part: TFF type of the result.
     num_clients: Size of the cohort.
-    known: Remembers the tensors.
+    result_tensors: Remembers the tensors.
 
   Raises:
     ValueError: If a result is placed at clients and there are none.
@@ -91,15 +91,15 @@ def export(tensors, value, part: tff.Type, num_clients: int, known: Known):
       )
     if part.placement is tff.CLIENTS and not part.all_equal:
       return _export_clients(tensors, value, part.member, num_clients)
-    return export(tensors, value, part.member, num_clients, known)
+    return export(tensors, value, part.member, num_clients, result_tensors)
   if isinstance(part, tff.StructType):
     return _container(part, [
-        export(tensors, v, t, num_clients, known)
+        export(tensors, v, t, num_clients, result_tensors)
         for v, t in zip(value, part.children())
     ])
   if isinstance(part, tff.SequenceType):
     return _export_sequence(next(tensors), part)
-  return known.array(next(tensors))
+  return result_tensors.array(next(tensors))
 
 
 def _export_clients(tensors, value, part, num_clients) -> list:

@@ -4,31 +4,34 @@ Used where accumulators grow, as when rows are collected: folding M vectors of
 length d one after the other would move M^2 d / 2 numbers.
 """
 
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
-from tff_pers.runtime import layout
-from tff_pers.runtime import stages
+from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import structure
 
 _CONCATENATE, _ADD = 'ConcatV2', 'AddV2'
 
 
-def merge(aggregate, singles, num_clients):
+def merge(
+    aggregate: client_loop.Aggregate, singles: Any, num_clients: Any
+) -> Any:
   """Returns the accumulator of all clients.
 
   Args:
-    aggregate: The aggregate, see `stages`.
+    aggregate: The aggregate, see `client_loop`.
     singles: The accumulators after one client, `layout.Rows` or `layout.Pieces`
       in the structure of the aggregate's type.
     num_clients: int32 scalar, > 0.
   """
-  leaves = stages.flatten(singles, aggregate.type)
+  leaves = structure.flatten(singles, aggregate.type)
   joins = _joins(aggregate, leaves)
   if joins is None:
     return _tree(aggregate, singles, num_clients)
-  joined = [_JOIN[kind](leaf) for kind, leaf in zip(joins, leaves)]
-  return stages.unflatten(aggregate.type, joined)
+  joined = [_JOIN[join](leaf) for join, leaf in zip(joins, leaves)]
+  return structure.unflatten(aggregate.type, joined)
 
 
 def _concatenated(pieces: layout.Pieces):
@@ -47,7 +50,7 @@ _JOIN = {_CONCATENATE: _concatenated, _ADD: _added}
 
 def _joins(aggregate, leaves) -> Optional[list]:
   """Returns how `merge` joins each leaf, None if it does anything else."""
-  types = stages.leaves(aggregate.type)
+  types = structure.leaves(aggregate.type)
   if any(None in (t.shape or [None])[1:] for t in types):
     return None
   count = len(types)
@@ -55,25 +58,25 @@ def _joins(aggregate, leaves) -> Optional[list]:
   @tf.function(autograph=False)
   def merged(*tensors):
     a, b = (
-        stages.unflatten(aggregate.type, side)
+        structure.unflatten(aggregate.type, side)
         for side in (tensors[:count], tensors[count:])
     )
-    return stages.flatten(aggregate.merge((a, b)), aggregate.type)
+    return structure.flatten(aggregate.merge((a, b)), aggregate.type)
 
   concrete = merged.get_concrete_function(
       *(tf.TensorSpec(t.shape, t.dtype) for t in types * 2)
   )
   inputs = [t.name for t in concrete.inputs]
-  kinds = [
+  found = [
       _join(output, *pair)
       for output, *pair in zip(concrete.outputs, inputs, inputs[count:])
   ]
   fits = [
-      isinstance(leaf, layout.Pieces) and kind == _CONCATENATE
-      or isinstance(leaf, layout.Rows) and kind == _ADD
-      for kind, leaf in zip(kinds, leaves)
+      isinstance(leaf, layout.Pieces) and join == _CONCATENATE
+      or isinstance(leaf, layout.Rows) and join == _ADD
+      for join, leaf in zip(found, leaves)
   ]
-  return kinds if all(fits) else None
+  return found if all(fits) else None
 
 
 def _join(output, left: str, right: str) -> Optional[str]:
@@ -96,7 +99,7 @@ def _source(tensor):
 
 def _tree(aggregate, singles, num_clients):
   """Merges neighbours, level by level: M d log2(M) numbers are moved."""
-  types = stages.leaves(aggregate.type)
+  types = structure.leaves(aggregate.type)
 
   def array(size):
     return [
@@ -110,12 +113,12 @@ def _tree(aggregate, singles, num_clients):
     values = [a.read(i) for a in arrays]
     for value, t in zip(values, types):
       value.set_shape(t.shape)
-    return stages.unflatten(aggregate.type, values)
+    return structure.unflatten(aggregate.type, values)
 
   def write(arrays, i, value):
     return [
         a.write(i, leaf)
-        for a, leaf in zip(arrays, stages.flatten(value, aggregate.type))
+        for a, leaf in zip(arrays, structure.flatten(value, aggregate.type))
     ]
 
   def fill(i, arrays):
@@ -131,14 +134,14 @@ def _tree(aggregate, singles, num_clients):
     def pair(j, arrays):
       merged = tf.cond(
           2 * j + 1 < count,
-          lambda: stages.flatten(
+          lambda: structure.flatten(
               aggregate.merge((read(level, 2 * j), read(level, 2 * j + 1))),
               aggregate.type,
           ),
-          lambda: stages.flatten(read(level, 2 * j), aggregate.type),
+          lambda: structure.flatten(read(level, 2 * j), aggregate.type),
       )
       return j + 1, write(
-          arrays, j, stages.unflatten(aggregate.type, merged)
+          arrays, j, structure.unflatten(aggregate.type, merged)
       )
 
     return half, tf.while_loop(

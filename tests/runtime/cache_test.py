@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from tff_pers.runtime import kept
+from tff_pers.runtime.fused.values import cache
 
 
 def _arrays(count):
   return [np.zeros([2]) for _ in range(count)]
 
 
-def test_is_for_the_same_objects_and_kind():
-  memory, values = kept.Kept(max_bytes=10), _arrays(2)
+def test_is_for_the_same_objects_and_use():
+  memory, values = cache.Cache(max_bytes=10), _arrays(2)
   memory.put('a', values, 'made', 4)
   assert memory.get('a', values) == 'made'
   assert memory.get('b', values) is None
@@ -19,7 +19,7 @@ def test_is_for_the_same_objects_and_kind():
 
 
 def test_is_void_when_one_of_the_values_is_gone():
-  memory, values = kept.Kept(max_bytes=10), _arrays(2)
+  memory, values = cache.Cache(max_bytes=10), _arrays(2)
   memory.put('a', values, 'made', 10)
   del values[0]
   other = _arrays(1)
@@ -28,7 +28,7 @@ def test_is_void_when_one_of_the_values_is_gone():
 
 
 def test_what_was_asked_for_longest_ago_goes_first():
-  memory, values = kept.Kept(max_bytes=10), _arrays(4)
+  memory, values = cache.Cache(max_bytes=10), _arrays(4)
   for value in values[:2]:
     memory.put('a', [value], 'made', 5)
   assert memory.get('a', values[:1])
@@ -40,7 +40,7 @@ def test_what_was_asked_for_longest_ago_goes_first():
 
 
 def test_the_same_twice_counts_once():
-  memory, values = kept.Kept(max_bytes=10), _arrays(2)
+  memory, values = cache.Cache(max_bytes=10), _arrays(2)
   for made in ['first', 'second']:
     memory.put('a', values[:1], made, 5)
   memory.put('a', values[1:], 'other', 5)
@@ -49,7 +49,7 @@ def test_the_same_twice_counts_once():
 
 
 def test_clear():
-  memory, values = kept.Kept(max_bytes=10), _arrays(1)
+  memory, values = cache.Cache(max_bytes=10), _arrays(1)
   memory.put('a', values, 'made', 10)
   memory.clear()
   assert memory.get('a', values) is None

@@ -10,9 +10,9 @@ import tensorflow_federated as tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
-from tff_pers.runtime import kept
-from tff_pers.runtime import operations
-from tff_pers.runtime import sequences
+from tff_pers.runtime.fused import operations
+from tff_pers.runtime.fused.values import cache
+from tff_pers.runtime.fused.values import sequences
 
 
 class Reader:
@@ -22,7 +22,7 @@ class Reader:
   """
 
   def __init__(self, max_bytes: int):
-    self._kept = kept.Kept(max_bytes)
+    self._cache = cache.Cache(max_bytes)
 
   def segments(self, dataset: Any, element_type: tff.Type) -> list:
     """Returns the elements, stacked to segments of equal shapes.
@@ -38,7 +38,7 @@ class Reader:
     Raises:
       TypeError: If the elements are not of that type.
     """
-    segments = self._kept.get(element_type, [dataset])
+    segments = self._cache.get(element_type, [dataset])
     if segments is not None:
       return segments
     segments = _read(dataset, element_type)
@@ -47,7 +47,7 @@ class Reader:
       array.flags.writeable = False
     if isinstance(dataset, tf.data.Dataset) and _is_fixed(dataset):
       size = sum(array.nbytes for array in arrays)
-      self._kept.put(element_type, [dataset], segments, size)
+      self._cache.put(element_type, [dataset], segments, size)
     return segments
 
 
@@ -185,10 +185,10 @@ def fields(value: Any, struct: tff.StructType) -> list:
   Raises:
     TypeError: If `value` is no structure, or not one of that many fields.
   """
-  kind = type(value)
-  if kind in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
+  container = type(value)
+  if container in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
     items = list(value.values())
-  elif kind in (list, tuple):
+  elif container in (list, tuple):
     items = list(value)
   else:
     items = list(tff.structure.from_container(value))

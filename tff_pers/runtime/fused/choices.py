@@ -6,11 +6,11 @@ import os
 import pathlib
 from typing import Optional, Sequence
 
-from tff_pers.runtime import mapping
+from tff_pers.runtime.fused import schedule as schedule_lib
 
 
 class Choices:
-  """Plans by computation; a run that is resumed repeats its numbers."""
+  """Schedules by computation; a run that is resumed repeats its numbers."""
 
   def __init__(self, path: Optional[os.PathLike] = None):
     """Reads the choices of an earlier session.
@@ -22,16 +22,16 @@ class Choices:
       ValueError: If the file is not what `put` wrote, or a folder.
     """
     self._path = None if path is None else pathlib.Path(path)
-    self._plans = {}
+    self._schedules = {}
     if self._path is not None and self._path.is_dir():
       raise ValueError(
           f'`{self._path}` must be a file to keep choices in, found a folder.'
       )
     if self._path is not None and self._path.exists():
       try:
-        self._plans = {
-            key: [mapping.Plan(**plan) for plan in plans]
-            for key, plans in json.loads(self._path.read_text()).items()
+        self._schedules = {
+            key: [schedule_lib.Schedule(**schedule) for schedule in schedules]
+            for key, schedules in json.loads(self._path.read_text()).items()
         }
       except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -40,17 +40,17 @@ class Choices:
         ) from error
 
   def get(self, key: str) -> Optional[list]:
-    """Returns the plans of the stages of a computation, or None."""
-    return self._plans.get(key)
+    """Returns the schedules of the stages of a computation, or None."""
+    return self._schedules.get(key)
 
-  def put(self, key: str, plans: Sequence[mapping.Plan]) -> None:
-    """Records the plans."""
-    self._plans[key] = list(plans)
+  def put(self, key: str, schedules: Sequence[schedule_lib.Schedule]) -> None:
+    """Records the schedules."""
+    self._schedules[key] = list(schedules)
     if self._path is None:
       return
     content = {
-        key: [dataclasses.asdict(plan) for plan in plans]
-        for key, plans in self._plans.items()
+        key: [dataclasses.asdict(schedule) for schedule in schedules]
+        for key, schedules in self._schedules.items()
     }
     self._path.parent.mkdir(parents=True, exist_ok=True)
     partial = self._path.with_name(self._path.name + '.tmp')

@@ -18,9 +18,9 @@ from tensorflow.core.function import trace_type
 from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
-from tff_pers.runtime import inlining
-from tff_pers.runtime import operations
-from tff_pers.runtime import sequences
+from tff_pers.runtime.fused.graphs import inlining
+from tff_pers.runtime.fused import operations
+from tff_pers.runtime.fused.values import sequences
 
 # TensorFlow's name of a variable that no other operation shares, and that dies
 # with its last handle.
@@ -190,12 +190,12 @@ class Graph:
 
 def _with_result_type(function):
   """Notes what a loaded function returns, which `vectorized_map` asks for."""
-  known = function.function_type
+  loaded = function.function_type
   result = trace_type.from_value(tuple(
       tf.TensorSpec(t.shape, t.dtype) for t in function.outputs
   ))
   function._inference_function._function_type = function_type.FunctionType(  # pylint: disable=protected-access
-      known.parameters.values(), known.captures, return_annotation=result
+      loaded.parameters.values(), loaded.captures, return_annotation=result
   )
   return function
 
@@ -252,9 +252,9 @@ def _rename_functions(node, functions) -> None:
   if node.op in functions:
     node.op = _name(functions[node.op])
   for value in node.attr.values():
-    kind = value.WhichOneof('value')
-    called = [value.func] if kind == 'func' else value.list.func
-    for function in called if kind in ('func', 'list') else ():
+    field = value.WhichOneof('value')
+    called = [value.func] if field == 'func' else value.list.func
+    for function in called if field in ('func', 'list') else ():
       function.name = _name(functions[function.name])
 
 
@@ -281,12 +281,12 @@ def _without_placeholders(graph_def, inputs):
   smaller = tf.compat.v1.GraphDef(versions=graph_def.versions)
   smaller.node.extend(n for n in graph_def.node if n.name not in replaced)
   for node in smaller.node:
-    kept = [
+    remaining = [
         i for i in node.input if not (i[0] == '^' and i[1:] in replaced)
     ]
-    if len(kept) < len(node.input):
+    if len(remaining) < len(node.input):
       node.ClearField('input')
-      node.input.extend(kept)
+      node.input.extend(remaining)
   return smaller
 
 
@@ -319,13 +319,13 @@ def _flat(sequence: sequences.Sequence) -> list:
 
 def _bind(binding, value, inputs) -> None:
   """Adds the tensors of `value` to `inputs`, by the names of `binding`."""
-  kind = binding.WhichOneof('binding')
-  if kind == 'struct':
+  case = binding.WhichOneof('binding')
+  if case == 'struct':
     for part, item in zip(binding.struct.element, value):
       _bind(part, item, inputs)
-  elif kind == 'tensor':
+  elif case == 'tensor':
     inputs[binding.tensor.tensor_name] = value
-  elif kind == 'sequence':
+  elif case == 'sequence':
     inputs[binding.sequence.variant_tensor_name] = value
 
 
@@ -339,26 +339,26 @@ def _variants(binding, names) -> None:
 
 def _fetches(binding, names) -> None:
   """Appends the names of the tensors of `binding` to `names`."""
-  kind = binding.WhichOneof('binding')
-  if kind == 'struct':
+  case = binding.WhichOneof('binding')
+  if case == 'struct':
     for part in binding.struct.element:
       _fetches(part, names)
-  elif kind == 'tensor':
+  elif case == 'tensor':
     names.append(binding.tensor.tensor_name)
-  elif kind == 'sequence':
+  elif case == 'sequence':
     names.append(binding.sequence.variant_tensor_name)
 
 
 def _unflatten(binding, type_signature, values):
   """Returns nested tuples of `values`, with the shapes of the type."""
-  kind = binding.WhichOneof('binding')
-  if kind == 'struct':
+  case = binding.WhichOneof('binding')
+  if case == 'struct':
     return tuple(
         _unflatten(part, type_signature[i], values)
         for i, part in enumerate(binding.struct.element)
     )
   value = next(values)
-  if kind == 'sequence':
+  if case == 'sequence':
     if isinstance(value, sequences.Sequence):
       return value
     return sequences.Sequence(None, type_signature.element, value)

@@ -9,11 +9,11 @@ import tensorflow_federated as tff
 # Not exported by TFF: its errors.
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
-from tff_pers.runtime import datasets
-from tff_pers.runtime import kept
-from tff_pers.runtime import layout
-from tff_pers.runtime import results
-from tff_pers.runtime import sequences
+from tff_pers.runtime.fused.values import cache
+from tff_pers.runtime.fused.values import datasets
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import results
+from tff_pers.runtime.fused.values import sequences
 
 # Cohorts whose return is noticed.
 _MAX_SEEN = 100
@@ -29,18 +29,18 @@ class Converter:
   as the caller holds what it is of.
   """
 
-  def __init__(self, max_bytes: int, device: str, known: results.Known):
+  def __init__(self, max_bytes: int, device: str, result_tensors: results.ResultTensors):
     """Initializes the converter.
 
     Args:
       max_bytes: Bound on what is kept of arguments.
       device: Where the tensors shall lie.
-      known: Tensors of earlier results.
+      result_tensors: Tensors of earlier results.
     """
     self._reader = datasets.Reader(max_bytes)
     self._device = device
-    self._known = known
-    self._stacks = kept.Kept(max_bytes)
+    self._result_tensors = result_tensors
+    self._stacks = cache.Cache(max_bytes)
     self._seen = collections.OrderedDict()
     self._on_host = False
 
@@ -96,9 +96,9 @@ class Converter:
     raise TypeError(f'Arguments of type {part} are not supported.')
 
   def _server_tensor(self, value, part):
-    known = self._known.tensor(value)
-    if known is not None and _is_a(known, part):
-      return known
+    found = self._result_tensors.tensor(value)
+    if found is not None and _is_a(found, part):
+      return found
     return self._tensor(datasets.as_array(value, part))
 
   def _tensor(self, array, on_host=False):
@@ -171,7 +171,7 @@ class Converter:
     size = sum(t.shape.num_elements() * t.dtype.size for t in stack[1])
     if size < results.LEAST_BYTES:
       return
-    cohort = kept.identity(part, values)
+    cohort = cache.identity(part, values)
     if cohort in self._seen:
       self._stacks.put(part, values, stack, size)
     self._seen[cohort] = True  # One that comes once is not worth it.

@@ -1,41 +1,29 @@
 """How a stage goes over the clients: in a loop, vectorized, or with XLA."""
 
 import contextlib
-import dataclasses
 import os
-from typing import Sequence
+from typing import Any, Sequence
 
 import tensorflow as tf
 
-from tff_pers.runtime import layout
-from tff_pers.runtime import merging
-from tff_pers.runtime import stages
-
-STRATEGIES = ('loop', 'vectorized', 'xla')
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-  """How a stage runs; changes numbers by rounding at most.
-
-  Attributes:
-    strategy: `loop` (a loop in the graph whose iterations overlap),
-      `vectorized` (the operations of all clients as one) or `xla` (the loop
-      with every client compiled by XLA).
-    clients_at_once: Bound on the clients that are in work together; 0 for as
-      many as there are processors (`loop`, `xla`) or clients (`vectorized`).
-  """
-
-  strategy: str = 'loop'
-  clients_at_once: int = 0
+from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused import merging
+from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import structure
 
 
-def run(plan: Plan, loop, num_clients, devices: Sequence[str]) -> dict:
+def run(
+    schedule: schedule_lib.Schedule,
+    loop: client_loop.ClientLoop,
+    num_clients: Any,
+    devices: Sequence[str],
+) -> dict:
   """Returns the values of a stage's bindings by name.
 
   Args:
-    plan: How to go over the clients.
-    loop: What a client does, see `stages`.
+    schedule: How to go over the clients.
+    loop: What a client does, see `client_loop`.
     num_clients: int32 scalar, > 0.
     devices: Names of the devices that share the clients.
   """
@@ -44,44 +32,44 @@ def run(plan: Plan, loop, num_clients, devices: Sequence[str]) -> dict:
     with tf.device(device):
       start = num_clients * k // len(devices)
       stop = num_clients * (k + 1) // len(devices)
-      shards.append(_run_range(plan, loop, start, stop))
+      shards.append(_run_range(schedule, loop, start, stop))
   with tf.device(devices[0]):
     return _joined(loop, shards, num_clients)
 
 
-def empty(loop) -> dict:
+def empty(loop: client_loop.ClientLoop) -> dict:
   """Returns the values of a stage without clients."""
-  kept = [_no_rows(member) for _, member in loop.demands]
+  rows = [_no_rows(demand.type) for demand in loop.demands]
   return loop.results(
-      kept, [a.zero for a in loop.folds], [a.zero for a in loop.grows]
+      rows, [a.zero for a in loop.folds], [a.zero for a in loop.grows]
   )
 
 
 def _no_rows(member):
-  return stages.unflatten(member, [
+  return structure.unflatten(member, [
       layout.Rows(tf.zeros([0, *(d or 0 for d in t.shape)], t.dtype))
-      for t in stages.leaves(member)
+      for t in structure.leaves(member)
   ])
 
 
-def _run_range(plan, loop, start, stop):
+def _run_range(schedule, loop, start, stop):
   """Returns what clients start..stop-1 contribute: (collected, folded)."""
-  if plan.strategy == 'vectorized':
-    return _vectorized(loop, start, stop, plan.clients_at_once)
+  if schedule.strategy == 'vectorized':
+    return _vectorized(loop, start, stop, schedule.clients_at_once)
   client = loop.client
-  if plan.strategy == 'xla':
+  if schedule.strategy == 'xla':
     client = tf.function(client, jit_compile=True, autograph=False)
-  parallel = plan.clients_at_once or max(2, os.cpu_count() or 2)
+  parallel = schedule.clients_at_once or max(2, os.cpu_count() or 2)
   return _looped(loop, client, start, stop, parallel)
 
 
 def _joined(loop, shards, num_clients) -> dict:
   """Returns the values by name from what the shards contribute."""
-  members = _collected_types(loop)
+  members = loop.collected_types
   collected = [
-      stages.unflatten(member, [
+      structure.unflatten(member, [
           _concatenated(parts)
-          for parts in zip(*(stages.flatten(s[0][k], member) for s in shards))
+          for parts in zip(*(structure.flatten(s[0][k], member) for s in shards))
       ])
       for k, member in enumerate(members)
   ]
@@ -91,12 +79,12 @@ def _joined(loop, shards, num_clients) -> dict:
         _matched(a.merge((x, y)), a.type)
         for a, x, y in zip(loop.folds, folded, more)
     ]
-  kept, singles = collected[:len(loop.demands)], collected[len(loop.demands):]
+  demanded, singles = collected[:len(loop.demands)], collected[len(loop.demands):]
   merged = [
       merging.merge(a, single, num_clients)
       for a, single in zip(loop.grows, singles)
   ]
-  return loop.results(kept, folded, merged)
+  return loop.results(demanded, folded, merged)
 
 
 def _concatenated(parts):
@@ -112,29 +100,24 @@ def _concatenated(parts):
   )
 
 
-def _collected_types(loop) -> list:
-  """Types of what is collected: demands, then accumulators that grow."""
-  return [*(member for _, member in loop.demands), *(a.type for a in loop.grows)]
-
-
 def _looped(loop, client, start, stop, parallel):
   """One loop in the graph; iterations overlap."""
-  members = _collected_types(loop)
+  members = loop.collected_types
   arrays = [
-      _Collection(t, stop - start) for m in members for t in stages.leaves(m)
+      _Collection(t, stop - start) for m in members for t in structure.leaves(m)
   ]
   zeros = [_matched(a.zero, a.type) for a in loop.folds]
 
   def body(i, states, handles):
-    kept, messages, singles = client(i)
+    demanded, messages, singles = client(i)
     states = [
         _matched(a.accumulate((state, message)), a.type)
         for a, state, message in zip(loop.folds, states, messages)
     ]
     values = [
         value
-        for member, item in zip(members, [*kept, *singles])
-        for value in stages.flatten(item, member)
+        for member, item in zip(members, [*demanded, *singles])
+        for value in structure.flatten(item, member)
     ]
     handles = [
         array.write(handle, i - start, value)
@@ -151,7 +134,7 @@ def _looped(loop, client, start, stop, parallel):
         maximum_iterations=stop - start,
     )
   stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  return [stages.unflatten(member, stacks) for member in members], folded
+  return [structure.unflatten(member, stacks) for member in members], folded
 
 
 @contextlib.contextmanager
@@ -174,15 +157,15 @@ def _vectorized(loop, start, stop, at_once):
 
   What `vectorized_map` cannot do for all clients it does one by one.
   """
-  members = _collected_types(loop)
+  members = loop.collected_types
   arrays = [
-      _Collection(t, stop - start) for m in members for t in stages.leaves(m)
+      _Collection(t, stop - start) for m in members for t in structure.leaves(m)
   ]
   zeros = [_matched(a.zero, a.type) for a in loop.folds]
 
   def chunk(first, states, handles):
     last = tf.minimum(stop, first + at_once) if at_once else stop
-    kept, messages, singles = tf.vectorized_map(
+    demanded, messages, singles = tf.vectorized_map(
         lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
         tf.range(first, last), fallback_to_while_loop=True, warn=False,
     )
@@ -192,8 +175,8 @@ def _vectorized(loop, start, stop, at_once):
     ]
     values = [
         value
-        for member, item in zip(members, [*kept, *singles])
-        for value in stages.flatten(item, member)
+        for member, item in zip(members, [*demanded, *singles])
+        for value in structure.flatten(item, member)
     ]
     handles = [
         array.scatter(handle, tf.range(first - start, last - start), value)
@@ -208,13 +191,13 @@ def _vectorized(loop, start, stop, at_once):
       parallel_iterations=1,
   )
   stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  return [stages.unflatten(member, stacks) for member in members], folded
+  return [structure.unflatten(member, stacks) for member in members], folded
 
 
 def _folded(aggregate, state, messages, count):
   """Returns the accumulator after `count` stacked messages."""
-  rows = stages.unflatten(aggregate.message_type, [
-      layout.Rows(t) for t in stages.flatten(messages, aggregate.message_type)
+  rows = structure.unflatten(aggregate.message_type, [
+      layout.Rows(t) for t in structure.flatten(messages, aggregate.message_type)
   ])
 
   def body(i, state):
@@ -276,9 +259,9 @@ def _matched(value, type_signature):
   """Returns `value` with the shapes of the type."""
   values = []
   for leaf, t in zip(
-      stages.flatten(value, type_signature), stages.leaves(type_signature)
+      structure.flatten(value, type_signature), structure.leaves(type_signature)
   ):
     leaf = tf.identity(leaf)  # No tensor may leave a loop twice.
     leaf.set_shape(t.shape)
     values.append(leaf)
-  return stages.unflatten(type_signature, values)
+  return structure.unflatten(type_signature, values)

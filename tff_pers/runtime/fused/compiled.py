@@ -9,14 +9,15 @@ from absl import logging
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime import arguments
-from tff_pers.runtime import choices as choices_lib
-from tff_pers.runtime import graphs
-from tff_pers.runtime import layout
+from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused.graphs import graph as graph_lib
+from tff_pers.runtime.fused import mapping
+from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused import stages
+from tff_pers.runtime.fused.values import arguments
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import results
 from tff_pers.runtime import line as line_lib
-from tff_pers.runtime import mapping
-from tff_pers.runtime import results
-from tff_pers.runtime import stages
 
 # Data of cohorts that is kept on the device from round to round.
 _CACHE_BYTES = 2 * 2**30
@@ -48,9 +49,9 @@ class Compiler:
     self.devices = devices
     self.strategy = strategy
     self.choices = choices
-    self.known = results.Known()
+    self.result_tensors = results.ResultTensors()
     self.converter = arguments.Converter(
-        _CACHE_BYTES, devices[0], self.known
+        _CACHE_BYTES, devices[0], self.result_tensors
     )
 
   @property
@@ -91,84 +92,84 @@ class Compiled:
 
   def _call(self, argument):
     converter = self._compiler.converter
-    kind, tensors, num_clients = None, [], 0
+    argument_layout, tensors, num_clients = None, [], 0
     if self._type.parameter is not None:
       num_clients = arguments.cohort_size(argument, self._type.parameter)
-      kind, tensors = converter.ingest(argument, self._type.parameter)
+      argument_layout, tensors = converter.ingest(argument, self._type.parameter)
     outputs, result = self._run(
-        kind, num_clients > 0, [tf.constant(num_clients), *tensors]
+        argument_layout, num_clients > 0, [tf.constant(num_clients), *tensors]
     )
     return results.export(
         iter(outputs), result, self._type.result, num_clients,
-        self._compiler.known,
+        self._compiler.result_tensors,
     )
 
-  def _run(self, kind, has_clients, tensors):
+  def _run(self, argument_layout, has_clients, tensors):
     """Runs the traced function, with fewer clients at once if memory lacks."""
-    key = (kind, has_clients)
+    key = (argument_layout, has_clients)
     if key not in self._traces:
-      self._traces[key] = self._choose(kind, has_clients, tensors)
+      self._traces[key] = self._choose(argument_layout, has_clients, tensors)
       if len(self._traces) > _MAX_TRACES:
         self._traces.popitem(last=False)
     self._traces.move_to_end(key)
     while True:
-      plans, function, result = self._traces[key]
+      schedules, function, result = self._traces[key]
       try:
         return function(*tensors), result
       except tf.errors.ResourceExhaustedError:
         self._compiler.converter.forget()
-        plans = _smaller(plans, int(tensors[0]))
-        if plans is None:
+        schedules = _smaller(schedules, int(tensors[0]))
+        if schedules is None:
           raise
         logging.warning(
-            'Memory ran out; the round is repeated with %s.', _text(plans)
+            'Memory ran out; the round is repeated with %s.', _text(schedules)
         )
-        self._compiler.choices.put(self._key(kind), plans)
-        self._traces[key] = self._trace(kind, has_clients, plans)
+        self._compiler.choices.put(self._key(argument_layout), schedules)
+        self._traces[key] = self._trace(argument_layout, has_clients, schedules)
 
-  def _choose(self, kind, has_clients, tensors):
+  def _choose(self, argument_layout, has_clients, tensors):
     """Returns the trace that is used from now on."""
     count = len(self._program.stages)
-    known = self._compiler.choices.get(self._key(kind))
-    if known is not None and len(known) == count and self._fits(known):
-      return self._trace(kind, has_clients, known)
-    loop = [mapping.Plan('loop')] * count
+    recorded = self._compiler.choices.get(self._key(argument_layout))
+    if recorded is not None and len(recorded) == count and self._fits(recorded):
+      return self._trace(argument_layout, has_clients, recorded)
+    loop = [schedule_lib.Schedule('loop')] * count
     if self._compiler.strategy == 'loop' or not has_clients:
-      return self._trace(kind, has_clients, loop)
+      return self._trace(argument_layout, has_clients, loop)
     if self._compiler.strategy != 'auto':
-      return self._forced(kind, tensors, loop)
-    best = self._measured(kind, tensors, self._trace(kind, True, loop))
-    self._compiler.choices.put(self._key(kind), best[0])
+      return self._forced(argument_layout, tensors, loop)
+    best = self._measured(argument_layout, tensors, self._trace(argument_layout, True, loop))
+    self._compiler.choices.put(self._key(argument_layout), best[0])
     return best
 
-  def _fits(self, plans) -> bool:
-    """Whether the plans are of the strategy that was asked for."""
+  def _fits(self, schedules) -> bool:
+    """Whether the schedules are of the strategy that was asked for."""
     strategy = self._compiler.strategy
-    return strategy == 'auto' or all(p.strategy == strategy for p in plans)
+    return strategy == 'auto' or all(s.strategy == strategy for s in schedules)
 
-  def _forced(self, kind, tensors, loop):
+  def _forced(self, argument_layout, tensors, loop):
     """Returns a trace of the strategy asked for, or of a loop if that fails."""
-    plans = [mapping.Plan(self._compiler.strategy)] * len(loop)
+    schedules = [schedule_lib.Schedule(self._compiler.strategy)] * len(loop)
     try:
-      trace = self._trace(kind, True, plans)
-      if self._program.is_private:  # Else a trial may be seen elsewhere.
+      trace = self._trace(argument_layout, True, schedules)
+      if self._program.evaluator.is_private:  # Else a trial may be seen elsewhere.
         trace[1](*tensors)
       return trace
     except tf.errors.ResourceExhaustedError:
       return trace  # Fewer clients at once may do.
     except Exception as reason:  # pylint: disable=broad-except  TF's are many.
-      found = self._trace(kind, True, loop)
+      found = self._trace(argument_layout, True, loop)
       found[1](*tensors)  # Raises what is no matter of the strategy.
       logging.warning(
-          '%s is not possible, clients run in a loop: %s', _text(plans), reason
+          '%s is not possible, clients run in a loop: %s', _text(schedules), reason
       )
       return found
 
-  def _measured(self, kind, tensors, best):
+  def _measured(self, argument_layout, tensors, best):
     """Returns the fastest trace; one stage after the other is varied."""
-    if any(isinstance(part, layout.Packed) for part in _parts(kind)):
+    if any(isinstance(part, layout.Packed) for part in _parts(argument_layout)):
       return best  # Shapes differ: clients cannot run together.
-    if not self._program.is_private:
+    if not self._program.evaluator.is_private:
       return best  # What a trial does may be seen elsewhere.
     if not any(self._candidates(s, 0.0) for s in self._program.stages):
       return best
@@ -179,9 +180,9 @@ class Compiled:
     per_client = seconds / int(tensors[0])
     for number, stage in enumerate(self._program.stages):
       for strategy in self._candidates(stage, per_client):
-        plans = list(best[0])
-        plans[number] = mapping.Plan(strategy)
-        trace, now = self._try(kind, plans, tensors, best)
+        schedules = list(best[0])
+        schedules[number] = schedule_lib.Schedule(strategy)
+        trace, now = self._try(argument_layout, schedules, tensors, best)
         if now is not None and now < _CLEARLY_FASTER * seconds:
           best, seconds = trace, now
     logging.info(
@@ -193,9 +194,9 @@ class Compiled:
   def _candidates(self, stage, seconds_per_client) -> list:
     """Returns what may be faster than a loop."""
     used = [
-        self._program.graphs[key]
+        self._program.evaluator.graphs[key]
         for binding in stage.clients
-        for key in graphs.collect(binding.call)
+        for key in graph_lib.collect(binding.call)
     ]
     if not used or any(graph.is_stateful for graph in used):
       return []
@@ -207,20 +208,20 @@ class Compiled:
       return []
     return ['vectorized']  # XLA compiles a CPU's round for a minute.
 
-  def _try(self, kind, plans, tensors, best):
+  def _try(self, argument_layout, schedules, tensors, best):
     """Returns (the trace, its seconds); None where it is no use.
 
     One client alone comes first: XLA may take a hundred times longer.
     """
     alone = [tf.ones_like(tensors[0]), *tensors[1:]]
     try:
-      trace = self._trace(kind, True, plans)
+      trace = self._trace(argument_layout, True, schedules)
       seconds = self._seconds(trace, alone, num_calls=1)
       if seconds > _HOPELESS * self._seconds(best, alone, num_calls=1):
         return None, None
       return trace, self._seconds(trace, tensors)
     except Exception as reason:  # pylint: disable=broad-except  TF's are many.
-      logging.info('%s is not possible: %s', _text(plans), reason)
+      logging.info('%s is not possible: %s', _text(schedules), reason)
       return None, None
 
   def _seconds(self, trace, tensors, num_calls=_MEASURED_CALLS):
@@ -239,37 +240,37 @@ class Compiled:
       return None
     return min(seconds[1:])
 
-  def _trace(self, kind, has_clients, plans):
-    """Returns (plans, the traced function, what its results stand for)."""
+  def _trace(self, argument_layout, has_clients, schedules):
+    """Returns (schedules, the traced function, what its results stand for)."""
     traced = []
     devices = self._compiler.devices
 
     def mapper(number, loop, num_clients):
       if not has_clients:
         return mapping.empty(loop)
-      return mapping.run(plans[number], loop, num_clients, devices)
+      return mapping.run(schedules[number], loop, num_clients, devices)
 
     def run(num_clients, *tensors):
       with tf.device(devices[0]):
-        argument = None if kind is None else kind.read(iter(tensors))
+        argument = None if argument_layout is None else argument_layout.read(iter(tensors))
         result = self._program.trace(argument, num_clients, mapper)
         traced.append(result)
         return results.flat(result, self._type.result)
 
-    specs = [] if kind is None else kind.specs
+    specs = [] if argument_layout is None else argument_layout.specs
     function = tf.function(run, autograph=False).get_concrete_function(
         tf.TensorSpec([], tf.int32), *specs
     )
-    return plans, function, results.skeleton(traced[-1])
+    return schedules, function, results.skeleton(traced[-1])
 
-  def _key(self, kind) -> str:
+  def _key(self, argument_layout) -> str:
     """Returns what names the computation in this and other processes."""
     text = [*self._compiler.devices]
-    text += [self._type.compact_representation(), _kinds(kind)]
+    text += [self._type.compact_representation(), _names(argument_layout)]
     for binding in self._program.line.bindings:
       text.append(binding.call.type_signature.compact_representation())
-      for key in graphs.collect(binding.call):
-        text.append(' '.join(sorted(self._program.graphs[key].operations)))
+      for key in graph_lib.collect(binding.call):
+        text.append(' '.join(sorted(self._program.evaluator.graphs[key].operations)))
     return hashlib.sha256('\n'.join(text).encode()).hexdigest()[:16]
 
 
@@ -281,36 +282,36 @@ def _is_lack_of_memory(error) -> bool:
   )
 
 
-def _smaller(plans, num_clients):
-  """Returns plans with about half as many clients at once, or None."""
+def _smaller(schedules, num_clients):
+  """Returns schedules with about half as many clients at once, or None."""
   smaller = []
-  for plan in plans:
-    at_once = plan.clients_at_once
-    if plan.strategy == 'vectorized':
+  for schedule in schedules:
+    at_once = schedule.clients_at_once
+    if schedule.strategy == 'vectorized':
       at_once = (at_once or num_clients) // 2
-      plan = mapping.Plan('vectorized', at_once) if at_once else mapping.Plan(
+      schedule = schedule_lib.Schedule('vectorized', at_once) if at_once else schedule_lib.Schedule(
           'loop', 1
       )
     else:
-      plan = mapping.Plan(plan.strategy, 1)
-    smaller.append(plan)
-  return None if smaller == list(plans) else smaller
+      schedule = schedule_lib.Schedule(schedule.strategy, 1)
+    smaller.append(schedule)
+  return None if smaller == list(schedules) else smaller
 
 
-def _text(plans) -> str:
+def _text(schedules) -> str:
   return ', '.join(
-      plan.strategy
-      + (f' ({plan.clients_at_once} at once)' if plan.clients_at_once else '')
-      for plan in plans
+      schedule.strategy
+      + (f' ({schedule.clients_at_once} at once)' if schedule.clients_at_once else '')
+      for schedule in schedules
   )
 
 
-def _parts(kind) -> list:
+def _parts(argument_layout) -> list:
   """Returns the layouts of the tensors of an argument."""
-  if isinstance(kind, layout.Parts):
-    return [leaf for part in kind.parts for leaf in _parts(part)]
-  return [] if kind is None else [kind]
+  if isinstance(argument_layout, layout.Parts):
+    return [leaf for part in argument_layout.parts for leaf in _parts(part)]
+  return [] if argument_layout is None else [argument_layout]
 
 
-def _kinds(kind) -> str:
-  return ' '.join(type(part).__name__ for part in _parts(kind))
+def _names(argument_layout) -> str:
+  return ' '.join(type(part).__name__ for part in _parts(argument_layout))

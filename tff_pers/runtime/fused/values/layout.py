@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_pers.runtime import sequences
+from tff_pers.runtime.fused.values import sequences
 
 
 @dataclasses.dataclass(frozen=True)

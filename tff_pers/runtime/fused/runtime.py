@@ -16,14 +16,14 @@ from absl import logging
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime import choices as choices_lib
-from tff_pers.runtime import compiled
 from tff_pers.runtime import context
-from tff_pers.runtime import mapping
+from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused import compiled
+from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import native
-from tff_pers.runtime import sequences
 
-STRATEGIES = ('auto', *mapping.STRATEGIES)
+STRATEGIES = ('auto', *schedule_lib.STRATEGIES)
 
 
 def use(
@@ -38,7 +38,7 @@ def use(
   Args:
     device: `cpu`, `gpu` (all of them, which share the clients of a cohort),
       `gpu:1`; None for the GPUs if there are any, else the CPU.
-    strategy: How a computation goes over the clients, see `mapping.Plan`;
+    strategy: How a computation goes over the clients, see `schedule`;
       `auto` measures in the first round and keeps what is fastest.
     choices: JSON file of what `auto` has chosen; what it holds is not chosen
       again, so that numbers repeat to the last bit.
@@ -58,8 +58,8 @@ def use(
   executor = Executor(
       find_devices(device), strategy, choices_lib.Choices(choices)
   )
-  kind = AsyncFusedContext if asynchronous else FusedContext
-  return context.Installed(kind(executor))
+  context_class = AsyncFusedContext if asynchronous else FusedContext
+  return context.Installed(context_class(executor))
 
 
 def find_devices(device: Optional[str]) -> list:
@@ -72,12 +72,12 @@ def find_devices(device: Optional[str]) -> list:
       gpu.name.replace('/physical_device:', '/')
       for gpu in tf.config.list_physical_devices('GPU')
   ]
-  kind, _, number = (device or ('gpu' if gpus else 'cpu')).lower().partition(
+  platform, _, number = (device or ('gpu' if gpus else 'cpu')).lower().partition(
       ':'
   )
-  if kind == 'cpu' and not number:
+  if platform == 'cpu' and not number:
     return ['/CPU:0']
-  if kind != 'gpu' or (number and not number.isdecimal()):
+  if platform != 'gpu' or (number and not number.isdecimal()):
     raise ValueError(
         f'`device` must be cpu, gpu or gpu:NUMBER, found {device!r}.'
     )

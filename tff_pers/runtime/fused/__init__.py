@@ -1,0 +1,19 @@
+"""The fused runtime: a whole round as one TensorFlow function.
+
+`runtime` installs it. A computation becomes a program of `stages`; the clients
+of a stage are gone over (`mapping`) as a `schedule` says. `values` turns
+arguments into tensors and tensors into results, `graphs` puts TFF's TensorFlow
+graphs into the function that is being traced.
+"""
+
+from tff_pers.runtime.fused.runtime import AsyncFusedContext
+from tff_pers.runtime.fused.runtime import Executor
+from tff_pers.runtime.fused.runtime import find_devices
+from tff_pers.runtime.fused.runtime import FusedContext
+from tff_pers.runtime.fused.runtime import STRATEGIES
+from tff_pers.runtime.fused.runtime import use
+
+__all__ = (
+    'AsyncFusedContext', 'Executor', 'FusedContext', 'STRATEGIES',
+    'find_devices', 'use',
+)

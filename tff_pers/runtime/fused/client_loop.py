@@ -1,0 +1,166 @@
+"""The contract between a stage and what goes over its clients.
+
+A stage (`stages`) says what one client does and how messages are folded;
+`mapping` decides in which order, and how many at once, the clients are done.
+"""
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+import tensorflow_federated as tff
+
+from tff_pers.runtime.fused import evaluation
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import structure
+from tff_pers.runtime import line as line_lib
+
+
+class Demand(NamedTuple):
+  """A value at the clients that later stages, or the result, need.
+
+  Attributes:
+    name: Its name in the line.
+    type: TFF type of one client's value.
+  """
+
+  name: str
+  type: tff.Type
+
+
+class Contribution(NamedTuple):
+  """What one client contributes.
+
+  Attributes:
+    demanded: Values of the demands.
+    messages: Messages to the aggregates that fold.
+    singles: Accumulators of the aggregates that grow, after this client alone.
+  """
+
+  demanded: tuple
+  messages: tuple
+  singles: tuple
+
+
+class Aggregate:
+  """A `federated_aggregate` with its functions.
+
+  Attributes:
+    name: Its name in the line.
+    type: TFF type of the accumulator.
+    message: The clients' messages, a block that is not yet evaluated.
+    message_type: TFF type of one client's message.
+    zero: The accumulator before the first client.
+    accumulate: `(accumulator, message) -> accumulator`.
+    merge: `(accumulator, accumulator) -> accumulator`.
+    report: `accumulator -> result`.
+    grows: Whether the shape of the accumulator is not known beforehand.
+  """
+
+  def __init__(
+      self,
+      binding: line_lib.Binding,
+      evaluator: evaluation.Evaluator,
+      env: Mapping[str, Any],
+  ):
+    self.name = binding.name
+    self.message, zero, accumulate, merge, report = (
+        binding.call.argument[i] for i in range(5)
+    )
+    self.type = accumulate.type_signature.result
+    self.message_type = self.message.type_signature.member
+    self.zero = evaluator.evaluate(zero, env)
+    self.accumulate = evaluator.evaluate(accumulate, env)
+    self.merge = evaluator.evaluate(merge, env)
+    self.report = evaluator.evaluate(report, env)
+    self.grows = not all(
+        t.shape is not None and None not in t.shape
+        for t in structure.leaves(self.type)
+    )
+
+
+class ClientLoop:
+  """What happens in a stage's loop over the clients.
+
+  Attributes:
+    demands: What is collected from the clients.
+    folds: Aggregates whose accumulators keep their shapes.
+    grows: Aggregates whose accumulators grow: merged in a balanced tree.
+    is_private: Whether no client can see what another one does.
+  """
+
+  def __init__(
+      self,
+      evaluator: evaluation.Evaluator,
+      lazy: Mapping[str, line_lib.Binding],
+      demands: Sequence[str],
+      aggregates: Sequence[line_lib.Binding],
+      env: Mapping[str, Any],
+  ):
+    """Initializes the loop.
+
+    Args:
+      evaluator: Evaluates blocks.
+      lazy: Bindings at clients by name; evaluated where they are used.
+      demands: Names of those that are collected.
+      aggregates: Bindings of the stage's aggregations.
+      env: Values of all other names.
+    """
+    self.is_private = evaluator.is_private
+    self._evaluator, self._lazy, self._env = evaluator, lazy, env
+    self.demands = [
+        Demand(name, lazy[name].call.type_signature.member) for name in demands
+    ]
+    built = [Aggregate(binding, evaluator, env) for binding in aggregates]
+    self.folds = [a for a in built if not a.grows]
+    self.grows = [a for a in built if a.grows]
+
+  @property
+  def collected_types(self) -> list:
+    """Types of what every client's row is kept of: demands, then singles."""
+    return [*(d.type for d in self.demands), *(a.type for a in self.grows)]
+
+  def client(self, i: Any) -> Contribution:
+    """Returns what client `i`, an int32 scalar, contributes."""
+    scope = _ClientScope(self._evaluator, self._lazy, self._env, i)
+    message = lambda a: self._evaluator.evaluate(a.message, scope)
+    # In the order of the line, though only what is needed remains.
+    return Contribution(
+        tuple(scope[demand.name] for demand in self.demands),
+        tuple(message(a) for a in self.folds),
+        tuple(a.accumulate((a.zero, message(a))) for a in self.grows),
+    )
+
+  def results(
+      self, demanded: Sequence, folded: Sequence, merged: Sequence
+  ) -> dict:
+    """Returns the values by name, aggregates reported.
+
+    Args:
+      demanded: What was collected, in the order of `demands`.
+      folded: Accumulators of all clients, in the order of `folds`.
+      merged: Accumulators of all clients, in the order of `grows`.
+    """
+    values = {
+        demand.name: value for demand, value in zip(self.demands, demanded)
+    }
+    for aggregates, states in ((self.folds, folded), (self.grows, merged)):
+      for aggregate, state in zip(aggregates, states):
+        values[aggregate.name] = aggregate.report(state)
+    return values
+
+
+class _ClientScope:
+  """Names as client i sees them; bindings are evaluated when first used."""
+
+  def __init__(self, evaluator, lazy, env, i):
+    self._evaluator, self._lazy, self._env, self._i = evaluator, lazy, env, i
+    self._values = {}
+
+  def __getitem__(self, name):
+    if name not in self._values:
+      if name in self._env:
+        self._values[name] = layout.at(self._env[name], self._i)
+      else:
+        self._values[name] = self._evaluator.evaluate(
+            self._lazy[name].call, self
+        )
+    return self._values[name]

@@ -1,0 +1,1 @@
+"""TensorFlow graphs of TFF computations."""

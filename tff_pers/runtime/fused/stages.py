@@ -1,0 +1,143 @@
+"""The whole of a computation as one traced TensorFlow function.
+
+The bindings of a line are ordered in stages. In one stage the server computes
+what it can; then one loop over the clients does all their maps and folds what
+they send. The next stage starts from the aggregates.
+"""
+
+import collections
+from typing import Any, Callable
+
+import tensorflow_federated as tff
+
+from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused import evaluation
+from tff_pers.runtime.fused import intrinsics
+from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import sequences
+from tff_pers.runtime import line as line_lib
+
+
+class Stage:
+  """Bindings of one stage.
+
+  Attributes:
+    server: Bindings that the server computes first, in order.
+    clients: Bindings at clients.
+    aggregates: `federated_aggregate`s of what clients have then.
+    demands: Names of bindings at clients whose values later stages or the
+      result need.
+  """
+
+  def __init__(self):
+    self.server, self.clients, self.aggregates = [], [], []
+    self.demands = []
+
+
+class Program:
+  """A line, ready to be traced."""
+
+  def __init__(self, line: line_lib.Line):
+    """Divides the line into stages.
+
+    Raises:
+      sequences.Unsupported: If the computation cannot be fused.
+    """
+    _check_result(line.result_type)
+    self.line = line
+    self.evaluator = evaluation.Evaluator(
+        [*(b.call for b in line.bindings), line.result]
+    )
+    self.stages = self._staged()
+
+  def _staged(self) -> list:
+    """Returns the stages."""
+    stages = collections.defaultdict(Stage)
+    ready, self._lazy = {}, {}
+    for binding in self.line.bindings:
+      needs = line_lib.references(binding.call)
+      stage = max((ready.get(name, 0) for name in needs), default=0)
+      ready[binding.name] = stage
+      if _uri(binding.call) == intrinsics.AGGREGATE:
+        stages[stage].aggregates.append(binding)
+        ready[binding.name] = stage + 1
+      elif not _is_at_clients(binding.call.type_signature):
+        stages[stage].server.append(binding)
+      else:
+        stages[stage].clients.append(binding)
+        self._lazy[binding.name] = binding
+    for name, stage in self._used_later(ready).items():
+      stages[stage].demands.append(name)
+    return [stages[k] for k in range(max(stages, default=-1) + 1)]
+
+  def _used_later(self, ready) -> dict:
+    """Returns the stages that must collect the values of bindings, by name."""
+    demands = {}
+
+    def use(block, stage):
+      for name in line_lib.references(block):
+        if name not in self._lazy:
+          continue
+        binding = self._lazy[name]
+        if _has_sequence(binding.call.type_signature):
+          use(binding.call, stage)  # Evaluated again where it is used.
+        elif stage is None or ready[name] < stage:
+          demands[name] = ready[name]
+
+    for binding in self.line.bindings:
+      stage = ready[binding.name] - (_uri(binding.call) == intrinsics.AGGREGATE)
+      use(binding.call, stage)
+    use(self.line.result, None)
+    return demands
+
+  def trace(self, argument: Any, num_clients: Any, mapper: Callable) -> Any:
+    """Adds the computation to the graph being traced.
+
+    Args:
+      argument: The argument as `layout` reads it.
+      num_clients: int32 scalar, size of the cohort.
+      mapper: How a stage goes over the clients, see `mapping`.
+
+    Returns:
+      The result: nested tuples of tensors, `layout.Rows`, `layout.Pieces` and
+      `sequences.Sequence`s.
+    """
+    self.evaluator.start()
+    env = {}
+    if self.line.parameter_name is not None:
+      env[self.line.parameter_name] = layout.on_server(argument)
+    for number, stage in enumerate(self.stages):
+      for binding in stage.server:
+        env[binding.name] = self.evaluator.evaluate(binding.call, env)
+      if stage.aggregates or stage.demands:
+        loop = client_loop.ClientLoop(
+            self.evaluator, self._lazy, stage.demands, stage.aggregates, env
+        )
+        env.update(mapper(number, loop, num_clients))
+    return self.evaluator.evaluate(self.line.result, env)
+
+
+def _check_result(type_signature) -> None:
+  """Raises sequences.Unsupported if clients return sequences."""
+  if isinstance(type_signature, tff.StructType):
+    for part in type_signature.children():
+      _check_result(part)
+  elif _is_at_clients(type_signature) and _has_sequence(type_signature):
+    raise sequences.Unsupported('Sequences cannot be returned by clients.')
+
+
+def _uri(call) -> str:
+  function = call.function if isinstance(call, tff.framework.Call) else None
+  return getattr(function, 'uri', '')
+
+
+def _is_at_clients(type_signature) -> bool:
+  return (
+      isinstance(type_signature, tff.FederatedType)
+      and type_signature.placement is tff.CLIENTS
+      and not type_signature.all_equal
+  )
+
+
+def _has_sequence(type_signature) -> bool:
+  return '*' in str(type_signature)

@@ -1,0 +1,1 @@
+"""Python values as tensors, and tensors as Python values."""

@@ -1,0 +1,37 @@
+"""Structures of TFF types: their tensors in order.
+
+The tensors of an element of a sequence stand in another order, that of
+`tf.data`: see `sequences`.
+"""
+
+import tensorflow_federated as tff
+
+from tff_pers.runtime.fused.values import sequences
+
+
+def leaves(type_signature) -> list:
+  """Returns the tensor types of a structure in order."""
+  if isinstance(type_signature, tff.StructType):
+    return [t for part in type_signature.children() for t in leaves(part)]
+  if isinstance(type_signature, tff.SequenceType):
+    raise sequences.Unsupported('Sequences cannot be collected from clients.')
+  return [type_signature]
+
+
+def flatten(value, type_signature) -> list:
+  """Returns the tensors, rows or pieces of nested tuples in order."""
+  if not isinstance(type_signature, tff.StructType):
+    return [value]
+  return [
+      leaf
+      for v, t in zip(value, type_signature.children())
+      for leaf in flatten(v, t)
+  ]
+
+
+def unflatten(type_signature, values):
+  """Returns nested tuples of `values`, as `flatten` orders them."""
+  values = iter(values)  # An iterator stays the same one.
+  if isinstance(type_signature, tff.StructType):
+    return tuple(unflatten(t, values) for t in type_signature.children())
+  return next(values)

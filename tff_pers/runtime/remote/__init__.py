@@ -1,0 +1,6 @@
+"""The remote runtime: TFF's C++ workers on several hosts."""
+
+from tff_pers.runtime.remote.runtime import RemoteError
+from tff_pers.runtime.remote.runtime import use
+
+__all__ = ('RemoteError', 'use')

@@ -76,6 +76,7 @@ def build_averaging(
     *,
     server_learning_rate: float = 1.0,
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
+    initial_weights=None,
     init_client=lambda seed: (),
     combine=_shared_model,
     deploy=None,
@@ -89,11 +90,13 @@ def build_averaging(
   what `init_client` returns.
 
   Args:
-    model: The model that is trained and deployed.
+    model: The model that is trained and deployed, W its weights.
     work: What a client does; its update is w - u_i, its weight q_i.
     server_learning_rate: eta_g; 1 with an optimizer, which has its own.
     server_optimizer: Replaces the server's step: it takes the mean update for
       the gradient of w.
+    initial_weights: `seed -> w`, a TensorFlow function: what is averaged, if it
+      is not the weights of the whole model.
     init_client: `seed -> C`, a TensorFlow function: the state of a client never
       seen before.
     combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
@@ -116,7 +119,7 @@ def build_averaging(
     )
 
   def init(seed):
-    weights = model.initial_weights(seed)
+    weights = (initial_weights or model.initial_weights)(seed)
     fields = collections.OrderedDict(weights=weights)
     if server_optimizer is not None:
       fields['optimizer'] = server_optimizer.initialize(
@@ -140,6 +143,9 @@ def build_averaging(
     )
     return dict(optimizer=optimizer, weights=weights)
 
+  tiers = None
+  if initial_weights is None:  # Else w is no model by itself.
+    tiers = {'1': composition.Tier(model, lambda state: state['weights'])}
   return composition.compose(
       model,
       init=init,
@@ -152,7 +158,7 @@ def build_averaging(
           lambda message, own, data: combine(message['weights'], own)
       ),
       client_model=lambda state, own, index: combine(state['weights'], own),
-      tiers={'1': composition.Tier(model, lambda state: state['weights'])},
+      tiers=tiers,
   )
 
 

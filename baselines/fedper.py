@@ -8,7 +8,6 @@ import dataclasses
 from typing import Optional
 
 from baselines import fedavg
-from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
@@ -64,17 +63,13 @@ def build_fedper(
     update = local_sgd.difference(theta, shared)
     return client_work.ClientOutput(own, update, weight, loss)
 
-  return composition.compose(
-      parts.model,
-      init=lambda seed: dict(weights=parts.initial_weights(seed)[0]),
-      send=lambda state: dict(weights=state['weights']),
-      work=client_work.ClientWork(work),
-      finalize=lambda state, mean: dict(weights=local_sgd.descend(
-          state['weights'], mean, hp.server_learning_rate
-      )),
+  return fedavg.build_averaging(
+      parts.model, client_work.ClientWork(work),
+      server_learning_rate=hp.server_learning_rate,
+      initial_weights=lambda seed: parts.initial_weights(seed)[0],
       init_client=lambda seed: parts.initial_weights(seed)[1],
+      combine=parts.merge,
       deploy=split_training.build_deploy(parts, hp, num_clients),
-      client_model=lambda state, own, index: parts.merge(state['weights'], own),
   )
 
 

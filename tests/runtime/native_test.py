@@ -217,7 +217,7 @@ def test_dead_worker_is_replaced_and_the_call_repeated():
 
 
 def test_worker_that_dies_again_and_again_is_an_error(monkeypatch):
-  monkeypatch.setattr(native, '_restarts', worker_process.Restarts(0))
+  monkeypatch.setattr(native.runtime, '_restarts', worker_process.Restarts(0))
   before = native.worker_pid()
   os.kill(before, signal.SIGKILL)
   assert _wait_until_gone(before)

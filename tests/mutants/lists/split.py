@@ -279,8 +279,8 @@ FAULTS = (
         'fedper_exports_first_private_weights',
         what='The model of a client is exported with initial private weights.',
         file=_FEDPER,
-        old="parts.merge(state['weights'], own)",
-        new="parts.merge(state['weights'], parts.initial_weights(0)[1])",
+        old='combine=parts.merge,',
+        new='combine=lambda w, _: parts.merge(w, parts.initial_weights(0)[1]),',
         tests=(f'{_FEDPER_TEST}::test_client_deploys_global_and_own_weights',),
     ),
     Fault(

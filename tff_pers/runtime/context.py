@@ -1,5 +1,6 @@
 """A runtime as TFF's default context, for good or for a `with` block."""
 
+import contextlib
 from typing import Callable
 
 import tensorflow_federated as tff
@@ -13,17 +14,27 @@ class Installed:
 
       with remote.use(['host:8000']):
         process.next(...)
+
+  Within a block that somebody else has installed a context for, as `tff.program`
+  has it, the `with` block comes first, and leaves that context as it is.
   """
 
   def __init__(self, context, close: Callable[[], None] = lambda: None):
     """Installs `context`; `close` is called at the end of a `with` block."""
-    self._before = tff.framework.get_context_stack().current
-    self._close = close
+    stack = tff.framework.get_context_stack()
+    # Not `current`, which may be of somebody's `with` block.
+    self._before = stack._stack[0]  # pylint: disable=protected-access
+    self._context, self._close = context, close
+    self._block = contextlib.ExitStack()
     tff.framework.set_default_context(context)
 
   def __enter__(self):
+    stack = tff.framework.get_context_stack()
+    if stack.current is not self._context:
+      self._block.enter_context(stack.install(self._context))
     return self
 
   def __exit__(self, *error):
+    self._block.close()
     tff.framework.set_default_context(self._before)
     self._close()

@@ -136,11 +136,20 @@ class FusedContext(tff.framework.SyncContext):
     return self.executor.invoke(comp, arg)
 
 
-class AsyncFusedContext(tff.framework.AsyncContext):
-  """TFF's context of `tff.program`: calls are coroutines."""
+class AsyncFusedContext(tff.framework.AsyncExecutionContext):
+  """TFF's context of `tff.program`: calls are coroutines.
+
+  `tff.program`'s classes, as `NativeFederatedContext`, ask for TFF's own class
+  of contexts. Nothing but its type is used here: there are no TFF executors.
+  """
 
   def __init__(self, executor: Executor):
+    # pylint: disable=super-init-not-called  It makes a factory of executors.
     self.executor = executor
+
+  @property
+  def executor_factory(self):
+    raise AttributeError('The fused runtime has no executors of TFF.')
 
   async def invoke(self, comp, arg):
     if asyncio.iscoroutine(arg):

@@ -1,0 +1,149 @@
+"""Dense data of clients as a data source of `tff.program`."""
+
+import collections
+import hashlib
+import json
+from typing import Any, Optional, Sequence
+import weakref
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.simulation import cohort
+
+# By digest of the data: an iterator in a program's saved state is a digest and
+# a position, else every checkpoint would hold the data of all clients.
+_SOURCES = weakref.WeakValueDictionary()
+
+
+def client_dataset(data) -> tf.data.Dataset:
+  """Returns dense data of a client as a data set of one batch, <index, x, y>.
+
+  Every row says whose it is. The data sets of all clients are of one type,
+  whatever the number of examples.
+
+  Args:
+    data: Dense client data, see `client_data.dense`, of at least one example.
+
+  Raises:
+    ValueError: If there is no example.
+  """
+  examples, count = data['examples'], int(data['num_examples'])
+  if not count:
+    raise ValueError(
+        f"Client {int(data['index'])} must have an example, found none."
+    )
+  rows = collections.OrderedDict(
+      index=np.full([count], data['index'], np.int32), **examples
+  )
+  return tf.data.Dataset.from_tensor_slices(rows).batch(count)
+
+
+class ClientDataSource(tff.program.FederatedDataSource):
+  """The data of N clients; an iterator selects cohorts without replacement.
+
+  The cohorts are those of `cohort.uniform`, functions of the seed and of the
+  number of selections before.
+  """
+
+  def __init__(self, clients: Sequence[Any], *, seed: int = 0):
+    """Initializes the source.
+
+    Args:
+      clients: Dense data of every client, by index.
+      seed: The seed of the cohorts.
+
+    Raises:
+      ValueError: If there is no client, or one without examples.
+    """
+    if not clients:
+      raise ValueError('`clients` must hold the data of a client, found none.')
+    self.datasets = [client_dataset(data) for data in clients]
+    self.seed = seed
+    self.digest = _digest(clients)
+    element = tff.types.tensorflow_to_type(self.datasets[0].element_spec)
+    self._type = tff.FederatedType(tff.SequenceType(element), tff.CLIENTS)
+    _SOURCES[self.digest] = self
+
+  @property
+  def federated_type(self) -> tff.FederatedType:
+    """{<index, x, y>*}@CLIENTS."""
+    return self._type
+
+  def iterator(self) -> 'ClientDataIterator':
+    """Returns an iterator at its beginning."""
+    return ClientDataIterator(self)
+
+
+class ClientDataIterator(tff.program.FederatedDataSourceIterator):
+  """Selects cohorts; its bytes are its position, not the data."""
+
+  def __init__(self, source: ClientDataSource, position: int = 0):
+    self._source, self._position = source, position
+
+  @property
+  def federated_type(self) -> tff.FederatedType:
+    return self._source.federated_type
+
+  def select(self, k: Optional[int] = None) -> list[tf.data.Dataset]:
+    """Returns the data sets of the next cohort.
+
+    Args:
+      k: Size of the cohort; None: all clients.
+
+    Raises:
+      ValueError: If there are not that many clients.
+    """
+    datasets = self._source.datasets
+    if k is not None and not 0 < k <= len(datasets):
+      raise ValueError(
+          f'`k` must be in 1..{len(datasets)}, the number of clients, found'
+          f' {k}.'
+      )
+    chosen = cohort.uniform(len(datasets), k or 0)(
+        self._source.seed, self._position
+    )
+    self._position += 1
+    return [datasets[i] for i in chosen]
+
+  def to_bytes(self) -> bytes:
+    return json.dumps(
+        dict(digest=self._source.digest, position=self._position)
+    ).encode()
+
+  @classmethod
+  def from_bytes(cls, buffer: bytes) -> 'ClientDataIterator':
+    """Returns the iterator of the source of the same data in this process.
+
+    Raises:
+      ValueError: If there is none.
+    """
+    saved = json.loads(buffer)
+    source = _SOURCES.get(saved['digest'])
+    if source is None:
+      raise ValueError(
+          'The saved state must be of a data source of this program, found one'
+          ' of other data. Tip: make the `ClientDataSource` first, from the'
+          ' same data.'
+      )
+    return cls(source, saved['position'])
+
+  def __deepcopy__(self, memo):
+    return ClientDataIterator(self._source, self._position)
+
+  def __eq__(self, other):
+    if not isinstance(other, ClientDataIterator):
+      return NotImplemented
+    return self.to_bytes() == other.to_bytes()
+
+
+def _digest(clients) -> str:
+  """Returns what names the data in this and other processes."""
+  found = hashlib.sha256()
+  for data in clients:
+    for array in tf.nest.flatten(data):
+      array = np.asarray(array)
+      found.update(f'{array.dtype}{array.shape}'.encode())
+      found.update(np.ascontiguousarray(array).tobytes())
+  return found.hexdigest()

@@ -80,10 +80,11 @@ def _sequence_reduce(argument, types):
         state_type,
     )
 
-  return sequences.unflatten(
-      sequence.reduce(sequences.flatten(zero, state_type), flat_step),
-      state_type,
+  state = sequence.reduce(
+      sequences.flatten(zero, state_type), flat_step,
+      [tf.TensorShape(t.shape) for t in sequences.flat_types(state_type)],
   )
+  return sequences.unflatten(state, state_type)
 
 
 _SEQUENCE = {'sequence_map': _sequence_map, 'sequence_reduce': _sequence_reduce}

@@ -1,4 +1,11 @@
-"""Which TensorFlow operations have a state that outlives a call, and whose."""
+"""Which TensorFlow operations have a state that outlives a call, and whose.
+
+Natively every call of a client's graph starts without any state. Fused, all
+clients and rounds run the same kernels in one process, so an operation that
+keeps something there (a queue, a barrier, a variable of TensorFlow 1) would
+carry it from one client to the next. Stateful operations are therefore fused
+from lists of safe ones, and everything else runs natively.
+"""
 
 from typing import Iterable
 
@@ -12,6 +19,60 @@ _HARMLESS = frozenset({
     'StatefulPartitionedCall', 'TensorDataset', 'TensorSliceDataset', 'While',
 })
 _VARIABLES = ('VarHandleOp', 'DestroyResourceOp', 'VarIsInitializedOp')
+_USES_OF_VARIABLES = (
+    'ResourceApply', 'ResourceCountUpTo', 'ResourceGather', 'ResourceScatter',
+    'ResourceSparseApply', 'ResourceStridedSliceAssign',
+)
+# Random numbers: each client draws others, as natively.
+_DRAWS = frozenset({
+    'AllCandidateSampler', 'CudnnRNN', 'CudnnRNNBackprop',
+    'CudnnRNNBackpropV2', 'CudnnRNNBackpropV3', 'CudnnRNNV2', 'CudnnRNNV3',
+    'FixedUnigramCandidateSampler', 'LogUniformCandidateSampler',
+    'Multinomial', 'NonDeterministicInts', 'ParameterizedTruncatedNormal',
+    'RandomDataset', 'RandomDatasetV2', 'RandomGamma', 'RandomPoisson',
+    'RandomPoissonV2', 'RandomShuffle', 'RandomStandardNormal',
+    'RandomUniform', 'RandomUniformInt', 'RngReadAndSkip', 'RngSkip',
+    'SampleDistortedBoundingBox', 'SampleDistortedBoundingBoxV2',
+    'StatefulRandomBinomial', 'StatefulStandardNormal',
+    'StatefulStandardNormalV2', 'StatefulTruncatedNormal', 'StatefulUniform',
+    'StatefulUniformFullInt', 'StatefulUniformInt', 'StatelessRandomGetAlg',
+    'TruncatedNormal', 'UniformCandidateSampler',
+})
+# What an execution of the graph makes for itself, and what is done with it.
+_OWN = frozenset({
+    'AnonymousHashTable', 'AnonymousIterator', 'AnonymousIteratorV2',
+    'AnonymousIteratorV3', 'AnonymousMemoryCache',
+    'AnonymousMutableDenseHashTable', 'AnonymousMutableHashTable',
+    'AnonymousMutableHashTableOfTensors', 'AnonymousRandomSeedGenerator',
+    'AnonymousSeedGenerator', 'CacheDatasetV2', 'DeleteIterator',
+    'DeleteMemoryCache', 'DeleteRandomSeedGenerator', 'DeleteSeedGenerator',
+    'DummyIterationCounter', 'DummyMemoryCache', 'DummySeedGenerator',
+    'GroupByReducerDataset', 'InitializeTableFromDataset',
+    'InitializeTableFromTextFileV2', 'InitializeTableV2', 'IteratorGetNext',
+    'IteratorGetNextAsOptional', 'IteratorGetNextSync', 'LookupTableExportV2',
+    'LookupTableFindV2', 'LookupTableImportV2', 'LookupTableInsertV2',
+    'LookupTableRemoveV2', 'LookupTableSizeV2', 'MakeIterator',
+    'ShuffleAndRepeatDatasetV2', 'ShuffleDatasetV2', 'ShuffleDatasetV3',
+    'SparseTensorSliceDataset', 'StackCloseV2', 'StackPopV2', 'StackPushV2',
+    'StackV2', 'TensorArrayCloseV3', 'TensorArrayConcatV3',
+    'TensorArrayGatherV3', 'TensorArrayGradV3', 'TensorArrayGradWithShape',
+    'TensorArrayReadV3', 'TensorArrayScatterV3', 'TensorArraySizeV3',
+    'TensorArraySplitV3', 'TensorArrayV3', 'TensorArrayWriteV3',
+    'VariableShape',
+})
+# What only looks at the outside, or writes where nothing reads it.
+_OUTSIDE = frozenset({
+    'CSVDataset', 'CSVDatasetV2', 'CheckNumericsV2', 'DeviceIndex',
+    'FixedLengthRecordDataset', 'FixedLengthRecordDatasetV2', 'GuaranteeConst',
+    'LMDBDataset', 'LoadDataset', 'MatchingFilesDataset', 'Print', 'PrintV2',
+    'RestoreV2', 'SqlDataset', 'TFRecordDataset', 'TFRecordDatasetV2',
+    'TextLineDataset', 'Timestamp',
+})
+_SAFE = _DRAWS | _OWN | _OUTSIDE
+# TensorFlow does not call these stateful. Python is not in TFF's worker.
+_SHARED_ALL_THE_SAME = frozenset({
+    'Batch', 'BatchFunction', 'PyFuncStateless', 'Unbatch', 'UnbatchGrad',
+})
 # Tables that never change, and files.
 _CONSTANTS = frozenset({
     'AnonymousHashTable', 'FixedLengthRecordDatasetV2', 'HashTableV2',
@@ -36,8 +97,21 @@ def stateful(operations: Iterable[str]) -> frozenset:
 def only_variables(operations: Iterable[str]) -> bool:
   """Whether all of them create, read, change or destroy variables."""
   return all(
-      op in _VARIABLES or op.endswith('VariableOp') or op.startswith('Resource')
+      op in _VARIABLES or op.endswith('VariableOp')
+      or op.startswith(_USES_OF_VARIABLES)
       for op in operations
+  )
+
+
+def shared(operations: Iterable[str]) -> list:
+  """Returns those that clients or rounds may notice each other by, sorted.
+
+  Variables and tables are not among them as long as they are anonymous.
+  """
+  operations = frozenset(operations)
+  return sorted(
+      op for op in stateful(operations) - _SAFE | operations & _SHARED_ALL_THE_SAME
+      if not only_variables([op])
   )
 
 

@@ -60,6 +60,9 @@ class Graph:
       compiled: The computation as a building block.
       unique_name: Gives each import a name that no captured tensor has
         (TensorFlow does not see to that), the same in every trace.
+
+    Raises:
+      sequences.Unsupported: If calls of the graph may affect each other.
     """
     self._unique_name = unique_name
     proto = compiled.proto.tensorflow
@@ -84,6 +87,12 @@ class Graph:
     self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
     for node in nodes:
       _make_private(node)
+    shared = operations.shared(node.op for node in nodes)
+    if shared:
+      raise sequences.Unsupported(
+          f'What TensorFlow does for {", ".join(shared)} may be seen by other'
+          ' clients and rounds.'
+      )
     if proto.initialize_op:
       _run_first(graph_def, proto.initialize_op)
     self._functions = function_deserialization.load_function_def_library(
@@ -163,8 +172,8 @@ class Graph:
       if node.op == 'ReduceDataset':
         function = sequences.reduction(
             self._function(node.attr['f'].func.name),
-            len(node.attr['Tstate'].list.type),
             [len(segment) for segment in sequence.segments], specs,
+            [tf.TensorShape(s) for s in node.attr['output_shapes'].list.shape],
         )
       elif node.op == 'DatasetToSingleElement' and _is_single(sequence):
         function = sequences.only_element(specs)

@@ -50,12 +50,13 @@ class Sequence:
     )
     return tf.data.experimental.from_variant(self.variant, spec)
 
-  def reduce(self, zero, step):
+  def reduce(self, zero, step, shapes):
     """Returns `step(... step(zero, first element) ..., last element)`.
 
     Args:
       zero: Flat sequence of tensors.
       step: `(state, element) -> state`, all flat lists of tensors.
+      shapes: Shapes of the tensors of the state, which all states have.
     """
     zero = tuple(tf.convert_to_tensor(t) for t in zero)
     if self.segments is None:
@@ -63,26 +64,30 @@ class Sequence:
           zero, lambda state, element: tuple(step(state, _as_tuple(element)))
       )
     for segment in self.segments:
-      zero = _fold(step, segment, zero)
+      zero = _fold(step, segment, zero, shapes)
     return zero
 
 
-def reduction(step, num_state: int, sizes, specs):
+def reduction(step, sizes, specs, shapes):
   """Returns a function that folds `step` over the segments of a sequence.
 
   Args:
     step: Concrete function `(state..., element..., others...) -> state...`.
-    num_state: Number of tensors of the state.
     sizes: Number of tensors of each segment.
     specs: Specs of the tensors of all segments.
+    shapes: Shapes of the tensors of the state, as the reduction of the data set
+      declares them. What `step` returns may know less: it was loaded without
+      the shapes of what it captures.
 
   Returns:
     Concrete function `(segments..., state..., others...) -> state...`.
   """
-  num_others = len(step.inputs) - num_state - sizes[0]
-  inputs = [tf.TensorSpec(t.shape, t.dtype) for t in step.inputs]
+  num_state = len(shapes)
+  states, others = step.inputs[:num_state], step.inputs[num_state + sizes[0]:]
   specs = [
-      *specs, *inputs[:num_state], *inputs[len(inputs) - num_others:]
+      *specs,
+      *(tf.TensorSpec(s, t.dtype) for s, t in zip(shapes, states)),
+      *(tf.TensorSpec(t.shape, t.dtype) for t in others),
   ]
 
   def fold(*tensors):
@@ -97,7 +102,7 @@ def reduction(step, num_state: int, sizes, specs):
               Tout=[t.dtype for t in step.outputs],
               f=step,
           ),
-          segment, state,
+          segment, state, shapes,
       )
     return state
 
@@ -114,24 +119,27 @@ def only_element(specs):
   return tf.function(first, autograph=False).get_concrete_function(*specs)
 
 
-def _fold(step, segment, state):
+def _fold(step, segment, state, shapes):
   """Returns the state after the elements of one segment."""
   count = tf.shape(segment[0])[0]
 
   def body(i, state):
-    return i + 1, tuple(step(state, [tf.gather(t, i) for t in segment]))
+    state = step(state, [tf.gather(t, i) for t in segment])
+    return i + 1, _shaped(state, shapes)
 
   return tf.while_loop(
-      lambda i, _: i < count, body, (tf.constant(0), state),
-      shape_invariants=(
-          tf.TensorShape([]), tuple(_invariant(t) for t in state)
-      ),
+      lambda i, _: i < count, body, (tf.constant(0), _shaped(state, shapes)),
+      shape_invariants=(tf.TensorShape([]), tuple(shapes)),
       parallel_iterations=1,
   )[1]
 
 
-def _invariant(tensor):
-  return tensor.shape
+def _shaped(tensors, shapes) -> tuple:
+  """Returns the tensors with all that `shapes` says of them."""
+  return tuple(
+      t if t.shape.is_subtype_of(s) else tf.ensure_shape(t, s)
+      for t, s in zip(tensors, shapes)
+  )
 
 
 def _as_tuple(value) -> tuple:

@@ -85,6 +85,7 @@ class ClientLoop:
     folds: Aggregates whose accumulators keep their shapes.
     grows: Aggregates whose accumulators grow: merged in a balanced tree.
     is_private: Whether no client can see what another one does.
+    has_races: Whether clients on a CPU must not overlap.
   """
 
   def __init__(
@@ -105,6 +106,7 @@ class ClientLoop:
       env: Values of all other names.
     """
     self.is_private = evaluator.is_private
+    self.has_races = evaluator.has_races
     self._evaluator, self._lazy, self._env = evaluator, lazy, env
     self.demands = [
         Demand(name, lazy[name].call.type_signature.member) for name in demands

@@ -17,6 +17,7 @@ from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import results
+from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
 
 # Data of cohorts that is kept on the device from round to round.
@@ -64,7 +65,8 @@ class Compiler:
     Raises:
       sequences.Unsupported: If it cannot be fused.
     """
-    return Compiled(computation, self)
+    with sequences.unsupported_if_it_fails():
+      return Compiled(computation, self)
 
 
 class Compiled:
@@ -241,7 +243,11 @@ class Compiled:
     return min(seconds[1:])
 
   def _trace(self, argument_layout, has_clients, schedules):
-    """Returns (schedules, the traced function, what its results stand for)."""
+    """Returns (schedules, the traced function, what its results stand for).
+
+    Raises:
+      sequences.Unsupported: If it cannot be traced.
+    """
     traced = []
     devices = self._compiler.devices
 
@@ -258,9 +264,10 @@ class Compiled:
         return results.flat(result, self._type.result)
 
     specs = [] if argument_layout is None else argument_layout.specs
-    function = tf.function(run, autograph=False).get_concrete_function(
-        tf.TensorSpec([], tf.int32), *specs
-    )
+    with sequences.unsupported_if_it_fails():
+      function = tf.function(run, autograph=False).get_concrete_function(
+          tf.TensorSpec([], tf.int32), *specs
+      )
     return schedules, function, results.skeleton(traced[-1])
 
   def _key(self, argument_layout) -> str:

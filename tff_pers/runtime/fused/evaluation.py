@@ -18,6 +18,7 @@ class Evaluator:
   Attributes:
     graphs: The TensorFlow graphs in the blocks, by `graph.key`.
     is_private: Whether no call of a graph can see what another one does.
+    has_races: Whether calls on a CPU must not overlap.
   """
 
   def __init__(self, blocks: Iterable[line_lib.Block]):
@@ -35,6 +36,7 @@ class Evaluator:
               compiled, lambda: f'call_{next(self._calls)}'
           )
     self.is_private = all(g.is_private for g in self.graphs.values())
+    self.has_races = any(g.has_races for g in self.graphs.values())
 
   def start(self) -> None:
     """Begins a trace: the names of its calls are those of every trace."""

@@ -32,7 +32,7 @@ def run(
     with tf.device(device):
       start = num_clients * k // len(devices)
       stop = num_clients * (k + 1) // len(devices)
-      shards.append(_run_range(schedule, loop, start, stop))
+      shards.append(_run_range(schedule, loop, start, stop, device))
   with tf.device(devices[0]):
     return _joined(loop, shards, num_clients)
 
@@ -52,7 +52,7 @@ def _no_rows(member):
   ])
 
 
-def _run_range(schedule, loop, start, stop):
+def _run_range(schedule, loop, start, stop, device):
   """Returns what clients start..stop-1 contribute: (collected, folded)."""
   if schedule.strategy == 'vectorized':
     return _vectorized(loop, start, stop, schedule.clients_at_once)
@@ -60,6 +60,8 @@ def _run_range(schedule, loop, start, stop):
   if schedule.strategy == 'xla':
     client = tf.function(client, jit_compile=True, autograph=False)
   parallel = schedule.clients_at_once or max(2, os.cpu_count() or 2)
+  if loop.has_races and 'CPU' in device:
+    parallel = 1
   return _looped(loop, client, start, stop, parallel)
 
 

@@ -115,6 +115,16 @@ def shared(operations: Iterable[str]) -> list:
   )
 
 
+def race(operations: Iterable[str]) -> bool:
+  """Whether two calls of one kernel at the same time may give wrong numbers.
+
+  Batch normalization of oneDNN keeps the means, variances and the depth of its
+  call in the kernel, which all iterations of a loop share. Layers that
+  normalize otherwise may use it too, as Keras' `LayerNormalization` does.
+  """
+  return any(op.startswith('FusedBatchNorm') for op in operations)
+
+
 def repeat(operations: Iterable[str]) -> bool:
   """Whether a data set made of them has the same elements in every pass."""
   operations = frozenset(operations)

@@ -47,6 +47,7 @@ class Graph:
       acts on the outside (prints, files).
     is_private: Whether it has no state but variables: each call has its own.
     has_convolutions: Whether there is a convolution.
+    has_races: Whether calls on a CPU must not overlap.
   """
 
   def __init__(
@@ -85,6 +86,7 @@ class Graph:
     self.is_stateful = bool(stateful)
     self.is_private = operations.only_variables(stateful)
     self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
+    self.has_races = operations.race(self.operations)
     for node in nodes:
       _make_private(node)
     shared = operations.shared(node.op for node in nodes)

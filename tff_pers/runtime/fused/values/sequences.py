@@ -5,6 +5,7 @@ batches is one segment of full batches and one with the ragged last batch. The
 tensors of an element stand in the order of `tf.data`: named fields sorted.
 """
 
+import contextlib
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -13,6 +14,27 @@ import tensorflow_federated as tff
 
 class Unsupported(NotImplementedError):
   """A computation needs what the fused runtime does not have."""
+
+
+@contextlib.contextmanager
+def unsupported_if_it_fails():
+  """Turns what goes wrong while a computation is compiled into `Unsupported`.
+
+  Natively there is no such step: what is wrong with the computation itself, its
+  call on the native runtime says.
+
+  Raises:
+    Unsupported: With the reason.
+  """
+  try:
+    yield
+  except (Unsupported, MemoryError, tf.errors.ResourceExhaustedError):
+    raise
+  except Exception as error:  # pylint: disable=broad-except  TF's are many.
+    lines = str(error).strip().splitlines() or ['']
+    raise Unsupported(
+        f'It cannot be traced: {type(error).__name__}: {lines[0]}'
+    ) from error
 
 
 class Sequence:

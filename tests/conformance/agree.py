@@ -34,18 +34,27 @@ def on_native(computation, *args) -> Any:
     return computation(*args)
 
 
-def on_fused(computation, *args, strategy: str = 'loop') -> Any:
+def on_fused(
+    computation, *args, strategy: str = 'loop', fuses: bool = True
+) -> Any:
   """Returns the result of a call on the fused runtime.
 
+  Args:
+    computation: A `tff.Computation`, or a function that calls one.
+    *args: Its arguments.
+    strategy: How to go over the clients.
+    fuses: Whether the call is fused, not left to the native runtime.
+
   Raises:
-    AssertionError: If the fused runtime left the call to the native one.
+    AssertionError: If `fuses` is wrong.
   """
   context = _fused_context(strategy)
   left_to_native = context.executor._native  # pylint: disable=protected-access
   left_to_native.clear()
   with context_lib.Installed(context):
     result = computation(*args)
-  assert not left_to_native, 'The computation was not fused.'
+  assert fuses or left_to_native, 'The computation was fused.'
+  assert not (fuses and left_to_native), 'The computation was not fused.'
   return result
 
 
@@ -55,6 +64,7 @@ def agree(
     rtol: float = RTOL,
     atol: float = ATOL,
     strategies: Sequence[str] = ('loop',),
+    fuses: bool = True,
 ) -> Any:
   """Calls `computation` on both runtimes and checks that they agree.
 
@@ -64,6 +74,7 @@ def agree(
     rtol: Relative tolerance of floats; everything else must be equal.
     atol: Absolute tolerance of floats.
     strategies: How the fused runtime goes over the clients: every one of these.
+    fuses: Whether the fused runtime runs it itself.
 
   Returns:
     The result of the native runtime.
@@ -76,7 +87,7 @@ def agree(
   """
   native_outcome = _outcome(on_native, computation, args)
   for strategy in strategies:
-    on_this = functools.partial(on_fused, strategy=strategy)
+    on_this = functools.partial(on_fused, strategy=strategy, fuses=fuses)
     _compare(_outcome(on_this, computation, args), native_outcome, rtol, atol)
   expected, error = native_outcome
   if error is not None:

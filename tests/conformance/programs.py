@@ -156,10 +156,39 @@ def _summary(tensor):
   return tf.reduce_sum(tf.cast(tensor, tf.float32))
 
 
+def _queued(x):
+  """Returns x by a queue that keeps -x."""
+  queue = tf.queue.FIFOQueue(100, x.dtype, [[]])
+  with tf.control_dependencies([queue.enqueue_many([tf.stack([x, -x])])]):
+    return queue.dequeue()
+
+
+def _stacked(x):
+  """Returns x by a stack that keeps -x."""
+  stack = tf.raw_ops.StackV2(max_size=100, elem_type=x.dtype)
+  with tf.control_dependencies([tf.raw_ops.StackPushV2(handle=stack, elem=-x)]):
+    pushed = tf.raw_ops.StackPushV2(handle=stack, elem=x)
+  with tf.control_dependencies([pushed]):
+    found = tf.raw_ops.StackPopV2(handle=stack, elem_type=x.dtype)
+  return tf.ensure_shape(found, [])
+
+
+_THROUGH = {'sum': lambda x: x, 'stack': _stacked, 'queue': _queued}
+
+
+def has_queue(drawn) -> bool:
+  """Whether a computation has a queue, which the fused runtime does not run."""
+  return b'FIFOQueueV2' in tff.framework.serialize_computation(
+      drawn
+  ).SerializeToString()
+
+
 def _map(data, operand, pool):
-  """Changes every leaf, doubles lengths, or sums up."""
+  """Changes every leaf, doubles lengths, or sums up, by whatever means."""
   del pool  # Unused.
-  kind = data.draw(st.sampled_from(['change', 'grow', 'sum', 'swap']))
+  kind = data.draw(st.sampled_from(
+      ['change', 'grow', 'sum', 'swap', 'stack', 'queue']
+  ))
 
   def local(x):
     leaves = tf.nest.flatten(x)
@@ -169,9 +198,10 @@ def _map(data, operand, pool):
       return tf.nest.map_structure(
           lambda t: tf.concat([t, t], -1) if t.shape.rank else t, x
       )
-    if kind == 'sum':
-      return tf.add_n([tf.constant(0.5)] + [_summary(t) for t in leaves])
-    return tuple(reversed(leaves)), tf.constant('constant')
+    if kind == 'swap':
+      return tuple(reversed(leaves)), tf.constant('constant')
+    total = tf.add_n([tf.constant(0.5)] + [_summary(t) for t in leaves])
+    return _THROUGH[kind](total)
 
   return _applied(local, operand)
 

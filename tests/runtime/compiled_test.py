@@ -18,6 +18,7 @@ from tff_pers.models import adaptors
 from tff_pers.runtime import fused
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import compiled
+from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import layout
 
@@ -112,23 +113,18 @@ def test_a_strategy_that_is_impossible_becomes_a_loop(warnings):
   assert len([w for w in warnings if 'xla is not possible' in w]) == 1
 
 
-def test_what_is_seen_outside_happens_once(monkeypatch, tmp_path):
-  """`auto` repeats no computation that writes files."""
+def test_what_is_seen_outside_happens_once(monkeypatch, capfd):
+  """`auto` repeats no computation that prints."""
   _keep_whatever_is_tried(monkeypatch)
-  name = str(tmp_path / 'written')
 
   @tff.tensorflow.computation(np.int32)
-  def write(x):
-    size = tf.io.write_file(
-        tf.strings.join([name, tf.strings.as_string(x)]),
-        tf.strings.as_string(tf.timestamp()),
-    )
-    with tf.control_dependencies([size]):
+  def shown(x):
+    with tf.control_dependencies([tf.print('seen', x)]):
       return tf.identity(x)
 
   @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
   def both(x):
-    return tff.federated_sum(tff.federated_map(write, x))
+    return tff.federated_sum(tff.federated_map(shown, x))
 
   calls = []
   choose = compiled.Compiled._seconds
@@ -138,7 +134,9 @@ def test_what_is_seen_outside_happens_once(monkeypatch, tmp_path):
   )
   with fused.use():
     assert both([1, 2]) == 3
+    assert not _executor()._native
   assert not calls
+  assert sorted(capfd.readouterr().err.split('\n')) == ['', 'seen 1', 'seen 2']
 
 
 def test_a_choice_does_not_overrule_a_strategy(tmp_path):
@@ -271,3 +269,74 @@ def test_endless_data_sets_and_unknown_ranks_run_natively(warnings):
       'A data set has no end.': 1,
       'A tensor of unknown rank is an argument.': 1,
   }
+
+
+@pytest.mark.parametrize('strategy', ['loop', 'vectorized', 'auto'])
+def test_what_cannot_be_traced_runs_natively(monkeypatch, warnings, strategy):
+  def broken(*arguments):
+    raise ValueError('something is wrong\nand here is why')
+
+  monkeypatch.setattr(mapping, 'run', broken)
+  vectors = [np.ones([1000], np.float32)] * 2
+  with fused.use(strategy=strategy):
+    for _ in range(2):
+      assert total_of_squares(vectors).sum() == 2000
+  said = [w for w in warnings if 'runs on the native runtime' in w]
+  assert len(said) == 1
+  assert said[0].endswith('cannot be traced: ValueError: something is wrong')
+
+
+@pytest.mark.parametrize('error', [
+    KeyboardInterrupt, MemoryError,
+])
+def test_what_is_no_fault_of_the_computation_is_raised(monkeypatch, error):
+  def stopped(*arguments):
+    raise error()
+
+  monkeypatch.setattr(mapping, 'run', stopped)
+  with fused.use(strategy='loop'):
+    with pytest.raises(error):
+      total_of_squares([np.ones([1000], np.float32)])
+    assert not _executor()._native
+
+
+def test_an_argument_of_another_type_is_the_callers_error(warnings):
+  with fused.use(strategy='loop'):
+    for argument in (['text'], [np.ones([3], np.float32)], 3):
+      with pytest.raises(TypeError):
+        total_of_squares(argument)
+    assert not _executor()._native
+  assert not warnings
+
+
+def _normalized(x):
+  scale = tf.ones([tf.shape(x)[0]])
+  return tf.raw_ops.FusedBatchNormV3(
+      x=x[None, :, :, None], scale=scale, offset=scale, mean=[], variance=[],
+      data_format='NCHW',
+  ).y
+
+
+@pytest.mark.parametrize('function, at_once', [
+    (lambda x: x, 4), (_normalized, 1), (tf.function(_normalized), 1),
+])
+def test_clients_overlap_unless_their_kernels_would_race(
+    monkeypatch, function, at_once
+):
+  """With oneDNN, clients of other sizes even damage each other's memory."""
+  monkeypatch.setattr(mapping.os, 'cpu_count', lambda: 4)
+  element = tff.TensorType(np.float32, [None, 6])
+  local = tff.tensorflow.computation(
+      lambda x: tf.reduce_sum(function(x)), element
+  )
+
+  @tff.federated_computation(tff.FederatedType(element, tff.CLIENTS))
+  def computation(x):
+    return tff.federated_map(local, x)
+
+  with fused.use(strategy='loop'):
+    computation([np.ones([2, 6], np.float32), np.ones([3, 6], np.float32)])
+    [found] = _executor()._compiled.values()
+    [(_, traced, _)] = found._traces.values()
+  loops = [op for op in traced.graph.get_operations() if 'While' in op.type]
+  assert {op.get_attr('parallel_iterations') for op in loops} == {at_once}

@@ -142,59 +142,6 @@ def test_mutable_table():
   agree(at_clients(local, keys), [[1, 2], [3]], [0])
 
 
-def test_a_queue_of_every_client():
-  """Each client enqueues x and -x and dequeues one; natively."""
-  def local(x):
-    queue = tf.queue.FIFOQueue(10, tf.float32, [[]], shared_name='shared')
-    with tf.control_dependencies([queue.enqueue_many([tf.stack([x, -x])])]):
-      return queue.dequeue()
-
-  computation = at_clients(local, np.float32)
-  for _ in range(2):
-    result = agree(computation, [1.0, 2.0, 3.0], 4.0, fuses=False)
-    assert result == ([1.0, 2.0, 3.0], 4.0)
-
-
-def _iterator(x):
-  elements = iter(tf.data.Dataset.from_tensors(x).repeat(3).cache())
-  return next(elements) + 2 * next(elements)
-
-
-def _tensor_array(x):
-  handle, flow = tf.raw_ops.TensorArrayV3(size=1, dtype=x.dtype)
-  flow = tf.raw_ops.TensorArrayWriteV3(
-      handle=handle, index=0, value=x, flow_in=flow
-  )
-  return tf.ensure_shape(tf.raw_ops.TensorArrayReadV3(
-      handle=handle, index=0, flow_in=flow, dtype=x.dtype
-  ), [])
-
-
-def _shuffled(x):
-  return tf.data.Dataset.range(6).shuffle(6, seed=1).reduce(
-      x, lambda s, e: 2 * s + tf.cast(e, tf.float32)
-  )
-
-
-def _generator(x):
-  return x + tf.random.Generator.from_seed(3).normal([])
-
-
-def _old_variable(x):
-  total = tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, shared_name='total')
-  return tf.identity(tf.raw_ops.Assign(ref=total, value=x))
-
-
-@pytest.mark.parametrize('function, fuses', [
-    (tf.function(_iterator), True), (_tensor_array, True), (_shuffled, True),
-    (tf.function(_shuffled), True), (_generator, True), (_old_variable, False),
-])
-def test_state_of_one_call(function, fuses):
-  computation = at_clients(function, np.float32)
-  for _ in range(2):
-    agree(computation, [1.0, 2.0, 3.0], 4.0, fuses=fuses)
-
-
 def test_strings():
   def local(text, number):
     parts = tf.strings.split(text[None], ' ').to_tensor('?')[0]

@@ -176,13 +176,6 @@ def _stacked(x):
 _THROUGH = {'sum': lambda x: x, 'stack': _stacked, 'queue': _queued}
 
 
-def has_queue(drawn) -> bool:
-  """Whether a computation has a queue, which the fused runtime does not run."""
-  return b'FIFOQueueV2' in tff.framework.serialize_computation(
-      drawn
-  ).SerializeToString()
-
-
 def _map(data, operand, pool):
   """Changes every leaf, doubles lengths, or sums up, by whatever means."""
   del pool  # Unused.

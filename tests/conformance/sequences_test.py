@@ -189,43 +189,6 @@ def test_dataset_beside_other_values():
   )
 
 
-def test_a_state_whose_shape_is_lost():
-  """The step of a loaded graph does not know the shape of what it captures."""
-  @tff.tensorflow.computation(
-      tff.SequenceType(ELEMENT), tff.TensorType(np.float32, [2, 1])
-  )
-  def local(elements, model):
-    return elements.reduce(
-        tf.zeros([2, 1]),
-        lambda total, b: total + tf.matmul(
-            b['x'], tf.matmul(b['x'], model), transpose_a=True
-        ),
-    )
-
-  @tff.federated_computation(
-      clients(tff.SequenceType(ELEMENT)),
-      tff.FederatedType(tff.TensorType(np.float32, [2, 1]), tff.SERVER),
-  )
-  def computation(data, model):
-    return tff.federated_map(local, (data, tff.federated_broadcast(model)))
-
-  agree(computation, datasets(), np.ones([2, 1], np.float32))
-
-
-def test_a_state_that_grows():
-  @tff.tensorflow.computation(tff.SequenceType(ELEMENT))
-  def local(elements):
-    return elements.reduce(
-        tf.zeros([0], tf.int32), lambda found, b: tf.concat([found, b['y']], 0)
-    )
-
-  @tff.federated_computation(clients(tff.SequenceType(ELEMENT)))
-  def computation(data):
-    return tff.federated_map(local, data)
-
-  agree(computation, datasets())
-
-
 def test_two_datasets_of_one_client():
   both = tff.to_type(collections.OrderedDict(
       train=tff.SequenceType(ELEMENT), test=tff.SequenceType(ELEMENT)

@@ -24,7 +24,7 @@ FAULTS = (
         old='    if shared:\n',
         new='    if False:\n',
         tests=(
-            'tests/conformance/graphs_test.py'
+            'tests/conformance/state_test.py'
             '::test_a_queue_of_every_client',
         ),
     ),
@@ -62,7 +62,7 @@ FAULTS = (
         old='      t if t.shape.is_subtype_of(s) else tf.ensure_shape(t, s)\n',
         new='      t\n',
         tests=(
-            'tests/conformance/sequences_test.py'
+            'tests/conformance/state_test.py'
             '::test_a_state_whose_shape_is_lost',
         ),
     ),

@@ -99,15 +99,17 @@ def test_state_of_one_call(function, fuses):
 
 
 def test_a_state_whose_shape_is_lost():
-  """The step of a loaded graph does not know the shape of what it captures."""
+  """The step of a loaded graph does not know the shapes of variables."""
   @tff.tensorflow.computation(BATCHES, tff.TensorType(np.float32, [2, 1]))
   def local(elements, model):
-    return elements.reduce(
-        tf.zeros([2, 1]),
-        lambda total, b: total + tf.matmul(
-            b['x'], tf.matmul(b['x'], model), transpose_a=True
-        ),
-    )
+    weights = tf.Variable(tf.zeros([2, 1]))
+    with tf.control_dependencies([weights.assign(model)]):
+      return elements.reduce(
+          tf.zeros([2, 1]),
+          lambda total, b: total + tf.matmul(
+              b['x'], tf.matmul(b['x'], weights), transpose_a=True
+          ),
+      )
 
   @tff.federated_computation(
       clients(BATCHES),

@@ -99,7 +99,7 @@ def reduction(step, sizes, specs, shapes):
     specs: Specs of the tensors of all segments.
     shapes: Shapes of the tensors of the state, as the reduction of the data set
       declares them. What `step` returns may know less: it was loaded without
-      the shapes of what it captures.
+      the shapes of variables that it reads.
 
   Returns:
     Concrete function `(segments..., state..., others...) -> state...`.

@@ -1,0 +1,200 @@
+"""The lease of a worker: one driver has it, as long as it is heard.
+
+The port of a worker takes two kinds of connections. One that starts with
+`MAGIC` asks for the lease: the driver sends a line that says who it is, the
+worker answers by a line, and if that grants the lease, every byte that the
+driver sends from then on renews it and is sent back. The lease ends with the
+connection, or `LEASE_SECONDS` after the last byte. The other kind is gRPC.
+"""
+
+import importlib.metadata
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from typing import Any, Optional
+import uuid
+
+# As long as the start of gRPC's connections, so that as many bytes tell which
+# kind it is.
+MAGIC = b'tff_pers'
+LEASE_SECONDS = 20.0
+ANSWER_SECONDS = 5.0  # For a worker that can be reached; it does not compute.
+_BEAT_SECONDS = 4.0
+_PROTOCOL = 1  # Changes with what is said here.
+_TLS_ALERT = b'\x15\x03'
+# One program is one driver, however often it connects.
+_PROGRAM = uuid.uuid4().hex
+
+
+class NotYet(Exception):
+  """There is no lease now, but there may be one later; says why."""
+
+
+class Refused(ValueError):
+  """There is no worker for us at this address; a sentence."""
+
+
+def version() -> str:
+  """What must agree at both ends: this protocol, and TFF's executors."""
+  tff_version = importlib.metadata.version('tensorflow-federated')
+  return f'protocol {_PROTOCOL}, tensorflow-federated {tff_version}'
+
+
+def to_line(**fields) -> bytes:
+  return MAGIC + json.dumps(fields).encode() + b'\n'
+
+
+def from_line(line: bytes) -> Optional[dict[str, Any]]:
+  """Returns the fields of a line, or None if it is not one of ours."""
+  try:
+    fields = json.loads(line[len(MAGIC):])
+  except ValueError:
+    return None
+  is_ours = line.startswith(MAGIC) and isinstance(fields, dict)
+  return fields if is_ours and 'version' in fields else None
+
+
+class Lease:
+  """The lease that this program has of one worker."""
+
+  def __init__(self, address: str, context: Optional[ssl.SSLContext] = None):
+    """Asks for the lease and renews it until `close`.
+
+    Args:
+      address: The worker's, host:port.
+      context: For TLS, or None to do without.
+
+    Raises:
+      NotYet: If the worker does not answer, or serves another driver.
+      Refused: If there is no worker, or one that cannot be ours.
+    """
+    try:
+      self._socket = _connect(address, context)
+    except ssl.SSLError as error:
+      raise _tls_failed(address, error) from error
+    except OSError as error:
+      raise NotYet(_why(error)) from error
+    try:
+      self._expires = self._ask(address)
+    except BaseException:
+      self._socket.close()
+      raise
+    self._ended = threading.Event()
+    threading.Thread(target=self._renew, daemon=True).start()
+
+  @property
+  def is_valid(self) -> bool:
+    """Whether the worker is ours; never longer than the worker believes it."""
+    return not self._ended.is_set() and time.monotonic() < self._expires
+
+  def close(self) -> None:
+    """Gives the worker back."""
+    self._ended.set()
+    try:
+      self._socket.shutdown(socket.SHUT_RDWR)
+    except OSError:  # It has ended.
+      pass
+
+  def _ask(self, address: str) -> float:
+    """Returns when the lease that we are given expires."""
+    asked = time.monotonic()
+    try:
+      self._socket.sendall(to_line(
+          version=version(), program=f'{_PROGRAM}/{os.getpid()}',
+          name=f'process {os.getpid()} on {socket.gethostname()}',
+      ))
+      line = _read_line(self._socket)
+    except ssl.SSLError as error:
+      raise _tls_failed(address, error) from error
+    except OSError as error:
+      raise NotYet(_why(error)) from error
+    if not line:
+      raise NotYet('it ends the connection without an answer')
+    answer = from_line(line)
+    if answer is None:
+      raise Refused(_foreign(address, line))
+    if answer['version'] != version():
+      raise Refused(
+          f'`workers` must be of this program\'s version ({version()}), found'
+          f' {address} ({answer["version"]}).'
+      )
+    if answer.get('why_not'):
+      raise NotYet(answer['why_not'])
+    return asked + LEASE_SECONDS
+
+  def _renew(self) -> None:
+    """Runs until the lease has ended."""
+    self._socket.settimeout(LEASE_SECONDS)
+    try:
+      while not self._ended.wait(_BEAT_SECONDS):
+        sent = time.monotonic()
+        self._socket.sendall(b'.')
+        if not self._socket.recv(1):
+          break
+        self._expires = sent + LEASE_SECONDS
+    except OSError:
+      pass
+    self._ended.set()
+    self._socket.close()
+
+
+def _connect(address: str, context: Optional[ssl.SSLContext]) -> socket.socket:
+  host, _, port = address.rpartition(':')
+  host = host.strip('[]')  # Of IPv6.
+  connection = socket.create_connection((host, int(port)), ANSWER_SECONDS)
+  connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+  if context is None:
+    return connection
+  try:
+    return context.wrap_socket(connection, server_hostname=host)
+  except BaseException:
+    connection.close()
+    raise
+
+
+def _read_line(connection: socket.socket) -> bytes:
+  """Returns what the other end says, up to the end of a line of ours."""
+  said = b''
+  while not said.endswith(b'\n') and said.startswith(MAGIC[:len(said)]):
+    more = connection.recv(4096)
+    if not more:
+      break
+    said += more
+  return said
+
+
+def _why(error: OSError) -> str:
+  if isinstance(error, socket.timeout):
+    return f'no answer for {ANSWER_SECONDS:g} s'
+  return (error.strerror or str(error)).lower()
+
+
+def _tls_failed(address: str, error: ssl.SSLError) -> Exception:
+  if isinstance(error, ssl.SSLEOFError):
+    return NotYet('it ends the connection in the TLS handshake')
+  if error.reason == 'WRONG_VERSION_NUMBER':
+    return Refused(
+        f'`tls_cert` must be left out for workers without TLS, found {address}.'
+    )
+  reason = getattr(error, 'verify_message', '') or str(error.reason)
+  return Refused(
+      f'`tls_ca` must have signed the certificates of both sides, which must'
+      f' name their hosts, found that the TLS handshake with {address} fails:'
+      f' {reason.replace("_", " ").lower().rstrip(".")}.'
+  )
+
+
+def _foreign(address: str, said: bytes) -> str:
+  if said.startswith(_TLS_ALERT):
+    return (
+        '`tls_cert`, `tls_key` and `tls_ca` must be given for workers with TLS,'
+        f' found {address}.'
+    )
+  return (
+      '`workers` must be started by `python -m binaries.worker` of this'
+      f' version, found another server at {address}, which answers'
+      f' {said[:20]!r}.'
+  )

@@ -81,7 +81,7 @@ def wait_for(condition) -> None:
 
 
 @tf.function
-def _say_and_wait(folder, client):
+def say_and_wait(folder, client):
   name = tf.strings.as_string(client)
   tf.io.write_file(tf.strings.join([folder, '/started-', name]), '')
   going = tf.constant(0)
@@ -94,7 +94,7 @@ def _say_and_wait(folder, client):
 
 @tff.tensorflow.computation(np.str_, np.int32)
 def _held_work(folder, client):
-  return _say_and_wait(folder, client)
+  return say_and_wait(folder, client)
 
 
 @tff.federated_computation(

@@ -155,8 +155,8 @@ class _Cluster:
           if w.address in missing
       ]
       raise RemoteError(
-          f'All workers must answer and be free within {seconds:g} s, found not'
-          f' so {", ".join(reasons)}. Tip: start them with `python -m'
+          f'All workers must answer and be free within {seconds:g} s, found'
+          f' otherwise: {", ".join(reasons)}. Tip: start them with `python -m'
           ' binaries.worker --port=8000`, see docs/remote.md.'
       )
 

@@ -24,7 +24,6 @@ LEASE_SECONDS = 20.0
 ANSWER_SECONDS = 5.0  # For a worker that can be reached; it does not compute.
 _BEAT_SECONDS = 4.0
 _PROTOCOL = 1  # Changes with what is said here.
-_TLS_ALERT = b'\x15\x03'
 # One program is one driver, however often it connects.
 _PROGRAM = uuid.uuid4().hex
 
@@ -73,8 +72,11 @@ class Lease:
     """
     try:
       self._socket = _connect(address, context)
+    except ssl.SSLEOFError as error:
+      raise NotYet('it ends the connection in the TLS handshake') from error
     except ssl.SSLError as error:
-      raise _tls_failed(address, error) from error
+      reason = getattr(error, 'verify_message', '') or str(error.reason)
+      raise _tls_failed(address, reason) from error
     except OSError as error:
       raise NotYet(_why(error)) from error
     try:
@@ -108,11 +110,13 @@ class Lease:
       ))
       line = _read_line(self._socket)
     except ssl.SSLError as error:
-      raise _tls_failed(address, error) from error
+      raise _tls_failed(address, str(error.reason)) from error
+    except ConnectionError:
+      line = b''
     except OSError as error:
       raise NotYet(_why(error)) from error
     if not line:
-      raise NotYet('it ends the connection without an answer')
+      raise self._without_an_answer(address)
     answer = from_line(line)
     if answer is None:
       raise Refused(_foreign(address, line))
@@ -124,6 +128,18 @@ class Lease:
     if answer.get('why_not'):
       raise NotYet(answer['why_not'])
     return asked + LEASE_SECONDS
+
+  def _without_an_answer(self, address: str) -> Exception:
+    """Returns the error that a connection which ends at once stands for."""
+    if isinstance(self._socket, ssl.SSLSocket):
+      # In TLS 1.3 a client hears only then that it is refused.
+      return _tls_failed(address, 'it refuses our certificate')
+    if _speaks_tls(address):
+      return Refused(
+          '`tls_cert`, `tls_key` and `tls_ca` must be given for workers with'
+          f' TLS, found {address}.'
+      )
+    return NotYet('it ends the connection without an answer')
 
   def _renew(self) -> None:
     """Runs until the lease has ended."""
@@ -172,27 +188,31 @@ def _why(error: OSError) -> str:
   return (error.strerror or str(error)).lower()
 
 
-def _tls_failed(address: str, error: ssl.SSLError) -> Exception:
-  if isinstance(error, ssl.SSLEOFError):
-    return NotYet('it ends the connection in the TLS handshake')
-  if error.reason == 'WRONG_VERSION_NUMBER':
+def _speaks_tls(address: str) -> bool:
+  """Whether the other end takes part in a TLS handshake of any kind."""
+  context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+  context.check_hostname = False
+  context.verify_mode = ssl.CERT_NONE
+  try:
+    _connect(address, context).close()
+  except OSError:
+    return False
+  return True
+
+
+def _tls_failed(address: str, reason: str) -> Refused:
+  if reason == 'WRONG_VERSION_NUMBER':
     return Refused(
         f'`tls_cert` must be left out for workers without TLS, found {address}.'
     )
-  reason = getattr(error, 'verify_message', '') or str(error.reason)
   return Refused(
-      f'`tls_ca` must have signed the certificates of both sides, which must'
-      f' name their hosts, found that the TLS handshake with {address} fails:'
+      '`tls_ca` must have signed the certificates of both sides, and the'
+      f' worker\'s must name its host, found that TLS with {address} fails:'
       f' {reason.replace("_", " ").lower().rstrip(".")}.'
   )
 
 
 def _foreign(address: str, said: bytes) -> str:
-  if said.startswith(_TLS_ALERT):
-    return (
-        '`tls_cert`, `tls_key` and `tls_ca` must be given for workers with TLS,'
-        f' found {address}.'
-    )
   return (
       '`workers` must be started by `python -m binaries.worker` of this'
       f' version, found another server at {address}, which answers'

@@ -1,0 +1,193 @@
+"""Leases: who has a worker, and for how long. No worker of TFF's runs here."""
+
+from concurrent import futures
+import socket
+import threading
+import time
+
+import grpc
+import portpicker
+import pytest
+
+from tests.runtime import workers
+from tff_pers.runtime import remote
+from tff_pers.runtime import worker_process
+from tff_pers.runtime.serving import lease
+from tff_pers.runtime.serving import relay as relay_lib
+
+
+class _Echo(grpc.GenericRpcHandler):
+  """Sends every message back."""
+
+  def service(self, handler_call_details):
+    return grpc.unary_unary_rpc_method_handler(lambda message, _: message)
+
+
+def _server(address: str) -> grpc.Server:
+  server = grpc.server(
+      futures.ThreadPoolExecutor(2),
+      options=[('grpc.max_receive_message_length', -1)],
+  )
+  server.add_generic_rpc_handlers([_Echo()])
+  server.add_insecure_port(address)
+  server.start()
+  return server
+
+
+@pytest.fixture(name='relay')
+def _relay(tmp_path):
+  """A relay in front of `_Echo`, open to drivers, and its address."""
+  behind = f'unix:{tmp_path}/1'
+  server = _server(behind)
+  listener = socket.create_server(('127.0.0.1', 0))
+  relay = relay_lib.Relay(listener)
+  relay.open(behind)
+  relay.address = f'localhost:{listener.getsockname()[1]}'
+  relay.behind = behind
+  yield relay
+  relay.shut()
+  server.stop(None)
+  listener.close()
+
+
+def _as_another_program(monkeypatch):
+  monkeypatch.setattr(lease, '_PROGRAM', 'another')
+
+
+def _call(address, message=b'x'):
+  with worker_process.connect(address) as channel:
+    return channel.unary_unary('/any/Method')(message, timeout=30)
+
+
+def test_a_message_of_many_chunks_passes(relay):
+  held = lease.Lease(relay.address)
+  message = bytes(range(256)) * 50_000
+  assert _call(relay.address, message) == message
+  held.close()
+
+
+def test_nobody_passes_without_a_lease(relay):
+  with pytest.raises(grpc.RpcError):
+    _call(relay.address)
+
+
+def test_one_program_has_the_worker(relay, monkeypatch):
+  held = [lease.Lease(relay.address) for _ in range(2)]  # One program, twice.
+  _as_another_program(monkeypatch)
+  with pytest.raises(lease.NotYet, match='serves another driver, process'):
+    lease.Lease(relay.address)
+  held[0].close()
+  time.sleep(0.2)
+  assert relay.left is None
+  with pytest.raises(lease.NotYet, match='serves another driver'):
+    lease.Lease(relay.address)
+  held[1].close()
+  workers.wait_for(lambda: relay.left is not None)
+  assert relay.left.startswith('process ')
+
+
+def test_after_a_driver_the_worker_is_started_before_the_next(relay):
+  """Else the next one's work would be lost with the worker of the first."""
+  lease.Lease(relay.address).close()
+  workers.wait_for(lambda: relay.left is not None)
+  with pytest.raises(lease.NotYet, match='is being started'):
+    lease.Lease(relay.address)
+  relay.open(relay.behind)
+  held = lease.Lease(relay.address)
+  assert relay.left is None and _call(relay.address) == b'x'
+  held.close()
+
+
+def test_the_end_of_a_lease_ends_the_calls_of_its_driver(relay):
+  held = lease.Lease(relay.address)
+  channel = worker_process.connect(relay.address)
+  assert channel.unary_unary('/any/Method')(b'x', timeout=30) == b'x'
+  held.close()
+  workers.wait_for(lambda: relay.left is not None)
+  with pytest.raises(grpc.RpcError):
+    channel.unary_unary('/any/Method')(b'x', timeout=30)
+  channel.close()
+
+
+def test_a_driver_that_is_not_heard_loses_the_lease(relay, monkeypatch):
+  """As when its host is cut off: nobody ends the connection."""
+  monkeypatch.setattr(lease, 'LEASE_SECONDS', 1.0)
+  monkeypatch.setattr(lease, '_BEAT_SECONDS', 3600.0)
+  held = lease.Lease(relay.address)
+  assert held.is_valid
+  workers.wait_for(lambda: relay.left is not None)
+  assert not held.is_valid  # It knows without being told.
+
+
+def test_heartbeats_keep_the_lease(relay, monkeypatch):
+  monkeypatch.setattr(lease, 'LEASE_SECONDS', 2.0)
+  monkeypatch.setattr(lease, '_BEAT_SECONDS', 0.2)
+  held = lease.Lease(relay.address)
+  time.sleep(3)
+  assert held.is_valid and relay.left is None
+  held.close()
+
+
+def _answering(said: bytes) -> str:
+  """Returns the address of a server that says `said` to everybody."""
+  listener = socket.create_server(('127.0.0.1', 0))
+
+  def serve():
+    with listener:
+      connection, _ = listener.accept()
+      with connection:
+        connection.recv(4096)
+        connection.sendall(said)
+
+  threading.Thread(target=serve, daemon=True).start()
+  return f'127.0.0.1:{listener.getsockname()[1]}'
+
+
+@pytest.mark.parametrize(
+    'said, message',
+    [
+        (b'HTTP/1.1 400 Bad Request\r\n\r\n', 'found another server at {},'),
+        (lease.MAGIC + b'7\n', 'found another server at {},'),
+        (
+            lease.to_line(version='protocol 0, tensorflow-federated 0.1'),
+            'found {} (protocol 0, tensorflow-federated 0.1).',
+        ),
+    ],
+)
+def test_a_foreign_server_is_one_sentence(said, message):
+  address = _answering(said)
+  with pytest.raises(remote.WrongWorkerError) as info:
+    remote.use([address])
+  assert message.format(address) in str(info.value)
+  assert '\n' not in str(info.value)
+
+
+def test_another_grpc_server_is_one_sentence():
+  """A worker of TFF's without our program is one."""
+  address = f'localhost:{portpicker.pick_unused_port()}'
+  server = _server(address)
+  with pytest.raises(
+      remote.WrongWorkerError, match='another server at ' + address
+  ):
+    remote.use([address])
+  server.stop(None)
+
+
+def test_a_silent_server_is_named(monkeypatch):
+  monkeypatch.setattr(lease, 'ANSWER_SECONDS', 0.3)
+  with socket.create_server(('127.0.0.1', 0)) as listener:
+    address = f'127.0.0.1:{listener.getsockname()[1]}'
+    with pytest.raises(
+        remote.RemoteError, match=address + r' \(no answer for 0.3 s\)'
+    ):
+      remote.use([address], connect_seconds=0.1)
+
+
+def test_a_busy_worker_is_named(relay, monkeypatch):
+  held = lease.Lease(relay.address)
+  _as_another_program(monkeypatch)
+  with pytest.raises(
+      remote.RemoteError, match=relay.address + r' \(it serves another driver'
+  ):
+    remote.use([relay.address], connect_seconds=0.1)
+  held.close()

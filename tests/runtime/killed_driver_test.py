@@ -62,7 +62,8 @@ class _Peak:
   def _measure(self):
     while not self._ended.wait(0.5):
       for i, program in enumerate(self._programs):
-        with contextlib.suppress(OSError, psutil.Error):  # It is being started afresh.
+        # It may be being started afresh.
+        with contextlib.suppress(OSError, psutil.Error):
           now = sum(_peak_of(process) for process in program.processes())
           self.bytes[i] = max(self.bytes[i], now)
 
@@ -111,10 +112,12 @@ def test_workers_of_a_killed_driver_are_idle_and_free(tmp_path):
       driver = _start(tmp_path, addresses)
       output, _ = driver.communicate(timeout=2 * workers.PATIENCE_SECONDS)
   assert driver.returncode == 0 and float(output) > 0
-  print(f'\nidle and free after {seconds:.1f} s; MB of each worker before, held,'
-        f' after, at the first peak, at the second:', *(
-            [round(each / 1e6) for each in found]
-            for found in (unused, held, kept, first.bytes, second.bytes)
-        ))
+  print(f'\nIdle and free after {seconds:.1f} s. MB of each worker:')
+  for when, found in [
+      ('unused', unused), ('held by the first driver', held),
+      ('after it', kept), ('peak of the first', first.bytes),
+      ('peak of the second', second.bytes),
+  ]:
+    print(f'{when}:', *(round(each / 1e6) for each in found))
   for one, two in zip(first.bytes, second.bytes):
     assert two <= 1.1 * one

@@ -9,6 +9,7 @@ import grpc
 import portpicker
 import pytest
 
+from binaries import train
 from tests.runtime import workers
 from tff_pers.runtime import remote
 from tff_pers.runtime import worker_process
@@ -191,3 +192,14 @@ def test_a_busy_worker_is_named(relay, monkeypatch):
   ):
     remote.use([relay.address], connect_seconds=0.1)
   held.close()
+
+
+def test_train_refuses_a_foreign_server_with_exit_code_2(capsys, tmp_path):
+  address = _answering(b'HTTP/1.1 400 Bad Request\r\n\r\n')
+  assert train.main([
+      'train', '--algo=fedavg', '--num_clients=2', '--runtime=remote',
+      f'--workers={address}', f'--output_dir={tmp_path / "run"}',
+  ]) == 2
+  sentence = capsys.readouterr().err.splitlines()[-1]
+  assert sentence.startswith('train: `--workers` must be started by')
+  assert address in sentence and not (tmp_path / 'run').exists()

@@ -48,6 +48,8 @@ class Program:
     return next((process.pid for process in self.processes()[1:]), None)
 
   def stop(self) -> None:
+    if self._process.poll() is not None:
+      return
     processes = self.processes()
     self._process.terminate()
     self._process.communicate(timeout=PATIENCE_SECONDS)

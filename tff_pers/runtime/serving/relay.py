@@ -146,6 +146,7 @@ async def _soon(coroutine):
 
 
 async def _copy(reader, writer) -> None:
+  writer.transport.set_write_buffer_limits(_CHUNK_BYTES)
   while True:
     chunk = await reader.read(_CHUNK_BYTES)
     if not chunk:

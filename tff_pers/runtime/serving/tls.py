@@ -36,6 +36,7 @@ def files(cert: str, key: str, ca: str) -> Optional[Files]:
           f'`{name}` must be given with the other two of `tls_cert`, `tls_key`'
           ' and `tls_ca`, found none.'
       )
+  for name, path in paths.items():
     if not os.path.isfile(path):
       raise ValueError(f'`{name}` must be a file, found {path}.')
   found = Files(cert, key, ca)

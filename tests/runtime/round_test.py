@@ -1,4 +1,5 @@
 """Accumulators of several workers are merged in a tree; no worker runs."""
+# pylint: disable=protected-access
 
 import threading
 
@@ -45,9 +46,9 @@ def test_neighbours_merge_at_the_same_time(count, expected, depth):
   """In the workers' order, whichever worker is the faster."""
   meeting = threading.Barrier(2)
   sessions = [_Session(i, meeting) for i in range(count)]
-  cohort = round_lib._Round(None, None, sessions, None)  # pylint: disable=protected-access
-  for refs, letter in zip(cohort._refs, 'abcdefg'):  # pylint: disable=protected-access
+  cohort = round_lib._Round(None, None, sessions, None)
+  for refs, letter in zip(cohort._refs, 'abcdefg'):
     refs['partials/0'] = letter
-  cohort._merge(_TURN)  # pylint: disable=protected-access
-  assert cohort._refs[0]['partials/0'] == expected  # pylint: disable=protected-access
+  cohort._merge(_TURN)
+  assert cohort._refs[0]['partials/0'] == expected
   assert len(sessions[0].merges) == depth

@@ -105,5 +105,3 @@ def test_raises_on_files_that_cannot_be_used(own, tmp_path):
   with pytest.raises(ValueError, match='`tls_ca` must be a certificate'):
     tls.files(own['tls_cert'], own['tls_key'], own['tls_key'])
   assert tls.files('', '', '') is None
-
-

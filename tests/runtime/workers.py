@@ -75,8 +75,8 @@ def addresses(started) -> list[str]:
   return [worker.address for worker in started]
 
 
-def wait_for(condition) -> None:
-  deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_for(condition, seconds: float = PATIENCE_SECONDS) -> None:
+  deadline = time.monotonic() + seconds
   while not condition():
     assert time.monotonic() < deadline, 'It did not happen.'
     time.sleep(0.05)

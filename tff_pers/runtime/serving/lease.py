@@ -1,10 +1,14 @@
-"""The lease of a worker: one driver has it, as long as it is heard.
+"""The lease of a worker: one driver has it, as long as it is connected.
 
 The port of a worker takes two kinds of connections. One that starts with
-`MAGIC` asks for the lease: the driver sends a line that says who it is, the
-worker answers by a line, and if that grants the lease, every byte that the
-driver sends from then on renews it and is sent back. The lease ends with the
-connection, or `LEASE_SECONDS` after the last byte. The other kind is gRPC.
+`MAGIC` asks for the lease: the driver sends a line that says who it is, and the
+worker answers by a line. If that grants the lease, it ends with the connection,
+on which nothing more is said. The other kind is gRPC.
+
+A driver that ends, however it does, ends its connections. Where it is cut off,
+the system notices: it probes connections by itself (see `keep_alive`). A
+heartbeat of ours would have to come from a thread of the driver, and Python
+runs none while it serializes a large argument, which takes minutes.
 """
 
 import importlib.metadata
@@ -13,16 +17,17 @@ import os
 import socket
 import ssl
 import threading
-import time
 from typing import Any, Optional
 import uuid
 
 # As long as the start of gRPC's connections, so that as many bytes tell which
 # kind it is.
 MAGIC = b'tff_pers'
-LEASE_SECONDS = 20.0
 ANSWER_SECONDS = 5.0  # For a worker that can be reached; it does not compute.
-_BEAT_SECONDS = 4.0
+# The other end is taken for gone 20 s after it was last heard.
+IDLE_SECONDS = 5
+PROBE_SECONDS = 5
+NUM_PROBES = 3
 _PROTOCOL = 1  # Changes with what is said here.
 # One program is one driver, however often it connects.
 _PROGRAM = uuid.uuid4().hex
@@ -56,11 +61,22 @@ def from_line(line: bytes) -> Optional[dict[str, Any]]:
   return fields if is_ours and 'version' in fields else None
 
 
+def keep_alive(connection: socket.socket) -> None:
+  """Ends the connection, or those that it accepts, if the other end is gone."""
+  connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+  for option, value in [
+      (socket.TCP_KEEPIDLE, IDLE_SECONDS),
+      (socket.TCP_KEEPINTVL, PROBE_SECONDS),
+      (socket.TCP_KEEPCNT, NUM_PROBES),
+  ]:
+    connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 class Lease:
   """The lease that this program has of one worker."""
 
   def __init__(self, address: str, context: Optional[ssl.SSLContext] = None):
-    """Asks for the lease and renews it until `close`.
+    """Asks for the lease; it lasts until `close`, or until it is lost.
 
     Args:
       address: The worker's, host:port.
@@ -80,17 +96,17 @@ class Lease:
     except OSError as error:
       raise NotYet(_why(error)) from error
     try:
-      self._expires = self._ask(address)
+      self._ask(address)
     except BaseException:
       self._socket.close()
       raise
     self._ended = threading.Event()
-    threading.Thread(target=self._renew, daemon=True).start()
+    threading.Thread(target=self._wait_for_its_end, daemon=True).start()
 
   @property
   def is_valid(self) -> bool:
-    """Whether the worker is ours; never longer than the worker believes it."""
-    return not self._ended.is_set() and time.monotonic() < self._expires
+    """Whether the worker is ours, as far as we know."""
+    return not self._ended.is_set()
 
   def close(self) -> None:
     """Gives the worker back."""
@@ -100,9 +116,8 @@ class Lease:
     except OSError:  # It has ended.
       pass
 
-  def _ask(self, address: str) -> float:
-    """Returns when the lease that we are given expires."""
-    asked = time.monotonic()
+  def _ask(self, address: str) -> None:
+    """Returns if the lease is granted, else raises."""
     try:
       self._socket.sendall(to_line(
           version=version(), program=f'{_PROGRAM}/{os.getpid()}',
@@ -127,7 +142,6 @@ class Lease:
       )
     if answer.get('why_not'):
       raise NotYet(answer['why_not'])
-    return asked + LEASE_SECONDS
 
   def _without_an_answer(self, address: str) -> Exception:
     """Returns the error that a connection which ends at once stands for."""
@@ -141,16 +155,10 @@ class Lease:
       )
     return NotYet('it ends the connection without an answer')
 
-  def _renew(self) -> None:
-    """Runs until the lease has ended."""
-    self._socket.settimeout(LEASE_SECONDS)
+  def _wait_for_its_end(self) -> None:
+    self._socket.settimeout(None)
     try:
-      while not self._ended.wait(_BEAT_SECONDS):
-        sent = time.monotonic()
-        self._socket.sendall(b'.')
-        if not self._socket.recv(1):
-          break
-        self._expires = sent + LEASE_SECONDS
+      self._socket.recv(1)
     except OSError:
       pass
     self._ended.set()
@@ -161,7 +169,7 @@ def _connect(address: str, context: Optional[ssl.SSLContext]) -> socket.socket:
   host, _, port = address.rpartition(':')
   host = host.strip('[]')  # Of IPv6.
   connection = socket.create_connection((host, int(port)), ANSWER_SECONDS)
-  connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+  keep_alive(connection)
   if context is None:
     return connection
   try:

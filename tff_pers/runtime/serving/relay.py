@@ -34,6 +34,7 @@ class Relay:
     self._leases: set[asyncio.StreamWriter] = set()  # All of that driver.
     self._connections: set[asyncio.StreamWriter] = set()
     self._last: Optional[str] = None
+    lease.keep_alive(listener)
     self._loop = asyncio.new_event_loop()
     threading.Thread(target=self._loop.run_forever, daemon=True).start()
     self._wait_for(asyncio.start_server(
@@ -97,11 +98,7 @@ class Relay:
     if why_not:
       return
     try:
-      while True:
-        beat = await asyncio.wait_for(reader.read(64), lease.LEASE_SECONDS)
-        if not beat:
-          return
-        writer.write(beat)
+      await reader.read(1)  # Until the connection ends.
     finally:
       self._leave(writer)
 

@@ -101,6 +101,16 @@ class SharedFlags:
   round_seconds: float = hp.field(
       3600.0, 'Time for a computation on the workers.', above=0.0
   )
+  tls_cert: str = hp.field(
+      '', 'This program\'s certificate, a PEM file, for workers with TLS.'
+  )
+  tls_key: str = hp.field(
+      '', 'Private key of --tls_cert, a PEM file without a password.'
+  )
+  tls_ca: str = hp.field(
+      '', 'Certificate of the authority that signed --tls_cert and those of the'
+      ' workers, a PEM file.'
+  )
   model: str = hp.field(
       '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
   )
@@ -111,9 +121,10 @@ DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
     runtime='fused', device='', strategy='auto', workers='',
-    connect_seconds=60.0, round_seconds=3600.0, model='',
+    connect_seconds=60.0, round_seconds=3600.0, tls_cert='', tls_key='',
+    tls_ca='', model='',
 )
-_PATHS = ('output_dir', 'data_dir')
+_PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca')
 
 
 class Flag(NamedTuple):

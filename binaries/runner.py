@@ -28,7 +28,8 @@ RUNTIME_CHOICES = 'runtime.json'
 # Flags that only one runtime uses.
 _RUNTIME_FLAGS = dict(
     device='fused', strategy='fused', workers='remote',
-    connect_seconds='remote', round_seconds='remote',
+    connect_seconds='remote', round_seconds='remote', tls_cert='remote',
+    tls_key='remote', tls_ca='remote',
 )
 
 
@@ -187,7 +188,8 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
         runtime.use(
             'remote', [w for w in flag('workers').split(',') if w],
             connect_seconds=flag('connect_seconds'),
-            round_seconds=flag('round_seconds'),
+            round_seconds=flag('round_seconds'), tls_cert=flag('tls_cert'),
+            tls_key=flag('tls_key'), tls_ca=flag('tls_ca'),
         )
       else:
         runtime.use('native')

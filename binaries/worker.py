@@ -5,32 +5,49 @@
 
 # To start quickly and to stay small, this program imports neither TensorFlow
 # nor TFF, and therefore not `binaries.flags`.
+import ipaddress
 import signal
+import socket
 import sys
+import tempfile
 import time
-from typing import Sequence
+from typing import Optional, Sequence
 
 from absl import flags
-import portpicker
 
 from tff_pers.runtime import worker_process
+from tff_pers.runtime.serving import relay as relay_lib
+from tff_pers.runtime.serving import tls
 
 SUMMARY = """\
-python -m binaries.worker [--port=8000]
+python -m binaries.worker [--host=127.0.0.1] [--port=8000]
+    [--tls_cert=FILE --tls_key=FILE --tls_ca=FILE]
 
 Runs a worker for programs that are started elsewhere with --runtime=remote
 --workers=HOST:8000,...; see docs/remote.md. Says `ready` when it is, and ends
 on SIGTERM, Ctrl-C, or with the program that started it (unless under nohup). A
-worker that crashes or hangs is started again.
+worker that crashes or hangs is started again. It serves one program at a time,
+and is started afresh after each, however that ended.
 
-There is no password and no encryption: whoever reaches the port can run
-anything. It listens on all interfaces; use it in a private network.
+Whoever reaches the port can run anything here, so by default only programs on
+this machine do (an ssh tunnel brings others). On another --host, give the TLS
+files or use a private network: without them there is no password and no
+encryption.
 
+  --host
+      Name or address of the interface to listen on; default: 127.0.0.1. All of
+      them: 0.0.0.0, or :: with IPv6.
   --port
-      Port to listen on, 1 to 65535; default: 8000."""
+      Port to listen on, 1 to 65535; default: 8000.
+  --tls_cert, --tls_key, --tls_ca
+      PEM files: certificate of this host, its private key without a password,
+      and the authority's certificate. Only drivers with a certificate of that
+      authority are served. Default: no TLS."""
 
 _CHECK_SECONDS = 10.0
+_ANSWER_SECONDS = 5.0
 _HANGS_AFTER_SECONDS = 60.0
+_SOCKET = 1  # Name of the worker's socket in its folder.
 
 
 class _Stopped(Exception):
@@ -48,43 +65,77 @@ def main(argv: Sequence[str]) -> int:
     print(SUMMARY)
     return 0
   try:
-    port = _port(argv)
-  except flags.Error as error:
-    return _fail(2, error)
+    values = _parse(argv)
+    files = tls.files(values.tls_cert, values.tls_key, values.tls_ca)
+    listener = _listen(values.host, values.port)
+  except (flags.Error, ValueError) as error:
+    return _fail(2, str(error).replace('`tls_', '`--tls_'))
+  if files is None and not _is_loopback(listener):
+    print(
+        f'worker: whoever reaches {values.host}:{values.port} can run anything'
+        ' here. Tip: --tls_cert, or a private network.', file=sys.stderr,
+    )
+  context = files and tls.server_context(files)
   try:
     _end_on_signals()
-    _serve(port)
+    with tempfile.TemporaryDirectory(prefix='tff_pers_worker_') as folder:
+      _serve(relay_lib.Relay(listener, context), folder, values)
   except _Stopped:
     return 0
   except RuntimeError as error:
-    return _fail(1, error)
+    return _fail(1, str(error))
 
 
-def _fail(code: int, error: Exception) -> int:
-  print(f'worker: {" ".join(str(error).split())}', file=sys.stderr)
+def _fail(code: int, error: str) -> int:
+  print(f'worker: {" ".join(error.split())}', file=sys.stderr)
   return code
 
 
-def _port(argv: Sequence[str]) -> int:
-  """Returns the value of the only flag.
+def _parse(argv: Sequence[str]) -> flags.FlagValues:
+  """Returns the values of the flags.
 
   Raises:
-    flags.Error: If there is another one, or the port cannot be used.
+    flags.Error: If one is unknown or has a bad value.
   """
   values = flags.FlagValues()
   flags.DEFINE_integer(
       'port', 8000, 'Port to listen on.', lower_bound=1, upper_bound=65535,
       flag_values=values,
   )
+  texts = dict(host='127.0.0.1', tls_cert='', tls_key='', tls_ca='')
+  for name, default in texts.items():
+    flags.DEFINE_string(name, default, 'See above.', flag_values=values)
   rest = values(list(argv))[1:]
   if rest:
     raise flags.Error(
         f'Arguments must be flags (--name=value), found {rest[0]!r}.'
     )
-  # The worker would not fail on a port in use, but share it with its owner.
-  if not portpicker.is_port_free(values.port):
-    raise flags.Error(f'`--port` must be free, found {values.port} in use.')
-  return values.port
+  return values
+
+
+def _listen(host: str, port: int) -> socket.socket:
+  """Returns the socket for drivers.
+
+  Raises:
+    flags.Error: If the address cannot be used.
+  """
+  try:
+    [family, *_], *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return socket.create_server((host, port), family=family)
+  except socket.gaierror as error:
+    raise flags.Error(
+        f'`--host` must be an address of this machine, found {host!r}'
+        f' ({error.strerror}).'
+    ) from error
+  except OSError as error:
+    raise flags.Error(
+        f'`--host` and `--port` must be an address of this machine and a free'
+        f' port, found {host}:{port} ({error.strerror}).'
+    ) from error
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+  return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _end_on_signals() -> None:
@@ -100,32 +151,56 @@ def _end_on_signals() -> None:
     worker_process.end_with_parent(signal.SIGTERM)
 
 
-def _serve(port: int) -> None:
-  """Keeps a worker running, for ever."""
+def _serve(relay: relay_lib.Relay, folder: str, values) -> None:
+  """Keeps a worker running behind `relay`, for ever."""
   restarts = worker_process.Restarts()
   while True:
-    worker = worker_process.WorkerProcess(port)
+    worker = worker_process.WorkerProcess(_SOCKET, folder)
     try:
       worker.wait_until_ready()
-      print(f'worker: ready on port {port}.', flush=True)
-      why = _wait_until_broken(worker)
+      relay.open(worker.address)
+      print(f'worker: ready on {values.host}:{values.port}.', flush=True)
+      why = _wait_for_an_end(worker, relay)
     finally:
+      relay.shut()
       worker.stop()
-    restarts.add(worker.exit_code)
-    print(f'worker: it {why} and is started again.', file=sys.stderr)
+    if why is not None:
+      restarts.add(worker.exit_code)
+      print(f'worker: it {why} and is started again.', file=sys.stderr)
 
 
-def _wait_until_broken(worker: worker_process.WorkerProcess) -> str:
-  """Waits until the worker is dead or hangs; returns which of them."""
+def _wait_for_an_end(
+    worker: worker_process.WorkerProcess, relay: relay_lib.Relay
+) -> Optional[str]:
+  """Waits until the worker's driver has left, or until the worker is broken.
+
+  What a driver has sent, TFF's worker keeps and computes on until told
+  otherwise, which a driver that was killed cannot do. Ending the worker is the
+  one way to free all of it.
+
+  Args:
+    worker: The worker.
+    relay: What drivers come through.
+
+  Returns:
+    None if the driver has left; else what is wrong with the worker.
+  """
+  answered = checked = time.monotonic()
   while True:
-    checked = time.monotonic()
-    while time.monotonic() - checked < _CHECK_SECONDS:
-      if worker.pid is None:
-        return f'ended with exit code {worker.exit_code}'
-      time.sleep(0.2)
-    # A worker may hang without ending, so it is asked now and then.
-    if worker.pid and not worker.answers(_HANGS_AFTER_SECONDS):
-      return f'gave no answer for {_HANGS_AFTER_SECONDS:g} s'
+    if worker.pid is None:
+      return f'ended with exit code {worker.exit_code}'
+    if relay.left:
+      print(f'worker: {relay.left} has left.', flush=True)
+      return None
+    time.sleep(0.2)
+    # A worker may hang without ending, so it is asked now and then; briefly,
+    # since its driver may leave meanwhile.
+    if time.monotonic() - checked > _CHECK_SECONDS:
+      checked = time.monotonic()
+      if worker.answers(_ANSWER_SECONDS):
+        answered = checked
+      elif checked - answered > _HANGS_AFTER_SECONDS:
+        return f'gave no answer for {_HANGS_AFTER_SECONDS:g} s'
 
 
 if __name__ == '__main__':

@@ -42,6 +42,7 @@ RUNTIME = 'tff_pers.runtime'
 _FUSED = RUNTIME + '.fused'
 RUNTIME_FLOORS = (
     (RUNTIME + '.context', RUNTIME + '.line', RUNTIME + '.worker_process'),
+    (RUNTIME + '.serving',),
     (RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.operations'),
     (_FUSED + '.values',),
     (_FUSED + '.graphs', _FUSED + '.schedule'),

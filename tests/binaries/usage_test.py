@@ -88,6 +88,20 @@ BAD_TRAIN = {
         ['--algo=fedavg', *TINY, '--runtime=native', '--round_seconds=9'],
         '`--round_seconds` must be left out with --runtime=native',
     ),
+    'tls_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--tls_ca=a.pem'],
+        '`--tls_ca` must be left out with --runtime=fused',
+    ),
+    'certificate_without_key': (
+        ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=localhost:1',
+         '--tls_cert=a.pem', '--tls_ca=a.pem'],
+        '`--tls_key` must be given with the other two of `--tls_cert`,',
+    ),
+    'no_such_certificate': (
+        ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=localhost:1',
+         '--tls_cert=/none.pem', '--tls_key=b', '--tls_ca=c'],
+        '`--tls_cert` must be a file, found /none.pem.',
+    ),
     'contradiction': (
         ['--algo=fedavg', '--fedavg_local_epochs=1'],
         'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',

@@ -1,11 +1,13 @@
 """A worker program serves, repairs its worker, and leaves nothing behind."""
 
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import portpicker
@@ -55,13 +57,19 @@ def test_serves_repairs_and_stops(start):
   """One life: ready, a computation, a crash of the worker, SIGTERM."""
   port = portpicker.pick_unused_port()
   program = start([*PROGRAM, f'--port={port}'])
-  assert program.stdout.readline() == f'worker: ready on port {port}.\n'
+  assert program.stdout.readline() == f'worker: ready on 127.0.0.1:{port}.\n'
+  [first] = _children(program.pid)
   add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
-  with remote.use([f'localhost:{port}'], connect_seconds=10):
+  with remote.use([f'localhost:{port}']):
     assert add(1) == 2
+  assert re.fullmatch(
+      r'worker: process \d+ on \S+ has left.\n', program.stdout.readline()
+  )
+  assert program.stdout.readline() == f'worker: ready on 127.0.0.1:{port}.\n'
   [child] = _children(program.pid)
+  assert child.pid != first.pid  # What the driver left is gone with the first.
   child.kill()
-  assert program.stdout.readline() == f'worker: ready on port {port}.\n'
+  assert program.stdout.readline() == f'worker: ready on 127.0.0.1:{port}.\n'
   [second] = _children(program.pid)
   assert second.pid != child.pid
   program.terminate()
@@ -121,7 +129,39 @@ def test_refuses_a_port_in_use(capsys):
   with socket.create_server(('', 0)) as server:
     port = server.getsockname()[1]
     assert worker.main(['worker', f'--port={port}']) == 2
-  assert f'must be free, found {port} in use.' in capsys.readouterr().err
+  sentence = capsys.readouterr().err
+  assert 'a free port' in sentence and f'found 127.0.0.1:{port}' in sentence
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--host=no.such.host.invalid'], "found 'no.such.host.invalid'"),
+        (['--host=203.0.113.1'], 'found 203.0.113.1:8000'),
+        (['--tls_cert=a.pem'], '`--tls_key` must be given with the other two'),
+        (
+            ['--tls_cert=a.pem', '--tls_key=b', '--tls_ca=c'],
+            '`--tls_cert` must be a file, found a.pem.',
+        ),
+    ],
+)
+def test_refuses_hosts_and_files_that_cannot_be_used(argv, message, capsys):
+  assert worker.main(['worker', *argv]) == 2
+  sentence = capsys.readouterr().err
+  assert sentence.startswith('worker: ') and message in sentence
+  assert sentence.count('\n') == 1
+
+
+def test_warns_where_others_can_reach_it(monkeypatch, capsys):
+  def stop(*_):
+    raise RuntimeError('enough')
+
+  monkeypatch.setattr(worker, '_end_on_signals', stop)
+  for host, warns in [('127.0.0.1', False), ('localhost', False),
+                      ('0.0.0.0', True)]:
+    port = portpicker.pick_unused_port()
+    assert worker.main(['worker', f'--host={host}', f'--port={port}']) == 1
+    assert ('can run anything' in capsys.readouterr().err) == warns
 
 
 def test_says_that_the_binary_is_missing(monkeypatch, tmp_path, capsys):
@@ -134,12 +174,15 @@ def test_says_that_the_binary_is_missing(monkeypatch, tmp_path, capsys):
 
 def test_a_worker_that_hangs_is_started_again(monkeypatch):
   monkeypatch.setattr(worker, '_CHECK_SECONDS', 0.1)
+  monkeypatch.setattr(worker, '_ANSWER_SECONDS', 0.2)
   monkeypatch.setattr(worker, '_HANGS_AFTER_SECONDS', 1.0)
   process = worker_process.WorkerProcess(portpicker.pick_unused_port())
   try:
     process.wait_until_ready()
     psutil.Process(process.pid).suspend()
-    why = worker._wait_until_broken(process)  # pylint: disable=protected-access
+    why = worker._wait_for_an_end(  # pylint: disable=protected-access
+        process, types.SimpleNamespace(left=None)
+    )
   finally:
     process.stop()
   assert why == 'gave no answer for 1 s'
@@ -159,4 +202,5 @@ def test_imports_neither_tensorflow_nor_tff():
 def test_help_warns(capsys):
   assert worker.main(['worker', '--help']) == 0
   text = capsys.readouterr().out
-  assert '--port' in text and 'no password' in text
+  assert all(flag in text for flag in ('--host', '--port', '--tls_cert'))
+  assert 'no password' in text

@@ -10,8 +10,10 @@ from concurrent import futures
 import contextlib
 import ctypes
 import importlib.util
+import mmap
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import threading
@@ -32,6 +34,10 @@ _CHANNEL_OPTIONS = [
 _HEARTBEAT = '/tff_pers.Worker/Heartbeat'
 # Its gRPC server was seen to fail a check (in ev_epoll1) as it starts.
 _MAX_CRASHES = 3
+# The addresses that it listens on, as they stand in it, and what we replace
+# them by: the port is then the name of a socket in its working directory.
+_ALL_INTERFACES = b'\0[::]:\0'
+_UNIX_SOCKET = b'\0unix:\0'
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -41,9 +47,13 @@ def end_with_parent(signal_number: int) -> None:
   _LIBC.prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
-def connect(address: str) -> grpc.Channel:
-  """Returns a channel to the worker at `address`, `host:port`."""
-  return grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+def connect(
+    address: str, credentials: Optional[grpc.ChannelCredentials] = None
+) -> grpc.Channel:
+  """Returns a channel to the worker at `address`, with TLS or without."""
+  if credentials is None:
+    return grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+  return grpc.secure_channel(address, credentials, _CHANNEL_OPTIONS)
 
 
 def answers(channel: grpc.Channel, seconds: float) -> bool:
@@ -63,24 +73,36 @@ def answers(channel: grpc.Channel, seconds: float) -> bool:
 
 
 class WorkerProcess:
-  """A running `worker_binary`; it listens on all interfaces of this machine.
+  """A running `worker_binary`.
 
   It is killed when the process that made it ends.
+
+  Attributes:
+    address: What to give to `connect`.
   """
 
-  def __init__(self, port: int):
+  def __init__(self, port: int, folder: Optional[str] = None):
     """Starts the worker.
 
+    Args:
+      port: Port to listen on, on all interfaces of this machine: the worker
+        cannot do otherwise.
+      folder: If given, the worker listens on a socket in this folder instead.
+        Whoever may not enter it cannot connect. It is also the worker's
+        working directory.
+
     Raises:
-      RuntimeError: If the binary is missing.
+      RuntimeError: If the binary is missing or cannot be run.
     """
-    self.port = port
+    self._port, self._folder = port, folder
+    self.address = f'unix:{folder}/{port}' if folder else f'localhost:{port}'
     self._launch()
 
   def _launch(self) -> None:
     started = futures.Future()
     threading.Thread(
-        target=_start_and_wait, args=(self.port, started), daemon=True
+        target=_start_and_wait, args=(self._port, self._folder, started),
+        daemon=True,
     ).start()
     self._process = started.result()
 
@@ -125,7 +147,7 @@ class WorkerProcess:
 
   def answers(self, seconds: float) -> bool:
     """Whether the worker answers within `seconds`."""
-    channel = connect(f'localhost:{self.port}')  # At once, without backoff.
+    channel = connect(self.address)  # At once, without backoff.
     found = answers(channel, seconds)
     channel.close()
     return found
@@ -170,14 +192,40 @@ def _binary() -> pathlib.Path:
   return pathlib.Path(package).parent / 'data' / 'worker_binary'
 
 
-def _start_and_wait(port: int, started: futures.Future) -> None:
+def _private_binary(folder: str) -> pathlib.Path:
+  """Returns a copy in `folder` of TFF's worker that listens there.
+
+  The worker has no flag for its address, and on all interfaces whoever finds
+  its port could run anything, past all TLS.
+
+  Raises:
+    RuntimeError: If the binary is another than we know.
+  """
+  path = pathlib.Path(folder) / _binary().name
+  shutil.copyfile(_binary(), path)
+  with open(path, 'r+b') as file, mmap.mmap(file.fileno(), 0) as content:
+    place = content.find(_ALL_INTERFACES)
+    if place < 0 or place != content.rfind(_ALL_INTERFACES):
+      raise RuntimeError(
+          f'TFF\'s worker must name its address once, found otherwise in'
+          f' {_binary()}. Tip: install tensorflow-federated 0.87.0 from its'
+          ' wheel.'
+      )
+    content[place:place + len(_UNIX_SOCKET)] = _UNIX_SOCKET
+  path.chmod(0o700)
+  return path
+
+
+def _start_and_wait(
+    port: int, folder: Optional[str], started: futures.Future
+) -> None:
   """Starts the worker and ends after it, in a thread of its own.
 
   The kernel ends the worker with this thread, so the thread that asked for the
   worker may end first.
   """
   try:
-    process = _start(port)
+    process = _start(port, folder)
   except Exception as error:  # pylint: disable=broad-except
     started.set_exception(error)
     return
@@ -186,13 +234,30 @@ def _start_and_wait(port: int, started: futures.Future) -> None:
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def _start(port: int) -> subprocess.Popen:
+def _start(port: int, folder: Optional[str]) -> subprocess.Popen:
   binary = _binary()
   if not binary.is_file():
     raise RuntimeError(
         f'TFF\'s worker must be at {binary}, found no such file. Tip: install'
         ' tensorflow-federated 0.87.0 from its wheel.'
     )
+  if folder is None:
+    return _run(binary, port, None)
+  try:
+    return _run(_private_binary(folder), port, folder)
+  except OSError as error:
+    raise RuntimeError(
+        f'TFF\'s worker must be copied to {folder} and run there, found that it'
+        f' cannot ({error}). Tip: let TMPDIR name a folder with 300 MB of space'
+        ' where programs may run.'
+    ) from error
+  finally:  # What runs needs its file's name no more.
+    (pathlib.Path(folder) / binary.name).unlink(missing_ok=True)
+
+
+def _run(
+    binary: pathlib.Path, port: int, folder: Optional[str]
+) -> subprocess.Popen:
   parent = os.getpid()
 
   def end_with_us():
@@ -209,6 +274,7 @@ def _start(port: int) -> subprocess.Popen:
       ],
       stdin=subprocess.DEVNULL,
       stdout=subprocess.DEVNULL,
+      cwd=folder,
       env={
           **os.environ,
           # Its warnings about cancelled data pipelines say nothing to users.

@@ -133,15 +133,30 @@ class _Round:
     return tff.framework.serialize_value(part, self._program.types[name])[0]
 
   def _merge(self, turn: levels.Turn) -> None:
-    """Merges the accumulators of all workers at the server, in their order."""
-    pack, server = turn.outputs[0], self._sessions[0]
-    partials = self._on_all(  # The server's own stay where they are.
-        lambda i: self._sessions[i].fetch(self._refs[i][pack]) if i else None
+    """Merges the accumulators of all workers at the first one, in their order.
+
+    Neighbours are merged in pairs, all pairs at the same time, each at the
+    worker of its left operand, until one accumulator is left.
+    """
+    count, distance = len(self._sessions), 1
+    while distance < count:
+      lefts = range(0, count - distance, 2 * distance)
+      _in_parallel(
+          lambda k, lefts=lefts, distance=distance: self._merge_pair(
+              turn, lefts[k], lefts[k] + distance
+          ),
+          len(lefts),
+      )
+      distance *= 2
+
+  def _merge_pair(self, turn: levels.Turn, left: int, right: int) -> None:
+    """Merges what worker `right` has into what worker `left` has."""
+    [pack] = turn.outputs
+    partial = self._sessions[right].fetch(self._refs[right].pop(pack))
+    operands = [self._refs[left][pack], self._sessions[left].create(partial)]
+    [self._refs[left][pack]] = self._sessions[left].call(
+        turn.function, operands, 1
     )
-    merged = self._refs[0][pack]
-    for partial in partials[1:]:
-      [merged] = server.call(turn.function, [merged, server.create(partial)], 1)
-    self._refs[0][pack] = merged
 
   def _result(self, block):
     """Returns what a struct of references stands for."""

@@ -23,10 +23,16 @@ from tff_pers.runtime import context
 from tff_pers.runtime.remote import levels
 from tff_pers.runtime.remote import round as round_lib
 from tff_pers.runtime.remote import worker as worker_lib
+from tff_pers.runtime.serving import lease
+from tff_pers.runtime.serving import tls
 
 
 class RemoteError(RuntimeError):
   """The workers cannot be reached, or not be relied on."""
+
+
+class WrongWorkerError(RemoteError, ValueError):
+  """At an address there is no worker of ours, or one that refuses us."""
 
 
 def use(
@@ -36,6 +42,9 @@ def use(
     round_seconds: float = 3600.0,
     heartbeat_seconds: float = 30.0,
     max_retries: int = 2,
+    tls_cert: str = '',
+    tls_key: str = '',
+    tls_ca: str = '',
 ) -> context.Installed:
   """Connects to the workers and installs them as TFF's default context.
 
@@ -50,20 +59,28 @@ def use(
     round_seconds: Time for a computation, its repetitions included.
     heartbeat_seconds: Time for a worker to say that it is alive, at any moment.
     max_retries: Repetitions of one computation.
+    tls_cert: Path of our certificate, PEM, for workers with TLS.
+    tls_key: Path of its private key.
+    tls_ca: Path of the certificate of the authority that has signed both sides'
+      certificates.
 
   Returns:
     The installed runtime, a context manager.
 
   Raises:
     ValueError: If `workers` is no list of addresses, is empty or holds one
-      twice, or a number is out of range.
-    RemoteError: If a worker does not answer; from a later call, if no worker is
-      left, or the time or the repetitions are used up. Workers are named.
+      twice, a number is out of range, or a file cannot be used.
+    WrongWorkerError: If a server is no worker, a worker is of another version,
+      or one side refuses the other's certificate.
+    RemoteError: If a worker does not answer or serves another program; from a
+      later call, if no worker is left, or the time or the repetitions are used
+      up. Workers are named.
   """
   _check(workers, max_retries, connect_seconds=connect_seconds,
          round_seconds=round_seconds, heartbeat_seconds=heartbeat_seconds)
+  files = tls.files(tls_cert, tls_key, tls_ca)
   cluster = _Cluster(
-      [worker_lib.Worker(each, heartbeat_seconds) for each in workers],
+      [worker_lib.Worker(each, heartbeat_seconds, files) for each in workers],
       round_seconds, max_retries,
   )
   cluster.connect(connect_seconds)
@@ -118,13 +135,29 @@ class _Cluster:
   def connect(self, seconds: float) -> None:
     """Waits for all workers."""
     deadline = time.monotonic() + seconds
-    missing = [w.address for w in self._workers if not w.connect(deadline)]
+    try:
+      # In one order for all drivers: each of two might else wait for a worker
+      # that the other has.
+      missing = {
+          worker.address for worker
+          in sorted(self._workers, key=lambda w: w.address)
+          if not worker.connect(deadline)
+      }
+    except BaseException as error:
+      self.close()
+      if isinstance(error, lease.Refused):
+        raise WrongWorkerError(str(error)) from error
+      raise
     if missing:
       self.close()
+      reasons = [
+          f'{w.address} ({w.lost_because})' for w in self._workers
+          if w.address in missing
+      ]
       raise RemoteError(
-          f'All workers must answer within {seconds:g} s, found no answer from'
-          f' {", ".join(missing)}. Tip: start them with `python -m'
-          ' binaries.worker --port=8000`.'
+          f'All workers must answer and be free within {seconds:g} s, found'
+          f' otherwise: {", ".join(reasons)}. Tip: start them with `python -m'
+          ' binaries.worker --port=8000`, see docs/remote.md.'
       )
 
   def close(self) -> None:

@@ -12,6 +12,8 @@ from tensorflow_federated.proto.v0 import executor_pb2
 from tensorflow_federated.proto.v0 import executor_pb2_grpc
 
 from tff_pers.runtime import worker_process
+from tff_pers.runtime.serving import lease as lease_lib
+from tff_pers.runtime.serving import tls as tls_lib
 
 # What a worker that is gone, or that was started anew, looks like.
 _LOST = (
@@ -39,45 +41,75 @@ class WorkerLate(Exception):
 
 
 class Worker:
-  """A worker, watched by a heartbeat from the first connection on.
+  """A worker that is leased to us, watched by a heartbeat from then on.
 
   gRPC waits for ever for a worker that hangs; here the heartbeat closes the
   connection, which ends all calls. A lost worker that answers again is back.
   """
 
-  def __init__(self, address: str, heartbeat_seconds: float):
+  def __init__(
+      self, address: str, heartbeat_seconds: float,
+      tls: Optional[tls_lib.Files] = None,
+  ):
     """Prepares the connection; see `connect`."""
     self.address = address
     self._heartbeat_seconds = heartbeat_seconds
+    self._context = tls and tls_lib.client_context(tls)
+    self._credentials = tls and tls_lib.credentials(tls)
     self._lock = threading.Lock()
+    self._lease: Optional[lease_lib.Lease] = None
     self._channel: Optional[grpc.Channel] = None
     self._closed = threading.Event()
     self.lost_because = 'not connected'
 
   @property
   def is_alive(self) -> bool:
-    return self._channel is not None
+    return self._channel is not None and self._lease.is_valid
 
   def connect(self, deadline: float) -> bool:
-    """Waits until the worker answers; returns whether it did in time."""
-    channel = worker_process.connect(self.address)
+    """Waits until the worker is ours; returns whether it was in time.
+
+    Raises:
+      lease.Refused: If it can never be.
+    """
+    while not self._is_leased():
+      if time.monotonic() > deadline:
+        return False
+      time.sleep(0.2)
+    self.lost_because = 'TFF\'s worker there gives no answer'
+    channel = self._new_channel()
     while not worker_process.answers(channel, seconds=1.0):
       channel.close()
       if time.monotonic() > deadline:
         return False
-      time.sleep(0.1)
-      channel = worker_process.connect(self.address)  # At once, no backoff.
+      channel = self._new_channel()  # At once, no backoff.
     self._open()
     threading.Thread(target=self._watch, args=(channel,), daemon=True).start()
     return True
 
+  def _is_leased(self) -> bool:
+    """Returns whether we have the lease; asks for it if we do not."""
+    if self._lease is not None and self._lease.is_valid:
+      return True
+    try:
+      self._lease = lease_lib.Lease(self.address, self._context)
+    except lease_lib.NotYet as error:
+      self.lost_because = str(error)
+      return False
+    return True
+
+  def _new_channel(self) -> grpc.Channel:
+    return worker_process.connect(self.address, self._credentials)
+
   def close(self) -> None:
-    """Ends the connection, for good."""
-    self._closed.set()
+    """Ends the connection, for good; gives the worker back."""
     with self._lock:
+      self._closed.set()
       channel, self._channel = self._channel, None
     if channel is not None:
       channel.close()
+    if self._lease is not None:
+      self._lease.close()
 
   def request(self, method: str, message, deadline: float):
     """Calls a method of the worker.
@@ -88,7 +120,8 @@ class Worker:
       grpc.RpcError: If the computation itself fails.
     """
     channel = self._channel
-    if channel is None:
+    if channel is None or not self._lease.is_valid:
+      self._lose('its lease has ended')
       raise WorkerLost(self.address, self.lost_because)
     stub = executor_pb2_grpc.ExecutorGroupStub(channel)
     try:
@@ -108,6 +141,10 @@ class Worker:
   def _watch(self, channel: grpc.Channel) -> None:
     """Sends heartbeats, on a connection that carries nothing else."""
     while not self._closed.wait(min(1.0, self._heartbeat_seconds / 4)):
+      if not self._lease.is_valid:
+        self._lose('its lease has ended')
+        if not self._is_leased_again():
+          continue
       if worker_process.answers(channel, self._heartbeat_seconds):
         if not self.is_alive:
           self._open()
@@ -115,13 +152,23 @@ class Worker:
       else:
         self._lose(f'no heartbeat for {self._heartbeat_seconds:g} s')
         channel.close()
-        channel = worker_process.connect(self.address)
+        channel = self._new_channel()
     channel.close()
+
+  def _is_leased_again(self) -> bool:
+    try:
+      found = self._is_leased()
+    except lease_lib.Refused as error:
+      self.lost_because = str(error)
+      return False
+    if found and self._closed.is_set():  # While we asked.
+      self._lease.close()
+    return found
 
   def _open(self) -> None:
     with self._lock:
       if not self._closed.is_set():
-        self._channel = worker_process.connect(self.address)
+        self._channel = self._new_channel()
 
   def _lose(self, reason: str) -> None:
     with self._lock:

@@ -1,0 +1,228 @@
+"""The lease of a worker: one driver has it, as long as it is connected.
+
+The port of a worker takes two kinds of connections. One that starts with
+`MAGIC` asks for the lease: the driver sends a line that says who it is, and the
+worker answers by a line. If that grants the lease, it ends with the connection,
+on which nothing more is said. The other kind is gRPC.
+
+A driver that ends, however it does, ends its connections. Where it is cut off,
+the system notices: it probes connections by itself (see `keep_alive`). A
+heartbeat of ours would have to come from a thread of the driver, and Python
+runs none while it serializes a large argument, which takes minutes.
+"""
+
+import importlib.metadata
+import json
+import os
+import socket
+import ssl
+import threading
+from typing import Any, Optional
+import uuid
+
+# As long as the start of gRPC's connections, so that as many bytes tell which
+# kind it is.
+MAGIC = b'tff_pers'
+ANSWER_SECONDS = 5.0  # For a worker that can be reached; it does not compute.
+# The other end is taken for gone 20 s after it was last heard.
+IDLE_SECONDS = 5
+PROBE_SECONDS = 5
+NUM_PROBES = 3
+_PROTOCOL = 1  # Changes with what is said here.
+# One program is one driver, however often it connects.
+_PROGRAM = uuid.uuid4().hex
+
+
+class NotYet(Exception):
+  """There is no lease now, but there may be one later; says why."""
+
+
+class Refused(ValueError):
+  """There is no worker for us at this address; a sentence."""
+
+
+def version() -> str:
+  """What must agree at both ends: this protocol, and TFF's executors."""
+  tff_version = importlib.metadata.version('tensorflow-federated')
+  return f'protocol {_PROTOCOL}, tensorflow-federated {tff_version}'
+
+
+def to_line(**fields) -> bytes:
+  return MAGIC + json.dumps(fields).encode() + b'\n'
+
+
+def from_line(line: bytes) -> Optional[dict[str, Any]]:
+  """Returns the fields of a line, or None if it is not one of ours."""
+  try:
+    fields = json.loads(line[len(MAGIC):])
+  except ValueError:
+    return None
+  is_ours = line.startswith(MAGIC) and isinstance(fields, dict)
+  return fields if is_ours and 'version' in fields else None
+
+
+def keep_alive(connection: socket.socket) -> None:
+  """Ends the connection, or those that it accepts, if the other end is gone."""
+  connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+  for option, value in [
+      (socket.TCP_KEEPIDLE, IDLE_SECONDS),
+      (socket.TCP_KEEPINTVL, PROBE_SECONDS),
+      (socket.TCP_KEEPCNT, NUM_PROBES),
+  ]:
+    connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class Lease:
+  """The lease that this program has of one worker."""
+
+  def __init__(self, address: str, context: Optional[ssl.SSLContext] = None):
+    """Asks for the lease; it lasts until `close`, or until it is lost.
+
+    Args:
+      address: The worker's, host:port.
+      context: For TLS, or None to do without.
+
+    Raises:
+      NotYet: If the worker does not answer, or serves another driver.
+      Refused: If there is no worker, or one that cannot be ours.
+    """
+    try:
+      self._socket = _connect(address, context)
+    except ssl.SSLEOFError as error:
+      raise NotYet('it ends the connection in the TLS handshake') from error
+    except ssl.SSLError as error:
+      reason = getattr(error, 'verify_message', '') or str(error.reason)
+      raise _tls_failed(address, reason) from error
+    except OSError as error:
+      raise NotYet(_why(error)) from error
+    try:
+      self._ask(address)
+    except BaseException:
+      self._socket.close()
+      raise
+    self._ended = threading.Event()
+    threading.Thread(target=self._wait_for_its_end, daemon=True).start()
+
+  @property
+  def is_valid(self) -> bool:
+    """Whether the worker is ours, as far as we know."""
+    return not self._ended.is_set()
+
+  def close(self) -> None:
+    """Gives the worker back."""
+    self._ended.set()
+    try:
+      self._socket.shutdown(socket.SHUT_RDWR)
+    except OSError:  # It has ended.
+      pass
+
+  def _ask(self, address: str) -> None:
+    """Returns if the lease is granted, else raises."""
+    try:
+      self._socket.sendall(to_line(
+          version=version(), program=f'{_PROGRAM}/{os.getpid()}',
+          name=f'process {os.getpid()} on {socket.gethostname()}',
+      ))
+      line = _read_line(self._socket)
+    except ssl.SSLError as error:
+      raise _tls_failed(address, str(error.reason)) from error
+    except ConnectionError:
+      line = b''
+    except OSError as error:
+      raise NotYet(_why(error)) from error
+    if not line:
+      raise self._without_an_answer(address)
+    answer = from_line(line)
+    if answer is None:
+      raise Refused(_foreign(address, line))
+    if answer['version'] != version():
+      raise Refused(
+          f'`workers` must be of this program\'s version ({version()}), found'
+          f' {address} ({answer["version"]}).'
+      )
+    if answer.get('why_not'):
+      raise NotYet(answer['why_not'])
+
+  def _without_an_answer(self, address: str) -> Exception:
+    """Returns the error that a connection which ends at once stands for."""
+    if isinstance(self._socket, ssl.SSLSocket):
+      # In TLS 1.3 a client hears only then that it is refused.
+      return _tls_failed(address, 'it refuses our certificate')
+    if _speaks_tls(address):
+      return Refused(
+          '`tls_cert`, `tls_key` and `tls_ca` must be given for workers with'
+          f' TLS, found {address}.'
+      )
+    return NotYet('it ends the connection without an answer')
+
+  def _wait_for_its_end(self) -> None:
+    self._socket.settimeout(None)
+    try:
+      self._socket.recv(1)
+    except OSError:
+      pass
+    self._ended.set()
+    self._socket.close()
+
+
+def _connect(address: str, context: Optional[ssl.SSLContext]) -> socket.socket:
+  host, _, port = address.rpartition(':')
+  host = host.strip('[]')  # Of IPv6.
+  connection = socket.create_connection((host, int(port)), ANSWER_SECONDS)
+  keep_alive(connection)
+  if context is None:
+    return connection
+  try:
+    return context.wrap_socket(connection, server_hostname=host)
+  except BaseException:
+    connection.close()
+    raise
+
+
+def _read_line(connection: socket.socket) -> bytes:
+  """Returns what the other end says, up to the end of a line of ours."""
+  said = b''
+  while not said.endswith(b'\n') and said.startswith(MAGIC[:len(said)]):
+    more = connection.recv(4096)
+    if not more:
+      break
+    said += more
+  return said
+
+
+def _why(error: OSError) -> str:
+  if isinstance(error, socket.timeout):
+    return f'no answer for {ANSWER_SECONDS:g} s'
+  return (error.strerror or str(error)).lower()
+
+
+def _speaks_tls(address: str) -> bool:
+  """Whether the other end takes part in a TLS handshake of any kind."""
+  context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+  context.check_hostname = False
+  context.verify_mode = ssl.CERT_NONE
+  try:
+    _connect(address, context).close()
+  except OSError:
+    return False
+  return True
+
+
+def _tls_failed(address: str, reason: str) -> Refused:
+  if reason == 'WRONG_VERSION_NUMBER':
+    return Refused(
+        f'`tls_cert` must be left out for workers without TLS, found {address}.'
+    )
+  return Refused(
+      '`tls_ca` must have signed the certificates of both sides, and the'
+      f' worker\'s must name its host, found that TLS with {address} fails:'
+      f' {reason.replace("_", " ").lower().rstrip(".")}.'
+  )
+
+
+def _foreign(address: str, said: bytes) -> str:
+  return (
+      '`workers` must be started by `python -m binaries.worker` of this'
+      f' version, found another server at {address}, which answers'
+      f' {said[:20]!r}.'
+  )

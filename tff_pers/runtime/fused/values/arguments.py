@@ -12,6 +12,7 @@ from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 from tff_pers.runtime.fused.values import cache
 from tff_pers.runtime.fused.values import datasets
 from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 
@@ -73,7 +74,7 @@ class Converter:
         return self._clients(_as_list(value), part.member, tensors)
       return self._ingest(value, part.member, tensors)
     if isinstance(part, tff.StructType):
-      items = zip(datasets.fields(value, part), part.children())
+      items = zip(python_values.fields(value, part), part.children())
       return layout.Parts(
           tuple(self._ingest(item, t, tensors) for item, t in items)
       )
@@ -99,7 +100,7 @@ class Converter:
     found = self._result_tensors.tensor(value)
     if found is not None and _is_a(found, part):
       return found
-    return self._tensor(datasets.as_array(value, part))
+    return self._tensor(python_values.as_array(value, part))
 
   def _tensor(self, array, on_host=False):
     # Only a CPU holds strings.
@@ -110,7 +111,7 @@ class Converter:
   def _clients(self, values, part, tensors):
     """Returns the layout of the values of all clients."""
     if isinstance(part, tff.StructType):
-      rows = [datasets.fields(value, part) for value in values]
+      rows = [python_values.fields(value, part) for value in values]
       return layout.Parts(tuple(
           self._clients([row[j] for row in rows], t, tensors)
           for j, t in enumerate(part.children())
@@ -124,7 +125,7 @@ class Converter:
   def _client_tensors(self, values, part, tensors):
     stack = self._stacks.get(part, values)
     if stack is None:
-      arrays = [datasets.as_array(value, part) for value in values]
+      arrays = [python_values.as_array(value, part) for value in values]
       stack = self._stack(arrays, part)
       if values and all(_is_constant(value) for value in values):
         self._keep(part, values, stack)
@@ -201,7 +202,7 @@ def _add_sizes(value, part, sizes) -> None:
     if part.placement is tff.CLIENTS and not part.all_equal:
       sizes[len(_as_list(value))] = True
   elif isinstance(part, tff.StructType):
-    for item, t in zip(datasets.fields(value, part), part.children()):
+    for item, t in zip(python_values.fields(value, part), part.children()):
       _add_sizes(item, t, sizes)
 
 

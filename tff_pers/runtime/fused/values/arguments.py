@@ -81,6 +81,9 @@ class Converter:
     if isinstance(part, tff.SequenceType):
       segments = self._reader.segments(value, part.element)
       types = sequences.flat_types(part.element)
+      if _vary(types, [segments]):
+        tensors.extend(self._packed_elements(segments, types, False))
+        return layout.Varying(part.element)
       parts = []
       for segment in segments:
         for array, tensor_type in zip(segment, types):
@@ -123,26 +126,34 @@ class Converter:
     raise TypeError(f'Clients\' values of type {part} are not supported.')
 
   def _client_tensors(self, values, part, tensors):
-    stack = self._stacks.get(part, values)
-    if stack is None:
+    def stacked():
       arrays = [python_values.as_array(value, part) for value in values]
-      stack = self._stack(arrays, part)
+      return self._stack(arrays, part)
+
+    return self._remembered(part, values, stacked, tensors)
+
+  def _remembered(self, use, values, make, tensors):
+    """Appends what `make` makes of clients' values, or made; its layout."""
+    stack = self._stacks.get(use, values)
+    if stack is None:
+      stack = make()
       if values and all(_is_constant(value) for value in values):
-        self._keep(part, values, stack)
+        self._keep(use, values, stack)
     tensors.extend(stack[1])
     return stack[0]
 
   def _client_sequences(self, values, part, tensors):
     types = sequences.flat_types(part.element)
     read = [self._reader.segments(value, part.element) for value in values]
+    if _vary(types, read):
+      return self._varying_sequences(read, part.element, types, tensors)
     count = max((len(segments) for segments in read), default=1)
+    nothing = datasets.empty_segment(types)
     parts = []
     for s in range(count):
       for j, tensor_type in enumerate(types):
         arrays = [
-            segments[s][j]
-            if s < len(segments)
-            else datasets.empty_segment(types)[j]
+            segments[s][j] if s < len(segments) else nothing[j]
             for segments in read
         ]
         element = tff.TensorType(
@@ -150,6 +161,43 @@ class Converter:
         )
         parts.append(self._client_tensors(arrays, element, tensors))
     return layout.Parts(tuple(parts), part.element, (len(types),) * count)
+
+  def _varying_sequences(self, read, element_type, types, tensors):
+    """Returns the layout of sequences whose elements differ in shape."""
+    segments = [segment for client in read for segment in client]
+    counts = np.asarray(
+        [sum(len(segment[0]) for segment in client) for client in read],
+        np.int64,
+    )
+    on_host = self._on_host
+
+    def packed():
+      made = self._packed_elements(segments, types, on_host)
+      return (
+          layout.Varying(element_type, True, on_host),
+          [self._tensor(counts, on_host), *made],
+      )
+
+    arrays = [array for segment in segments for array in segment]
+    use = (element_type, counts.tobytes())
+    return self._remembered(use, arrays, packed, tensors)
+
+  def _packed_elements(self, segments, types, on_host):
+    """Returns the entries and shapes of each tensor of all elements."""
+    tensors = []
+    counts = [len(segment[0]) for segment in segments]
+    for j, tensor_type in enumerate(types):
+      arrays = [segment[j] for segment in segments]
+      shapes = np.asarray([array.shape[1:] for array in arrays], np.int64)
+      shapes = shapes.reshape([len(arrays), len(_shape(tensor_type))])
+      entries = [array.reshape([-1]) for array in arrays] or (
+          datasets.empty_segment([tensor_type])
+      )
+      tensors += [
+          self._tensor(np.concatenate(entries), on_host),
+          self._tensor(np.repeat(shapes, counts, axis=0), on_host),
+      ]
+    return tensors
 
   def _stack(self, arrays, part):
     """Returns the layout and the tensors of arrays of all clients."""
@@ -180,11 +228,27 @@ class Converter:
       self._seen.popitem(last=False)
 
 
+def _vary(types, read) -> bool:
+  """Whether the elements of sequences need a table of their shapes.
+
+  Not for batches of examples of one shape, even if the last one is shorter; for
+  padded ones always, so that all cohorts have one layout.
+
+  Args:
+    types: Types of the tensors of an element.
+    read: The segments of each sequence.
+  """
+  return any(None in _shape(t)[1:] for t in types) or any(
+      len(segments) > 2 for segments in read
+  )
+
+
 def cohort_size(value: Any, part: tff.Type) -> int:
   """Returns the number of clients in an argument, 0 if it has none.
 
   Raises:
     TypeError: If clients' values are not in a list.
+    IndexError: If a structure of arguments has too few fields.
     ValueError: If two lists of clients differ in length.
   """
   sizes = {}
@@ -202,8 +266,14 @@ def _add_sizes(value, part, sizes) -> None:
     if part.placement is tff.CLIENTS and not part.all_equal:
       sizes[len(_as_list(value))] = True
   elif isinstance(part, tff.StructType):
-    for item, t in zip(python_values.fields(value, part), part.children()):
+    items = python_values.items(value)
+    for item, t in zip(items, part.children()):
       _add_sizes(item, t, sizes)
+    if len(items) < len(part):  # The class of error of TFF's own runtimes.
+      raise IndexError(
+          f'A structure of type {part} was expected, found one of'
+          f' {len(items)} fields.'
+      )
 
 
 def _as_list(value) -> list:

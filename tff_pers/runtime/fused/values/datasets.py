@@ -1,5 +1,6 @@
 """`tf.data` datasets of an argument, read once and kept as stacked batches."""
 
+import collections
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,7 @@ def _read(dataset, element_type) -> list:
         for element in dataset.as_numpy_iterator()
     ]
   elif isinstance(dataset, list):
-    elements = [
-        [
-            python_values.as_array(leaf, part)
-            for leaf, part in zip(_leaves(element, element_type), types)
-        ]
-        for element in dataset
-    ]
+    elements = _listed(dataset, element_type, types)
   else:
     raise TypeError(
         'A sequence must be a `tf.data.Dataset` or a list of elements, found'
@@ -87,8 +82,19 @@ def _read(dataset, element_type) -> list:
 
 
 def _check_elements(spec, element_type) -> None:
-  """Raises TypeError unless elements of `spec` are of `element_type`."""
+  """Checks a data set as TFF does.
+
+  Raises:
+    TypeError: Unless elements of `spec` are of `element_type`.
+    ValueError: If named fields are not sorted and do not say that their order
+      counts: TFF could not tell which is meant.
+  """
   found = tff.types.tensorflow_to_type(spec)
+  if _is_ambiguous(found):
+    raise ValueError(
+        'The names of fields of a data set must be sorted, unless they are in a'
+        f' `collections.OrderedDict`, found {found}.'
+    )
   if not element_type.is_assignable_from(found):
     raise TypeError(
         f'A sequence of elements of type {element_type} was expected, found one'
@@ -106,11 +112,30 @@ def empty_segment(types) -> list:
   ]
 
 
-def _leaves(element, element_type) -> list:
-  """Returns the leaves of an element in the order of `tf.data`."""
-  return sequences.flatten(
-      python_values.tuples(element, element_type), element_type
+def _is_ambiguous(part) -> bool:
+  """Whether TFF does not know the order of named fields of data sets."""
+  if not isinstance(part, tff.StructType):
+    return False
+  names = tff.structure.name_list(part)
+  return (
+      names != sorted(names)
+      and getattr(part, 'python_container', None) is not collections.OrderedDict
+      or any(_is_ambiguous(child) for child in part.children())
   )
+
+
+def _listed(elements, element_type, types) -> list:
+  """Returns the leaves of each element, in the order of `tf.data`."""
+  if not elements:
+    return []
+  leaves = sequences.flatten(
+      python_values.columns(elements, element_type), element_type
+  )
+  as_element_array = python_values.as_element_array
+  return list(zip(*(
+      [as_element_array(value, part) for value in column]
+      for column, part in zip(leaves, types)
+  )))
 
 
 def _shapes(element):

@@ -2,7 +2,7 @@
 
 import collections
 import typing
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -24,9 +24,36 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
   dtype = numpy_dtype(tensor_type)
   is_numpy = isinstance(value, (np.ndarray, np.generic))
   if is_numpy and value.dtype == dtype != object:
-    array = np.asarray(value)
-  else:
-    array = _converted(value, tensor_type, dtype)
+    return _of_shape(np.asarray(value), tensor_type)
+  return _of_shape(_converted(value, tensor_type, dtype), tensor_type)
+
+
+def as_element_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
+  """Returns a leaf of an element of a list, as TensorFlow converts it.
+
+  TFF makes a data set of the list, so that what is not taken for a tensor
+  outside of sequences, such as an int for a float, is taken here.
+
+  Raises:
+    TypeError, ValueError: If it cannot be converted.
+    TypeError: If it is of another shape.
+  """
+  dtype = numpy_dtype(tensor_type)
+  if (
+      not isinstance(value, (np.ndarray, np.generic))
+      or value.dtype != dtype
+      or dtype == object
+  ):
+    if isinstance(value, (tf.Tensor, tf.Variable)):
+      value = value.numpy()
+    value = tf.convert_to_tensor(
+        _without_struct(value), tensor_type.dtype
+    ).numpy()
+  return _of_shape(np.asarray(value, dtype), tensor_type)
+
+
+def _of_shape(array, tensor_type) -> np.ndarray:
+  """Returns `array` if the type allows its shape; else raises TypeError."""
   if not _fits(array.shape, tensor_type.shape):
     raise TypeError(
         f'A value of type {tensor_type} was expected, found one of shape'
@@ -44,6 +71,7 @@ def _fits(shape, expected) -> bool:
 
 def _converted(value, tensor_type, dtype) -> np.ndarray:
   """Returns `value` as an array of `dtype`."""
+  value = _without_struct(value)
   is_list = isinstance(value, (list, tuple))
   if not is_list and not isinstance(value, typing.get_args(array_lib.Array)):
     raise NotImplementedError(
@@ -65,36 +93,120 @@ def numpy_dtype(tensor_type: tff.TensorType):
   return np.dtype(object) if dtype == tf.string else dtype.as_numpy_dtype
 
 
-def tuples(value, type_signature):
-  """Returns the structure `value` as nested tuples."""
-  if not isinstance(type_signature, tff.StructType):
-    return value
-  return tuple(
-      tuples(item, part)
-      for item, part in zip(
-          fields(value, type_signature), type_signature.children()
-      )
-  )
+def unpacked(argument: Any, part: tff.Type) -> Any:
+  """Returns an argument that may be a `Struct` in a container of Python.
+
+  TFF packs the arguments of a call into one; it is here alone that names count
+  outside of sequences.
+
+  Raises:
+    TypeError: If the fields of a `Struct` have other names than the type, or
+      one without a name follows one with a name.
+    ValueError: If a `Struct` is given for a tensor or a sequence.
+  """
+  if not isinstance(argument, tff.structure.Struct):
+    return argument
+  if not isinstance(part, (tff.StructType, tff.FederatedType)):
+    raise ValueError(f'A value of type {part} must not be a `Struct`.')
+  names = _names(argument)
+  if any(name and not after for name, after in zip(names, names[1:])):
+    raise TypeError(
+        'The fields of a `Struct` that have no name must be the first, found'
+        f' {argument}.'
+    )
+  is_struct = isinstance(part, tff.StructType)
+  if is_struct and len(names) == len(part) and any(
+      name and name != expected for name, expected in zip(names, _names(part))
+  ):
+    raise TypeError(
+        f'A structure of type {part} was expected, found one with fields'
+        f' {names}.'
+    )
+  return tuple(argument)
 
 
 def fields(value: Any, struct: tff.StructType) -> list:
-  """Returns the fields of a Python structure, in the order of the type.
+  """Returns the fields of a structure, in the order of the type.
 
-  As TFF has it, fields are matched by position, not by name.
+  As TFF has it, fields are matched by position, not by name, but for elements
+  of sequences: see `columns`.
 
   Raises:
     TypeError: If `value` is no structure, or not one of that many fields.
+    ValueError: If `value` is a `Struct` that has names for some fields only.
   """
-  container = type(value)
-  if container in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
-    items = list(value.values())
-  elif container in (list, tuple):
-    items = list(value)
-  else:
-    items = list(tff.structure.from_container(value))
-  if len(items) != len(struct):
+  found = items(value)
+  if len(found) != len(struct):
     raise TypeError(
         f'A structure of type {struct} was expected, found one of'
-        f' {len(items)} fields.'
+        f' {len(found)} fields.'
     )
-  return items
+  return found
+
+
+def items(value: Any) -> list:
+  """Returns the fields of a structure, in its own order; raises as `fields`."""
+  container = type(value)
+  if container in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
+    return list(value.values())
+  if container in (list, tuple):
+    return list(value)
+  return list(tff.structure.from_container(_without_struct(value)))
+
+
+def columns(elements: Sequence[Any], element_type: tff.Type) -> Any:
+  """Returns the leaves of elements of a sequence that is given as a list.
+
+  As TFF has it, these are matched by name if they are dictionaries or named
+  tuples, by position if they are lists or tuples.
+
+  Args:
+    elements: At least one.
+    element_type: TFF type of an element.
+
+  Returns:
+    Nested tuples, in the order of the type, of the lists of one leaf of all
+    elements.
+
+  Raises:
+    TypeError: If an element is not of that structure.
+    ValueError: If one is a `Struct` that has names for some fields only.
+  """
+  if not isinstance(element_type, tff.StructType):
+    return elements
+  names = _names(element_type)
+  keys = frozenset(names) if all(names) else None
+  rows = [_element_fields(e, element_type, names, keys) for e in elements]
+  return tuple(
+      columns(column, part)
+      for column, part in zip(zip(*rows), element_type.children())
+  )
+
+
+def _element_fields(element, struct, names, keys):
+  """Returns the fields of an element; `keys`: the set of names, if it has."""
+  if not isinstance(element, (dict, list)):
+    element = _without_struct(element)
+  if keys is not None:
+    if hasattr(element, '_fields') and hasattr(element, '_asdict'):
+      element = element._asdict()
+    if isinstance(element, dict) and element.keys() == keys:
+      return [element[name] for name in names]
+  if isinstance(element, (list, tuple)) and len(element) == len(names):
+    return element
+  raise TypeError(
+      f'An element of type {struct} was expected, found {element!r}. Tip: it'
+      ' must be a dictionary or a named tuple of these names, or a list or a'
+      ' tuple.'
+  )
+
+
+def _names(struct) -> list:
+  return [name for name, _ in tff.structure.iter_elements(struct)]
+
+
+def _without_struct(value):
+  """Returns a `Struct` as a dictionary or a tuple, anything else as it is."""
+  if isinstance(value, tff.structure.Struct):
+    return tff.structure.to_odict_or_tuple(value, recursive=False)
+  return value

@@ -131,11 +131,7 @@ def _listed(elements, element_type, types) -> list:
   leaves = sequences.flatten(
       python_values.columns(elements, element_type), element_type
   )
-  as_element_array = python_values.as_element_array
-  return list(zip(*(
-      [as_element_array(value, part) for value in column]
-      for column, part in zip(leaves, types)
-  )))
+  return list(zip(*map(python_values.element_arrays, leaves, types)))
 
 
 def _shapes(element):

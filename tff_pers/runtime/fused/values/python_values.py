@@ -10,6 +10,8 @@ import tensorflow_federated as tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
+_PYTHON_SCALARS = frozenset({bool, int, float, str, bytes})
+
 
 def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
   """Returns `value` as an array of the type, as TFF's own executor takes it.
@@ -28,28 +30,38 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
   return _of_shape(_converted(value, tensor_type, dtype), tensor_type)
 
 
-def as_element_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
-  """Returns a leaf of an element of a list, as TensorFlow converts it.
+def element_arrays(
+    column: Sequence[Any], tensor_type: tff.TensorType
+) -> list:
+  """Returns a leaf of the elements of a list, as TensorFlow converts it.
 
   TFF makes a data set of the list, so that what is not taken for a tensor
   outside of sequences, such as an int for a float, is taken here.
 
   Raises:
-    TypeError, ValueError: If it cannot be converted.
-    TypeError: If it is of another shape.
+    TypeError, ValueError: If a value cannot be converted.
+    TypeError: If one is of another shape.
   """
   dtype = numpy_dtype(tensor_type)
-  if (
-      not isinstance(value, (np.ndarray, np.generic))
-      or value.dtype != dtype
-      or dtype == object
-  ):
-    if isinstance(value, (tf.Tensor, tf.Variable)):
-      value = value.numpy()
-    value = tf.convert_to_tensor(
-        _without_struct(value), tensor_type.dtype
-    ).numpy()
-  return _of_shape(np.asarray(value, dtype), tensor_type)
+  tf_dtype = tf.as_dtype(tensor_type.dtype)
+  kinds = set(map(type, column))
+  if len(kinds) == 1 and kinds <= _PYTHON_SCALARS:  # A call for each is slow.
+    column = tf.convert_to_tensor(list(column), tf_dtype).numpy()
+    return [_of_shape(np.asarray(v, dtype), tensor_type) for v in column]
+  return [
+      _of_shape(_element_array(value, dtype, tf_dtype), tensor_type)
+      for value in column
+  ]
+
+
+def _element_array(value, dtype, tf_dtype) -> np.ndarray:
+  is_numpy = isinstance(value, (np.ndarray, np.generic))
+  if is_numpy and value.dtype == dtype != object:
+    return np.asarray(value)
+  if isinstance(value, (tf.Tensor, tf.Variable)):
+    value = value.numpy()
+  tensor = tf.convert_to_tensor(_without_struct(value), tf_dtype)
+  return np.asarray(tensor.numpy(), dtype)
 
 
 def _of_shape(array, tensor_type) -> np.ndarray:

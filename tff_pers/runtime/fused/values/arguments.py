@@ -184,17 +184,14 @@ class Converter:
 
   def _packed_elements(self, segments, types, on_host):
     """Returns the entries and shapes of each tensor of all elements."""
-    tensors = []
+    segments = segments or [datasets.empty_segment(types)]
     counts = [len(segment[0]) for segment in segments]
-    for j, tensor_type in enumerate(types):
-      arrays = [segment[j] for segment in segments]
+    tensors = []
+    for arrays in zip(*segments):
+      entries = np.concatenate([array.reshape([-1]) for array in arrays])
       shapes = np.asarray([array.shape[1:] for array in arrays], np.int64)
-      shapes = shapes.reshape([len(arrays), len(_shape(tensor_type))])
-      entries = [array.reshape([-1]) for array in arrays] or (
-          datasets.empty_segment([tensor_type])
-      )
       tensors += [
-          self._tensor(np.concatenate(entries), on_host),
+          self._tensor(entries, on_host),
           self._tensor(np.repeat(shapes, counts, axis=0), on_host),
       ]
     return tensors

@@ -98,6 +98,11 @@ def _flags():
           ' clients, size and examples, and whether memory grows.', minimum=0,
       ),
       flags.own_flag(
+          'ragged_clients', 0,
+          'Instead of the table: what so many clients with vectors of different'
+          ' lengths cost on fused, beside as many of one length.', minimum=0,
+      ),
+      flags.own_flag(
           'output_dir', '', 'Folder of the results; empty: runs/runtime.'
       ),
   ])
@@ -122,6 +127,8 @@ def _benchmark(argv: Sequence[str]) -> int:
   try:
     if given['soak_rounds']:
       _soak(given['soak_rounds'], given['device'])
+    elif given['ragged_clients']:
+      _compare_shapes(given)
     else:
       _compare(names, runtimes, given)
   except child_lib.ChildError as error:
@@ -256,6 +263,22 @@ def _soak(rounds: int, device: str) -> None:
       f' {rounds}: {used[-1]:.0f} MiB ({growth / used[settled - 1]:+.1%}); most'
       f' since: {max(used[settled - 1:]):.0f} MiB.'
   )
+
+
+def _compare_shapes(given) -> None:
+  """Prints what clients of equal and of different shapes cost."""
+  seconds = {}
+  for name in (cell.EQUAL, cell.RAGGED):
+    command = _command(f"{name}:{given['ragged_clients']}", 'fused', given)
+    with child_lib.Child(command) as child:
+      used = []
+      for _ in range(_WARM_UP + given['rounds']):
+        before = child.cpu_seconds()
+        child.play()
+        used.append(child.cpu_seconds() - before)
+    seconds[name] = statistics.median(used[_WARM_UP:])
+    print(f'{name} shapes: {seconds[name]:.3f} CPU s per round', flush=True)
+  print(f'ratio: {seconds[cell.RAGGED] / seconds[cell.EQUAL]:.2f}')
 
 
 if __name__ == '__main__':

@@ -16,6 +16,8 @@ from tff_pers.runtime import native
 
 RUNTIMES = ('native', 'fused', 'loop')
 SOAK = 'soak'
+# With the number of clients behind a colon.
+EQUAL, RAGGED = 'equal', 'ragged'
 
 
 def main() -> None:
@@ -49,6 +51,9 @@ def build(name: str, runtime: str, device: str):
     native.use()
   if name == SOAK:
     return processes.VaryingCohorts(workloads.WORKLOADS['W1'])
+  name, _, number = name.partition(':')
+  if number:
+    return processes.Sums(int(number), name == RAGGED)
   return processes.build(workloads.WORKLOADS[name])
 
 

@@ -133,3 +133,30 @@ class VaryingCohorts(Rounds):
     size = self._generator.integers(1, self._most + 1)
     chosen = self._generator.choice(len(self._data), size, replace=False)
     self._run([self._data[client] for client in chosen])
+
+
+class Sums:
+  """Sums of short vectors of many clients: what a client itself costs."""
+
+  def __init__(self, num_clients: int, is_ragged: bool):
+    """Draws the vectors, of 5 entries or of 3 to 7."""
+    generator = np.random.default_rng(3)
+    sizes = generator.integers(3, 8, num_clients) if is_ragged else (
+        [5] * num_clients
+    )
+    self._vectors = [np.ones([size], np.float32) for size in sizes]
+    vector = tff.TensorType(np.float32, [None])
+
+    @tff.tensorflow.computation(vector)
+    def entries(x):
+      return tf.reduce_sum(x)
+
+    @tff.federated_computation(tff.FederatedType(vector, tff.CLIENTS))
+    def total(vectors):
+      return tff.federated_sum(tff.federated_map(entries, vectors))
+
+    self._total = total
+
+  def play(self) -> float:
+    """Returns the sum of all entries."""
+    return self._total(self._vectors)

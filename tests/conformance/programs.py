@@ -1,6 +1,7 @@
 """Random federated computations, drawn by hypothesis while TFF traces them."""
 
 import collections
+import functools
 
 from hypothesis import strategies as st
 import numpy as np
@@ -37,7 +38,7 @@ def sequence_types():
   tensor = st.builds(
       tff.TensorType,
       st.sampled_from([np.float32, np.int32, np.str_]),
-      st.sampled_from([[], [None], [None, 2]]),
+      st.sampled_from([[], [None], [None, 2], [None, None]]),
   )
   pair = st.builds(
       lambda x, y: tff.to_type(collections.OrderedDict(x=x, y=y)),
@@ -49,13 +50,7 @@ def sequence_types():
 def value(data, part, length=None):
   """Draws a value of a type; `length` is for dimensions that it leaves open."""
   if isinstance(part, tff.SequenceType):
-    # TFF makes no data set of a list where others than the last differ.
-    usual, last = (data.draw(st.integers(0, 3)) for _ in range(2))
-    count = data.draw(st.integers(0, 3))
-    return [
-        value(data, part.element, usual if k < count - 1 else last)
-        for k in range(count)
-    ]
+    return _elements(data, part.element)
   if isinstance(part, tff.StructType):
     items = [value(data, t, length) for t in part.children()]
     names = tff.structure.name_list(part)
@@ -69,6 +64,32 @@ def value(data, part, length=None):
     text = np.vectorize(lambda x: f'{x}'.encode(), [object])(sample)
     return text[()] if np.size(sample) else np.zeros(shape, object)
   return np.asarray(4 * sample, part.dtype)[()]
+
+
+def _elements(data, part):
+  """Draws a list of elements, or a data set of elements of many shapes."""
+  count = data.draw(st.integers(0, 3))
+  if count and data.draw(st.booleans()):
+    elements = [
+        tf.data.Dataset.from_tensors(value(data, part, k % 3 + 1))
+        for k in data.draw(st.permutations(range(count)))
+    ]
+    return functools.reduce(tf.data.Dataset.concatenate, elements)
+  # TFF makes no data set of a list where others than the last differ.
+  usual, last = (data.draw(st.integers(0, 3)) for _ in range(2))
+  return [
+      _reordered(data, value(data, part, usual if k < count - 1 else last))
+      for k in range(count)
+  ]
+
+
+def _reordered(data, element):
+  """Returns an element with its fields in some order: their names count."""
+  if not isinstance(element, dict):
+    return element
+  names = data.draw(st.permutations(list(element)))
+  container = data.draw(st.sampled_from([dict, collections.OrderedDict]))
+  return container((name, element[name]) for name in names)
 
 
 def computation(data, client_types, server_types, num_steps):

@@ -20,7 +20,7 @@ from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused.values import arguments
-from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import packing
 
 _VECTOR = tff.TensorType(np.float32, [1000])
 
@@ -220,9 +220,9 @@ def test_data_that_do_not_fit_on_the_device_stay_on_the_host(
 
 
 @pytest.mark.parametrize('value', [
-    lambda: layout.Rows(tf.zeros([2, 3]), True),
-    lambda: layout.Pieces(
-        tf.zeros([6]), tf.constant([[3], [3]]), [None], True
+    lambda: packing.Rows(tf.zeros([2, 3]), True),
+    lambda: packing.Pieces.pack(
+        tf.zeros([6]), tf.constant([[3], [3]], tf.int64), [None], True
     ),
 ])
 def test_what_stays_on_the_host_is_cut_there(value):

@@ -16,6 +16,7 @@ from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
@@ -96,6 +97,7 @@ class Compiled:
     converter = self._compiler.converter
     argument_layout, tensors, num_clients = None, [], 0
     if self._type.parameter is not None:
+      argument = python_values.unpacked(argument, self._type.parameter)
       num_clients = arguments.cohort_size(argument, self._type.parameter)
       argument_layout, tensors = converter.ingest(argument, self._type.parameter)
     outputs, result = self._run(
@@ -169,7 +171,10 @@ class Compiled:
 
   def _measured(self, argument_layout, tensors, best):
     """Returns the fastest trace; one stage after the other is varied."""
-    if any(isinstance(part, layout.Packed) for part in _parts(argument_layout)):
+    if any(
+        isinstance(part, (layout.Packed, layout.Varying))
+        for part in _parts(argument_layout)
+    ):
       return best  # Shapes differ: clients cannot run together.
     if not self._program.evaluator.is_private:
       return best  # What a trial does may be seen elsewhere.

@@ -5,6 +5,7 @@ from typing import Any, Callable
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 
 AGGREGATE = 'federated_aggregate'
@@ -49,7 +50,7 @@ def _select(keys, max_key, value, function, key_type, element_type):
       sequences.flatten(function((value, keys[j])), element_type)
       for j in range(key_type.shape[0])
   ]
-  segment = tuple(tf.stack(column) for column in zip(*slices))
+  segment = tuple(packing.Rows(tf.stack(column)) for column in zip(*slices))
   return sequences.Sequence((segment,), element_type)
 
 

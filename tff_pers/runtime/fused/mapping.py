@@ -10,6 +10,7 @@ from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused import merging
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
 
 
@@ -47,7 +48,7 @@ def empty(loop: client_loop.ClientLoop) -> dict:
 
 def _no_rows(member):
   return structure.unflatten(member, [
-      layout.Rows(tf.zeros([0, *(d or 0 for d in t.shape)], t.dtype))
+      packing.Rows(tf.zeros([0, *(d or 0 for d in t.shape)], t.dtype))
       for t in structure.leaves(member)
   ])
 
@@ -93,9 +94,9 @@ def _concatenated(parts):
   """Returns the rows or pieces of all shards."""
   if len(parts) == 1:
     return parts[0]
-  if isinstance(parts[0], layout.Rows):
-    return layout.Rows(tf.concat([p.tensor for p in parts], 0))
-  return layout.Pieces(
+  if isinstance(parts[0], packing.Rows):
+    return packing.Rows(tf.concat([p.tensor for p in parts], 0))
+  return packing.Pieces.pack(
       tf.concat([p.entries for p in parts], 0),
       tf.concat([p.shapes for p in parts], 0),
       parts[0].shape,
@@ -199,7 +200,7 @@ def _vectorized(loop, start, stop, at_once):
 def _folded(aggregate, state, messages, count):
   """Returns the accumulator after `count` stacked messages."""
   rows = structure.unflatten(aggregate.message_type, [
-      layout.Rows(t) for t in structure.flatten(messages, aggregate.message_type)
+      packing.Rows(t) for t in structure.flatten(messages, aggregate.message_type)
   ])
 
   def body(i, state):
@@ -253,8 +254,8 @@ class _Collection:
 
   def read(self, arrays):
     if self._is_static:
-      return layout.Rows(arrays[0].stack())
-    return layout.Pieces(arrays[0].concat(), arrays[1].stack(), self._shape)
+      return packing.Rows(arrays[0].stack())
+    return packing.Pieces.pack(arrays[0].concat(), arrays[1].stack(), self._shape)
 
 
 def _matched(value, type_signature):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
 
 _CONCATENATE, _ADD = 'ConcatV2', 'AddV2'
@@ -22,7 +23,7 @@ def merge(
 
   Args:
     aggregate: The aggregate, see `client_loop`.
-    singles: The accumulators after one client, `layout.Rows` or `layout.Pieces`
+    singles: The accumulators after one client, `packing.Rows` or `packing.Pieces`
       in the structure of the aggregate's type.
     num_clients: int32 scalar, > 0.
   """
@@ -34,14 +35,14 @@ def merge(
   return structure.unflatten(aggregate.type, joined)
 
 
-def _concatenated(pieces: layout.Pieces):
+def _concatenated(pieces: packing.Pieces):
   """Returns the pieces joined along their first dimension: no move at all."""
   count = tf.reduce_sum(pieces.shapes[:, :1], axis=0)
   shape = tf.concat([count, pieces.shape[1:]], 0)
   return tf.reshape(pieces.entries, shape)
 
 
-def _added(rows: layout.Rows):
+def _added(rows: packing.Rows):
   return tf.reduce_sum(rows.tensor, axis=0)
 
 
@@ -72,8 +73,8 @@ def _joins(aggregate, leaves) -> Optional[list]:
       for output, *pair in zip(concrete.outputs, inputs, inputs[count:])
   ]
   fits = [
-      isinstance(leaf, layout.Pieces) and join == _CONCATENATE
-      or isinstance(leaf, layout.Rows) and join == _ADD
+      isinstance(leaf, packing.Pieces) and join == _CONCATENATE
+      or isinstance(leaf, packing.Rows) and join == _ADD
       for join, leaf in zip(found, leaves)
   ]
   return found if all(fits) else None

@@ -99,7 +99,7 @@ class Program:
       mapper: How a stage goes over the clients, see `mapping`.
 
     Returns:
-      The result: nested tuples of tensors, `layout.Rows`, `layout.Pieces` and
+      The result: nested tuples of tensors, `packing.Rows`, `packing.Pieces` and
       `sequences.Sequence`s.
     """
     self.evaluator.start()

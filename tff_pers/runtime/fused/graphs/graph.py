@@ -20,6 +20,7 @@ from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime.fused.graphs import inlining
 from tff_pers.runtime.fused import operations
+from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 
 # TensorFlow's name of a variable that no other operation shares, and that dies
@@ -170,15 +171,14 @@ class Graph:
       if not elements.get(source):
         continue
       sequence = given[source]
-      specs = [tf.TensorSpec(t.shape, t.dtype) for t in _flat(sequence)]
       if node.op == 'ReduceDataset':
         function = sequences.reduction(
             self._function(node.attr['f'].func.name),
-            [len(segment) for segment in sequence.segments], specs,
+            sequence.segments,
             [tf.TensorShape(s) for s in node.attr['output_shapes'].list.shape],
         )
       elif node.op == 'DatasetToSingleElement' and _is_single(sequence):
-        function = sequences.only_element(specs)
+        function = sequences.only_element(sequence.segments[0])
       else:
         continue
       function.add_to_graph(graph)
@@ -320,12 +320,16 @@ def _name(function) -> str:
 
 def _is_single(sequence) -> bool:
   """Whether it is known to have one element."""
-  segments = sequence.segments
-  return len(segments) == 1 and segments[0][0].shape[0] == 1
+  first = sequence.segments[0][0]
+  return (
+      len(sequence.segments) == 1
+      and isinstance(first, packing.Rows)
+      and first.tensor.shape[0] == 1
+  )
 
 
 def _flat(sequence: sequences.Sequence) -> list:
-  return [t for segment in sequence.segments or () for t in segment]
+  return sequences.flat(sequence.segments or ())
 
 
 def _bind(binding, value, inputs) -> None:

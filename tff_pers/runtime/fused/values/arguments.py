@@ -12,6 +12,7 @@ from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 from tff_pers.runtime.fused.values import cache
 from tff_pers.runtime.fused.values import datasets
 from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 
@@ -73,13 +74,16 @@ class Converter:
         return self._clients(_as_list(value), part.member, tensors)
       return self._ingest(value, part.member, tensors)
     if isinstance(part, tff.StructType):
-      items = zip(datasets.fields(value, part), part.children())
+      items = zip(python_values.fields(value, part), part.children())
       return layout.Parts(
           tuple(self._ingest(item, t, tensors) for item, t in items)
       )
     if isinstance(part, tff.SequenceType):
       segments = self._reader.segments(value, part.element)
       types = sequences.flat_types(part.element)
+      if _vary(types, [segments]):
+        tensors.extend(self._packed_elements(segments, types, False))
+        return layout.Varying(part.element)
       parts = []
       for segment in segments:
         for array, tensor_type in zip(segment, types):
@@ -99,7 +103,7 @@ class Converter:
     found = self._result_tensors.tensor(value)
     if found is not None and _is_a(found, part):
       return found
-    return self._tensor(datasets.as_array(value, part))
+    return self._tensor(python_values.as_array(value, part))
 
   def _tensor(self, array, on_host=False):
     # Only a CPU holds strings.
@@ -110,7 +114,7 @@ class Converter:
   def _clients(self, values, part, tensors):
     """Returns the layout of the values of all clients."""
     if isinstance(part, tff.StructType):
-      rows = [datasets.fields(value, part) for value in values]
+      rows = [python_values.fields(value, part) for value in values]
       return layout.Parts(tuple(
           self._clients([row[j] for row in rows], t, tensors)
           for j, t in enumerate(part.children())
@@ -122,26 +126,34 @@ class Converter:
     raise TypeError(f'Clients\' values of type {part} are not supported.')
 
   def _client_tensors(self, values, part, tensors):
-    stack = self._stacks.get(part, values)
+    def stacked():
+      arrays = [python_values.as_array(value, part) for value in values]
+      return self._stack(arrays, part)
+
+    return self._remembered(part, values, stacked, tensors)
+
+  def _remembered(self, use, values, make, tensors):
+    """Appends what `make` makes of clients' values, or made; its layout."""
+    stack = self._stacks.get(use, values)
     if stack is None:
-      arrays = [datasets.as_array(value, part) for value in values]
-      stack = self._stack(arrays, part)
+      stack = make()
       if values and all(_is_constant(value) for value in values):
-        self._keep(part, values, stack)
+        self._keep(use, values, stack)
     tensors.extend(stack[1])
     return stack[0]
 
   def _client_sequences(self, values, part, tensors):
     types = sequences.flat_types(part.element)
     read = [self._reader.segments(value, part.element) for value in values]
+    if _vary(types, read):
+      return self._varying_sequences(read, part.element, types, tensors)
     count = max((len(segments) for segments in read), default=1)
+    nothing = datasets.empty_segment(types)
     parts = []
     for s in range(count):
       for j, tensor_type in enumerate(types):
         arrays = [
-            segments[s][j]
-            if s < len(segments)
-            else datasets.empty_segment(types)[j]
+            segments[s][j] if s < len(segments) else nothing[j]
             for segments in read
         ]
         element = tff.TensorType(
@@ -149,6 +161,40 @@ class Converter:
         )
         parts.append(self._client_tensors(arrays, element, tensors))
     return layout.Parts(tuple(parts), part.element, (len(types),) * count)
+
+  def _varying_sequences(self, read, element_type, types, tensors):
+    """Returns the layout of sequences whose elements differ in shape."""
+    segments = [segment for client in read for segment in client]
+    counts = np.asarray(
+        [sum(len(segment[0]) for segment in client) for client in read],
+        np.int64,
+    )
+    on_host = self._on_host
+
+    def packed():
+      made = self._packed_elements(segments, types, on_host)
+      return (
+          layout.Varying(element_type, True, on_host),
+          [self._tensor(counts, on_host), *made],
+      )
+
+    arrays = [array for segment in segments for array in segment]
+    use = (element_type, counts.tobytes())
+    return self._remembered(use, arrays, packed, tensors)
+
+  def _packed_elements(self, segments, types, on_host):
+    """Returns the entries and shapes of each tensor of all elements."""
+    segments = segments or [datasets.empty_segment(types)]
+    counts = [len(segment[0]) for segment in segments]
+    tensors = []
+    for arrays in zip(*segments):
+      entries = np.concatenate([array.reshape([-1]) for array in arrays])
+      shapes = np.asarray([array.shape[1:] for array in arrays], np.int64)
+      tensors += [
+          self._tensor(entries, on_host),
+          self._tensor(np.repeat(shapes, counts, axis=0), on_host),
+      ]
+    return tensors
 
   def _stack(self, arrays, part):
     """Returns the layout and the tensors of arrays of all clients."""
@@ -179,11 +225,27 @@ class Converter:
       self._seen.popitem(last=False)
 
 
+def _vary(types, read) -> bool:
+  """Whether the elements of sequences need a table of their shapes.
+
+  Not for batches of examples of one shape, even if the last one is shorter; for
+  padded ones always, so that all cohorts have one layout.
+
+  Args:
+    types: Types of the tensors of an element.
+    read: The segments of each sequence.
+  """
+  return any(None in _shape(t)[1:] for t in types) or any(
+      len(segments) > 2 for segments in read
+  )
+
+
 def cohort_size(value: Any, part: tff.Type) -> int:
   """Returns the number of clients in an argument, 0 if it has none.
 
   Raises:
     TypeError: If clients' values are not in a list.
+    IndexError: If a structure of arguments has too few fields.
     ValueError: If two lists of clients differ in length.
   """
   sizes = {}
@@ -201,8 +263,14 @@ def _add_sizes(value, part, sizes) -> None:
     if part.placement is tff.CLIENTS and not part.all_equal:
       sizes[len(_as_list(value))] = True
   elif isinstance(part, tff.StructType):
-    for item, t in zip(datasets.fields(value, part), part.children()):
+    items = python_values.items(value)
+    for item, t in zip(items, part.children()):
       _add_sizes(item, t, sizes)
+    if len(items) < len(part):  # The class of error of TFF's own runtimes.
+      raise IndexError(
+          f'A structure of type {part} was expected, found one of'
+          f' {len(items)} fields.'
+      )
 
 
 def _as_list(value) -> list:

@@ -1,17 +1,15 @@
 """`tf.data` datasets of an argument, read once and kept as stacked batches."""
 
 import collections
-import typing
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-# Not exported by TFF: which Python values are of a type.
-from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import cache
+from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import sequences
 
 
@@ -63,13 +61,7 @@ def _read(dataset, element_type) -> list:
         for element in dataset.as_numpy_iterator()
     ]
   elif isinstance(dataset, list):
-    elements = [
-        [
-            as_array(leaf, part)
-            for leaf, part in zip(_leaves(element, element_type), types)
-        ]
-        for element in dataset
-    ]
+    elements = _listed(dataset, element_type, types)
   else:
     raise TypeError(
         'A sequence must be a `tf.data.Dataset` or a list of elements, found'
@@ -90,8 +82,19 @@ def _read(dataset, element_type) -> list:
 
 
 def _check_elements(spec, element_type) -> None:
-  """Raises TypeError unless elements of `spec` are of `element_type`."""
+  """Checks a data set as TFF does.
+
+  Raises:
+    TypeError: Unless elements of `spec` are of `element_type`.
+    ValueError: If named fields are not sorted and do not say that their order
+      counts: TFF could not tell which is meant.
+  """
   found = tff.types.tensorflow_to_type(spec)
+  if _is_ambiguous(found):
+    raise ValueError(
+        'The names of fields of a data set must be sorted, unless they are in a'
+        f' `collections.OrderedDict`, found {found}.'
+    )
   if not element_type.is_assignable_from(found):
     raise TypeError(
         f'A sequence of elements of type {element_type} was expected, found one'
@@ -102,102 +105,33 @@ def _check_elements(spec, element_type) -> None:
 def empty_segment(types) -> list:
   """Returns a segment of no elements."""
   return [
-      np.zeros([0, *(d or 0 for d in t.shape or ())], _numpy_dtype(t))
+      np.zeros(
+          [0, *(d or 0 for d in t.shape or ())], python_values.numpy_dtype(t)
+      )
       for t in types
   ]
 
 
-def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
-  """Returns `value` as an array of the type, as TFF's own executor takes it.
-
-  Raises:
-    TypeError: If it is not of that type. Numbers of another kind (int for
-      float) or of a wider one are not.
-    NotImplementedError: If it is no number, string or array.
-  """
-  if isinstance(value, (tf.Tensor, tf.Variable)):
-    value = value.numpy()
-  dtype = _numpy_dtype(tensor_type)
-  is_numpy = isinstance(value, (np.ndarray, np.generic))
-  if is_numpy and value.dtype == dtype != object:
-    array = np.asarray(value)
-  else:
-    array = _converted(value, tensor_type, dtype)
-  if not _fits(array.shape, tensor_type.shape):
-    raise TypeError(
-        f'A value of type {tensor_type} was expected, found one of shape'
-        f' {array.shape}.'
-    )
-  return array
-
-
-def _fits(shape, expected) -> bool:
-  """Whether `shape` is one of those that a type allows."""
-  return expected is None or len(shape) == len(expected) and all(
-      want is None or have == want for have, want in zip(shape, expected)
+def _is_ambiguous(part) -> bool:
+  """Whether TFF does not know the order of named fields of data sets."""
+  if not isinstance(part, tff.StructType):
+    return False
+  names = tff.structure.name_list(part)
+  return (
+      names != sorted(names)
+      and getattr(part, 'python_container', None) is not collections.OrderedDict
+      or any(_is_ambiguous(child) for child in part.children())
   )
 
 
-def _converted(value, tensor_type, dtype) -> np.ndarray:
-  """Returns `value` as an array of `dtype`."""
-  is_list = isinstance(value, (list, tuple))
-  if not is_list and not isinstance(value, typing.get_args(array_lib.Array)):
-    raise NotImplementedError(
-        f'A value of type {tensor_type} was expected, found a {type(value)}.'
-    )
-  if not all(
-      array_lib.is_compatible_dtype(item, tensor_type.dtype.type)
-      for item in (tf.nest.flatten(value) if is_list else [value])
-  ):
-    raise TypeError(
-        f'A value of type {tensor_type} was expected, found {value!r}.'
-    )
-  return np.asarray(value, dtype)
-
-
-def _numpy_dtype(tensor_type):
-  dtype = tf.as_dtype(tensor_type.dtype)
-  return np.dtype(object) if dtype == tf.string else dtype.as_numpy_dtype
-
-
-def _leaves(element, element_type) -> list:
-  """Returns the leaves of an element in the order of `tf.data`."""
-  return sequences.flatten(tuples(element, element_type), element_type)
-
-
-def tuples(value, type_signature):
-  """Returns the structure `value` as nested tuples."""
-  if not isinstance(type_signature, tff.StructType):
-    return value
-  return tuple(
-      tuples(item, part)
-      for item, part in zip(
-          fields(value, type_signature), type_signature.children()
-      )
+def _listed(elements, element_type, types) -> list:
+  """Returns the leaves of each element, in the order of `tf.data`."""
+  if not elements:
+    return []
+  leaves = sequences.flatten(
+      python_values.columns(elements, element_type), element_type
   )
-
-
-def fields(value: Any, struct: tff.StructType) -> list:
-  """Returns the fields of a Python structure, in the order of the type.
-
-  As TFF has it, fields are matched by position, not by name.
-
-  Raises:
-    TypeError: If `value` is no structure, or not one of that many fields.
-  """
-  container = type(value)
-  if container in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
-    items = list(value.values())
-  elif container in (list, tuple):
-    items = list(value)
-  else:
-    items = list(tff.structure.from_container(value))
-  if len(items) != len(struct):
-    raise TypeError(
-        f'A structure of type {struct} was expected, found one of'
-        f' {len(items)} fields.'
-    )
-  return items
+  return list(zip(*map(python_values.element_arrays, leaves, types)))
 
 
 def _shapes(element):

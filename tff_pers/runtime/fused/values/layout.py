@@ -2,15 +2,16 @@
 
 A layout says how the tensors of a value lie, apart from their sizes, so that
 one traced function serves all cohorts of one layout. The values of clients are
-stacked if they agree in shape, else packed one after the other.
+stacked if they agree in shape, else packed one after the other; so are the
+elements of sequences.
 """
 
-import contextlib
 import dataclasses
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 
 
@@ -42,7 +43,7 @@ class Stacked:
     return [tf.TensorSpec((None, *self.shape), self.dtype)]
 
   def read(self, tensors):
-    return Rows(next(tensors), self.on_host)
+    return packing.Rows(next(tensors), self.on_host)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,39 @@ class Packed:
     ]
 
   def read(self, tensors):
-    return Pieces(next(tensors), next(tensors), self.shape, self.on_host)
+    entries, table = next(tensors), next(tensors)
+    return packing.Pieces.pack(entries, table, self.shape, self.on_host)
+
+
+@dataclasses.dataclass(frozen=True)
+class Varying:
+  """A sequence whose elements have different shapes: their entries, joined.
+
+  One layout for any number of shapes. With `clients`, one sequence of every
+  client: the elements of all clients and how many each has.
+  """
+
+  element_type: Any
+  clients: bool = False
+  on_host: bool = False
+
+  @property
+  def specs(self):
+    specs = [tf.TensorSpec([None], tf.int64)] if self.clients else []
+    for t in sequences.flat_types(self.element_type):
+      specs += Packed(t.shape, tf.as_dtype(t.dtype)).specs
+    return specs
+
+  def read(self, tensors):
+    counts = next(tensors) if self.clients else None
+    segment = tuple(
+        Packed(t.shape, tf.as_dtype(t.dtype), self.on_host).read(tensors)
+        for t in sequences.flat_types(self.element_type)
+    )
+    if counts is None:
+      return sequences.Sequence((segment,), self.element_type)
+    starts = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(counts)], 0)
+    return Runs(segment, starts, self.element_type)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,54 +116,6 @@ class Parts:
     return Segments(values, self.element_type, self.segment_sizes)
 
 
-class Rows(NamedTuple):
-  """Clients' tensors in a graph.
-
-  Attributes:
-    tensor: [clients, ...].
-    on_host: Whether it stays in the memory of the host, and only what a client
-      needs goes to the device.
-  """
-
-  tensor: Any
-  on_host: bool = False
-
-  def at(self, i):
-    with _place(self.on_host):
-      return tf.gather(self.tensor, i)
-
-
-class Pieces(NamedTuple):
-  """Clients' tensors in a graph, of different shapes.
-
-  Attributes:
-    entries: All entries, client after client, flat.
-    shapes: int64[clients, rank].
-    shape: What is known of all shapes.
-    on_host: As in `Rows`.
-  """
-
-  entries: Any
-  shapes: Any
-  shape: Any
-  on_host: bool = False
-
-  def at(self, i):
-    with _place(self.on_host):
-      sizes = tf.reduce_prod(self.shapes, axis=1)
-      start = tf.reduce_sum(tf.where(
-          tf.range(tf.shape(sizes)[0]) < i, sizes, tf.zeros_like(sizes)
-      ))
-      entries = tf.slice(self.entries, [start], [sizes[i]])
-      piece = tf.reshape(entries, self.shapes[i])
-    piece.set_shape(self.shape)
-    return piece
-
-
-def _place(on_host: bool):
-  return tf.device('/CPU:0') if on_host else contextlib.nullcontext()
-
-
 class Segments(NamedTuple):
   """A sequence of the server or of every client, as its segments' tensors."""
 
@@ -138,24 +123,46 @@ class Segments(NamedTuple):
   element_type: Any
   sizes: Any
 
+  @property
+  def is_of_clients(self) -> bool:
+    return any(isinstance(t, (packing.Rows, packing.Pieces)) for t in self.tensors)
+
   def at(self, i):
-    tensors = [
-        t.at(i) if isinstance(t, (Rows, Pieces)) else t for t in self.tensors
-    ]
-    return self.sequence(tensors)
+    if not self.is_of_clients:
+      return self.sequence()
+    return self.sequence([t.at(i) for t in self.tensors])
 
   def sequence(self, tensors=None) -> sequences.Sequence:
     tensors = list(self.tensors if tensors is None else tensors)
     segments = []
     for size in self.sizes:
-      segments.append(tuple(tensors[:size]))
+      segments.append(tuple(packing.Rows(t) for t in tensors[:size]))
       tensors = tensors[size:]
     return sequences.Sequence(tuple(segments), self.element_type)
 
 
+class Runs(NamedTuple):
+  """A sequence of every client, as the elements of all of them.
+
+  Attributes:
+    segment: The elements, see `sequences.Sequence`.
+    starts: int64[clients + 1], where each client's begin, and the end.
+    element_type: TFF type of an element.
+  """
+
+  segment: Any
+  starts: Any
+  element_type: Any
+
+  def at(self, i):
+    first, last = self.starts[i], self.starts[i + 1]
+    segment = tuple(pieces.between(first, last) for pieces in self.segment)
+    return sequences.Sequence((segment,), self.element_type)
+
+
 def at(value, i):
   """Returns what client `i` holds of `value`."""
-  if isinstance(value, (Rows, Pieces, Segments)):
+  if isinstance(value, (packing.Rows, packing.Pieces, Segments, Runs)):
     return value.at(i)
   if isinstance(value, tuple):
     return tuple(at(part, i) for part in value)
@@ -164,9 +171,7 @@ def at(value, i):
 
 def on_server(value):
   """Returns `value` with sequences of the server made usable."""
-  if isinstance(value, Segments) and not any(
-      isinstance(t, (Rows, Pieces)) for t in value.tensors
-  ):
+  if isinstance(value, Segments) and not value.is_of_clients:
     return value.sequence()
   if type(value) is tuple:  # pylint: disable=unidiomatic-typecheck
     return tuple(on_server(part) for part in value)

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 # Not exported by TFF: the containers that its types name.
 from tensorflow_federated.python.core.impl.types import type_conversions
 
-from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 
 # Smaller arrays are not worth a place in the memory of result tensors.
@@ -55,16 +55,16 @@ def flat(value: Any, part: tff.Type) -> list:
     ]
   if isinstance(value, sequences.Sequence):
     return [value.variant]
-  if isinstance(value, layout.Rows):
+  if isinstance(value, packing.Rows):
     return [value.tensor]
-  if isinstance(value, layout.Pieces):
+  if isinstance(value, packing.Pieces):
     return [value.entries, value.shapes]
   return [value]
 
 
 def skeleton(value: Any) -> Any:
   """Returns a traced result without its tensors."""
-  if isinstance(value, (layout.Rows, layout.Pieces)):
+  if isinstance(value, (packing.Rows, packing.Pieces)):
     return type(value)(*(None for _ in value))
   if isinstance(value, tuple):
     return tuple(skeleton(v) for v in value)
@@ -76,7 +76,7 @@ def export(tensors, value, part: tff.Type, num_clients: int, result_tensors: Res
 
   Args:
     tensors: Iterator over the tensors of the result.
-    value: What they stand for: nested tuples, `layout.Rows`, `layout.Pieces`.
+    value: What they stand for: nested tuples, `packing.Rows`, `packing.Pieces`.
     part: TFF type of the result.
     num_clients: Size of the cohort.
     result_tensors: Remembers the tensors.
@@ -113,7 +113,7 @@ def _export_clients(tensors, value, part, num_clients) -> list:
         _container(part, [column[k] for column in columns])
         for k in range(num_clients)
     ]
-  if isinstance(value, layout.Rows):
+  if isinstance(value, packing.Rows):
     return list(next(tensors).numpy())
   entries, shapes = next(tensors).numpy(), next(tensors).numpy()
   stops = np.cumsum(np.prod(shapes, axis=1, dtype=np.int64))

@@ -1,15 +1,19 @@
 """Sequences (`tf.data` datasets, selected slices) as tensors.
 
 Consecutive elements of equal shapes are stacked to a segment: a data set of
-batches is one segment of full batches and one with the ragged last batch. The
-tensors of an element stand in the order of `tf.data`: named fields sorted.
+batches is one segment of full batches and one with the ragged last batch.
+Elements of ever other shapes are packed to one segment. The tensors of an
+element stand in the order of `tf.data`: named fields sorted.
 """
 
 import contextlib
+import itertools
 from typing import Any, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_pers.runtime.fused.values import packing
 
 
 class Unsupported(NotImplementedError):
@@ -41,8 +45,8 @@ class Sequence:
   """A sequence within a graph that is being traced.
 
   Attributes:
-    segments: Tuple of tuples of tensors, each [elements, ...]; None if only
-      the data set is known.
+    segments: Tuple of segments, each a tuple with `packing.Rows` or `packing.Pieces`
+      for every tensor of an element; None if only the data set is known.
     element_type: TFF type of an element.
   """
 
@@ -57,7 +61,7 @@ class Sequence:
   def variant(self):
     """The variant tensor of the sequence as a `tf.data.Dataset`."""
     if self._variant is None:
-      parts = [tf.data.Dataset.from_tensor_slices(s) for s in self.segments]
+      parts = [_dataset(segment) for segment in self.segments]
       dataset = parts[0]
       for part in parts[1:]:
         dataset = dataset.concatenate(part)
@@ -90,22 +94,41 @@ class Sequence:
     return zero
 
 
-def reduction(step, sizes, specs, shapes):
+def flat(segments) -> list:
+  """Returns the tensors that segments consist of."""
+  return [t for segment in segments for part in segment for t in part.tensors]
+
+
+def _of_tensors(segments, tensors) -> list:
+  """Returns segments like these that consist of `tensors`."""
+  tensors = iter(tensors)
+  return [
+      tuple(
+          part.of_tensors(list(itertools.islice(tensors, len(part.tensors))))
+          for part in segment
+      )
+      for segment in segments
+  ]
+
+
+def reduction(step, segments, shapes):
   """Returns a function that folds `step` over the segments of a sequence.
 
   Args:
     step: Concrete function `(state..., element..., others...) -> state...`.
-    sizes: Number of tensors of each segment.
-    specs: Specs of the tensors of all segments.
+    segments: The segments.
     shapes: Shapes of the tensors of the state, as the reduction of the data set
       declares them. What `step` returns may know less: it was loaded without
       the shapes of variables that it reads.
 
   Returns:
-    Concrete function `(segments..., state..., others...) -> state...`.
+    Concrete function `(segments..., state..., others...) -> state...`, where
+    segments are the tensors that `flat` returns.
   """
-  num_state = len(shapes)
-  states, others = step.inputs[:num_state], step.inputs[num_state + sizes[0]:]
+  specs = [tf.TensorSpec(t.shape, t.dtype) for t in flat(segments)]
+  num_given, num_state = len(specs), len(shapes)
+  states = step.inputs[:num_state]
+  others = step.inputs[num_state + len(segments[0]):]
   specs = [
       *specs,
       *(tf.TensorSpec(s, t.dtype) for s, t in zip(shapes, states)),
@@ -113,11 +136,9 @@ def reduction(step, sizes, specs, shapes):
   ]
 
   def fold(*tensors):
-    elements = tensors[:sum(sizes)]
-    state = tensors[sum(sizes):sum(sizes) + num_state]
-    others = tensors[sum(sizes) + num_state:]
-    for size in sizes:
-      segment, elements = elements[:size], elements[size:]
+    state = tensors[num_given:num_given + num_state]
+    others = tensors[num_given + num_state:]
+    for segment in _of_tensors(segments, tensors[:num_given]):
       state = _fold(
           lambda state, element: tf.raw_ops.StatefulPartitionedCall(
               args=[*state, *element, *others],
@@ -131,22 +152,33 @@ def reduction(step, sizes, specs, shapes):
   return tf.function(fold, autograph=False).get_concrete_function(*specs)
 
 
-def only_element(specs):
+def only_element(segment):
   """Returns a concrete function `(segment...) -> element...` of one element.
 
   Args:
-    specs: Specs of the tensors of the segment, each [1, ...].
+    segment: `packing.Rows`, each of one tensor.
   """
+  specs = [tf.TensorSpec(t.shape, t.dtype) for t in flat([segment])]
   first = lambda *segment: [tf.squeeze(t, 0) for t in segment]
   return tf.function(first, autograph=False).get_concrete_function(*specs)
 
 
+def _dataset(segment) -> tf.data.Dataset:
+  """Returns the elements of a segment as a data set of flat tuples."""
+  if all(isinstance(part, packing.Rows) for part in segment):
+    return tf.data.Dataset.from_tensor_slices(tuple(p.tensor for p in segment))
+  count = tf.cast(segment[0].count, tf.int64)
+  return tf.data.Dataset.range(count).map(
+      lambda i: tuple(part.at(i) for part in segment)
+  )
+
+
 def _fold(step, segment, state, shapes):
   """Returns the state after the elements of one segment."""
-  count = tf.shape(segment[0])[0]
+  count = segment[0].count
 
   def body(i, state):
-    state = step(state, [tf.gather(t, i) for t in segment])
+    state = step(state, [part.at(i) for part in segment])
     return i + 1, _shaped(state, shapes)
 
   return tf.while_loop(

@@ -1,0 +1,103 @@
+"""Tensors of one kind in a graph, one after the other: of clients, of elements.
+
+They are stacked if they agree in shape (`Rows`), else packed (`Pieces`).
+"""
+
+import contextlib
+from typing import Any, NamedTuple, Sequence
+
+import tensorflow as tf
+
+
+class Rows(NamedTuple):
+  """Tensors of one shape.
+
+  Attributes:
+    tensor: [count, ...].
+    on_host: Whether it stays in the memory of the host, and only what a client
+      needs goes to the device.
+  """
+
+  tensor: Any
+  on_host: bool = False
+
+  @property
+  def tensors(self) -> tuple:
+    """What it consists of."""
+    return (self.tensor,)
+
+  @property
+  def count(self):
+    return tf.shape(self.tensor)[0]
+
+  def of_tensors(self, tensors: Sequence[Any]) -> 'Rows':
+    """Returns rows like these that consist of `tensors`."""
+    return Rows(*tensors, self.on_host)
+
+  def at(self, i):
+    """Returns the tensor number `i`."""
+    with _place(self.on_host):
+      return tf.gather(self.tensor, i)
+
+
+class Pieces(NamedTuple):
+  """Tensors of different shapes.
+
+  Attributes:
+    entries: All entries, tensor after tensor, flat.
+    shapes: int64[count, rank].
+    starts: int64[count + 1], where each begins in `entries`, and the end.
+    shape: What is known of all shapes.
+    on_host: As in `Rows`.
+  """
+
+  entries: Any
+  shapes: Any
+  starts: Any
+  shape: Any
+  on_host: bool = False
+
+  @classmethod
+  def pack(cls, entries, shapes, shape, on_host: bool = False) -> 'Pieces':
+    """Returns the pieces; call it outside of loops over them."""
+    with _place(on_host):
+      # Once for all: their sum for every piece would be quadratic.
+      stops = tf.cumsum(tf.reduce_prod(shapes, axis=1))
+      starts = tf.concat([tf.zeros([1], tf.int64), stops], 0)
+    return cls(entries, shapes, starts, shape, on_host)
+
+  @property
+  def tensors(self) -> tuple:
+    """What they consist of."""
+    return self.entries, self.shapes, self.starts
+
+  @property
+  def count(self):
+    return tf.shape(self.shapes)[0]
+
+  def of_tensors(self, tensors: Sequence[Any]) -> 'Pieces':
+    """Returns pieces like these that consist of `tensors`."""
+    return Pieces(*tensors, self.shape, self.on_host)
+
+  def at(self, i):
+    """Returns the tensor number `i`."""
+    with _place(self.on_host):
+      start, stop = self.starts[i], self.starts[i + 1]
+      piece = tf.reshape(
+          tf.slice(self.entries, [start], [stop - start]), self.shapes[i]
+      )
+    piece.set_shape(self.shape)
+    return piece
+
+  def between(self, first, last) -> 'Pieces':
+    """Returns those from number `first` up to, without, number `last`."""
+    with _place(self.on_host):
+      starts = self.starts[first:last + 1]
+      return Pieces(
+          self.entries[starts[0]:starts[-1]], self.shapes[first:last],
+          starts - starts[0], self.shape,
+      )
+
+
+def _place(on_host: bool):
+  return tf.device('/CPU:0') if on_host else contextlib.nullcontext()

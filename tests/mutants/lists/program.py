@@ -59,6 +59,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'source_ignores_the_seed',
+        what='Cohorts are those of seed 0, whatever the argument.',
+        file=_SOURCE,
+        old='        self._source.seed, self._position\n    )',
+        new='        0, self._position\n    )',
+        tests=(
+            f'{_SOURCE_TEST}'
+            '::test_cohorts_are_those_of_the_sampler_and_go_on_from_bytes',
+        ),
+    ),
+    Fault(
         'source_copies_share_a_position',
         what='A copy of an iterator is the iterator.',
         file=_SOURCE,

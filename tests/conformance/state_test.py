@@ -121,6 +121,25 @@ def test_a_state_whose_shape_is_lost():
   agree(computation, datasets(), np.ones([2, 1], np.float32))
 
 
+def test_a_loop_starts_after_all_of_its_inputs():
+  """Only the first state waits for a slow assignment, the step reads it."""
+  @tff.tensorflow.computation(BATCHES, np.float32)
+  def local(elements, scale):
+    product = tf.linalg.matmul(tf.fill([500, 500], scale), tf.ones([500, 500]))
+    variable = tf.Variable(0.0)
+    late = scale + tf.minimum(tf.reduce_sum(product), 0.0)
+    with tf.control_dependencies([variable.assign(late)]):
+      return elements.reduce(
+          tf.constant(0.0), lambda s, b: s + variable * tf.reduce_sum(b['x'])
+      )
+
+  @tff.federated_computation(clients((BATCHES, np.float32)))
+  def computation(data):
+    return tff.federated_map(local, data)
+
+  agree(computation, [(d, 1.0) for d in datasets()])
+
+
 def test_a_state_that_grows():
   @tff.tensorflow.computation(BATCHES)
   def local(elements):

@@ -67,6 +67,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'loops_start_early',
+        what='A loop reads variables before one of its inputs has come.',
+        file='tff_pers/runtime/fused/graphs/graph.py',
+        old='      _wait_for_inputs(node)\n',
+        new='',
+        tests=(
+            'tests/conformance/state_test.py'
+            '::test_a_loop_starts_after_all_of_its_inputs',
+        ),
+    ),
+    Fault(
         'tracing_ends_the_program',
         what='What fails while tracing is raised.',
         file=_SEQUENCES,

@@ -185,6 +185,7 @@ class Graph:
       others = list(node.input[1:])
       node.ClearField('input')
       node.input.extend(elements[source] + others)
+      _wait_for_inputs(node)
       _make_call(node, function)
     used = {i.split(':')[0] for node in graph_def.node for i in node.input}
     for name, value in inputs.items():
@@ -267,6 +268,18 @@ def _rename_functions(node, functions) -> None:
     called = [value.func] if field == 'func' else value.list.func
     for function in called if field in ('func', 'list') else ():
       function.name = _name(functions[function.name])
+
+
+def _wait_for_inputs(node) -> None:
+  """Lets `node` wait for all of its inputs, also where it is inlined.
+
+  An operation starts when it has all inputs; the operations of a function that
+  takes its place do not, and could read a variable before another input of the
+  operation has let it be assigned.
+  """
+  sources = dict.fromkeys(i.lstrip('^').split(':')[0] for i in node.input)
+  waits = ['^' + name for name in sources]
+  node.input.extend(w for w in waits if w not in node.input)
 
 
 def _make_call(node, function) -> None:

@@ -21,6 +21,7 @@ from tff_pers import methods
 from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.models import zoo
+from tff_pers.runtime import errors
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -296,7 +297,7 @@ def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
     return main(argv)
   except UsageError as error:
     code, text = 2, str(error)
-  except Failure as error:
+  except (Failure, errors.ComputationError) as error:
     code, text = 1, str(error)
   except KeyboardInterrupt:
     code, text = 130, 'Stopped by the keyboard. Tip: continue with --resume.'

@@ -15,6 +15,7 @@ from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
+from tff_pers.runtime import errors
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -147,9 +148,11 @@ def execute(
     )
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
-    # These two usually have outside causes (a full disk, no memory). A trace
+    # These usually have outside causes (a full disk, no memory, data). A trace
     # helps with all others, which are faults of the program.
-    if not isinstance(error, (OSError, tf.errors.OpError)):
+    if not isinstance(
+        error, (OSError, tf.errors.OpError, errors.ComputationError)
+    ):
       traceback.print_exc()
     text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
     raise flags.Failure(

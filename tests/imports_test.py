@@ -41,7 +41,10 @@ RUNTIME = 'tff_pers.runtime'
 # Its own floors, lowest first; the entries of one are three products.
 _FUSED = RUNTIME + '.fused'
 RUNTIME_FLOORS = (
-    (RUNTIME + '.context', RUNTIME + '.line', RUNTIME + '.worker_process'),
+    (
+        RUNTIME + '.context', RUNTIME + '.errors', RUNTIME + '.line',
+        RUNTIME + '.worker_process',
+    ),
     (RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.operations'),
     (_FUSED + '.values',),
     (_FUSED + '.graphs', _FUSED + '.schedule'),

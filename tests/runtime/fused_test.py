@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import runtime
+from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
@@ -192,8 +193,9 @@ def test_memory_that_is_never_enough_is_said(monkeypatch):
         type(compiled), '_trace',
         lambda self, argument_layout, has_clients, schedules: (schedules, exhausted, None),
     )
-    with pytest.raises(tf.errors.ResourceExhaustedError):
+    with pytest.raises(errors.ComputationError, match='no memory') as raised:
       twice(_cohort([1]), np.float32(1.0))
+  assert isinstance(raised.value.__cause__, tf.errors.ResourceExhaustedError)
 
 
 def test_what_cannot_be_fused_runs_natively_and_is_said(monkeypatch):
@@ -230,6 +232,20 @@ def _assert_numbers(found, lengths):
   assert [list(map(int, part)) for part in found] == [
       list(range(n)) for n in lengths
   ]
+
+
+def test_what_all_clients_share_is_known_without_a_cohort():
+  """As TFF's contexts return it that assume one client where none is given."""
+  at_server = tff.FederatedType(np.float32, tff.SERVER)
+
+  @tff.federated_computation(at_server)
+  def broadcast(x):
+    return collections.OrderedDict(
+        sent=tff.federated_broadcast(x), kept=x,
+        constant=tff.federated_value(3, tff.CLIENTS),
+    )
+
+  assert broadcast(2.5) == dict(sent=2.5, kept=2.5, constant=3)
 
 
 def test_results_that_come_back_are_not_copied():

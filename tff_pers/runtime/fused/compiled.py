@@ -92,12 +92,13 @@ class Compiled:
 
   def _call(self, argument):
     converter = self._compiler.converter
-    argument_layout, tensors, num_clients = None, [], 0
+    argument_layout, tensors, num_clients = None, [], None
     if self._type.parameter is not None:
       num_clients = arguments.cohort_size(argument, self._type.parameter)
       argument_layout, tensors = converter.ingest(argument, self._type.parameter)
+    count = num_clients or 0
     outputs, result = self._run(
-        argument_layout, num_clients > 0, [tf.constant(num_clients), *tensors]
+        argument_layout, count > 0, [tf.constant(count), *tensors]
     )
     return results.export(
         iter(outputs), result, self._type.result, num_clients,

@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import context
+from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused import schedule as schedule_lib
@@ -107,7 +108,8 @@ class Executor:
     with self._lock:
       if id(computation) not in self._native:
         try:
-          return self._find(computation)(argument)
+          with errors.named(computation):
+            return self._find(computation)(argument)
         except sequences.Unsupported as reason:
           logging.warning(
               'A computation of type %s runs on the native runtime: %s',

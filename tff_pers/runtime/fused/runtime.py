@@ -19,12 +19,13 @@ import tensorflow_federated as tff
 from tff_pers.runtime import context
 from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import native
 
-STRATEGIES = ('auto', *schedule_lib.STRATEGIES)
+STRATEGIES = (*choosing.CHOOSE, *schedule_lib.STRATEGIES, 'debug')
 
 
 def use(

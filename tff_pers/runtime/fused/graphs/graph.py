@@ -114,7 +114,7 @@ class Graph:
     if self._token:
       inputs[self._token] = tf.constant('')
     fetches = []
-    _fetches(self._result, fetches)
+    tensor_names(self._result, fetches)
     graph = tf.compat.v1.get_default_graph()
     for function in self._functions.values():
       function.add_to_graph(graph)
@@ -217,8 +217,8 @@ def _drop_unneeded(graph_def, proto) -> None:
   A Keras model, for one, leaves placeholders behind that nobody feeds.
   """
   names = [proto.initialize_op, proto.session_token_tensor_name]
-  _fetches(proto.parameter, names)
-  _fetches(proto.result, names)
+  tensor_names(proto.parameter, names)
+  tensor_names(proto.result, names)
   needed = _ancestors(graph_def, [name for name in names if name])
   nodes = [node for node in graph_def.node if node.name in needed]
   for node in nodes:
@@ -337,12 +337,12 @@ def _variants(binding, names) -> None:
     names.add(binding.sequence.variant_tensor_name.split(':')[0])
 
 
-def _fetches(binding, names) -> None:
+def tensor_names(binding, names) -> None:
   """Appends the names of the tensors of `binding` to `names`."""
   case = binding.WhichOneof('binding')
   if case == 'struct':
     for part in binding.struct.element:
-      _fetches(part, names)
+      tensor_names(part, names)
   elif case == 'tensor':
     names.append(binding.tensor.tensor_name)
   elif case == 'sequence':

@@ -90,8 +90,17 @@ class SharedFlags:
       ' the GPUs if there are any.'
   )
   strategy: str = hp.field(
-      'auto', 'How the fused runtime goes over the clients; auto measures in'
-      ' the first round.', choices=fused.STRATEGIES,
+      'auto', 'How the fused runtime goes over the clients; auto: by a rule'
+      ' from shapes, the same in every run; measured: what is fastest in the'
+      ' first round; debug: slowly, step by step, errors name their place.',
+      choices=fused.STRATEGIES,
+  )
+  tf32: bool = hp.field(
+      False, 'On a GPU: round the factors of products to 10 bits, which is'
+      ' faster.'
+  )
+  deterministic: bool = hp.field(
+      True, 'On a GPU: repeat every bit, as --resume promises; slower.'
   )
   workers: str = hp.field(
       '', 'Workers of the remote runtime, as host:port,host:port.'
@@ -111,7 +120,8 @@ class SharedFlags:
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
-    runtime='fused', device='', strategy='auto', workers='',
+    runtime='fused', device='', strategy='auto', tf32=False,
+    deterministic=True, workers='',
     connect_seconds=60.0, round_seconds=3600.0, model='',
 )
 _PATHS = ('output_dir', 'data_dir')

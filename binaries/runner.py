@@ -28,7 +28,8 @@ DEFAULT_ALGO = 'perm'
 RUNTIME_CHOICES = 'runtime.json'
 # Flags that only one runtime uses.
 _RUNTIME_FLAGS = dict(
-    device='fused', strategy='fused', workers='remote',
+    device='fused', strategy='fused', tf32='fused', deterministic='fused',
+    workers='remote',
     connect_seconds='remote', round_seconds='remote',
 )
 
@@ -184,7 +185,8 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
         path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
         runtime.use(
             'fused', flag('device') or None, strategy=flag('strategy'),
-            choices=path,
+            choices=path, tf32=flag('tf32'),
+            deterministic=flag('deterministic'),
         )
       elif name == 'remote':
         runtime.use(

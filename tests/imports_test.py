@@ -45,7 +45,10 @@ RUNTIME_FLOORS = (
         RUNTIME + '.context', RUNTIME + '.errors', RUNTIME + '.line',
         RUNTIME + '.worker_process',
     ),
-    (RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.operations'),
+    (
+        RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.devices',
+        _FUSED + '.operations',
+    ),
     (_FUSED + '.values',),
     (_FUSED + '.graphs', _FUSED + '.schedule'),
     (_FUSED + '.choices', _FUSED + '.intrinsics'),

@@ -12,6 +12,7 @@ import tensorflow_federated as tff
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import debugging
+from tff_pers.runtime.fused import devices as devices_lib
 from tff_pers.runtime.fused.graphs import fingerprint
 from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused import schedule as schedule_lib
@@ -46,7 +47,7 @@ class Compiler:
 
   @property
   def has_gpu(self) -> bool:
-    return any('GPU' in device for device in self.devices)
+    return devices_lib.has_gpu(self.devices)
 
   def compile(
       self, computation: tff.Computation
@@ -92,10 +93,14 @@ class Compiled:
     if self._type.parameter is not None:
       num_clients = arguments.cohort_size(argument, self._type.parameter)
       argument_layout, tensors = converter.ingest(argument, self._type.parameter)
-    count = num_clients or 0
-    outputs, result = self._run(
-        argument_layout, count > 0, [tf.constant(count), *tensors]
-    )
+    with tf.device('/CPU:0'):  # A bound of loops.
+      count = tf.constant(num_clients or 0)
+    # Results come to lie where a function is called from, not where they were
+    # computed.
+    with tf.device(self._compiler.devices[0]):
+      outputs, result = self._run(
+          argument_layout, bool(num_clients), [count, *tensors]
+      )
     return results.export(
         iter(outputs), result, self._type.result, num_clients,
         self._compiler.result_tensors,

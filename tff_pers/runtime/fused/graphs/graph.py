@@ -31,6 +31,7 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
+_HOST = '/device:CPU:0'
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
@@ -84,6 +85,8 @@ class Graph:
     self.has_convolutions = bool(self.operations & _CONVOLUTIONS)
     for node in nodes:
       _make_private(node)
+      if operations.is_of_the_host(node):
+        node.device = _HOST
     if proto.initialize_op:
       _run_first(graph_def, proto.initialize_op)
     self._functions = function_deserialization.load_function_def_library(
@@ -261,6 +264,7 @@ def _rename_functions(node, functions) -> None:
 def _make_call(node, function) -> None:
   """Turns `node` into a call of `function` with the node's inputs."""
   node.op = 'StatefulPartitionedCall'
+  node.ClearField('device')
   node.ClearField('attr')
   node.attr['f'].func.name = _name(function)
   for key, tensors in (

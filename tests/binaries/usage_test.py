@@ -80,6 +80,11 @@ BAD_TRAIN = {
         '`--strategy` must be left out with --runtime=native, found loop. Tip:'
         ' it belongs to --runtime=fused.',
     ),
+    'tf32_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--runtime=native', '--tf32'],
+        '`--tf32` must be left out with --runtime=native, found True. Tip:'
+        ' it belongs to --runtime=fused.',
+    ),
     'connect_seconds_of_another_runtime': (
         ['--algo=fedavg', *TINY, '--connect_seconds=600'],
         '`--connect_seconds` must be left out with --runtime=fused',

@@ -17,10 +17,10 @@ FAULTS = (
     ),
     Fault(
         'key_with_names_of_the_process',
-        what='Names that TensorFlow makes unique are part of the key.',
+        what='Names that TensorFlow gives functions are part of the key.',
         file='tff_pers/runtime/fused/graphs/fingerprint.py',
-        old="'metadata', 'shared_name',",
-        new="'shared_name',",
+        old='found += [self._of_function(f.name) for f in called] or [',
+        new='found += [f.name.encode() for f in called] or [',
         tests=(_FINGERPRINT + 'test_other_processes_find_the_same',),
     ),
     Fault(

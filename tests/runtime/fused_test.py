@@ -17,6 +17,7 @@ import tensorflow_federated as tff
 from tff_pers import runtime
 from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -176,7 +177,7 @@ def test_less_memory_means_fewer_clients_at_once(tmp_path, monkeypatch):
         if max((p.clients_at_once or 8) for p in schedules) > 2:
           raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
         return function(*tensors)
-      return schedules, limited, result
+      return schedule_lib.Trace(schedules, limited, result)
 
     monkeypatch.setattr(type(compiled), '_trace', trace)
     _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
@@ -304,7 +305,7 @@ def test_bad_device(device):
 
 
 def test_bad_strategy_and_runtime():
-  with pytest.raises(ValueError, match='`strategy` must be one of auto, loop'):
+  with pytest.raises(ValueError, match='`strategy` must be one of auto, measured'):
     fused.use(strategy='fast')
   with pytest.raises(ValueError, match='`name` must be one of fused, native'):
     runtime.use('fast')

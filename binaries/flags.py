@@ -21,6 +21,7 @@ from tff_pers import methods
 from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.models import zoo
+from tff_pers.runtime import errors
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -89,8 +90,17 @@ class SharedFlags:
       ' the GPUs if there are any.'
   )
   strategy: str = hp.field(
-      'auto', 'How the fused runtime goes over the clients; auto measures in'
-      ' the first round.', choices=fused.STRATEGIES,
+      'auto', 'How the fused runtime goes over the clients; auto: by a rule'
+      ' from shapes, the same in every run; measured: what is fastest in the'
+      ' first round; debug: slowly, step by step, errors name their place.',
+      choices=fused.STRATEGIES,
+  )
+  tf32: bool = hp.field(
+      False, 'On a GPU: round the factors of products to 10 bits, which is'
+      ' faster.'
+  )
+  deterministic: bool = hp.field(
+      True, 'On a GPU: repeat every bit, as --resume promises; slower.'
   )
   workers: str = hp.field(
       '', 'Workers of the remote runtime, as host:port,host:port.'
@@ -120,9 +130,9 @@ class SharedFlags:
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
-    runtime='fused', device='', strategy='auto', workers='',
-    connect_seconds=60.0, round_seconds=3600.0, tls_cert='', tls_key='',
-    tls_ca='', model='',
+    runtime='fused', device='', strategy='auto', tf32=False,
+    deterministic=True, workers='', connect_seconds=60.0, round_seconds=3600.0,
+    tls_cert='', tls_key='', tls_ca='', model='',
 )
 _PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca')
 
@@ -307,7 +317,7 @@ def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
     return main(argv)
   except UsageError as error:
     code, text = 2, str(error)
-  except Failure as error:
+  except (Failure, errors.ComputationError) as error:
     code, text = 1, str(error)
   except KeyboardInterrupt:
     code, text = 130, 'Stopped by the keyboard. Tip: continue with --resume.'

@@ -15,6 +15,7 @@ from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
+from tff_pers.runtime import errors
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -27,9 +28,9 @@ DEFAULT_ALGO = 'perm'
 RUNTIME_CHOICES = 'runtime.json'
 # Flags that only one runtime uses.
 _RUNTIME_FLAGS = dict(
-    device='fused', strategy='fused', workers='remote',
-    connect_seconds='remote', round_seconds='remote', tls_cert='remote',
-    tls_key='remote', tls_ca='remote',
+    device='fused', strategy='fused', tf32='fused', deterministic='fused',
+    workers='remote', connect_seconds='remote', round_seconds='remote',
+    tls_cert='remote', tls_key='remote', tls_ca='remote',
 )
 
 
@@ -148,9 +149,11 @@ def execute(
     )
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
-    # These two usually have outside causes (a full disk, no memory). A trace
+    # These usually have outside causes (a full disk, no memory, data). A trace
     # helps with all others, which are faults of the program.
-    if not isinstance(error, (OSError, tf.errors.OpError)):
+    if not isinstance(
+        error, (OSError, tf.errors.OpError, errors.ComputationError)
+    ):
       traceback.print_exc()
     text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
     raise flags.Failure(
@@ -182,7 +185,8 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
         path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
         runtime.use(
             'fused', flag('device') or None, strategy=flag('strategy'),
-            choices=path,
+            choices=path, tf32=flag('tf32'),
+            deterministic=flag('deterministic'),
         )
       elif name == 'remote':
         runtime.use(

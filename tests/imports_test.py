@@ -41,16 +41,23 @@ RUNTIME = 'tff_pers.runtime'
 # Its own floors, lowest first; the entries of one are three products.
 _FUSED = RUNTIME + '.fused'
 RUNTIME_FLOORS = (
-    (RUNTIME + '.context', RUNTIME + '.line', RUNTIME + '.worker_process'),
+    (
+        RUNTIME + '.context', RUNTIME + '.errors', RUNTIME + '.line',
+        RUNTIME + '.worker_process',
+    ),
     (RUNTIME + '.serving',),
-    (RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.operations'),
+    (
+        RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.devices',
+        _FUSED + '.operations',
+    ),
     (_FUSED + '.values',),
     (_FUSED + '.graphs', _FUSED + '.schedule'),
     (_FUSED + '.choices', _FUSED + '.intrinsics'),
     (_FUSED + '.evaluation',),
     (_FUSED + '.client_loop',),
     (_FUSED + '.merging', _FUSED + '.stages'),
-    (_FUSED + '.mapping',),
+    (_FUSED + '.mapping', _FUSED + '.measuring'),
+    (_FUSED + '.choosing', _FUSED + '.debugging'),
     (_FUSED + '.compiled',),
     (_FUSED,),
     (RUNTIME,),

@@ -12,6 +12,7 @@ from binaries.runtime_benchmark import lines
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
 from tff_pers.runtime import fused
+from tff_pers.runtime.fused import devices
 from tff_pers.runtime import native
 
 RUNTIMES = ('native', 'fused', 'loop')
@@ -24,7 +25,14 @@ def main() -> None:
   name, runtime, device = sys.argv[1:]
   device = _choose_device(runtime, device)
   kind = 'cpu' if device == 'cpu' else 'gpu'
-  lines.serve(build(name, runtime, device).play, kind)
+  rounds = build(name, runtime, device)
+
+  def play():
+    rounds.play()
+    # Devices may be at work when a call returns.
+    tf.test.experimental.sync_devices()
+
+  lines.serve(play, kind)
 
 
 def _choose_device(runtime: str, device: str) -> str:
@@ -34,6 +42,7 @@ def _choose_device(runtime: str, device: str) -> str:
     tf.config.set_visible_devices([], 'GPU')
     return 'cpu'
   if runtime == 'loop':
+    devices.prepare([first])  # As the fused runtime does.
     gpus = tf.config.list_physical_devices('GPU')
     tf.config.set_visible_devices(
         [gpu for gpu in gpus if gpu.name.endswith(first[1:])], 'GPU'

@@ -37,8 +37,6 @@ class _Rounds:
         self._state, tf.constant(self._round), *self._data
     )
     self._round += 1
-    # Calls return before the device is done; reading a result waits for it.
-    tf.nest.flatten(self._state)[-1].numpy()
 
   def weights(self) -> list[np.ndarray]:
     """Returns the leaves of the global model."""

@@ -14,6 +14,7 @@ from binaries import plot
 from binaries import train
 from tff_pers import hyperparameters
 from tff_pers import methods
+from tff_pers.runtime import errors
 
 TINY = ['--num_clients=4', '--partition=iid', '--train_fraction=0.1']
 
@@ -78,6 +79,11 @@ BAD_TRAIN = {
     'strategy_of_another_runtime': (
         ['--algo=fedavg', *TINY, '--runtime=native', '--strategy=loop'],
         '`--strategy` must be left out with --runtime=native, found loop. Tip:'
+        ' it belongs to --runtime=fused.',
+    ),
+    'tf32_of_another_runtime': (
+        ['--algo=fedavg', *TINY, '--runtime=native', '--tf32'],
+        '`--tf32` must be left out with --runtime=native, found True. Tip:'
         ' it belongs to --runtime=fused.',
     ),
     'connect_seconds_of_another_runtime': (
@@ -340,6 +346,16 @@ def test_flags_of_a_comparison_are_for_the_variants_where_they_act():
     assert found == expected
   with pytest.raises(flags.UsageError, match='`--ifca_local_steps` must be l'):
     _local_steps('ifca[average=gradient,local_steps=3]', brackets_win=True)
+
+
+def test_a_computation_that_fails_is_one_sentence(capsys):
+  def fails(argv):
+    raise errors.ComputationError(f'The computation `{argv[1]}` failed: why.')
+
+  assert flags.run('evaluate', fails, ['evaluate', 'next']) == 1
+  assert capsys.readouterr().err == (
+      'evaluate: The computation `next` failed: why.\n'
+  )
 
 
 def test_relative_paths_start_where_bazel_run_was_called(monkeypatch, tmp_path):

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import context as context_lib
+from tff_pers.runtime import errors
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -116,12 +117,15 @@ def _compare(fused_outcome, native_outcome, rtol, atol) -> None:
 
 
 def _public(error: type) -> type:
-  """Returns the class of Python that `error`, perhaps TFF's own, refines.
+  """Returns our class, or that of Python, that `error` is of or refines.
 
   Raises:
     AssertionError: If that says nothing, as for errors of gRPC.
   """
-  found = next(c for c in error.__mro__ if c.__module__ == 'builtins')
+  found = next(
+      c for c in error.__mro__
+      if c is errors.ComputationError or c.__module__ == 'builtins'
+  )
   assert found is not Exception, f'{error} is of no class of Python.'
   return found
 

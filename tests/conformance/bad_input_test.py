@@ -60,6 +60,13 @@ def applied(value):
   return tff.federated_map(swapped, value)
 
 
+@tff.federated_computation(
+    tff.FederatedType(np.float32, tff.SERVER), clients(np.float32)
+)
+def shared(at_server, at_clients):
+  return tff.federated_broadcast(at_server), tff.federated_sum(at_clients)
+
+
 @tff.federated_computation(clients(tff.SequenceType(np.int32)))
 def counted(values):
   @tff.tensorflow.computation(tff.SequenceType(np.int32))
@@ -109,14 +116,15 @@ ERRORS = {
     ),
     'empty_cohort_at_clients': (ValueError, returned, []),
     'empty_cohort_mapped': (ValueError, mapped, []),
+    'empty_cohort_beside_what_is_shared': (ValueError, shared, 1.0, []),
 }
 
 
 @pytest.mark.parametrize('name', ERRORS)
 def test_both_raise(name):
-  error, computation, argument = ERRORS[name]
+  error, computation, *arguments = ERRORS[name]
   with pytest.raises(error):
-    agree(computation, argument)
+    agree(computation, *arguments)
 
 
 VALUES = {

@@ -12,7 +12,7 @@ from tests.conformance import agree as agree_lib
 from tests.contracts import tiny
 from tff_pers.runtime import fused
 
-STRATEGIES = ('loop', 'vectorized', 'xla', 'auto')
+STRATEGIES = ('loop', 'vectorized', 'xla', 'auto', 'measured', 'debug')
 
 
 def clients(member):
@@ -76,7 +76,8 @@ def test_methods(name):
       for i in range(task.num_clients)
   ]
   agree_lib.agree(
-      process.next, state, states, task.train, strategies=('loop', 'auto')
+      process.next, state, states, task.train,
+      strategies=('loop', 'auto', 'debug'),
   )
 
 
@@ -96,7 +97,38 @@ def test_shapes_that_start_to_differ():
       [[1.0, -1.0, 2.0, -2.0], [-3.0, 4.0, -5.0, 6.0]],
       [[1.0, 1.0, 2.0, -2.0], [-3.0, -4.0, -5.0, 6.0]],
   ):
-    agree_lib.agree(computation, cohort, strategies=('loop', 'auto'))
+    agree_lib.agree(
+        computation, cohort, strategies=('loop', 'auto', 'debug')
+    )
+
+
+def test_data_sets_and_what_grows():
+  """Sequences of the clients and of the server; messages of unknown size."""
+  numbers = tff.SequenceType(np.int32)
+
+  @tff.tensorflow.computation(numbers, numbers)
+  def counted(own, common):
+    total = own.concatenate(common).reduce(0, lambda total, x: total + x)
+    return tf.range(total)
+
+  found_type = tff.TensorType(np.int32, [None])
+  none = tff.tensorflow.computation(lambda: tf.zeros([0], tf.int32))
+  same = tff.tensorflow.computation(lambda x: x, found_type)
+
+  @tff.tensorflow.computation(found_type, found_type)
+  def joined(x, y):
+    return tf.concat([x, y], 0)
+
+  @tff.federated_computation(
+      clients(numbers), tff.FederatedType(numbers, tff.SERVER)
+  )
+  def computation(own, common):
+    found = tff.federated_map(counted, (own, tff.federated_broadcast(common)))
+    return found, tff.federated_aggregate(found, none(), joined, joined, same)
+
+  agree_lib.agree(
+      computation, [[1, 2, 3], [4], []], [5, 6], strategies=('loop', 'debug')
+  )
 
 
 def test_asynchronous_calls():

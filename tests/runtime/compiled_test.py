@@ -1,4 +1,4 @@
-"""What `auto` tries, what strategies fall back to, what is remembered."""
+"""What strategies try, what they fall back to, what is remembered."""
 
 import collections
 
@@ -15,10 +15,12 @@ from tff_pers.algorithms import floral
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
+from tff_pers.runtime import errors
 from tff_pers.runtime import fused
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused import mapping
+from tff_pers.runtime.fused import measuring
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import packing
 
@@ -51,10 +53,10 @@ def characters(texts):
 
 
 def _keep_whatever_is_tried(monkeypatch):
-  monkeypatch.setattr(compiled, '_SECONDS_WORTH_A_CHOICE', 0.0)
-  monkeypatch.setattr(compiled, '_SECONDS_OF_ARITHMETIC', np.inf)
-  monkeypatch.setattr(compiled, '_HOPELESS', np.inf)
-  monkeypatch.setattr(compiled, '_CLEARLY_FASTER', np.inf)
+  monkeypatch.setattr(measuring, '_SECONDS_WORTH_A_CHOICE', 0.0)
+  monkeypatch.setattr(measuring, '_SECONDS_OF_ARITHMETIC', np.inf)
+  monkeypatch.setattr(measuring, '_HOPELESS', np.inf)
+  monkeypatch.setattr(measuring, '_CLEARLY_FASTER', np.inf)
 
 
 @pytest.fixture(name='warnings')
@@ -79,7 +81,7 @@ _METHODS = {
 
 
 @pytest.mark.parametrize('method', _METHODS)
-def test_rounds_of_what_auto_tries_are_those_of_a_loop(
+def test_rounds_of_what_is_measured_are_those_of_a_loop(
     method, monkeypatch, tmp_path
 ):
   """Stages are vectorized; a second session does the same, bit for bit."""
@@ -97,12 +99,12 @@ def test_rounds_of_what_auto_tries_are_those_of_a_loop(
     expected = train()
   _keep_whatever_is_tried(monkeypatch)
   path = tmp_path / 'runtime.json'
-  with fused.use(choices=path):
+  with fused.use(strategy='measured', choices=path):
     found = train()
   schedules = choices_lib.Choices(path)._schedules.values()
   assert 'vectorized' in {schedule.strategy for stages in schedules for schedule in stages}
   rounds.assert_close(found, expected)
-  with fused.use(choices=path):
+  with fused.use(strategy='measured', choices=path):
     rounds.assert_identical(train(), found)
 
 
@@ -114,7 +116,7 @@ def test_a_strategy_that_is_impossible_becomes_a_loop(warnings):
 
 
 def test_what_is_seen_outside_happens_once(monkeypatch, capfd):
-  """`auto` repeats no computation that prints."""
+  """`measured` repeats no computation that prints."""
   _keep_whatever_is_tried(monkeypatch)
 
   @tff.tensorflow.computation(np.int32)
@@ -127,12 +129,12 @@ def test_what_is_seen_outside_happens_once(monkeypatch, capfd):
     return tff.federated_sum(tff.federated_map(shown, x))
 
   calls = []
-  choose = compiled.Compiled._seconds
+  choose = measuring._seconds
   monkeypatch.setattr(
-      compiled.Compiled, '_seconds',
+      measuring, '_seconds',
       lambda *a, **k: calls.append(1) or choose(*a, **k),
   )
-  with fused.use():
+  with fused.use(strategy='measured'):
     assert both([1, 2]) == 3
     assert not _executor()._native
   assert not calls
@@ -245,7 +247,7 @@ def test_other_errors_are_no_lack_of_memory(monkeypatch):
       raise tf.errors.InternalError(None, None, 'something else')
 
     monkeypatch.setattr(converter, 'ingest', broken)
-    with pytest.raises(tf.errors.InternalError, match='something else'):
+    with pytest.raises(errors.ComputationError, match='something else'):
       total([np.ones([1000], np.float32)])
   assert converter.hold_on_host()
 

@@ -15,7 +15,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import runtime
+from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -175,7 +177,7 @@ def test_less_memory_means_fewer_clients_at_once(tmp_path, monkeypatch):
         if max((p.clients_at_once or 8) for p in schedules) > 2:
           raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
         return function(*tensors)
-      return schedules, limited, result
+      return schedule_lib.Trace(schedules, limited, result)
 
     monkeypatch.setattr(type(compiled), '_trace', trace)
     _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
@@ -192,8 +194,9 @@ def test_memory_that_is_never_enough_is_said(monkeypatch):
         type(compiled), '_trace',
         lambda self, argument_layout, has_clients, schedules: (schedules, exhausted, None),
     )
-    with pytest.raises(tf.errors.ResourceExhaustedError):
+    with pytest.raises(errors.ComputationError, match='no memory') as raised:
       twice(_cohort([1]), np.float32(1.0))
+  assert isinstance(raised.value.__cause__, tf.errors.ResourceExhaustedError)
 
 
 def test_what_cannot_be_fused_runs_natively_and_is_said(monkeypatch):
@@ -230,6 +233,20 @@ def _assert_numbers(found, lengths):
   assert [list(map(int, part)) for part in found] == [
       list(range(n)) for n in lengths
   ]
+
+
+def test_what_all_clients_share_is_known_without_a_cohort():
+  """As TFF's contexts return it that assume one client where none is given."""
+  at_server = tff.FederatedType(np.float32, tff.SERVER)
+
+  @tff.federated_computation(at_server)
+  def broadcast(x):
+    return collections.OrderedDict(
+        sent=tff.federated_broadcast(x), kept=x,
+        constant=tff.federated_value(3, tff.CLIENTS),
+    )
+
+  assert broadcast(2.5) == dict(sent=2.5, kept=2.5, constant=3)
 
 
 def test_results_that_come_back_are_not_copied():
@@ -288,7 +305,7 @@ def test_bad_device(device):
 
 
 def test_bad_strategy_and_runtime():
-  with pytest.raises(ValueError, match='`strategy` must be one of auto, loop'):
+  with pytest.raises(ValueError, match='`strategy` must be one of auto, measured'):
     fused.use(strategy='fast')
   with pytest.raises(ValueError, match='`name` must be one of fused, native'):
     runtime.use('fast')

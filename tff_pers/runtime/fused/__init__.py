@@ -6,9 +6,9 @@ arguments into tensors and tensors into results, `graphs` puts TFF's TensorFlow
 graphs into the function that is being traced.
 """
 
+from tff_pers.runtime.fused.devices import find as find_devices
 from tff_pers.runtime.fused.runtime import AsyncFusedContext
 from tff_pers.runtime.fused.runtime import Executor
-from tff_pers.runtime.fused.runtime import find_devices
 from tff_pers.runtime.fused.runtime import FusedContext
 from tff_pers.runtime.fused.runtime import STRATEGIES
 from tff_pers.runtime.fused.runtime import use

@@ -1,16 +1,19 @@
-"""A computation as traced functions, and how fast they are."""
+"""A computation as traced functions."""
 
 import collections
+import functools
 import hashlib
-import time
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from absl import logging
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime.fused import choices as choices_lib
-from tff_pers.runtime.fused.graphs import graph as graph_lib
+from tff_pers.runtime.fused import choosing
+from tff_pers.runtime.fused import debugging
+from tff_pers.runtime.fused import devices as devices_lib
+from tff_pers.runtime.fused.graphs import fingerprint
 from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
@@ -25,18 +28,6 @@ from tff_pers.runtime import line as line_lib
 _CACHE_BYTES = 2 * 2**30
 # Traces of a computation that are kept, one per layout of its argument.
 _MAX_TRACES = 16
-# Faster than this, a call is not worth a choice.
-_SECONDS_WORTH_A_CHOICE = 0.05
-# On a CPU, arithmetic takes the time of a client that needs longer, however it
-# is ordered; vectorized, the tasks of FLoRAL (5 ms a client) take twice as long.
-_SECONDS_OF_ARITHMETIC = 0.001
-# Enough of measuring.
-_SECONDS_OF_MEASURING = 1.0
-_MEASURED_CALLS = 3
-# Slower by this factor with one client, a strategy is not tried with all.
-_HOPELESS = 3.0
-# Another strategy has to be faster by this factor: measurements vary.
-_CLEARLY_FASTER = 0.8
 
 
 class Compiler:
@@ -58,15 +49,21 @@ class Compiler:
 
   @property
   def has_gpu(self) -> bool:
-    return any('GPU' in device for device in self.devices)
+    return devices_lib.has_gpu(self.devices)
 
-  def compile(self, computation: tff.Computation) -> 'Compiled':
-    """Compiles a computation.
+  def compile(
+      self, computation: tff.Computation
+  ) -> Callable[[Any], Any]:
+    """Returns a computation as a function of its argument.
 
     Raises:
       sequences.Unsupported: If it cannot be fused.
     """
     with sequences.unsupported_if_it_fails():
+      if self.strategy == 'debug':
+        return debugging.Debugged(
+            computation, self.devices[0], self.converter, self.result_tensors
+        )
       return Compiled(computation, self)
 
 
@@ -95,14 +92,19 @@ class Compiled:
 
   def _call(self, argument):
     converter = self._compiler.converter
-    argument_layout, tensors, num_clients = None, [], 0
+    argument_layout, tensors, num_clients = None, [], None
     if self._type.parameter is not None:
       argument = python_values.unpacked(argument, self._type.parameter)
       num_clients = arguments.cohort_size(argument, self._type.parameter)
       argument_layout, tensors = converter.ingest(argument, self._type.parameter)
-    outputs, result = self._run(
-        argument_layout, num_clients > 0, [tf.constant(num_clients), *tensors]
-    )
+    with tf.device('/CPU:0'):  # A bound of loops.
+      count = tf.constant(num_clients or 0)
+    # Results come to lie where a function is called from, not where they were
+    # computed.
+    with tf.device(self._compiler.devices[0]):
+      outputs, result = self._run(
+          argument_layout, bool(num_clients), [count, *tensors]
+      )
     return results.export(
         iter(outputs), result, self._type.result, num_clients,
         self._compiler.result_tensors,
@@ -126,126 +128,36 @@ class Compiled:
         if schedules is None:
           raise
         logging.warning(
-            'Memory ran out; the round is repeated with %s.', _text(schedules)
+            'Memory ran out; the round is repeated with %s.',
+            schedule_lib.text(schedules),
         )
         self._compiler.choices.put(self._key(argument_layout), schedules)
         self._traces[key] = self._trace(argument_layout, has_clients, schedules)
 
   def _choose(self, argument_layout, has_clients, tensors):
     """Returns the trace that is used from now on."""
-    count = len(self._program.stages)
-    recorded = self._compiler.choices.get(self._key(argument_layout))
-    if recorded is not None and len(recorded) == count and self._fits(recorded):
+    key, choices = self._key(argument_layout), self._compiler.choices
+    recorded = choices.get(key)
+    if recorded is not None and self._fits(recorded):
       return self._trace(argument_layout, has_clients, recorded)
-    loop = [schedule_lib.Schedule('loop')] * count
-    if self._compiler.strategy == 'loop' or not has_clients:
-      return self._trace(argument_layout, has_clients, loop)
-    if self._compiler.strategy != 'auto':
-      return self._forced(argument_layout, tensors, loop)
-    best = self._measured(argument_layout, tensors, self._trace(argument_layout, True, loop))
-    self._compiler.choices.put(self._key(argument_layout), best[0])
-    return best
+    chooser = choosing.Chooser(
+        self._program, self._compiler.strategy, self._compiler.has_gpu,
+        lambda *wanted: self._trace(wanted[0], True, wanted[1]),
+    )
+    if not has_clients:
+      return self._trace(argument_layout, False, chooser.loops())
+    chosen = chooser.choose(argument_layout, tensors)
+    if self._compiler.strategy in choosing.CHOOSE:
+      choices.put(key, chosen.schedules)
+    return chosen
 
   def _fits(self, schedules) -> bool:
     """Whether the schedules are of the strategy that was asked for."""
     strategy = self._compiler.strategy
-    return strategy == 'auto' or all(s.strategy == strategy for s in schedules)
-
-  def _forced(self, argument_layout, tensors, loop):
-    """Returns a trace of the strategy asked for, or of a loop if that fails."""
-    schedules = [schedule_lib.Schedule(self._compiler.strategy)] * len(loop)
-    try:
-      trace = self._trace(argument_layout, True, schedules)
-      if self._program.evaluator.is_private:  # Else a trial may be seen elsewhere.
-        trace[1](*tensors)
-      return trace
-    except tf.errors.ResourceExhaustedError:
-      return trace  # Fewer clients at once may do.
-    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
-      found = self._trace(argument_layout, True, loop)
-      found[1](*tensors)  # Raises what is no matter of the strategy.
-      logging.warning(
-          '%s is not possible, clients run in a loop: %s', _text(schedules), reason
-      )
-      return found
-
-  def _measured(self, argument_layout, tensors, best):
-    """Returns the fastest trace; one stage after the other is varied."""
-    if any(
-        isinstance(part, (layout.Packed, layout.Varying))
-        for part in _parts(argument_layout)
-    ):
-      return best  # Shapes differ: clients cannot run together.
-    if not self._program.evaluator.is_private:
-      return best  # What a trial does may be seen elsewhere.
-    if not any(self._candidates(s, 0.0) for s in self._program.stages):
-      return best
-    seconds = self._seconds(best, tensors)
-    if seconds is None or seconds < _SECONDS_WORTH_A_CHOICE:
-      return best
-    loop_seconds = seconds
-    per_client = seconds / int(tensors[0])
-    for number, stage in enumerate(self._program.stages):
-      for strategy in self._candidates(stage, per_client):
-        schedules = list(best[0])
-        schedules[number] = schedule_lib.Schedule(strategy)
-        trace, now = self._try(argument_layout, schedules, tensors, best)
-        if now is not None and now < _CLEARLY_FASTER * seconds:
-          best, seconds = trace, now
-    logging.info(
-        'A computation of %d stages runs with %s: %.4f s, %.4f s in loops.',
-        len(best[0]), _text(best[0]), seconds, loop_seconds,
+    return len(schedules) == len(self._program.stages) and (
+        strategy in choosing.CHOOSE
+        or all(s.strategy == strategy for s in schedules)
     )
-    return best
-
-  def _candidates(self, stage, seconds_per_client) -> list:
-    """Returns what may be faster than a loop."""
-    used = [
-        self._program.evaluator.graphs[key]
-        for binding in stage.clients
-        for key in graph_lib.collect(binding.call)
-    ]
-    if not used or any(graph.is_stateful for graph in used):
-      return []
-    if self._compiler.has_gpu:
-      return ['vectorized', 'xla']
-    if any(graph.has_convolutions for graph in used):
-      return []  # On a CPU both are slower, XLA by a factor of 50.
-    if seconds_per_client > _SECONDS_OF_ARITHMETIC:
-      return []
-    return ['vectorized']  # XLA compiles a CPU's round for a minute.
-
-  def _try(self, argument_layout, schedules, tensors, best):
-    """Returns (the trace, its seconds); None where it is no use.
-
-    One client alone comes first: XLA may take a hundred times longer.
-    """
-    alone = [tf.ones_like(tensors[0]), *tensors[1:]]
-    try:
-      trace = self._trace(argument_layout, True, schedules)
-      seconds = self._seconds(trace, alone, num_calls=1)
-      if seconds > _HOPELESS * self._seconds(best, alone, num_calls=1):
-        return None, None
-      return trace, self._seconds(trace, tensors)
-    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
-      logging.info('%s is not possible: %s', _text(schedules), reason)
-      return None, None
-
-  def _seconds(self, trace, tensors, num_calls=_MEASURED_CALLS):
-    """Returns the seconds of a call, or None if memory lacks."""
-    seconds = []
-    try:
-      for _ in range(1 + num_calls):
-        start = time.perf_counter()
-        outputs = trace[1](*tensors)
-        if outputs and outputs[-1].dtype != tf.variant:
-          outputs[-1].numpy()  # Waits for the device.
-        seconds.append(time.perf_counter() - start)
-        if sum(seconds[1:]) > _SECONDS_OF_MEASURING:
-          break
-    except tf.errors.ResourceExhaustedError:
-      return None
-    return min(seconds[1:])
 
   def _trace(self, argument_layout, has_clients, schedules):
     """Returns (schedules, the traced function, what its results stand for).
@@ -273,17 +185,17 @@ class Compiled:
       function = tf.function(run, autograph=False).get_concrete_function(
           tf.TensorSpec([], tf.int32), *specs
       )
-    return schedules, function, results.skeleton(traced[-1])
+    return schedule_lib.Trace(schedules, function, results.skeleton(traced[-1]))
 
   def _key(self, argument_layout) -> str:
     """Returns what names the computation in this and other processes."""
-    text = [*self._compiler.devices]
-    text += [self._type.compact_representation(), _names(argument_layout)]
-    for binding in self._program.line.bindings:
-      text.append(binding.call.type_signature.compact_representation())
-      for key in graph_lib.collect(binding.call):
-        text.append(' '.join(sorted(self._program.evaluator.graphs[key].operations)))
-    return hashlib.sha256('\n'.join(text).encode()).hexdigest()[:16]
+    kinds = [type(leaf).__name__ for leaf in layout.leaves(argument_layout)]
+    text = ' '.join([*self._compiler.devices, *kinds]).encode()
+    return hashlib.sha256(text + self._fingerprint).hexdigest()[:16]
+
+  @functools.cached_property
+  def _fingerprint(self) -> bytes:
+    return fingerprint.of_line(self._program.line)
 
 
 def _is_lack_of_memory(error) -> bool:
@@ -308,22 +220,3 @@ def _smaller(schedules, num_clients):
       schedule = schedule_lib.Schedule(schedule.strategy, 1)
     smaller.append(schedule)
   return None if smaller == list(schedules) else smaller
-
-
-def _text(schedules) -> str:
-  return ', '.join(
-      schedule.strategy
-      + (f' ({schedule.clients_at_once} at once)' if schedule.clients_at_once else '')
-      for schedule in schedules
-  )
-
-
-def _parts(argument_layout) -> list:
-  """Returns the layouts of the tensors of an argument."""
-  if isinstance(argument_layout, layout.Parts):
-    return [leaf for part in argument_layout.parts for leaf in _parts(part)]
-  return [] if argument_layout is None else [argument_layout]
-
-
-def _names(argument_layout) -> str:
-  return ' '.join(type(part).__name__ for part in _parts(argument_layout))

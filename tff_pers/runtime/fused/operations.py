@@ -9,6 +9,7 @@ from lists of safe ones, and everything else runs natively.
 
 from typing import Iterable
 
+import tensorflow as tf
 # Not exported by TensorFlow: what it knows of its operations.
 from tensorflow.python.framework import op_def_registry
 
@@ -85,6 +86,26 @@ _VARYING = (
     'Cache', 'Generator', 'Multinomial', 'PyFunc', 'Random', 'Sample',
     'Shuffle', 'Snapshot',
 )
+
+
+# Data sets and tables: a GPU has no kernels of these.
+_OF_THE_HOST = (
+    'Dataset', 'HashTable', 'InitializeTable', 'Iterator', 'LookupTable',
+)
+
+
+def is_of_the_host(node: tf.compat.v1.NodeDef) -> bool:
+  """Whether a node handles strings, tables or data sets, as only a CPU can."""
+  if any(part in node.op for part in _OF_THE_HOST):
+    return True
+  definition = op_def_registry.get(node.op)
+  if definition is None:
+    return False
+  # Calls of functions, whose arguments are lists, have work for a GPU inside.
+  return tf.string.as_datatype_enum in [
+      node.attr[argument.type_attr].type if argument.type_attr else argument.type
+      for argument in (*definition.input_arg, *definition.output_arg)
+  ]
 
 
 def stateful(operations: Iterable[str]) -> frozenset:

@@ -9,21 +9,23 @@ runs on the native runtime, which the log says once.
 import asyncio
 import os
 import threading
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 import weakref
 
 from absl import logging
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import context
+from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
+from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import compiled
+from tff_pers.runtime.fused import devices
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import native
 
-STRATEGIES = ('auto', *schedule_lib.STRATEGIES)
+STRATEGIES = (*choosing.CHOOSE, *schedule_lib.STRATEGIES, 'debug')
 
 
 def use(
@@ -31,6 +33,8 @@ def use(
     *,
     strategy: str = 'auto',
     choices: Optional[os.PathLike] = None,
+    tf32: bool = False,
+    deterministic: bool = False,
     asynchronous: bool = False,
 ) -> context.Installed:
   """Installs the fused runtime as TFF's default context.
@@ -38,10 +42,14 @@ def use(
   Args:
     device: `cpu`, `gpu` (all of them, which share the clients of a cohort),
       `gpu:1`; None for the GPUs if there are any, else the CPU.
-    strategy: How a computation goes over the clients, see `schedule`;
-      `auto` measures in the first round and keeps what is fastest.
-    choices: JSON file of what `auto` has chosen; what it holds is not chosen
-      again, so that numbers repeat to the last bit.
+    strategy: How a computation goes over the clients, see `schedule`; `auto`
+      chooses by a rule from shapes, `measured` tries in the first round what is
+      fastest, `debug` executes step by step, so that errors name their place.
+    choices: JSON file of what `auto` and `measured` have chosen; what it holds
+      is not chosen again, so that numbers repeat to the last bit.
+    tf32: Whether a GPU may round the factors of float32 products, see
+      `devices.prepare`.
+    deterministic: Whether a GPU must repeat its bits, see `devices.prepare`.
     asynchronous: Whether calls return coroutines, as `tff.program` wants them.
 
   Returns:
@@ -55,47 +63,23 @@ def use(
         f'`strategy` must be one of {", ".join(STRATEGIES)}, found'
         f' {strategy!r}.'
     )
-  executor = Executor(
-      find_devices(device), strategy, choices_lib.Choices(choices)
-  )
+  found = devices.find(device)
+  devices.prepare(found, tf32=tf32, deterministic=deterministic)
+  executor = Executor(found, strategy, choices_lib.Choices(choices))
   context_class = AsyncFusedContext if asynchronous else FusedContext
   return context.Installed(context_class(executor))
-
-
-def find_devices(device: Optional[str]) -> list:
-  """Returns TensorFlow's names of the devices that `device` means.
-
-  Raises:
-    ValueError: If there are none.
-  """
-  gpus = [
-      gpu.name.replace('/physical_device:', '/')
-      for gpu in tf.config.list_physical_devices('GPU')
-  ]
-  platform, _, number = (device or ('gpu' if gpus else 'cpu')).lower().partition(
-      ':'
-  )
-  if platform == 'cpu' and not number:
-    return ['/CPU:0']
-  if platform != 'gpu' or (number and not number.isdecimal()):
-    raise ValueError(
-        f'`device` must be cpu, gpu or gpu:NUMBER, found {device!r}.'
-    )
-  found = [g for g in gpus if not number or g.endswith(f':{int(number)}')]
-  if not found:
-    raise ValueError(
-        f'`device` must be one of this machine ({len(gpus)} GPUs that'
-        f' TensorFlow can use), found {device!r}. Tip: on a machine with a GPU,'
-        ' install the extra `gpu`.'
-    )
-  return found
 
 
 class Executor:
   """Compiles and runs computations; one call at a time."""
 
-  def __init__(self, devices, strategy: str, choices: choices_lib.Choices):
-    self._compiler = compiled.Compiler(devices, strategy, choices)
+  def __init__(
+      self,
+      device_names: Sequence[str],
+      strategy: str,
+      choices: choices_lib.Choices,
+  ):
+    self._compiler = compiled.Compiler(device_names, strategy, choices)
     # By id: to TFF, computations with other containers can be equal, and it
     # serializes them to see.
     self._compiled = {}
@@ -107,7 +91,8 @@ class Executor:
     with self._lock:
       if id(computation) not in self._native:
         try:
-          return self._find(computation)(argument)
+          with errors.named(computation):
+            return self._find(computation)(argument)
         except sequences.Unsupported as reason:
           logging.warning(
               'A computation of type %s runs on the native runtime: %s',

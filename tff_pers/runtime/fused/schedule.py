@@ -1,6 +1,7 @@
 """How the clients of a stage are gone over."""
 
 import dataclasses
+from typing import Any, Callable, NamedTuple, Sequence
 
 STRATEGIES = ('loop', 'vectorized', 'xla')
 
@@ -19,3 +20,28 @@ class Schedule:
 
   strategy: str = 'loop'
   clients_at_once: int = 0
+
+
+class Trace(NamedTuple):
+  """A computation as one function.
+
+  Attributes:
+    schedules: Those of its stages.
+    function: Takes the number of clients and the tensors of the argument.
+    result: What the tensors that it returns stand for, see `results.skeleton`.
+  """
+
+  schedules: Sequence[Schedule]
+  function: Callable[..., Any]
+  result: Any
+
+
+def text(schedules: Sequence[Schedule]) -> str:
+  """Returns the schedules as messages name them."""
+  return ', '.join(
+      schedule.strategy + (
+          f' ({schedule.clients_at_once} at once)'
+          if schedule.clients_at_once else ''
+      )
+      for schedule in schedules
+  )

@@ -37,18 +37,34 @@ class Stage:
 class Program:
   """A line, ready to be traced."""
 
-  def __init__(self, line: line_lib.Line):
+  def __init__(
+      self,
+      line: line_lib.Line,
+      evaluator_class: Callable[..., evaluation.Evaluator] = evaluation.Evaluator,
+  ):
     """Divides the line into stages.
+
+    Args:
+      line: The computation.
+      evaluator_class: What evaluates its blocks.
 
     Raises:
       sequences.Unsupported: If the computation cannot be fused.
     """
     _check_result(line.result_type)
     self.line = line
-    self.evaluator = evaluation.Evaluator(
+    self.evaluator = evaluator_class(
         [*(b.call for b in line.bindings), line.result]
     )
     self.stages = self._staged()
+
+  def graphs_at_clients(self, stage: Stage) -> list:
+    """Returns the TensorFlow graphs that clients call in a stage."""
+    return [
+        graph
+        for binding in stage.clients
+        for graph in self.evaluator.graphs_of(binding.call)
+    ]
 
   def _staged(self) -> list:
     """Returns the stages."""

@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
 
 from tff_pers.runtime import context
+from tff_pers.runtime import errors
 from tff_pers.runtime import worker_process
 
 _M_TRIM_THRESHOLD = -1
@@ -94,7 +95,7 @@ def _create_context() -> tff.framework.SyncExecutionContext:
     )
     return tff.backends.native.desugar_and_transform_to_native(computation)
 
-  return tff.framework.SyncExecutionContext(
+  return errors.ExecutionContext(
       executor_fn=tff.framework.ResourceManagingExecutorFactory(
           executor_stack_fn=create_executor
       ),

@@ -20,6 +20,7 @@ from tensorflow_federated.python.core.impl.executors import executor_base
 from tensorflow_federated.python.core.impl.executors import executor_value_base
 
 from tff_pers.runtime import context
+from tff_pers.runtime import errors
 from tff_pers.runtime.remote import levels
 from tff_pers.runtime.remote import round as round_lib
 from tff_pers.runtime.remote import worker as worker_lib
@@ -84,7 +85,7 @@ def use(
       round_seconds, max_retries,
   )
   cluster.connect(connect_seconds)
-  execution = tff.framework.SyncExecutionContext(
+  execution = errors.ExecutionContext(
       executor_fn=tff.framework.ResourceManagingExecutorFactory(
           executor_stack_fn=lambda sizes: _Executor(
               cluster, sizes.get(tff.CLIENTS, 0)

@@ -32,6 +32,7 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
+_HOST = '/device:CPU:0'
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
@@ -90,6 +91,8 @@ class Graph:
     self.has_races = operations.race(self.operations)
     for node in nodes:
       _make_private(node)
+      if operations.is_of_the_host(node):
+        node.device = _HOST
     shared = operations.shared(node.op for node in nodes)
     if shared:
       raise sequences.Unsupported(
@@ -126,7 +129,7 @@ class Graph:
     if self._token:
       inputs[self._token] = tf.constant('')
     fetches = []
-    _fetches(self._result, fetches)
+    tensor_names(self._result, fetches)
     graph = tf.compat.v1.get_default_graph()
     for function in self._functions.values():
       function.add_to_graph(graph)
@@ -229,8 +232,8 @@ def _drop_unneeded(graph_def, proto) -> None:
   A Keras model, for one, leaves placeholders behind that nobody feeds.
   """
   names = [proto.initialize_op, proto.session_token_tensor_name]
-  _fetches(proto.parameter, names)
-  _fetches(proto.result, names)
+  tensor_names(proto.parameter, names)
+  tensor_names(proto.result, names)
   needed = _ancestors(graph_def, [name for name in names if name])
   nodes = [node for node in graph_def.node if node.name in needed]
   for node in nodes:
@@ -285,6 +288,7 @@ def _wait_for_inputs(node) -> None:
 def _make_call(node, function) -> None:
   """Turns `node` into a call of `function` with the node's inputs."""
   node.op = 'StatefulPartitionedCall'
+  node.ClearField('device')
   node.ClearField('attr')
   node.attr['f'].func.name = _name(function)
   for key, tensors in (
@@ -365,12 +369,12 @@ def _variants(binding, names) -> None:
     names.add(binding.sequence.variant_tensor_name.split(':')[0])
 
 
-def _fetches(binding, names) -> None:
+def tensor_names(binding, names) -> None:
   """Appends the names of the tensors of `binding` to `names`."""
   case = binding.WhichOneof('binding')
   if case == 'struct':
     for part in binding.struct.element:
-      _fetches(part, names)
+      tensor_names(part, names)
   elif case == 'tensor':
     names.append(binding.tensor.tensor_name)
   elif case == 'sequence':

@@ -1,7 +1,7 @@
 """Python arguments to tensors on the device."""
 
 import collections
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -240,8 +240,8 @@ def _vary(types, read) -> bool:
   )
 
 
-def cohort_size(value: Any, part: tff.Type) -> int:
-  """Returns the number of clients in an argument, 0 if it has none.
+def cohort_size(value: Any, part: tff.Type) -> Optional[int]:
+  """Returns the number of clients in an argument, None if it has no cohort.
 
   Raises:
     TypeError: If clients' values are not in a list.
@@ -255,7 +255,7 @@ def cohort_size(value: Any, part: tff.Type) -> int:
         f'All values of clients must be of one cohort, found {sorted(sizes)}'
         ' clients.'
     )
-  return next(iter(sizes), 0)
+  return next(iter(sizes), None)
 
 
 def _add_sizes(value, part, sizes) -> None:

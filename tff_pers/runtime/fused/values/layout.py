@@ -116,6 +116,13 @@ class Parts:
     return Segments(values, self.element_type, self.segment_sizes)
 
 
+def leaves(value) -> list:
+  """Returns the layouts of the tensors of an argument; None has none."""
+  if isinstance(value, Parts):
+    return [leaf for part in value.parts for leaf in leaves(part)]
+  return [] if value is None else [value]
+
+
 class Segments(NamedTuple):
   """A sequence of the server or of every client, as its segments' tensors."""
 

@@ -71,21 +71,26 @@ def skeleton(value: Any) -> Any:
   return None
 
 
-def export(tensors, value, part: tff.Type, num_clients: int, result_tensors: ResultTensors):
+def export(
+    tensors, value, part: tff.Type, num_clients: Optional[int],
+    result_tensors: ResultTensors,
+):
   """Returns the Python result, in the containers that its type names.
 
   Args:
     tensors: Iterator over the tensors of the result.
     value: What they stand for: nested tuples, `packing.Rows`, `packing.Pieces`.
     part: TFF type of the result.
-    num_clients: Size of the cohort.
+    num_clients: Size of the cohort, None if the computation takes none.
     result_tensors: Remembers the tensors.
 
   Raises:
-    ValueError: If a result is placed at clients and there are none.
+    ValueError: If a result is placed at clients and there are none. What all
+      clients share is known without a cohort, though not with an empty one.
   """
   if isinstance(part, tff.FederatedType):
-    if part.placement is tff.CLIENTS and not num_clients:
+    is_known = part.all_equal and num_clients is None
+    if part.placement is tff.CLIENTS and not num_clients and not is_known:
       raise ValueError(
           'A cohort must not be empty if a result is placed at clients.'
       )

@@ -99,7 +99,7 @@ def flat(segments) -> list:
   return [t for segment in segments for part in segment for t in part.tensors]
 
 
-def _of_tensors(segments, tensors) -> list:
+def of_tensors(segments, tensors) -> list:
   """Returns segments like these that consist of `tensors`."""
   tensors = iter(tensors)
   return [
@@ -138,7 +138,7 @@ def reduction(step, segments, shapes):
   def fold(*tensors):
     state = tensors[num_given:num_given + num_state]
     others = tensors[num_given + num_state:]
-    for segment in _of_tensors(segments, tensors[:num_given]):
+    for segment in of_tensors(segments, tensors[:num_given]):
       state = _fold(
           lambda state, element: tf.raw_ops.StatefulPartitionedCall(
               args=[*state, *element, *others],

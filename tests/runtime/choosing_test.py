@@ -1,0 +1,118 @@
+"""What `auto` decides: a rule from shapes and graphs, the same in every run."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.runtime import fused
+from tff_pers.runtime.fused import measuring
+
+ROWS = tff.TensorType(np.float32, [None, 10])
+
+
+def _total_of(function, member=ROWS):
+  local = tff.tensorflow.computation(lambda x: function(x), member)  # pylint: disable=unnecessary-lambda
+
+  @tff.federated_computation(tff.FederatedType(member, tff.CLIENTS))
+  def total(values):
+    return tff.federated_sum(tff.federated_map(local, values))
+
+  return total
+
+
+def _times(factor, x):
+  return factor * tf.reduce_sum(x)
+
+
+def _chosen(path, computation, *arguments, **options):
+  """Returns the strategies recorded for a call's stages."""
+  with fused.use(choices=path, **options):
+    result = computation(*arguments)
+  schedules, = json.loads(path.read_text()).values()
+  return result, [schedule['strategy'] for schedule in schedules]
+
+
+def _cohort(num_clients, num_rows):
+  return [np.ones([num_rows, 10], np.float32)] * num_clients
+
+
+@pytest.mark.parametrize('clients, rows, expected', [
+    (100, 3, 'vectorized'), (99, 3, 'loop'), (100, 1000, 'loop'),
+])
+def test_many_small_clients_run_together(clients, rows, expected, tmp_path):
+  total = _total_of(tf.reduce_sum)
+  result, found = _chosen(
+      tmp_path / 'runtime.json', total, _cohort(clients, rows)
+  )
+  assert found[0] == expected
+  assert result == clients * rows * 10
+
+
+def test_large_messages_are_large_clients(tmp_path):
+  """10,000 numbers are sent that are no data."""
+  total = _total_of(lambda x: tf.fill([10000], tf.reduce_sum(x)))
+  _, found = _chosen(tmp_path / 'runtime.json', total, _cohort(100, 3))
+  assert found[0] == 'loop'
+
+
+def test_clients_with_variables_run_in_a_loop(tmp_path):
+  def local(x):
+    variable = tf.Variable(0.0)
+    with tf.control_dependencies([variable.assign_add(tf.reduce_sum(x))]):
+      return variable.read_value()
+
+  _, found = _chosen(
+      tmp_path / 'runtime.json', _total_of(local), _cohort(100, 3)
+  )
+  assert found[0] == 'loop'
+
+
+def test_clients_of_different_shapes_run_in_a_loop(tmp_path):
+  total = _total_of(tf.reduce_sum)
+  cohort = _cohort(99, 3) + _cohort(1, 2)
+  _, found = _chosen(tmp_path / 'runtime.json', total, cohort)
+  assert found[0] == 'loop'
+
+
+def test_what_cannot_run_together_runs_in_a_loop(tmp_path):
+  """The rule says `vectorized`; TensorFlow cannot."""
+
+  def refused(self, *_):
+    raise ValueError('no such conversion')
+
+  total = _total_of(tf.reduce_sum)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(tf, 'vectorized_map', refused)
+    result, found = _chosen(
+        tmp_path / 'runtime.json', total, _cohort(100, 3)
+    )
+  assert found[0] == 'loop'
+  assert result == 3000
+
+
+def test_only_measured_takes_time(monkeypatch, tmp_path):
+  def measured(*_, **__):
+    raise AssertionError('measured')
+
+  monkeypatch.setattr(measuring, '_seconds', measured)
+  total, cohort = _total_of(tf.reduce_sum), _cohort(100, 3)
+  for strategy in ('auto', 'loop', 'vectorized'):
+    with fused.use(strategy=strategy):
+      assert total(cohort) == 3000
+  with fused.use(strategy='measured'):
+    with pytest.raises(AssertionError, match='measured'):
+      total(cohort)
+
+
+def test_computations_that_differ_in_a_constant_have_choices_of_their_own(
+    tmp_path,
+):
+  path = tmp_path / 'runtime.json'
+  for factor in (2.0, 3.0):
+    with fused.use(choices=path):
+      _total_of(functools.partial(_times, factor))(_cohort(2, 3))
+  assert len(json.loads(path.read_text())) == 2

@@ -1,0 +1,110 @@
+"""What tells computations apart is what they compute."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.runtime import line
+from tff_pers.runtime.fused.graphs import fingerprint
+
+VECTOR = tff.TensorType(np.float32, [2])
+
+
+def _mapped(function):
+  local = tff.tensorflow.computation(function, VECTOR)
+
+  @tff.federated_computation(tff.FederatedType(VECTOR, tff.CLIENTS))
+  def computation(values):
+    return tff.federated_sum(tff.federated_map(local, values))
+
+  return computation
+
+
+def _trained(constant=2.0, steps=3, variable=False):
+  """A computation with functions, a loop, a variable and a data set."""
+
+  @tf.function
+  def step(x):
+    return x * constant
+
+  def local(x):
+    if variable:
+      x += tf.Variable(tf.zeros([2]), name='state')
+    x = tf.while_loop(lambda i, _: i < steps, lambda i, x: (i + 1, step(x)), (0, x))[1]
+    return tf.data.Dataset.range(3).reduce(x, lambda total, i: total + step(x))
+
+  return _mapped(local)
+
+
+def _of(computation) -> str:
+  return fingerprint.of_line(line.from_computation(computation)).hex()
+
+
+def test_the_same_function_twice():
+  assert _of(_trained()) == _of(_trained())
+
+
+@pytest.mark.parametrize('change', [
+    dict(constant=2.1), dict(steps=4), dict(variable=True),
+])
+def test_another_function(change):
+  assert _of(_trained(**change)) != _of(_trained())
+
+
+def test_which_value_is_which():
+  a, b = np.float32([1, 2]), np.float32([3, 4])
+  assert _of(_mapped(lambda x: (x - a) / b)) != _of(_mapped(lambda x: (x - b) / a))
+  assert _of(_mapped(lambda x: x - a)) != _of(_mapped(lambda x: a - x))
+  assert _of(_mapped(lambda x: (x, x + a))) != _of(_mapped(lambda x: (x + a, x)))
+
+
+def test_which_step_is_which():
+  double = tff.tensorflow.computation(lambda x: 2 * x, VECTOR)
+  clients = tff.FederatedType(VECTOR, tff.CLIENTS)
+
+  @tff.federated_computation(clients, clients)
+  def first(x, y):
+    return tff.federated_sum(tff.federated_map(double, x)), tff.federated_sum(y)
+
+  @tff.federated_computation(clients, clients)
+  def second(x, y):
+    return tff.federated_sum(tff.federated_map(double, y)), tff.federated_sum(x)
+
+  assert _of(first) != _of(second)
+
+
+def test_effects_count():
+  def printing(text):
+    def local(x):
+      with tf.control_dependencies([tf.print(text)]):
+        return tf.identity(x)
+    return local
+
+  assert _of(_mapped(printing('a'))) != _of(_mapped(printing('b')))
+
+
+_ALONE = '''
+import tensorflow as tf
+from tests.runtime import fingerprint_test as test
+for k in range(3):
+  tf.function(lambda x: x + 1)(tf.constant(k))
+  tf.data.Dataset.range(k)
+print(test._of(test._trained(variable=True)))
+'''
+
+
+def test_other_processes_find_the_same():
+  root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+  done = subprocess.run(
+      [sys.executable, '-c', _ALONE], cwd=root, text=True,
+      stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+      env={**os.environ, 'PYTHONPATH': root, 'PYTHONHASHSEED': '7'},
+      check=False,
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  assert done.stdout.strip() == _of(_trained(variable=True))

@@ -1,0 +1,183 @@
+"""What tells computations apart, in this process and in others.
+
+TensorFlow numbers functions, nodes and resources as they are made, so that one
+Python function has other names in every process. A fingerprint is made of what
+is computed alone: operations, what they take from which, constants.
+"""
+
+import hashlib
+from typing import Iterable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+# Not exported by TensorFlow: what it knows of its operations.
+from tensorflow.python.framework import op_def_registry
+
+from tff_pers.runtime.fused.graphs import graph as graph_lib
+from tff_pers.runtime import line as line_lib
+
+# Names and settings of a process, and not what is computed.
+_IGNORED = frozenset({
+    'config', 'config_proto', 'container', 'debug_name', 'executor_type',
+    'metadata', 'shared_name',
+})
+
+
+def of_line(line: line_lib.Line) -> bytes:
+  """Returns the fingerprint of a computation."""
+  names = {line.parameter_name: 'argument'}
+  known = {}
+  text = [str(line.parameter_type)]
+  for number, binding in enumerate(line.bindings):
+    text.append(_spelled(binding.call, names, known))
+    names[binding.name] = f'step {number}'
+  text.append(_spelled(line.result, names, known))
+  return _digest(part.encode() for part in text)
+
+
+def _spelled(block, names, known) -> str:
+  """Returns a block as text, with what its names stand for."""
+  spell = lambda part, inner=names: _spelled(part, inner, known)
+  if isinstance(block, tff.framework.Reference):
+    return names[block.name]
+  if isinstance(block, tff.framework.Selection):
+    return f'{spell(block.source)}[{block.as_index()}]'
+  if isinstance(block, tff.framework.Struct):
+    return f'<{",".join(spell(block[i]) for i in range(len(block)))}>'
+  if isinstance(block, tff.framework.Call):
+    argument = '' if block.argument is None else spell(block.argument)
+    return f'{spell(block.function)}({argument})'
+  if isinstance(block, tff.framework.Lambda):
+    inner = {**names, block.parameter_name: f'parameter {len(names)}'}
+    return f'({block.parameter_type} -> {spell(block.result, inner)})'
+  if isinstance(block, tff.framework.Block):
+    inner, steps = dict(names), []
+    for name, value in block.locals:
+      steps.append(spell(value, inner))
+      inner[name] = f'local {len(inner)}'
+    return f'let {";".join(steps)} in {spell(block.result, inner)}'
+  if isinstance(block, tff.framework.CompiledComputation):
+    key = graph_lib.key(block)
+    if key not in known:
+      known[key] = of_graph(block.proto.tensorflow).hex()
+    return known[key]
+  if isinstance(block, tff.framework.Literal):
+    return f'{block.type_signature} {np.asarray(block.value).tolist()!r}'
+  return f'{block.uri} {block.type_signature}'
+
+
+def of_graph(proto) -> bytes:
+  """Returns the fingerprint of a TensorFlow graph as TFF serializes it."""
+  graph_def = tf.compat.v1.GraphDef()
+  proto.graph_def.Unpack(graph_def)
+  parameters, results = [], []
+  graph_lib.tensor_names(proto.parameter, parameters)
+  graph_lib.tensor_names(proto.result, results)
+  if proto.initialize_op:
+    results.append(proto.initialize_op)
+  functions = _Functions(graph_def.library.function)
+  return functions.digest(
+      graph_def.node, [_node(name) for name in parameters], results
+  )
+
+
+class _Functions:
+  """The functions of a graph and their fingerprints."""
+
+  def __init__(self, library: Iterable):
+    self._library = {f.signature.name: f for f in library}
+    self._digests = {}
+
+  def digest(
+      self, nodes: Iterable, arguments: Sequence[str], results: Sequence[str]
+  ) -> bytes:
+    """Returns the fingerprint of nodes: that of the `results`.
+
+    Args:
+      nodes: Nodes of a graph, or of a function.
+      arguments: Names of what is given to them.
+      results: Names of outputs, and `^name` of nodes that run for their effect.
+    """
+    nodes = {node.name: node for node in nodes}
+    done = {
+        name: f'argument {k}'.encode() for k, name in enumerate(arguments)
+    }
+    for name in results:
+      self._add(nodes, _node(name), done)
+    return _digest(_in_order(results, done))
+
+  def _add(self, nodes, wanted: str, done) -> None:
+    """Adds the fingerprints of node `wanted` and of all that it needs."""
+    # Graphs are deeper than Python's stack.
+    todo, begun = [wanted], set()
+    while todo:
+      name = todo[-1]
+      if name in done:
+        todo.pop()
+        continue
+      needs = {_node(source) for source in nodes[name].input}
+      # What has begun already is part of a loop of the graph.
+      missing = [n for n in needs if n not in done and n not in begun]
+      if missing and name not in begun:
+        begun.add(name)
+        todo.extend(missing)
+      else:
+        done[name] = self._of_node(nodes[name], done)
+
+  def _of_node(self, node, done) -> bytes:
+    operation = (
+        self._of_function(node.op) if node.op in self._library
+        else node.op.encode()
+    )
+    return _digest([
+        operation, *self._attributes(node), *_in_order(node.input, done)
+    ])
+
+  def _attributes(self, node) -> list:
+    """Returns the fingerprints of what the operation itself knows."""
+    definition = op_def_registry.get(node.op)
+    names = [] if definition is None else [a.name for a in definition.attr]
+    found = []
+    for name in sorted(set(names) - _IGNORED):
+      if name in node.attr:
+        value = node.attr[name]
+        called = [value.func] if value.HasField('func') else value.list.func
+        found.append(name.encode())
+        found += [self._of_function(f.name) for f in called] or [
+            value.SerializeToString(deterministic=True)
+        ]
+    return found
+
+  def _of_function(self, name: str) -> bytes:
+    if name not in self._digests:
+      function = self._library[name]
+      arguments = [arg.name for arg in function.signature.input_arg]
+      outputs = [arg.name for arg in function.signature.output_arg]
+      results = [function.ret[output] for output in outputs]
+      results += ['^' + node for node in function.control_ret.values()]
+      self._digests[name] = self.digest(
+          function.node_def, arguments, results
+      )
+    return self._digests[name]
+
+
+def _in_order(names: Sequence[str], done: Mapping[str, bytes]) -> list:
+  """Returns which outputs of which nodes are meant; controls come sorted."""
+  meant = lambda name: (
+      done.get(_node(name), b'loop') + name.partition(':')[2].encode()
+  )
+  values = [meant(name) for name in names if name[0] != '^']
+  return [*values, b'after', *sorted(meant(n) for n in names if n[0] == '^')]
+
+
+def _node(name: str) -> str:
+  return name.lstrip('^').split(':')[0]
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+  found = hashlib.sha256()
+  for part in parts:
+    found.update(len(part).to_bytes(8, 'little'))
+    found.update(part)
+  return found.digest()

@@ -1,0 +1,120 @@
+"""Which schedules are fastest, by timing: what `measured` does."""
+
+import time
+from typing import Callable, Optional, Sequence
+
+from absl import logging
+import tensorflow as tf
+
+from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused import stages
+
+# Faster than this, a call is not worth a choice.
+_SECONDS_WORTH_A_CHOICE = 0.05
+# On a CPU, arithmetic takes the time of a client that needs longer, however it
+# is ordered; vectorized, the tasks of FLoRAL (5 ms a client) take twice as long.
+_SECONDS_OF_ARITHMETIC = 0.001
+# Enough of measuring.
+_SECONDS_OF_MEASURING = 1.0
+_MEASURED_CALLS = 3
+# Slower by this factor with one client, a strategy is not tried with all.
+_HOPELESS = 3.0
+# Another strategy has to be faster by this factor: measurements vary.
+_CLEARLY_FASTER = 0.8
+
+
+class Measurement:
+  """Measures the schedules of one computation on one argument."""
+
+  def __init__(
+      self,
+      program: stages.Program,
+      make_trace: Callable[[Sequence], schedule_lib.Trace],
+      tensors: Sequence[tf.Tensor],
+      has_gpu: bool,
+  ):
+    """Initializes the measurement.
+
+    Args:
+      program: The computation.
+      make_trace: Makes a trace of schedules, one per stage.
+      tensors: What a trace is called with; the first is the number of clients.
+      has_gpu: Whether clients run on GPUs.
+    """
+    self._program = program
+    self._make_trace = make_trace
+    self._tensors = tensors
+    self._has_gpu = has_gpu
+
+  def fastest(self, best: schedule_lib.Trace) -> schedule_lib.Trace:
+    """Returns `best`, a loop, or what is faster; stages are varied in turn."""
+    if not any(self._candidates(s, 0.0) for s in self._program.stages):
+      return best
+    seconds = _seconds(best, self._tensors)
+    if seconds is None or seconds < _SECONDS_WORTH_A_CHOICE:
+      return best
+    loop_seconds = seconds
+    per_client = seconds / int(self._tensors[0])
+    for number, stage in enumerate(self._program.stages):
+      for strategy in self._candidates(stage, per_client):
+        schedules = list(best.schedules)
+        schedules[number] = schedule_lib.Schedule(strategy)
+        trace, now = self._try(schedules, best)
+        if now is not None and now < _CLEARLY_FASTER * seconds:
+          best, seconds = trace, now
+    logging.info(
+        'A computation of %d stages runs with %s: %.4f s, %.4f s in loops.',
+        len(best.schedules), schedule_lib.text(best.schedules), seconds,
+        loop_seconds,
+    )
+    return best
+
+  def _candidates(self, stage, seconds_per_client) -> list:
+    """Returns what may be faster than a loop."""
+    graphs = self._program.graphs_at_clients(stage)
+    if not graphs or any(graph.is_stateful for graph in graphs):
+      return []
+    if self._has_gpu:
+      # XLA leaves assertions out, which must fail as elsewhere.
+      asserts = any('Assert' in graph.operations for graph in graphs)
+      return ['vectorized'] if asserts else ['vectorized', 'xla']
+    if any(graph.has_convolutions for graph in graphs):
+      return []  # On a CPU both are slower, XLA by a factor of 50.
+    if seconds_per_client > _SECONDS_OF_ARITHMETIC:
+      return []
+    return ['vectorized']  # XLA compiles a CPU's round for a minute.
+
+  def _try(self, schedules, best):
+    """Returns (the trace, its seconds); None where it is no use.
+
+    One client alone comes first: XLA may take a hundred times longer.
+    """
+    alone = [tf.ones_like(self._tensors[0]), *self._tensors[1:]]
+    try:
+      trace = self._make_trace(schedules)
+      seconds = _seconds(trace, alone, num_calls=1)
+      if seconds > _HOPELESS * _seconds(best, alone, num_calls=1):
+        return None, None
+      return trace, _seconds(trace, self._tensors)
+    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
+      logging.info(
+          '%s is not possible: %s', schedule_lib.text(schedules), reason
+      )
+      return None, None
+
+
+def _seconds(trace, tensors, num_calls=_MEASURED_CALLS) -> Optional[float]:
+  """Returns the seconds of a call, or None if memory lacks."""
+  seconds = []
+  try:
+    for _ in range(1 + num_calls):
+      start = time.perf_counter()
+      trace.function(*tensors)
+      # A call returns before the devices are done.
+      tf.test.experimental.sync_devices()
+      seconds.append(time.perf_counter() - start)
+      if sum(seconds[1:]) > _SECONDS_OF_MEASURING:
+        break
+  except tf.errors.ResourceExhaustedError:
+    return None
+  return min(seconds[1:])

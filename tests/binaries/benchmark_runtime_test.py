@@ -276,3 +276,10 @@ def test_measures_and_writes(tmp_path):
 def test_soak_says_whether_memory_grows():
   output = _run('--soak_rounds=3')
   assert 'Memory after round 3: ' in output and '(+0.0%)' in output
+
+
+@pytest.mark.slow
+def test_what_ragged_clients_cost():
+  """Timings vary, but not by the factor of a quadratic cost."""
+  output = _run('--ragged_clients=20000', '--rounds=3')
+  assert float(output.split('ratio: ')[1]) < 3

@@ -183,11 +183,14 @@ def test_pieces_are_the_tensors_that_were_packed():
 def test_a_piece_costs_nothing_for_the_others():
   """Else a loop over clients would be quadratic in their number."""
   with tf.Graph().as_default() as graph:
-    pieces = _pieces([[2, 2], [1, 3]])
+    pieces = _pieces([[2, 2], [1, 3], [1, 1]])
     before = len(graph.get_operations())
     pieces.at(tf.constant(1))
     pieces.between(tf.constant(0), tf.constant(1))
-    added = {op.type for op in graph.get_operations()[before:]}
-  assert added <= {
-      'AddV2', 'Const', 'Pack', 'Reshape', 'Slice', 'StridedSlice', 'Sub'
+    added = graph.get_operations()[before:]
+  assert {op.type for op in added} <= {
+      'AddV2', 'Const', 'GatherV2', 'Pack', 'Prod', 'Reshape', 'Slice',
+      'StridedSlice', 'Sub',
   }
+  # The product is that of one shape.
+  assert all(op.inputs[0].shape == [2] for op in added if op.type == 'Prod')

@@ -97,11 +97,8 @@ FAULTS = (
         'sum_over_all_clients_for_each',
         what='A piece adds up the sizes of those before it.',
         file=_PACKING,
-        old='      start, stop = self.starts[i], self.starts[i + 1]\n',
-        new=(
-            '      start = tf.reduce_sum(tf.reduce_prod(self.shapes[:i], 1))\n'
-            '      stop = self.starts[i + 1]\n'
-        ),
+        old='start = tf.gather(self.starts, tf.reshape(i, [1]))',
+        new='start = [tf.reduce_sum(tf.reduce_prod(self.shapes[:i], 1))]',
         tests=(f'{_SHAPES_TEST}::test_a_piece_costs_nothing_for_the_others',),
     ),
 )

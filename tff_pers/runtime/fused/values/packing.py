@@ -82,10 +82,11 @@ class Pieces(NamedTuple):
   def at(self, i):
     """Returns the tensor number `i`."""
     with _place(self.on_host):
-      start, stop = self.starts[i], self.starts[i + 1]
-      piece = tf.reshape(
-          tf.slice(self.entries, [start], [stop - start]), self.shapes[i]
-      )
+      # Each operation counts: this is done for every element of every client.
+      shape = tf.gather(self.shapes, i)
+      start = tf.gather(self.starts, tf.reshape(i, [1]))
+      size = tf.reduce_prod(shape, keepdims=True)
+      piece = tf.reshape(tf.slice(self.entries, start, size), shape)
     piece.set_shape(self.shape)
     return piece
 

@@ -79,7 +79,8 @@ class _Peak:
 
 def _peak_of(process) -> int:
   status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
-  return int(re.search(r'VmHWM:\s+(\d+) kB', status)[1]) * 1024
+  found = re.search(r'VmHWM:\s+(\d+) kB', status)
+  return int(found[1]) * 1024 if found else 0  # It has just ended.
 
 
 @pytest.mark.slow
@@ -124,4 +125,4 @@ def test_workers_of_a_killed_driver_are_idle_and_free(tmp_path):
   ]:
     print(f'{when}:', *(round(each / 1e6) for each in found))
   for one, two in zip(first.bytes, second.bytes):
-    assert two <= 1.1 * one
+    assert _MEGABYTES * 1e6 / held_driver.NUM_CLIENTS < two <= 1.1 * one

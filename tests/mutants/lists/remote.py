@@ -96,6 +96,17 @@ FAULTS = (
         tests=(f'{_TLS_TEST}::test_only_the_loopback_address_is_open',),
     ),
     Fault(
+        'left_workers_go_on',
+        what='What a killed driver left stays, and is computed on.',
+        file='binaries/worker.py',
+        old='    if relay.left:\n',
+        new='    if relay.left == 0:\n',
+        tests=(
+            'tests/runtime/killed_driver_test.py'
+            '::test_workers_of_a_killed_driver_are_idle_and_free',
+        ),
+    ),
+    Fault(
         'operands_swapped',
         what='Accumulators are not merged in the workers\' order.',
         file=_ROUND,

@@ -1,4 +1,4 @@
-"""Seconds of a round in a loop and vectorized: what `auto`'s rule rests on.
+"""Seconds of a round, looped and vectorized: what the rule of `auto` rests on.
 
     python -m binaries.runtime_benchmark.strategies [W1 W3]
 

@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 from tff_pers.runtime import errors
 from tff_pers.runtime import fused
+from tff_pers.runtime.fused.graphs import graph
 
 CLIENTS = tff.FederatedType(np.float32, tff.CLIENTS)
 
@@ -73,6 +74,31 @@ def test_an_aggregation_is_a_place():
         match='stage 1, the client at position 2 .*, an aggregation: assertion',
     ):
       total([2.0, 4.0, 1.0])
+
+
+def test_what_cannot_be_traced_runs_natively_here_too(monkeypatch):
+  """Else `debug` would fail where other strategies have a result."""
+
+  def broken(*_):
+    raise ValueError('no such graph')
+
+  with fused.use(strategy='debug'):
+    monkeypatch.setattr(graph.Graph, '__call__', broken)
+    assert at_server(2.0) == 2.0
+    context = tff.framework.get_context_stack().current
+    assert context.executor._native
+
+
+def test_structures_of_tff_are_arguments():
+  @tff.federated_computation(
+      tff.FederatedType([('a', np.float32), ('b', np.float32)], tff.CLIENTS)
+  )
+  def total(values):
+    return tff.federated_sum(values)
+
+  value = tff.structure.Struct([('a', 1.0), ('b', 2.0)])
+  with fused.use(strategy='debug'):
+    assert total([value, value]) == dict(a=2.0, b=4.0)
 
 
 def test_clients_come_one_after_the_other(capfd):

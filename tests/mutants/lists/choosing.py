@@ -111,6 +111,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'debug_does_not_fall_back',
+        what='What cannot be traced ends the program in `debug`.',
+        file='tff_pers/runtime/fused/debugging.py',
+        old='with sequences.unsupported_if_it_fails():',
+        new='with contextlib.nullcontext():',
+        tests=(
+            'tests/runtime/debugging_test.py'
+            '::test_what_cannot_be_traced_runs_natively_here_too',
+        ),
+    ),
+    Fault(
         'results_on_another_device',
         what='Results go to the default device in every round.',
         file='tff_pers/runtime/fused/compiled.py',

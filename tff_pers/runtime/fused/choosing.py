@@ -63,7 +63,9 @@ class Chooser:
     loops = self.loops()
     if self._strategy not in CHOOSE:
       schedules = [schedule_lib.Schedule(self._strategy)] * len(loops)
-      return self._possible(argument_layout, tensors, schedules, logging.warning)
+      return self._possible(
+          argument_layout, tensors, schedules, logging.warning
+      )
     if not self._may_differ(argument_layout):
       return self._make_trace(argument_layout, loops)
     if self._strategy == 'auto':

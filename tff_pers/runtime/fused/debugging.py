@@ -20,6 +20,7 @@ from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import packing
+from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import structure
@@ -54,6 +55,7 @@ class Debugged:
     value, num_clients = None, None
     with tf.device(self._device):
       if self._type.parameter is not None:
+        argument = python_values.unpacked(argument, self._type.parameter)
         num_clients = arguments.cohort_size(argument, self._type.parameter)
         argument_layout, tensors = self._converter.ingest(
             argument, self._type.parameter
@@ -214,8 +216,9 @@ class _Function:
     self._run = tf.function(run, autograph=False)
 
   def __call__(self, tensors):
-    found = self._run(*tensors)  # Knows the form of the result afterwards.
-    return _value(self._result, iter(found))
+    with sequences.unsupported_if_it_fails():
+      traced = self._run.get_concrete_function(*tensors)
+    return _value(self._result, iter(traced(*tensors)))
 
 
 class _SequenceForm(NamedTuple):

@@ -64,7 +64,7 @@ def _spelled(block, names, known) -> str:
     return known[key]
   if isinstance(block, tff.framework.Literal):
     return f'{block.type_signature} {np.asarray(block.value).tolist()!r}'
-  return f'{block.uri} {block.type_signature}'
+  return f'{getattr(block, "uri", block)} {block.type_signature}'
 
 
 def of_graph(proto) -> bytes:

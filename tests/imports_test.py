@@ -42,8 +42,8 @@ RUNTIME = 'tff_pers.runtime'
 _FUSED = RUNTIME + '.fused'
 RUNTIME_FLOORS = (
     (
-        RUNTIME + '.context', RUNTIME + '.errors', RUNTIME + '.line',
-        RUNTIME + '.worker_process',
+        RUNTIME + '.context', RUNTIME + '.errors', RUNTIME + '.executor',
+        RUNTIME + '.line', RUNTIME + '.worker_process',
     ),
     (RUNTIME + '.serving',),
     (

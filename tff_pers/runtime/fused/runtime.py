@@ -14,9 +14,12 @@ import weakref
 
 from absl import logging
 import tensorflow_federated as tff
+# Not exported by TFF: values that it puts into executors.
+from tensorflow_federated.python.core.impl.executors import ingestable_base
 
 from tff_pers.runtime import context
 from tff_pers.runtime import errors
+from tff_pers.runtime import executor as executor_lib
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import compiled
@@ -124,21 +127,32 @@ class FusedContext(tff.framework.SyncContext):
 class AsyncFusedContext(tff.framework.AsyncExecutionContext):
   """TFF's context of `tff.program`: calls are coroutines.
 
-  `tff.program`'s classes, as `NativeFederatedContext`, ask for TFF's own class
-  of contexts. Nothing but its type is used here: there are no TFF executors.
+  `tff.program`'s classes ask for TFF's own class of contexts, and data sources
+  that prefetch put values into its executor before they are arguments.
   """
 
   def __init__(self, executor: Executor):
-    # pylint: disable=super-init-not-called  It makes a factory of executors.
+    super().__init__(tff.framework.ResourceManagingExecutorFactory(
+        lambda sizes: executor_lib.HoldingExecutor(executor.invoke)
+    ))
     self.executor = executor
-
-  @property
-  def executor_factory(self):
-    raise AttributeError('The fused runtime has no executors of TFF.')
 
   async def invoke(self, comp, arg):
     if asyncio.iscoroutine(arg):
       arg = await arg
+    arg = await self._taken_out(arg)
     return await asyncio.get_running_loop().run_in_executor(
         None, self.executor.invoke, comp, arg
     )
+
+  async def _taken_out(self, value):
+    """Returns `value` with what lies in TFF's executor as Python values."""
+    if isinstance(value, ingestable_base.Ingestable):
+      held = await value.ingest(self.executor_factory.create_executor({}))
+      return await held.compute()
+    if isinstance(value, tff.structure.Struct):
+      return tff.structure.Struct([
+          (name, await self._taken_out(part))
+          for name, part in tff.structure.to_elements(value)
+      ])
+    return value

@@ -13,14 +13,12 @@ from typing import Any, Sequence
 
 from absl import logging
 import tensorflow_federated as tff
-# Not exported by TFF: the interface of its executors, and how its own contexts
-# convert arguments and results.
+# Not exported by TFF: how its own contexts convert arguments and results.
 from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
-from tensorflow_federated.python.core.impl.executors import executor_base
-from tensorflow_federated.python.core.impl.executors import executor_value_base
 
 from tff_pers.runtime import context
 from tff_pers.runtime import errors
+from tff_pers.runtime import executor
 from tff_pers.runtime.remote import levels
 from tff_pers.runtime.remote import round as round_lib
 from tff_pers.runtime.remote import worker as worker_lib
@@ -87,8 +85,10 @@ def use(
   cluster.connect(connect_seconds)
   execution = errors.ExecutionContext(
       executor_fn=tff.framework.ResourceManagingExecutorFactory(
-          executor_stack_fn=lambda sizes: _Executor(
-              cluster, sizes.get(tff.CLIENTS, 0)
+          executor_stack_fn=lambda sizes: executor.HoldingExecutor(
+              lambda program, argument: cluster.run(
+                  program, argument, sizes.get(tff.CLIENTS, 0)
+              )
           )
       ),
       compiler_fn=levels.from_computation,
@@ -190,51 +190,3 @@ class _Cluster:
         f'A computation must not lose workers more than {self._max_retries}'
         f' times, found it lost {lost} last.'
     )
-
-
-class _Value(executor_value_base.ExecutorValue):
-  """A value at the driver, or a program."""
-
-  def __init__(self, value, type_signature: tff.Type):
-    self.value = value
-    self._type_signature = type_signature
-
-  @property
-  def type_signature(self) -> tff.Type:
-    return self._type_signature
-
-  @property
-  def reference(self):
-    return self.value
-
-  async def compute(self):
-    return self.value
-
-
-class _Executor(executor_base.Executor):
-  """What TFF's context drives; collects the argument, then runs the program."""
-
-  def __init__(self, cluster: _Cluster, num_clients: int):
-    self._cluster = cluster
-    self._num_clients = num_clients
-
-  def close(self):
-    """Holds nothing between calls."""
-
-  async def create_value(self, value, type_spec=None):
-    return _Value(value, type_spec)
-
-  async def create_struct(self, elements):
-    named = tff.structure.to_elements(tff.structure.from_container(elements))
-    return _Value(
-        tff.structure.Struct([(name, each.value) for name, each in named]),
-        tff.StructType([(name, each.type_signature) for name, each in named]),
-    )
-
-  async def create_selection(self, source, index):
-    return _Value(source.value[index], source.type_signature[index])
-
-  async def create_call(self, comp, arg=None):
-    argument = None if arg is None else arg.value
-    result = self._cluster.run(comp.value, argument, self._num_clients)
-    return _Value(result, comp.type_signature.result)

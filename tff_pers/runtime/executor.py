@@ -1,0 +1,60 @@
+"""An executor of TFF's that holds values as they are, for contexts of TFF's."""
+
+from typing import Any, Callable
+
+import tensorflow_federated as tff
+# Not exported by TFF: the interface of its executors.
+from tensorflow_federated.python.core.impl.executors import executor_base
+from tensorflow_federated.python.core.impl.executors import executor_value_base
+
+
+class HeldValue(executor_value_base.ExecutorValue):
+  """A Python value, or a compiled computation, and its TFF type."""
+
+  def __init__(self, value: Any, type_signature: tff.Type):
+    self.value = value
+    self._type_signature = type_signature
+
+  @property
+  def type_signature(self) -> tff.Type:
+    return self._type_signature
+
+  @property
+  def reference(self):
+    return self.value
+
+  async def compute(self):
+    return self.value
+
+
+class HoldingExecutor(executor_base.Executor):
+  """What a context of TFF's drives: collects the argument, then calls."""
+
+  def __init__(self, call: Callable[[Any, Any], Any]):
+    """Initializes the executor.
+
+    Args:
+      call: `(computation, argument) -> result`, the argument None if there is
+        none.
+    """
+    self._call = call
+
+  def close(self):
+    """Holds nothing between calls."""
+
+  async def create_value(self, value, type_spec=None):
+    return HeldValue(value, type_spec)
+
+  async def create_struct(self, elements):
+    named = tff.structure.to_elements(tff.structure.from_container(elements))
+    return HeldValue(
+        tff.structure.Struct([(name, each.value) for name, each in named]),
+        tff.StructType([(name, each.type_signature) for name, each in named]),
+    )
+
+  async def create_selection(self, source, index):
+    return HeldValue(source.value[index], source.type_signature[index])
+
+  async def create_call(self, comp, arg=None):
+    result = self._call(comp.value, None if arg is None else arg.value)
+    return HeldValue(result, comp.type_signature.result)

@@ -1,7 +1,7 @@
 """Python arguments to tensors on the device."""
 
 import collections
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -268,72 +268,6 @@ def _is_worth_keeping(value) -> bool:
   return isinstance(value, tf.Tensor) or (
       isinstance(value, np.ndarray) and value.dtype != object
   )
-
-
-def _varying_sequences(self, read, element_type, types, tensors):
-    """Returns the layout of sequences whose elements differ in shape."""
-    segments = [segment for client in read for segment in client]
-    counts = np.asarray(
-        [sum(len(segment[0]) for segment in client) for client in read],
-        np.int64,
-    )
-    on_host = self._on_host
-
-    def packed():
-      made = self._packed_elements(segments, types, on_host)
-      return (
-          layout.Varying(element_type, True, on_host),
-          [self._tensor(counts, on_host), *made],
-      )
-
-    arrays = [array for segment in segments for array in segment]
-    use = (element_type, counts.tobytes())
-    return self._remembered(
-        use, arrays, arrays, packed, tensors,
-        lambda _: arrays,  # The reader's own.
-    )
-
-  def _packed_elements(self, segments, types, on_host):
-    """Returns the entries and shapes of each tensor of all elements."""
-    segments = segments or [datasets.empty_segment(types)]
-    counts = [len(segment[0]) for segment in segments]
-    tensors = []
-    for arrays in zip(*segments):
-      entries = np.concatenate([array.reshape([-1]) for array in arrays])
-      shapes = np.asarray([array.shape[1:] for array in arrays], np.int64)
-      tensors += [
-          self._tensor(entries, on_host),
-          self._tensor(np.repeat(shapes, counts, axis=0), on_host),
-      ]
-    return tensors
-
-  def _stack(self, arrays, part):
-    """Returns the layout and the tensors of arrays of all clients."""
-    dtype = tf.as_dtype(part.dtype)
-    shape, on_host = _shape(part), self._on_host
-    if not arrays:
-      empty = datasets.empty_segment([part])[0]
-      return layout.Stacked(shape, dtype), [self._tensor(empty)]
-    if len({array.shape for array in arrays}) == 1:
-      return layout.Stacked(shape, dtype, on_host), [
-          self._tensor(np.stack(arrays), on_host)
-      ]
-    entries = np.concatenate([array.reshape([-1]) for array in arrays])
-    shapes = np.asarray([array.shape for array in arrays], np.int64)
-    return layout.Packed(shape, dtype, on_host), [
-        self._tensor(entries, on_host), self._tensor(shapes, on_host)
-    ]
-
-  def _keep(self, part, values, stack) -> None:
-    size = sum(t.shape.num_elements() * t.dtype.size for t in stack[1])
-    if size < results.LEAST_BYTES:
-      return
-    cohort = cache.identity(part, values)
-    if cohort in self._seen:
-      self._stacks.put(part, values, stack, size)
-    self._seen[cohort] = True  # One that comes once is not worth it.
-    if len(self._seen) > _MAX_SEEN:
-      self._seen.popitem(last=False)
 
 
 def _vary(types, read) -> bool:

@@ -136,9 +136,33 @@ def _tff_learning(workload):
     return (_mean(workload, weights, train),)
 
   initial = tuple(map(tf.constant, processes.initial_weights(workload)))
-  batches = [[*zip(*dataset)] for dataset in processes.datasets(workload)]
+  if workload.pool:
+    return _FreshRounds(workload, step, (initial,))
+  cohort = next(processes.datasets(workload))
+  batches = [[*zip(*dataset)] for dataset in cohort]
   x, y = map(tf.stack, zip(*batches))  # [clients, batches, batch_size, ...]
   return _Rounds(step, (initial,), x, y)
+
+
+class _FreshRounds(_Rounds):
+  """Other clients in every round, whose examples are shuffled anew."""
+
+  def __init__(self, workload, step, state):
+    super().__init__(step, state)
+    self._generator = np.random.default_rng()
+    self._arrays = workloads.arrays(workload)
+    self._cohorts = workloads.cohorts(workload)
+    self._shape = (-1, workload.batch_size)
+
+  def play(self):
+    batches = [self._batches(k) for k in next(self._cohorts)]
+    self._data = [tf.constant(np.stack(leaf)) for leaf in zip(*batches)]
+    super().play()
+
+  def _batches(self, client):
+    order = self._generator.permutation(len(self._arrays[client][0]))
+    rows = order.reshape(self._shape)
+    return [leaf[rows] for leaf in self._arrays[client]]
 
 
 def _perm(workload, model, x, y):

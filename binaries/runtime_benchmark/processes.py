@@ -1,6 +1,7 @@
 """Rounds of the workloads as TFF computations, on the runtime in use."""
 
-from typing import Any
+import itertools
+from typing import Any, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -71,8 +72,8 @@ class _LearningRounds:
   """The rounds of `tff.learning`'s weighted FedAvg, as users build it."""
 
   def __init__(self, workload):
-    self._data = datasets(workload)
-    spec = self._data[0].element_spec
+    self._rounds = datasets(workload)
+    spec = next(self._rounds)[0].element_spec
 
     def model_fn():
       return tff.learning.models.from_keras_model(
@@ -91,19 +92,28 @@ class _LearningRounds:
     )
 
   def play(self):
-    self._state = self._process.next(self._state, self._data).state
+    data = next(self._rounds)
+    self._state = self._process.next(self._state, data).state
 
   def weights(self):
     model = self._process.get_model_weights(self._state)
     return [np.asarray(w) for w in model.trainable]
 
 
-def datasets(workload) -> list[tf.data.Dataset]:
-  """Returns the batches of every client of `tff_learning`."""
-  return [
-      tf.data.Dataset.from_tensor_slices(xy).batch(workload.batch_size)
-      for xy in workloads.arrays(workload)
-  ]
+def datasets(workload) -> Iterator[list[tf.data.Dataset]]:
+  """Yields the batches of every client of `tff_learning`, round after round."""
+  arrays = workloads.arrays(workload)
+  if not workload.pool:
+    yield from itertools.repeat([
+        tf.data.Dataset.from_tensor_slices(xy).batch(workload.batch_size)
+        for xy in arrays
+    ])
+  for cohort in workloads.cohorts(workload):
+    yield [
+        tf.data.Dataset.from_tensor_slices(arrays[client])
+        .shuffle(workload.num_examples).batch(workload.batch_size)
+        for client in cohort
+    ]
 
 
 def initial_weights(workload) -> list[np.ndarray]:

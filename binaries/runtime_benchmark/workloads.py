@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +32,8 @@ class Workload:
     num_clients: Clients of the cohort, the same in every round.
     num_examples: Examples per client.
     batch_size: Examples per minibatch.
+    pool: Clients from whom every round draws others, whose data sets are made
+      anew and shuffled; 0 if every round has the same cohort and data sets.
   """
 
   title: str
@@ -41,21 +43,23 @@ class Workload:
   num_clients: int = 10
   num_examples: int = 100
   batch_size: int = 20
+  pool: int = 0
 
 
 def arrays(workload: Workload) -> list[tuple[np.ndarray, np.ndarray]]:
-  """Returns the (x, y) of every client, read-only: a runtime may keep them."""
+  """Returns the (x, y) of every client of the cohort, or of the pool."""
   generator = np.random.default_rng(0)
   return [
-      _frozen(workload.examples(generator, workload.num_examples))
-      for _ in range(workload.num_clients)
+      workload.examples(generator, workload.num_examples)
+      for _ in range(workload.pool or workload.num_clients)
   ]
 
 
-def _frozen(xy):
-  for array in xy:
-    array.flags.writeable = False
-  return xy
+def cohorts(workload: Workload) -> Iterator[np.ndarray]:
+  """Yields the clients of the pool that take part, round after round."""
+  generator = np.random.default_rng(2)
+  while True:
+    yield generator.choice(workload.pool, workload.num_clients, replace=False)
 
 
 def clients(workload: Workload) -> list[Any]:
@@ -163,4 +167,7 @@ WORKLOADS = collections.OrderedDict(
         'CNN, tff.learning', 'tff_learning', _keras_cnn, _images
     ),
     W7=Workload('PERM, 50 clients', 'perm', _mlp, _images, num_clients=50),
+    W8=Workload(
+        'W6 MLP, fresh data sets', 'tff_learning', _keras_mlp, _images, pool=50
+    ),
 )

@@ -81,7 +81,7 @@ def test_workloads_have_the_sizes_of_the_issue():
   usual = (10, 100, 20)
   assert cohorts == dict(
       W1=usual, W2=usual, W3=(100, 100, 20), W4=(10, 64, 16), W5=(10, 100, 100),
-      W6_mlp=usual, W6_cnn=usual, W7=(50, 100, 20),
+      W6_mlp=usual, W6_cnn=usual, W7=(50, 100, 20), W8=usual,
   )
 
 

@@ -6,7 +6,9 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
+from tests.conformance import drawn_values
 from tests.conformance import programs
+from tff_pers.runtime.fused.values import results
 
 SETTINGS = hypothesis.settings(
     derandomize=True, deadline=None, max_examples=15, print_blob=True,
@@ -16,8 +18,16 @@ SETTINGS = hypothesis.settings(
 )
 
 
+@pytest.fixture(autouse=True)
+def keeps_small_arrays(monkeypatch):
+  monkeypatch.setattr(results, 'LEAST_BYTES', 1)
+
+
 def _check(data):
-  """Two cohorts of a computation of up to six steps."""
+  """Two cohorts of a computation of up to six steps.
+
+  The second one comes back, as it was and then with changed arrays.
+  """
   types = st.one_of(programs.member_types(), programs.sequence_types())
   client_types = data.draw(st.lists(types, min_size=1, max_size=2))
   server_types = data.draw(st.lists(programs.member_types(), max_size=2))
@@ -37,10 +47,18 @@ def _check(data):
         ),
         *(programs.value(data, t) for t in server_types),
     ]
-    try:
-      agree_lib.agree(computation, arguments, fuses=not has_queue)
-    except ValueError:
-      assert not num_clients  # Clients return nothing then, on both runtimes.
+    drawn_values.freeze(arguments)
+    _agree(computation, arguments, num_clients, fuses=not has_queue)
+  _agree(computation, arguments, num_clients, fuses=not has_queue)
+  drawn_values.change(arguments)
+  _agree(computation, arguments, num_clients, fuses=not has_queue)
+
+
+def _agree(computation, arguments, num_clients, fuses):
+  try:
+    agree_lib.agree(computation, arguments, fuses=fuses)
+  except ValueError:
+    assert not num_clients  # Clients return nothing then, on both runtimes.
 
 
 @SETTINGS

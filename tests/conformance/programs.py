@@ -8,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.conformance import drawn_values
+
 _DTYPES = (np.float32, np.float64, np.int32, np.int64, np.bool_, np.str_)
 _SHAPES = ([], [2], [None], [2, None], [0])
 # Sums of these are exact, so that their order does not matter.
@@ -77,10 +79,13 @@ def _elements(data, part):
     return functools.reduce(tf.data.Dataset.concatenate, elements)
   # TFF makes no data set of a list where others than the last differ.
   usual, last = (data.draw(st.integers(0, 3)) for _ in range(2))
-  return [
-      _reordered(data, value(data, part, usual if k < count - 1 else last))
-      for k in range(count)
+  elements = [
+      value(data, part, usual if k < count - 1 else last) for k in range(count)
   ]
+  dataset = drawn_values.data_set(data, part, elements)
+  if dataset is not None:
+    return dataset
+  return [_reordered(data, element) for element in elements]
 
 
 def _reordered(data, element):
@@ -118,7 +123,7 @@ def _steps(operand, pool):
   part = operand.type_signature
   member = part.member
   if isinstance(member, tff.SequenceType):
-    return [_fold, _shorten]
+    return [_fold, _shorten, _filter]
   if _has_sequence(member):
     return [_first_field]
   at_clients = part.placement is tff.CLIENTS
@@ -360,6 +365,17 @@ def _fold(data, operand, pool):
     )
 
   return _applied(local, operand)
+
+
+def _filter(data, operand, pool):
+  """Leaves out elements by what they contain."""
+  del data, pool  # Unused.
+
+  def is_small(*element):
+    total = tf.add_n([_summary(t) for t in tf.nest.flatten(element)])
+    return tf.less(total, 3.0)
+
+  return _applied(lambda d: d.filter(is_small), operand)
 
 
 def _shorten(data, operand, pool):

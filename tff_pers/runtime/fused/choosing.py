@@ -16,6 +16,7 @@ from tff_pers.runtime.fused import measuring
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import layout
+from tff_pers.runtime.fused.values import serialized
 
 CHOOSE = ('auto', 'measured')
 # On a CPU the operations of all clients as one save what TensorFlow spends on
@@ -84,10 +85,11 @@ class Chooser:
   def _may_differ(self, argument_layout) -> bool:
     """Whether there is a choice at all."""
     if any(
-        isinstance(leaf, (layout.Packed, layout.Varying))
+        isinstance(leaf, (layout.Packed, layout.Varying, serialized.Serialized))
         for leaf in layout.leaves(argument_layout)
     ):
-      return False  # Shapes differ: clients cannot run together.
+      # Shapes differ, or each reads a data set: clients cannot run together.
+      return False
     # What a trial does may be seen elsewhere.
     return self._program.evaluator.is_private
 

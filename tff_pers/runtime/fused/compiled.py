@@ -96,7 +96,9 @@ class Compiled:
     if self._type.parameter is not None:
       argument = python_values.unpacked(argument, self._type.parameter)
       num_clients = arguments.cohort_size(argument, self._type.parameter)
-      argument_layout, tensors = converter.ingest(argument, self._type.parameter)
+      argument_layout, tensors = converter.ingest(
+          argument, self._type.parameter, self._program.passes
+      )
     with tf.device('/CPU:0'):  # A bound of loops.
       count = tf.constant(num_clients or 0)
     # Results come to lie where a function is called from, not where they were

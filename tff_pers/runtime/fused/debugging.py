@@ -58,7 +58,7 @@ class Debugged:
         argument = python_values.unpacked(argument, self._type.parameter)
         num_clients = arguments.cohort_size(argument, self._type.parameter)
         argument_layout, tensors = self._converter.ingest(
-            argument, self._type.parameter
+            argument, self._type.parameter, self._program.passes
         )
         value = argument_layout.read(iter(tensors))
       result = self._program.trace(

@@ -74,13 +74,13 @@ _SAFE = _DRAWS | _OWN | _OUTSIDE
 _SHARED_ALL_THE_SAME = frozenset({
     'Batch', 'BatchFunction', 'PyFuncStateless', 'Unbatch', 'UnbatchGrad',
 })
-# Tables that never change, and files.
+# Tables that never change, with what they hold.
 _CONSTANTS = frozenset({
-    'AnonymousHashTable', 'FixedLengthRecordDatasetV2', 'HashTableV2',
-    'InitializeTableV2', 'InitializeTableFromTextFileV2', 'LookupTableFindV2',
-    'LookupTableImportV2', 'LookupTableSizeV2', 'TFRecordDataset',
-    'TFRecordDatasetV2', 'TextLineDataset',
+    'AnonymousHashTable', 'HashTableV2', 'InitializeTableV2',
+    'LookupTableFindV2', 'LookupTableImportV2', 'LookupTableSizeV2',
 })
+# To TensorFlow these have no state, though files change.
+_FILES = frozenset({'MatchingFiles', 'ReadFile'})
 # Data sets that differ from one pass to the next, stateful by name or not.
 _VARYING = (
     'Cache', 'Generator', 'Multinomial', 'PyFunc', 'Random', 'Sample',
@@ -149,9 +149,14 @@ def race(operations: Iterable[str]) -> bool:
 def repeat(operations: Iterable[str]) -> bool:
   """Whether a data set made of them has the same elements in every pass."""
   operations = frozenset(operations)
-  return stateful(operations) <= _CONSTANTS and not any(
-      part in op for op in operations for part in _VARYING
-  )
+  if not stateful(operations) <= _CONSTANTS or reads_files(operations):
+    return False
+  return not any(part in op for op in operations for part in _VARYING)
+
+
+def reads_files(operations: Iterable[str]) -> bool:
+  """Whether one reads a file that TensorFlow takes for a constant."""
+  return not _FILES.isdisjoint(operations)
 
 
 def _is_stateful(op: str) -> bool:

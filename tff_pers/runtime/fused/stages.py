@@ -6,6 +6,7 @@ they send. The next stage starts from the aggregates.
 """
 
 import collections
+import math
 from typing import Any, Callable
 
 import tensorflow_federated as tff
@@ -35,7 +36,15 @@ class Stage:
 
 
 class Program:
-  """A line, ready to be traced."""
+  """A line, ready to be traced.
+
+  Attributes:
+    line: The line.
+    evaluator: Evaluates its blocks.
+    stages: Its stages in order.
+    passes: How often a graph goes over a data set at most; infinity if one
+      does anything else with it, see `graphs.passes`.
+  """
 
   def __init__(
       self,
@@ -57,6 +66,9 @@ class Program:
         [*(b.call for b in line.bindings), line.result]
     )
     self.stages = self._staged()
+    self.passes = math.inf if _has_sequence(line.result_type) else max(
+        (graph.passes for graph in self.evaluator.graphs.values()), default=0
+    )
 
   def graphs_at_clients(self, stage: Stage) -> list:
     """Returns the TensorFlow graphs that clients call in a stage."""

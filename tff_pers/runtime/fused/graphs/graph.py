@@ -19,6 +19,7 @@ from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime.fused.graphs import inlining
+from tff_pers.runtime.fused.graphs import passes
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
@@ -50,6 +51,7 @@ class Graph:
     is_private: Whether it has no state but variables: each call has its own.
     has_convolutions: Whether there is a convolution.
     has_races: Whether calls on a CPU must not overlap.
+    passes: How often it goes over one of its data sets, see `passes`.
   """
 
   def __init__(
@@ -84,6 +86,9 @@ class Graph:
     for function in graph_def.library.function:
       nodes.extend(function.node_def)
     self.operations = frozenset(node.op for node in nodes)
+    if operations.reads_files(self.operations):
+      raise sequences.Unsupported('A file is read, which may change.')
+    self.passes = passes.count(graph_def, variants, proto.result)
     stateful = operations.stateful(self.operations)
     self.is_stateful = bool(stateful)
     self.is_private = operations.only_variables(stateful)
@@ -120,6 +125,16 @@ class Graph:
     Returns:
       The result, in the same form.
     """
+    fetches = []
+    tensor_names(self._result, fetches)
+    values = self._tensors(argument, fetches)
+    return _unflatten(
+        self._result, self._type.result, iter(values),
+        lambda name: self._tensors(argument, [name])[0],
+    )
+
+  def _tensors(self, argument, fetches) -> list:
+    """Returns the tensors of names `fetches`, or sequences that pass through."""
     inputs = {}
     if self._parameter is not None:
       _bind(self._parameter, argument, inputs)
@@ -128,8 +143,6 @@ class Graph:
       graph_def, inputs = self._with_loops(inputs)
     if self._token:
       inputs[self._token] = tf.constant('')
-    fetches = []
-    tensor_names(self._result, fetches)
     graph = tf.compat.v1.get_default_graph()
     for function in self._functions.values():
       function.add_to_graph(graph)
@@ -144,9 +157,7 @@ class Graph:
         name=self._unique_name(),
     )
     values = {**inputs, **dict(zip(wanted, found))}
-    return _unflatten(
-        self._result, self._type.result, iter([values[n] for n in fetches])
-    )
+    return [values[n] for n in fetches]
 
   def _with_loops(self, inputs):
     """Replaces uses of sequences by loops over their elements."""
@@ -381,19 +392,29 @@ def tensor_names(binding, names) -> None:
     names.append(binding.sequence.variant_tensor_name)
 
 
-def _unflatten(binding, type_signature, values):
-  """Returns nested tuples of `values`, with the shapes of the type."""
+def _unflatten(binding, type_signature, values, again):
+  """Returns nested tuples of `values`, with the shapes of the type.
+
+  Args:
+    binding: TFF's binding of the result.
+    type_signature: Its type.
+    values: Iterator over its tensors.
+    again: Makes the data set of a name once more.
+  """
   case = binding.WhichOneof('binding')
   if case == 'struct':
     return tuple(
-        _unflatten(part, type_signature[i], values)
+        _unflatten(part, type_signature[i], values, again)
         for i, part in enumerate(binding.struct.element)
     )
   value = next(values)
   if case == 'sequence':
     if isinstance(value, sequences.Sequence):
       return value
-    return sequences.Sequence(None, type_signature.element, value)
+    name = binding.sequence.variant_tensor_name
+    return sequences.Made(
+        type_signature.element, value, lambda: again(name)
+    )
   if type_signature.shape is not None:
     value.set_shape(type_signature.shape)
   return value

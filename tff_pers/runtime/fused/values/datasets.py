@@ -1,87 +1,36 @@
-"""`tf.data` datasets of an argument, read once and kept as stacked batches."""
+"""Elements of sequences, checked and stacked to segments."""
 
 import collections
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime.fused import operations
-from tff_pers.runtime.fused.values import cache
 from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import sequences
 
 
-class Reader:
-  """Reads datasets; those that are the same in every pass only once.
-
-  What was read of a data set is kept as long as the caller holds it.
-  """
-
-  def __init__(self, max_bytes: int):
-    self._cache = cache.Cache(max_bytes)
-
-  def segments(self, dataset: Any, element_type: tff.Type) -> list:
-    """Returns the elements, stacked to segments of equal shapes.
-
-    Args:
-      dataset: A `tf.data.Dataset`, or a list of elements.
-      element_type: TFF type of an element.
-
-    Returns:
-      List of segments, each a list of arrays [elements, ...] in the order of
-      `tf.data`.
-
-    Raises:
-      TypeError: If the elements are not of that type.
-    """
-    segments = self._cache.get(element_type, [dataset])
-    if segments is not None:
-      return segments
-    segments = _read(dataset, element_type)
-    arrays = [array for segment in segments for array in segment]
-    for array in arrays:
-      array.flags.writeable = False
-    if isinstance(dataset, tf.data.Dataset) and _is_fixed(dataset):
-      size = sum(array.nbytes for array in arrays)
-      self._cache.put(element_type, [dataset], segments, size)
-    return segments
-
-
-def _read(dataset, element_type) -> list:
-  """Reads all elements."""
-  types = sequences.flat_types(element_type)
-  if isinstance(dataset, tf.data.Dataset):
-    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-      raise sequences.Unsupported('A data set has no end.')
-    _check_elements(dataset.element_spec, element_type)
-    elements = [
-        [np.asarray(leaf) for leaf in tf.nest.flatten(element)]
-        for element in dataset.as_numpy_iterator()
-    ]
-  elif isinstance(dataset, list):
-    elements = _listed(dataset, element_type, types)
-  else:
-    raise TypeError(
-        'A sequence must be a `tf.data.Dataset` or a list of elements, found'
-        f' {type(dataset)}.'
-    )
-  segments, start = [], 0
+def segments(elements: Sequence[Any], types: Sequence[tff.TensorType]) -> list:
+  """Returns elements, each its arrays, stacked to segments of equal shapes."""
+  found, start = [], 0
   for stop in range(1, len(elements) + 1):
     if stop == len(elements) or _shapes(elements[stop]) != _shapes(
         elements[start]
     ):
-      segments.append([np.stack(c) for c in zip(*elements[start:stop])])
+      found.append([np.stack(c) for c in zip(*elements[start:stop])])
       start = stop
+  return padded(found, types)
+
+
+def padded(found: list, types: Sequence[tff.TensorType]) -> list:
+  """Returns segments and empty ones, so that most cohorts agree in number."""
   least = 1 if all(t.shape is not None and None not in t.shape
                    for t in types) else 2
-  while len(segments) < least:
-    segments.append(empty_segment(types))
-  return segments
+  missing = max(0, least - len(found))
+  return [*found, *(empty_segment(types) for _ in range(missing))]
 
 
-def _check_elements(spec, element_type) -> None:
+def check_elements(spec, element_type) -> None:
   """Checks a data set as TFF does.
 
   Raises:
@@ -124,8 +73,9 @@ def _is_ambiguous(part) -> bool:
   )
 
 
-def _listed(elements, element_type, types) -> list:
-  """Returns the leaves of each element, in the order of `tf.data`."""
+def listed(elements: Sequence[Any], element_type: tff.Type) -> list:
+  """Returns the arrays of each element of a list, in the order of `tf.data`."""
+  types = sequences.flat_types(element_type)
   if not elements:
     return []
   leaves = sequences.flatten(
@@ -136,19 +86,3 @@ def _listed(elements, element_type, types) -> list:
 
 def _shapes(element):
   return [array.shape for array in element]
-
-
-def _is_fixed(dataset: tf.data.Dataset) -> bool:
-  """Whether every pass over the data set gives the same elements."""
-  options = tf.data.Options()
-  graph = tf.compat.v1.GraphDef.FromString(
-      dataset.with_options(options)._as_serialized_graph(  # pylint: disable=protected-access
-          external_state_policy=(
-              tf.data.experimental.ExternalStatePolicy.IGNORE
-          )
-      ).numpy()
-  )
-  nodes = list(graph.node)
-  for function in graph.library.function:
-    nodes.extend(function.node_def)
-  return operations.repeat(node.op for node in nodes)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
+from tff_pers.runtime.fused.values import serialized
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +170,9 @@ class Runs(NamedTuple):
 
 def at(value, i):
   """Returns what client `i` holds of `value`."""
-  if isinstance(value, (packing.Rows, packing.Pieces, Segments, Runs)):
+  if isinstance(value, (
+      packing.Rows, packing.Pieces, Segments, Runs, serialized.DataSets
+  )):
     return value.at(i)
   if isinstance(value, tuple):
     return tuple(at(part, i) for part in value)

@@ -25,8 +25,11 @@ class ResultTensors:
 
   def tensor(self, array: Any) -> Optional[tf.Tensor]:
     """Returns the tensor that `array` shows, or None."""
-    found = self._tensors.get(id(array))
-    return found[1] if found is not None and found[0]() is array else None
+    reference, tensor, form = self._tensors.get(id(array), (None,) * 3)
+    if reference is None or reference() is not array:
+      return None
+    # Entries cannot change, but shape and dtype can.
+    return tensor if form == array.__array_interface__ else None
 
   def array(self, tensor: tf.Tensor) -> Any:
     """Returns a tensor as a NumPy value, without a copy where possible."""
@@ -39,7 +42,9 @@ class ResultTensors:
       array.flags.writeable = False  # The tensor would not see a change.
     key = id(array)
     forget = lambda _, key=key, tensors=self._tensors: tensors.pop(key, None)
-    self._tensors[key] = (weakref.ref(array, forget), tensor)
+    self._tensors[key] = (
+        weakref.ref(array, forget), tensor, array.__array_interface__
+    )
     return array
 
 

@@ -94,6 +94,25 @@ class Sequence:
     return zero
 
 
+class Made(Sequence):
+  """A sequence that a graph has made.
+
+  Natively everyone who uses it makes a data set of its own, which begins with
+  the first pass; so the graph makes it once more for everyone but the first.
+  """
+
+  def __init__(self, element_type: tff.Type, variant, again):
+    super().__init__(None, element_type, variant)
+    self._again, self._is_used = again, False
+
+  @property
+  def variant(self):
+    if self._is_used:
+      return self._again()
+    self._is_used = True
+    return self._variant
+
+
 def flat(segments) -> list:
   """Returns the tensors that segments consist of."""
   return [t for segment in segments for part in segment for t in part.tensors]

@@ -1,0 +1,29 @@
+"""What arrays contain, bit by bit."""
+
+from typing import Sequence
+
+import numpy as np
+
+
+def equal(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+  """Whether arrays agree in shape and in every bit; NaN is as good as NaN."""
+  return len(some) == len(others) and all(
+      a.shape == b.shape and np.array_equal(_bits(a), _bits(b))
+      for a, b in zip(some, others)
+  )
+
+
+def split(entries: np.ndarray, like: Sequence[np.ndarray]) -> list:
+  """Returns views of `entries`, one after the other, of the shapes of `like`."""
+  flat = entries.reshape([-1])
+  stops = np.cumsum([array.size for array in like])
+  return [
+      piece.reshape(array.shape)
+      for piece, array in zip(np.split(flat, stops[:-1]), like)
+  ]
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+  """Returns the words of an array, flat; strings as they are."""
+  flat = np.ascontiguousarray(array).reshape([-1])
+  return flat if flat.dtype == object else flat.view(f'u{min(flat.itemsize, 8)}')

@@ -1,0 +1,87 @@
+"""Functions of single elements (`Dataset.map`), applied to stacked ones."""
+
+import collections
+import functools
+import hashlib
+from typing import Any, Sequence
+
+import numpy as np
+import tensorflow as tf
+# Not exported by TensorFlow: function libraries as traceable functions.
+from tensorflow.python.saved_model import function_deserialization
+
+# Functions that are kept; programs that make data sets anew trace theirs anew,
+# which are the same ones under other names.
+_MAX_FUNCTIONS = 64
+_loaded = collections.OrderedDict()
+
+
+class ElementFunction:
+  """A function of one element, with the values that it captures."""
+
+  def __init__(self, apply: Any, captured: Sequence[np.ndarray]):
+    self._apply, self._captured = apply, list(captured)
+
+  def __call__(self, stacked: Sequence[np.ndarray]) -> list:
+    """Returns the stacked results of the elements in `stacked`.
+
+    Raises:
+      tf.errors.InvalidArgumentError: If they differ in shape.
+    """
+    with tf.device('/CPU:0'):
+      return [
+          result.numpy() for result in self._apply(
+              [tf.convert_to_tensor(array) for array in stacked],
+              [tf.convert_to_tensor(value) for value in self._captured],
+          )
+      ]
+
+
+def load(library, name: str, captured: Sequence[np.ndarray]) -> ElementFunction:
+  """Returns function `name` of `library`, a `FunctionDefLibrary`."""
+  functions = {f.signature.name: f for f in library.function}
+  key = _fingerprint(name, functions)
+  if key not in _loaded:
+    copied = type(library)()
+    copied.CopyFrom(library)  # Loading gives the functions new names.
+    concrete = function_deserialization.load_function_def_library(
+        copied, load_shared_name_suffix=''
+    )[name]
+    _loaded[key] = tf.function(
+        functools.partial(_over_rows, concrete), autograph=False,
+        reduce_retracing=True,
+    )
+    if len(_loaded) > _MAX_FUNCTIONS:
+      _loaded.popitem(last=False)
+  _loaded.move_to_end(key)
+  return ElementFunction(_loaded[key], captured)
+
+
+def _over_rows(function, stacked, captured):
+  """Returns the results of all rows, stacked."""
+  call = lambda element: tuple(tf.raw_ops.StatefulPartitionedCall(
+      args=[*element, *captured],
+      Tout=[t.dtype for t in function.outputs], f=function,
+  ))
+  return list(tf.map_fn(
+      call, tuple(stacked), fn_output_signature=tuple(
+          tf.TensorSpec(t.shape, t.dtype) for t in function.outputs
+      ),
+  ))
+
+
+def _fingerprint(name: str, functions) -> bytes:
+  """Returns what a function and those that it calls do, apart from names."""
+  body = type(functions[name])()
+  body.CopyFrom(functions[name])
+  body.signature.name = ''
+  for node in body.node_def:
+    node.ClearField('experimental_debug_info')
+    if node.op in functions:
+      node.op = _fingerprint(node.op, functions).hex()
+    for value in node.attr.values():
+      field = value.WhichOneof('value')
+      called = [value.func] if field == 'func' else value.list.func
+      for function in called if field in ('func', 'list') else ():
+        function.name = _fingerprint(function.name, functions).hex()
+  return hashlib.sha256(body.SerializeToString(deterministic=True)).digest()

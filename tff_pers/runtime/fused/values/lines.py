@@ -1,0 +1,105 @@
+"""Pipelines that only choose, order, map and batch rows, without iterators.
+
+TensorFlow's iterator takes milliseconds to start, for every client in every
+round; here the numbers of the rows are put in order, and then the rows taken.
+"""
+
+from typing import Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.runtime.fused.values import orders
+from tff_pers.runtime.fused.values import pipelines
+
+
+def segments(lines: Sequence[Optional[pipelines.Line]]) -> list:
+  """Returns for every client segments of elements, see `reading.Reader.read`.
+
+  Args:
+    lines: A line for every client, or None.
+
+  Returns:
+    Lists of segments; None where there is no line, or where elements differ in
+    shape.
+  """
+  found = [None] * len(lines)
+  clients = [k for k, line in enumerate(lines) if line is not None]
+  examples = orders.of(
+      [len(lines[k].source[0]) for k in clients],
+      [lines[k].examples.orderings for k in clients],
+  )
+  batches = orders.of(
+      [_num_batches(lines[k], order) for k, order in zip(clients, examples)],
+      [lines[k].batches.orderings for k in clients],
+  )
+  for k, order, batch_order in zip(clients, examples, batches):
+    try:
+      found[k] = _joined(list(_segments(lines[k], order, batch_order)))
+    except tf.errors.InvalidArgumentError:
+      pass  # The iterator will do, or say what is wrong.
+  return found
+
+
+def _num_batches(line, order) -> int:
+  if line.batch is None:
+    return 0
+  size, drops_rest = line.batch
+  return len(order) // size if drops_rest else -(-len(order) // size)
+
+
+def _segments(line, order, batch_order):
+  """Yields segments: runs of elements of one shape."""
+  arrays, ordered = line.source, bool(line.examples.orderings)
+  if line.examples.functions:
+    arrays = [array[order] for array in arrays] if ordered else arrays
+    arrays = _mapped(line.examples, arrays)
+    order, ordered = np.arange(len(order)), False
+  if line.batch is None:
+    yield [array[order] for array in arrays] if ordered else arrays
+    return
+  ordered = ordered or bool(line.batches.orderings)
+  for rows in _runs(order, line.batch[0], batch_order):
+    batches = [
+        array[rows] if ordered else _slices(array, rows) for array in arrays
+    ]
+    yield _mapped(line.batches, batches)
+
+
+def _mapped(level, arrays) -> list:
+  if not len(arrays[0]):
+    return []
+  for function in level.functions:
+    arrays = function(arrays)
+  return arrays
+
+
+def _runs(order, size, batch_order):
+  """Yields the rows of consecutive batches of one size: [batches, size]."""
+  full = len(order) // size
+  whole, rest = order[:full * size].reshape([full, size]), order[full * size:]
+  is_rest = batch_order == full
+  changes = np.flatnonzero(np.diff(is_rest)) + 1
+  for run in np.split(batch_order, changes):
+    if len(run):
+      yield np.tile(rest, [len(run), 1]) if run[0] == full else whole[run]
+
+
+def _slices(array, rows):
+  """Returns `array[rows]` for rows in their own order, without a copy."""
+  flat = array[rows[0, 0]:rows[-1, -1] + 1]
+  return flat.reshape([*rows.shape, *array.shape[1:]])
+
+
+def _joined(found) -> list:
+  """Returns segments, neighbours of one shape joined; none is empty."""
+  joined = []
+  for segment in found:
+    if not segment or not len(segment[0]):
+      continue
+    shapes = [array.shape[1:] for array in segment]
+    if joined and shapes == [array.shape[1:] for array in joined[-1]]:
+      joined[-1] = [np.concatenate(pair) for pair in zip(joined[-1], segment)]
+    else:
+      joined.append(segment)
+  return joined

@@ -1,0 +1,232 @@
+"""The sequences of an argument, read before the computation runs, or not."""
+
+import math
+from typing import Any, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.runtime.fused.values import cache
+from tff_pers.runtime.fused.values import contents
+from tff_pers.runtime.fused.values import datasets
+from tff_pers.runtime.fused.values import lines
+from tff_pers.runtime.fused.values import packing
+from tff_pers.runtime.fused.values import pipelines
+from tff_pers.runtime.fused.values import sequences
+
+# Larger data sets are not read before the computation asks for their elements.
+_MOST_ELEMENTS = 2**24
+
+
+class _TooLargeError(Exception):
+  """There is more to read than what the reader may hold."""
+
+
+class Reader:
+  """Reads sequences, as far as that can be done before a computation runs.
+
+  What has been read of a data set is kept as long as the caller holds it, if
+  that takes time and its pipeline still contains the same.
+  """
+
+  def __init__(self, max_bytes: int):
+    """Initializes the reader.
+
+    Args:
+      max_bytes: Bound on what is kept, and on what is read of a cohort.
+    """
+    self._cache, self._max_bytes = cache.Cache(max_bytes), max_bytes
+
+  def read(self, values: Sequence[Any], element_type: tff.Type, passes: float):
+    """Reads the sequences of a cohort.
+
+    Args:
+      values: A `tf.data.Dataset`, or a list of elements, for every client.
+      element_type: TFF type of an element.
+      passes: How often the computation goes over them, see `graphs.passes`.
+
+    Returns:
+      Either (segments, None): for every client a list of segments, each a list
+      of arrays [elements, ...] in the order of `tf.data`, all elements of a
+      segment of one shape. Or (None, graphs): for every client the graph of a
+      data set, which the computation has to read itself.
+
+    Raises:
+      TypeError: If the elements are not of that type.
+      sequences.Unsupported: If neither is possible.
+    """
+    found = [
+        self._unchanged(value, element_type) if passes < math.inf else None
+        for value in values
+    ]
+    sources = [
+        None if segments else _source(value, element_type)
+        for value, segments in zip(values, found)
+    ]
+    if all(source is None or source.is_readable(passes) for source in sources):
+      try:
+        return self._segments(sources, found, element_type), None
+      except _TooLargeError:
+        pass
+    return None, [
+        (source or _source(value, element_type)).written()
+        for value, source in zip(values, sources)
+    ]
+
+  def _segments(self, sources, found, element_type) -> list:
+    """Returns the segments of all clients, of whom some are found already."""
+    types = sequences.flat_types(element_type)
+    all_lines = [source and source.line() for source in sources]
+    read, room = lines.segments(all_lines), self._max_bytes
+    for k, source in enumerate(sources):
+      if source is None:
+        read[k] = found[k]
+      elif read[k] is None:
+        read[k] = self._elements(source, types, room)
+      else:
+        read[k] = datasets.padded(read[k], types)
+        self._remember(source, element_type, all_lines[k], read[k])
+      room -= _size(read[k])
+      if room < 0:
+        raise _TooLargeError()
+    return read
+
+  def _unchanged(self, value, element_type):
+    """Returns the segments of rows that are what they were, or None."""
+    if not isinstance(value, tf.data.Dataset):
+      return None
+    tensors, rows, segments = self._cache.get(element_type, [value]) or (
+        (None,) * 3
+    )
+    if tensors is None:
+      return None
+    # A tensor may show memory of the caller (DLPack), who can change that.
+    now = [np.asarray(tensor) for tensor in tensors]
+    return segments if contents.equal(now, rows) else None
+
+  def _remember(self, source, element_type, line, segments) -> None:
+    """Keeps the segments of rows that are in the same order in every pass."""
+    tensors = source.tensors()
+    if tensors is None or line.has_functions or not source.is_fixed:
+      return
+    kept = tensors, line.source, segments
+    self._cache.put(element_type, [source.value], kept, _size(segments))
+
+  def _elements(self, source, types, room) -> list:
+    """Returns the segments of one client, element by element."""
+    use = (tuple(types), source.digest())
+    kept = use[1] and self._cache.get(use, [source.value])
+    if kept:
+      return kept
+    elements = []
+    for element in source.elements():
+      elements.append(element)
+      room -= _size([element])
+      if room < 0:
+        raise _TooLargeError()
+    segments = datasets.segments(elements, types)
+    if use[1]:
+      self._cache.put(use, [source.value], segments, _size(segments))
+    return segments
+
+
+def _source(value, element_type):
+  """Returns a value as a sequence."""
+  if isinstance(value, tf.data.Dataset):
+    return _DataSet(value, element_type)
+  if isinstance(value, list):
+    return _List(value, element_type)
+  raise TypeError(
+      'A sequence must be a `tf.data.Dataset` or a list of elements, found'
+      f' {type(value)}.'
+  )
+
+
+class _List:
+  """A list of elements."""
+
+  def __init__(self, value, element_type):
+    self._arrays = datasets.listed(value, element_type)
+    self._type = element_type
+
+  def is_readable(self, passes) -> bool:
+    del passes  # They are there.
+    return True
+
+  def line(self):
+    return None
+
+  def digest(self):
+    return None
+
+  def elements(self):
+    return self._arrays
+
+  def written(self) -> bytes:
+    segments = datasets.segments(
+        self._arrays, sequences.flat_types(self._type)
+    )
+    rows = [
+        tuple(packing.Rows(tf.convert_to_tensor(array)) for array in segment)
+        for segment in segments
+    ]
+    whole = sequences.Sequence(rows, self._type)
+    return pipelines.Pipeline(whole.dataset).written()
+
+
+class _DataSet:
+  """A `tf.data.Dataset`."""
+
+  def __init__(self, value, element_type):
+    datasets.check_elements(value.element_spec, element_type)
+    self.value = value
+    try:
+      self._pipeline = pipelines.Pipeline(value)
+    except tf.errors.OpError as error:
+      self._pipeline, self._why = None, error
+
+  def is_readable(self, passes) -> bool:
+    """Whether it has an end, and every pass over it gives the same."""
+    count = int(self.value.cardinality())
+    if count == tf.data.INFINITE_CARDINALITY or count > _MOST_ELEMENTS:
+      return False
+    if self._pipeline is None:
+      return True  # There is no other way.
+    return passes <= 1 or passes < math.inf and self.is_fixed
+
+  def line(self):
+    return self._pipeline and self._pipeline.line()
+
+  @property
+  def is_fixed(self) -> bool:
+    """Whether its content says what its elements are."""
+    return self._pipeline is not None and self._pipeline.is_fixed
+
+  def digest(self):
+    """Returns what names the content, None if it does not fix the elements."""
+    return self._pipeline.digest() if self.is_fixed else None
+
+  def tensors(self):
+    """Returns the tensors whose slices are its elements, if there are any."""
+    root = self.value
+    while root._inputs():  # pylint: disable=protected-access
+      root = root._inputs()[0]  # pylint: disable=protected-access
+    return getattr(root, '_tensors', None)
+
+  def elements(self):
+    """Yields the elements, lists of arrays."""
+    data = self._pipeline.private(self.value) if self._pipeline else self.value
+    for element in data.as_numpy_iterator():
+      yield [np.asarray(leaf) for leaf in tf.nest.flatten(element)]
+
+  def written(self) -> bytes:
+    if self._pipeline is None:
+      raise sequences.Unsupported(
+          f'TensorFlow cannot write a data set down: {self._why}'
+      )
+    return self._pipeline.written()
+
+
+def _size(segments) -> int:
+  return sum(array.nbytes for segment in segments for array in segment)

@@ -1,0 +1,68 @@
+"""Data sets that the traced function reads itself.
+
+What takes a part of a data set, or passes over one that is shuffled more than
+once, gets it as TFF's own executor does: as its graph, of which it makes a data
+set of its own.
+"""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import tensorflow as tf
+
+from tff_pers.runtime.fused.values import sequences
+
+_UNKNOWN_FIELD = b'\xf8\x07'  # Number 127, a varint.
+
+
+@dataclasses.dataclass(frozen=True)
+class Serialized:
+  """The layout of data sets as their graphs, strings."""
+
+  element_type: Any
+  is_at_clients: bool
+
+  @property
+  def specs(self):
+    return [tf.TensorSpec([None] if self.is_at_clients else [], tf.string)]
+
+  def read(self, tensors):
+    data_sets = DataSets(next(tensors), self.element_type)
+    return data_sets if self.is_at_clients else data_sets.sequence()
+
+
+class DataSets:
+  """The data sets of all clients in a graph, or that of the server."""
+
+  def __init__(self, graphs: tf.Tensor, element_type: Any):
+    self._graphs, self._element_type = graphs, element_type
+    self._numbers = itertools.count()
+
+  def at(self, i):
+    with tf.device('/CPU:0'):
+      return self.sequence(tf.gather(self._graphs, i))
+
+  def sequence(self, graph=None) -> sequences.Sequence:
+    graph = self._graphs if graph is None else graph
+    return _Sequence(graph, self._element_type, self._numbers)
+
+
+class _Sequence(sequences.Sequence):
+  """A sequence of which only the data set is known."""
+
+  def __init__(self, graph, element_type, numbers):
+    super().__init__(None, element_type)
+    self._graph, self._numbers = graph, numbers
+
+  @property
+  def variant(self):
+    """A new data set for everyone who asks: none advances that of another."""
+    with tf.device('/CPU:0'):
+      number = next(self._numbers)
+      # TensorFlow would merge data sets of equal graphs. This is a field of a
+      # protocol buffer that nobody knows.
+      field = _UNKNOWN_FIELD + bytes([number % 128])
+      return tf.raw_ops.DatasetFromGraph(
+          graph_def=tf.strings.join([self._graph, field])
+      )

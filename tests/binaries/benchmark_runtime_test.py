@@ -85,6 +85,28 @@ def test_workloads_have_the_sizes_of_the_issue():
   )
 
 
+def test_fresh_data_sets_are_of_other_clients_in_other_orders():
+  workload = dataclasses.replace(_tiny('W8'), pool=6)
+  rows = [x.tobytes() for x, _ in workloads.arrays(workload)]
+  rounds = processes.datasets(workload)
+  cohorts = set()
+  for _ in range(5):
+    cohort = []
+    for data in next(rounds):
+      x = np.concatenate([x for x, _ in data.as_numpy_iterator()])
+      [client] = [
+          k for k, own in enumerate(rows) if sorted(x[:, 0, 0]) == sorted(
+              np.frombuffer(own, np.float32).reshape(x.shape)[:, 0, 0]
+          )
+      ]
+      cohort.append(client)
+    assert len(set(cohort)) == 3
+    cohorts.add(tuple(cohort))
+  assert len(cohorts) > 1
+  _, moved = _play(floor.build(workload))
+  assert moved > 1e-5
+
+
 def test_cohorts_of_the_soak_vary():
   workload = dataclasses.replace(
       workloads.WORKLOADS['W1'], num_examples=4, batch_size=2
@@ -208,8 +230,8 @@ def test_ratios():
 
 
 @pytest.mark.parametrize('argv, sentence', [
-    (['--workloads=W8'], "must be of W1, W2, W3, W4, W5, W6_mlp, W6_cnn, W7,"
-     " W6, found 'W8'."),
+    (['--workloads=W9'], "must be of W1, W2, W3, W4, W5, W6_mlp, W6_cnn, W7,"
+     " W6, found 'W9'."),
     (['--workloads='], "found ''."),
     (['--runtimes=fused,fast'], "of native, fused, loop, found 'fast'."),
     (['--rounds=0'], '`--rounds` must be an integer >= 1'),

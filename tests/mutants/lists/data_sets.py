@@ -109,7 +109,7 @@ FAULTS = (
         file='tff_pers/runtime/fused/graphs/passes.py',
         old='        found[name] += 1 if is_pass else math.inf',
         new='        found[name] += 1',
-        tests=(f'{_TAKEN}[take-large]',),
+        tests=(f'{_TAKEN}[large-take]',),
     ),
     Fault(
         'memory_without_bound',

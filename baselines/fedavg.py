@@ -79,6 +79,7 @@ def build_averaging(
     initial_weights=None,
     init_client=lambda seed: (),
     combine=_shared_model,
+    client_model=None,
     deploy=None,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
@@ -101,6 +102,8 @@ def build_averaging(
       seen before.
     combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
       looking at its data.
+    client_model: `(S, C, index) -> W`, a TensorFlow function in the place of
+      `combine`, for what depends on more of the server state than w.
     deploy: `(message, C, D) -> W`, a TensorFlow function: what a client deploys
       after adapting `message['weights']` on its training data D. None:
       `combine`.
@@ -157,7 +160,9 @@ def build_averaging(
       deploy=deploy or (
           lambda message, own, data: combine(message['weights'], own)
       ),
-      client_model=lambda state, own, index: combine(state['weights'], own),
+      client_model=client_model or (
+          lambda state, own, index: combine(state['weights'], own)
+      ),
       tiers=tiers,
   )
 

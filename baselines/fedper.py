@@ -8,12 +8,9 @@ import dataclasses
 from typing import Optional
 
 from baselines import fedavg
+from baselines import fedsim
 from tff_pers import methods
 from tff_pers import process
-from tff_pers.client_works import client_work
-from tff_pers.client_works import local_sgd
-from tff_pers.client_works import local_step
-from tff_pers.client_works import split_training
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
@@ -32,50 +29,30 @@ def build_fedper(
     num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
-  """Builds FedPer.
+  """Builds FedPer: FedSim with one step size for all weights.
 
     client i: a <- theta, v <- w_i
               K times, in one step: (a, v) <- (a, v) - eta g_i(a, v; b)
               w_i <- v
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
 
-  Server state: `weights` theta. Client state: w_i, at first that part of w^0.
-  Without private weights it is FedAvg, without global ones local training.
+  The private weights of the original are the last layers, and its q_i are n_i.
 
   Args:
     parts: The model and its split.
     hyperparameters: See `FedPerHyperparameters`; `split` is `parts` already.
-    num_clients: N; a client of a larger index never trains, and learns w_i when
-      it is evaluated. None: every client may train.
-    client_weighting: q_i, see `fedavg.build_fedavg`.
+    num_clients: See `fedsim.build_fedsim`.
+    client_weighting: See `fedsim.build_fedsim`.
   """
-  hp, local = hyperparameters, local_step.build(hyperparameters)
-
-  def work(message, own, data):
-    theta = message['weights']
-    final, loss = local_sgd.train(
-        parts.model, parts.merge(theta, own), data, local=local,
-        learning_rate=local_step.scheduled(hp, message, hp.learning_rate),
-        seed=client_work.key(message, data), **hp.budget(),
-    )
-    shared, own = parts.split(final)
-    weight = client_work.client_weight(client_weighting, data, hp.batch_size)
-    update = local_sgd.difference(theta, shared)
-    return client_work.ClientOutput(own, update, weight, loss)
-
-  return fedavg.build_averaging(
-      parts.model, client_work.ClientWork(work),
-      server_learning_rate=hp.server_learning_rate,
-      initial_weights=lambda seed: parts.initial_weights(seed)[0],
-      init_client=lambda seed: parts.initial_weights(seed)[1],
-      combine=parts.merge,
-      deploy=split_training.build_deploy(parts, hp, num_clients),
+  return fedsim.build_fedsim(
+      parts, hyperparameters, num_clients=num_clients,
+      client_weighting=client_weighting,
   )
 
 
 @methods.register(
     'fedper', FedPerHyperparameters,
-    needs=dict(hidden_layers=lambda hp: hp.split == 'output_layer'),
+    needs=fedsim.NEEDS,
     summary='shared base layers and private last layers (Arivazhagan 2019)',
 )
 def _build(task, hyperparameters):

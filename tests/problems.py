@@ -14,6 +14,7 @@ import tensorflow as tf
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional
+from tff_pers.models import partition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +106,35 @@ def s2(start: float = 0.0) -> Quadratics:
       np.array([[[1.0]], [[4.0]]]), np.array([[1.0], [-1.0]]), [1, 1],
       np.array([start]),
   )
+
+
+def split_least_squares():
+  """Returns (parts, clients, theta*): 1/2 ||H_i theta + B_i w_i - y_i||^2.
+
+  Six clients of one example each, whose loss can be 0 (baselines 6.2).
+  """
+  rng = np.random.default_rng(5)
+  h = rng.standard_normal((6, 12, 4)) / np.sqrt(12)
+  b = rng.standard_normal((6, 12, 2)) / np.sqrt(12)
+  theta, own = rng.standard_normal(4), rng.standard_normal((6, 2))
+  y = np.einsum('nij,j->ni', h, theta) + np.einsum('nij,nj->ni', b, own)
+
+  def predict(weights, x, training, seed):
+    del training, seed  # Unused.
+    return tf.linalg.matvec(x, tf.concat(weights, axis=0))
+
+  model = functional.FunctionalModel(
+      init=lambda seed: (tf.zeros([4], tf.float64), tf.zeros([2], tf.float64)),
+      predict=predict,
+      example_loss=lambda y, p: tf.reduce_sum((p - y) ** 2, axis=1) / 2,
+      x_spec=tf.TensorSpec([None, 12, 6], tf.float64),
+      y_spec=tf.TensorSpec([None, 12], tf.float64),
+  )
+  clients = [
+      client_data.dense(i, np.concatenate([h[i], b[i]], 1)[None], y[i][None])
+      for i in range(6)
+  ]
+  return partition.Partition(model, (False, True)), clients, theta
 
 
 def tiny_model() -> functional.FunctionalModel:

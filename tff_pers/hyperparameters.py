@@ -50,11 +50,19 @@ def field(
   )
 
 
-def inherited(base, name: str, *, when: str):
-  """Returns the field `name` of the dataclass `base` with a condition."""
+def inherited(base, name: str, *, default: Any = None, when: str = ''):
+  """Returns the field `name` of the dataclass `base`, changed.
+
+  Args:
+    base: The dataclass.
+    name: The field.
+    default: Its new default; None: the old one.
+    when: Its new condition, see `field`; empty: the old one.
+  """
   spec = base.__dataclass_fields__[name]
   return dataclasses.field(
-      default=spec.default, metadata={**spec.metadata, 'when': when}
+      default=spec.default if default is None else default,
+      metadata={**spec.metadata, 'when': when or spec.metadata['when']},
   )
 
 

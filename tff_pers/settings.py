@@ -7,6 +7,7 @@ stand beside the tasks, in `tff_pers/data/tasks`.
 from typing import Any, Iterable, Mapping, Sequence
 
 _EPOCH = dict(local_steps=0, local_epochs=1)
+_STEPS = dict(local_epochs=0)
 _WARM_UP = dict(warmup_rounds=10)
 # FLoRAL, section 5: one epoch per round, on clusters of images; "reduced" data
 # have another step size of the router (papers/floral.md 5.2).
@@ -27,7 +28,9 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     'cifar100': _CIFAR,
     'cifar100/reduced': _REDUCED,
     'digits': {
-        '': dict(batch_size=10, local_steps=10, learning_rate=0.3),
+        '': dict(
+            _STEPS, batch_size=10, local_steps=10, learning_rate=0.3,
+        ),
         'perm': _WARM_UP,
     },
     'fashion_mnist': _MNIST,
@@ -52,7 +55,9 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     'mnist/clusters': _MNIST_CLUSTERS,
     'mnist/reduced': _REDUCED,
     'synthetic_groups': {  # papers/perm.md 4.1.
-        '': dict(batch_size=50, local_steps=20, learning_rate=0.5),
+        '': dict(
+            _STEPS, batch_size=50, local_steps=20, learning_rate=0.5,
+        ),
         'perfedavg': dict(a=1.0, learning_rate=0.1),
         'perm': dict(
             _WARM_UP, global_learning_rate=1.0, step_cap=0, stage1_rounds=50,

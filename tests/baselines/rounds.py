@@ -40,6 +40,25 @@ def train(process, cohorts=COHORTS, clients=None):
   return states, client_states, metrics
 
 
+def distances_to_shared_optimum(process, num_rounds, cohort_size=6):
+  """Returns ||theta - theta*|| after each round on `split_least_squares`.
+
+  Args:
+    process: A method on that problem.
+    num_rounds: Number of rounds.
+    cohort_size: Clients per round, drawn by NumPy under the seed 0 if not all.
+  """
+  _, clients, optimum = problems.split_least_squares()
+  rng, cohorts = np.random.default_rng(0), [range(6)] * num_rounds
+  if cohort_size < 6:
+    cohorts = [rng.choice(6, cohort_size, replace=False) for _ in cohorts]
+  cohorts = [list(map(int, cohort)) for cohort in cohorts]
+  states, _, _ = train(process, cohorts, clients)
+  return [
+      np.linalg.norm(leaves(state['weights'])[0] - optimum) for state in states
+  ]
+
+
 def leaves(structure):
   """Returns the arrays of a structure, in order."""
   return [np.asarray(leaf) for leaf in tf.nest.flatten(structure)]
@@ -73,7 +92,8 @@ def run(name: str, **hyperparameters):
   method = methods.get(name)
   values = acting.hyperparameters(
       method.hyperparameters,
-      dict(local_steps=5, batch_size=2, learning_rate=0.1), **hyperparameters
+      dict(local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1),
+      **hyperparameters
   )
   task = types.SimpleNamespace(
       model=problems.tiny_model(), client_weighting='examples', num_clients=5,

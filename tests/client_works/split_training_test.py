@@ -1,26 +1,19 @@
 """What clients with private weights deploy."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import hyperparameters as hp
 from tff_pers.client_works import split_training
 from tff_pers.data import client_data
 from tff_pers.models import partition
+from tff_pers.models import split_hyperparameters
 
 
-@dataclasses.dataclass(frozen=True)
-class _Hyperparameters(hp.LocalTraining):
-  adapt_epochs: int = hp.field(1, 'E.')
-
-
-_HYPERPARAMETERS = _Hyperparameters(
-    learning_rate=0.5, batch_size=10, weight_decay=0.1,
+_HYPERPARAMETERS = split_hyperparameters.SplitHyperparameters(
+    adapt_epochs=1, learning_rate=0.5, batch_size=10, weight_decay=0.1,
     learning_rate_schedule='steps', learning_rate_rounds='1',
 )
 

@@ -1,13 +1,116 @@
-"""What all methods with private weights do for a client that never trains."""
+"""Local training of global and private weights, jointly or one part alone.
 
-from typing import Optional
+    (a, w) <- (a - eta grad_a f_i(a, w; b), w - eta_w grad_w f_i(a, w; b))
+    w <- w - eta_w grad_w f_i(a, w; b)
+    a <- a - eta grad_a f_i(a, w; b)
+
+A part that is held constant has no gradient, no momentum and no weight decay.
+"""
+
+import collections
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
 
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.data import client_data
 from tff_pers.models import partition
+
+
+class Rates(NamedTuple):
+  """Step sizes, floats or scalar tensors.
+
+  Attributes:
+    theta: eta, of the global weights.
+    own: eta_w, of the private weights.
+  """
+
+  theta: Any
+  own: Any
+
+
+def scheduled_rates(hyperparameters, message) -> Rates:
+  """Returns the step sizes of a round.
+
+  Args:
+    hyperparameters: A `SplitHyperparameters`.
+    message: Has the field `round`.
+  """
+  return Rates(*(
+      local_step.scheduled(hyperparameters, message, rate) for rate in
+      (hyperparameters.learning_rate, hyperparameters.private_rate)
+  ))
+
+
+def train_jointly(
+    parts: partition.Partition, theta, own, data, *,
+    local: local_step.LocalStep, rates: Rates, seed, **budget,
+):
+  """Returns (theta, w_i, mean loss) after steps of both parts at once.
+
+  Both gradients of a step are taken at the same point, on the same batch.
+
+  Args:
+    parts: The model and its split.
+    theta: The global part.
+    own: w_i, the private part.
+    data: Dense client data, or a dataset of batches.
+    local: The step; its limit of the norm is for both parts together.
+    rates: Step sizes.
+    seed: int64[2] key of the batches.
+    **budget: See `fold_batches`.
+  """
+  rates = rates._asdict()
+
+  def step(lines, batch):
+    weights = parts.merge(lines['theta'].weights, lines['own'].weights)
+    loss, gradient = parts.model.loss_and_gradient(weights, batch)
+    gradients = dict(zip(rates, parts.split(gradient)))
+    return local.take_parts(lines, gradients, rates), loss
+
+  lines = local.start_parts(
+      collections.OrderedDict(theta=theta, own=own), rates
+  )
+  lines, loss = client_data.fold_batches(
+      data, step, lines, seed=seed, reports=True, **budget
+  )
+  return lines['theta'].weights, lines['own'].weights, loss
+
+
+def train_private(parts: partition.Partition, theta, own, data, **options):
+  """Returns (w_i, mean loss) after local SGD with the global part frozen.
+
+  Without private weights there is no step, and the loss is None.
+
+  Args:
+    parts: The model and its split.
+    theta: The global part.
+    own: w_i, where to start.
+    data: See `local_sgd.train`.
+    **options: See `local_sgd.train`.
+  """
+  if not any(parts.is_private):
+    return own, None
+  return local_sgd.train(parts.private_model(theta), own, data, **options)
+
+
+def train_global(parts: partition.Partition, theta, own, data, **options):
+  """Returns (theta, mean loss): as `train_private` with the parts swapped."""
+  if all(parts.is_private):
+    return theta, None
+  return local_sgd.train(parts.global_model(own), theta, data, **options)
+
+
+def initial_private(parts: partition.Partition, message):
+  """Returns the private part of the run's w^0.
+
+  Args:
+    parts: The model and its split.
+    message: Has the field `seed`, as the server state has.
+  """
+  return parts.initial_weights(message['seed'])[1]
 
 
 def build_deploy(
@@ -22,16 +125,16 @@ def build_deploy(
 
   Args:
     parts: The model and its split; `message['weights']` is the global part.
-    hyperparameters: A `hyperparameters.LocalTraining` with `adapt_epochs`.
+    hyperparameters: A `SplitHyperparameters`.
     num_clients: N; new are clients of a larger index. None: no client is new.
   """
 
   def deploy(message, own, data):
     theta = message['weights']
-    if num_clients is not None and any(parts.is_private):
-      own, _ = local_sgd.train(
-          parts.private_model(theta), own, data,
-          learning_rate=hyperparameters.learning_rate,
+    if num_clients is not None:
+      own, _ = train_private(
+          parts, theta, own, data,
+          learning_rate=hyperparameters.private_rate,
           seed=client_work.key(message, data),
           local=local_step.build(hyperparameters),
           batch_size=hyperparameters.batch_size,

@@ -32,6 +32,11 @@ class SplitHyperparameters(hp.LocalTraining):
       minimum=0,
   )
 
+  @property
+  def private_rate(self) -> float:
+    """Step size of the private weights; methods may have one of their own."""
+    return self.learning_rate
+
   def partition(
       self, model: functional.FunctionalModel
   ) -> partition.Partition:

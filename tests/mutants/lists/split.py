@@ -1,4 +1,4 @@
-"""Planted faults of split models: partitions, and FedPer."""
+"""Planted faults of split models: partitions, and new clients."""
 
 from tests.mutants.faults import Fault
 
@@ -9,15 +9,6 @@ _PLAN = 'tff_pers/models/adaptor_plan.py'
 _HYPERPARAMETERS = 'tff_pers/models/split_hyperparameters.py'
 _TRAINING = 'tff_pers/client_works/split_training.py'
 _TRAINING_TEST = 'tests/client_works/split_training_test.py'
-_FEDPER = 'baselines/fedper.py'
-_FEDPER_TEST = 'tests/baselines/fedper_test.py'
-_IS_FEDAVG = (
-    f'{_FEDPER_TEST}::test_without_private_weights_it_is_fedavg_bit_for_bit',
-)
-_IS_LOCAL = (
-    f'{_FEDPER_TEST}'
-    '::test_without_global_weights_it_is_local_training_bit_for_bit',
-)
 
 FAULTS = (
     Fault(
@@ -202,95 +193,10 @@ FAULTS = (
         what='A new client takes plain steps, whatever those of training are.',
         file=_TRAINING,
         old='          local=local_step.build(hyperparameters),\n',
-        new='',
+        new='          local=local_step.PLAIN,\n',
         tests=(
             f'{_TRAINING_TEST}'
             '::test_a_new_client_takes_gradient_steps_of_its_private_weights',
-        ),
-    ),
-    Fault(
-        'fedper_without_momentum',
-        what='The local step of FedPer is plain SGD, whatever the flags.',
-        file=_FEDPER,
-        old=' local=local,',
-        new='',
-        tests=_IS_FEDAVG,
-    ),
-    Fault(
-        'fedper_without_schedule',
-        what='The step size of FedPer does not follow the schedule.',
-        file=_FEDPER,
-        old='local_step.scheduled(hp, message, hp.learning_rate)',
-        new='hp.learning_rate',
-        tests=_IS_FEDAVG,
-    ),
-    Fault(
-        'fedper_forgets_private_weights',
-        what='A client of FedPer keeps the private weights it came with.',
-        file=_FEDPER,
-        old='    shared, own = parts.split(final)',
-        new='    shared, _ = parts.split(final)',
-        tests=_IS_LOCAL,
-    ),
-    Fault(
-        'fedper_starts_private_weights_anew',
-        what='Private weights of FedPer are initialized anew in every round.',
-        file=_FEDPER,
-        old='parts.merge(theta, own), data',
-        new='parts.merge(theta, parts.initial_weights(0)[1]), data',
-        tests=_IS_LOCAL,
-    ),
-    Fault(
-        'fedper_private_weights_of_another_seed',
-        what='Private weights of FedPer do not start from the w^0 of the run.',
-        file=_FEDPER,
-        old='parts.initial_weights(seed)[1]',
-        new='parts.initial_weights(seed + 1)[1]',
-        tests=_IS_LOCAL,
-    ),
-    Fault(
-        'fedper_averages_private_weights',
-        what='All weights of FedPer are global, whatever the split.',
-        file=_FEDPER,
-        old='      hyperparameters.partition(task.model), hyperparameters,',
-        new=(
-            '      partition.by_predicate(task.model, lambda w: False),'
-            ' hyperparameters,'
-        ),
-        tests=(f'{_FEDPER_TEST}::test_only_global_weights_travel',),
-    ),
-    Fault(
-        'fedper_server_rate_ignored',
-        what='The server step of FedPer is plain averaging.',
-        file=_FEDPER,
-        old='hp.server_learning_rate',
-        new='1.0',
-        tests=_IS_FEDAVG,
-    ),
-    Fault(
-        'fedper_weighs_clients_alike',
-        what='Clients of FedPer are weighted alike, whatever the flag.',
-        file=_FEDPER,
-        old='client_work.client_weight(client_weighting, data',
-        new="client_work.client_weight('uniform', data",
-        tests=_IS_FEDAVG,
-    ),
-    Fault(
-        'fedper_exports_first_private_weights',
-        what='The model of a client is exported with initial private weights.',
-        file=_FEDPER,
-        old='combine=parts.merge,',
-        new='combine=lambda w, _: parts.merge(w, parts.initial_weights(0)[1]),',
-        tests=(f'{_FEDPER_TEST}::test_client_deploys_global_and_own_weights',),
-    ),
-    Fault(
-        'fedper_new_clients_do_not_adapt',
-        what='FedPer does not know which clients are new.',
-        file=_FEDPER,
-        old='num_clients=task.num_clients, client',
-        new='client',
-        tests=(
-            f'{_FEDPER_TEST}::test_a_new_client_learns_its_private_weights_alone',
         ),
     ),
 )

@@ -1,0 +1,154 @@
+"""FedSim: shared and private weights, trained by simultaneous steps.
+
+Federated Learning with Partial Model Personalization
+    Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao. ICML 2022. Algorithm 2.
+"""
+
+import dataclasses
+import functools
+from typing import Optional
+
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.client_works import split_training
+from tff_pers.models import partition
+from tff_pers.models import split_hyperparameters
+
+# What methods need that make the output layer private by default.
+NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
+
+
+@dataclasses.dataclass(frozen=True)
+class FedSimHyperparameters(
+    fedavg.FedAvgHyperparameters, split_hyperparameters.SplitHyperparameters
+):
+  """Hyperparameters of FedSim."""
+
+  private_learning_rate: float = hp.field(
+      0.0, 'Step size eta_w of the private weights, per step; 0: learning_rate.',
+      minimum=0.0,
+  )
+
+  @property
+  def private_rate(self) -> float:
+    return self.private_learning_rate or self.learning_rate
+
+
+def build_fedsim(
+    parts: partition.Partition,
+    hyperparameters: split_hyperparameters.SplitHyperparameters = (
+        FedSimHyperparameters()
+    ),
+    *,
+    num_clients: Optional[int] = None,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds FedSim.
+
+    client i: a <- theta, w <- w_i
+              K times, both at the old point and on the same batch b:
+                a <- a - eta   grad_a f_i(a, w; b)
+                w <- w - eta_w grad_w f_i(a, w; b)
+              w_i <- w
+    server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
+
+  Server state: `weights` theta. Client state: w_i, at first that part of w^0.
+  Deploys (theta, w_i). Without private weights it is FedAvg, without shared
+  ones local training. The authors' q_i is the number of batches.
+
+  Args:
+    parts: The model and its split.
+    hyperparameters: See `FedSimHyperparameters`; `split` is `parts` already.
+    num_clients: N; a client of a larger index never trains, and learns w_i when
+      it is evaluated. None: every client may train.
+    client_weighting: q_i, see `fedavg.build_fedavg`.
+  """
+  local = local_step.build(hyperparameters)
+
+  def update(message, own, data):
+    theta = message['weights']
+    shared, own, loss = split_training.train_jointly(
+        parts, theta, own, data, local=local,
+        rates=split_training.scheduled_rates(hyperparameters, message),
+        seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+    return client_work.ClientOutput(
+        client_state=own,
+        # theta alone: w_i never leaves its client.
+        update=local_sgd.difference(theta, shared),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=loss,
+    )
+
+  return average_shared(
+      parts, client_work.ClientWork(update), hyperparameters, num_clients
+  )
+
+
+def average_shared(
+    parts: partition.Partition,
+    work: client_work.ClientWork,
+    hyperparameters,
+    num_clients: Optional[int],
+    *,
+    stateless: bool = False,
+    server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
+) -> process.PersonalizedProcess:
+  """Returns the method that averages theta and leaves w_i with its client.
+
+  Args:
+    parts: The model and its split.
+    work: What a client does; its update is theta - a_i, and it keeps w_i.
+    hyperparameters: A `SplitHyperparameters` with `server_learning_rate`.
+    num_clients: See `build_fedsim`.
+    stateless: Whether clients keep nothing. All of them are then evaluated as
+      those that never trained.
+    server_optimizer: See `fedavg.build_averaging`.
+  """
+  initial = functools.partial(split_training.initial_private, parts)
+  deploy = split_training.build_deploy(
+      parts, hyperparameters, 0 if stateless else num_clients
+  )
+  kept = dict(
+      init_client=lambda seed: parts.initial_weights(seed)[1],
+      combine=parts.merge, deploy=deploy,
+  )
+  if stateless:
+    kept = dict(
+        client_model=lambda state, own, index: parts.merge(
+            state['weights'], initial(state)
+        ),
+        deploy=lambda message, own, data: deploy(
+            message, initial(message), data
+        ),
+    )
+  return fedavg.build_averaging(
+      parts.model, work,
+      server_learning_rate=(
+          1.0 if server_optimizer else hyperparameters.server_learning_rate
+      ),
+      server_optimizer=server_optimizer,
+      initial_weights=lambda seed: parts.initial_weights(seed)[0],
+      **kept,
+  )
+
+
+@methods.register(
+    'fedsim', FedSimHyperparameters,
+    needs=NEEDS,
+    summary='shared and private weights, simultaneous steps (Pillutla 2022)',
+)
+def _build(task, hyperparameters):
+  return build_fedsim(
+      hyperparameters.partition(task.model), hyperparameters,
+      num_clients=task.num_clients, client_weighting=task.client_weighting,
+  )

@@ -1,0 +1,97 @@
+"""What all baselines with a split promise (papers/baselines.md 6, B6)."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.models import partition
+
+_STATEFUL = [
+    ('fedsim', {}), ('fedper', {}),
+    ('fedalt', dict(private_learning_rate=0.2)), ('fedrep', {}),
+]
+_STATELESS = [('fedalt', dict(stateless=True)), ('fedrecon', {})]
+
+
+@pytest.mark.parametrize('name, options', _STATEFUL + _STATELESS)
+def test_only_global_weights_travel(name, options):
+  process = rounds.run(name, **options)[0]
+  parts = partition.from_scheme(problems.tiny_model(), 'output_layer')
+  message = process.parts.dispatch.type_signature.result.member
+  update = process.parts.work.type_signature.result.member['update']
+  assert tff.structure.name_list(message) == ['seed', 'round', 'weights']
+  assert message['weights'] == update == parts.global_type
+  is_stateless = (name, options) in _STATELESS
+  kept = tff.to_type(()) if is_stateless else parts.private_type
+  assert process.client_state_type == kept
+
+
+@pytest.mark.parametrize('split, is_private', [
+    ('input_layer', (True, True, False, False)),
+    ('bias', (False, True, False, True)),
+])
+def test_the_split_is_what_the_flag_says(split, is_private):
+  process = rounds.run('fedsim', split=split)[0]
+  parts = partition.Partition(problems.tiny_model(), is_private)
+  assert process.server_state_type['weights'] == parts.global_type
+  assert process.client_state_type == parts.private_type
+
+
+def _learned(state, data, *, epochs, private_learning_rate=0.1):
+  """Returns w after passes from w^0 with theta frozen, and W^0 of the run."""
+  parts = partition.from_scheme(problems.tiny_model(), 'output_layer')
+  body = [tf.constant(leaf) for leaf in rounds.leaves(state['weights'])]
+  own = parts.initial_weights(rounds.SEED)[1]
+  message = rounds.message(body, rounds.SEED, 3)
+  learned, _ = local_sgd.train(
+      parts.private_model(body), own, rounds.tensors(data), num_epochs=epochs,
+      batch_size=2, learning_rate=private_learning_rate,
+      seed=client_work.key(message, rounds.tensors(data)),
+  )
+  return [*body, *learned], [*body, *own]
+
+
+def _loss(weights, data):
+  model, (x, y) = problems.tiny_model(), map(data['examples'].get, 'xy')
+  losses = model.example_loss(y, model.predict(weights, x, False, None))
+  return np.mean(losses)
+
+
+@pytest.mark.parametrize('name, options', _STATEFUL + _STATELESS)
+def test_a_new_client_learns_its_private_weights_alone(name, options):
+  """Baselines 6: E epochs from the initial value, the global weights frozen."""
+  process, states, _, _ = rounds.run(name, adapt_epochs=3, **options)
+  data = collections.OrderedDict(
+      problems.tiny_clients()[4], index=np.int32(5)
+  )
+  own = process.initialize_client(states[-1], 5)
+  actual = process.evaluate(states[-1], [own], [dict(adapt=data, test=data)])
+  rates = {k: v for k, v in options.items() if k != 'stateless'}
+  learned, before = _learned(states[-1], data, epochs=3, **rates)
+  np.testing.assert_allclose(
+      actual[0]['loss'], _loss(learned, data), rtol=1e-9
+  )
+  assert actual[0]['loss'] < _loss(before, data) - 1e-2
+
+
+@pytest.mark.parametrize('name, options', _STATELESS)
+def test_stateless_clients_are_all_evaluated_as_new_ones(name, options):
+  process, states, client_states, _ = rounds.run(
+      name, adapt_epochs=3, **options
+  )
+  state, data = states[-1], problems.tiny_clients()[2]
+  actual = process.evaluate(
+      state, [client_states[2]], [dict(adapt=data, test=data)]
+  )[0]
+  learned, before = _learned(state, data, epochs=3)
+  np.testing.assert_allclose(actual['loss'], _loss(learned, data), rtol=1e-9)
+  rounds.assert_identical(
+      process.client_model(state, client_states[2], 2), before
+  )

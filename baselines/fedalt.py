@@ -28,7 +28,8 @@ class PhasesHyperparameters(fedsim.FedSimHyperparameters):
   private_epochs: int = hp.field(
       0,
       'Passes over the local data in the phase of the private weights; 0:'
-      ' private_steps or, if that is 0 too, as in the phase of the shared ones.',
+      ' private_steps or, if that is 0, too, as long as the phase of the shared'
+      ' ones.',
       minimum=0,
   )
   private_steps: int = hp.field(

@@ -41,7 +41,8 @@ class FedReconHyperparameters(fedalt.PhasesHyperparameters):
       False, 'Whether private weights move along while shared ones are trained.'
   )
   server_optimizer: str = hp.field(
-      'sgd', "Server optimizer; the authors' Yogi has server_learning_rate 0.1.",
+      'sgd',
+      'Server optimizer; the authors use Yogi with server_learning_rate 0.1.',
       choices=('sgd', 'yogi'),
   )
 

@@ -32,7 +32,8 @@ class FedSimHyperparameters(
   """Hyperparameters of FedSim."""
 
   private_learning_rate: float = hp.field(
-      0.0, 'Step size eta_w of the private weights, per step; 0: learning_rate.',
+      0.0,
+      'Step size eta_w of the private weights, per step; 0: learning_rate.',
       minimum=0.0,
   )
 

@@ -1,0 +1,289 @@
+"""L2GD: personal models, averaged in part whenever a coin says so.
+
+Federated Learning of a Mixture of Global and Local Models
+    Hanzely, Richtarik. 2020. https://arxiv.org/abs/2002.05516
+"""
+
+import collections
+import dataclasses
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import composition
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers import random
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.models import functional
+
+_COIN_USE = -6  # Keeps the coins apart from the other draws of a run.
+_AUTO = 'p=auto and smoothness=0'
+
+
+class Steps(NamedTuple):
+  """The chain of L2GD in terms of one client.
+
+  Attributes:
+    p: Probability that an iteration averages.
+    local: s, the size of a local step.
+    averaging: th, how far a model moves to the mean in an iteration.
+  """
+
+  p: float
+  local: float
+  averaging: float
+
+
+@dataclasses.dataclass(frozen=True)
+class L2gdHyperparameters(hp.LocalTraining):
+  """Hyperparameters of L2GD."""
+
+  # Known smoothness and lambda say how long steps may be.
+  learning_rate: float = hp.inherited(
+      hp.LocalTraining, 'learning_rate', when='smoothness=0'
+  )
+  # The coins say how many local steps a round has; K is what p aims at.
+  local_steps: int = hp.inherited(hp.LocalTraining, 'local_steps', when=_AUTO)
+  local_epochs: int = hp.inherited(hp.LocalTraining, 'local_epochs', when=_AUTO)
+  lambda_: float = hp.field(
+      0.1, 'Penalty lambda on the distance of models from their mean.',
+      minimum=0.0,
+  )
+  p: object = hp.field(
+      'auto',
+      'Probability that an iteration averages; auto: lambda / (L + lambda) if'
+      ' smoothness is given, else one in as many as there are local steps, at'
+      ' most 1/2.',
+      above=0.0, below=1.0, auto=True,
+  )
+  smoothness: float = hp.field(
+      0.0,
+      'L, the smoothness of the local losses, from which the step sizes follow;'
+      ' 0: unknown, local steps are of size learning_rate.',
+      minimum=0.0,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.p == 'auto' and self.smoothness and not self.lambda_:
+      raise ValueError(
+          '`p` must be a number with lambda=0 and smoothness > 0, because auto'
+          ' is 0 then and clients would never communicate, found auto.'
+      )
+
+  def longest_line(self) -> int:
+    return 0  # The coins decide.
+
+  def steps(self, num_local_steps: Optional[float] = None) -> Steps:
+    """Returns the steps of the chain.
+
+      alpha = N / (2 max(L / (1 - p), lambda / p))
+      s = alpha / (N (1 - p)),  th = alpha lambda / (N p)
+
+    Without L, s is the learning rate, from which alpha and th follow.
+
+    Args:
+      num_local_steps: K; None: `local_steps`.
+    """
+    p, smoothness = self.p, self.smoothness
+    if p == 'auto' and smoothness:
+      p = self.lambda_ / (smoothness + self.lambda_)
+    elif p == 'auto':
+      p = 1 / max(num_local_steps or self.local_steps, 2)
+    if smoothness:
+      share = 0.5 / max(smoothness / (1 - p), self.lambda_ / p)  # alpha / N
+      return Steps(p, share / (1 - p), share * self.lambda_ / p)
+    share = self.learning_rate * (1 - p)
+    # Beyond 1/2 the bound on alpha is violated, whatever L is.
+    return Steps(p, self.learning_rate, min(0.5, share * self.lambda_ / p))
+
+
+def build_l2gd(
+    model: functional.FunctionalModel,
+    hyperparameters: L2gdHyperparameters = L2gdHyperparameters(),
+    *,
+    num_local_steps: Optional[float] = None,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds L2GD, loopless local gradient descent.
+
+    F(x_1, ..., x_N) = (1/N) sum_i f_i(x_i)
+                       + lambda / (2 N) sum_i ||x_i - xbar||^2
+
+    iteration, one coin for all clients:
+      with probability 1 - p, all i: x_i <- x_i - s g_i(x_i; b)
+      with probability p    , all i: x_i <- x_i + th (xbar - x_i)
+
+  See `L2gdHyperparameters.steps` for s and th. Averaging leaves xbar where it
+  is, so that J averagings in a row need one exchange: x_i moves to xbar by the
+  share 1 - (1 - th)^J. A round is H >= 1 local steps and J >= 1 averagings, and
+  its clients send x_i after the former. They average as soon as they hear xbar,
+  which is when they take part again or deploy x_i: with all clients in every
+  round that is the iteration above. Cohorts are outside of the theory: xbar is
+  the mean of the cohort, and who was absent moves to the newest xbar.
+
+  Server state: `weights` xbar; `pull`, the share of the last round; `iteration`
+  and `local_steps`, the first coin of the coming round and its H. Client state:
+  x_i, and whether it was ever trained; a client that was not deploys xbar. With
+  lambda = 0 it is local training. Weights other than the paper's uniform ones
+  weigh the clients in F and in xbar alike.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `L2gdHyperparameters`.
+    num_local_steps: See `L2gdHyperparameters.steps`.
+    client_weighting: See `fedavg.build_fedavg`.
+  """
+  steps = hyperparameters.steps(num_local_steps)
+  dtype = model.dtype
+
+  def coming_round(seed, start):
+    local_steps = count_coins(seed, start, steps.p, averaging=False)
+    return collections.OrderedDict(iteration=start, local_steps=local_steps)
+
+  def init(seed):
+    # Averaging in the beginning changes nothing: all models are equal.
+    start = count_coins(seed, tf.constant(0), steps.p, averaging=True)
+    return collections.OrderedDict(
+        weights=model.initial_weights(seed), pull=tf.zeros([], dtype),
+        **coming_round(seed, start),
+    )
+
+  def averagings(state):
+    first = state['iteration'] + state['local_steps']
+    return first, count_coins(state['seed'], first, steps.p, averaging=True)
+
+  def finalize(state, mean_update):
+    first, num = averagings(state)
+    rate = local_step.scheduled(hyperparameters, state, steps.averaging)
+    rate = tf.convert_to_tensor(rate, dtype_hint=dtype)
+    return dict(
+        weights=local_sgd.descend(state['weights'], mean_update, 1.0),
+        # 1 - (1 - th)^J
+        pull=1 - (1 - tf.cast(rate, dtype)) ** tf.cast(num, dtype),
+        **coming_round(state['seed'], first + num),
+    )
+
+  def measure(state, aggregate):
+    del aggregate  # The coins alone.
+    return collections.OrderedDict(
+        local_steps=tf.cast(state['local_steps'], tf.float32),
+        averagings=tf.cast(averagings(state)[1], tf.float32),
+    )
+
+  return composition.compose(
+      model,
+      init=init,
+      send=lambda state: {
+          name: state[name] for name in ('weights', 'pull', 'local_steps')
+      },
+      work=build_l2gd_work(
+          model, hyperparameters, steps.local, client_weighting
+      ),
+      finalize=finalize,
+      measure=measure,
+      init_client=lambda seed: collections.OrderedDict(
+          weights=model.initial_weights(seed), trained=tf.constant(False)
+      ),
+      deploy=lambda message, own, data: averaged(message, own),
+      client_model=lambda state, own, index: averaged(state, own),
+      tiers={'1': composition.Tier(model, lambda state: state['weights'])},
+  )
+
+
+def count_coins(seed, start, p: float, averaging: bool):
+  """Returns how many coins from `start` on say the same, int32.
+
+  Args:
+    seed: The seed of the run.
+    start: int32, the first iteration.
+    p: Probability of averaging.
+    averaging: What the counted coins say.
+  """
+  return tf.while_loop(
+      lambda count: tf.equal(is_averaging(seed, start + count, p), averaging),
+      lambda count: (count + 1,), (tf.constant(0),),
+  )[0]
+
+
+def is_averaging(seed, iteration, p: float):
+  """Returns what the coin of an iteration says, bool."""
+  # The key has no client: a coin is for all of them.
+  draw = tf.random.stateless_uniform(
+      [], random.key(seed, _COIN_USE, iteration), dtype=tf.float64
+  )
+  return draw < p
+
+
+def averaged(message, own):
+  """Returns x_i after the averagings of the last round; else xbar.
+
+  Args:
+    message: Has `weights`, xbar, and `pull`, the share of the way to it.
+    own: The client state.
+  """
+  # Written so that a share of 0 returns the bits of x_i.
+  return tf.nest.map_structure(
+      lambda x, mean: tf.where(
+          own['trained'], x + message['pull'] * (mean - x), mean
+      ),
+      own['weights'], message['weights'],
+  )
+
+
+def build_l2gd_work(
+    model: functional.FunctionalModel,
+    hyperparameters: L2gdHyperparameters,
+    learning_rate: float,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work: the averaging that is due, then H local steps."""
+  local = local_step.build(hyperparameters)
+
+  def update(message, own, data):
+    x, loss = local_sgd.train(
+        model, averaged(message, own), data,
+        learning_rate=local_step.scheduled(
+            hyperparameters, message, learning_rate
+        ),
+        seed=client_work.key(message, data), local=local,
+        num_steps=message['local_steps'],
+        batch_size=hyperparameters.batch_size,
+    )
+    # Without examples there is no training, and the client is absent.
+    trained = data['num_examples'] > 0
+    return client_work.ClientOutput(
+        client_state=tf.nest.map_structure(
+            lambda new, old: tf.where(trained, new, old),
+            collections.OrderedDict(weights=x, trained=trained), own,
+        ),
+        update=local_sgd.difference(message['weights'], x),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=loss,
+    )
+
+  return client_work.ClientWork(update)
+
+
+@methods.register(
+    'l2gd', L2gdHyperparameters,
+    summary='personal models, averaged in part now and then (Hanzely 2020)',
+    travels=methods.Travels(down=('weights', 'pull', 'local_steps')),
+)
+def _build(task, hyperparameters):
+  num_steps = hyperparameters.local_steps
+  if not num_steps:
+    sizes = np.array([data['num_examples'] for data in task.train])
+    per_epoch = np.ceil(sizes / hyperparameters.batch_size)
+    num_steps = float(np.mean(hyperparameters.local_epochs * per_epoch))
+  return build_l2gd(
+      task.model, hyperparameters, num_local_steps=num_steps,
+      client_weighting=task.client_weighting,
+  )

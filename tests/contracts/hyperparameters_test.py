@@ -38,6 +38,7 @@ FURTHER_VARIANTS = {
         dict(split='adapter'),
     ],
     'floral': [dict(router='oracle', objective='mfl')],
+    'l2gd': [dict(smoothness=2.0)],
     'perm': [
         dict(variant='two_stage', solver='projected_gradient'),
         {'lambda': 1.0, 'variant': 'two_stage'},
@@ -50,8 +51,12 @@ TEXTS = {
     'learning_rate_rounds': ['1', '2', '1:3'],
     'split': ['input_layer', 'bias', 'adapter'],
 }
-# The second round has visits.
-SMALL = {'perm': dict(warmup_rounds=1, stage1_rounds=1)}
+SMALL = {
+    # Either limit ends the reconstruction at some client.
+    'fedrecon': dict(private_epochs=2, private_steps=3),
+    # The second round has visits.
+    'perm': dict(warmup_rounds=1, stage1_rounds=1),
+}
 
 
 @pytest.fixture(autouse=True)

@@ -142,10 +142,14 @@ def test_rounds_are_the_chain_which_approaches_the_minimizer(monkeypatch):
 
 
 def test_coins_are_fair_and_rarely_communicate():
-  coins = tf.map_fn(
-      lambda t: l2gd.is_averaging(tf.constant(3, tf.int64), t, _P),
-      tf.range(20_000), fn_output_signature=tf.bool,
-  ).numpy()
+  @tf.function(autograph=False)
+  def draw():
+    return tf.map_fn(
+        lambda t: l2gd.is_averaging(tf.constant(3, tf.int64), t, _P),
+        tf.range(20_000), fn_output_signature=tf.bool,
+    )
+
+  coins = draw().numpy()
   np.testing.assert_allclose(coins.mean(), _P, rtol=0.05)
   communications = np.mean(~coins[:-1] & coins[1:])
   np.testing.assert_allclose(communications, _P * (1 - _P), rtol=0.05)

@@ -231,7 +231,7 @@ def test_ratios():
 
 @pytest.mark.parametrize('argv, sentence', [
     (['--workloads=W9'], "must be of W1, W2, W3, W4, W5, W6_mlp, W6_cnn, W7,"
-     " W6, found 'W9'."),
+     " W8, W6, found 'W9'."),
     (['--workloads='], "found ''."),
     (['--runtimes=fused,fast'], "of native, fused, loop, found 'fast'."),
     (['--rounds=0'], '`--rounds` must be an integer >= 1'),

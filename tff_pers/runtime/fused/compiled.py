@@ -115,7 +115,8 @@ class Compiled:
   def _run(self, argument_layout, has_clients, tensors):
     """Runs the traced function, with fewer clients at once if memory lacks."""
     key = (argument_layout, has_clients)
-    if key not in self._traces:
+    is_new = key not in self._traces
+    if is_new:
       self._traces[key] = self._choose(argument_layout, has_clients, tensors)
       if len(self._traces) > _MAX_TRACES:
         self._traces.popitem(last=False)
@@ -123,7 +124,10 @@ class Compiled:
     while True:
       schedules, function, result = self._traces[key]
       try:
-        return function(*tensors), result
+        outputs = function(*tensors)
+        if is_new and has_clients:
+          self._record(argument_layout, schedules)
+        return outputs, result
       except tf.errors.ResourceExhaustedError:
         self._compiler.converter.forget()
         schedules = _smaller(schedules, int(tensors[0]))
@@ -138,8 +142,7 @@ class Compiled:
 
   def _choose(self, argument_layout, has_clients, tensors):
     """Returns the trace that is used from now on."""
-    key, choices = self._key(argument_layout), self._compiler.choices
-    recorded = choices.get(key)
+    recorded = self._compiler.choices.get(self._key(argument_layout))
     if recorded is not None and self._fits(recorded):
       return self._trace(argument_layout, has_clients, recorded)
     chooser = choosing.Chooser(
@@ -148,10 +151,12 @@ class Compiled:
     )
     if not has_clients:
       return self._trace(argument_layout, False, chooser.loops())
-    chosen = chooser.choose(argument_layout, tensors)
+    return chooser.choose(argument_layout, tensors)
+
+  def _record(self, argument_layout, schedules):
+    """Keeps a choice; not that of a call that fails, which leaves nothing."""
     if self._compiler.strategy in choosing.CHOOSE:
-      choices.put(key, chosen.schedules)
-    return chosen
+      self._compiler.choices.put(self._key(argument_layout), schedules)
 
   def _fits(self, schedules) -> bool:
     """Whether the schedules are of the strategy that was asked for."""

@@ -187,10 +187,11 @@ class _Executed:
 
   Attributes:
     is_private: As that of the graph.
+    passes: As that of the graph.
   """
 
   def __init__(self, graph: graph_lib.Graph):
-    self.is_private = graph.is_private
+    self.is_private, self.passes = graph.is_private, graph.passes
     self._graph = graph
     self._functions = {}  # By the form of the argument.
 

@@ -177,5 +177,5 @@ def test_server_state_stays_on_the_device():
   )
   assert done.returncode == 0, done.stderr[-2000:]
   assert done.stdout.count('lies on CPU:1') == 3
-  data = ', (2, 1000)' * 3
+  data = ', (2, 1000)' * 2  # Kept when the same cohort comes for a second time.
   assert f'sent [(1000,){data}] 3.0' in done.stdout

@@ -216,7 +216,7 @@ def test_an_error_of_the_computation_is_not_repeated(started, caplog):
     with pytest.raises(TypeError):
       total(['a'])
   assert type(remote_error) is type(native_error)
-  assert remote_error.code() == native_error.code()
+  assert remote_error.__cause__.code() == native_error.__cause__.code()
   assert 'lost' not in caplog.text
 
 

@@ -13,6 +13,16 @@ _WARM_UP = dict(warmup_rounds=10)
 # have another step size of the router (papers/floral.md 5.2).
 _IMAGES = dict(_EPOCH, router_learning_rate=0.1)
 _REDUCED = {'': dict(router_learning_rate=0.3)}
+# All rows in one batch: gradients are exact. The step sizes are below 1 / L_f,
+# which is 1 / 4 and 1 / 86 (papers/partial_personalization.md 5.1, 8).
+_TINY_SYSTEMS = {
+    '': dict(_STEPS, batch_size=15, local_steps=10, learning_rate=0.2),
+    'pfedme': dict(lam=1.0, inner_lr=0.2),
+}
+_PAPER_SYSTEMS = {
+    '': dict(batch_size=151, learning_rate=0.01),
+    'pfedme': dict(inner_lr=0.01),
+}
 _CIFAR = {
     '': dict(_IMAGES, batch_size=64, learning_rate=0.03), 'perm': _WARM_UP,
 }
@@ -54,6 +64,12 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     'mnist': _MNIST,
     'mnist/clusters': _MNIST_CLUSTERS,
     'mnist/reduced': _REDUCED,
+    'overpersonalized': _TINY_SYSTEMS,
+    'overpersonalized/paper': _PAPER_SYSTEMS,
+    'overpersonalized/tiny': {},
+    'overpersonalized_control': _TINY_SYSTEMS,
+    'overpersonalized_control/paper': _PAPER_SYSTEMS,
+    'overpersonalized_control/tiny': {},
     'synthetic_groups': {  # papers/perm.md 4.1.
         '': dict(
             _STEPS, batch_size=50, local_steps=20, learning_rate=0.5,

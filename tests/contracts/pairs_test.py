@@ -14,7 +14,10 @@ TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
 # One of regression: the tiny task of the other contracts has labels. With
 # labels on all the others, which takes minutes.
 FAST = ['floral_linear']
-SLOW = ['digits', 'floral_label_shift', 'floral_mlp', 'synthetic_groups']
+SLOW = [
+    'digits', 'floral_label_shift', 'floral_mlp', 'overpersonalized',
+    'overpersonalized_control', 'synthetic_groups',
+]
 TASKS = [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 
 

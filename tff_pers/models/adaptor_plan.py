@@ -91,7 +91,7 @@ class Rules:
 
   def _other(self, weight):
     """Returns the adaptor of a kernel, table or norm, or why it has none."""
-    if weight.kind not in ('dense', 'conv', 'embedding', 'norm'):
+    if weight.kind not in ('dense', 'conv', 'embedding', 'norm', 'vector'):
       return f'no adaptor for {weight.kind}'
     if self.bias_only:
       return 'bias_only=True'
@@ -101,8 +101,8 @@ class Rules:
       return 'adapt_embedding=False'
     if not self._accepts(weight):
       return 'left out by `predicate`'
-    if weight.kind == 'norm':
-      return adaptor_layers.Additive(weight.shape)
+    if weight.kind in ('norm', 'vector'):
+      return adaptor_layers.Additive(weight.shape)  # No smaller factors.
     if weight.kind == 'conv':
       return self._low_rank(
           adaptor_forms.convolution(weight.shape, self.conv_form),

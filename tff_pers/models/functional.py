@@ -23,9 +23,10 @@ class LayerWeight(NamedTuple):
     name: Unique within the model, e.g. 'conv_0/kernel'.
     layer: Name of its layer; a kernel and its bias have the same.
     kind: 'dense' (kernel [n, m], also of recurrent layers), 'conv' (kernel
-      [height, width, in, out]), 'embedding' ([vocabulary, dimension]), 'bias',
-      'norm' (scale or offset of a normalization), 'adaptor' (a factor or a
-      change of one of these), 'unknown', or any other word.
+      [height, width, in, out]), 'embedding' ([vocabulary, dimension]), 'vector'
+      (kernel [n] of a single output), 'bias', 'norm' (scale or offset of a
+      normalization), 'adaptor' (a factor or a change of one of these),
+      'unknown', or any other word.
     shape: Its shape.
   """
 

@@ -11,7 +11,7 @@ def test_known_names():
   assert tasks.names() == [
       'cifar10', 'cifar100', 'csv', 'digits', 'fashion_mnist',
       'floral_label_shift', 'floral_linear', 'floral_mlp', 'mnist', 'npz',
-      'synthetic_groups',
+      'overpersonalized', 'overpersonalized_control', 'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)

@@ -1,0 +1,54 @@
+"""A model of least squares whose weights are a shared and a personal vector.
+
+Partially Personalized Federated Learning: Breaking the Curse of Data
+Heterogeneity
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
+"""
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+
+
+def build(
+    theta_dim: int, w_dim: int, num_rows: int
+) -> functional.FunctionalModel:
+  """Returns the model with the weights (theta, w), float64, zero at first.
+
+    f(theta, w) = 1/2 ||C theta + D w - y||^2 = mean_k num_rows / 2 r_k^2
+
+  where row k of x is (C_k, D_k), and r_k is its residual. Methods train the
+  mean over examples, the paper means the sum: the loss of an example has the
+  factor `num_rows`, so that step sizes are those of the paper. A split after
+  `output_layer` makes w private, `input_layer` theta.
+
+  Args:
+    theta_dim: Length of theta, >= 1.
+    w_dim: Length of w, >= 1.
+    num_rows: Examples of a client, the same for all of them.
+  """
+
+  def init(seed):
+    del seed  # Nothing is drawn.
+    return (
+        tf.zeros([theta_dim], tf.float64), tf.zeros([w_dim], tf.float64)
+    )
+
+  def predict(weights, x, training, seed):
+    del training, seed  # No dropout.
+    # One product instead of two: x is read once.
+    return tf.linalg.matvec(x, tf.concat(weights, axis=0))
+
+  return functional.FunctionalModel(
+      init, predict,
+      example_loss=lambda y, predictions: (
+          num_rows / 2 * tf.square(predictions - y)
+      ),
+      x_spec=tf.TensorSpec([None, theta_dim + w_dim], tf.float64),
+      y_spec=tf.TensorSpec([None], tf.float64),
+      name='least_squares',
+      layers=tuple(
+          functional.LayerWeight(f'{layer}/kernel', layer, 'vector', (size,))
+          for layer, size in (('theta', theta_dim), ('w', w_dim))
+      ),
+  )

@@ -37,8 +37,10 @@ FURTHER_VARIANTS = {
         dict(learning_rate_schedule='steps', learning_rate_rounds='1:2'),
         dict(split='adapter'),
     ],
+    'ffgg': [dict(pretrain_rounds=2)],
     'floral': [dict(router='oracle', objective='mfl')],
     'l2gd': [dict(smoothness=2.0)],
+    'local_ffgg': [dict(pretrain_rounds=2)],
     'perm': [
         dict(variant='two_stage', solver='projected_gradient'),
         {'lambda': 1.0, 'variant': 'two_stage'},

@@ -9,9 +9,9 @@ from tff_pers.data import tasks
 
 def test_known_names():
   assert tasks.names() == [
-      'cifar10', 'cifar100', 'csv', 'digits', 'fashion_mnist',
-      'floral_label_shift', 'floral_linear', 'floral_mlp', 'mnist', 'npz',
-      'synthetic_groups',
+      'cifar10', 'cifar100', 'csv', 'digits', 'emnist',
+      'fashion_mnist', 'floral_label_shift', 'floral_linear', 'floral_mlp',
+      'mnist', 'npz', 'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)

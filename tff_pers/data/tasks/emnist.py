@@ -3,6 +3,11 @@
 Files: see `data/emnist.py`. A client keeps the split of the files; where they
 have none, or with `--train_fraction`, one is drawn. With partitions other than
 `by_client` the images of the chosen writers are dealt out anew.
+
+Pixels are ink in [0, 1] by default: with either form at its best step size of
+those tried, FedAvg with `mlp_200` is at 0.79 after 200 rounds, at 0.77 with the
+standardized pixels of papers/partial_personalization.md 5.2. Of these, some
+that hardly ever see ink exceed 100 where they do.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Local training of global and private weights, jointly or one part alone.
+"""Local training of global and private weights: jointly, in turn, or one alone.
 
     (a, w) <- (a - eta grad_a f_i(a, w; b), w - eta_w grad_w f_i(a, w; b))
     w <- w - eta_w grad_w f_i(a, w; b)
@@ -77,6 +77,49 @@ def train_jointly(
       data, step, lines, seed=seed, reports=True, **budget
   )
   return lines['theta'].weights, lines['own'].weights, loss
+
+
+def train_alternately(
+    parts: partition.Partition, theta, own, data, *,
+    local: local_step.LocalStep, rates: Rates, seed, **budget,
+):
+  """Returns (theta, w_i, mean loss) after steps of w and a in turn.
+
+  Each batch serves two steps: first w, then a at the new w. The loss is that
+  before the first of them. A part without weights takes no step.
+
+  Args:
+    parts: The model and its split.
+    theta: The global part, the first a.
+    own: w_i, the private part.
+    data: Dense client data, or a dataset of batches.
+    local: The step, of each part by itself.
+    rates: Step sizes.
+    seed: int64[2] key of the batches.
+    **budget: See `fold_batches`.
+  """
+
+  def step(lines, batch):
+    shared, own = lines
+    losses = []
+    if any(parts.is_private):
+      model = parts.private_model(shared.weights)
+      loss, gradient = model.loss_and_gradient(own.weights, batch)
+      own = local.take(own, gradient, rates.own)
+      losses.append(loss)
+    if not all(parts.is_private):
+      # A tape of its own: w is a constant here, whatever it was made of.
+      model = parts.global_model(own.weights)
+      loss, gradient = model.loss_and_gradient(shared.weights, batch)
+      shared = local.take(shared, gradient, rates.theta)
+      losses.append(loss)
+    return (shared, own), losses[0]
+
+  (shared, own), loss = client_data.fold_batches(
+      data, step, (local.start(theta), local.start(own)), seed=seed,
+      reports=True, **budget
+  )
+  return shared.weights, own.weights, loss
 
 
 def train_private(parts: partition.Partition, theta, own, data, **options):

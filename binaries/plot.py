@@ -20,8 +20,9 @@ SUMMARY = """\
 python -m binaries.plot --runs=DIR[,DIR...] [--output_dir=DIR]
 
 Plots the runs in and under the folders, finished or running, as PNG and SVG:
-accuracy and loss against rounds (band: range over seeds), the distribution over
-clients, and for a run of its own the data map and the mixing weights."""
+accuracy and loss against rounds (band: range over seeds), the distance to the
+optimum where it is known, the distribution over clients, and for a run of its
+own the data map and the mixing weights."""
 
 
 def run() -> None:

@@ -5,7 +5,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from matplotlib import ticker
 
-from tff_pers.evaluation import plots
+from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 
 COLUMNS = (
@@ -63,7 +63,7 @@ def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
   """
   names = list(dict.fromkeys(row['workload'] for row in rows))
   runtimes = list(dict.fromkeys(row['runtime'] for row in rows))
-  picture, axes = plots.new_figure(max(4.2, 1.1 * len(names) + 1.4), 3.6, 1)
+  picture, axes = figures.new_figure(max(4.2, 1.1 * len(names) + 1.4), 3.6, 1)
   width = 0.8 / len(runtimes)
   for number, runtime in enumerate(runtimes):
     own = [row for row in rows if row['runtime'] == runtime]
@@ -73,7 +73,7 @@ def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
     ]
     bars = axes[0].bar(
         places, [row['cpu_seconds'] for row in own], width, label=runtime,
-        color=plots.COLORS[number],
+        color=figures.COLORS[number],
     )
     axes[0].bar_label(bars, fmt='%.2g', fontsize=6, padding=1)
   least = min(row['cpu_seconds'] for row in rows)
@@ -90,5 +90,5 @@ def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
   )
   axes[0].grid(axis='y', alpha=0.25)
   axes[0].set_axisbelow(True)
-  plots.add_legend(picture, axes)
-  return plots.save(picture, output_dir, 'runtime')
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, 'runtime')

@@ -1,22 +1,14 @@
 """Figures of runs, each as PNG and SVG."""
 
-import os
 from typing import Optional, Sequence
 
 from matplotlib import colors
-from matplotlib import figure
 from matplotlib import ticker
 import numpy as np
 
+from tff_pers.evaluation import error_plots
+from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
-
-# The palette of Okabe and Ito, which colour-blind readers can tell apart too,
-# and one more colour.
-COLORS = (
-    '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000',
-    '#8C6D31',
-)
-_DASHES = ('-', '--', ':')
 
 
 def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
@@ -42,9 +34,11 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   made = [plot_curves(runs, output_dir)]
   if any(run.clients is not None for run in runs):
     made.append(plot_clients(runs, output_dir))
-  if any(_has(run.metrics, 'cluster_accuracy') for run in runs):
+  if any(figures.has(run.metrics, 'cluster_accuracy') for run in runs):
     made.append(plot_clusters(runs, output_dir))
-  if len(_by_variant(runs)) > 1 and any(map(_extra_parameters, runs)):
+  if any(figures.has(run.metrics, 'distance') for run in runs):
+    made.append(error_plots.plot_runs(runs, output_dir))
+  if len(figures.by_variant(runs)) > 1 and any(map(_extra_parameters, runs)):
     made.append(plot_parameters(runs, output_dir))
   return made
 
@@ -62,7 +56,7 @@ def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
   names = [
       name
       for name in ('accuracy_mean', 'loss_mean')
-      if any(_has(run.metrics, name) for run in runs)
+      if any(figures.has(run.metrics, name) for run in runs)
   ]
   return _plot_columns(runs, names, output_dir, 'curves')
 
@@ -75,13 +69,15 @@ def plot_clusters(runs: Sequence[results.Run], output_dir: str) -> str:
 
 def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
   """Plots columns of `metrics.csv`, one axis each."""
-  picture, axes = new_figure(4.6 * max(len(names), 1), 3.4, max(len(names), 1))
+  num_axes = max(len(names), 1)
+  variants = figures.by_variant(runs)
+  picture, axes = figures.new_figure(4.6 * num_axes, 3.4, num_axes)
   for axis, name in zip(axes, names):
-    for number, (variant, members) in enumerate(_by_variant(runs).items()):
+    for number, (variant, members) in enumerate(variants.items()):
       rounds, values = _common_rounds(members, name)
       if not rounds.size:
         continue
-      color, dash = _style(number)
+      color, dash = figures.style(number)
       axis.plot(
           rounds, values.mean(0), dash, color=color, label=variant, lw=1.8,
           marker='o' if rounds.size == 1 else None,
@@ -95,18 +91,18 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
     axis.set_ylabel(_LABELS[name])
     axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axis.grid(alpha=0.25)
-  add_legend(picture, axes)
-  return save(picture, output_dir, figure_name)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, figure_name)
 
 
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots the distribution over clients: the share at or below a value."""
   finished = [run for run in runs if run.clients is not None]
   name = 'accuracy'
-  if not any(_has(run.clients, name) for run in finished):
+  if not any(figures.has(run.clients, name) for run in finished):
     name = 'loss'
-  picture, axes = new_figure(5.2, 3.4, 1)
-  for number, (variant, members) in enumerate(_by_variant(runs).items()):
+  picture, axes = figures.new_figure(5.2, 3.4, 1)
+  for number, (variant, members) in enumerate(figures.by_variant(runs).items()):
     pooled = [
         run.clients[name][run.clients['seen'] == 1]
         for run in members if run.clients is not None
@@ -115,7 +111,7 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
     values = values[np.isfinite(values)]
     if not values.size:
       continue
-    color, dash = _style(number)
+    color, dash = figures.style(number)
     share = np.arange(1, values.size + 1) / values.size
     axes[0].step(
         # The curve starts at share 0, below its smallest value.
@@ -126,15 +122,15 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   axes[0].set_ylabel('Share of clients at or below')
   axes[0].set_ylim(0, 1.02)
   axes[0].grid(alpha=0.25)
-  add_legend(picture, axes)
-  return save(picture, output_dir, 'clients')
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, 'clients')
 
 
 def plot_mixing(run: results.Run, output_dir: str) -> str:
   """Plots the mixing weights, clients ordered by true group if known."""
   order, edges = _group_order(run.groups, len(run.mixing))
   matrix = np.asarray(run.mixing)[np.ix_(order, order)]
-  picture, axes = new_figure(5.0, 4.2, 1)
+  picture, axes = figures.new_figure(5.0, 4.2, 1)
   image = axes[0].imshow(
       matrix, cmap='viridis', vmin=0.0, interpolation='nearest'
   )
@@ -147,7 +143,7 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   axes[0].set_xlabel(f'Source client{grouped}')
   axes[0].set_ylabel('Owner of the model')
   axes[0].set_title(f'{run.variant}: who learns from whom', fontsize=10)
-  return save(picture, output_dir, 'mixing')
+  return figures.save(picture, output_dir, 'mixing')
 
 
 def plot_router(run: results.Run, output_dir: str) -> str:
@@ -155,7 +151,7 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   router = np.asarray(run.router)
   order, edges = _group_order(run.groups, len(router))
   height = min(max(2.6, 0.16 * len(router) + 1.2), 9.0)
-  picture, axes = new_figure(
+  picture, axes = figures.new_figure(
       min(max(4.4, 0.35 * router.shape[1] + 2.0), 9.0), height, 1
   )
   image = axes[0].imshow(
@@ -170,7 +166,7 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   axes[0].set_xlabel('Adaptor or model')
   axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
   axes[0].set_title(f'{run.variant}: who uses what', fontsize=10)
-  return save(picture, output_dir, 'router')
+  return figures.save(picture, output_dir, 'router')
 
 
 def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -180,20 +176,20 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   above.
   """
   name = 'accuracy_mean'
-  if not any(_has(run.metrics, name) for run in runs):
+  if not any(figures.has(run.metrics, name) for run in runs):
     name = 'loss_mean'
-  picture, axes = new_figure(5.2, 3.6, 1)
-  for number, (variant, members) in enumerate(_by_variant(runs).items()):
+  picture, axes = figures.new_figure(5.2, 3.6, 1)
+  for number, (variant, members) in enumerate(figures.by_variant(runs).items()):
     extra = _extra_parameters(members[0])
     values = [run.metrics[name][-1] for run in members
-              if _has(run.metrics, name)]
+              if figures.has(run.metrics, name)]
     if extra is None or not values:
       continue
     middle = np.mean(values)
     axes[0].errorbar(
         [100 * extra], [middle],
         yerr=[[middle - min(values)], [max(values) - middle]], fmt='o',
-        color=_style(number)[0], label=variant, capsize=3,
+        color=figures.style(number)[0], label=variant, capsize=3,
     )
   axes[0].set_xscale('symlog', linthresh=1.0)
   axes[0].set_xlim(left=-0.2)
@@ -203,8 +199,8 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   if name == 'loss_mean':
     _log_if_wide(axes[0], runs, name)
   axes[0].grid(alpha=0.25)
-  add_legend(picture, axes)
-  return save(picture, output_dir, 'parameters')
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, 'parameters')
 
 
 def _extra_parameters(run: results.Run) -> Optional[float]:
@@ -221,7 +217,7 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   order, edges = _group_order(run.groups, len(counts))
   height = min(max(2.6, 0.16 * len(counts) + 1.2), 9.0)
   width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)
-  picture, axes = new_figure(width, height, 1)
+  picture, axes = figures.new_figure(width, height, 1)
   image = axes[0].imshow(
       counts[order], cmap='Blues', aspect='auto',
       interpolation='nearest', norm=colors.Normalize(0, counts.max()),
@@ -229,7 +225,7 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Training examples')
   bar.locator = ticker.MaxNLocator(integer=True)
-  _mark_groups(axes[0], edges, COLORS[1], both=False)
+  _mark_groups(axes[0], edges, figures.COLORS[1], both=False)
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
   _client_ticks(axes[0].yaxis, order)
   axes[0].set_xlabel('Class')
@@ -238,71 +234,22 @@ def plot_data(run: results.Run, output_dir: str) -> str:
       f"{run.config['flags']['task']}: {run.config['flags']['partition']}",
       fontsize=10,
   )
-  return save(picture, output_dir, 'data')
-
-
-def new_figure(width: float, height: float, num_axes: int):
-  """Returns a figure of that many inches, and its axes side by side."""
-  # Without pyplot, which keeps every figure in memory until it is closed.
-  picture = figure.Figure(figsize=(width, height), layout='constrained')
-  return picture, picture.subplots(1, num_axes, squeeze=False)[0]
-
-
-def save(picture, output_dir: str, name: str) -> str:
-  """Writes name.png and name.svg; returns the path without suffix."""
-  os.makedirs(output_dir, exist_ok=True)
-  path = os.path.join(output_dir, name)
-  margin = dict(bbox_inches='tight', pad_inches=0.08)
-  picture.savefig(path + '.png', dpi=150, **margin)
-  # Without a date, which would differ between figures of the same numbers.
-  picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
-  return path
+  return figures.save(picture, output_dir, 'data')
 
 
 def _log_if_wide(axis, runs, name: str) -> None:
   """Uses a logarithmic axis where a run that explodes would hide the others."""
   values = np.concatenate(
-      [run.metrics[name] for run in runs if _has(run.metrics, name)]
+      [run.metrics[name] for run in runs if figures.has(run.metrics, name)]
   )
   values = values[np.isfinite(values)]
   if values.size and 0 < values.min() < values.max() / 100:
     axis.set_yscale('log')
 
 
-def _style(number: int) -> tuple[str, str]:
-  return (
-      COLORS[number % len(COLORS)],
-      _DASHES[number // len(COLORS) % len(_DASHES)],
-  )
-
-
-def add_legend(picture, axes) -> None:
-  """Puts one legend for all axes below them."""
-  handles = {}
-  for axis in axes:
-    for handle, label in zip(*axis.get_legend_handles_labels()):
-      handles.setdefault(label, handle)
-  if handles:
-    picture.legend(
-        handles.values(), handles.keys(), loc='outside lower center',
-        ncols=min(len(handles), 3), frameon=False, fontsize=9,
-    )
-
-
-def _has(columns, name: str) -> bool:
-  return name in columns and bool(np.any(~np.isnan(columns[name])))
-
-
-def _by_variant(runs) -> dict[str, list[results.Run]]:
-  groups = {}
-  for run in runs:
-    groups.setdefault(run.variant, []).append(run)
-  return groups
-
-
 def _common_rounds(runs, name: str):
   """Returns the rounds that all seeds have, and [seeds, rounds] values."""
-  having = [run for run in runs if _has(run.metrics, name)]
+  having = [run for run in runs if figures.has(run.metrics, name)]
   if not having:
     return np.zeros(0), np.zeros([0, 0])
   rounds = having[0].metrics['round']

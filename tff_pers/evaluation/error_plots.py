@@ -1,0 +1,126 @@
+"""Errors against rounds on a logarithmic axis, with a band over seeds."""
+
+from typing import Mapping, NamedTuple, Sequence
+
+from matplotlib import ticker
+import numpy as np
+
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+
+
+class Curve(NamedTuple):
+  """An error that falls from round to round.
+
+  Attributes:
+    rounds: int[T], ascending.
+    values: float[seeds, T], NaN where a seed has no value.
+  """
+
+  rounds: np.ndarray
+  values: np.ndarray
+
+
+def plot_runs(
+    runs: Sequence[results.Run], output_dir: str, column: str = 'distance'
+) -> str:
+  """Plots a column of `metrics.csv`; see `plot_panels`.
+
+  Args:
+    runs: Runs, those without the column included.
+    output_dir: Where the figure goes; it is named after the column.
+    column: The error.
+
+  Returns:
+    The path of the figure, without suffix.
+  """
+  curves = {}
+  for variant, members in figures.by_variant(runs).items():
+    having = [run for run in members if figures.has(run.metrics, column)]
+    # A variant without the column keeps its colour, which is that of its place.
+    curves[variant] = joined(
+        [(run.metrics['round'], run.metrics[column]) for run in having]
+    )
+  label = _LABELS.get(column, column)
+  return plot_panels({'': curves}, output_dir, column, label)
+
+
+_LABELS = {'distance': 'Distance to the optimum, mean over clients'}
+
+
+def joined(seeds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
+  """Returns one curve from (rounds, values) of each seed.
+
+  Seeds may have come to different rounds; who has no value there has NaN.
+  """
+  rounds = np.unique(np.concatenate([[], *(own for own, _ in seeds)]))
+  table = np.full([len(seeds), len(rounds)], np.nan)
+  for row, (own, values) in zip(table, seeds):
+    row[np.searchsorted(rounds, own)] = values
+  return Curve(rounds, table)
+
+
+def band(curve: Curve) -> Curve:
+  """Returns the rounds that can be drawn, and lowest, mean and highest values.
+
+  A logarithmic axis has no place for 0, NaN and infinity: a seed counts in the
+  rounds where its value is positive and finite, and a round without any such
+  seed is left out.
+  """
+  values = np.asarray(curve.values, np.float64)
+  drawn = np.isfinite(values) & (values > 0)
+  some = drawn.any(axis=0)
+  # One row of nothing, because the range over no seeds is not defined.
+  values = np.where(drawn, values, np.nan)[:, some] if some.any() else [[]]
+  return Curve(
+      np.asarray(curve.rounds)[some],
+      np.array([f(values, axis=0) for f in (np.nanmin, np.nanmean, np.nanmax)]),
+  )
+
+
+def plot_panels(
+    panels: Mapping[str, Mapping[str, Curve]], output_dir: str, name: str,
+    label: str,
+) -> str:
+  """Plots one panel beside the other; a line per variant, a band per seeds.
+
+  The line is the mean over seeds, the band their range. One seed is a line
+  without a band. A variant has one colour in all panels.
+
+  Args:
+    panels: By title: curves by variant.
+    output_dir: Where the figure goes.
+    name: Its name, without suffix.
+    label: What the error is.
+
+  Returns:
+    The path of the figure, without suffix.
+  """
+  picture, axes = figures.new_figure(4.6 * len(panels), 3.6, len(panels))
+  variants = list(dict.fromkeys(
+      variant for curves in panels.values() for variant in curves
+  ))
+  for axis, (title, curves) in zip(axes, panels.items()):
+    for variant, curve in curves.items():
+      _draw(axis, variant, curve, figures.style(variants.index(variant)))
+    axis.set_yscale('log')
+    axis.set_xlabel('Communication round')
+    axis.set_ylabel(label)
+    axis.set_title(title, fontsize=10)
+    axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    axis.grid(alpha=0.25)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, name)
+
+
+def _draw(axis, variant: str, curve: Curve, style) -> None:
+  rounds, (lowest, mean, highest) = band(curve)
+  if not rounds.size:
+    return
+  color, dash = style
+  axis.plot(
+      rounds, mean, dash, color=color, label=variant, lw=1.8,
+      marker='o' if rounds.size == 1 else None,
+  )
+  if len(curve.values) > 1:
+    axis.fill_between(rounds, lowest, highest, color=color, alpha=0.18, lw=0)

@@ -1,0 +1,68 @@
+"""What all figures share: colours, axes, legends, files."""
+
+import os
+
+from matplotlib import figure
+import numpy as np
+
+from tff_pers.evaluation import results
+
+# The palette of Okabe and Ito, which colour-blind readers can tell apart too,
+# and one more colour.
+COLORS = (
+    '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000',
+    '#8C6D31',
+)
+_DASHES = ('-', '--', ':')
+
+
+def new_figure(width: float, height: float, num_axes: int):
+  """Returns a figure of that many inches, and its axes side by side."""
+  # Without pyplot, which keeps every figure in memory until it is closed.
+  picture = figure.Figure(figsize=(width, height), layout='constrained')
+  return picture, picture.subplots(1, num_axes, squeeze=False)[0]
+
+
+def save(picture, output_dir: str, name: str) -> str:
+  """Writes name.png and name.svg; returns the path without suffix."""
+  os.makedirs(output_dir, exist_ok=True)
+  path = os.path.join(output_dir, name)
+  margin = dict(bbox_inches='tight', pad_inches=0.08)
+  picture.savefig(path + '.png', dpi=150, **margin)
+  # Without a date, which would differ between figures of the same numbers.
+  picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
+  return path
+
+
+def style(number: int) -> tuple[str, str]:
+  """Returns the colour and the dashes of the line with that number."""
+  return (
+      COLORS[number % len(COLORS)],
+      _DASHES[number // len(COLORS) % len(_DASHES)],
+  )
+
+
+def add_legend(picture, axes) -> None:
+  """Puts one legend for all axes below them."""
+  handles = {}
+  for axis in axes:
+    for handle, label in zip(*axis.get_legend_handles_labels()):
+      handles.setdefault(label, handle)
+  if handles:
+    picture.legend(
+        handles.values(), handles.keys(), loc='outside lower center',
+        ncols=min(len(handles), 3), frameon=False, fontsize=9,
+    )
+
+
+def has(columns, name: str) -> bool:
+  """Returns whether a column exists and has a value."""
+  return name in columns and bool(np.any(~np.isnan(columns[name])))
+
+
+def by_variant(runs) -> dict[str, list[results.Run]]:
+  """Returns the runs (seeds) of each variant, in order."""
+  groups = {}
+  for run in runs:
+    groups.setdefault(run.variant, []).append(run)
+  return groups

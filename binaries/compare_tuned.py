@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _compare_tuned(argv: Sequence[str]) -> int:
-  table = _flags()
+  table = flag_table()
   if flags.wants_help(argv):
     print(flags.help_text(SUMMARY, table, argv))
     return 0
@@ -89,7 +89,7 @@ def _compare_tuned(argv: Sequence[str]) -> int:
   return int(None in final.values())
 
 
-def _flags() -> dict[str, flags.Flag]:
+def flag_table() -> dict[str, flags.Flag]:
   """Returns all flags; some have other defaults here."""
   return flags.all_flags(
       flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to compare.'),

@@ -61,7 +61,9 @@ def _sweep(argv: Sequence[str]) -> int:
       flags.own_flag(
           'splits', _DEFAULTS['splits'], 'What is private, one after the other.'
       ),
-      flags.own_flag('seeds', _DEFAULTS['seeds'], 'Seeds of the runs, as 0,1,2.'),
+      flags.own_flag(
+          'seeds', _DEFAULTS['seeds'], 'Seeds of the runs, as 0,1,2.'
+      ),
       without=('seed',),
   )
   if flags.wants_help(argv):

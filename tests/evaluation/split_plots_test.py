@@ -23,20 +23,20 @@ def _run(variant, share, accuracy, loss=1.0):
   )
 
 
-_SPLITS = {'m[split=a]': 'a', 'm[split=b]': 'b', 'local_only': 'local_only'}
+_SPLITS = {'m[split=a]': 'a', 'm[split=b]': 'b', 'whole': 'whole'}
 _RUNS = {
     ('m[split=a]', 0): _run('m[split=a]', 0.5, 0.6),
     ('m[split=a]', 1): _run('m[split=a]', 0.5, 0.8),
     ('m[split=b]', 0): None,
     ('m[split=b]', 1): _run('m[split=b]', 0.1, 0.9),
-    ('local_only', 0): _run('local_only', None, 0.4),
-    ('local_only', 1): _run('local_only', None, 0.4),
+    ('whole', 0): _run('whole', None, 0.4),
+    ('whole', 1): _run('whole', None, 0.4),
 }
 
 
 def test_rows_are_means_over_seeds_by_rising_share():
-  rows = split_plots.rows(_RUNS, _SPLITS, {'local_only': 1.0})
-  assert [row['split'] for row in rows] == ['b', 'a', 'local_only']
+  rows = split_plots.rows(_RUNS, _SPLITS, {'whole': 1.0})
+  assert [row['split'] for row in rows] == ['b', 'a', 'whole']
   assert [row['private_share'] for row in rows] == [0.1, 0.5, 1.0]
   assert np.isnan(rows[0]['accuracy_mean'])  # A seed diverged.
   assert rows[1]['accuracy_mean'] == pytest.approx(0.7)
@@ -60,16 +60,16 @@ def test_points_are_shares_and_accuracies(metric, monkeypatch, tmp_path):
         for key, run in _RUNS.items()
     }
   split_plots.plot(
-      split_plots.rows(runs, _SPLITS, {'local_only': 1.0}), str(tmp_path)
+      split_plots.rows(runs, _SPLITS, {'whole': 1.0}), str(tmp_path)
   )
   (axis,) = made[0][1]
   points = {
       bar.get_label(): tuple(bar.lines[0].get_xydata()[0])
       for bar in axis.containers
   }
-  expected = dict(a=(0.5, 0.7), local_only=(1.0, 0.4))
+  expected = dict(a=(0.5, 0.7), whole=(1.0, 0.4))
   if metric == 'loss':
-    expected = dict(a=(0.5, 1.0), local_only=(1.0, 1.0))
+    expected = dict(a=(0.5, 1.0), whole=(1.0, 1.0))
   assert points.keys() == expected.keys()
   for name, point in expected.items():
     assert points[name] == pytest.approx(point)

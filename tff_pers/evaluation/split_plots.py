@@ -70,7 +70,9 @@ def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
   # Biases and adaptors are a percent of a model or less, and 0 is a point too.
   axis.set_xscale('symlog', linthresh=1e-3)
   axis.set_xlim(-1e-4, 1.5)
-  axis.set_xticks([0, 1e-3, 1e-2, 1e-1, 1], ['0', '0.1 %', '1 %', '10 %', '100 %'])
+  axis.set_xticks(
+      [0, 1e-3, 1e-2, 1e-1, 1], ['0', '0.1 %', '1 %', '10 %', '100 %']
+  )
   axis.set_xlabel('Share of private parameters')
   axis.set_ylabel(
       'Test accuracy, mean over clients' if metric == 'accuracy_mean'

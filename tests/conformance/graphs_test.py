@@ -6,6 +6,7 @@ to the next round.
 
 import collections
 
+import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -280,8 +281,11 @@ def test_failing_assertion_raises():
     with pytest.raises(
         errors.ComputationError,
         match='`computation` of type .* failed: .*Condition x > 0 did not hold',
-    ):
+    ) as raised:
       agree(computation, *values)
+    # Programs that catch the error of TFF's own context catch it, too.
+    assert isinstance(raised.value, grpc.RpcError)
+    assert str(raised.value).count('The computation `') == 1
   agree(computation, [1.0, 2.0], 3.0)
 
 

@@ -11,14 +11,15 @@ import tensorflow_federated as tff
 _MAX_TYPE_CHARACTERS = 200
 
 
-class ComputationError(RuntimeError):
+class ComputationError(grpc.RpcError, RuntimeError):
   """An operation of a computation failed, at a client or at the server.
 
   All runtimes raise it: where an assertion of the computation does not hold, an
   index is out of bounds, memory runs out, a data set cannot be read. Its
   `__cause__` is the error of TensorFlow (`fused`) or of gRPC (`native`,
-  `remote`). An argument that does not fit the type of the computation is a
-  `TypeError` or a `ValueError`, as TFF has it.
+  `remote`). It is a `grpc.RpcError`, which is what TFF's own context raises, so
+  that programs written for that catch it too. An argument that does not fit the
+  type of the computation is a `TypeError` or a `ValueError`, as TFF has it.
   """
 
 
@@ -31,6 +32,8 @@ def named(computation: tff.Computation) -> Iterator[None]:
   """Raises as a `ComputationError` what fails while `computation` runs."""
   try:
     yield
+  except ComputationError:
+    raise  # Of a runtime that this one has asked; it is one of gRPC's, too.
   except (tf.errors.OpError, grpc.RpcError, LocatedError) as error:
     cause = error.__cause__ if isinstance(error, LocatedError) else error
     raise ComputationError(

@@ -76,7 +76,8 @@ _EXAMPLES = problems.tiny_clients()[4]['examples']
 
 
 @pytest.mark.parametrize('options', [
-    {}, _MORE, dict(local_steps=0, local_epochs=2)
+    pytest.param({}, marks=pytest.mark.slow), _MORE,
+    dict(local_steps=0, local_epochs=2),
 ])
 def test_local_ffgg_without_private_weights_is_fedavg_bit_for_bit(options):
   """Baselines B1: the alternating loop has the batches of the main line."""
@@ -267,12 +268,14 @@ def _learned(theta, own, data, *, epochs, rate):
   return parts.merge(theta, tuned)
 
 
-@pytest.mark.parametrize('name, options, rate', [
-    ('ffgg', _MORE, 0.1),
-    ('local_ffgg', dict(private_learning_rate=0.2), 0.2),
-    ('local_ffgg', dict(stateful=True), 0.1),
+@pytest.mark.parametrize('name, options, rate, client', [
+    ('ffgg', _MORE, 0.1, 5),
+    ('local_ffgg', dict(private_learning_rate=0.2), 0.2, 2),
+    ('local_ffgg', dict(stateful=True), 0.1, 2),
+    pytest.param(
+        'local_ffgg', dict(stateful=True), 0.1, 5, marks=pytest.mark.slow
+    ),
 ])
-@pytest.mark.parametrize('client', [2, 5])
 def test_clients_fine_tune_before_they_are_evaluated(
     name, options, rate, client
 ):
@@ -333,8 +336,11 @@ _PRETRAINED = dict(
 )
 
 
-@pytest.mark.parametrize('name', ['ffgg', 'local_ffgg'])
-@pytest.mark.parametrize('server', ['sgd', 'adam'])
+@pytest.mark.parametrize('name, server', [
+    ('ffgg', 'sgd'), ('local_ffgg', 'adam'),
+    pytest.param('ffgg', 'adam', marks=pytest.mark.slow),
+    pytest.param('local_ffgg', 'sgd', marks=pytest.mark.slow),
+])
 def test_pretraining_is_fedavg_then_private_weights_start_from_it(
     name, server
 ):

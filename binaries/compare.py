@@ -10,11 +10,11 @@ os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Any, Mapping, Optional, Sequence
+from typing import Sequence
 
 from binaries import experiment as experiment_lib
 from binaries import flags
-from binaries import runner
+from binaries import jobs as jobs_lib
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
@@ -52,71 +52,22 @@ def _compare(argv: Sequence[str]) -> int:
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = flags.parse(argv, table)
-  variants, seeds = _variants(given), _seeds(given)
+  variants = jobs_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
+  seeds = jobs_lib.parse_seeds(given.get('seeds', '0'))
   task = given.get('task', flags.DEFAULTS['task'])
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
   top = given.get('output_dir') or flags.resolve_path(f'runs/compare_{task}')
-  table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
-  jobs = {
-      (variant, seed): (
-          _flags_of(given, table, variant, seed),
-          os.path.join(
-              top, experiment_lib.folder_name(variant), f'seed{seed}'
-          ),
-      )
-      for variant in variants for seed in seeds
-  }
-  # Errors must show before hours of training, not in between. Each variant with
-  # one seed and each seed with one variant meet them all.
-  prepared = [
-      _prepare(job, table) for (variant, seed), job in jobs.items()
+  jobs = jobs_lib.Jobs('compare', given, top)
+  keys = [(variant, seed) for variant in variants for seed in seeds]
+  # Each variant with one seed and each seed with one variant meet all errors.
+  jobs.check(
+      (variant, seed) for variant, seed in keys
       if variant == variants[0] or seed == seeds[0]
-  ]
-  _check_flags_act(given, table, prepared)
-  runs = {key: _run(job, table) for key, job in jobs.items()}
+  )
+  runs = {key: jobs.run(*key) for key in keys}
   _write(top, runs)
   return int(None in runs.values())
-
-
-def _prepare(job, table) -> experiment_lib.Experiment:
-  flags_of_run, folder = job
-  return runner.prepare(
-      flags_of_run, table, folder, resume=True, same_flags=True,
-      brackets_win=True,
-  )
-
-
-def _check_flags_act(given, table, experiments) -> None:
-  """Refuses a method's flag that no variant takes.
-
-  Raises:
-    flags.UsageError: Names the first such flag.
-  """
-  for name, value in given.items():
-    if name not in table or table[name].kind != 'method':
-      continue
-    taken = [
-        experiment.config['flags'][name] == value for experiment in experiments
-        if experiment.method.name == table[name].owner
-    ]
-    if not any(taken):
-      raise flags.UsageError(
-          f'`--{name}` must be left out because it has no effect in any variant'
-          f' of `--algos`, found {value!r}.'
-      )
-
-
-def _run(job, table) -> Optional[results.Run]:
-  """Runs one job unless it is finished; returns None if it diverged."""
-  folder = job[1]
-  experiment = _prepare(job, table)
-  try:
-    runner.execute(experiment, folder, quiet=True)
-  except runner.Diverged as error:
-    print(f'compare: {experiment.variant}: {error}', file=sys.stderr)
-    return None
-  return results.read_run(folder)
 
 
 def _write(top: str, runs: comparison.Runs) -> None:
@@ -148,42 +99,6 @@ def _write_tiers(top: str, runs: comparison.Runs) -> None:
     results.write_tiers(top, rows)
   elif os.path.exists(path):
     os.remove(path)
-
-
-def _variants(given: Mapping[str, Any]) -> list[str]:
-  with flags.sentences():
-    variants = brackets.split_list(given.get('algos', DEFAULT_ALGOS))
-    for variant in variants:
-      brackets.parse(variant)
-  names = [experiment_lib.folder_name(variant) for variant in variants]
-  if not names or len(set(names)) < len(names):
-    raise flags.UsageError(
-        '`--algos` must name each variant once, at least one, found'
-        f' {", ".join(variants) or "none"}.'
-    )
-  return variants
-
-
-def _seeds(given: Mapping[str, Any]) -> list[int]:
-  text = given.get('seeds', '0')
-  items = text.split(',')
-  distinct = len(set(items)) == len(items)
-  if not distinct or not all(item.isdecimal() for item in items):
-    raise flags.UsageError(
-        f'`--seeds` must be distinct integers >= 0, as 0,1,2, found {text!r}.'
-    )
-  return [int(item) for item in items]
-
-
-def _flags_of(given, table, variant: str, seed: int) -> dict[str, Any]:
-  """Returns the flags of one run."""
-  algo = brackets.parse(variant)[0]
-  own = {
-      name: value for name, value in given.items()
-      if name in table
-      and (table[name].kind != 'method' or table[name].owner == algo)
-  }
-  return {**own, 'algo': variant, 'seed': seed}
 
 
 if __name__ == '__main__':

@@ -293,7 +293,7 @@ def help_text(summary: str, table: Mapping[str, Flag], argv) -> str:
 
 def _flag_help(name: str, flag: Flag) -> list[str]:
   default = getattr(flag.default, flag.spec.name)
-  if flag.kind == 'shared' and hasattr(SharedFlags, name):
+  if isinstance(flag.default, SharedFlags):
     default = DEFAULTS.get(name, 'the task\'s')
   shown = 'empty' if default == '' else str(default).lower() if isinstance(
       default, bool

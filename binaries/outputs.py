@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
+from tff_pers.models import split_hyperparameters
 from tff_pers.simulation import program
 
 
@@ -83,10 +84,12 @@ def _number(value) -> Optional[float]:
   return None if value is None or np.isnan(value) else value.item()
 
 
-def parameters(process, model) -> dict[str, Optional[int]]:
+def parameters(process, model, hyperparameters) -> dict[str, Optional[float]]:
   """Returns how many parameters the model has, and what a client handles.
 
   `client`: floats that it deploys and keeps; None if a size is not fixed.
+  `private_share`: the share of its parameters that are private, where the
+  method splits the model (with the adaptors that the split adds).
   """
   handled = (
       process.client_model.type_signature.result, process.client_state_type
@@ -94,7 +97,11 @@ def parameters(process, model) -> dict[str, Optional[int]]:
   if process.parts is not None:
     message = process.parts.dispatch.type_signature.result.member
     handled = (message, process.client_state_type)
-  return dict(model=model.num_parameters, client=num_floats(handled))
+  numbers = dict(model=model.num_parameters, client=num_floats(handled))
+  if isinstance(hyperparameters, split_hyperparameters.SplitHyperparameters):
+    shared, private = hyperparameters.partition(model).num_parameters()
+    numbers['private_share'] = private / (shared + private)
+  return numbers
 
 
 def num_floats(types) -> Optional[int]:

@@ -124,7 +124,9 @@ def execute(
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
         results.write_config(folder, dict(
             experiment.config,
-            parameters=outputs.parameters(process, experiment.task.model),
+            parameters=outputs.parameters(
+                process, experiment.task.model, experiment.hyperparameters
+            ),
         ))
       _describe(experiment, folder, quiet)
       with store.ClientStateStore(

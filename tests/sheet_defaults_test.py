@@ -130,6 +130,26 @@ _BASELINES = (
     ('l2gd', 'p', 'auto', 'baselines 13: lambda / (L + lambda), or 1 / K'),
     ('l2gd', 'smoothness', 0.0, 'baselines 13: L is unknown'),
 )
+_PARTIAL = (
+    ('ffgg', 'split', 'output_layer', 'partial 5.2'),
+    ('ffgg', 'tuner', 'sgd', 'partial 9'),
+    ('ffgg', 'local_steps', 0, 'partial 9: epochs'),
+    ('ffgg', 'local_epochs', 1, 'partial 9: one epoch'),
+    ('ffgg', 'private_init', 'initial', 'partial 7, trap 5'),
+    ('ffgg', 'stateful', False, 'partial 1.4'),
+    ('ffgg', 'server_optimizer', 'sgd', 'partial 2.1'),
+    ('ffgg', 'pretrain_rounds', 0, 'partial 5.3: stage 2 alone'),
+    ('ffgg', 'adapt_epochs', 5, 'partial 5.3: stage 3'),
+    ('local_ffgg', 'private_epochs', 1, 'partial 2.3 (ii)'),
+    ('local_ffgg', 'private_steps', 0, 'partial 2.3 (ii)'),
+    ('local_ffgg', 'private_learning_rate', 0.0, 'partial 5.4: one rate'),
+    ('local_ffgg', 'local_epochs', 1, 'partial 7, trap 6'),
+    ('local_ffgg', 'server_learning_rate', 1.0, 'partial 2.3'),
+    ('local_ffgg', 'server_beta1', 0.9, 'partial 5.4'),
+    ('local_ffgg', 'server_beta2', 0.999, 'partial 5.4'),
+    ('local_ffgg', 'server_epsilon', 1e-8, 'partial 5.4'),
+    ('local_ffgg', 'pretrain_server_learning_rate', 1.0, 'partial 5.4: EMNIST'),
+)
 # Function, argument, value, section of the sheet.
 _ARGUMENTS = (
     (adaptors.AdaptedModel.precondition, 'eps', 1e-5, 'floral 2.4'),
@@ -144,7 +164,7 @@ _ARGUMENTS = (
 
 
 @pytest.mark.parametrize(
-    'method, name, value, section', _PERM + _FLORAL + _BASELINES
+    'method, name, value, section', _PERM + _FLORAL + _PARTIAL + _BASELINES
 )
 def test_hyperparameter(method, name, value, section):
   found = hp.as_dict(methods.get(method).hyperparameters())[name]

@@ -43,6 +43,10 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         ),
         'perm': _WARM_UP,
     },
+    'emnist': {  # papers/partial_personalization.md 5.4.
+        '': dict(_EPOCH, batch_size=32, learning_rate=0.5),
+        'perm': _WARM_UP,
+    },
     'fashion_mnist': _MNIST,
     'fashion_mnist/clusters': _MNIST_CLUSTERS,
     'fashion_mnist/reduced': _REDUCED,

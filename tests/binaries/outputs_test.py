@@ -5,7 +5,9 @@ import pytest
 import tensorflow_federated as tff
 
 from binaries import outputs
+from tests import problems
 from tests.baselines import rounds
+from tff_pers import methods
 
 
 @pytest.mark.parametrize(
@@ -23,9 +25,17 @@ def test_parameters_of_a_client_are_what_it_gets_and_keeps(name, models, more):
   # 3 features, 4 hidden units, 2 classes.
   size = 4 * 4 + 5 * 2
   model = type('Model', (), dict(num_parameters=size))
-  assert outputs.parameters(process, model) == dict(
+  assert outputs.parameters(process, model, None) == dict(
       model=size, client=models * size + more
   )
+
+
+def test_share_of_private_parameters_is_that_of_the_split():
+  values = methods.get('fedper').hyperparameters(split='bias')
+  found = outputs.parameters(
+      rounds.run('fedper', split='bias')[0], problems.tiny_model(), values
+  )
+  assert found['private_share'] == 6 / 26
 
 
 def test_sizes_that_are_not_fixed_are_unknown():

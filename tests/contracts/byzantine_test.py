@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.contracts import tiny
 from tff_pers import methods
 from tff_pers import round_metrics
+from tff_pers.runtime import native
 
 BYZANTINE = np.array([False, True, False, False])
 
@@ -18,7 +19,22 @@ def _first_round(process, data):
   return process.next(state, clients, data)
 
 
-@pytest.mark.parametrize('name', methods.names())
+@pytest.fixture(autouse=True)
+def _native_runtime():
+  """Processes run one round, which does not pay for fusing them."""
+  with native.use():
+    yield
+
+
+# What leaves them out is in the parts that all other methods are made of.
+FAST = ('fedavg', *(n for n in methods.names() if not methods.get(n).travels))
+NAMES = [
+    name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
+    for name in methods.names()
+]
+
+
+@pytest.mark.parametrize('name', NAMES)
 def test_training_loss_is_that_of_the_honest_clients(name):
   """It does not move when the Byzantine client trains on other examples.
 

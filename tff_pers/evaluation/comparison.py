@@ -57,17 +57,17 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
     table.append(dict(
         algo=variant,
         seeds=len(own),
-        accuracy_mean=_mean(accuracies),
-        accuracy_std=_std(accuracies),
-        accuracy_worst_decile=_mean(
+        accuracy_mean=mean(accuracies),
+        accuracy_std=std(accuracies),
+        accuracy_worst_decile=mean(
             [row['accuracy_worst_decile'] for row in own]
         ),
-        loss_mean=_mean([row['loss'] for row in own]),
-        seconds_per_round=_mean([row['seconds_per_round'] for row in own]),
-        bytes_down_per_client_round=_mean(
+        loss_mean=mean([row['loss'] for row in own]),
+        seconds_per_round=mean([row['seconds_per_round'] for row in own]),
+        bytes_down_per_client_round=mean(
             [_last(run, 'bytes_down', runs) for run in members]
         ),
-        bytes_up_per_client_round=_mean(
+        bytes_up_per_client_round=mean(
             [_last(run, 'bytes_up', runs) for run in members]
         ),
         **{
@@ -96,11 +96,13 @@ def _seconds_per_round(run) -> float:
   return float(run.metrics['seconds'][-1] / run.metrics['round'][-1])
 
 
-def _mean(values) -> Optional[float]:
+def mean(values) -> Optional[float]:
+  """Returns the mean, None if a value is None."""
   return None if None in values else float(np.mean(values))
 
 
-def _std(values) -> Optional[float]:
+def std(values) -> Optional[float]:
+  """Returns the sample standard deviation, None of fewer than two values."""
   if None in values or len(values) < 2:
     return None
   return float(np.std(values, ddof=1))
@@ -123,4 +125,4 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
         *(r.clients[metric][r.clients['seen'] == 1] for r in (run, other)),
         higher_is_better=metric == 'accuracy',
     ))
-  return _mean(shares) if shares else None
+  return mean(shares) if shares else None

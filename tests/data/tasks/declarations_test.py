@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tff_pers.data import brackets
+from tff_pers.data import emnist
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
@@ -26,7 +27,16 @@ def _no_files(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, [1000, *_SHAPES[name]]).astype(np.uint8)
     return x, np.arange(1000) % (100 if name == 'cifar100' else 10)
+  def read_emnist(data_dir, writers):
+    del data_dir, writers  # The same for all.
+    size = 11 * 110
+    return emnist.Writers(
+        'files', np.zeros([size, 28, 28], np.uint8), np.arange(size) % 62,
+        np.repeat([f'w{i:02}' for i in range(11)], 110),
+        (np.arange(size) % 11 == 0).astype(np.int8),
+    )
   monkeypatch.setattr(sources, 'from_tfds', from_tfds)
+  monkeypatch.setattr(emnist, 'read', read_emnist)
 
 
 def _build(name, **request):
@@ -41,7 +51,8 @@ _BUILT_IN = [name for name in tasks.names() if name not in ('csv', 'npz')]
 def test_defaults_are_as_declared(name):
   declares, task = tasks.get(name).declares, _build(name)
   assert task.traits == declares.traits
-  assert task.num_clients == declares.num_clients
+  # Of `emnist` the data say how many.
+  assert task.num_clients == (declares.num_clients or 11)
   assert task.clients_per_round == declares.clients_per_round
   assert task.partition == declares.partition
 
@@ -50,7 +61,8 @@ def test_defaults_are_as_declared(name):
 def test_partitions_are_as_declared(name):
   """Those that are declared deal out clients, and the others are refused."""
   declares = tasks.get(name).declares
-  num_clients = 100 if name == 'cifar100' else 20  # One class needs a client.
+  # One class needs a client.
+  num_clients = {'cifar100': 100, 'emnist': 62}.get(name, 20)
   for partition in partition_lib.names():
     if partition in declares.partitions and partition != 'by_client':
       task = _build(name, partition=partition, num_clients=num_clients)
@@ -93,12 +105,12 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
   assert tasks.get('csv').declares == declares
 
 
-def test_writers_are_a_partition_of_mnist_alone():
-  """By `by_client`, from a file that the other sets lack."""
+def test_writers_are_a_partition_of_mnist_and_emnist_alone():
+  """By `by_client`, from files that the other sets lack."""
   assert [
       name for name in _BUILT_IN
       if 'by_client' in tasks.get(name).declares.partitions
-  ] == ['mnist']
+  ] == ['emnist', 'mnist']
 
 
 def test_every_default_is_a_partition_that_is_declared():

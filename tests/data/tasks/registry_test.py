@@ -9,7 +9,7 @@ from tff_pers.data import tasks
 
 def test_known_names():
   assert tasks.names() == [
-      'cifar10', 'cifar100', 'csv', 'digits', 'fashion_mnist',
+      'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
       'floral_label_shift', 'floral_linear', 'floral_mlp', 'mnist', 'npz',
       'overpersonalized', 'overpersonalized_control', 'synthetic_groups',
   ]

@@ -120,9 +120,9 @@ FAULTS = (
     Fault(
         'compare_takes_flags_of_no_variant',
         what='compare drops a flag that acts in none of its variants.',
-        file='binaries/compare.py',
-        old='    if not any(taken):\n',
-        new='    if taken is None:\n',
+        file='binaries/jobs.py',
+        old='      if not any(own[name] == value for',
+        new='      if not any(True for',
         tests=(f'{_USAGE}::test_compare_refuses',),
     ),
 )

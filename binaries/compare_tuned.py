@@ -1,0 +1,176 @@
+"""Compares variants of methods, each with a value chosen by validation data.
+
+    python -m binaries.compare_tuned --algos='fedavg,fedper,local_only' \
+      --model=mlp --grid=learning_rate:0.03,0.1,0.3 --seeds=0,1,2
+"""
+
+import os
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
+import sys
+from typing import Mapping, Sequence
+
+from binaries import experiment as experiment_lib
+from binaries import flags
+from binaries import jobs as jobs_lib
+from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import results
+from tff_pers.evaluation import tuning
+
+SUMMARY = """\
+python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
+    --seeds=0,1,2 [--flag=value ...]
+
+Trains every variant with each value of one hyperparameter on the first seed,
+chooses the value with the best mean validation accuracy over clients (loss on
+regression tasks; test data choose nothing), and trains with it on all seeds. A
+run that diverges loses. All are training runs in OUTPUT_DIR/<variant>/
+seed<seed>, as those of compare: finished runs are not run again, interrupted
+ones are resumed. Writes trials.csv, runs.csv, summary.csv and summary.md."""
+
+_DEFAULTS = dict(
+    algos='fedavg,fedavg_finetuned,local_only', seeds='0',
+    grid='learning_rate:0.03,0.1,0.3', validation_fraction=0.2,
+)
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('compare_tuned', _compare_tuned, argv)
+
+
+def _compare_tuned(argv: Sequence[str]) -> int:
+  table = flag_table()
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = dict(_DEFAULTS, **flags.parse(argv, table))
+  variants = jobs_lib.parse_variants(given.pop('algos'))
+  seeds = jobs_lib.parse_seeds(given.pop('seeds'))
+  with flags.sentences():
+    grid = tuning.parse_grid(given.pop('grid'))
+    trials = {
+        variant: {
+            value: tuning.with_option(variant, grid.name, value)
+            for value in grid.values
+        }
+        for variant in variants
+    }
+  task = given.get('task', flags.DEFAULTS['task'])
+  algos = [brackets.parse(variant)[0] for variant in variants]
+  experiment_lib.check_owners(given, table, algos, task)
+  top = given.get('output_dir') or flags.resolve_path(
+      f'runs/compare_tuned_{task}'
+  )
+  jobs = jobs_lib.Jobs('compare_tuned', given, top)
+  first = trials[variants[0]][grid.values[0]]
+  jobs.check(
+      [(name, seeds[0]) for tried in trials.values() for name in tried.values()]
+      + [(first, seed) for seed in seeds[1:]]
+  )
+  steps = _Steps(len(variants) * (len(grid.values) + len(seeds) - 1), jobs)
+  found = {
+      variant: {v: steps.run(name, seeds[0]) for v, name in tried.items()}
+      for variant, tried in trials.items()
+  }
+  choices = tuning.choose(found)
+  _print_choices(grid, choices)
+  final = _final_runs(steps, trials, found, choices, seeds)
+  _write(top, grid, choices, final, given.get('holdout_clients', 0) > 0)
+  return int(None in final.values())
+
+
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags; some have other defaults here."""
+  return flags.all_flags(
+      flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to compare.'),
+      flags.own_flag(
+          'grid', _DEFAULTS['grid'], 'A hyperparameter and the values to try.'
+      ),
+      flags.own_flag(
+          'seeds', _DEFAULTS['seeds'],
+          'Seeds of the runs, as 0,1,2; values are chosen on the first.',
+      ),
+      flags.own_flag(
+          'validation_fraction', _DEFAULTS['validation_fraction'],
+          'Share of each client\'s training examples that is held out to choose'
+          ' values on.', above=0.0, below=1.0,
+      ),
+      without=('seed', 'validation_fraction'),
+  )
+
+
+class _Steps:
+  """Runs jobs and says how many there are."""
+
+  def __init__(self, number: int, jobs: jobs_lib.Jobs):
+    self._number, self._jobs, self._done = number, jobs, 0
+
+  def run(self, variant: str, seed: int):
+    """Runs one job, see `Jobs.run`."""
+    self._done += 1
+    print(
+        f'\n[{self._done}/{self._number}] {variant}, seed {seed}', flush=True
+    )
+    return self._jobs.run(variant, seed)
+
+
+def _print_choices(
+    grid: tuning.Grid, choices: Mapping[str, tuning.Choice]
+) -> None:
+  print('\nChosen by validation data:')
+  for variant, choice in choices.items():
+    chosen = 'none, because all runs diverged'
+    if choice.value is not None:
+      chosen = choice.value + ', at the border' * bool(choice.at_border)
+    print(f'  {variant}: {grid.name} {chosen}')
+
+
+def _final_runs(steps, trials, found, choices, seeds) -> comparison.Runs:
+  """Returns the runs with the chosen values by (variant, seed)."""
+  runs = {}
+  for variant, choice in choices.items():
+    for seed in seeds:
+      run_of = None
+      if choice.value is not None:
+        # The run that the value was chosen by is that of the first seed.
+        run_of = (
+            found[variant][choice.value] if seed == seeds[0]
+            else steps.run(trials[variant][choice.value], seed)
+        )
+      runs[variant, seed] = run_of
+  return runs
+
+
+def _write(top: str, grid, choices, runs, has_new: bool) -> None:
+  """Writes all tables; prints that of the results."""
+  os.makedirs(top, exist_ok=True)
+  results.write_csv(
+      os.path.join(top, 'trials.csv'), tuning.TRIAL_COLUMNS,
+      tuning.trial_rows(choices),
+  )
+  results.write_csv(
+      os.path.join(top, 'runs.csv'), comparison.RUN_COLUMNS,
+      comparison.run_rows(runs),
+  )
+  columns = tuning.columns(grid, choices, has_new)
+  rows = tuning.rows(grid, choices, runs)
+  rows = [{column: row[column] for column in columns} for row in rows]
+  results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
+  text = tuning.markdown(columns, rows)
+  with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
+    file.write(text + '\n')
+  print(f'\n{text}\nResults are in {top}.')
+
+
+if __name__ == '__main__':
+  run()

@@ -1,0 +1,122 @@
+"""Runs of variants with seeds in one folder, each as a training run.
+
+What programs that compare methods have in common. Run (variant, seed) is in
+<folder>/<variant>/seed<seed>; one that is finished is not run again, one that
+was interrupted is resumed.
+"""
+
+import os
+import sys
+from typing import Any, Iterable, Mapping, Optional
+
+from binaries import experiment as experiment_lib
+from binaries import flags
+from binaries import runner
+from tff_pers.data import brackets
+from tff_pers.evaluation import results
+
+
+class Jobs:
+  """The runs that one set of flags asks for."""
+
+  def __init__(self, program: str, given: Mapping[str, Any], folder: str):
+    """Keeps the flags.
+
+    Args:
+      program: Its name, for messages.
+      given: Values of the flags that were given; those of a method are for all
+        its variants, brackets go before.
+      folder: Where the runs are.
+    """
+    self._program, self._given, self._top = program, given, folder
+    self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
+
+  def check(self, keys: Iterable[tuple[str, int]]) -> None:
+    """Builds the experiments of (variant, seed) pairs without running them.
+
+    Errors must show before hours of training, not in between.
+
+    Raises:
+      flags.UsageError: If one cannot be run, or a method's flag has no effect
+        in any of them.
+    """
+    # Of each only the flags, because the data of all together may be large.
+    found = [
+        (experiment.method.name, experiment.config['flags'])
+        for experiment in (self._prepare(*key)[0] for key in keys)
+    ]
+    for name, value in self._given.items():
+      if name not in self._table or self._table[name].kind != 'method':
+        continue
+      owner = self._table[name].owner
+      if not any(own[name] == value for algo, own in found if algo == owner):
+        raise flags.UsageError(
+            f'`--{name}` must be left out because it has no effect in any'
+            f' variant of `--algos`, found {value!r}.'
+        )
+
+  def run(self, variant: str, seed: int) -> Optional[results.Run]:
+    """Runs one unless it is finished; returns None if it diverged."""
+    experiment, folder = self._prepare(variant, seed)
+    try:
+      runner.execute(experiment, folder, quiet=True)
+    except runner.Diverged as error:
+      print(f'{self._program}: {variant}: {error}', file=sys.stderr)
+      return None
+    return results.read_run(folder)
+
+  def _prepare(self, variant: str, seed: int):
+    """Returns the experiment and its folder."""
+    folder = os.path.join(
+        self._top, experiment_lib.folder_name(variant), f'seed{seed}'
+    )
+    experiment = runner.prepare(
+        self._flags_of(variant, seed), self._table, folder, resume=True,
+        same_flags=True, brackets_win=True,
+    )
+    return experiment, folder
+
+  def _flags_of(self, variant: str, seed: int) -> dict[str, Any]:
+    """Returns the flags of one run."""
+    algo = brackets.parse(variant)[0]
+    own = {
+        name: value for name, value in self._given.items()
+        if name in self._table
+        and (self._table[name].kind != 'method'
+             or self._table[name].owner == algo)
+    }
+    return {**own, 'algo': variant, 'seed': seed}
+
+
+def parse_variants(text: str) -> list[str]:
+  """Returns the variants of `--algos`.
+
+  Raises:
+    flags.UsageError: If there are none, or one is named twice.
+  """
+  with flags.sentences():
+    variants = brackets.split_list(text)
+    for variant in variants:
+      brackets.parse(variant)
+  names = [experiment_lib.folder_name(variant) for variant in variants]
+  if not names or len(set(names)) < len(names):
+    raise flags.UsageError(
+        '`--algos` must name each variant once, at least one, found'
+        f' {", ".join(variants) or "none"}.'
+    )
+  return variants
+
+
+def parse_seeds(text: str) -> list[int]:
+  """Returns the seeds of `--seeds`, as in `0,1,2`.
+
+  Raises:
+    flags.UsageError: If they are not distinct integers >= 0.
+  """
+  items = text.split(',')
+  distinct = len(set(items)) == len(items)
+  if not distinct or not all(item.isdecimal() for item in items):
+    raise flags.UsageError(
+        f'`--seeds` must be distinct integers >= 0, as 0,1,2, found {text!r}.'
+    )
+  return [int(item) for item in items]

@@ -1,0 +1,137 @@
+"""Sweeps the split of a partially private model.
+
+    python -m binaries.sweep_splits --algo=local_ffgg --model=mlp \
+      --splits=bias,output_layer,input_layer,adapter --seeds=0,1,2
+"""
+
+import os
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
+import sys
+from typing import Sequence
+
+from binaries import experiment as experiment_lib
+from binaries import flags
+from binaries import jobs as jobs_lib
+from tff_pers import methods
+from tff_pers.data import brackets
+from tff_pers.evaluation import results
+from tff_pers.evaluation import split_plots
+from tff_pers.evaluation import tuning
+from tff_pers.models import split_hyperparameters
+
+SUMMARY = """\
+python -m binaries.sweep_splits --algo=A --splits=S,T,... --seeds=0,1,2
+    [--flag=value ...]
+
+Trains a method that splits the model with one split after the other, and what
+lies at the ends: fedavg_finetuned (nothing is private) and local_only
+(everything is). Runs are in OUTPUT_DIR/<variant>/seed<seed>, as those of
+compare: finished ones are not run again, interrupted ones are resumed. Writes
+splits.csv, splits.md and the figure splits: accuracy against the share of
+private parameters."""
+
+_DEFAULTS = dict(
+    algo='local_ffgg', splits='bias,adapter,output_layer,input_layer',
+    seeds='0',
+)
+# What lies at the ends, with its share of private parameters.
+ENDS = {'fedavg_finetuned': 0.0, 'local_only': 1.0}
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('sweep_splits', _sweep, argv)
+
+
+def _sweep(argv: Sequence[str]) -> int:
+  table = flags.all_flags(
+      flags.own_flag(
+          'algo', _DEFAULTS['algo'], 'The method, as perhaps'
+          ' fedper[local_steps=5].',
+      ),
+      flags.own_flag(
+          'splits', _DEFAULTS['splits'], 'What is private, one after the other.'
+      ),
+      flags.own_flag(
+          'seeds', _DEFAULTS['seeds'], 'Seeds of the runs, as 0,1,2.'
+      ),
+      without=('seed',),
+  )
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = dict(_DEFAULTS, **flags.parse(argv, table))
+  splits = _variants(given.pop('algo'), given.pop('splits'))
+  seeds = jobs_lib.parse_seeds(given.pop('seeds'))
+  task = given.get('task', flags.DEFAULTS['task'])
+  algos = [brackets.parse(variant)[0] for variant in splits]
+  experiment_lib.check_owners(given, table, algos, task)
+  top = given.get('output_dir') or flags.resolve_path(f'runs/splits_{task}')
+  jobs = jobs_lib.Jobs('sweep_splits', given, top)
+  # Each variant with one seed and each seed with one variant.
+  jobs.check(
+      [(variant, seeds[0]) for variant in splits]
+      + [(next(iter(splits)), seed) for seed in seeds[1:]]
+  )
+  runs = {
+      (variant, seed): jobs.run(variant, seed)
+      for variant in splits for seed in seeds
+  }
+  _write(top, split_plots.rows(runs, splits, ENDS))
+  return int(None in runs.values())
+
+
+def _variants(algo: str, splits: str) -> dict[str, str]:
+  """Returns the name of the split of every variant.
+
+  Raises:
+    flags.UsageError: If the method has no split, or a split comes twice.
+  """
+  names = [name.strip() for name in splits.split(',')]
+  with flags.sentences():
+    name, options = brackets.parse(algo)
+    method = methods.get(name)
+    kind = split_hyperparameters.SplitHyperparameters
+    if not issubclass(method.hyperparameters, kind):
+      able = [
+          name for name in methods.names()
+          if issubclass(methods.get(name).hyperparameters, kind)
+      ]
+      raise ValueError(
+          '`algo` must be a method that splits the model, one of'
+          f' {", ".join(able)}, found {method.name}, which has no private part.'
+      )
+    if 'split' in options:
+      raise ValueError(f'`algo` must leave split to `splits`, found {algo!r}.')
+    if not all(names) or len(set(names)) < len(names):
+      raise ValueError(
+          f'`splits` must name each split once, at least one, found {splits!r}.'
+      )
+    found = {tuning.with_option(algo, 'split', name): name for name in names}
+  return {**found, **{name: name for name in ENDS}}
+
+
+def _write(top: str, rows) -> None:
+  """Writes and prints the table, and plots."""
+  os.makedirs(top, exist_ok=True)
+  results.write_csv(
+      os.path.join(top, 'splits.csv'), split_plots.COLUMNS, rows
+  )
+  text = results.markdown(split_plots.COLUMNS, rows)
+  with open(os.path.join(top, 'splits.md'), 'w', encoding='utf-8') as file:
+    file.write(text + '\n')
+  split_plots.plot(rows, top)
+  print(f'{text}\nResults are in {top}.')
+
+
+if __name__ == '__main__':
+  run()

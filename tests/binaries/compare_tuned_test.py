@@ -1,0 +1,178 @@
+"""`compare_tuned`: two rounds on `digits`."""
+
+import csv
+
+import pytest
+
+from binaries import compare_tuned
+from binaries import experiment
+from binaries import runner
+from tff_pers.simulation import program
+
+TINY = [
+    '--num_clients=6', '--partition=iid', '--train_fraction=0.1', '--rounds=2',
+    '--eval_every=2',
+]
+
+
+def _tune(folder, *argv):
+  return compare_tuned.main(
+      ['compare_tuned', *TINY, *argv, f'--output_dir={folder}']
+  )
+
+
+def _read(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def _trained(monkeypatch):
+  """Returns the list of runs that train from now on."""
+  trained = []
+  train = runner._train  # pylint: disable=protected-access
+  def count(experiment_of_run, *args):
+    trained.append((experiment_of_run.variant, experiment_of_run.flag('seed')))
+    train(experiment_of_run, *args)
+  monkeypatch.setattr(runner, '_train', count)
+  return trained
+
+
+# Of the comparison that two tests below share.
+ARGV = ['--algos=fedavg', '--grid=learning_rate:0.01,0.3']
+
+
+@pytest.fixture(scope='module', name='whole')
+def _whole(tmp_path_factory):
+  """The folder of a comparison that nothing disturbed."""
+  folder = tmp_path_factory.mktemp('whole')
+  assert _tune(folder, *ARGV) == 0
+  return folder
+
+
+def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
+  """The best step size is not that which diverges, nor one that hardly moves."""
+  trained = _trained(monkeypatch)
+  assert _tune(
+      tmp_path, '--algos=fedavg[local_steps=9]', '--model=mlp_20',
+      '--grid=learning_rate:1e-6,0.3,1e38', '--seeds=3,4',
+      '--holdout_clients=2',
+  ) == 0
+  name = 'fedavg[local_steps=9,learning_rate={}]'.format
+  assert trained == [
+      (name('1e-6'), 3), (name('0.3'), 3), (name('1e38'), 3), (name('0.3'), 4)
+  ]
+  row, = _read(tmp_path / 'summary.csv')
+  assert row['algo'] == 'fedavg[local_steps=9]' and row['seeds'] == '2'
+  assert (row['learning_rate'], row['at_border']) == ('0.3', 'no')
+  assert '1e38: nan' in row['validation']
+  for column in ('accuracy', 'pooled_accuracy', 'new_pooled_accuracy'):
+    assert 0.0 < float(row[f'{column}_mean']) <= 1.0
+    assert float(row[f'{column}_std']) >= 0.0
+  trials = _read(tmp_path / 'trials.csv')
+  assert [trial['chosen'] for trial in trials] == ['0', '1', '0']
+  runs = _read(tmp_path / 'runs.csv')
+  assert [run['seed'] for run in runs] == ['3', '4']
+  shown = capsys.readouterr().out
+  assert f'[4/4] {name("0.3")}, seed 4' in shown
+  assert (tmp_path / 'summary.md').read_text() in shown
+
+
+def test_an_interrupted_comparison_goes_on_where_it_was(
+    tmp_path, monkeypatch, whole
+):
+  trained = _trained(monkeypatch)
+  train_round, rounds = program.TrainingProgram.train_round, []
+  def interrupted(self, cohort):
+    rounds.append(cohort)
+    if len(rounds) == 4:
+      raise KeyboardInterrupt
+    return train_round(self, cohort)
+  with monkeypatch.context() as patch:
+    patch.setattr(program.TrainingProgram, 'train_round', interrupted)
+    assert _tune(tmp_path, *ARGV) == 130
+  second = ('fedavg[learning_rate=0.3]', 0)
+  assert trained == [('fedavg[learning_rate=0.01]', 0), second]
+  trained.clear()
+  assert _tune(tmp_path, *ARGV) == 0
+  assert trained == [second]
+  for name in ('trials.csv', 'summary.csv', 'summary.md'):
+    assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+  trained.clear()
+  assert _tune(tmp_path, *ARGV) == 0
+  assert not trained
+
+
+def test_test_data_choose_nothing(tmp_path, monkeypatch, whole):
+  """With other test labels, every score and every choice is the same."""
+  build = experiment._build_task  # pylint: disable=protected-access
+  def mislabelled(*args):
+    task = build(*args)
+    for data in task.test:
+      data['examples']['y'] = (data['examples']['y'] + 1) % 10
+    return task
+  monkeypatch.setattr(experiment, '_build_task', mislabelled)
+  assert _tune(tmp_path, *ARGV) == 0
+  trials, summary = ('trials.csv', 'summary.csv')
+  assert (tmp_path / trials).read_bytes() == (whole / trials).read_bytes()
+  assert (tmp_path / summary).read_bytes() != (whole / summary).read_bytes()
+
+
+def test_where_all_values_diverge_nothing_is_chosen(tmp_path, capsys):
+  argv = ['--algos=fedavg', '--grid=learning_rate:1e38', '--model=mlp_20']
+  assert _tune(tmp_path, *argv) == 1
+  assert 'none, because all runs diverged' in capsys.readouterr().out
+  row, = _read(tmp_path / 'summary.csv')
+  assert (row['learning_rate'], row['at_border']) == ('', '')
+  assert row['accuracy_mean'] == 'nan'
+
+
+BAD = {
+    'unknown_name': (
+        ['--grid=rate:0.1,0.2'], "An option of fedavg must be one of"
+    ),
+    'name_of_others': (
+        ['--algos=fedavg,floral', '--grid=router_learning_rate:0.1,0.2'],
+        "An option of fedavg must be one of",
+    ),
+    'value': (
+        ['--grid=learning_rate:0.1,-1'],
+        '`--fedavg_learning_rate` must be a number > 0.0, found -1.0',
+    ),
+    'no_effect': (
+        ['--grid=learning_rate_decay:0.1,0.2'],
+        '`--fedavg_learning_rate_decay` must be left at',
+    ),
+    'form': (['--grid=0.1,0.2'], '`--grid` must be a hyperparameter and'),
+    'in_brackets': (
+        ['--algos=fedavg[learning_rate=1]'],
+        '`--algos` must leave learning_rate to `--grid`',
+    ),
+    'as_flag': (
+        ['--fedavg_learning_rate=1'],
+        '`--fedavg_learning_rate` must be left out because it has no effect',
+    ),
+    'no_validation': (
+        ['--validation_fraction=0'],
+        '`--validation_fraction` must be a number > 0.0 and < 1.0',
+    ),
+    'twice': (['--algos=fedavg,fedavg'], 'must name each variant once'),
+    'seed': (['--seed=1'], '`--seed` is not a flag. Tip: --seeds'),
+    'seeds': (['--seeds=1,1'], '`--seeds` must be distinct integers'),
+}
+
+
+@pytest.mark.parametrize('case', sorted(BAD))
+def test_bad_flags_are_one_sentence_and_write_nothing(tmp_path, case, capsys):
+  argv, message = BAD[case]
+  folder = tmp_path / 'runs'
+  assert _tune(folder, '--algos=fedavg', *argv) == 2
+  found = capsys.readouterr().err.strip()
+  assert message in found and '\n' not in found
+  assert not folder.exists()
+
+
+def test_help_shows_the_defaults_of_this_program(capsys):
+  assert compare_tuned.main(['compare_tuned', '--help']) == 0
+  shown = ' '.join(capsys.readouterr().out.split())
+  assert 'default: learning_rate:0.03,0.1,0.3' in shown
+  assert 'to choose values on. a number > 0.0 and < 1.0; default: 0.2' in shown

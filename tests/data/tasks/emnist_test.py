@@ -1,0 +1,199 @@
+"""Tests of the task `emnist` on small generated files.
+
+The last test reads the real files if TFF_PERS_DATA_DIR names their folder.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+from tests.data import emnist_files
+from tff_pers.data import errors
+from tff_pers.data import tasks
+
+_FEW = dict(min_train=20, min_test=5)
+
+
+def _build(data_dir, options=None, **request):
+  family = tasks.get('emnist')
+  return family.build(
+      tasks.TaskRequest(data_dir=str(data_dir), **request),
+      family.options(**{**_FEW, **(options or {})}),
+  )
+
+
+def _sizes(data):
+  return [int(d['num_examples']) for d in data]
+
+
+def _bytes(data):
+  """Returns the images of all clients as read, to be compared as a set."""
+  x = np.concatenate([d['examples']['x'] for d in data])
+  return [np.round(255 - 255 * image).astype(np.uint8).tobytes() for image in x]
+
+
+@pytest.mark.parametrize('folder', ['', 'emnist', 'femnist'])
+def test_clients_are_writers_with_the_split_of_the_file(tmp_path, folder):
+  emnist_files.write(tmp_path / folder)
+  task = _build(tmp_path)
+  assert _sizes(task.train) == [30, 20] and _sizes(task.test) == [6, 5]
+  arrays = emnist_files.full()
+  for part, number in ((task.train, 0), (task.test, 1)):
+    for client in (0, 1):
+      rows = (arrays['writer'] == client) & (arrays['split'] == number)
+      assert _bytes([part[client]]) == [x.tobytes() for x in arrays['x'][rows]]
+      np.testing.assert_array_equal(
+          part[client]['examples']['y'], arrays['y'][rows]
+      )
+  assert task.num_classes == 62 and task.global_test is None
+
+
+def test_ink_is_one_and_paper_zero(tmp_path):
+  x = _build(emnist_files.write(tmp_path)).train[0]['examples']['x']
+  assert x.shape == (30, 28, 28, 1) and x.dtype == np.float32
+  assert x.min() == 0.0 and x.max() == 1.0
+  assert (x[:, 0, 0] == 0.0).all()
+
+
+def test_standardized_pixels_are_so_over_training_images(tmp_path):
+  task = _build(emnist_files.write(tmp_path), dict(pixels='standardized'))
+  x = np.concatenate([d['examples']['x'] for d in task.train])
+  np.testing.assert_allclose(x.mean(axis=0), 0.0, atol=1e-5)  # Float32 sums.
+  deviation = x.std(axis=0)
+  assert (deviation[0, 0] == 0.0).all()  # It is paper everywhere.
+  np.testing.assert_allclose(deviation.reshape(-1)[1:], 1.0, atol=1e-4)
+
+
+def test_exact_copies_are_left_out(tmp_path):
+  copies = emnist_files.full()['duplicate']
+  copies[[0, 1, 31]] = 1
+  task = _build(emnist_files.write(tmp_path, duplicate=copies))
+  assert _sizes(task.train) == [28, 20] and _sizes(task.test) == [5, 5]
+
+
+@pytest.mark.parametrize(
+    'writers,minima,expected',
+    [
+        ('full', (1, 1), [(30, 6), (20, 5), (4, 2)]),
+        ('full', (21, 1), [(30, 6)]),
+        ('full', (1, 6), [(30, 6)]),
+        ('partial', (20, 5), [(20, 5)]),
+        ('partial', (20, 6), None),
+        ('all', (20, 5), [(30, 6), (20, 5), (20, 5)]),
+    ],
+)
+def test_writers_with_enough_images_are_kept(
+    tmp_path, writers, minima, expected
+):
+  """Of partial writers, whose split is drawn, with enough in all."""
+  options = dict(writers=writers, min_train=minima[0], min_test=minima[1])
+  emnist_files.write(tmp_path)
+  if expected is None:
+    with pytest.raises(errors.DataError, match='found none among 2. Tip: lower'):
+      _build(tmp_path, options)
+    return
+  task = _build(tmp_path, options)
+  assert list(zip(_sizes(task.train), _sizes(task.test))) == expected
+
+
+def test_no_image_is_trained_and_tested_on(tmp_path):
+  emnist_files.write(tmp_path)
+  for request in ({}, {'train_fraction': 0.5}):
+    task = _build(tmp_path, dict(writers='all'), **request)
+    images = _bytes(task.train) + _bytes(task.test)
+    assert len(set(images)) == len(images) == 36 + 25 + 25
+
+
+def test_train_fraction_draws_a_split_instead(tmp_path):
+  emnist_files.write(tmp_path)
+  task = _build(tmp_path, train_fraction=0.5)
+  assert _sizes(task.train) == [18, 12] and _sizes(task.test) == [18, 13]
+  other = _build(tmp_path, train_fraction=0.5, seed=1)
+  assert set(_bytes(task.test)) != set(_bytes(other.test))
+
+
+def test_other_partitions_deal_out_the_images_of_the_writers(tmp_path):
+  task = _build(emnist_files.write(tmp_path), partition='iid', num_clients=3)
+  assert sum(_sizes(task.train)) + sum(_sizes(task.test)) == 61
+  assert task.partition == 'iid' and task.num_clients == 3
+
+
+def test_ten_take_part_in_a_round_where_there_are_more(tmp_path):
+  """Table 2 of papers/partial_personalization.md."""
+  sizes = [(20, 5)] * 11
+  task = _build(emnist_files.write(tmp_path, **emnist_files.full(sizes)))
+  assert (task.num_clients, task.clients_per_round) == (11, 10)
+  fewer = _build(tmp_path, num_clients=10)
+  assert fewer.num_clients == 10 and fewer.full_participation
+
+
+@pytest.mark.parametrize('model', ['mlp_200', 'emnist_cnn'])
+def test_models_take_the_images(tmp_path, model):
+  task = _build(emnist_files.write(tmp_path), model=model)
+  x = task.train[0]['examples']['x']
+  weights = task.model.initial_weights(0)
+  assert task.model.predict(weights, x, False, [0, 0]).shape == (30, 62)
+  assert task.model.name == model
+
+
+def test_raises_on_missing_folder_or_file(tmp_path):
+  with pytest.raises(errors.DataError, match='`data_dir` must name the folder'):
+    _build('')
+  with pytest.raises(errors.DataError, match='`data_dir` must be a folder with'):
+    _build(tmp_path / 'nowhere')
+  folder = emnist_files.write(tmp_path)
+  (folder / 'femnist_partial_writers.npz').unlink()
+  _build(folder)
+  with pytest.raises(errors.DataError, match='with femnist_partial_writers.npz'):
+    _build(folder, dict(writers='all'))
+
+
+def test_raises_on_fewer_writers_than_clients(tmp_path):
+  with pytest.raises(ValueError, match='`num_clients` must be .*found 3'):
+    _build(emnist_files.write(tmp_path), num_clients=3)
+
+
+_ROWS = 67
+BAD_FILES = {
+    'no_split_values': (
+        dict(split=np.full([_ROWS], 2)), 'split must be integers in 0..1.*2'
+    ),
+    'no_writers': (dict(writer=None), 'must hold the arrays.*no writer'),
+    'float_images': (
+        dict(x=np.zeros([_ROWS, 28, 28])), 'must be uint8 images of 28 x 28'
+    ),
+    'flat_images': (
+        dict(x=np.zeros([_ROWS, 784], np.uint8)), 'images of 28 x 28.*67, 784'
+    ),
+    'lengths': (dict(y=np.zeros([5], int)), 'one row per image.*y of shape'),
+    'labels': (dict(y=np.full([_ROWS], 62)), 'in 0..61, found 62.*client f0_a'),
+    'unnamed_writer': (
+        dict(writer=np.full([_ROWS], 3)), 'writer must be integers in 0..2.* 3'
+    ),
+    'writer_numbers': (
+        dict(writer=np.zeros([_ROWS])), 'writer must be integers.*float64'
+    ),
+    'names': (dict(writer_names=np.arange(3)), 'must be a list of texts.*int64'),
+}
+
+
+@pytest.mark.parametrize('case', sorted(BAD_FILES))
+def test_raises_on_arrays_that_do_not_fit(tmp_path, case):
+  changes, message = BAD_FILES[case]
+  with pytest.raises(errors.DataError, match=message) as info:
+    _build(emnist_files.write(tmp_path, **changes))
+  assert 'femnist_writers.npz' in str(info.value)
+
+
+_DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
+
+
+@pytest.mark.skipif(
+    not _DATA_DIR, reason='TFF_PERS_DATA_DIR does not name a folder of data'
+)
+def test_real_files_have_265_writers_with_enough_images():
+  family = tasks.get('emnist')
+  task = family.build(tasks.TaskRequest(data_dir=_DATA_DIR), family.options())
+  assert (task.num_clients, task.clients_per_round) == (265, 10)
+  assert (sum(_sizes(task.train)), sum(_sizes(task.test))) == (39356, 4481)

@@ -1,0 +1,261 @@
+"""Planted faults of FFGG, Local FFGG and their fine-tuners."""
+
+from tests.mutants.faults import Fault
+
+_FFGG = 'tff_pers/algorithms/ffgg.py'
+_LOCAL = 'tff_pers/algorithms/local_ffgg.py'
+_STAGES = 'tff_pers/algorithms/ffgg_stages.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/ffgg_hyperparameters.py'
+_TUNERS = 'tff_pers/client_works/fine_tuners.py'
+_TRAINING = 'tff_pers/client_works/split_training.py'
+_TEST = 'tests/algorithms/ffgg_test.py'
+_TUNERS_TEST = 'tests/client_works/fine_tuners_test.py'
+_QUADRATICS = 'tests/algorithms/ffgg_least_squares_test.py'
+_SENT = (
+    f'{_TEST}::test_ffgg_sends_the_gradient_at_the_fine_tuned_private_weights',
+)
+_TRAVELS = (f'{_TEST}::test_only_global_weights_travel',)
+_ALTERNATES = (
+    f'{_TEST}'
+    '::test_local_ffgg_alternates_and_theta_moves_at_the_new_private_weights',
+)
+_ANEW = (f'{_TEST}::test_clients_start_anew_unless_they_are_stateful',)
+_STARTS = (f'{_TEST}::test_where_private_weights_start',)
+_EVALUATED = (f'{_TEST}::test_clients_fine_tune_before_they_are_evaluated',)
+_PRETRAINING = (
+    f'{_TEST}::test_pretraining_is_fedavg_then_private_weights_start_from_it',
+)
+_IS_FEDAVG = (
+    f'{_TEST}'
+    '::test_local_ffgg_without_private_weights_is_fedavg_bit_for_bit',
+)
+
+FAULTS = (
+    Fault(
+        'gradient_before_the_fine_tuning',
+        what='The global gradient is taken at w^0, as if tuned afterwards.',
+        file=_FFGG,
+        old='        parts.global_model(own), theta, data,',
+        new=(
+            '        parts.global_model(private.start(message, kept, data)),'
+            ' theta, data,'
+        ),
+        tests=_SENT,
+    ),
+    Fault(
+        'gradient_through_the_private_part',
+        what='The gradient of the fine-tuning steps is added: w is no constant.',
+        file=_FFGG,
+        old='        parts.global_model(own), theta, data,',
+        new=(
+            '        __import__("dataclasses").replace('
+            'parts.global_model(own), predict=lambda part, *rest:'
+            ' parts.model.predict(parts.merge(part, private.tune('
+            'dict(message, weights=part), kept, data,'
+            ' use=ffgg_stages.FINE_TUNING)), *rest)), theta, data,'
+        ),
+        tests=(f'{_TEST}::test_ffgg_adds_no_gradient_through_the_fine_tuning',),
+    ),
+    Fault(
+        'private_part_sent',
+        what='The private weights of FFGG are in the update.',
+        file=_FFGG,
+        old='update=collections.OrderedDict(weights=delta.gradient)',
+        new='update=collections.OrderedDict(own=own, weights=delta.gradient)',
+        tests=_TRAVELS,
+    ),
+    Fault(
+        'local_private_part_sent',
+        what='The private weights of Local FFGG are in the update.',
+        file=_LOCAL,
+        old='update=collections.OrderedDict(weights=delta)',
+        new='update=collections.OrderedDict(own=own, weights=delta)',
+        tests=_TRAVELS,
+    ),
+    Fault(
+        'stale_private_part',
+        what='Stateful clients keep what they had before the round.',
+        file=_STAGES,
+        old='    return own if self._hyperparameters.stateful else kept',
+        new='    return kept',
+        tests=_ANEW,
+    ),
+    Fault(
+        'stateful_clients_start_anew',
+        what='Stateful clients fine-tune from the initial value.',
+        file=_STAGES,
+        old='    if self._hyperparameters.stateful:\n      return kept\n',
+        new='',
+        tests=_ANEW,
+    ),
+    Fault(
+        'wrong_tau',
+        what='In the rounds clients fine-tune as long as before an evaluation.',
+        file=_STAGES,
+        old='        **hyperparameters.fine_tuning_budget(),',
+        new='        **hyperparameters.final_budget(),',
+        tests=_SENT,
+    ),
+    Fault(
+        'batches_of_the_alternating_steps',
+        what='The fine-tuning visits the batches of the main line.',
+        file=_STAGES,
+        old='FINE_TUNING = 1',
+        new='FINE_TUNING = 0',
+        tests=(f'{_TEST}::test_fine_tuning_has_batches_of_its_own',),
+    ),
+    Fault(
+        'step_size_twice',
+        what='What Local FFGG sends is scaled by the step size once more.',
+        file=_LOCAL,
+        old='    delta = local_sgd.difference(theta, shared)\n',
+        new=(
+            '    delta = tuple(d * hyperparameters.learning_rate'
+            ' for d in local_sgd.difference(theta, shared))\n'
+        ),
+        tests=_IS_FEDAVG,
+    ),
+    Fault(
+        'theta_moves_at_the_old_w',
+        what='Both half-steps are taken at the old point, as in FedSim.',
+        file=_TRAINING,
+        old='      model = parts.global_model(own.weights)\n',
+        new='      model = parts.global_model(lines[1].weights)\n',
+        tests=_ALTERNATES,
+    ),
+    Fault(
+        'private_rate_of_theta',
+        what='The private half-steps have the step size of theta.',
+        file=_TRAINING,
+        old='        own = local.take(own, gradient, rates.own)',
+        new='        own = local.take(own, gradient, rates.theta)',
+        tests=_ALTERNATES,
+    ),
+    Fault(
+        'random_start_without_the_round',
+        what='A random start is the same in every round and at every client.',
+        file=_STAGES,
+        old=(
+            '      key = client_work.key(message, data, _RANDOM_START)\n'
+            '      return self._parts.split(self._parts.model.init(key))[1]'
+        ),
+        new=(
+            '      from tff_pers import random\n'
+            "      key = random.key(message['seed'], _RANDOM_START)\n"
+            '      return self._parts.split(self._parts.model.init(key))[1]'
+        ),
+        tests=_STARTS,
+    ),
+    Fault(
+        'zeros_are_the_initial_value',
+        what='private_init=zeros does nothing.',
+        file=_STAGES,
+        old="    if how == 'zeros':",
+        new="    if how == 'nothing':",
+        tests=_STARTS,
+    ),
+    Fault(
+        'final_steps_follow_the_schedule',
+        what='Before an evaluation the step size has fallen with the rounds.',
+        file=_STAGES,
+        old='        learning_rate=hyperparameters.private_rate, **budget,',
+        new=(
+            '        learning_rate=local_step.scheduled(hyperparameters,'
+            ' message, hyperparameters.private_rate), **budget,'
+        ),
+        tests=_EVALUATED,
+    ),
+    Fault(
+        'no_final_fine_tuning',
+        what='Clients deploy w^0 without fine-tuning.',
+        file=_STAGES,
+        old='    own = private.tune_finally(message, kept, data)\n',
+        new='    own = private.start(message, kept, data)\n',
+        tests=_EVALUATED,
+    ),
+    Fault(
+        'pretraining_too_long',
+        what='Stage 1 takes one round more than asked for.',
+        file=_STAGES,
+        old=(
+            "        message['round'] < hyperparameters.pretrain_rounds,\n"
+            '        lambda: pretrain(message'
+        ),
+        new=(
+            "        message['round'] <= hyperparameters.pretrain_rounds,\n"
+            '        lambda: pretrain(message'
+        ),
+        tests=_PRETRAINING,
+    ),
+    Fault(
+        'pretrained_private_part_forgotten',
+        what='After stage 1 private weights start from the first weights.',
+        file=_STAGES,
+        old="  if 'private' in state_or_message:",
+        new="  if 'nothing' in state_or_message:",
+        tests=_PRETRAINING,
+    ),
+    Fault(
+        'norms_of_the_step_not_of_the_gradients',
+        what='The metrics of Local FFGG shrink with the step size.',
+        file=_LOCAL,
+        old='                delta, rates(message).theta\n',
+        new='                delta, 1.0\n',
+        tests=_ALTERNATES,
+    ),
+    Fault(
+        'betas_of_adam_swapped',
+        what="The server's Adam takes beta1 for beta2.",
+        file=_HYPERPARAMETERS,
+        old='learning_rate, dtype, self.server_beta1, self.server_beta2,',
+        new='learning_rate, dtype, self.server_beta2, self.server_beta1,',
+        tests=(f'{_TEST}::test_server_optimizer_is_adam',),
+    ),
+    Fault(
+        'conjugate_gradient_turns_the_wrong_way',
+        what='The ratio of the residuals is upside down.',
+        file=_TUNERS,
+        old='_quotient(_dot(residual, residual), squared)',
+        new='_quotient(squared, _dot(residual, residual))',
+        tests=(f'{_TUNERS_TEST}::test_conjugate_gradient_is_that_of_scipy',),
+    ),
+    Fault(
+        'exact_solution_uphill',
+        what='The exact solve goes away from the solution.',
+        file=_TUNERS,
+        old='_moved(own, -tf.linalg.matvec(',
+        new='_moved(own, tf.linalg.matvec(',
+        tests=(
+            f'{_TUNERS_TEST}::test_exact_solution_is_the_nearest_minimizer',
+        ),
+    ),
+    Fault(
+        'solve_sees_padding',
+        what='Rows of padding count in the exact solve.',
+        file=_TUNERS,
+        old="tf.range(tf.shape(y)[0]) < data['num_examples'], seed",
+        new='tf.range(tf.shape(y)[0]) < tf.shape(y)[0], seed',
+        tests=(f'{_TUNERS_TEST}::test_padding_does_not_move_the_solution',),
+    ),
+    Fault(
+        'optimizer_keeps_its_own_step_size',
+        what='A fine-tuner of an optimizer ignores the step size.',
+        file=_TUNERS,
+        old='            rate: tf.cast(',
+        new="            'unknown': tf.cast(",
+        tests=(
+            f'{_TUNERS_TEST}'
+            '::test_optimizer_takes_the_step_size_and_the_local_step',
+        ),
+    ),
+    Fault(
+        'any_loss_is_quadratic',
+        what='An exact solve of a network is accepted.',
+        file=_TUNERS,
+        old='<= 1e-3 * size:',
+        new='<= 1e3 * size:',
+        tests=(
+            f'{_TUNERS_TEST}::test_a_loss_that_is_not_quadratic_is_refused',
+        ),
+    ),
+)

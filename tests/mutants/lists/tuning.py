@@ -1,0 +1,110 @@
+"""Planted faults of comparisons whose values validation data choose."""
+
+from tests.mutants.faults import Fault
+
+_TUNING = 'tff_pers/evaluation/tuning.py'
+_PROGRAM = 'binaries/compare_tuned.py'
+_TEST = 'tests/evaluation/tuning_test.py'
+_PROGRAM_TEST = 'tests/binaries/compare_tuned_test.py'
+_ROWS = (
+    f'{_TEST}::test_rows_are_means_over_clients_and_over_their_examples',
+)
+_RUN_ON_ALL_SEEDS = (
+    f'{_PROGRAM_TEST}::test_the_chosen_value_is_run_on_all_seeds',
+)
+
+FAULTS = (
+    Fault(
+        'chosen_by_test_accuracy',
+        what='The value is chosen by the accuracy on test data.',
+        file=_TUNING,
+        old="run.metrics[f'{metric}_validation'][-1]",
+        new="run.metrics[f'{metric}_mean'][-1]",
+        tests=(
+            f'{_TEST}'
+            '::test_the_best_validation_accuracy_is_chosen_whatever_test_data'
+            '_say',
+        ),
+    ),
+    Fault(
+        'validation_data_are_test_data',
+        what='Validation data are the test data, in the columns of metrics.',
+        file='tff_pers/simulation/program.py',
+        old="validation = self._evaluate_honest('validation')",
+        new="validation = self._evaluate_honest('test')",
+        tests=(f'{_PROGRAM_TEST}::test_test_data_choose_nothing',),
+    ),
+    Fault(
+        'first_evaluation_decides',
+        what='The score is that of the first evaluated round.',
+        file=_TUNING,
+        old="_validation'][-1])",
+        new="_validation'][0])",
+        tests=(
+            f'{_TEST}'
+            '::test_the_best_validation_accuracy_is_chosen_whatever_test_data'
+            '_say',
+        ),
+    ),
+    Fault(
+        'largest_loss_wins',
+        what='On regression tasks the largest validation loss is chosen.',
+        file=_TUNING,
+        old="('loss', min)",
+        new="('loss', max)",
+        tests=(
+            f'{_TEST}'
+            '::test_on_regression_tasks_the_smallest_validation_loss_is_chosen',
+        ),
+    ),
+    Fault(
+        'diverged_values_may_win',
+        what='A score of infinity or NaN takes part in the choice.',
+        file=_TUNING,
+        old='if math.isfinite(score)}',
+        new='if score is not None}',
+        tests=(f'{_TEST}::test_a_diverged_value_loses',),
+    ),
+    Fault(
+        'no_borders',
+        what='The largest value of a grid does not count as its border.',
+        file=_TUNING,
+        old='ends = min(numbers.values()), max(numbers.values())',
+        new='ends = (min(numbers.values()),)',
+        tests=(
+            f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
+        ),
+    ),
+    Fault(
+        'pooled_is_the_mean_over_clients',
+        what='Pooled accuracy does not weight clients by their examples.',
+        file=_TUNING,
+        old="f'pooled_{metric}': 'weighted_mean'",
+        new="f'pooled_{metric}': 'mean'",
+        tests=_ROWS,
+    ),
+    Fault(
+        'new_clients_among_the_others',
+        what='Clients that never train count among those that do.',
+        file=_TUNING,
+        old="    which = run.clients['seen'] == seen",
+        new="    which = run.clients['seen'] >= seen",
+        tests=_ROWS,
+    ),
+    Fault(
+        'trials_on_other_seeds',
+        what='Values are chosen on the last seed.',
+        file=_PROGRAM,
+        old='steps.run(name, seeds[0]) for v',
+        new='steps.run(name, seeds[-1]) for v',
+        tests=_RUN_ON_ALL_SEEDS,
+    ),
+    Fault(
+        'first_value_on_other_seeds',
+        what='The other seeds run with the first value of the grid.',
+        file=_PROGRAM,
+        old='else steps.run(trials[variant][choice.value], seed)',
+        new='else steps.run(next(iter(trials[variant].values())), seed)',
+        tests=_RUN_ON_ALL_SEEDS,
+    ),
+)

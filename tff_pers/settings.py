@@ -17,10 +17,30 @@ _REDUCED = {'': dict(router_learning_rate=0.3)}
 # which is 1 / 4 and 1 / 86 (papers/partial_personalization.md 5.1, 8).
 _TINY_SYSTEMS = {
     '': dict(_STEPS, batch_size=15, local_steps=10, learning_rate=0.2),
+    # gamma_w below 1 / lambda_max(B'B), gamma_theta below 1 / L.
+    'ffgg': dict(
+        learning_rate=0.45, local_steps=40, server_learning_rate=0.24,
+        adapt_epochs=40,
+    ),
+    'local_ffgg': dict(
+        private_learning_rate=0.45, private_steps=40, private_epochs=0,
+        adapt_epochs=40,
+    ),
+    # The step size of a visit is up to as many times larger as there are
+    # clients.
+    'perm': dict(_WARM_UP, learning_rate=0.01),
     'pfedme': dict(lam=1.0, inner_lr=0.2),
 }
 _PAPER_SYSTEMS = {
     '': dict(batch_size=151, learning_rate=0.01),
+    'ffgg': dict(
+        learning_rate=0.019, local_steps=100, server_learning_rate=0.038,
+        adapt_epochs=100,
+    ),
+    'local_ffgg': dict(
+        private_learning_rate=0.019, private_steps=100, adapt_epochs=100
+    ),
+    'perm': dict(learning_rate=3e-4),
     'pfedme': dict(inner_lr=0.01),
 }
 _CIFAR = {

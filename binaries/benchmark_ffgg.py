@@ -1,0 +1,149 @@
+"""Figure 1 of the partial personalization paper, by one command.
+
+    python -m binaries.benchmark_ffgg --output_dir=runs/figure1
+"""
+
+import json
+import os
+import sys
+from typing import Sequence
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
+from binaries import flags
+from binaries.ffgg_benchmark import curves
+from binaries.ffgg_benchmark import running
+from tff_pers import runtime
+from tff_pers.data import tasks
+from tff_pers.evaluation import results
+
+SUMMARY = """\
+python -m binaries.benchmark_ffgg --output_dir=DIR [--rounds=1000] [--taus=...]
+
+Figure 1: the norm of F, the mean gradient after fine-tuning, against rounds.
+Panel (a) is FFGG with conjugate gradient, (b) to (d) FFGG with gradient descent
+against Local GD, Scaffold and L2GD with as many local steps; on the
+overpersonalized task and on its control. All clients in every round, full
+gradients, float64, fused runtime. A round of L2GD is one `next`: local steps
+until the coin first says to average, 1 / p = tau of them on the average.
+
+Writes a CSV file per curve, figure1.csv, and a figure per task. The same
+command goes on after the last curve that is finished."""
+
+_TASKS = ('overpersonalized', 'overpersonalized_control')
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('benchmark_ffgg', _benchmark, argv)
+
+
+def _flags():
+  return dict([
+      flags.own_flag('rounds', 1000, 'Rounds of each curve.', minimum=1),
+      flags.own_flag('every', 10, 'Rounds between two points.', minimum=1),
+      flags.own_flag(
+          'taus', '100,200,500', 'Local steps of the panels (b), (c), ...'
+      ),
+      flags.own_flag(
+          'cg_taus', '1,2,3,5,10,20',
+          'Iterations of conjugate gradient in panel (a).',
+      ),
+      flags.own_flag('tasks', ','.join(_TASKS), 'Tasks, a figure each.'),
+      flags.own_flag(
+          'scale', 'paper', 'Scale of the tasks.', choices=('paper', 'tiny')
+      ),
+      flags.own_flag('seed', 0, 'Seed of data and coins.', minimum=0),
+      flags.own_flag(
+          'strategy', 'xla', 'Strategy of the fused runtime: xla takes a minute'
+          ' per curve to compile and a quarter of the time per round.',
+      ),
+      flags.own_flag(
+          'output_dir', '', 'Folder of the results; empty: runs/figure1.'
+      ),
+  ])
+
+
+def _benchmark(argv: Sequence[str]) -> int:
+  table = _flags()
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = {
+      **{name: flag.spec.default for name, flag in table.items()},
+      **flags.parse(argv, table),
+  }
+  output_dir = given.pop('output_dir') or flags.resolve_path('runs/figure1')
+  taus, cg_taus = (_numbers(given, name) for name in ('taus', 'cg_taus'))
+  names = _task_names(given['tasks'])
+  with flags.sentences(names=['strategy']):
+    runtime.use('fused', 'cpu', strategy=given['strategy'])
+  _check_folder(output_dir, given)
+  rows = []
+  for name in names:
+    family = tasks.get(name)
+    task = family.build(
+        tasks.TaskRequest(seed=given['seed']),
+        family.options(scale=given['scale']),
+    )
+    operator = curves.Operator(task)
+    panels = {'conjugate gradient': curves.conjugate_gradient(
+        operator, cg_taus
+    )}
+    for tau in taus:
+      panels[f'tau = {tau}'] = curves.comparison(operator, tau)
+    rows += running.run_panels(task, operator, panels, given, output_dir)
+  results.write_csv(
+      os.path.join(output_dir, 'figure1.csv'),
+      ('task', 'panel', 'curve', *running.COLUMNS), rows,
+  )
+  print(f'Results are in {output_dir}.')
+  return 0
+
+
+def _check_folder(output_dir: str, given) -> None:
+  """Makes the folder; refuses one that holds curves of other flags."""
+  config = {
+      name: given[name] for name in ('rounds', 'every', 'scale', 'seed')
+  }
+  path = os.path.join(output_dir, results.CONFIG)
+  if not os.path.exists(path):
+    results.write_config(output_dir, config)
+  saved = results.read_config(output_dir)
+  if saved != config:
+    raise flags.UsageError(
+        '`--output_dir` must hold curves of the same flags, found'
+        f' {json.dumps(saved)} in {output_dir}. Tip: take another folder.'
+    )
+
+
+def _numbers(given, name: str) -> list[int]:
+  """Returns the numbers in a list with commas."""
+  items = [item for item in given[name].split(',') if item]
+  if not all(item.isdecimal() and int(item) > 0 for item in items):
+    raise flags.UsageError(
+        f'`--{name}` must be integers >= 1 with commas between them, found'
+        f' {given[name]!r}.'
+    )
+  return [int(item) for item in dict.fromkeys(items)]
+
+
+def _task_names(text: str) -> list[str]:
+  names = text.split(',')
+  for name in names:
+    if name not in _TASKS:
+      raise flags.UsageError(
+          f'`--tasks` must be of {", ".join(_TASKS)}, found {name!r}.'
+      )
+  return list(dict.fromkeys(names))
+
+
+if __name__ == '__main__':
+  run()

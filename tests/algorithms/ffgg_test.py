@@ -132,7 +132,9 @@ def test_ffgg_sends_the_gradient_at_the_fine_tuned_private_weights(rate):
 
 def test_ffgg_adds_no_gradient_through_the_fine_tuning():
   """The unrolled gradient differs by percents: sheet, check 2."""
-  process = _build('ffgg', options=dict(_FULL, local_steps=1))
+  process = _build(
+      'ffgg', options=dict(_FULL, local_steps=1, server_learning_rate=0.1)
+  )
   states, _, _ = rounds.train(process, cohorts=((4,),))
   delta = (_W0()[0] - rounds.leaves(states[0]['weights'])[0]) / 0.1
   theta = _W0()[0]

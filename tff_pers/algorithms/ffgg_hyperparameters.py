@@ -165,8 +165,10 @@ class FFGGHyperparameters(PartialHyperparameters):
   clip_norm: float = _local_training(
       'clip_norm', when=f'{_STEPS} or {_PRETRAINS}'
   )
+  # A round is a single step: with 0.1, as for local steps, training takes ten
+  # times as many rounds.
   server_learning_rate: float = hp.field(
-      0.1, 'Step size gamma_theta of the global weights, per round.', above=0.0
+      1.0, 'Step size gamma_theta of the global weights, per round.', above=0.0
   )
 
   def __post_init__(self):

@@ -18,7 +18,7 @@ from tff_pers.data import tasks
 _ROUNDS, _TAU = 4, 3
 _FLAGS = (
     '--scale=tiny', '--taus=3', '--cg_taus=4', '--rounds=4', '--every=3',
-    '--strategy=loop', '--tasks=overpersonalized_control',
+    '--strategy=loop', '--device=cpu', '--tasks=overpersonalized_control',
 )
 
 
@@ -220,6 +220,7 @@ def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
     ('--taus=2,x', '`--taus` must be integers >= 1 .* found'),
     ('--cg_taus=0', '`--cg_taus` must be integers >= 1 .* found'),
     ('--tasks=digits', '`--tasks` must be of overpersonalized, .*digits'),
+    ('--device=gpu:9', '`--device` must be .*gpu:9'),
     ('--strategy=quick', '`--strategy` must be one of .*quick'),
     ('--rounds=5', '`--output_dir` must hold curves of the same flags'),
 ])

@@ -40,7 +40,9 @@ FURTHER_VARIANTS = {
     'ffgg': [dict(pretrain_rounds=2)],
     'floral': [dict(router='oracle', objective='mfl')],
     'l2gd': [dict(smoothness=2.0)],
-    'local_ffgg': [dict(pretrain_rounds=2)],
+    'local_ffgg': [
+        dict(pretrain_rounds=2), dict(private_steps=2, private_epochs=0)
+    ],
     'perm': [
         dict(variant='two_stage', solver='projected_gradient'),
         {'lambda': 1.0, 'variant': 'two_stage'},

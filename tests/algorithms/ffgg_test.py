@@ -388,14 +388,14 @@ def test_fine_tuning_has_batches_of_its_own():
   def tell(model, own, data, *, seed, **options):
     del model, data, options  # Unused.
     return tf.nest.map_structure(
-        lambda leaf: tf.fill(leaf.shape, tf.cast(seed[0], leaf.dtype)), own
+        lambda leaf: tf.fill(leaf.shape, tf.cast(seed[1], leaf.dtype)), own
     )
 
   process = _build('ffgg', options=dict(stateful=True), tuner=tell)
   _, kept, _ = rounds.train(process, cohorts=((2,),))
   data = rounds.tensors(problems.tiny_clients()[2])
   keys = [
-      float(client_work.key(rounds.message((), rounds.SEED), data, use)[0])
+      float(client_work.key(rounds.message((), rounds.SEED), data, use)[1])
       for use in (0, 1)
   ]
   assert rounds.leaves(kept[2])[0][0] == keys[1] != keys[0]

@@ -77,6 +77,7 @@ def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
   assert (tmp_path / 'summary.md').read_text() in shown
 
 
+@pytest.mark.slow
 def test_an_interrupted_comparison_goes_on_where_it_was(
     tmp_path, monkeypatch, whole
 ):

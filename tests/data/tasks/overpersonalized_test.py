@@ -54,6 +54,7 @@ def _losses_and_gradients(task, theta, w):
   return [np.stack(part) for part in zip(*found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', _NAMES)
 def test_paper_scale_has_the_sheets_constants(name):
   """Section 5.1: the constants of this generator, any seed, to 2 %."""

@@ -85,7 +85,11 @@ def test_exact_solution_is_the_nearest_minimizer(rank):
 
 def test_padding_does_not_move_the_solution():
   x, y, start = _examples()
-  padded = rounds.tensors(client_data.pad(client_data.dense(0, x, y), 30))
+  padded = client_data.pad(client_data.dense(0, x, y), 30)
+  # Rows of zeros would not move it even if they counted.
+  padded['examples']['x'][12:] = 7.0
+  padded['examples']['y'][12:] = 1.0
+  padded = rounds.tensors(padded)
   for tuner in (fine_tuners.exact(), fine_tuners.conjugate_gradient()):
     moved = tuner(
         _linear(4), tf.constant(start), padded, seed=_KEY, num_steps=4

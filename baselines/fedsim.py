@@ -21,8 +21,7 @@ from tff_pers.client_works import split_training
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
-# What methods need that make the output layer private by default.
-NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
+NEEDS = split_hyperparameters.NEEDS
 
 
 @dataclasses.dataclass(frozen=True)

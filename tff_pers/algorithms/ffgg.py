@@ -26,9 +26,7 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import fine_tuners
 from tff_pers.client_works import local_gradient
 from tff_pers.models import partition
-
-# What methods need that make the output layer private by default.
-NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
+from tff_pers.models import split_hyperparameters
 
 
 def build_ffgg(
@@ -101,7 +99,7 @@ def build_ffgg(
 
 
 @methods.register(
-    'ffgg', ffgg_hp.FFGGHyperparameters, needs=NEEDS,
+    'ffgg', ffgg_hp.FFGGHyperparameters, needs=split_hyperparameters.NEEDS,
     summary='fine-tuning of private weights, then one global gradient',
 )
 def _build(task, hyperparameters):

@@ -11,7 +11,6 @@ from typing import Optional
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
-from tff_pers.algorithms import ffgg
 from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
 from tff_pers.algorithms import ffgg_stages
 from tff_pers.client_works import client_work
@@ -20,6 +19,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import split_training
 from tff_pers.models import partition
+from tff_pers.models import split_hyperparameters
 
 
 def build_local_ffgg(
@@ -99,7 +99,8 @@ def build_local_ffgg(
 
 
 @methods.register(
-    'local_ffgg', ffgg_hp.LocalFFGGHyperparameters, needs=ffgg.NEEDS,
+    'local_ffgg', ffgg_hp.LocalFFGGHyperparameters,
+    needs=split_hyperparameters.NEEDS,
     summary='FFGG with alternating local steps of both parts',
 )
 def _build(task, hyperparameters):

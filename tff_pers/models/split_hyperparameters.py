@@ -7,6 +7,9 @@ from tff_pers.models import adaptors
 from tff_pers.models import functional
 from tff_pers.models import partition
 
+# What methods need that make the output layer private by default.
+NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
+
 
 @dataclasses.dataclass(frozen=True)
 class SplitHyperparameters(hp.LocalTraining):

@@ -21,7 +21,7 @@ from tff_pers.models import partition
 
 
 @dataclasses.dataclass(frozen=True)
-class PhasesHyperparameters(fedsim.FedSimHyperparameters):
+class PhasesHyperparameters(fedsim.SharedHyperparameters):
   """Hyperparameters of methods with a phase for each part."""
 
   stateless = False  # Not a field: only some methods leave the choice.
@@ -63,6 +63,9 @@ class PhasesHyperparameters(fedsim.FedSimHyperparameters):
 class FedAltHyperparameters(PhasesHyperparameters):
   """Hyperparameters of FedAlt."""
 
+  final_epochs: int = hp.inherited(
+      fedsim.FedSimHyperparameters, 'final_epochs', when='stateless=false'
+  )
   stateless: bool = hp.field(
       False,
       'Whether private weights start from their initial value whenever they are'
@@ -76,6 +79,7 @@ def build_fedalt(
     *,
     num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
+    project=None,
 ) -> process.PersonalizedProcess:
   """Builds FedAlt.
 
@@ -98,6 +102,7 @@ def build_fedalt(
     hyperparameters: See `FedAltHyperparameters`; `split` is `parts` already.
     num_clients: See `fedsim.build_fedsim`.
     client_weighting: q_i, see `fedavg.build_fedavg`.
+    project: See `fedavg.build_averaging`.
   """
   local = local_step.build(hyperparameters)
   stateless = hyperparameters.stateless
@@ -126,7 +131,7 @@ def build_fedalt(
 
   return fedsim.average_shared(
       parts, client_work.ClientWork(update), hyperparameters, num_clients,
-      stateless=stateless,
+      stateless=stateless, project=project,
   )
 
 

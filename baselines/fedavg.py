@@ -78,9 +78,11 @@ def build_averaging(
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
     initial_weights=None,
     init_client=lambda seed: (),
+    init_each_client: bool = False,
     combine=_shared_model,
     client_model=None,
     deploy=None,
+    project=None,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Builds a method whose server is FedAvg's: a mean of client updates.
@@ -100,6 +102,7 @@ def build_averaging(
       is not the weights of the whole model.
     init_client: `seed -> C`, a TensorFlow function: the state of a client never
       seen before.
+    init_each_client: See `composition.compose`.
     combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
       looking at its data.
     client_model: `(S, C, index) -> W`, a TensorFlow function in the place of
@@ -107,6 +110,7 @@ def build_averaging(
     deploy: `(message, C, D) -> W`, a TensorFlow function: what a client deploys
       after adapting `message['weights']` on its training data D. None:
       `combine`.
+    project: `w -> w`, a TensorFlow function of what the server's step gives.
     model_aggregator: Replaces the weighted mean.
 
   Returns:
@@ -132,7 +136,7 @@ def build_averaging(
       )
     return fields
 
-  def finalize(state, mean_update):
+  def step(state, mean_update):
     # The mean of w - u_i is subtracted. An optimizer takes it for a gradient,
     # and subtracts it, too.
     if server_optimizer is None:
@@ -146,6 +150,12 @@ def build_averaging(
     )
     return dict(optimizer=optimizer, weights=weights)
 
+  def finalize(state, mean_update):
+    fields = step(state, mean_update)
+    if project is not None:
+      fields['weights'] = project(fields['weights'])
+    return fields
+
   tiers = None
   if initial_weights is None:  # Else w is no model by itself.
     tiers = {'1': composition.Tier(model, lambda state: state['weights'])}
@@ -157,6 +167,7 @@ def build_averaging(
       aggregator=model_aggregator,
       finalize=finalize,
       init_client=init_client,
+      init_each_client=init_each_client,
       deploy=deploy or (
           lambda message, own, data: combine(message['weights'], own)
       ),

@@ -7,14 +7,18 @@ Distributed Personalized Empirical Risk Minimization (localized FedAvg).
     Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023.
 """
 
+import collections
 import dataclasses
 
 import tensorflow as tf
 
 from baselines import fedavg
+from tff_pers import composition
+from tff_pers import deployment
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -26,10 +30,21 @@ from tff_pers.models import partition
 class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
   """Hyperparameters of FedAvg with fine-tuning."""
 
+  select: str = hp.field(
+      'fixed',
+      'How long clients fine-tune: fixed (steps), or validation: the number of'
+      ' epochs, one for all clients, whose mean accuracy (loss on regression'
+      ' tasks) on every fifth training example is best after fine-tuning on the'
+      ' others.',
+      choices=('fixed', 'validation'),
+  )
   steps: int = hp.field(
       0,
       'Fine-tuning steps s at evaluation, in minibatches; 0: as in training.',
-      minimum=0,
+      minimum=0, when='select=fixed',
+  )
+  max_epochs: int = hp.field(
+      20, 'Most epochs that are tried.', minimum=1, when='select=validation'
   )
   lr: float = hp.field(
       0.0, 'Step size eta_p of fine-tuning, per step; 0: learning_rate.',
@@ -68,6 +83,14 @@ def build_fedavg_finetuned(
   that has fallen to almost nothing would leave every v at w. Nothing personal
   is kept: server state `weights` w, clients stateless.
 
+  With `select=validation` clients fine-tune in whole epochs, in each of which
+  momentum starts anew, and share their number: each client measures v after 0,
+  1, ..., `max_epochs` epochs without every fifth of its training examples on
+  those, the best mean over the clients is chosen, and v is then made with all
+  training examples. Clients of fewer than five examples have no say. Test data
+  choose nothing. Clients that are evaluated in one call of `evaluate` choose
+  together; programs evaluate 128 of them, and new clients by themselves.
+
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `FedAvgFinetunedHyperparameters`.
@@ -83,7 +106,11 @@ def build_fedavg_finetuned(
     )
   return fedavg.build_fedavg(
       model, hyperparameters, client_weighting=client_weighting,
-      deploy=build_fine_tuning(model, hyperparameters),
+      deploy=(
+          build_choosing(model, hyperparameters)
+          if hyperparameters.select == 'validation'
+          else build_fine_tuning(model, hyperparameters)
+      ),
   )
 
 
@@ -110,6 +137,77 @@ def build_fine_tuning(
     return parts.merge(body, final)
 
   return fine_tune
+
+
+def build_choosing(
+    model: functional.FunctionalModel,
+    hyperparameters: FedAvgFinetunedHyperparameters,
+) -> composition.Choosing:
+  """Returns how clients choose a number of epochs and fine-tune for so long."""
+  parts = fine_tuned_part(model, hyperparameters.layers)
+  num_options = hyperparameters.max_epochs + 1
+
+  def epoch(number, message, v, data):
+    """Returns v after epoch `number` of fine-tuning."""
+    body, head = parts.split(v)
+    head, _ = local_sgd.train(
+        parts.private_model(body), head, data, num_epochs=1,
+        seed=random.fold_in(client_work.key(message, data), number),
+        learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
+        local=local_step.build(hyperparameters),
+        batch_size=hyperparameters.batch_size,
+    )
+    return parts.merge(body, head)
+
+  def score(message, client_state, data):
+    del client_state  # Clients are stateless.
+    kept, held_out = hold_out(data)
+
+    def measure(number, v, scores):
+      metrics = deployment.deployed_metrics(model, v, held_out)
+      found = tf.cast(
+          metrics.get('accuracy', -metrics['loss']), model.dtype
+      )
+      here = tf.one_hot(number, num_options, dtype=model.dtype)
+      return number + 1, epoch(number, message, v, kept), scores + here * found
+
+    w = message['weights']
+    scores = tf.while_loop(
+        lambda number, *_: number < num_options, measure,
+        (tf.constant(0), w, tf.zeros([num_options], model.dtype)),
+    )[2]
+    # 0 / 0, not a number, without examples to measure on.
+    return tf.where(held_out['num_examples'] > 0, scores, 0)
+
+  def deploy(message, client_state, data, chosen):
+    del client_state
+    _, v = tf.while_loop(
+        lambda number, v: number < chosen,
+        lambda number, v: (number + 1, epoch(number, message, v, data)),
+        (tf.constant(0), message['weights']),
+    )
+    return composition.Deployed(v, dict(finetuning_epochs=chosen))
+
+  return composition.Choosing(score, deploy)
+
+
+def hold_out(data):
+  """Returns dense client data without every fifth example, and those alone."""
+  size = data['num_examples']
+  capacity = tf.shape(data['examples']['y'])[0]
+  kept = tf.range(capacity - capacity // 5)
+
+  def part(num_examples, take):
+    return collections.OrderedDict(
+        data, num_examples=num_examples,
+        examples=tf.nest.map_structure(take, data['examples']),
+    )
+
+  return (
+      # Rows 0 to 3, 5 to 8, ...
+      part(size - size // 5, lambda rows: tf.gather(rows, kept + kept // 4)),
+      part(size // 5, lambda rows: rows[4::5]),
+  )
 
 
 def fine_tuned_part(

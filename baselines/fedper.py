@@ -9,6 +9,7 @@ from typing import Optional
 
 from baselines import fedavg
 from baselines import fedsim
+from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers.models import partition
@@ -20,6 +21,15 @@ class FedPerHyperparameters(
     fedavg.FedAvgHyperparameters, split_hyperparameters.SplitHyperparameters
 ):
   """Hyperparameters of FedPer."""
+
+  final_epochs: int = hp.inherited(fedsim.FedSimHyperparameters, 'final_epochs')
+
+  head_init: str = hp.field(
+      'common',
+      'First private weights: common (their part of the first weights of the'
+      ' run, at all clients) or random (each client draws its own).',
+      choices=('common', 'random'),
+  )
 
 
 def build_fedper(
@@ -47,6 +57,7 @@ def build_fedper(
   return fedsim.build_fedsim(
       parts, hyperparameters, num_clients=num_clients,
       client_weighting=client_weighting,
+      random_start=hyperparameters.head_init == 'random',
   )
 
 

@@ -7,6 +7,8 @@ Exploiting Shared Representations for Personalized Federated Learning
 import dataclasses
 from typing import Optional
 
+import tensorflow as tf
+
 from baselines import fedalt
 from baselines import fedsim
 from tff_pers import hyperparameters as hp
@@ -24,6 +26,12 @@ class FedRepHyperparameters(fedalt.PhasesHyperparameters):
   )
   local_steps: int = hp.inherited(hp.LocalTraining, 'local_steps', default=0)
   local_epochs: int = hp.inherited(hp.LocalTraining, 'local_epochs', default=1)
+  final_epochs: int = hp.inherited(fedsim.FedSimHyperparameters, 'final_epochs')
+  orthonormal: bool = hp.field(
+      False,
+      'Whether the server makes theta orthonormal in every round, as the'
+      ' authors do for linear representations; theta must be one matrix.',
+  )
 
 
 def build_fedrep(
@@ -40,20 +48,52 @@ def build_fedrep(
               few epochs : a <- a - eta   grad_a f_i(a, w; b)
               w_i <- w
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
+              [orthonormal: theta <- Q, where theta = Q R]
 
-  Two things that the authors do are left out: ten more epochs of every head
-  after the last round, and theta made orthonormal in their linear examples.
+  The authors train every head for ten more epochs after the last round:
+  `final_epochs`, 0 by default because no method that it is compared with has
+  them.
 
   Args:
     parts: The model and its split.
     hyperparameters: See `FedRepHyperparameters`; `split` is `parts` already.
     num_clients: See `fedsim.build_fedsim`.
     client_weighting: q_i, see `fedavg.build_fedavg`.
+
+  Raises:
+    ValueError: With `orthonormal`, if theta is not one matrix.
   """
+  if hyperparameters.orthonormal:
+    _check_matrix(parts)
   return fedalt.build_fedalt(
       parts, hyperparameters, num_clients=num_clients,
       client_weighting=client_weighting,
+      project=orthonormalize if hyperparameters.orthonormal else None,
   )
+
+
+def _check_matrix(parts: partition.Partition) -> None:
+  shapes = [tuple(leaf.shape) for leaf in parts.split(parts.model.spec)[0]]
+  if [len(shape) for shape in shapes] != [2]:
+    raise ValueError(
+        '`orthonormal` must be false unless the global weights are one matrix,'
+        f' a linear representation without bias, found the shapes {shapes} in'
+        f' {parts.model.name}.'
+    )
+
+
+def orthonormalize(theta):
+  """Returns theta, a tuple of one matrix, orthonormal along its longer side.
+
+  The columns of a tall matrix, the rows of a wide one, span what they spanned.
+  """
+  matrix = theta[0]
+  is_wide = matrix.shape[0] < matrix.shape[1]
+  q, r = tf.linalg.qr(tf.transpose(matrix) if is_wide else matrix)
+  # Of all signs those that leave an orthonormal theta as it is.
+  signs = tf.where(tf.linalg.diag_part(r) < 0, -1.0, 1.0)
+  q *= tf.cast(signs, q.dtype)
+  return (tf.transpose(q) if is_wide else q,)
 
 
 @methods.register(

@@ -25,10 +25,10 @@ NEEDS = split_hyperparameters.NEEDS
 
 
 @dataclasses.dataclass(frozen=True)
-class FedSimHyperparameters(
+class SharedHyperparameters(
     fedavg.FedAvgHyperparameters, split_hyperparameters.SplitHyperparameters
 ):
-  """Hyperparameters of FedSim."""
+  """Hyperparameters of methods that average the global weights."""
 
   private_learning_rate: float = hp.field(
       0.0,
@@ -41,6 +41,19 @@ class FedSimHyperparameters(
     return self.private_learning_rate or self.learning_rate
 
 
+@dataclasses.dataclass(frozen=True)
+class FedSimHyperparameters(SharedHyperparameters):
+  """Hyperparameters of FedSim."""
+
+  final_epochs: int = hp.field(
+      0,
+      'Passes over its training data in which a client that trains learns its'
+      ' private weights once more before it is evaluated, the global ones'
+      ' frozen; for comparisons give it to all methods, or to none.',
+      minimum=0,
+  )
+
+
 def build_fedsim(
     parts: partition.Partition,
     hyperparameters: split_hyperparameters.SplitHyperparameters = (
@@ -49,6 +62,7 @@ def build_fedsim(
     *,
     num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
+    random_start: bool = False,
 ) -> process.PersonalizedProcess:
   """Builds FedSim.
 
@@ -60,8 +74,9 @@ def build_fedsim(
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
 
   Server state: `weights` theta. Client state: w_i, at first that part of w^0.
-  Deploys (theta, w_i). Without private weights it is FedAvg, without shared
-  ones local training. The authors' q_i is the number of batches.
+  Deploys (theta, w_i), see `split_training.build_deploy`. Without private
+  weights it is FedAvg, without shared ones local training. The authors' q_i is
+  the number of batches.
 
   Args:
     parts: The model and its split.
@@ -69,6 +84,7 @@ def build_fedsim(
     num_clients: N; a client of a larger index never trains, and learns w_i when
       it is evaluated. None: every client may train.
     client_weighting: q_i, see `fedavg.build_fedavg`.
+    random_start: See `average_shared`.
   """
   local = local_step.build(hyperparameters)
 
@@ -90,7 +106,8 @@ def build_fedsim(
     )
 
   return average_shared(
-      parts, client_work.ClientWork(update), hyperparameters, num_clients
+      parts, client_work.ClientWork(update), hyperparameters, num_clients,
+      random_start=random_start,
   )
 
 
@@ -101,7 +118,9 @@ def average_shared(
     num_clients: Optional[int],
     *,
     stateless: bool = False,
+    random_start: bool = False,
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
+    project=None,
 ) -> process.PersonalizedProcess:
   """Returns the method that averages theta and leaves w_i with its client.
 
@@ -112,7 +131,10 @@ def average_shared(
     num_clients: See `build_fedsim`.
     stateless: Whether clients keep nothing. All of them are then evaluated as
       those that never trained.
+    random_start: Whether each client draws its first w_i, rather than all
+      starting from that part of w^0.
     server_optimizer: See `fedavg.build_averaging`.
+    project: See `fedavg.build_averaging`.
   """
   initial = functools.partial(split_training.initial_private, parts)
   deploy = split_training.build_deploy(
@@ -120,7 +142,7 @@ def average_shared(
   )
   kept = dict(
       init_client=lambda seed: parts.initial_weights(seed)[1],
-      combine=parts.merge, deploy=deploy,
+      init_each_client=random_start, combine=parts.merge, deploy=deploy,
   )
   if stateless:
     kept = dict(
@@ -138,6 +160,7 @@ def average_shared(
       ),
       server_optimizer=server_optimizer,
       initial_weights=lambda seed: parts.initial_weights(seed)[0],
+      project=project,
       **kept,
   )
 

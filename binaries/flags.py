@@ -76,6 +76,14 @@ class SharedFlags:
       ' the run, or drop the client from the round and count it.',
       choices=('stop', 'drop'),
   )
+  finetune_steps: str = hp.field(
+      '', 'Local steps, as 0,1,2,5,10, after each of which the global model is'
+      ' evaluated at the end, at every client, where the method has one; empty:'
+      ' none.'
+  )
+  finetune_learning_rate: float = hp.field(
+      0.0, 'Step size of --finetune_steps; 0: that of training.', minimum=0.0
+  )
   client_weighting: str = hp.field(
       'examples', 'Weight of a client in means.',
       choices=('uniform', 'examples', 'batches'),
@@ -130,8 +138,9 @@ class SharedFlags:
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
-    runtime='fused', device='', strategy='auto', tf32=False,
-    deterministic=True, workers='', connect_seconds=60.0, round_seconds=3600.0,
+    finetune_steps='', finetune_learning_rate=0.0, runtime='fused', device='',
+    strategy='auto', tf32=False, deterministic=True, workers='',
+    connect_seconds=60.0, round_seconds=3600.0,
     tls_cert='', tls_key='', tls_ca='', model='',
 )
 _PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca')

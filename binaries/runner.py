@@ -10,9 +10,11 @@ import tensorflow as tf
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import outputs
+from tff_pers import finetuning
 from tff_pers import runtime
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
+from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.runtime import errors
@@ -73,6 +75,7 @@ def prepare(
     saved = results.read_config(folder)
     if not same_flags:
       given = experiment_lib.resumed(given, saved)
+  finetune_steps(given.get('finetune_steps', ''))
   experiment = experiment_lib.build(
       {'algo': DEFAULT_ALGO, **given}, table, brackets_win=brackets_win
   )
@@ -252,6 +255,7 @@ def _train(experiment, process, states, folder, exported) -> None:
         experiment.variant, experiment.flag('seed'), process.tier_parameters,
         trainer.evaluate_global(task.global_test),
     ))
+  _write_finetuning(experiment, process, trainer, folder)
   if experiment.flag('on_non_finite') == 'drop':
     results.write_dropped(folder, {
         int(experiment.clients[client]): rounds
@@ -277,6 +281,47 @@ def _write_clients(experiment, trainer, folder: str, metrics) -> None:
       experiment.unseen_clients, 0, experiment.unseen, unseen
   )
   results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
+
+
+def _write_finetuning(experiment, process, trainer, folder: str) -> None:
+  """Writes how good the global model is after local steps, if asked for."""
+  steps = finetune_steps(experiment.flag('finetune_steps'))
+  if not steps:
+    return
+  if '1' not in process.tiers:
+    print(
+        f'{experiment.variant} has no global model: --finetune_steps has no'
+        ' effect.'
+    )
+    return
+  computation = finetuning.build_evaluate_finetuned(
+      process, process.tiers['1'], experiment.hyperparameters, steps,
+      experiment.flag('finetune_learning_rate'),
+  )
+  task = experiment.task
+  seen = program.Data(task.train, task.test).pick(task.honest)
+  rows = []
+  for is_seen, data in ((1, seen), (0, experiment.unseen)):
+    rows += finetuning_rows.rows(
+        is_seen, trainer.evaluate_finetuned(computation, data)
+    )
+  results.write_finetuning(folder, rows)
+
+
+def finetune_steps(text: str) -> list[int]:
+  """Returns the numbers of `--finetune_steps`.
+
+  Raises:
+    flags.UsageError: If they are not increasing integers >= 0.
+  """
+  items = [item for item in text.split(',') if item]
+  numbers = [int(item) for item in items if item.isdecimal()]
+  if len(numbers) < len(items) or numbers != sorted(set(numbers)):
+    raise flags.UsageError(
+        '`--finetune_steps` must be increasing integers >= 0 with commas'
+        f' between them, as in 0,1,2,5,10, found {text!r}.'
+    )
+  return numbers
 
 
 def _write_arrays(task, trainer, folder: str, metrics) -> None:

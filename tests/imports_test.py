@@ -28,7 +28,7 @@ FLOORS = (
         'tff_pers.deployment', 'tff_pers.dispatch', 'tff_pers.round_steps',
         'tff_pers.server_state',
     ),
-    ('tff_pers.composition',),
+    ('tff_pers.composition', 'tff_pers.finetuning'),
     ('tff_pers.algorithms',),
     ('baselines',),
     ('tff_pers.evaluation', 'tff_pers.settings'),

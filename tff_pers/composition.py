@@ -20,6 +20,7 @@ import tensorflow_federated as tff
 from tff_pers import deployment
 from tff_pers import dispatch
 from tff_pers import process
+from tff_pers import random
 from tff_pers import round_steps
 from tff_pers import server_state
 from tff_pers.aggregators import absence
@@ -31,6 +32,7 @@ from tff_pers.models import functional
 
 # Any factory that aggregates the update, or one for each field of it.
 Aggregator = Union[structure.Factory, Mapping[str, structure.Factory]]
+Choosing = deployment.Choosing
 Deployed = deployment.Deployed
 Row = dispatch.Row
 Tier = deployment.Tier
@@ -43,10 +45,11 @@ def compose(
     send: dispatch.Send,
     work: client_work.ClientWork,
     finalize: Callable[[Any, Any], Mapping[str, Any]],
-    deploy: Callable[[Any, Any, Any], Any],
+    deploy: Union[Callable[[Any, Any, Any], Any], deployment.Choosing],
     client_model: Callable[[Any, Any, Any], Any],
     aggregator: Optional[Aggregator] = None,
     init_client: Callable[[Any], Any] = lambda seed: (),
+    init_each_client: bool = False,
     deployed: Optional[functional.FunctionalModel] = None,
     measure: Optional[Callable[[Any, Any], Mapping[str, Any]]] = None,
     tiers: Optional[Mapping[str, Tier]] = None,
@@ -69,12 +72,15 @@ def compose(
     work: What a client does, `(message, C, D) -> ClientOutput`.
     finalize: `(S, aggregate) -> fields`, those fields of S that change.
     deploy: `(message, C, D) -> W`, what a client deploys after adapting to its
-      training data; or it returns a `Deployed`, with more to be reported.
+      training data; or it returns a `Deployed`, with more to be reported; or a
+      `Choosing`, where all clients choose together.
     client_model: `(S, C, index) -> W`, what it deploys without looking at data.
     aggregator: Any factory of TFF's or ours that aggregates the update, or one
       for each field of it. None: TFF's weighted mean; nothing is aggregated if
       the update is empty.
     init_client: `seed -> C`, the state of a client never seen before.
+    init_each_client: Whether the seed is the client's own, made of the run's
+      and its index; else it is the run's, and all clients start alike.
     deployed: The model over W; None: `model`.
     measure: `(S, aggregate) -> fields`, float scalars that become metrics of
       the round.
@@ -139,8 +145,10 @@ def compose(
   return process.PersonalizedProcess(
       initialize_seeded=server_state.build_initialize(init, aggregation),
       initialize_client=tff.tensorflow.computation(
-          # The seed of the run, not the index: all clients start alike.
-          lambda state, index: init_client(state['seed']), state_type, np.int32
+          lambda state, index: init_client(
+              random.seed(state['seed'], index)
+              if init_each_client else state['seed']
+          ), state_type, np.int32
       ),
       next_fn=next_fn,
       evaluate=deployment.build_evaluate(
@@ -161,10 +169,7 @@ def compose(
           if tiers
           else None
       ),
-      tier_parameters={
-          name: tier.model.num_parameters
-          for name, tier in (tiers or {}).items()
-      },
+      tiers=tiers,
   )
 
 

@@ -1,8 +1,9 @@
 """How a client deploys a model, and how what it deploys is evaluated."""
 
 import collections
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, Union
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -24,6 +25,21 @@ class Deployed(NamedTuple):
 
   weights: Any
   report: Mapping[str, Any]
+
+
+class Choosing(NamedTuple):
+  """What a client deploys after the clients have chosen one option together.
+
+  Attributes:
+    score: `(message, C, D) -> float[E]`, what a client finds about E options,
+      larger is better; zeros if it cannot tell. The option of the largest sum
+      over the clients that are evaluated together is chosen.
+    deploy: `(message, C, D, int32) -> W` or `Deployed`; the last argument is
+      the option, 0 to E - 1.
+  """
+
+  score: Callable[[Any, Any, Any], Any]
+  deploy: Callable[[Any, Any, Any, Any], Any]
 
 
 class Tier(NamedTuple):
@@ -73,7 +89,7 @@ def build_evaluate(
     dispatch: tff.Computation,
     client_type: tff.Type,
     data_type: tff.Type,
-    deploy: Callable[[Any, Any, Any], Any],
+    deploy: Union[Callable[[Any, Any, Any], Any], Choosing],
     deployed: functional.FunctionalModel,
 ) -> tff.Computation:
   """Returns `evaluate`: deploy on `adapt`, then mean metrics on `test`.
@@ -87,7 +103,8 @@ def build_evaluate(
     client_type: C.
     data_type: D.
     deploy: `(message, C, D) -> W`, a TensorFlow function, the client's own
-      part: adaptation on its training data D. Or it returns a `Deployed`.
+      part: adaptation on its training data D. Or it returns a `Deployed`, or
+      is a `Choosing`.
     deployed: The model over W.
 
   Raises:
@@ -96,9 +113,16 @@ def build_evaluate(
   message_type = dispatch.type_signature.result.member
   state_type = dispatch.type_signature.parameter[0].member
 
-  @tff.tensorflow.computation(message_type, client_type, data_type)
-  def deploy_fields(message, client_state, data):
-    result = deploy(message, client_state, data)
+  own_types = (message_type, client_type, data_type)
+  chooses = isinstance(deploy, Choosing)
+  adapt = deploy.deploy if chooses else deploy
+
+  # TFF takes no `*arguments`, so they are one tuple.
+  @tff.tensorflow.computation(
+      tff.to_type((*own_types, np.int32) if chooses else own_types)
+  )
+  def deploy_fields(arguments):
+    result = adapt(*arguments)
     if not isinstance(result, Deployed):
       result = Deployed(result, {})
     return collections.OrderedDict(
@@ -115,6 +139,13 @@ def build_evaluate(
     metrics = deployed_metrics(deployed, result['weights'], data)
     return collections.OrderedDict(metrics, **dict(result['report']))
 
+  if chooses:
+    score = tff.tensorflow.computation(deploy.score, own_types)
+    choose = tff.tensorflow.computation(
+        lambda scores: tf.argmax(scores, output_type=tf.int32),
+        score.type_signature.result,
+    )
+
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType(client_type, tff.CLIENTS),
@@ -124,9 +155,12 @@ def build_evaluate(
     message = dispatch(
         state, tff.federated_map(client_index(data_type), data.test)
     )
-    result = tff.federated_map(
-        deploy_fields, (message, client_states, data.adapt)
-    )
+    own = [message, client_states, data.adapt]
+    if chooses:
+      scores = tff.federated_map(score, tuple(own))
+      best = tff.federated_map(choose, tff.federated_sum(scores))
+      own.append(tff.federated_broadcast(best))
+    result = tff.federated_map(deploy_fields, tuple(own))
     return tff.federated_map(evaluate_weights, (result, data.test))
 
   return evaluate

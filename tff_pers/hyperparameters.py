@@ -237,8 +237,12 @@ def allowed(spec: dataclasses.Field) -> str:
   return text + (' or auto' if meta['auto'] else '')
 
 
-SCHEDULES = ('constant', 'exponential', 'cosine', 'steps')
+SCHEDULES = ('constant', 'exponential', 'cosine', 'steps', 'linear')
 _IS_SCHEDULED = 'learning_rate_schedule!=constant'
+# The linear schedule ends near 0, whatever the factor.
+_HAS_DECAY = (
+    'learning_rate_schedule!=constant and learning_rate_schedule!=linear'
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,18 +268,19 @@ class LocalTraining:
       'constant',
       'How the step sizes of training fall from round to round; exponential and'
       ' cosine have fallen to the share learning_rate_decay after'
-      ' learning_rate_rounds, steps multiplies by it in each of these rounds.',
+      ' learning_rate_rounds, steps multiplies by it in each of these rounds,'
+      ' linear rises for a tenth of them and then falls to almost 0.',
       choices=SCHEDULES,
   )
   learning_rate_rounds: str = field(
       '',
-      'Rounds of the schedule: one number T (exponential, cosine), or the'
-      ' rounds of the steps, as in 100:150.',
+      'Rounds of the schedule: one number T (exponential, cosine, linear), or'
+      ' the rounds of the steps, as in 100:150.',
       when=_IS_SCHEDULED,
   )
   learning_rate_decay: float = field(
       0.1, 'Factor of the schedule.', above=0.0, maximum=1.0,
-      when=_IS_SCHEDULED,
+      when=_HAS_DECAY,
   )
   momentum: float = field(
       0.0,

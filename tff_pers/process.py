@@ -79,7 +79,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       deployed,
       parts: Optional[Parts] = None,
       evaluate_global: Optional[tff.Computation] = None,
-      tier_parameters: Optional[Mapping[str, int]] = None,
+      tiers: Optional[Mapping[str, Any]] = None,
   ):
     """Checks the types and keeps the computations.
 
@@ -139,7 +139,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     self._initialize_client = initialize_client
     self._evaluate = evaluate
     self._evaluate_global = evaluate_global
-    self._tier_parameters = dict(tier_parameters or {})
+    self._tiers = dict(tiers or {})
     self._client_model = client_model
     self._deployed = deployed
     self._parts = parts
@@ -165,7 +165,14 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
   @property
   def tier_parameters(self) -> Mapping[str, int]:
     """The number of parameters of every model of `evaluate_global`."""
-    return self._tier_parameters
+    return {
+        name: tier.model.num_parameters for name, tier in self._tiers.items()
+    }
+
+  @property
+  def tiers(self) -> Mapping[str, Any]:
+    """The server's models, each a `deployment.Tier`; '1' is the whole one."""
+    return self._tiers
 
   @property
   def client_model(self) -> tff.Computation:

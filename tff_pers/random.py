@@ -22,6 +22,13 @@ def key(seed, *data):
   return fold_in(folded, *data)
 
 
+def seed(base, *data):
+  """Returns an int64 scalar, the seed of `data` under the seed `base`."""
+  return tf.random.stateless_uniform(
+      [], key(base, *data), minval=None, maxval=None, dtype=tf.int64
+  )
+
+
 def fold_in(base, *data):
   """Returns the key of `data` under the key `base`, int64 of shape [2]."""
   # Folding, not adding: seed 1 in round 0 must differ from seed 0 in round 1.

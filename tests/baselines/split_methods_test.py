@@ -44,11 +44,11 @@ def test_the_split_is_what_the_flag_says(split, is_private):
   assert process.client_state_type == parts.private_type
 
 
-def _learned(state, data, *, epochs, private_learning_rate=0.1):
-  """Returns w after passes from w^0 with theta frozen, and W^0 of the run."""
+def _learned(state, data, *, epochs, own=None, private_learning_rate=0.1):
+  """Returns W after passes with theta frozen, and before; from w^0 or `own`."""
   parts = partition.from_scheme(problems.tiny_model(), 'output_layer')
   body = [tf.constant(leaf) for leaf in rounds.leaves(state['weights'])]
-  own = parts.initial_weights(rounds.SEED)[1]
+  own = own or parts.initial_weights(rounds.SEED)[1]
   message = rounds.message(body, rounds.SEED, 3)
   learned, _ = local_sgd.train(
       parts.private_model(body), own, rounds.tensors(data), num_epochs=epochs,
@@ -79,6 +79,27 @@ def test_a_new_client_learns_its_private_weights_alone(name, options):
       actual[0]['loss'], _loss(learned, data), rtol=1e-9
   )
   assert actual[0]['loss'] < _loss(before, data) - 1e-2
+
+
+@pytest.mark.parametrize('name, options', _STATEFUL)
+def test_a_client_that_trains_learns_its_private_weights_once_more(
+    name, options
+):
+  """Baselines 6.4: E more epochs of the head, but for evaluation alone."""
+  process, states, own, _ = rounds.run(name, final_epochs=2, **options)
+  plain = rounds.run(name, **options)
+  rounds.assert_identical(states[-1], plain[1][-1])
+  rounds.assert_identical(own[0], plain[2][0])
+  state, data = states[-1], problems.tiny_clients()[0]
+  actual = process.evaluate(state, [own[0]], [dict(adapt=data, test=data)])
+  learned, before = _learned(
+      state, data, epochs=2, own=[tf.constant(leaf) for leaf in own[0]],
+      **options
+  )
+  np.testing.assert_allclose(
+      actual[0]['loss'], _loss(learned, data), rtol=1e-9
+  )
+  assert actual[0]['loss'] < _loss(before, data) - 1e-3
 
 
 @pytest.mark.parametrize('name, options', _STATELESS)

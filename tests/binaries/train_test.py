@@ -39,6 +39,35 @@ def _snapshot(folder):
   }
 
 
+def test_the_global_model_is_evaluated_after_local_steps(tmp_path, capsys):
+  folder = tmp_path / 'run'
+  assert _train(
+      folder, '--algo=fedavg', '--holdout_clients=2', '--finetune_steps=0,3',
+      '--finetune_learning_rate=0.5',
+  ) == 0
+  rows = _read(folder / 'finetuning.csv')
+  assert [(row['seen'], row['steps']) for row in rows] == [
+      ('1', '0'), ('1', '3'), ('0', '0'), ('0', '3')
+  ]
+  # The last evaluated round, before and after fine-tuning.
+  last = _read(folder / 'metrics.csv')[-1]
+  assert float(rows[0]['loss_mean']) == pytest.approx(float(last['loss_mean']))
+  assert float(rows[1]['loss_mean']) != float(rows[0]['loss_mean'])
+  assert (folder / 'finetuning.png').exists()
+  assert _train(
+      tmp_path / 'own', '--algo=local_only', '--finetune_steps=0,3'
+  ) == 0
+  assert 'local_only has no global model' in capsys.readouterr().out
+  assert not (tmp_path / 'own' / 'finetuning.csv').exists()
+
+
+@pytest.mark.parametrize('text', ['3,1', '1,1', 'x', '1,-2', '1.5'])
+def test_bad_finetune_steps_are_one_sentence(text, tmp_path, capsys):
+  assert _train(tmp_path / 'run', f'--finetune_steps={text}') == 2
+  assert '`--finetune_steps` must be increasing' in capsys.readouterr().err
+  assert not (tmp_path / 'run').exists()
+
+
 def test_two_rounds_write_all_results(tmp_path, capsys):
   """DESIGN section 8: names and columns of the result files."""
   folder = tmp_path / 'run'

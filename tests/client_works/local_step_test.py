@@ -142,6 +142,7 @@ def _rate(round_num, learning_rate=0.2, **options):
         ('cosine', '2', 0.2, [1, 0.6, 0.2, 0.2, 0.2]),
         ('steps', '2:3', 0.1, [1, 1, 0.1, 0.01, 0.01]),
         ('steps', '1', 0.5, [1, 0.5, 0.5, 0.5, 0.5]),
+        ('linear', '3', 0.1, [1, 2 / 2.7, 1 / 2.7, 1 / 2.7, 1 / 2.7]),
     ],
 )
 def test_schedule(kind, rounds, decay, expected):
@@ -153,6 +154,16 @@ def test_schedule(kind, rounds, decay, expected):
       for t in range(5)
   ]
   np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_the_linear_schedule_warms_up_for_a_tenth_of_its_rounds():
+  """Partial personalization, table 2, with rounds counted from 1 on the rise."""
+  found = [
+      _rate(t, learning_rate_schedule='linear', learning_rate_rounds='40')
+      for t in range(40)
+  ]
+  np.testing.assert_allclose(found[:5], [0.25, 0.5, 0.75, 1, 1], rtol=1e-14)
+  np.testing.assert_allclose(found[4:], np.arange(36, 0, -1) / 36, rtol=1e-14)
 
 
 def test_schedule_leaves_constants_and_frozen_parts_as_they_are():

@@ -192,6 +192,8 @@ def scheduled(hyperparameters, message, learning_rate):
     exponential : d^(t / T)
     cosine      : d + (1 - d) (1 + cos(pi min(t / T, 1))) / 2
     steps       : d^(number of the given rounds that are <= t)
+    linear      : min((t + 1) / (T / 10), (T - min(t, T - 1)) / (0.9 T)), from
+                  1 / (T / 10) up to at most 1 and down to 1 / (0.9 T), never 0
 
   Args:
     hyperparameters: A `hyperparameters.LocalTraining`.
@@ -210,6 +212,12 @@ def scheduled(hyperparameters, message, learning_rate):
     factor = decay + (1 - decay) * (1 + tf.cos(angle)) / 2
   elif kind == 'exponential':
     factor = decay ** (t / rounds[0])
+  elif kind == 'linear':
+    left = rounds[0] - tf.minimum(t, rounds[0] - 1.0)
+    # A schedule of less than ten rounds has no warm-up.
+    factor = tf.minimum(
+        tf.minimum((t + 1) / (rounds[0] / 10), left / (0.9 * rounds[0])), 1.0
+    )
   else:
     passed = tf.constant(rounds, tf.float64) <= t
     factor = decay ** tf.reduce_sum(tf.cast(passed, tf.float64))

@@ -161,10 +161,11 @@ def build_deploy(
 ):
   """Returns `(message, w_i, D) -> W`: what a client deploys.
 
-  Clients that may take part deploy (theta, w_i). A new client first trains w_i
-  alone, `adapt_epochs` passes over its training data with theta frozen, on the
-  batches of the main line and without the schedule, which is made for the
-  rounds: a client may come when the step size has fallen to almost nothing.
+  A client first trains w_i alone, with theta frozen, and deploys (theta, w_i):
+  a new one for `adapt_epochs` passes over its training data, one that may take
+  part for `final_epochs`, none by default. It takes the batches of the main
+  line and no schedule, which is made for the rounds: a client may come when the
+  step size has fallen to almost nothing.
 
   Args:
     parts: The model and its split; `message['weights']` is the global part.
@@ -173,19 +174,19 @@ def build_deploy(
   """
 
   def deploy(message, own, data):
-    theta = message['weights']
+    theta, epochs = message['weights'], hyperparameters.final_epochs
     if num_clients is not None:
-      own, _ = train_private(
-          parts, theta, own, data,
-          learning_rate=hyperparameters.private_rate,
-          seed=client_work.key(message, data),
-          local=local_step.build(hyperparameters),
-          batch_size=hyperparameters.batch_size,
-          # 0 passes leave the stored w_i of a client that trains as it is.
-          num_epochs=tf.where(
-              data['index'] < num_clients, 0, hyperparameters.adapt_epochs
-          ),
+      epochs = tf.where(
+          data['index'] < num_clients, epochs, hyperparameters.adapt_epochs
       )
+    own, _ = train_private(
+        parts, theta, own, data,
+        learning_rate=hyperparameters.private_rate,
+        seed=client_work.key(message, data),
+        local=local_step.build(hyperparameters),
+        batch_size=hyperparameters.batch_size,
+        num_epochs=epochs,  # 0 leaves the stored w_i as it is.
+    )
     return parts.merge(theta, own)
 
   return deploy

@@ -8,6 +8,7 @@ import numpy as np
 
 from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import figures
+from tff_pers.evaluation import finetuning
 from tff_pers.evaluation import results
 
 
@@ -38,6 +39,8 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
     made.append(plot_clusters(runs, output_dir))
   if any(figures.has(run.metrics, 'distance') for run in runs):
     made.append(error_plots.plot_runs(runs, output_dir))
+  if any(run.finetuning is not None for run in runs):
+    made.append(finetuning.plot(runs, output_dir))
   if len(figures.by_variant(runs)) > 1 and any(map(_extra_parameters, runs)):
     made.append(plot_parameters(runs, output_dir))
   return made

@@ -7,6 +7,7 @@
     mixing.npy    float32[N, N], mixing weights         methods that learn them
     router.npy    float[N, C], weights of the models    methods that report them
     tiers.csv     a row per capacity tier's model       if there are tiers
+    finetuning.csv  the global model after local steps  --finetune_steps
     dropped.csv   client, rounds it was dropped in      --on_non_finite=drop
 
 Byzantine clients are no rows of clients.csv, and NaN in router.npy.
@@ -22,9 +23,14 @@ import numpy as np
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
+FINETUNING = 'finetuning.csv'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
 TIER_COLUMNS = ('algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss')
+FINETUNING_COLUMNS = (
+    'seen', 'steps', 'accuracy_mean', 'accuracy_worst_decile', 'loss_mean',
+    'share_hurt',
+)
 DROPPED_COLUMNS = ('client', 'rounds')
 
 
@@ -40,6 +46,7 @@ class Run(NamedTuple):
     groups: int64[N], -1 unknown, or None.
     mixing: float32[N, N], or None.
     router: float[N, C], or None.
+    finetuning: Columns of `finetuning.csv`, floats, or None.
   """
 
   folder: str
@@ -50,6 +57,7 @@ class Run(NamedTuple):
   groups: Optional[np.ndarray]
   mixing: Optional[np.ndarray]
   router: Optional[np.ndarray] = None
+  finetuning: Optional[Mapping[str, np.ndarray]] = None
 
   @property
   def variant(self) -> str:
@@ -73,6 +81,7 @@ def read_run(folder: str) -> Run:
       groups=counts['group'].astype(np.int64) if counts else None,
       mixing=_load_optional(folder, MIXING),
       router=_load_optional(folder, ROUTER),
+      finetuning=_read_optional(folder, FINETUNING),
   )
 
 
@@ -107,6 +116,11 @@ def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `tiers.csv`; rows have `TIER_COLUMNS`."""
   write_csv(os.path.join(folder, TIERS), TIER_COLUMNS, rows)
+
+
+def write_finetuning(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
+  """Writes `finetuning.csv`; rows have `FINETUNING_COLUMNS`."""
+  write_csv(os.path.join(folder, FINETUNING), FINETUNING_COLUMNS, rows)
 
 
 def write_dropped(folder: str, rounds: Mapping[int, int]) -> None:

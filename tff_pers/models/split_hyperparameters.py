@@ -15,6 +15,7 @@ NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
 class SplitHyperparameters(hp.LocalTraining):
   """Which weights are private; the hyperparameters of a method extend it."""
 
+  final_epochs = 0  # Not a field: only some methods leave the choice.
   split: str = hp.field(
       'output_layer',
       'What is private: input_layer, output_layer, norm, bias, adapter'

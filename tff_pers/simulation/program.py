@@ -232,20 +232,31 @@ class TrainingProgram:
     Returns:
       An array per metric with an entry per client, in the order of `data`.
     """
-    parts = collections.defaultdict(list)
-    for chunk in _chunks(list(zip(data.train, data.test))):
-      results = self._process.evaluate(
+    results = []
+    for chunk in _chunks(_adapt_and_test(data)):
+      results += self._process.evaluate(
           self._state,
-          self._client_states([int(train['index']) for train, _ in chunk]),
-          [
-              collections.OrderedDict(adapt=train, test=test)
-              for train, test in chunk
-          ],
+          self._client_states([int(both['adapt']['index']) for both in chunk]),
+          chunk,
       )
-      for result in results:
-        for name, value in result.items():
-          parts[name].append(value)
-    return {name: np.asarray(values) for name, values in parts.items()}
+    return _by_metric(results)
+
+  def evaluate_finetuned(
+      self, computation: tff.Computation, data: Data
+  ) -> dict[int, dict[str, np.ndarray]]:
+    """Returns the metrics of a global model by number of local steps.
+
+    Args:
+      computation: See `finetuning.build_evaluate_finetuned`.
+      data: See `evaluate`.
+    """
+    results = []
+    for chunk in _chunks(_adapt_and_test(data)):
+      results += computation(self._state, chunk)
+    return {
+        int(steps): _by_metric([result[steps] for result in results])
+        for steps in (results[0] if results else ())
+    }
 
   def evaluate_global(self, data) -> Mapping[str, Mapping[str, Any]]:
     """Returns the metrics of every capacity tier's model on common data.
@@ -303,6 +314,22 @@ class TrainingProgram:
         self._position, measured, metrics, state=self._state,
         validation=validation, distances=apart,
     )
+
+
+def _adapt_and_test(data: Data) -> list[Any]:
+  return [
+      collections.OrderedDict(adapt=train, test=test)
+      for train, test in zip(data.train, data.test)
+  ]
+
+
+def _by_metric(results) -> dict[str, np.ndarray]:
+  """Returns an array per metric of the metrics of clients."""
+  parts = collections.defaultdict(list)
+  for result in results:
+    for name, value in result.items():
+      parts[name].append(value)
+  return {name: np.asarray(values) for name, values in parts.items()}
 
 
 def _chunks(items: Sequence[Any]) -> list[Sequence[Any]]:

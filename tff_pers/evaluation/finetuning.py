@@ -1,0 +1,121 @@
+"""Accuracy of a global model after s local steps, as a function of s."""
+
+import math
+from typing import Any, Mapping, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
+
+
+def rows(
+    seen: int, metrics: Mapping[int, Mapping[str, np.ndarray]]
+) -> list[dict[str, Any]]:
+  """Returns the rows of `finetuning.csv`.
+
+  Args:
+    seen: 1 for clients that train, 0 for those that never do.
+    metrics: By number of steps, then by name, [N] each, NaN where a client has
+      no test examples. `share_hurt` is the share of clients that are worse off
+      than with 0 steps, empty if 0 is not among the numbers.
+  """
+  return [
+      dict(
+          seen=seen, steps=steps,
+          accuracy_mean=_statistic(found, 'accuracy', 'mean'),
+          accuracy_worst_decile=_statistic(found, 'accuracy', 'worst_decile'),
+          loss_mean=_statistic(found, 'loss', 'mean'),
+          share_hurt=_share_hurt(found, metrics.get(0)),
+      )
+      for steps, found in metrics.items()
+  ]
+
+
+def _statistic(metrics, name: str, statistic: str) -> Optional[float]:
+  if name not in metrics:
+    return None
+  value = getattr(
+      summary.summarize(
+          metrics[name], metrics['num_examples'],
+          higher_is_better=name == 'accuracy',
+      ),
+      statistic,
+  )
+  return None if math.isnan(value) else value
+
+
+def _share_hurt(metrics, untouched) -> Optional[float]:
+  if untouched is None:
+    return None
+  name = 'accuracy' if 'accuracy' in metrics else 'loss'
+  return summary.share_hurt(
+      metrics[name], untouched[name], higher_is_better=name == 'accuracy'
+  )
+
+
+def plot(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots the mean against s: a colour per variant, the band is over seeds.
+
+  Clients that train are on the left, those that never do on the right.
+
+  Args:
+    runs: Runs, of which some have a `finetuning`.
+    output_dir: Where the figure goes.
+
+  Returns:
+    The path of the figure, without suffix.
+  """
+  having = [run for run in runs if run.finetuning is not None]
+  variants = figures.by_variant(having)
+  name = 'accuracy_mean'
+  if not any(figures.has(run.finetuning, name) for run in having):
+    name = 'loss_mean'
+  sides = [
+      seen for seen in (1, 0)
+      if any(np.any(run.finetuning['seen'] == seen) for run in having)
+  ]
+  picture, axes = figures.new_figure(
+      4.6 * max(len(sides), 1), 3.4, max(len(sides), 1)
+  )
+  for axis, seen in zip(axes, sides):
+    for number, (variant, members) in enumerate(variants.items()):
+      curves = [_curve(run, seen, name) for run in members]
+      color, dash = figures.style(number)
+      # Seeds of a variant have the same flags, and so the same numbers.
+      steps, values = curves[0][0], np.array([curve[1] for curve in curves])
+      axis.plot(
+          steps, values.mean(0), dash, color=color, label=variant, marker='o',
+          ms=4, lw=1.8,
+      )
+      if len(values) > 1:
+        axis.fill_between(
+            steps, values.min(0), values.max(0), color=color, alpha=0.18, lw=0
+        )
+    axis.set_xscale('symlog', linthresh=1.0)
+    _tick_at_steps(axis, having)
+    axis.set_xlabel('Local steps from the global model')
+    axis.set_title(
+        'Clients that train' if seen else 'Clients that never train',
+        fontsize=10,
+    )
+    axis.grid(alpha=0.25)
+  axes[0].set_ylabel(
+      'Test accuracy, mean over clients' if name == 'accuracy_mean'
+      else 'Test loss, mean over clients'
+  )
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, 'finetuning')
+
+
+def _curve(run: results.Run, seen: int, name: str):
+  chosen = run.finetuning['seen'] == seen
+  return run.finetuning['steps'][chosen], run.finetuning[name][chosen]
+
+
+def _tick_at_steps(axis, runs) -> None:
+  """Labels the numbers of steps that were evaluated, and no others."""
+  steps = np.unique(np.concatenate([run.finetuning['steps'] for run in runs]))
+  axis.set_xticks(steps, [f'{step:g}' for step in steps])
+  axis.minorticks_off()

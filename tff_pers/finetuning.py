@@ -1,0 +1,82 @@
+"""What a global model becomes in the hands of clients: metrics after s steps.
+
+In the view of meta-learning a global model is judged by how good it is after a
+few local steps, not as it is.
+
+On the Convergence and Accuracy Trade-Offs in Federated Learning and
+Meta-Learning
+    Charles, Konecny. AISTATS 2021 (section 7 of the spec sheet).
+"""
+
+import collections
+from typing import Sequence
+
+import tensorflow_federated as tff
+
+from tff_pers import deployment
+from tff_pers import process as process_lib
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+
+
+def build_evaluate_finetuned(
+    process: process_lib.PersonalizedProcess,
+    tier: deployment.Tier,
+    hyperparameters,
+    steps: Sequence[int],
+    learning_rate: float = 0.0,
+) -> tff.Computation:
+  """Returns the computation that evaluates a global model after local steps.
+
+    client i: v <- w;  s times: v <- v - eta g_i(v; b)  on its training data
+              the metrics of v on its test data, for each s
+
+  Every s starts at w and sees the same batches, those of the coming round.
+  Momentum, weight decay and clipping are those of training; its schedule, which
+  is made for the rounds, is not. Nothing changes any state.
+
+  Args:
+    process: The method.
+    tier: Its global model.
+    hyperparameters: The method's, a `hyperparameters.LocalTraining`.
+    steps: The numbers s, each >= 0; at 0 it is w itself.
+    learning_rate: eta; 0: that of training.
+
+  Returns:
+    (S@SERVER, {<adapt=D, test=D>}@CLIENTS -> {<s=metrics, ...>}@CLIENTS), the
+    names being the numbers, the metrics those of `process.evaluate`.
+  """
+  both_type = process_lib.adapt_and_test(process.data_type)
+  eta = learning_rate or hyperparameters.learning_rate
+  local = local_step.build(hyperparameters)
+
+  @tff.tensorflow.computation(process.server_state_type)
+  def send(state):
+    return collections.OrderedDict(
+        seed=state['seed'], round=state['round'], weights=tier.weights(state)
+    )
+
+  @tff.tensorflow.computation(send.type_signature.result, both_type)
+  def measure(message, data):
+    adapt, metrics = data['adapt'], collections.OrderedDict()
+    for number in steps:
+      tuned, _ = local_sgd.train(
+          tier.model, message['weights'], adapt, learning_rate=eta,
+          seed=client_work.key(message, adapt), local=local,
+          batch_size=hyperparameters.batch_size, num_steps=number,
+      )
+      metrics[str(number)] = deployment.deployed_metrics(
+          tier.model, tuned, data['test']
+      )
+    return metrics
+
+  @tff.federated_computation(
+      tff.FederatedType(process.server_state_type, tff.SERVER),
+      tff.FederatedType(both_type, tff.CLIENTS),
+  )
+  def evaluate_finetuned(state, data):
+    message = tff.federated_broadcast(tff.federated_map(send, state))
+    return tff.federated_map(measure, (message, data))
+
+  return evaluate_finetuned

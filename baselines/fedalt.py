@@ -17,6 +17,7 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import split_training
+from tff_pers.data import client_data
 from tff_pers.models import partition
 
 
@@ -43,7 +44,9 @@ class PhasesHyperparameters(fedsim.SharedHyperparameters):
     if not steps and not epochs:
       return self.budget()
     if steps and epochs:
-      per_epoch = -(-data['num_examples'] // self.batch_size)
+      per_epoch = client_data.batches_per_epoch(
+          data['num_examples'], self.batch_size
+      )
       steps, epochs = tf.minimum(steps, epochs * per_epoch), 0
     size = self.batch_size
     # A tensor has no truth value in a graph.

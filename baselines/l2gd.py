@@ -19,6 +19,7 @@ from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.data import client_data
 from tff_pers.models import functional
 
 _COIN_USE = -6  # Keeps the coins apart from the other draws of a run.
@@ -281,7 +282,9 @@ def _build(task, hyperparameters):
   num_steps = hyperparameters.local_steps
   if not num_steps:
     sizes = np.array([data['num_examples'] for data in task.train])
-    per_epoch = np.ceil(sizes / hyperparameters.batch_size)
+    per_epoch = client_data.batches_per_epoch(
+        sizes, hyperparameters.batch_size
+    )
     num_steps = float(np.mean(hyperparameters.local_epochs * per_epoch))
   return build_l2gd(
       task.model, hyperparameters, num_local_steps=num_steps,

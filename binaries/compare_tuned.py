@@ -18,6 +18,7 @@ from binaries import flags
 from binaries import jobs as jobs_lib
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
 
@@ -30,7 +31,8 @@ chooses the value with the best mean validation accuracy over clients (loss on
 regression tasks; test data choose nothing), and trains with it on all seeds. A
 run that diverges loses. All are training runs in OUTPUT_DIR/<variant>/
 seed<seed>, as those of compare: finished runs are not run again, interrupted
-ones are resumed. Writes trials.csv, runs.csv, summary.csv and summary.md."""
+ones are resumed. Writes trials.csv, runs.csv, summary.csv, summary.md and the
+plots of compare, of the chosen values."""
 
 _DEFAULTS = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
@@ -152,7 +154,7 @@ def _final_runs(steps, trials, found, choices, seeds) -> comparison.Runs:
 
 
 def _write(top: str, grid, choices, runs, has_new: bool) -> None:
-  """Writes all tables; prints that of the results."""
+  """Writes all tables and plots; prints the table of the results."""
   os.makedirs(top, exist_ok=True)
   results.write_csv(
       os.path.join(top, 'trials.csv'), tuning.TRIAL_COLUMNS,
@@ -169,6 +171,9 @@ def _write(top: str, grid, choices, runs, has_new: bool) -> None:
   text = tuning.markdown(columns, rows)
   with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
     file.write(text + '\n')
+  finished = [run for run in runs.values() if run is not None]
+  if finished:
+    plots.plot_runs(finished, top)
   print(f'\n{text}\nResults are in {top}.')
 
 

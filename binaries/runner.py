@@ -11,7 +11,9 @@ from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import outputs
 from tff_pers import finetuning
+from tff_pers import hyperparameters as hp
 from tff_pers import runtime
+from tff_pers.client_works import local_step
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import finetuning as finetuning_rows
@@ -294,9 +296,17 @@ def _write_finetuning(experiment, process, trainer, folder: str) -> None:
         ' effect.'
     )
     return
+  training = experiment.hyperparameters
   computation = finetuning.build_evaluate_finetuned(
-      process, process.tiers['1'], experiment.hyperparameters, steps,
-      experiment.flag('finetune_learning_rate'),
+      process, process.tiers['1'], steps,
+      learning_rate=(
+          experiment.flag('finetune_learning_rate') or training.learning_rate
+      ),
+      batch_size=training.batch_size,
+      local=(
+          local_step.build(training)
+          if isinstance(training, hp.LocalTraining) else local_step.PLAIN
+      ),
   )
   task = experiment.task
   seen = program.Data(task.train, task.test).pick(task.honest)

@@ -6,14 +6,15 @@ import pytest
 from tests import problems
 from tests.baselines import rounds
 from tff_pers import finetuning
-from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers.client_works import local_step
 
 
-def _curve(name, steps, hyperparameters, learning_rate=0.0):
+def _curve(name, steps, learning_rate=0.1, **options):
   process, states, _, _ = rounds.run(name)
   computation = finetuning.build_evaluate_finetuned(
-      process, process.tiers['1'], hyperparameters, steps, learning_rate
+      process, process.tiers['1'], steps, learning_rate=learning_rate,
+      batch_size=2, **options
   )
   clients = problems.tiny_clients()
   return computation(
@@ -23,10 +24,9 @@ def _curve(name, steps, hyperparameters, learning_rate=0.0):
 
 @pytest.mark.parametrize('name', ['fedavg', 'scaffold'])
 def test_after_s_steps_it_is_what_fine_tuned_fedavg_deploys(name):
-  hyperparameters = hp.LocalTraining(
-      batch_size=2, learning_rate=0.1, momentum=0.5
+  found = _curve(
+      name, [0, 1, 4], local=local_step.LocalStep(momentum=0.5)
   )
-  found = _curve(name, [0, 1, 4], hyperparameters)
   _, states, _, _ = rounds.run(name)
   clients = problems.tiny_clients()
   for steps in (1, 4):
@@ -46,25 +46,6 @@ def test_after_s_steps_it_is_what_fine_tuned_fedavg_deploys(name):
   assert zero[0] == zero[1]
   four = [one['4']['loss'] for one in found]
   assert abs(four[0] - four[1]) > 1e-3 and abs(four[0] - zero[0]) > 1e-3
-
-
-def test_it_has_a_step_size_of_its_own():
-  plain = hp.LocalTraining(batch_size=2, learning_rate=0.05)
-  given = _curve('fedavg', [2], plain, learning_rate=0.2)
-  trained = _curve(
-      'fedavg', [2], hp.LocalTraining(batch_size=2, learning_rate=0.2)
-  )
-  assert given[0]['2']['loss'] == trained[0]['2']['loss']
-  assert given[0]['2']['loss'] != _curve('fedavg', [2], plain)[0]['2']['loss']
-
-
-def test_the_schedule_does_not_reach_it():
-  falling = hp.LocalTraining(
-      batch_size=2, learning_rate_schedule='steps', learning_rate_rounds='1',
-      learning_rate_decay=1e-9,
-  )
-  found = _curve('fedavg', [0, 3], falling)[0]
-  assert abs(found['0']['loss'] - found['3']['loss']) > 1e-3
 
 
 @pytest.mark.parametrize('name, has_one', [

@@ -23,9 +23,11 @@ from tff_pers.client_works import local_step
 def build_evaluate_finetuned(
     process: process_lib.PersonalizedProcess,
     tier: deployment.Tier,
-    hyperparameters,
     steps: Sequence[int],
-    learning_rate: float = 0.0,
+    *,
+    learning_rate: float,
+    batch_size: int,
+    local: local_step.LocalStep = local_step.PLAIN,
 ) -> tff.Computation:
   """Returns the computation that evaluates a global model after local steps.
 
@@ -33,23 +35,21 @@ def build_evaluate_finetuned(
               the metrics of v on its test data, for each s
 
   Every s starts at w and sees the same batches, those of the coming round.
-  Momentum, weight decay and clipping are those of training; its schedule, which
-  is made for the rounds, is not. Nothing changes any state.
+  There is no schedule, which is made for the rounds. Nothing changes any state.
 
   Args:
     process: The method.
     tier: Its global model.
-    hyperparameters: The method's, a `hyperparameters.LocalTraining`.
     steps: The numbers s, each >= 0; at 0 it is w itself.
-    learning_rate: eta; 0: that of training.
+    learning_rate: eta.
+    batch_size: Examples per minibatch.
+    local: The step, e.g. with the momentum and the clipping of training.
 
   Returns:
     (S@SERVER, {<adapt=D, test=D>}@CLIENTS -> {<s=metrics, ...>}@CLIENTS), the
     names being the numbers, the metrics those of `process.evaluate`.
   """
   both_type = process_lib.adapt_and_test(process.data_type)
-  eta = learning_rate or hyperparameters.learning_rate
-  local = local_step.build(hyperparameters)
 
   @tff.tensorflow.computation(process.server_state_type)
   def send(state):
@@ -62,9 +62,10 @@ def build_evaluate_finetuned(
     adapt, metrics = data['adapt'], collections.OrderedDict()
     for number in steps:
       tuned, _ = local_sgd.train(
-          tier.model, message['weights'], adapt, learning_rate=eta,
+          tier.model, message['weights'], adapt,
+          learning_rate=learning_rate,
           seed=client_work.key(message, adapt), local=local,
-          batch_size=hyperparameters.batch_size, num_steps=number,
+          batch_size=batch_size, num_steps=number,
       )
       metrics[str(number)] = deployment.deployed_metrics(
           tier.model, tuned, data['test']

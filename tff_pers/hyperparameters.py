@@ -263,7 +263,9 @@ class LocalTraining:
   local_epochs: int = field(
       0, 'Passes over the local data per round, if local_steps is 0.', minimum=0
   )
-  batch_size: int = field(20, 'Examples per minibatch.', minimum=1)
+  batch_size: int = field(
+      20, 'Examples per minibatch; 0: all of a client at once.', minimum=0
+  )
   learning_rate_schedule: str = field(
       'constant',
       'How the step sizes of training fall from round to round; exponential and'

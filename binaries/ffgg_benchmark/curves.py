@@ -21,7 +21,6 @@ class Operator:
     smoothness: L = max_m lambda_max(G_m).
     private: max_m lambda_max(B_m^T B_m).
     joint: L_f, the smoothness of f_m in (theta, w).
-    num_rows: Rows of a client.
     num_clients: M.
   """
 
@@ -36,7 +35,6 @@ class Operator:
         np.linalg.norm(row['x'][:, theta_dim:], 2) ** 2 for row in rows
     )
     self.joint = max(np.linalg.norm(row['x'], 2) ** 2 for row in rows)
-    self.num_rows = max(len(row['y']) for row in rows)
     self.num_clients = len(rows)
 
   def norms(self, theta) -> tuple[float, float]:
@@ -80,12 +78,10 @@ def comparison(operator: Operator, tau: int) -> list[Curve]:
   repairs are here. Local GD with the paper's step is as slow whatever tau is,
   so it is here once more with one that does not shrink.
   """
-  full = dict(
-      batch_size=operator.num_rows, local_steps=tau, local_epochs=0
-  )
+  full = dict(batch_size=0, local_steps=tau, local_epochs=0)
   careful = 1 / (operator.joint * tau)
   p = 1 / tau
-  l2gd = dict(batch_size=operator.num_rows, p=p, **{'lambda': _LAMBDA})
+  l2gd = dict(batch_size=0, p=p, **{'lambda': _LAMBDA})
   # alpha / M for alpha = 1 / (2 M max(L_f / (1 - p), lambda / p)).
   small = 0.5 / operator.num_clients ** 2 / max(
       operator.joint / (1 - p), _LAMBDA / p

@@ -163,9 +163,34 @@ def test_without_shuffle_rows_come_in_order():
   ]
 
 
-def test_batch_size_none_is_all_rows():
-  batches = _rows(5, 8, batch_size=None, num_epochs=2)
-  assert [sorted(b) for b in batches] == [[0, 1, 2, 3, 4]] * 2
+@pytest.mark.parametrize('batch_size', [None, 0])
+@pytest.mark.parametrize('budget', [dict(num_epochs=2), dict(num_steps=2)])
+def test_without_a_batch_size_all_rows_are_one_batch(batch_size, budget):
+  data = client_data.pad(_data(5), 8)
+  count, visited = _visits(data, batch_size=batch_size, **budget)
+  assert count == 2 and visited[:2] == [[0, 1, 2, 3, 4]] * 2
+  assert _visits(
+      client_data.pad(_data(0), 8), batch_size=batch_size, **budget
+  )[0] == 0
+
+
+def test_whole_batches_have_keys_of_their_own_step():
+  def note(state, batch):
+    t, keys = state
+    return t + 1, tf.where(tf.range(3)[:, None] == t, batch.seed, keys)
+  init = (tf.constant(0), tf.zeros([3, 2], tf.int64))
+  whole, parted = (
+      client_data.fold_batches(
+          _data(4), note, init, seed=_key(0), num_steps=3, batch_size=size
+      )[1] for size in (0, 4)
+  )
+  np.testing.assert_array_equal(whole, parted)
+
+
+@pytest.mark.parametrize('size, expected', [(2, 3), (5, 1), (0, 1), (None, 1)])
+def test_batches_per_epoch(size, expected):
+  assert client_data.batches_per_epoch(np.int32(5), size) == expected
+  assert client_data.batches_per_epoch(np.int32(0), size) == 0
 
 
 def test_steps_have_keys_of_their_own():

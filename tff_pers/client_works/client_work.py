@@ -104,8 +104,7 @@ def client_weight(weighting: str, data, batch_size: int):
     return tf.cast(total, tf.float32)
   examples = data['num_examples']
   if weighting == 'batches':
-    # Rounded up: the short last batch is a batch.
-    examples = -(-examples // batch_size)
+    examples = client_data.batches_per_epoch(examples, batch_size)
   return tf.cast(examples, tf.float32)
 
 

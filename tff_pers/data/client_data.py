@@ -116,7 +116,8 @@ def fold_batches(
     step: `(state, Batch) -> state`, a TensorFlow function of fixed structure.
     init: The initial state, a structure of tensors.
     seed: int64[2], the key of this use of the data.
-    batch_size: Rows per batch (dense data only). None: all rows in one batch.
+    batch_size: Rows per batch (dense data only). 0 or None: all rows in one
+      batch, in their order: a sum over them does not depend on it.
     num_steps: Number of batches to visit, or None.
     num_epochs: Number of passes over the data, or None; exactly one of
       `num_steps` and `num_epochs` must be given.
@@ -210,6 +211,8 @@ def _summing_reports(step):
 def _fold_dense(data, step, init, seeds, **options):
   """Folds over dense data; `options` are those of `batch_rows`."""
   x, y = data['examples']['x'], data['examples']['y']
+  if _is_whole(options['batch_size']):
+    return _fold_whole(data, step, init, seeds, **options)
   uses = [
       batch_rows(data['num_examples'], tf.shape(x)[0], seed=seed, **options)
       for seed in seeds
@@ -228,6 +231,37 @@ def _fold_dense(data, step, init, seeds, **options):
   )[1]
 
 
+def _fold_whole(
+    data, step, init, seeds, *, batch_size, num_steps, num_epochs, shuffle
+):
+  """Folds over all rows at once, which are not copied into batches."""
+  del batch_size, shuffle  # None, and without effect.
+  x, y = data['examples']['x'], data['examples']['y']
+  mask = tf.range(tf.shape(y)[0]) < data['num_examples']
+  steps = num_epochs if num_steps is None else num_steps
+  steps = tf.where(data['num_examples'] > 0, steps, 0)
+  def body(t, state):
+    batches = tuple(
+        Batch(x, y, mask, random.fold_in(seed, t)) for seed in seeds
+    )
+    return t + 1, step(state, batches)
+  return tf.while_loop(
+      lambda t, _: t < steps, body, (tf.constant(0), init)
+  )[1]
+
+
+def batches_per_epoch(num_examples, batch_size):
+  """Returns ceil(n / B), int32; 1 with all rows in one batch (B = 0, None)."""
+  if _is_whole(batch_size):
+    return tf.cast(num_examples > 0, tf.int32)
+  return -(-num_examples // batch_size)  # The short last batch is a batch.
+
+
+def _is_whole(batch_size) -> bool:
+  # It may be a tensor, which is no truth value and never 0.
+  return batch_size is None or (not tf.is_tensor(batch_size) and not batch_size)
+
+
 def batch_rows(
     num_examples, capacity, *, seed, batch_size, num_steps=None,
     num_epochs=None, shuffle=True,
@@ -238,7 +272,7 @@ def batch_rows(
     num_examples: int32, number of rows that count.
     capacity: int32, number of rows including padding.
     seed: int64[2] key.
-    batch_size: Rows per batch, None for all.
+    batch_size: Rows per batch.
     num_steps: See `fold_batches`.
     num_epochs: See `fold_batches`.
     shuffle: See `fold_batches`.
@@ -248,10 +282,8 @@ def batch_rows(
     0 when `num_examples` is 0.
   """
   num_examples = tf.convert_to_tensor(num_examples, tf.int32)
-  # At least 1, because `size` divides below, also for a client without rows.
-  size = tf.maximum(capacity, 1) if batch_size is None else batch_size
-  # Rounded up: the short last batch of an epoch is kept.
-  per_epoch = -(-num_examples // size)
+  size = batch_size
+  per_epoch = batches_per_epoch(num_examples, size)
   if num_steps is None:
     num_steps = num_epochs * per_epoch
   num_steps = tf.where(num_examples > 0, num_steps, 0)

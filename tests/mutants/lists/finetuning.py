@@ -91,10 +91,13 @@ FAULTS = (
     Fault(
         'steps_with_the_training_rate',
         what='--finetune_learning_rate has no effect.',
-        file=_STEPS,
-        old='eta = learning_rate or hyperparameters.learning_rate',
-        new='eta = hyperparameters.learning_rate',
-        tests=(f'{_STEPS_TEST}::test_it_has_a_step_size_of_its_own',),
+        file='binaries/runner.py',
+        old="experiment.flag('finetune_learning_rate') or training.learning_rate",
+        new='training.learning_rate',
+        tests=(
+            'tests/binaries/train_test.py'
+            '::test_the_global_model_is_evaluated_after_local_steps',
+        ),
     ),
     Fault(
         'tuned_on_test_data',
@@ -108,8 +111,8 @@ FAULTS = (
         'plain_steps',
         what='Fine-tuning has no momentum.',
         file=_STEPS,
-        old='local = local_step.build(hyperparameters)',
-        new='local = local_step.PLAIN',
+        old='local=local,',
+        new='local=local_step.PLAIN,',
         tests=_AFTER,
     ),
     Fault(

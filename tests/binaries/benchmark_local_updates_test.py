@@ -1,0 +1,72 @@
+"""`benchmark_local_updates`: two rounds on small generated files."""
+
+import pytest
+
+from binaries import benchmark_local_updates
+from binaries import compare_tuned
+from binaries import jobs as jobs_lib
+from tests.data import emnist_files
+from tff_pers.data import brackets
+
+
+def _benchmark(folder, *argv):
+  return benchmark_local_updates.main(
+      ['benchmark_local_updates', *argv, f'--output_dir={folder}']
+  )
+
+
+def test_writes_a_table_and_curves_per_part(tmp_path, capsys, monkeypatch):
+  data = emnist_files.write(tmp_path, **emnist_files.full([(20, 5)] * 6))
+  for part, algo in (('gamma', 'local_update[gamma=0]'), ('servers', 'fedavg')):
+    name = benchmark_local_updates.PARTS[part]['grid'].partition(':')[0]
+    monkeypatch.setitem(
+        benchmark_local_updates.PARTS, part,
+        dict(algos=algo, grid=f'{name}:0.1'),
+    )
+  assert _benchmark(
+      tmp_path / 'runs', f'--data_dir={data}', '--emnist_min_train=20',
+      '--emnist_min_test=5', '--seeds=0', '--num_clients=6',
+      '--clients_per_round=2', '--rounds=2', '--eval_every=1',
+  ) == 0
+  page = (tmp_path / 'runs' / benchmark_local_updates.PAGE).read_text()
+  assert page in capsys.readouterr().out
+  command, gamma, servers = page.split('\n## ')
+  assert '--scale=cpu' in command and '--emnist_min_train=20' in command
+  assert '--data_dir=DATA' in command and str(tmp_path) not in page
+  assert '| local_update[gamma=0] |' in gamma and '| fedavg ' in servers
+  for part in ('gamma', 'servers'):
+    assert (tmp_path / 'runs' / part / 'curves.png').exists()
+
+
+@pytest.mark.parametrize('scale', sorted(benchmark_local_updates.SCALES))
+def test_a_scale_hands_on_its_flags(tmp_path, monkeypatch, scale):
+  handed = []
+  monkeypatch.setattr(
+      compare_tuned, 'main', lambda argv: handed.append(argv) or 2
+  )
+  argv = [f'--scale={scale}', '--data_dir=/data', '--rounds=7']
+  assert _benchmark(tmp_path, *argv) == 2
+  for part, own in zip(benchmark_local_updates.PARTS.items(), handed):
+    assert f'--algos={part[1]["algos"]}' in own
+    assert f'--output_dir={tmp_path}/{part[0]}' in own
+    assert {'--rounds=7', '--data_dir=/data', '--seeds=0,1,2'} <= set(own)
+  assert len(handed) == 2 and not list(tmp_path.iterdir())
+
+
+def test_all_variants_can_be_built(tmp_path):
+  data = emnist_files.write(tmp_path, **emnist_files.full([(20, 5)] * 6))
+  given = dict(
+      task='emnist', data_dir=str(data), emnist_min_train=20,
+      emnist_min_test=5,
+  )
+  jobs_lib.Jobs('test', given, str(tmp_path / 'runs')).check(
+      (variant, 0)
+      for part in benchmark_local_updates.PARTS.values()
+      for variant in brackets.split_list(part['algos'])
+  )
+
+
+def test_an_unknown_part_is_one_sentence(tmp_path, capsys):
+  assert _benchmark(tmp_path / 'runs', '--parts=gamma,beta') == 2
+  assert '`--parts` must be of gamma, servers' in capsys.readouterr().err
+  assert not (tmp_path / 'runs').exists()

@@ -99,12 +99,21 @@ def build_fedprox(
     hyperparameters: See `FedProxHyperparameters`.
     client_weighting: q_i, see `client_work.client_weight`.
   """
-  local = local_step.build(hyperparameters)
+  return family.compose(
+      model, build_fedprox_work(model, hyperparameters, client_weighting),
+      eta=lambda state: (
+          hyperparameters.server_learning_rate * _eta(hyperparameters, state)
+      ),
+  )
 
-  def eta(message):
-    return local_step.scheduled(
-        hyperparameters, message, hyperparameters.learning_rate
-    )
+
+def build_fedprox_work(
+    model: functional.FunctionalModel,
+    hyperparameters: FedProxHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work; it sends the sum of its gradients."""
+  local = local_step.build(hyperparameters)
 
   def update(message, client_state, data):
     budget = hyperparameters.budget()
@@ -112,8 +121,8 @@ def build_fedprox(
     if epochs is not None:
       budget.update(num_steps=None, num_epochs=_draw(message, data, *epochs))
     path = local_update.walk(
-        model, message['weights'], data, gamma=eta(message),
-        alpha=hyperparameters.mu, local=local,
+        model, message['weights'], data, alpha=hyperparameters.mu, local=local,
+        gamma=_eta(hyperparameters, message),
         seed=client_work.key(message, data), **budget,
     )
     weight = client_work.client_weight(
@@ -121,9 +130,13 @@ def build_fedprox(
     )
     return local_update.as_output(message, client_state, path, weight)
 
-  return family.compose(
-      model, client_work.ClientWork(update),
-      eta=lambda state: hyperparameters.server_learning_rate * eta(state),
+  return client_work.ClientWork(update)
+
+
+def _eta(hyperparameters, message):
+  """Returns eta of the round of a message, or of a server state."""
+  return local_step.scheduled(
+      hyperparameters, message, hyperparameters.learning_rate
   )
 
 

@@ -33,19 +33,15 @@ def test_fixed_point_after_one_adaptation_step(name, expected):
   np.testing.assert_allclose(w, [expected], rtol=0, atol=1e-7)
 
 
-_FULL = dict(batch_size=7)
-
-
-@pytest.mark.parametrize('name, variant', [('maml', 'exact'), ('fomaml', 'fo')])
-def test_one_step_is_perfedavg_with_one_step(name, variant):
+def test_one_step_is_perfedavg_with_one_step():
   """Baselines B4: full batches, so that b'' = b; eta = beta."""
   process, states, _, _ = rounds.run(
-      name, learning_rate=0.5, adaptation_steps=1, server_learning_rate=0.3,
-      **_FULL
+      'maml', learning_rate=0.5, adaptation_steps=1, server_learning_rate=0.3,
+      batch_size=7,
   )
   other, expected, _, _ = rounds.run_weighted(
-      'perfedavg', 'uniform', variant=variant, a=0.5, learning_rate=0.3,
-      local_steps=1, **_FULL
+      'perfedavg', 'uniform', variant='exact', a=0.5, learning_rate=0.3,
+      local_steps=1, batch_size=7,
   )
   rounds.assert_close(
       [state['weights'] for state in states],
@@ -60,15 +56,14 @@ def test_one_step_is_perfedavg_with_one_step(name, variant):
   )
 
 
-@pytest.mark.parametrize('steps, num_steps', [(0, 4), (2, 2)])
-def test_clients_deploy_after_as_many_steps_as_asked(steps, num_steps):
-  """0: as many as in training. Others see the model before adaptation."""
-  process, states, _, _ = rounds.run('fomaml', adaptation_steps=4, steps=steps)
+def test_clients_deploy_after_as_many_steps_as_asked():
+  """Others see the model before adaptation."""
+  process, states, _, _ = rounds.run('fomaml', adaptation_steps=4, steps=2)
   data, model = problems.tiny_clients()[3], problems.tiny_model()
   found = process.evaluate(states[-1], [()], [dict(adapt=data, test=data)])
   adapted, _ = local_sgd.train(
       model, tf.nest.map_structure(tf.constant, states[-1]['weights']),
-      rounds.tensors(data), learning_rate=0.1, num_steps=num_steps,
+      rounds.tensors(data), learning_rate=0.1, num_steps=2,
       batch_size=2, seed=random.key(rounds.SEED, 3, 3, 0),
   )
   losses = model.example_loss(
@@ -79,6 +74,22 @@ def test_clients_deploy_after_as_many_steps_as_asked(steps, num_steps):
   rounds.assert_identical(
       process.client_model(states[-1], (), 3), states[-1]['weights']
   )
+
+
+def test_flags_give_j_plus_one(monkeypatch):
+  """Section 1.2: J steps, then the gradient that is sent."""
+  given = {}
+  monkeypatch.setattr(
+      local_update, 'build_local_update',
+      lambda model, **options: given.update(options),
+  )
+  monkeypatch.setattr(family, 'compose', lambda *args, **options: None)
+  baselines_maml.build_fomaml(
+      problems.tiny_model(), baselines_maml.FomamlHyperparameters(
+          learning_rate=0.2, adaptation_steps=3, batch_size=4
+      ),
+  )
+  assert given == dict(gamma=0.2, batch_size=4, theta=(0, 0, 0, 1))
 
 
 def test_flags_of_the_pull_are_those_of_the_gradient(monkeypatch):

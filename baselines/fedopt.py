@@ -12,7 +12,6 @@ Adaptive Federated Optimization (the others).
 import dataclasses
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from baselines import fedavg
 from tff_pers import hyperparameters as hp
@@ -33,14 +32,18 @@ class FedAvgMHyperparameters(hp.LocalTraining):
   beta: float = hp.field(
       0.9, 'Momentum of the server; 0 is FedAvg.', minimum=0.0, below=1.0
   )
+  nesterov: bool = hp.field(
+      False, "Whether the momentum is Nesterov's; else it is the heavy ball."
+  )
 
   def server_optimizer(self, dtype: tf.DType):
-    """Returns m <- beta m + D, w <- w + eta_g m: the heavy ball."""
-    # NumPy numbers of the weights' type, because TFF's optimizer multiplies
-    # tensors by them. It has no dampening, as the heavy ball has none.
-    number = dtype.as_numpy_dtype
-    return tff.learning.optimizers.build_sgdm(
-        number(self.server_learning_rate), number(self.beta)
+    """Returns m <- beta m + D, then w <- w + eta_g m, or eta_g (D + beta m)."""
+    if self.nesterov:
+      return server_optimizers.build_nesterov(
+          self.server_learning_rate, self.beta
+      )
+    return server_optimizers.build_heavy_ball(
+        self.server_learning_rate, self.beta, dtype
     )
 
 
@@ -121,7 +124,8 @@ def build_fedopt(
 
     client i: u <- w;  K times: u <- u - eta g_i(u; b)
     server  : D = sum_i q_i (u_i - w) / sum_i q_i
-              FedAvgM: m <- beta m + D;  w <- w + eta_g m
+              FedAvgM: m <- beta m + D;  w <- w + eta_g m   (heavy ball)
+                                         w <- w + eta_g (D + beta m)  (Nesterov)
               others : see `server_optimizers`
 
   Server state: `weights` w, and `optimizer`. Clients are stateless. FedAvgM

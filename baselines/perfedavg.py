@@ -137,18 +137,11 @@ def build_adaptation(
     hyperparameters: PerFedAvgHyperparameters,
 ):
   """Returns `(message, C, D) -> adapted weights`, a TensorFlow function."""
-
-  def adapt(message, client_state, data):
-    del client_state  # Clients are stateless.
-    # Plain steps (no `local`): they are the inner step of the objective.
-    adapted, _ = local_sgd.train(
-        model, message['weights'], data, learning_rate=hyperparameters.a,
-        seed=client_work.key(message, data),
-        batch_size=hyperparameters.batch_size, num_steps=hyperparameters.steps,
-    )
-    return adapted
-
-  return adapt
+  # Plain steps (no `local`): they are the inner step of the objective.
+  return local_sgd.build_adaptation(
+      model, learning_rate=hyperparameters.a,
+      batch_size=hyperparameters.batch_size, num_steps=hyperparameters.steps,
+  )
 
 
 @methods.register(

@@ -45,8 +45,25 @@ def test_scalar_trajectory(name, options, expected):
 
 
 def test_the_heavy_ball_is_that_of_tff():
-  found = _run(tff.learning.optimizers.build_sgdm(0.1, np.float64(0.9)))
+  found = _run(server_optimizers.build_heavy_ball(0.1, 0.9, tf.float64))
   np.testing.assert_allclose(found, (0.1, 0.14, 0.201), rtol=0, atol=1e-12)
+
+
+def test_nesterov_looks_ahead():
+  """m = 1, .4, .61; the step is eta (D + beta m), section 3 of the sheet."""
+  found = _run(server_optimizers.build_nesterov(0.1, 0.9))
+  steps = 0.1 * np.array([1 + 0.9 * 1, -0.5 + 0.9 * 0.4, 0.25 + 0.9 * 0.61])
+  np.testing.assert_allclose(found, np.cumsum(steps), rtol=1e-12)
+
+
+@pytest.mark.parametrize('build', [
+    lambda: server_optimizers.build_nesterov(0.1, 0.0),
+    lambda: server_optimizers.build_heavy_ball(0.1, 0.0, tf.float64),
+])
+def test_without_momentum_it_is_plain_descent(build):
+  np.testing.assert_allclose(
+      _run(build()), 0.1 * np.cumsum(_UPDATES), rtol=1e-12
+  )
 
 
 def test_adam_of_tff_corrects_the_bias():

@@ -246,11 +246,20 @@ _HAS_DECAY = (
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalTraining:
-  """What every method with local SGD has; methods extend it.
+class Hyperparameters:
+  """What the hyperparameters of every method can do."""
 
-  See `client_works.local_step` for what they do to a gradient.
-  """
+  def __post_init__(self):
+    validate(self)
+
+  def describe(self, model) -> str:
+    """Returns what `train` prints of `model` first; '' is nothing."""
+    return ''  # Methods that change or split it say how.
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalBatches(Hyperparameters):
+  """A step size, and the minibatches that a client visits in a round."""
 
   learning_rate: float = field(
       0.1, 'Step size eta of local SGD, per step.', above=0.0
@@ -266,6 +275,31 @@ class LocalTraining:
   batch_size: int = field(
       20, 'Examples per minibatch; 0: all of a client at once.', minimum=0
   )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if (self.local_steps > 0) == (self.local_epochs > 0):
+      raise ValueError(
+          'Exactly one of `local_steps` and `local_epochs` must be > 0, found'
+          f' {self.local_steps} and {self.local_epochs}.'
+      )
+
+  def budget(self) -> dict[str, Any]:
+    """Returns the arguments of `fold_batches` that say how long to train."""
+    return dict(
+        batch_size=self.batch_size,
+        num_steps=self.local_steps or None,
+        num_epochs=self.local_epochs or None,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalTraining(LocalBatches):
+  """What every method with local SGD has; methods extend it.
+
+  See `client_works.local_step` for what they do to a gradient.
+  """
+
   learning_rate_schedule: str = field(
       'constant',
       'How the step sizes of training fall from round to round; exponential and'
@@ -304,30 +338,13 @@ class LocalTraining:
   )
 
   def __post_init__(self):
-    validate(self)
-    if (self.local_steps > 0) == (self.local_epochs > 0):
-      raise ValueError(
-          'Exactly one of `local_steps` and `local_epochs` must be > 0, found'
-          f' {self.local_steps} and {self.local_epochs}.'
-      )
+    super().__post_init__()
     _check_schedule(self)
     if self.momentum and self.longest_line() == 1:
       raise ValueError(
           '`momentum` must be 0 where a client takes one step whenever it takes'
           f' part, because it starts anew each time, found {self.momentum}.'
       )
-
-  def budget(self) -> dict[str, Any]:
-    """Returns the arguments of `fold_batches` that say how long to train."""
-    return dict(
-        batch_size=self.batch_size,
-        num_steps=self.local_steps or None,
-        num_epochs=self.local_epochs or None,
-    )
-
-  def describe(self, model) -> str:
-    """Returns what `train` prints of `model` first; '' is nothing."""
-    return ''  # Methods that change or split it say how.
 
   def longest_line(self) -> int:
     """Returns the most steps that one momentum lives; 0 if data decide."""

@@ -1,7 +1,12 @@
-"""Adaptive server optimizers as their paper states them, for TFF.
+"""Server optimizers that TFF does not have, or has otherwise.
 
-The server of FedAvg moves by D, the mean of u_i - w. Per coordinate, from m = 0
-and v = v_0:
+Nesterov's momentum, in the form that stores the look-ahead point:
+
+    m <- beta m + g
+    w <- w - eta (g + beta m)
+
+The adaptive ones as their paper states them. The server of FedAvg moves by D,
+the mean of u_i - w. Per coordinate, from m = 0 and v = v_0:
 
     m <- beta1 m + (1 - beta1) D
     v <- v + D^2                                    (FedAdagrad)
@@ -17,6 +22,9 @@ what our clients send.
 Adaptive Federated Optimization
     Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
     Algorithm 2.
+Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
+(Nesterov's momentum).
+    Charles, Konecny. AISTATS 2021.
 """
 
 import collections
@@ -26,6 +34,71 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
+
+
+def build_heavy_ball(
+    learning_rate: float, beta: float, dtype: tf.DType
+) -> tff.learning.optimizers.Optimizer:
+  """Returns m <- beta m + g, w <- w - eta m: TFF's own momentum.
+
+  Args:
+    learning_rate: eta.
+    beta: Momentum, in [0, 1); it has no dampening, as the heavy ball has none.
+    dtype: That of the weights.
+  """
+  # NumPy numbers of the weights' type, because TFF's optimizer multiplies
+  # tensors by them.
+  number = dtype.as_numpy_dtype
+  return tff.learning.optimizers.build_sgdm(number(learning_rate), number(beta))
+
+
+class _Nesterov(tff.learning.optimizers.Optimizer):
+  """Momentum that looks ahead; the state is `<learning_rate, beta, m>`."""
+
+  def __init__(self, hparams):
+    self._hparams = hparams
+
+  def initialize(self, specs):
+    state = _as_tensors(self._hparams, specs)
+    state['m'] = tf.nest.map_structure(
+        lambda spec: tf.zeros(spec.shape, spec.dtype), specs
+    )
+    return state
+
+  def next(self, state, weights, gradients):
+    beta = lambda g: tf.cast(state['beta'], g.dtype)
+    m = tf.nest.map_structure(
+        lambda m, g: beta(g) * m + g, state['m'], gradients
+    )
+    moved = tf.nest.map_structure(
+        lambda w, m, g: w - tf.cast(state[_RATE], w.dtype) * (g + beta(g) * m),
+        weights, m, gradients,
+    )
+    return collections.OrderedDict(state, m=m), moved
+
+  def get_hparams(self, state):
+    return collections.OrderedDict(
+        (name, state[name]) for name in self._hparams
+    )
+
+  def set_hparams(self, state, hparams):
+    return collections.OrderedDict(state, **hparams)
+
+
+def build_nesterov(
+    learning_rate: float, beta: float = 0.9
+) -> tff.learning.optimizers.Optimizer:
+  """Returns Nesterov's momentum, without dampening; beta = 0 is plain descent.
+
+  TFF's own momentum, `build_sgdm`, is the heavy ball.
+
+  Args:
+    learning_rate: eta.
+    beta: Momentum, in [0, 1).
+  """
+  return _Nesterov(
+      collections.OrderedDict({_RATE: learning_rate, 'beta': beta})
+  )
 
 
 class _Adaptive(tff.learning.optimizers.Optimizer):
@@ -53,11 +126,7 @@ class _Adaptive(tff.learning.optimizers.Optimizer):
     self._second_moment = second_moment
 
   def initialize(self, specs):
-    dtype = tf.nest.flatten(specs)[0].dtype
-    state = collections.OrderedDict(
-        (name, tf.constant(value, dtype))
-        for name, value in self._hparams.items()
-    )
+    state = _as_tensors(self._hparams, specs)
     fill = lambda value: tf.nest.map_structure(
         lambda spec: tf.cast(tf.fill(spec.shape, value), spec.dtype), specs
     )
@@ -162,6 +231,14 @@ def build_fedyogi(
 
   return _Adaptive(
       _hparams(learning_rate, beta1, epsilon, beta2), initial_v, second_moment
+  )
+
+
+def _as_tensors(hparams, specs):
+  """Returns the hyperparameters as tensors of the dtype of the weights."""
+  dtype = tf.nest.flatten(specs)[0].dtype
+  return collections.OrderedDict(
+      (name, tf.constant(value, dtype)) for name, value in hparams.items()
   )
 
 

@@ -98,6 +98,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         '': dict(
             _STEPS, batch_size=50, local_steps=20, learning_rate=0.5,
         ),
+        # Times 20 gradients: above 2 / L, about 6, it diverges.
+        'fedsgd': dict(learning_rate=0.1),
         'perfedavg': dict(a=1.0, learning_rate=0.1),
         'perm': dict(
             _WARM_UP, global_learning_rate=1.0, step_cap=0, stage1_rounds=50,

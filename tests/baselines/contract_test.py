@@ -5,13 +5,14 @@ import pytest
 
 from tests import problems
 from tests.baselines import rounds
+from tests.contracts import tiny
 from tff_pers import methods
 
 # Every method that a module of `baselines` registers, found by itself.
-_NAMES = [
+_NAMES = tiny.slow_if_alike(
     name for name in methods.names()
     if methods.get(name).build.__module__.startswith('baselines.')
-]
+)
 
 
 @pytest.mark.parametrize('name', _NAMES)

@@ -39,6 +39,11 @@ def test_all_of_it_matters_here(without):
   assert difference.max() > 1e-3
 
 
+def test_without_a_pull_fedprox_is_fedavg():
+  """Baselines B1; it sends gradients, and its server has their step size."""
+  rounds.assert_close(_run('fedprox', mu=0.0)[1], _run('fedavg')[1])
+
+
 @pytest.mark.parametrize('name', ['apfl', 'ditto', 'fedavg_finetuned'])
 def test_shared_line_is_that_of_fedavg(name):
   """Baselines B1; how sums are fused may differ in the last bit."""

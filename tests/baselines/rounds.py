@@ -81,7 +81,6 @@ def assert_close(actual, expected, atol=1e-12):
     np.testing.assert_allclose(a, e, rtol=0, atol=atol)
 
 
-@functools.lru_cache(maxsize=None)
 def run(name: str, **hyperparameters):
   """Returns (process, *train(process)) of a method on the tiny task.
 
@@ -89,6 +88,12 @@ def run(name: str, **hyperparameters):
     name: The name of the method.
     **hyperparameters: Beside 5 local steps of 2 examples and step size 0.1.
   """
+  return run_weighted(name, 'examples', **hyperparameters)
+
+
+@functools.lru_cache(maxsize=None)
+def run_weighted(name: str, client_weighting: str, **hyperparameters):
+  """Returns what `run` does, with another weighting of the task."""
   method = methods.get(name)
   values = acting.hyperparameters(
       method.hyperparameters,
@@ -96,8 +101,8 @@ def run(name: str, **hyperparameters):
       **hyperparameters
   )
   task = types.SimpleNamespace(
-      model=problems.tiny_model(), client_weighting='examples', num_clients=5,
-      has_groups=False,
+      model=problems.tiny_model(), client_weighting=client_weighting,
+      num_clients=5, has_groups=False,
   )
   process = method.build(task, values)
   return (process, *train(process))

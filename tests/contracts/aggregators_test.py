@@ -99,6 +99,12 @@ def _means():
 
 
 CASES = {
+    'DispersionFactory': Case(aggregators.DispersionFactory),
+    'EntryWeightFactory': Case(
+        lambda: aggregators.EntryWeightFactory(1),
+        weight=lambda client: np.float32([0.5, client + 1]),
+        weight_type=tff.TensorType(np.float32, [2]), clips=False,
+    ),
     'RouterWeightedFactory': Case(
         aggregators.RouterWeightedFactory,
         TABLE, lambda rng, client: _draw(TABLE, rng),

@@ -37,16 +37,20 @@ FURTHER_VARIANTS = {
         dict(learning_rate_schedule='steps', learning_rate_rounds='1:2'),
         dict(split='adapter'),
     ],
+    'fedprox': [dict(epochs_range='1:3')],
     'ffgg': [dict(pretrain_rounds=2)],
     'floral': [dict(router='oracle', objective='mfl')],
     'l2gd': [dict(smoothness=2.0)],
     'local_ffgg': [
         dict(pretrain_rounds=2), dict(private_steps=2, private_epochs=0)
     ],
+    'local_update': [dict(theta='0:1:0.5')],
+    'maml': [dict(alpha=0.5)],
     'perm': [
         dict(variant='two_stage', solver='projected_gradient'),
         {'lambda': 1.0, 'variant': 'two_stage'},
     ],
+    'reptile': [dict(outer_final=0.5, outer_rounds=2)],
 }
 # Methods in which what all methods share is seen to act by the fast tests.
 SHARED_IN = ('fedavg',)
@@ -54,8 +58,10 @@ SHARED_IN = ('fedavg',)
 LONG = ('floral', 'perm')
 # Values of hyperparameters that are texts.
 TEXTS = {
+    'epochs_range': ['1:1', '2:3'],
     'learning_rate_rounds': ['1', '2', '1:3'],
     'split': ['input_layer', 'bias', 'adapter'],
+    'theta': ['last', '1:0:2'],
 }
 SMALL = {
     # Either limit ends the reconstruction at some client.

@@ -64,7 +64,9 @@ class Case:
   name: str = ''
 
 
-@pytest.fixture(scope='module', name='case', params=NAMES)
+@pytest.fixture(
+    scope='module', name='case', params=tiny.slow_if_alike(NAMES)
+)
 def _case(request):
   task = tiny.task()
   process = tiny.build(request.param, task)
@@ -312,7 +314,7 @@ PARTIAL = [
 ]
 
 
-@pytest.mark.parametrize('name', PARTIAL)
+@pytest.mark.parametrize('name', tiny.slow_if_alike(PARTIAL))
 def test_partial_cohorts(name):
   """Cohorts of three, one and two; client 1 never takes part."""
   task = tiny.task(clients_per_round=3)

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import baselines  # pylint: disable=unused-import  Registers its methods.
@@ -18,8 +19,19 @@ SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
 # The second round is already one with visits.
 OVERRIDES = {'perm': dict(warmup_rounds=1)}
 SIZES = (5, 12, 7, 9)
+# Made of the same parts as `local_update`, which every run has; the slow runs
+# have these, too.
+ALIKE = ('fedsgd', 'fomaml', 'lookahead', 'minibatch_sgd', 'reptile')
 # Ten times the difference of float32 weights that the contracts allow.
 MARGIN = 1e-5
+
+
+def slow_if_alike(names) -> list:
+  """Returns the names as parameters for pytest, those in `ALIKE` slow."""
+  return [
+      pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE))
+      for name in names
+  ]
 
 
 def clients(sizes, seed):

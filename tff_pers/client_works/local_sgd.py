@@ -82,3 +82,32 @@ def build_local_sgd(
     )
 
   return client_work.ClientWork(update)
+
+
+def build_adaptation(
+    model: functional.FunctionalModel,
+    *,
+    learning_rate: float,
+    local: local_step.LocalStep = local_step.PLAIN,
+    **budget,
+):
+  """Returns `(message, C, D) -> weights`: local SGD before a client deploys.
+
+  The batches are the first ones of the coming round.
+
+  Args:
+    model: The model.
+    learning_rate: Step size; it follows no schedule, which is made for rounds.
+    local: The step.
+    **budget: See `train`.
+  """
+
+  def adapt(message, client_state, data):
+    del client_state  # Clients are stateless.
+    adapted, _ = train(
+        model, message['weights'], data, learning_rate=learning_rate,
+        seed=client_work.key(message, data), local=local, **budget,
+    )
+    return adapted
+
+  return adapt

@@ -67,16 +67,21 @@ class LocalStep:
       gradient: A structure like the weights.
       learning_rate: eta(t), a float or a scalar tensor.
     """
-    direction = self.direction(line.weights, gradient)
-    momentum = ()
-    if self.momentum:
-      # m <- momentum m + d. Without dampening, a constant d ends up with steps
-      # of eta d / (1 - momentum).
-      momentum = direction = tf.nest.map_structure(
-          lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
-          line.momentum, direction,
-      )
+    direction, momentum = self.along(line, gradient)
     return Line(descend(line.weights, direction, learning_rate), momentum)
+
+  def along(self, line: Line, gradient):
+    """Returns (what a step of size 1 subtracts, the momentum after it)."""
+    direction = self.direction(line.weights, gradient)
+    if not self.momentum:
+      return direction, ()
+    # m <- momentum m + d. Without dampening, a constant d ends up with steps of
+    # eta d / (1 - momentum).
+    momentum = tf.nest.map_structure(
+        lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
+        line.momentum, direction,
+    )
+    return momentum, momentum
 
   def direction(self, weights, gradient):
     """Returns d: the gradient, clipped, and that of the penalty."""

@@ -1,0 +1,158 @@
+"""FedProx: FedAvg whose local steps are pulled towards the received model.
+
+TFF's own FedProx adds the gradient of the pull with the wrong sign (in 0.87:
+mu (w - u) in the place of mu (u - w)), and so drives clients away from the
+model that they have received. This one does not build on it.
+
+Federated Optimization in Heterogeneous Networks
+    Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. MLSys 2020.
+"""
+
+import dataclasses
+from typing import Optional
+
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.algorithms import local_update as family
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_step
+from tff_pers.client_works import local_update
+from tff_pers.models import functional
+
+_ALL_FINISH = 'epochs_range=off'
+_EPOCHS_USE = 1  # Of the key of (seed, round, client); 0 draws the batches.
+
+
+@dataclasses.dataclass(frozen=True)
+class FedProxHyperparameters(hp.LocalTraining):
+  """Hyperparameters of FedProx."""
+
+  local_steps: int = hp.inherited(
+      hp.LocalTraining, 'local_steps', when=_ALL_FINISH
+  )
+  local_epochs: int = hp.inherited(
+      hp.LocalTraining, 'local_epochs', when=_ALL_FINISH
+  )
+  mu: float = hp.field(
+      0.1, 'Pull mu towards the received model; 0 is FedAvg.', minimum=0.0
+  )
+  server_learning_rate: float = hp.field(
+      1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0
+  )
+  epochs_range: str = hp.field(
+      'off',
+      'Passes over the local data, drawn anew for each client and round, as in'
+      ' 1:5: clients that do not finish their work; off: all finish it.',
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    self.fewest_and_most_epochs()
+
+  def longest_line(self) -> int:
+    # 0 means that the data decide.
+    return super().longest_line() if self.epochs_range == 'off' else 0
+
+  def fewest_and_most_epochs(self) -> Optional[tuple[int, int]]:
+    """Returns `epochs_range` as two numbers, None if it is off.
+
+    Raises:
+      ValueError: If it is neither off nor a range.
+    """
+    if self.epochs_range == 'off':
+      return None
+    try:
+      fewest, most = (int(text) for text in self.epochs_range.split(':'))
+    except ValueError:
+      fewest, most = 0, 0
+    if not 1 <= fewest <= most:
+      raise ValueError(
+          '`epochs_range` must be off, or two integers 1 <= a <= b with a colon'
+          f' between them, found {self.epochs_range!r}.'
+      )
+    return fewest, most
+
+
+def build_fedprox(
+    model: functional.FunctionalModel,
+    hyperparameters: FedProxHyperparameters = FedProxHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+) -> process.PersonalizedProcess:
+  """Builds FedProx.
+
+    client i: u <- w;  K times: g <- g_i(u; b) + mu (u - w);  u <- u - eta g
+    server  : w <- w - eta_g eta * sum_i q_i (sum of the g) / sum_i q_i
+
+  It is Theta_1:K of the local update methods with gamma = eta and alpha = mu:
+  eta times the sum is w - u_i, so that eta_g = 1 averages the u_i. mu = 0 is
+  FedAvg, and so is K = 1 with any mu, because the first u is w.
+
+  With `epochs_range` the number of epochs is drawn for each client and round,
+  as the paper does to have clients that stop early.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `FedProxHyperparameters`.
+    client_weighting: q_i, see `client_work.client_weight`.
+  """
+  return family.compose(
+      model, build_fedprox_work(model, hyperparameters, client_weighting),
+      eta=lambda state: (
+          hyperparameters.server_learning_rate * _eta(hyperparameters, state)
+      ),
+  )
+
+
+def build_fedprox_work(
+    model: functional.FunctionalModel,
+    hyperparameters: FedProxHyperparameters,
+    client_weighting: str,
+) -> client_work.ClientWork:
+  """Returns the client work; it sends the sum of its gradients."""
+  local = local_step.build(hyperparameters)
+
+  def update(message, client_state, data):
+    budget = hyperparameters.budget()
+    epochs = hyperparameters.fewest_and_most_epochs()
+    if epochs is not None:
+      budget.update(num_steps=None, num_epochs=_draw(message, data, *epochs))
+    path = local_update.walk(
+        model, message['weights'], data, alpha=hyperparameters.mu, local=local,
+        gamma=_eta(hyperparameters, message),
+        seed=client_work.key(message, data), **budget,
+    )
+    weight = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return local_update.as_output(message, client_state, path, weight)
+
+  return client_work.ClientWork(update)
+
+
+def _eta(hyperparameters, message):
+  """Returns eta of the round of a message, or of a server state."""
+  return local_step.scheduled(
+      hyperparameters, message, hyperparameters.learning_rate
+  )
+
+
+def _draw(message, data, fewest: int, most: int):
+  """Returns a number of epochs, drawn for this round and client."""
+  return tf.random.stateless_uniform(
+      [], client_work.key(message, data, _EPOCHS_USE), fewest, most + 1,
+      tf.int32,
+  )
+
+
+@methods.register(
+    'fedprox', FedProxHyperparameters,
+    summary='FedAvg with a pull towards the received model (Li 2020)',
+)
+def _build(task, hyperparameters):
+  return build_fedprox(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

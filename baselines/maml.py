@@ -1,0 +1,140 @@
+"""MAML and FOMAML: a global model that is good after a few local steps.
+
+Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks
+    Finn, Abbeel, Levine. ICML 2017.
+"""
+
+import dataclasses
+
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import process
+from tff_pers.algorithms import local_update as family
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_update
+from tff_pers.client_works import maml
+from tff_pers.models import functional
+
+
+@dataclasses.dataclass(frozen=True)
+class FomamlHyperparameters(hp.Hyperparameters):
+  """Hyperparameters of FOMAML."""
+
+  learning_rate: float = hp.field(
+      0.1, 'Step size gamma of the adaptation, per step.', above=0.0
+  )
+  adaptation_steps: int = hp.field(
+      5, 'Adaptation steps J in training, in minibatches.', minimum=1
+  )
+  batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
+  server_learning_rate: float = hp.field(
+      0.5, 'Step size eta of the server, whose gradient is that of one'
+      ' minibatch per client.', above=0.0,
+  )
+  steps: int = hp.field(
+      0, 'Adaptation steps s at evaluation, in minibatches; 0: as in training.',
+      minimum=0,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class MamlHyperparameters(FomamlHyperparameters):
+  """Hyperparameters of MAML."""
+
+  alpha: float = hp.field(
+      0.0, 'Strength of the pull towards the received model.', minimum=0.0
+  )
+  stop_gradient_anchor: bool = hp.field(
+      True,
+      'Whether the received model is a constant where steps are pulled towards'
+      ' it; else the pull is differentiated, too.', when='alpha!=0',
+  )
+  outer: str = hp.field(
+      'proximal', 'Whether the loss after adaptation has the pull, too.',
+      choices=('proximal', 'plain'), when='alpha!=0',
+  )
+
+
+def build_fomaml(
+    model: functional.FunctionalModel,
+    hyperparameters: FomamlHyperparameters = FomamlHyperparameters(),
+) -> process.PersonalizedProcess:
+  """Builds FOMAML: MAML without the derivative of the steps.
+
+    client i: u <- w;  J times: u <- u - gamma g_i(u; b);  q_i = g_i(u; b')
+    server  : w <- w - eta * mean_i q_i
+    deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
+
+  It is Theta_{J+1} of the local update methods: J steps, and then one gradient,
+  which is all that is sent. Clients weigh alike and are stateless.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `FomamlHyperparameters`.
+  """
+  work = local_update.build_local_update(
+      model, gamma=hyperparameters.learning_rate,
+      theta=local_update.last_of(hyperparameters.adaptation_steps + 1),
+      batch_size=hyperparameters.batch_size,
+  )
+  return _compose(model, work, hyperparameters)
+
+
+def build_maml(
+    model: functional.FunctionalModel,
+    hyperparameters: MamlHyperparameters = MamlHyperparameters(),
+) -> process.PersonalizedProcess:
+  """Builds MAML, for the objective mean_i f_i(u_J(w)).
+
+    client i: u <- w;  J times: u <- u - gamma g_i(u; b)
+              q_i = d/dw f_i(u; b'), through the J steps
+    server  : w <- w - eta * mean_i q_i
+    deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
+
+  With J = 1 and full batches it is Per-FedAvg with the exact Hessian, one local
+  step and beta = eta. What `alpha` adds is in `client_works.maml`. The loss
+  that is reported is that of the adapted models. Clients weigh alike and are
+  stateless.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `MamlHyperparameters`.
+  """
+  work = maml.build_maml_work(
+      model, num_adaptation_steps=hyperparameters.adaptation_steps,
+      gamma=hyperparameters.learning_rate, alpha=hyperparameters.alpha,
+      stop_gradient_anchor=hyperparameters.stop_gradient_anchor,
+      proximal_outer=hyperparameters.outer == 'proximal',
+      batch_size=hyperparameters.batch_size,
+  )
+  return _compose(model, work, hyperparameters)
+
+
+def _compose(model, work, hyperparameters):
+  # Plain steps, without the pull: it is there to keep training steady, and a
+  # client that deploys wants a model for its own data.
+  deploy = local_sgd.build_adaptation(
+      model, learning_rate=hyperparameters.learning_rate,
+      batch_size=hyperparameters.batch_size,
+      num_steps=hyperparameters.steps or hyperparameters.adaptation_steps,
+  )
+  return family.compose(
+      model, work, eta=hyperparameters.server_learning_rate, deploy=deploy
+  )
+
+
+@methods.register(
+    'fomaml', FomamlHyperparameters,
+    summary='a global model that is good after local steps, first order'
+    ' (Finn 2017)',
+)
+def _build_fomaml(task, hyperparameters):
+  return build_fomaml(task.model, hyperparameters)
+
+
+@methods.register(
+    'maml', MamlHyperparameters,
+    summary='the same, differentiating the local steps (Finn 2017)',
+)
+def _build_maml(task, hyperparameters):
+  return build_maml(task.model, hyperparameters)

@@ -1,0 +1,52 @@
+"""FedSGD and mini-batch SGD: one large batch, and one small one."""
+
+import numpy as np
+import tensorflow as tf
+
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.data import client_data
+
+
+def _gradient(weights, data):
+  """Returns the gradient of a client's mean loss, all of its examples."""
+  model, size = problems.tiny_model(), len(data['examples']['y'])
+  batch = client_data.Batch(
+      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
+      tf.ones([size], tf.bool), tf.zeros([2], tf.int64),
+  )
+  weights = tf.nest.map_structure(tf.constant, weights)
+  return rounds.leaves(model.loss_and_gradient(weights, batch)[1])
+
+
+def _expected(weights, factors, eta):
+  """Returns w - eta * mean over clients of factor * gradient."""
+  sent = [
+      [factor * leaf for leaf in _gradient(weights, data)]
+      for factor, data in zip(factors, problems.tiny_clients())
+  ]
+  return [
+      np.asarray(w) - eta * np.mean(leaves, axis=0)
+      for w, *leaves in zip(weights, *sent)
+  ]
+
+
+def _one_round(name, **options):
+  """Returns the weights before and after a round with all clients."""
+  process, states, _, _ = rounds.run(name, **options)
+  after = process.next(states[-1], [()] * 5, problems.tiny_clients())['state']
+  return states[-1]['weights'], after['weights']
+
+
+def test_fedsgd_sums_as_many_gradients_as_there_are_batches():
+  """Check 6: batches of one, an epoch: n_i times the gradient of f_i."""
+  before, after = _one_round(
+      'fedsgd', local_steps=0, local_epochs=1, batch_size=1, learning_rate=0.3
+  )
+  rounds.assert_close(after, _expected(before, [3, 4, 5, 6, 7], 0.3))
+
+
+def test_minibatch_sgd_takes_one_gradient_of_every_client():
+  """Clients weigh alike, whatever the weighting of the task."""
+  before, after = _one_round('minibatch_sgd', batch_size=7, learning_rate=0.3)
+  rounds.assert_close(after, _expected(before, [1] * 5, 0.3))

@@ -1,0 +1,110 @@
+"""MAML and FOMAML: fixed points, Per-FedAvg, and what clients deploy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from baselines import maml as baselines_maml
+from tests import problems
+from tests.baselines import rounds
+from tests.baselines import simulator
+from tff_pers import random
+from tff_pers.algorithms import local_update as family
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_update
+from tff_pers.client_works import maml
+
+
+@pytest.mark.parametrize('name, expected', [('maml', 0.6), ('fomaml', 0.0)])
+def test_fixed_point_after_one_adaptation_step(name, expected):
+  """Baselines 2.7: S2, gamma = .2."""
+  problem = problems.s2(start=0.3)
+  if name == 'maml':
+    work = maml.build_maml_work(
+        problem.model, num_adaptation_steps=1, gamma=0.2, batch_size=1
+    )
+  else:
+    work = local_update.build_local_update(
+        problem.model, gamma=0.2, batch_size=1, theta=local_update.last_of(2)
+    )
+  w = simulator.run(
+      work, problem, num_rounds=150, server_learning_rate=0.3
+  )[0][0]
+  np.testing.assert_allclose(w, [expected], rtol=0, atol=1e-7)
+
+
+def test_one_step_is_perfedavg_with_one_step():
+  """Baselines B4: full batches, so that b'' = b; eta = beta."""
+  process, states, _, _ = rounds.run(
+      'maml', learning_rate=0.5, adaptation_steps=1, server_learning_rate=0.3,
+      batch_size=7,
+  )
+  other, expected, _, _ = rounds.run_weighted(
+      'perfedavg', 'uniform', variant='exact', a=0.5, learning_rate=0.3,
+      local_steps=1, batch_size=7,
+  )
+  rounds.assert_close(
+      [state['weights'] for state in states],
+      [state['weights'] for state in expected],
+  )
+  # The same adaptation, too.
+  data = problems.tiny_clients()
+  both = [dict(adapt=data[3], test=data[4])]
+  np.testing.assert_allclose(
+      process.evaluate(states[-1], [()], both)[0]['loss'],
+      other.evaluate(expected[-1], [()], both)[0]['loss'], rtol=1e-12,
+  )
+
+
+def test_clients_deploy_after_as_many_steps_as_asked():
+  """Others see the model before adaptation."""
+  process, states, _, _ = rounds.run('fomaml', adaptation_steps=4, steps=2)
+  data, model = problems.tiny_clients()[3], problems.tiny_model()
+  found = process.evaluate(states[-1], [()], [dict(adapt=data, test=data)])
+  adapted, _ = local_sgd.train(
+      model, tf.nest.map_structure(tf.constant, states[-1]['weights']),
+      rounds.tensors(data), learning_rate=0.1, num_steps=2,
+      batch_size=2, seed=random.key(rounds.SEED, 3, 3, 0),
+  )
+  losses = model.example_loss(
+      data['examples']['y'],
+      model.predict(adapted, data['examples']['x'], False, 0),
+  )
+  np.testing.assert_allclose(found[0]['loss'], np.mean(losses), rtol=1e-12)
+  rounds.assert_identical(
+      process.client_model(states[-1], (), 3), states[-1]['weights']
+  )
+
+
+def test_flags_give_j_plus_one(monkeypatch):
+  """Section 1.2: J steps, then the gradient that is sent."""
+  given = {}
+  monkeypatch.setattr(
+      local_update, 'build_local_update',
+      lambda model, **options: given.update(options),
+  )
+  monkeypatch.setattr(family, 'compose', lambda *args, **options: None)
+  baselines_maml.build_fomaml(
+      problems.tiny_model(), baselines_maml.FomamlHyperparameters(
+          learning_rate=0.2, adaptation_steps=3, batch_size=4
+      ),
+  )
+  assert given == dict(gamma=0.2, batch_size=4, theta=(0, 0, 0, 1))
+
+
+def test_flags_of_the_pull_are_those_of_the_gradient(monkeypatch):
+  given = {}
+  monkeypatch.setattr(
+      maml, 'build_maml_work', lambda model, **options: given.update(options)
+  )
+  monkeypatch.setattr(family, 'compose', lambda *args, **options: None)
+  baselines_maml.build_maml(
+      problems.tiny_model(), baselines_maml.MamlHyperparameters(
+          learning_rate=0.2, adaptation_steps=3, batch_size=4, alpha=0.7,
+          stop_gradient_anchor=False, outer='plain',
+      ),
+  )
+  assert given == dict(
+      gamma=0.2, num_adaptation_steps=3, batch_size=4, alpha=0.7,
+      stop_gradient_anchor=False, proximal_outer=False,
+  )

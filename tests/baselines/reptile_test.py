@@ -1,0 +1,81 @@
+"""Reptile and Lookahead: FedAvg with another step of the server."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from baselines import reptile
+from tests import problems
+from tests.baselines import rounds
+from tff_pers import random
+from tff_pers.client_works import local_sgd
+
+
+_FALLING = dict(
+    learning_rate_schedule='steps', learning_rate_rounds='1:2',
+    learning_rate_decay=0.5, momentum=0.5,
+)
+
+
+def _fedavg():
+  return rounds.run_weighted('fedavg', 'uniform', **_FALLING)[1]
+
+
+def test_reptile_with_an_outer_step_of_one_trains_as_fedavg():
+  """Baselines B1; clients weigh alike, whatever the weighting of the task.
+
+  The step sizes of clients fall, and that of the server with them.
+  """
+  rounds.assert_close(rounds.run('reptile', **_FALLING)[1], _fedavg())
+
+
+def test_lookahead_goes_a_part_of_the_way():
+  """Check 6: eta = a gamma."""
+  process, states, _, _ = rounds.run('lookahead', slow_step=0.3, **_FALLING)
+  start = process.initialize_seeded(rounds.SEED)['weights']
+  expected = [
+      w + 0.3 * (u - w)
+      for w, u in zip(rounds.leaves(start), rounds.leaves(_fedavg()[0]['weights']))
+  ]
+  rounds.assert_close(states[0]['weights'], expected)
+
+
+@pytest.mark.parametrize(
+    'final, expected',
+    [(0.0, [2, 1.5, 1, 0, 0]), (0.5, [2, 1.75, 1.5, 1, 1]), (1.0, [2] * 5)],
+)
+def test_outer_step_falls_linearly(final, expected):
+  """Baselines 2.7: rounds 0, 2, 4, 8 and 20 of 8, from eps = 2."""
+  options = dict(outer_rounds=8) if final < 1 else {}
+  outer = reptile.build_outer_step(reptile.ReptileHyperparameters(
+      outer_step=2.0, outer_final=final, **options
+  ))
+  found = [outer(dict(round=tf.constant(t))) for t in (0, 2, 4, 8, 20)]
+  np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_without_an_outer_step_nothing_moves():
+  """And clients deploy what `steps` steps make of it."""
+  process, states, _, _ = rounds.run(
+      'reptile', outer_final=0.0, outer_rounds=2, steps=3
+  )
+  rounds.assert_identical(states[2]['weights'], states[1]['weights'])
+  assert np.any(states[1]['weights'][0] != states[0]['weights'][0])
+  data = problems.tiny_clients()[3]
+  found = process.evaluate(states[-1], [()], [dict(adapt=data, test=data)])
+  model = problems.tiny_model()
+  adapted, _ = local_sgd.train(
+      model, tf.nest.map_structure(tf.constant, states[-1]['weights']),
+      rounds.tensors(data), learning_rate=0.1, num_steps=3, batch_size=2,
+      seed=random.key(rounds.SEED, 3, 3, 0),
+  )
+  losses = model.example_loss(
+      data['examples']['y'],
+      model.predict(adapted, data['examples']['x'], False, 0),
+  )
+  np.testing.assert_allclose(found[0]['loss'], np.mean(losses), rtol=1e-12)
+
+
+def test_raises_without_rounds_over_which_it_falls():
+  with pytest.raises(ValueError, match='`outer_rounds` must be > 0 unless'):
+    reptile.ReptileHyperparameters(outer_final=0.5)

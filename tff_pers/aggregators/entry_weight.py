@@ -1,0 +1,66 @@
+"""Means of one update whose fields have weights of their own."""
+
+import tensorflow_federated as tff
+
+
+class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):
+  """Gives a factory one entry of the clients' weights, which are vectors.
+
+  In a `StructureFactory` all fields get the same weight. Where a client has
+  several, say a_k for its model and n_k for its statistics, they are sent as
+  one vector, and each field takes its own:
+
+      StructureFactory(dict(
+          model=EntryWeightFactory(0), statistics=EntryWeightFactory(1)))
+
+  `next`: <S@SERVER, {V}@CLIENTS, {float32[m]}@CLIENTS> -> that of the inner
+  factory with the weights float32@CLIENTS.
+  """
+
+  def __init__(
+      self,
+      entry: int,
+      inner: tff.aggregators.WeightedAggregationFactory = (
+          tff.aggregators.MeanFactory(no_nan_division=True)
+      ),
+  ):
+    """Initializes the factory.
+
+    Args:
+      entry: Which entry, from 0.
+      inner: The weighted factory; a plain mean, zeros if all weights are 0.
+    """
+    self._entry = entry
+    self._inner = inner
+
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Creates the process.
+
+    Raises:
+      TypeError: If the weights are no vectors with such an entry.
+    """
+    is_vector = (
+        isinstance(weight_type, tff.TensorType) and len(weight_type.shape) == 1
+    )
+    if not is_vector or not 0 <= self._entry < weight_type.shape[0]:
+      raise TypeError(
+          f'`weight_type` must be a vector with an entry {self._entry}, found'
+          f' {weight_type}.'
+      )
+    inner = self._inner.create(value_type, tff.TensorType(weight_type.dtype))
+
+    @tff.tensorflow.computation(weight_type)
+    def pick(weight):
+      return weight[self._entry]
+
+    @tff.federated_computation(
+        inner.initialize.type_signature.result,
+        tff.FederatedType(value_type, tff.CLIENTS),
+        tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_fn(state, value, weight):
+      return inner.next(state, value, tff.federated_map(pick, weight))
+
+    return tff.templates.AggregationProcess(inner.initialize, next_fn)

@@ -1,0 +1,207 @@
+"""The client update of local update methods: a weighted sum of gradients.
+
+    x_1 = x, the model received;  k = 1, ..., K(Theta):
+      g_k     = grad f_i(x_k; b_k) + alpha (x_k - x)
+      x_{k+1} = x_k - gamma g_k
+    send sum_k theta_k g_k
+
+What is sent are gradients, with that of the proximal term in them: neither
+their mean nor a difference of models. So gamma, the rate of the clients, may be
+0, and the rate eta of the server does not depend on it.
+
+Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
+    Charles, Konecny. AISTATS 2021. https://arxiv.org/abs/2103.05032
+"""
+
+import math
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+
+import tensorflow as tf
+
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+# gamma, or `message -> gamma`, e.g. of a schedule.
+Rate = Union[float, Callable[[Any], Any]]
+
+
+class Path(NamedTuple):
+  """Where a client has been.
+
+  Attributes:
+    total: sum_k theta_k g_k, a structure like the weights.
+    final: x_{K+1}.
+    loss: Scalar, the mean minibatch loss over the steps.
+  """
+
+  total: Any
+  final: Any
+  loss: Any
+
+
+def all_of(num_steps: int) -> tuple[float, ...]:
+  """Returns Theta_1:K: every one of K gradients counts."""
+  return (1.0,) * num_steps
+
+
+def last_of(num_steps: int) -> tuple[float, ...]:
+  """Returns Theta_K: the last of K gradients, after K - 1 steps, counts."""
+  return (0.0,) * (num_steps - 1) + (1.0,)
+
+
+def check_theta(theta: Sequence[float]) -> tuple[float, ...]:
+  """Returns `theta` without the zeros at its end: K(Theta) numbers.
+
+  Raises:
+    ValueError: If a weight is negative or not finite, or none is positive.
+  """
+  theta = tuple(float(weight) for weight in theta)
+  if not all(math.isfinite(weight) and weight >= 0 for weight in theta):
+    raise ValueError(f'`theta` must be numbers >= 0, found {theta}.')
+  # A gradient after the last one that counts need not be computed.
+  num_steps = max((k + 1 for k, w in enumerate(theta) if w > 0), default=0)
+  if not num_steps:
+    raise ValueError(
+        f'`theta` must have a weight > 0, because nothing would be sent'
+        f' otherwise, found {theta}.'
+    )
+  return theta[:num_steps]
+
+
+def walk(
+    model: functional.FunctionalModel,
+    x,
+    data,
+    *,
+    gamma,
+    seed,
+    theta: Optional[Sequence[float]] = None,
+    alpha: float = 0.0,
+    local: local_step.LocalStep = local_step.PLAIN,
+    **budget,
+) -> Path:
+  """Walks from `x` and returns what has been collected on the way.
+
+  `local` may clip g_k, add weight decay, or give the steps momentum. Then what
+  is summed up is the direction d_k of each step, x_{k+1} = x_k - gamma d_k, so
+  that gamma times the sum of all is x - x_{K+1} whatever the step.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    x: The model received, a structure like `model.spec`; also the anchor of the
+      proximal term.
+    data: Dense client data or a dataset of batches.
+    gamma: Rate >= 0, a float or a scalar tensor.
+    seed: int64[2] key of the batches.
+    theta: Weights of the gradients as `check_theta` returns them, which say how
+      many steps there are, too. None: all weights are 1, as many steps as
+      `budget` says.
+    alpha: Strength >= 0 of the proximal term alpha / 2 ||x_k - x||^2.
+    local: The step.
+    **budget: `batch_size`; without `theta` also `num_steps` or `num_epochs`,
+      see `fold_batches`.
+  """
+  if theta is not None:
+    budget['num_steps'] = len(theta)
+
+  def theta_at(k):
+    return tf.gather(tf.constant(theta, tf.float64), k)
+
+  def step(carry, batch):
+    line, total, k = carry
+    loss, gradient = model.loss_and_gradient(line.weights, batch)
+    if alpha:
+      # g_k <- g_k + alpha (x_k - x), towards x when subtracted.
+      gradient = local_sgd.descend(
+          gradient, local_sgd.difference(x, line.weights), alpha
+      )
+    direction, momentum = local.along(line, gradient)
+    total = _add(total, direction, None if theta is None else theta_at(k))
+    weights = line.weights
+    if local_step.moves(gamma):  # With gamma = 0, all gradients are at x.
+      weights = local_sgd.descend(weights, direction, gamma)
+    return (local_step.Line(weights, momentum), total, k + 1), loss
+
+  nothing = tf.nest.map_structure(tf.zeros_like, x)
+  (line, total, _), loss = client_data.fold_batches(
+      data, step, (local.start(x), nothing, tf.constant(0)), seed=seed,
+      reports=True, **budget,
+  )
+  return Path(total, line.weights, loss)
+
+
+def _add(total, direction, weight):
+  """Returns `total + weight * direction`; a weight of None is 1."""
+  if weight is None:
+    return tf.nest.map_structure(tf.add, total, direction)
+  return tf.nest.map_structure(
+      lambda t, d: t + tf.cast(weight, d.dtype) * d, total, direction
+  )
+
+
+def build_local_update(
+    model: functional.FunctionalModel,
+    *,
+    gamma: Rate,
+    theta: Optional[Sequence[float]] = None,
+    alpha: float = 0.0,
+    local: local_step.LocalStep = local_step.PLAIN,
+    client_weighting: str = 'uniform',
+    **budget,
+) -> client_work.ClientWork:
+  """Returns the client work: the update is sum_k theta_k g_k.
+
+  Args:
+    model: The model.
+    gamma: See `Rate`.
+    theta: See `walk`.
+    alpha: See `walk`.
+    local: See `walk`.
+    client_weighting: See `client_work.client_weight`; uniform in theory.
+    **budget: See `walk`; at least `batch_size`.
+
+  Raises:
+    ValueError: If `theta`, `alpha` or `gamma` is out of range.
+  """
+  theta = None if theta is None else check_theta(theta)
+  for name, value in (('alpha', alpha), ('gamma', gamma)):
+    if not callable(value) and not 0 <= value < math.inf:
+      raise ValueError(f'`{name}` must be a number >= 0, found {value}.')
+
+  def update(message, client_state, data):
+    path = walk(
+        model, message['weights'], data, theta=theta, alpha=alpha, local=local,
+        gamma=gamma(message) if callable(gamma) else gamma,
+        seed=client_work.key(message, data), **budget,
+    )
+    weight = client_work.client_weight(
+        client_weighting, data, budget['batch_size']
+    )
+    return as_output(message, client_state, path, weight)
+
+  return client_work.ClientWork(update)
+
+
+def as_output(
+    message, client_state, path: Path, weight
+) -> client_work.ClientOutput:
+  """Returns what a client sends after its walk, and how far it went.
+
+  Args:
+    message: What the client received.
+    client_state: Its next state.
+    path: Its walk.
+    weight: Its weight in the mean.
+  """
+  way = local_sgd.difference(message['weights'], path.final)
+  return client_work.ClientOutput(
+      client_state=client_state,
+      update=path.total,
+      weight=weight,
+      loss=path.loss,
+      # ||x_{K+1} - x||
+      metrics=dict(drift=tf.linalg.global_norm(tf.nest.flatten(way))),
+  )

@@ -43,7 +43,7 @@ Clients that take K local steps make the server converge faster (rho), to
 another model than the best common one (Delta, which is about that model before
 anybody adapts it). Exact for quadratic clients with Hessians between mu and L.
 Without --figure one point for each server optimizer, with its best learning
-rate and momentum. With --recommend: what to use for so many rounds. With --task:
+rate and momentum. --recommend says what to use for so many rounds. With --task:
 mu, L and the spread of client optima measured on a model and its data, and
 where a run of FedAvg is. Writes pareto.csv and a plot, PNG and SVG.
 

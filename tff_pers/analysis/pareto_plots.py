@@ -32,11 +32,11 @@ def plot_curves(
     own = [curve for curve in curves if curve.panel == title]
     for number, curve in enumerate(own):
       color, _ = figures.style(labels.index(curve.label))
-      # Curves may lie on one another: later ones are thinner and dashed.
+      # Curves may lie on one another: later ones are thinner.
       axis.plot(
           [p.rho for p in curve.points], [p.delta for p in curve.points],
-          ('-', '--', '-.', ':')[number % 4], color=color,
-          lw=3.2 - 0.6 * number, label=_LABELS.get(curve.label, curve.label),
+          color=color, lw=6.0 * 0.6 ** number,
+          label=_LABELS.get(curve.label, curve.label),
       )
     _finish(axis, _LABELS.get(title, title))
   figures.add_legend(picture, axes)

@@ -2,7 +2,7 @@
 
 After T rounds the model is at most rho^T R + 2 C Delta from the optimum of the
 true loss (Corollary 1 with the constant 2 C, which is proven for d = 1; in more
-dimensions, and for servers with momentum, it is a guide: see `bounds`, `rates`).
+dimensions, and with momentum, it is a guide: see `bounds` and `rates`).
 R is the distance from where training starts to the surrogate's optimum, C the
 radius of a ball with all client optima.
 

@@ -91,8 +91,8 @@ def flag_table() -> dict[str, flags.Flag]:
           ' of the radius C of a ball with all client optima.', above=0.0,
       ),
       flags.own_flag(
-          'distance', 1.0, 'Distance from the initial model to the optimum, in'
-          ' units of C.', above=0.0,
+          'distance', 10.0, 'Distance from the initial model to the optimum, in'
+          ' units of C; with --task by default the measured one.', above=0.0,
       ),
       flags.own_flag(
           'rounds', 100, 'With --recommend: rounds of training.', minimum=1
@@ -158,7 +158,10 @@ def _curve(given, table, output_dir: str) -> None:
         {k: value for k, value in given.items() if k not in own},
         given.get('l2', own['l2']),
     )
-    own.update(gamma=measured.gamma, num_steps=measured.num_steps)
+    own.update(
+        gamma=measured.gamma, num_steps=measured.num_steps,
+        distance=measured.curvature.start / measured.curvature.radius,
+    )
   own.update(given)
   with flags.sentences():
     spectrum = (

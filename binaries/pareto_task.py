@@ -67,7 +67,8 @@ def measure(given: Mapping[str, Any], l2: float) -> Measured:
       f'  mu = {found.smallest.min():.6g}, L = {found.largest.max():.6g} (of'
       f' the client least curved {found.largest.min():.6g})\n'
       f'  client optima within C = {found.radius:.6g} of their mean, which is'
-      f' {found.distance:.6g} from the optimum\n'
+      f' {found.distance:.6g} from the optimum; initial weights are'
+      f' {found.start:.6g} from it\n'
       f'  FedAvg on this task: gamma = {measured.gamma:g}, K ='
       f' {measured.num_steps}\n'
   )

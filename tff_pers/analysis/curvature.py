@@ -34,12 +34,14 @@ class Curvature(NamedTuple):
     distances: ||c_i - mean of all c_i||, [N].
     distance: ||E[c_i] - x*||, from the mean of client optima, where averaging
       in one shot ends, to the optimum of the mean loss.
+    start: ||x_0 - x*||, from the initial weights.
   """
 
   smallest: np.ndarray
   largest: np.ndarray
   distances: np.ndarray
   distance: float
+  start: float
 
   @property
   def spectrum(self) -> local_updates.Spectrum:
@@ -171,6 +173,7 @@ def measure(
   return Curvature(
       ends[:, 0], ends[:, 1], np.linalg.norm(optima - center, axis=1),
       float(np.linalg.norm(center - common)),
+      float(np.linalg.norm(start - common)),
   )
 
 

@@ -120,8 +120,8 @@ class LocalUpdate:
   def q_range(self, spectrum: Spectrum) -> LogRange:
     """Returns the range of q over [mu, L]; q falls in lambda."""
     self.check(spectrum.L)
-    low, high = self.log_q(np.array([spectrum.L, spectrum.mu]))
-    return LogRange(float(low), float(high))
+    values = self.log_q(np.array([spectrum.mu, spectrum.L]))
+    return LogRange(float(values.min()), float(values.max()))
 
   def h_range(self, spectrum: Spectrum) -> LogRange:
     """Returns the range of h over [mu, L], also where h turns inside."""

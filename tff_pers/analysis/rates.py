@@ -55,7 +55,8 @@ def rate_of_log(log_kappa, server: str):
   # 1 - 2 / sqrt(3 kappa + 1), without its cancellation at kappa near 1.
   root = np.sqrt(3 + np.exp(-log_kappa))
   gain = -3 * np.expm1(-log_kappa)
-  return gain / (root * (root + 2 * np.exp(-log_kappa / 2)))
+  # Of an infinite kappa this is 1 up to rounding.
+  return np.minimum(gain / (root * (root + 2 * np.exp(-log_kappa / 2))), 1.0)
 
 
 def kappa_of_rate(rho, server: str):

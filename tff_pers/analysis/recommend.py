@@ -65,7 +65,7 @@ def recommend(
     *,
     num_rounds: int,
     accuracy: float,
-    distance: float = 1.0,
+    distance: float,
 ) -> list[Recommendation]:
   """Returns the best setting for each server optimizer, the best one first.
 
@@ -73,7 +73,8 @@ def recommend(
     spectrum: mu and L.
     num_rounds: T.
     accuracy: Error asked for, in units of C, > 0.
-    distance: R / C.
+    distance: R / C. Local work pays where training starts far outside of the
+      ball of client optima.
 
   Raises:
     ValueError: If an argument is not a number > 0 (rounds: an integer >= 1).

@@ -9,19 +9,17 @@ import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
-import math
 import sys
 from typing import Sequence
 
+from binaries import compare_tuned
 from binaries import flags
 from binaries import pareto_task
+from binaries import pareto_tables
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
-from tff_pers.analysis import rates
-from tff_pers.analysis import recommend
-from tff_pers.analysis import thetas
 from tff_pers.evaluation import results
 
 _POINT = ('gamma', 'num_steps', 'alpha', 'family')
@@ -29,6 +27,11 @@ _SPECTRUM = ('mu', 'L')
 _RECOMMEND = ('recommend', 'rounds', 'accuracy', 'distance')
 # Flags that no other program has, and one of all.
 _OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
+# Figure 6 is trained: Theta_{1:50}, the server GD and the heavy ball. Delta
+# form, whose server step eta / gamma is that of the methods.
+_TRAINED = ','.join(
+    f'{algo}[local_steps=50,local_epochs=0]' for algo in ('fedavg', 'fedavgm')
+)
 _FIGURES = '\n'.join(
     f'  --figure={number:<4}{figure.summary}'
     for number, figure in paper_figures.FIGURES.items()
@@ -48,7 +51,9 @@ mu, L and the spread of client optima measured on a model and its data, and
 where a run of FedAvg is. Writes pareto.csv and a plot, PNG and SVG.
 
 Figures of Charles and Konecny (2021), mu = 1:
-{_FIGURES}"""
+{_FIGURES}
+  --figure=6   trains FedAvg (GD) and FedAvgM (heavy ball), 50 local steps, on
+               --task; all flags of compare_tuned, and its files"""
 
 
 def run() -> None:
@@ -58,6 +63,13 @@ def run() -> None:
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
+  if '--figure=6' in argv and not flags.wants_help(argv):
+    rest = [word for word in argv[1:] if word != '--figure=6']
+    folder = '--output_dir=' + flags.resolve_path('runs/pareto')
+    # What is given comes later, and wins.
+    return compare_tuned.main(
+        ['pareto', f'--algos={_TRAINED}', folder, *rest]
+    )
   return flags.run('pareto', _pareto, argv)
 
 
@@ -134,7 +146,7 @@ def _check_used(given, used: Sequence[str], what: str) -> None:
 def _figure(number: int, output_dir: str) -> None:
   """Computes, writes and plots a figure of the paper."""
   if number not in paper_figures.FIGURES:
-    known = ', '.join(map(str, paper_figures.FIGURES))
+    known = ', '.join(map(str, sorted([*paper_figures.FIGURES, 6])))
     raise flags.UsageError(
         f'`--figure` must be one of {known}, found {number}.'
     )
@@ -168,7 +180,9 @@ def _curve(given, table, output_dir: str) -> None:
         measured.curvature.spectrum if measured
         else local_updates.Spectrum(own['mu'], own['L'])
     )
-    points = (_recommend if recommends else _points)(spectrum, own)
+    points = (
+        pareto_tables.recommend if recommends else pareto_tables.show
+    )(spectrum, own)
   _write(output_dir, frontiers.Point._fields, [p._asdict() for p in points])
   if measured:
     pareto_task.write(measured, output_dir)
@@ -176,78 +190,6 @@ def _curve(given, table, output_dir: str) -> None:
       spectrum.kappa0, points, output_dir, 'pareto',
       measured.title if measured else f'mu = {own["mu"]:g}, L = {own["L"]:g}',
   )
-
-
-def _points(spectrum, own) -> list[frontiers.Point]:
-  """Returns the point of each server; prints them with what attains them."""
-  gamma = own['gamma']
-  if gamma == 'auto':
-    gradients = frontiers.local_update(
-        own['family'], own['num_steps'], 0.0, own['alpha']
-    ).theta
-    gamma = 1 / (2 * (spectrum.L + own['alpha']))
-    if isinstance(gradients, thetas.LastGradient):
-      gamma /= gradients.num_steps
-  setting = dict(num_steps=own['num_steps'], gamma=gamma, alpha=own['alpha'])
-  update = frontiers.local_update(own['family'], **setting)
-  points = [
-      frontiers.point(spectrum, own['family'], server, **setting)
-      for server in rates.SERVERS
-  ]
-  h = update.h_range(spectrum)
-  rows = []
-  for point in points:
-    step = rates.server_step(math.exp(h.high), math.exp(h.low), point.server)
-    rows.append({
-        **point._asdict(), 'server_learning_rate': step.learning_rate,
-        'beta': step.beta,
-    })
-  _print(rows)
-  if not update.has_closed_form(spectrum):
-    print(
-        'gamma is beyond 1 / (K L + alpha), where Eq. 13 ends: kappa is of all'
-        ' eigenvalues between mu and L, delta that of the distortion.'
-    )
-  return points
-
-
-def _recommend(spectrum, own) -> list[frontiers.Point]:
-  """Prints the best settings, the best one first; returns their points."""
-  found = recommend.recommend(
-      spectrum, num_rounds=own['rounds'], accuracy=own['accuracy'],
-      distance=own['distance'],
-  )
-  _print([setting._asdict() for setting in found])
-  best = found[0]
-  verdict = 'reaches' if best.error <= own['accuracy'] else 'does not reach'
-  needed = best.rounds_needed
-  print(
-      f"Use server {best.server} (learning rate"
-      f" {best.server_learning_rate:.6g}, momentum {best.beta:.6g}), gamma ="
-      f" {best.gamma:.6g}, K = {best.num_steps}, alpha = {best.alpha:g}:"
-      f" expected error {best.error:.6g} C after {own['rounds']} rounds, which"
-      f" {verdict} {own['accuracy']:g} C; "
-      + ('no number of rounds below 10^9 does.' if needed is None
-         else f'that takes {needed} round{"s" * (needed > 1)} with the setting'
-         ' that is best for them.')
-  )
-  return [
-      frontiers.point(
-          spectrum, 'fedavg', setting.server, num_steps=setting.num_steps,
-          gamma=setting.gamma, alpha=setting.alpha,
-      )
-      for setting in found
-  ]
-
-
-def _print(rows) -> None:
-  """Prints a table; numbers with six digits."""
-  cells = [
-      {name: f'{value:.6g}' if isinstance(value, float) else value
-       for name, value in row.items()}
-      for row in rows
-  ]
-  print(results.markdown(list(rows[0]), cells))
 
 
 def _write(output_dir: str, columns, rows) -> None:

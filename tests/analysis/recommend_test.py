@@ -1,5 +1,7 @@
 """Recommendations: no setting on a grid is better, and they are attained."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ def _recommend(num_rounds, accuracy=0.1, distance=30.0):
   )
 
 
+@functools.lru_cache
 def _points(server):
   """A frontier, dense."""
   return frontiers.sweep(

@@ -67,6 +67,10 @@ def test_beyond_the_closed_form_it_says_so(without_plots, tmp_path, capsys):
   assert 'gamma is beyond 1 / (K L + alpha)' in capsys.readouterr().out
   assert _run(tmp_path, '--family=theta_K', '--gamma=0.005') == 0
   assert 'gamma is beyond' not in capsys.readouterr().out
+  # A million steps: nothing overflows.
+  argv = ('--family=theta_K', '--gamma=0.001', '--num_steps=1000000')
+  assert _run(tmp_path, *argv) == 0
+  assert [float(row['rho']) for row in _rows(tmp_path)] == [1, 1, 1]
 
 
 def test_figure_writes_its_points_and_plot(tmp_path, capsys):
@@ -89,6 +93,7 @@ def test_help_says_which_figure_is_which(capsys):
   shown = capsys.readouterr().out
   for number, figure in paper_figures.FIGURES.items():
     assert f'--figure={number:<4}{figure.summary}' in shown
+  assert '--figure=6   trains FedAvg (GD) and FedAvgM' in shown
   assert '--L' in shown and 'Largest eigenvalue of clients.' in shown
 
 
@@ -128,7 +133,24 @@ def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):
   assert float(row['kappa']) == pytest.approx(kappa, rel=1e-6)
 
 
+@pytest.mark.slow
+def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
+  argv = ('--figure=6', '--task=digits', '--num_clients=3', '--partition=iid',
+          '--train_fraction=0.1', '--rounds=2', '--eval_every=1',
+          '--grid=learning_rate:0.1,0.3')
+  assert _run(tmp_path, *argv) == 0
+  rows = _rows(tmp_path, 'summary.csv')
+  assert [row['algo'] for row in rows] == [
+      'fedavg[local_steps=50,local_epochs=0]',
+      'fedavgm[local_steps=50,local_epochs=0]',
+  ]
+  assert rows[0]['learning_rate'] in ('0.1', '0.3')
+  assert rows[0]['accuracy_mean'] != rows[1]['accuracy_mean']
+  assert not (tmp_path / 'pareto.csv').exists()
+
+
 @pytest.mark.parametrize('argv, sentence', [
+    (['--figure=6', '--task=digit'], '`--task` must be one of'),
     (['--L=-3'], '`--L` must be a number > 0.0, found -3.0.'),
     (['--L=0.5'], '`--L` must be a number >= mu = 1.0, found 0.5.'),
     (['--mu=0'], '`--mu` must be a number > 0.0, found 0.0.'),
@@ -136,7 +158,7 @@ def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):
     (['--alpha=1'], '`--alpha` must be 0 with family fedavg, found 1.0. Tip:'),
     (['--family=adam'], '`--family` must be one of fedavg, fedprox, maml'),
     (['--num_steps=0'], '`--num_steps` must be an integer >= 1, found 0.'),
-    (['--figure=11'], '`--figure` must be one of 1, 2, 3, 4, 5, '),
+    (['--figure=11'], '`--figure` must be one of 1, 2, 3, 4, 5, 6, '),
     (['--figure=2', '--L=3'], '`--L` must be left out with --figure=2 because'),
     (['--rounds=3'], '`--rounds` must be left out with one point because'),
     (['--recommend', '--gamma=1'], '`--gamma` must be left out with --recomm'),

@@ -265,7 +265,7 @@ class sentences:  # pylint: disable=invalid-name
       if self._names is None or match[1] in self._names:
         return f'`--{self._prefix}{match[1]}`'
       return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
-    text = re.sub(r'`([a-z]\w*)`', flag, str(error))
+    text = re.sub(r'`([a-zA-Z]\w*)`', flag, str(error))
     raise UsageError(' '.join(text.split())) from error
 
 

@@ -1,0 +1,84 @@
+"""Tables of points and of recommendations, as `pareto` prints them."""
+
+import math
+
+from tff_pers.analysis import frontiers
+from tff_pers.analysis import rates
+from tff_pers.analysis import recommend as recommend_lib
+from tff_pers.analysis import thetas
+from tff_pers.evaluation import results
+
+
+def show(spectrum, own) -> list[frontiers.Point]:
+  """Returns the point of each server; prints them with what attains them."""
+  gamma = own['gamma']
+  if gamma == 'auto':
+    gradients = frontiers.local_update(
+        own['family'], own['num_steps'], 0.0, own['alpha']
+    ).theta
+    gamma = 1 / (2 * (spectrum.L + own['alpha']))
+    if isinstance(gradients, thetas.LastGradient):
+      gamma /= gradients.num_steps
+  setting = dict(num_steps=own['num_steps'], gamma=gamma, alpha=own['alpha'])
+  update = frontiers.local_update(own['family'], **setting)
+  points = [
+      frontiers.point(spectrum, own['family'], server, **setting)
+      for server in rates.SERVERS
+  ]
+  low, high = (math.exp(value) for value in update.h_range(spectrum))
+  rows = []
+  for point in points:
+    # Far beyond the closed form the last gradient is 0 in floats, and no step
+    # is long enough.
+    step = (None, None)
+    if low > 0:
+      step = rates.server_step(high, low, point.server)
+    rows.append({
+        **point._asdict(), **dict(zip(('server_learning_rate', 'beta'), step))
+    })
+  _print(rows)
+  if not update.has_closed_form(spectrum):
+    print(
+        'gamma is beyond 1 / (K L + alpha), where Eq. 13 ends: kappa is of all'
+        ' eigenvalues between mu and L, delta that of the distortion.'
+    )
+  return points
+
+
+def recommend(spectrum, own) -> list[frontiers.Point]:
+  """Prints the best settings, the best one first; returns their points."""
+  found = recommend_lib.recommend(
+      spectrum, num_rounds=own['rounds'], accuracy=own['accuracy'],
+      distance=own['distance'],
+  )
+  _print([setting._asdict() for setting in found])
+  best = found[0]
+  verdict = 'reaches' if best.error <= own['accuracy'] else 'does not reach'
+  needed = best.rounds_needed
+  print(
+      f"Use server {best.server} (learning rate"
+      f" {best.server_learning_rate:.6g}, momentum {best.beta:.6g}), gamma ="
+      f" {best.gamma:.6g}, K = {best.num_steps}, alpha = {best.alpha:g}:"
+      f" expected error {best.error:.6g} C after {own['rounds']} rounds, which"
+      f" {verdict} {own['accuracy']:g} C; "
+      + ('no number of rounds below 10^9 does.' if needed is None
+         else f'that takes {needed} round{"s" * (needed > 1)} with the setting'
+         ' that is best for them.')
+  )
+  return [
+      frontiers.point(
+          spectrum, 'fedavg', setting.server, num_steps=setting.num_steps,
+          gamma=setting.gamma, alpha=setting.alpha,
+      )
+      for setting in found
+  ]
+
+
+def _print(rows) -> None:
+  """Prints a table; numbers with six digits."""
+  cells = [
+      {name: f'{value:.6g}' if isinstance(value, float) else value
+       for name, value in row.items()}
+      for row in rows
+  ]
+  print(results.markdown(list(rows[0]), cells))

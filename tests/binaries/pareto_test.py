@@ -1,0 +1,175 @@
+"""`pareto`: points, figures, recommendations, and a model with its data."""
+
+import csv
+
+import pytest
+
+from binaries import pareto
+from tff_pers.analysis import paper_figures
+
+COLUMNS = [
+    'family', 'server', 'num_steps', 'gamma', 'alpha', 'kappa', 'rho', 'delta'
+]
+
+
+def _run(folder, *argv):
+  return pareto.main(['pareto', *argv, f'--output_dir={folder}'])
+
+
+def _rows(folder, name='pareto.csv'):
+  with open(folder / name, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+@pytest.fixture(name='without_plots')
+def _without_plots(monkeypatch):
+  monkeypatch.setattr(pareto.pareto_plots, 'plot_points', lambda *_: None)
+
+
+def test_reference_point(tmp_path, capsys):
+  """The values of the specification, one row per server, full precision."""
+  argv = ('--mu=1', '--L=10', '--gamma=0.05', '--num_steps=10')
+  assert _run(tmp_path, *argv) == 0
+  rows = _rows(tmp_path)
+  assert list(rows[0]) == COLUMNS
+  assert [row['server'] for row in rows] == ['gd', 'nesterov', 'heavy_ball']
+  for row, rho in zip(rows, (0.42688, 0.31275, 0.22417)):
+    assert row['family'] == 'fedavg' and row['num_steps'] == '10'
+    numbers = [float(row[name]) for name in ('kappa', 'rho', 'delta')]
+    assert numbers == pytest.approx((2.48970, rho, 0.33425), abs=5.1e-6)
+    assert len(row['kappa']) > 12
+  printed = capsys.readouterr().out
+  for text in ('2.4897', '0.426884', '0.312755', '0.224168', '0.334251'):
+    assert text in printed
+  assert (tmp_path / 'pareto.png').exists()
+  assert (tmp_path / 'pareto.svg').exists()
+
+
+@pytest.mark.parametrize('argv, gamma, kappa', [
+    (['--family=fedprox', '--alpha=5'], 1 / 30, 4.476785),
+    (['--family=theta_K'], 1 / 200, 6.593329),
+    (['--family=maml', '--num_steps=2'], 1 / 100, 6.830135),
+    (['--gamma=0'], 0.0, 10.0),
+])
+def test_gamma_of_its_own_is_half_of_what_the_family_allows(
+    without_plots, tmp_path, argv, gamma, kappa
+):
+  del without_plots  # They cost a second each.
+  assert _run(tmp_path, *argv) == 0
+  row = _rows(tmp_path)[0]
+  assert float(row['gamma']) == pytest.approx(gamma, rel=1e-12)
+  assert float(row['kappa']) == pytest.approx(kappa, abs=1e-6)
+
+
+def test_beyond_the_closed_form_it_says_so(without_plots, tmp_path, capsys):
+  del without_plots
+  assert _run(tmp_path, '--family=theta_K', '--gamma=0.05') == 0
+  assert 'gamma is beyond 1 / (K L + alpha)' in capsys.readouterr().out
+  assert _run(tmp_path, '--family=theta_K', '--gamma=0.005') == 0
+  assert 'gamma is beyond' not in capsys.readouterr().out
+  # A million steps: nothing overflows.
+  argv = ('--family=theta_K', '--gamma=0.001', '--num_steps=1000000')
+  assert _run(tmp_path, *argv) == 0
+  assert [float(row['rho']) for row in _rows(tmp_path)] == [1, 1, 1]
+
+
+def test_figure_writes_its_points_and_plot(tmp_path, capsys):
+  assert _run(tmp_path, '--figure=3') == 0
+  rows = _rows(tmp_path)
+  assert list(rows[0]) == [*COLUMNS, 'panel', 'curve', 'mu', 'L']
+  ends = {row['curve']: float(row['rho']) for row in rows}  # The last of each.
+  assert list(ends.values()) == pytest.approx(
+      [0, 0.176471, 0.290323, 0.6], abs=1e-6
+  )
+  assert (tmp_path / 'figure3.png').exists()
+  assert (tmp_path / 'figure3.svg').exists()
+  assert 'Figure 3: FedProx, L = 10; alpha = 0, 0.5, 1, 5.' in (
+      capsys.readouterr().out
+  )
+
+
+def test_help_says_which_figure_is_which(capsys):
+  assert pareto.main(['pareto', '--help']) == 0
+  shown = capsys.readouterr().out
+  for number, figure in paper_figures.FIGURES.items():
+    assert f'--figure={number:<4}{figure.summary}' in shown
+  assert '--figure=6   trains FedAvg (GD) and FedAvgM' in shown
+  assert '--L' in shown and 'Largest eigenvalue of clients.' in shown
+
+
+def test_recommendation_names_a_setting(without_plots, tmp_path, capsys):
+  del without_plots
+  argv = ('--L=100', '--recommend', '--rounds=5', '--accuracy=0.5')
+  assert _run(tmp_path, *argv) == 0
+  printed = capsys.readouterr().out
+  assert 'Use server heavy_ball (learning rate' in printed
+  assert 'after 5 rounds, which does not reach 0.5 C; that takes' in printed
+  best = _rows(tmp_path)[0]
+  error = 10 * float(best['rho']) ** 5 + 2 * float(best['delta'])
+  assert f'expected error {error:.6g} C' in printed
+  assert _run(tmp_path, '--L=100', '--recommend', '--rounds=500') == 0
+  assert 'which reaches 0.1 C; that takes' in capsys.readouterr().out
+
+
+def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):
+  argv = ('--task=digits', '--num_clients=3', '--partition=iid',
+          '--train_fraction=0.05', '--model=logistic_regression', '--l2=0.01')
+  assert _run(tmp_path, *argv) == 0
+  printed = capsys.readouterr().out
+  assert 'digits, logistic_regression, 3 clients, l2 = 0.01' in printed
+  clients = _rows(tmp_path, 'curvature.csv')
+  assert [row['client'] for row in clients] == ['0', '1', '2']
+  for row in clients:
+    # Pixels that are always blank have no curvature but the penalty's.
+    assert float(row['mu']) == pytest.approx(0.01, rel=1e-2)
+    assert 0.05 < float(row['L']) < 10 and float(row['distance']) > 0
+  row = _rows(tmp_path)[0]
+  # Those of FedAvg on the task.
+  assert (row['num_steps'], row['gamma']) == ('10', '0.3')
+  largest = max(float(row['L']) for row in clients)
+  smallest = min(float(row['mu']) for row in clients)
+  r = [1 - 0.3 * value for value in (smallest, largest)]
+  kappa = (1 - r[1] ** 10) / (1 - r[0] ** 10)
+  assert float(row['kappa']) == pytest.approx(kappa, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
+  argv = ('--figure=6', '--task=digits', '--num_clients=3', '--partition=iid',
+          '--train_fraction=0.1', '--rounds=2', '--eval_every=1',
+          '--grid=learning_rate:0.1,0.3')
+  assert _run(tmp_path, *argv) == 0
+  rows = _rows(tmp_path, 'summary.csv')
+  assert [row['algo'] for row in rows] == [
+      'fedavg[local_steps=50,local_epochs=0]',
+      'fedavgm[local_steps=50,local_epochs=0]',
+  ]
+  assert rows[0]['learning_rate'] in ('0.1', '0.3')
+  assert rows[0]['accuracy_mean'] != rows[1]['accuracy_mean']
+  assert not (tmp_path / 'pareto.csv').exists()
+
+
+@pytest.mark.parametrize('argv, sentence', [
+    (['--figure=6', '--task=digit'], '`--task` must be one of'),
+    (['--L=-3'], '`--L` must be a number > 0.0, found -3.0.'),
+    (['--L=0.5'], '`--L` must be a number >= mu = 1.0, found 0.5.'),
+    (['--mu=0'], '`--mu` must be a number > 0.0, found 0.0.'),
+    (['--gamma=0.1'], '`--gamma` must be < 1 / (L + alpha) = 0.1 because'),
+    (['--alpha=1'], '`--alpha` must be 0 with family fedavg, found 1.0. Tip:'),
+    (['--family=adam'], '`--family` must be one of fedavg, fedprox, maml'),
+    (['--num_steps=0'], '`--num_steps` must be an integer >= 1, found 0.'),
+    (['--figure=11'], '`--figure` must be one of 1, 2, 3, 4, 5, 6, '),
+    (['--figure=2', '--L=3'], '`--L` must be left out with --figure=2 because'),
+    (['--rounds=3'], '`--rounds` must be left out with one point because'),
+    (['--recommend', '--gamma=1'], '`--gamma` must be left out with --recomm'),
+    (['--task=digits', '--L=3'],
+     '`--L` must be left out with one point and --task because'),
+    (['--num_clients=3'], '`--num_clients` must be left out with one point'),
+    (['--task=digit'], '`--task` must be one of'),
+    (['--l=3'], '`--l` is not a flag.'),
+])
+def test_raises_on_bad_flags(tmp_path, capsys, argv, sentence):
+  assert _run(tmp_path / 'none', *argv) == 2
+  error = capsys.readouterr().err
+  assert sentence in error and error.count('\n') == 1
+  assert not (tmp_path / 'none').exists()

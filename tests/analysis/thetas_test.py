@@ -87,7 +87,7 @@ def test_turning_points_of_the_last_gradient_are_those_that_a_search_finds(
 
 def test_search_finds_several_turns():
   """Far apart gradients: a minimum and a maximum inside the interval."""
-  theta = thetas.Gradients([0.02, *[0.0] * 28, 1.0])
+  theta = thetas.Gradients([0.01, *[0.0] * 28, 1.0])
   h = lambda x: x * theta.q(0.09 * x)
   grid = h(np.linspace(0.2, 10, 200001))
   found = [h(x) for x in theta.turning_points(0.2, 10.0, 0.09, 0.0)]

@@ -83,7 +83,24 @@ def prepare(
   )
   if saved is not None:
     experiment_lib.check_same(saved, experiment.config)
+  _check_finetuning(experiment)
   return experiment
+
+
+def _check_finetuning(experiment) -> None:
+  """Refuses fine-tuning that would not move."""
+  if experiment.flag('finetune_steps') and not _finetune_rate(experiment):
+    raise flags.UsageError(
+        '`--finetune_learning_rate` must be > 0 where clients have the step'
+        f' size 0 in training, found 0 with {experiment.variant}.'
+    )
+
+
+def _finetune_rate(experiment) -> float:
+  return (
+      experiment.flag('finetune_learning_rate')
+      or experiment.hyperparameters.learning_rate
+  )
 
 
 def is_finished(folder: str) -> bool:
@@ -299,10 +316,7 @@ def _write_finetuning(experiment, process, trainer, folder: str) -> None:
   training = experiment.hyperparameters
   computation = finetuning.build_evaluate_finetuned(
       process, process.tiers['1'], steps,
-      learning_rate=(
-          experiment.flag('finetune_learning_rate') or training.learning_rate
-      ),
-      batch_size=training.batch_size,
+      learning_rate=_finetune_rate(experiment), batch_size=training.batch_size,
       local=(
           local_step.build(training)
           if isinstance(training, hp.LocalTraining) else local_step.PLAIN

@@ -1,10 +1,10 @@
 """No flag is without effect: each changes a tiny run, or is refused.
 
 Walks the registry: a method is here by its registration, its variants by the
-`choices` of its hyperparameters. Fast: every hyperparameter of its own changes
-a run of some variant (but for the methods that take long), and in every variant
-those that no line of the method reads are refused. Slow: every hyperparameter,
-also those that methods share, changes a run of every variant, or is refused.
+`choices` of its hyperparameters. Every hyperparameter changes a run of some
+variant, and in every variant those that no line of the method reads are
+refused; fast for a few methods. Slow: every hyperparameter changes a run of
+every variant, or is refused.
 """
 
 import copy
@@ -37,6 +37,10 @@ FURTHER_VARIANTS = {
         dict(learning_rate_schedule='steps', learning_rate_rounds='1:2'),
         dict(split='adapter'),
     ],
+    # From the first model fine-tuning has a long way to go.
+    'fedavg_finetuned': [
+        dict(select='validation', learning_rate=1e-4, lr=1.0)
+    ],
     'fedprox': [dict(epochs_range='1:3')],
     'ffgg': [dict(pretrain_rounds=2)],
     'floral': [dict(router='oracle', objective='mfl')],
@@ -52,10 +56,9 @@ FURTHER_VARIANTS = {
     ],
     'reptile': [dict(outer_final=0.5, outer_rounds=2)],
 }
-# Methods in which what all methods share is seen to act by the fast tests.
-SHARED_IN = ('fedavg',)
-# Methods that take ten seconds for a hyperparameter, and have dozens of them.
-LONG = ('floral', 'perm')
+# A hyperparameter takes ten seconds, and there are hundreds. The fast tests see
+# what all methods share, and what the youngest methods have of their own.
+FAST = ('fedavg', 'fedprox', 'local_update')
 # Values of hyperparameters that are texts.
 TEXTS = {
     'epochs_range': ['1:1', '2:3'],
@@ -66,6 +69,8 @@ TEXTS = {
 SMALL = {
     # Either limit ends the reconstruction at some client.
     'fedrecon': dict(private_epochs=2, private_steps=3),
+    # One more epoch is a better choice.
+    'fedavg_finetuned': dict(max_epochs=1),
     # The second round has visits.
     'perm': dict(warmup_rounds=1, stage1_rounds=1),
 }
@@ -130,11 +135,24 @@ def candidates(spec, value):
 
 @functools.lru_cache(maxsize=None)
 def _task(name):
-  """Returns a tiny task; the layers of `convolutional` are of all kinds."""
+  """Returns a tiny task.
+
+  The layers of `convolutional` are of all kinds; `representation` is linear,
+  and its hidden layer one matrix.
+  """
   task = tiny.task()
   if name == 'plain':
     return task
   tf.keras.utils.set_random_seed(0)
+  if name == 'representation':
+    return dataclasses.replace(task, model=keras.from_keras(
+        tf.keras.Sequential([
+            tf.keras.layers.Input([3]),
+            tf.keras.layers.Dense(2, use_bias=False),
+            tf.keras.layers.Dense(2),
+        ]),
+        tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ))
   model = keras.from_keras(
       tf.keras.Sequential([
           tf.keras.layers.Input([3]),
@@ -254,26 +272,11 @@ def unread(method, hyperparameters):
   return [name for name in specs(method) if name not in read]
 
 
-@functools.lru_cache(maxsize=None)
-def _first_owners():
-  """Returns the first method of each field; those that inherit it share it."""
-  owners = {}
-  # Those that take long come last: they are seen in others if they can be.
-  for method in sorted(methods.names(), key=lambda name: name in LONG):
-    for spec in dataclasses.fields(methods.get(method).hyperparameters):
-      owners.setdefault(id(spec), method)
-  return owners
-
-
 def _is_slow(method, name):
-  """Whether a hyperparameter takes long, or is shared and seen elsewhere."""
-  if method in LONG:
-    return True
+  """Whether a hyperparameter is left to the slow tests."""
   shared = {spec.name for spec in dataclasses.fields(hp.LocalTraining)}
-  spec = specs(method)[name]
-  if spec.name in shared:
-    return method not in SHARED_IN
-  return _first_owners()[id(spec)] != method
+  is_seen = method != FAST[0] and specs(method)[name].name in shared
+  return method not in FAST or is_seen
 
 
 @pytest.mark.parametrize('method, name', [
@@ -286,7 +289,7 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
   """The first variant that does not refuse it decides."""
   found = 'refused'
   for task_name, variant in itertools.product(
-      ('plain', 'convolutional'), variants(method)
+      ('plain', 'convolutional', 'representation'), variants(method)
   ):
     if found != 'refused':
       break
@@ -294,7 +297,10 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
   assert found == 'acts'
 
 
-@pytest.mark.parametrize('method', methods.names())
+@pytest.mark.parametrize('method', [
+    pytest.param(method, marks=[pytest.mark.slow] * (method not in FAST))
+    for method in methods.names()
+])
 def test_what_no_line_reads_is_refused(method):
   for variant in variants(method):
     if variant in FURTHER_VARIANTS['']:

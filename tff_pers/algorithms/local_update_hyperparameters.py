@@ -51,6 +51,11 @@ class LocalUpdateHyperparameters(hp.Hyperparameters):
     super().__post_init__()
     self.weights()
 
+  @property
+  def learning_rate(self) -> float:
+    """gamma, which other methods call so."""
+    return self.gamma
+
   def weights(self) -> tuple[float, ...]:
     """Returns Theta as numbers.
 

@@ -92,8 +92,11 @@ FAULTS = (
         'steps_with_the_training_rate',
         what='--finetune_learning_rate has no effect.',
         file='binaries/runner.py',
-        old="experiment.flag('finetune_learning_rate') or training.learning_rate",
-        new='training.learning_rate',
+        old=(
+            "experiment.flag('finetune_learning_rate')\n"
+            '      or experiment.hyperparameters'
+        ),
+        new='experiment.hyperparameters',
         tests=(
             'tests/binaries/train_test.py'
             '::test_the_global_model_is_evaluated_after_local_steps',

@@ -27,10 +27,11 @@ _SPECTRUM = ('mu', 'L')
 _RECOMMEND = ('recommend', 'rounds', 'accuracy', 'distance')
 # Flags that no other program has, and one of all.
 _OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
-# Figure 6 is trained: Theta_{1:50}, the server GD and the heavy ball. Delta
-# form, whose server step eta / gamma is that of the methods.
+# Figure 6 is trained: Theta_{1:50}, the server GD, Nesterov, the heavy ball. In
+# delta form, whose server step eta / gamma is that of the methods.
 _TRAINED = ','.join(
-    f'{algo}[local_steps=50,local_epochs=0]' for algo in ('fedavg', 'fedavgm')
+    f'{algo}local_steps=50,local_epochs=0]'
+    for algo in ('fedavg[', 'fedavgm[nesterov=true,', 'fedavgm[')
 )
 _FIGURES = '\n'.join(
     f'  --figure={number:<4}{figure.summary}'
@@ -52,8 +53,8 @@ where a run of FedAvg is. Writes pareto.csv and a plot, PNG and SVG.
 
 Figures of Charles and Konecny (2021), mu = 1:
 {_FIGURES}
-  --figure=6   trains FedAvg (GD) and FedAvgM (heavy ball), 50 local steps, on
-               --task; all flags of compare_tuned, and its files"""
+  --figure=6   trains FedAvg (GD) and FedAvgM (Nesterov, heavy ball), 50 local
+               steps, on --task; all flags of compare_tuned, and its files"""
 
 
 def run() -> None:

@@ -93,7 +93,7 @@ def test_help_says_which_figure_is_which(capsys):
   shown = capsys.readouterr().out
   for number, figure in paper_figures.FIGURES.items():
     assert f'--figure={number:<4}{figure.summary}' in shown
-  assert '--figure=6   trains FedAvg (GD) and FedAvgM' in shown
+  assert '--figure=6   trains FedAvg (GD) and FedAvgM (Nesterov' in shown
   assert '--L' in shown and 'Largest eigenvalue of clients.' in shown
 
 
@@ -142,10 +142,11 @@ def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
   rows = _rows(tmp_path, 'summary.csv')
   assert [row['algo'] for row in rows] == [
       'fedavg[local_steps=50,local_epochs=0]',
+      'fedavgm[nesterov=true,local_steps=50,local_epochs=0]',
       'fedavgm[local_steps=50,local_epochs=0]',
   ]
   assert rows[0]['learning_rate'] in ('0.1', '0.3')
-  assert rows[0]['accuracy_mean'] != rows[1]['accuracy_mean']
+  assert rows[0]['accuracy_mean'] != rows[2]['accuracy_mean']
   assert not (tmp_path / 'pareto.csv').exists()
 
 

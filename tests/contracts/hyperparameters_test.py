@@ -55,7 +55,7 @@ FURTHER_VARIANTS = {
 # Methods in which what all methods share is seen to act by the fast tests.
 SHARED_IN = ('fedavg',)
 # Methods that take ten seconds for a hyperparameter, and have dozens of them.
-LONG = ('floral', 'perm')
+LONG = ('floral', 'maml', 'perm')
 # Values of hyperparameters that are texts.
 TEXTS = {
     'epochs_range': ['1:1', '2:3'],
@@ -267,7 +267,7 @@ def _first_owners():
 
 def _is_slow(method, name):
   """Whether a hyperparameter takes long, or is shared and seen elsewhere."""
-  if method in LONG:
+  if method in LONG or method in tiny.ALIKE:
     return True
   shared = {spec.name for spec in dataclasses.fields(hp.LocalTraining)}
   spec = specs(method)[name]
@@ -294,7 +294,7 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
   assert found == 'acts'
 
 
-@pytest.mark.parametrize('method', methods.names())
+@pytest.mark.parametrize('method', tiny.slow_if_alike(methods.names()))
 def test_what_no_line_reads_is_refused(method):
   for variant in variants(method):
     if variant in FURTHER_VARIANTS['']:

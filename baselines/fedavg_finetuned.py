@@ -57,6 +57,11 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
       choices=('all', 'last'),
   )
 
+  @property
+  def fine_tuning_rate(self) -> float:
+    """eta_p."""
+    return self.lr or self.learning_rate
+
   def longest_line(self) -> int:
     in_training = super().longest_line()
     # 0 means that the data decide; no number of steps can be compared with
@@ -131,7 +136,7 @@ def build_fine_tuning(
         parts.private_model(body), head, data,
         # The key of the coming round's main line of batches.
         seed=client_work.key(message, data),
-        learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
+        learning_rate=hyperparameters.fine_tuning_rate,
         local=local_step.build(hyperparameters), **budget,
     )
     return parts.merge(body, final)
@@ -153,7 +158,7 @@ def build_choosing(
     head, _ = local_sgd.train(
         parts.private_model(body), head, data, num_epochs=1,
         seed=random.fold_in(client_work.key(message, data), number),
-        learning_rate=hyperparameters.lr or hyperparameters.learning_rate,
+        learning_rate=hyperparameters.fine_tuning_rate,
         local=local_step.build(hyperparameters),
         batch_size=hyperparameters.batch_size,
     )

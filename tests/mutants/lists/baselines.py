@@ -295,8 +295,11 @@ FAULTS = (
         'fine_tuning_of_all_layers',
         what='layers=last fine-tunes all weights.',
         file=_FINETUNED,
-        old='parts = fine_tuned_part(model, hyperparameters.layers)',
-        new="parts = fine_tuned_part(model, 'all')",
+        old=(
+            'num_epochs=None)\n'
+            '  parts = fine_tuned_part(model, hyperparameters.layers)'
+        ),
+        new="num_epochs=None)\n  parts = fine_tuned_part(model, 'all')",
         tests=(f'{_FINETUNED_TEST}::test_last_layer_alone_is_fine_tuned',),
     ),
     Fault(

@@ -52,8 +52,8 @@ FAULTS = (
         'short_batch_is_dropped',
         what='The short last batch of an epoch is left out.',
         file=_CLIENT_DATA,
-        old='per_epoch = -(-num_examples // size)',
-        new='per_epoch = num_examples // size',
+        old='return -(-num_examples // batch_size)',
+        new='return num_examples // batch_size',
         tests=(
             f'{_CLIENT_DATA_TEST}'
             '::test_each_epoch_is_a_permutation_with_short_last_batch',
@@ -102,7 +102,7 @@ FAULTS = (
         'weight_by_whole_batches',
         what='client_weighting=batches rounds down.',
         file=_CLIENT_WORK,
-        old='examples = -(-examples // batch_size)',
+        old='examples = client_data.batches_per_epoch(examples, batch_size)',
         new='examples = examples // batch_size',
         tests=(
             f'{_LOCAL_SGD_TEST}'

@@ -30,9 +30,12 @@ FAULTS = (
         'finetuned_rate_never_read',
         what='Fine-tuning has the step size of training.',
         file='baselines/fedavg_finetuned.py',
-        old='hyperparameters.lr or hyperparameters.learning_rate',
-        new='hyperparameters.learning_rate',
-        tests=(f'{_READ}[fedavg_finetuned]',),
+        old='return self.lr or self.learning_rate',
+        new='return self.learning_rate',
+        tests=(
+            'tests/baselines/fedavg_finetuned_test.py'
+            '::test_losses_after_fine_tuning',
+        ),
     ),
     Fault(
         'pfedme_warm_start_never_read',

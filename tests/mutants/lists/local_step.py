@@ -312,13 +312,13 @@ FAULTS = (
         what='Fine-tuning takes the step size that is left after training.',
         file='baselines/fedavg_finetuned.py',
         old=(
-            'learning_rate=hyperparameters.lr or hyperparameters.lea'
-            'rning_rate,'
+            'learning_rate=hyperparameters.fine_tuning_rate,\n'
+            '        local=local_step.build(hyperparameters), **budget,'
         ),
         new=(
-            'learning_rate=local_step.scheduled(hyperparameters, mes'
-            'sage, hyperparameters.lr or hyperparameters.learning_ra'
-            'te),'
+            'learning_rate=local_step.scheduled(hyperparameters, message,'
+            ' hyperparameters.fine_tuning_rate),\n'
+            '        local=local_step.build(hyperparameters), **budget,'
         ),
         tests=(
             'tests/baselines/local_step_test.py'

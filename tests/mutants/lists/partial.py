@@ -175,8 +175,8 @@ FAULTS = (
         'new_clients_by_the_shared_rate',
         what='A new client learns by the step size of the shared weights.',
         file=_TRAINING,
-        old='          learning_rate=hyperparameters.private_rate,',
-        new='          learning_rate=hyperparameters.learning_rate,',
+        old='        learning_rate=hyperparameters.private_rate,',
+        new='        learning_rate=hyperparameters.learning_rate,',
         tests=(
             f'{_ALL_TEST}::test_a_new_client_learns_its_private_weights_alone'
             '[fedalt-options2]',

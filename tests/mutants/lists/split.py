@@ -170,8 +170,8 @@ FAULTS = (
         'new_clients_are_the_old_ones',
         what='Clients that took part are trained once more, new ones are not.',
         file=_TRAINING,
-        old="data['index'] < num_clients, 0",
-        new="data['index'] > num_clients, 0",
+        old="data['index'] < num_clients, epochs",
+        new="data['index'] > num_clients, epochs",
         tests=(
             f'{_TRAINING_TEST}'
             '::test_a_client_that_may_take_part_deploys_what_it_has',
@@ -192,8 +192,8 @@ FAULTS = (
         'new_client_without_weight_decay',
         what='A new client takes plain steps, whatever those of training are.',
         file=_TRAINING,
-        old='          local=local_step.build(hyperparameters),\n',
-        new='          local=local_step.PLAIN,\n',
+        old='        local=local_step.build(hyperparameters),\n',
+        new='        local=local_step.PLAIN,\n',
         tests=(
             f'{_TRAINING_TEST}'
             '::test_a_new_client_takes_gradient_steps_of_its_private_weights',

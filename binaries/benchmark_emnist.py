@@ -33,18 +33,10 @@ rounds. Every other flag is one of compare_tuned and goes before the scale's.
 The same command resumes. Writes emnist.md beside the files of compare_tuned."""
 
 
-# Step size of pre-training, the one that validation data choose for FedAvg: the
-# stages of the paper have step sizes of their own, too.
-_PRETRAINING = 0.7
-
-
 def _algos(pretrain_rounds: int) -> str:
   """Returns the variants; those of FFGG start from a model of FedAvg's."""
-  stage1 = (
-      f'pretrain_rounds={pretrain_rounds},pretrain_learning_rate={_PRETRAINING}'
-  )
   ffgg = [
-      f'local_ffgg[split={split},{stage1}]'
+      f'local_ffgg[split={split},pretrain_rounds={pretrain_rounds}]'
       for split in ('input_layer', 'output_layer', 'adapter')
   ]
   return ','.join([

@@ -127,19 +127,13 @@ def build_fine_tuning(
   budget = hyperparameters.budget()
   if hyperparameters.steps:
     budget.update(num_steps=hyperparameters.steps, num_epochs=None)
-  parts = fine_tuned_part(model, hyperparameters.layers)
+  train = _training(model, hyperparameters)
 
   def fine_tune(message, client_state, data):
     del client_state  # Clients are stateless.
-    body, head = parts.split(message['weights'])
-    final, _ = local_sgd.train(
-        parts.private_model(body), head, data,
-        # The key of the coming round's main line of batches.
-        seed=client_work.key(message, data),
-        learning_rate=hyperparameters.fine_tuning_rate,
-        local=local_step.build(hyperparameters), **budget,
-    )
-    return parts.merge(body, final)
+    # The key of the coming round's main line of batches.
+    key = client_work.key(message, data)
+    return train(message['weights'], data, key, **budget)
 
   return fine_tune
 
@@ -149,37 +143,36 @@ def build_choosing(
     hyperparameters: FedAvgFinetunedHyperparameters,
 ) -> composition.Choosing:
   """Returns how clients choose a number of epochs and fine-tune for so long."""
-  parts = fine_tuned_part(model, hyperparameters.layers)
+  train = _training(model, hyperparameters)
   num_options = hyperparameters.max_epochs + 1
 
   def epoch(number, message, v, data):
-    """Returns v after epoch `number` of fine-tuning."""
-    body, head = parts.split(v)
-    head, _ = local_sgd.train(
-        parts.private_model(body), head, data, num_epochs=1,
-        seed=random.fold_in(client_work.key(message, data), number),
-        learning_rate=hyperparameters.fine_tuning_rate,
-        local=local_step.build(hyperparameters),
-        batch_size=hyperparameters.batch_size,
+    """Returns v after epoch `number` of fine-tuning, counted from 0."""
+    return train(
+        v, data, random.fold_in(client_work.key(message, data), number),
+        num_epochs=1, batch_size=hyperparameters.batch_size,
     )
-    return parts.merge(body, head)
 
   def score(message, client_state, data):
     del client_state  # Clients are stateless.
     kept, held_out = hold_out(data)
 
-    def measure(number, v, scores):
+    def measured(v, number):
+      """Returns the quality of v at the place of `number`, zeros elsewhere."""
       metrics = deployment.deployed_metrics(model, v, held_out)
       found = tf.cast(
           metrics.get('accuracy', -metrics['loss']), model.dtype
       )
-      here = tf.one_hot(number, num_options, dtype=model.dtype)
-      return number + 1, epoch(number, message, v, kept), scores + here * found
+      return found * tf.one_hot(number, num_options, dtype=model.dtype)
+
+    def one_more(number, v, scores):
+      v = epoch(number, message, v, kept)
+      return number + 1, v, scores + measured(v, number + 1)
 
     w = message['weights']
     scores = tf.while_loop(
-        lambda number, *_: number < num_options, measure,
-        (tf.constant(0), w, tf.zeros([num_options], model.dtype)),
+        lambda number, *_: number < hyperparameters.max_epochs, one_more,
+        (tf.constant(0), w, measured(w, 0)),
     )[2]
     # 0 / 0, not a number, without examples to measure on.
     return tf.where(held_out['num_examples'] > 0, scores, 0)
@@ -194,6 +187,22 @@ def build_choosing(
     return composition.Deployed(v, dict(finetuning_epochs=chosen))
 
   return composition.Choosing(score, deploy)
+
+
+def _training(model, hyperparameters):
+  """Returns `(v, D, key, **budget) -> v`: SGD on the part to fine-tune."""
+  parts = fine_tuned_part(model, hyperparameters.layers)
+
+  def train(v, data, seed, **budget):
+    body, tuned = parts.split(v)
+    tuned, _ = local_sgd.train(
+        parts.private_model(body), tuned, data, seed=seed,
+        learning_rate=hyperparameters.fine_tuning_rate,
+        local=local_step.build(hyperparameters), **budget,
+    )
+    return parts.merge(body, tuned)
+
+  return train
 
 
 def hold_out(data):

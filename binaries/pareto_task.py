@@ -9,6 +9,7 @@ import numpy as np
 from binaries import experiment as experiment_lib
 from binaries import flags
 from tff_pers.analysis import curvature as curvature_lib
+from tff_pers.data import client_data
 from tff_pers.data import tasks
 from tff_pers.evaluation import results
 
@@ -92,6 +93,10 @@ def _num_steps(hyperparameters, clients) -> int:
   """Returns K, of clients that count epochs the mean."""
   if hyperparameters.local_steps:
     return hyperparameters.local_steps
-  sizes = np.array([data['num_examples'] for data in clients])
-  steps = np.ceil(sizes / hyperparameters.batch_size).mean()
-  return round(hyperparameters.local_epochs * steps)
+  steps = [
+      client_data.batches_per_epoch(
+          data['num_examples'], hyperparameters.batch_size
+      )
+      for data in clients
+  ]
+  return round(hyperparameters.local_epochs * float(np.mean(steps)))

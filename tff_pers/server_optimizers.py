@@ -52,11 +52,27 @@ def build_heavy_ball(
   return tff.learning.optimizers.build_sgdm(number(learning_rate), number(beta))
 
 
-class _Nesterov(tff.learning.optimizers.Optimizer):
-  """Momentum that looks ahead; the state is `<learning_rate, beta, m>`."""
+class _Optimizer(tff.learning.optimizers.Optimizer):
+  """An optimizer whose hyperparameters are in its state, by name.
+
+  As in TFF's optimizers, so that a program can change them. They have the dtype
+  of the weights: float64 stays float64.
+  """
 
   def __init__(self, hparams):
     self._hparams = hparams
+
+  def get_hparams(self, state):
+    return collections.OrderedDict(
+        (name, state[name]) for name in self._hparams
+    )
+
+  def set_hparams(self, state, hparams):
+    return collections.OrderedDict(state, **hparams)
+
+
+class _Nesterov(_Optimizer):
+  """Momentum that looks ahead; the state is `<learning_rate, beta, m>`."""
 
   def initialize(self, specs):
     state = _as_tensors(self._hparams, specs)
@@ -76,14 +92,6 @@ class _Nesterov(tff.learning.optimizers.Optimizer):
     )
     return collections.OrderedDict(state, m=m), moved
 
-  def get_hparams(self, state):
-    return collections.OrderedDict(
-        (name, state[name]) for name in self._hparams
-    )
-
-  def set_hparams(self, state, hparams):
-    return collections.OrderedDict(state, **hparams)
-
 
 def build_nesterov(
     learning_rate: float, beta: float = 0.9
@@ -101,12 +109,10 @@ def build_nesterov(
   )
 
 
-class _Adaptive(tff.learning.optimizers.Optimizer):
+class _Adaptive(_Optimizer):
   """Algorithm 2; the three methods differ in `second_moment`.
 
-  The state is `<learning_rate, beta1[, beta2], epsilon, m, v>`. As in TFF's
-  optimizers the hyperparameters are in it, so that a program can change them;
-  they have the dtype of the weights, so that float64 stays float64.
+  The state is `<learning_rate, beta1[, beta2], epsilon, m, v>`.
   """
 
   def __init__(
@@ -119,7 +125,7 @@ class _Adaptive(tff.learning.optimizers.Optimizer):
       initial_v: v_0 in every coordinate; None: epsilon^2, as in the paper.
       second_moment: `(state, v, D^2) -> v`.
     """
-    self._hparams = hparams
+    super().__init__(hparams)
     self._initial_v = (
         hparams['epsilon'] ** 2 if initial_v is None else initial_v
     )
@@ -155,14 +161,6 @@ class _Adaptive(tff.learning.optimizers.Optimizer):
     )
     moved = tf.nest.map_structure(step, weights, m, v)
     return collections.OrderedDict(state, m=m, v=v), moved
-
-  def get_hparams(self, state):
-    return collections.OrderedDict(
-        (name, state[name]) for name in self._hparams
-    )
-
-  def set_hparams(self, state, hparams):
-    return collections.OrderedDict(state, **hparams)
 
 
 def build_fedadagrad(

@@ -282,8 +282,7 @@ def batch_rows(
     0 when `num_examples` is 0.
   """
   num_examples = tf.convert_to_tensor(num_examples, tf.int32)
-  size = batch_size
-  per_epoch = batches_per_epoch(num_examples, size)
+  per_epoch = batches_per_epoch(num_examples, batch_size)
   if num_steps is None:
     num_steps = num_epochs * per_epoch
   num_steps = tf.where(num_examples > 0, num_steps, 0)
@@ -301,15 +300,15 @@ def batch_rows(
   order = tf.argsort(
       tf.where(is_padding, 2.0, order_keys), axis=0, stable=True
   )
-  position = tf.range(per_epoch * size)
+  position = tf.range(per_epoch * batch_size)
   # A batch has a fixed number of rows: the last one of an epoch is filled up
   # with rows that exist but are masked.
   rows = tf.gather(order, tf.minimum(position, capacity - 1), axis=0)
   mask = tf.broadcast_to((position < num_examples)[:, None], tf.shape(rows))
   # Transposed first, so that all batches of an epoch come before the next
   # epoch.
-  def batches(table):  # [per_epoch * size, epochs] -> [T, size]
-    return tf.reshape(tf.transpose(table), [-1, size])[:num_steps]
+  def batches(table):  # [per_epoch * batch_size, epochs] -> [T, size]
+    return tf.reshape(tf.transpose(table), [-1, batch_size])[:num_steps]
   return batches(rows), batches(mask)
 
 

@@ -284,8 +284,8 @@ FAULTS = (
         'fine_tuning_on_other_batches',
         what='Fine-tuning draws under a key of its own.',
         file=_FINETUNED,
-        old='seed=client_work.key(message, data),',
-        new='seed=client_work.key(message, data, 1),',
+        old='key = client_work.key(message, data)\n',
+        new='key = client_work.key(message, data, 1)\n',
         tests=(
             f'{_FINETUNED_TEST}'
             '::test_client_deploys_its_iterate_of_the_coming_round',
@@ -295,11 +295,8 @@ FAULTS = (
         'fine_tuning_of_all_layers',
         what='layers=last fine-tunes all weights.',
         file=_FINETUNED,
-        old=(
-            'num_epochs=None)\n'
-            '  parts = fine_tuned_part(model, hyperparameters.layers)'
-        ),
-        new="num_epochs=None)\n  parts = fine_tuned_part(model, 'all')",
+        old='parts = fine_tuned_part(model, hyperparameters.layers)',
+        new="parts = fine_tuned_part(model, 'all')",
         tests=(f'{_FINETUNED_TEST}::test_last_layer_alone_is_fine_tuned',),
     ),
     Fault(

@@ -311,14 +311,10 @@ FAULTS = (
         'fine_tuning_scheduled',
         what='Fine-tuning takes the step size that is left after training.',
         file='baselines/fedavg_finetuned.py',
-        old=(
-            'learning_rate=hyperparameters.fine_tuning_rate,\n'
-            '        local=local_step.build(hyperparameters), **budget,'
-        ),
+        old='learning_rate=hyperparameters.fine_tuning_rate,',
         new=(
-            'learning_rate=local_step.scheduled(hyperparameters, message,'
-            ' hyperparameters.fine_tuning_rate),\n'
-            '        local=local_step.build(hyperparameters), **budget,'
+            'learning_rate=local_step.scheduled(hyperparameters,'
+            ' dict(round=tf.constant(2)), hyperparameters.fine_tuning_rate),'
         ),
         tests=(
             'tests/baselines/local_step_test.py'

@@ -6,8 +6,6 @@ Ditto: Fair and Robust Federated Learning Through Personalization.
 
 import dataclasses
 
-import tensorflow as tf
-
 from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -154,10 +152,7 @@ def _train_personal(model, v, w, data, hyperparameters, *, rate, **options):
   def step(line, batch):
     loss, gradient = model.loss_and_gradient(line.weights, batch)
     # g_i(v; b) + lambda (v - w): the penalty is lambda/2 ||v - w||^2.
-    pulled = tf.nest.map_structure(
-        lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b),
-        gradient, line.weights, w,
-    )
+    pulled = local_sgd.pulled(gradient, line.weights, w, pull)
     return local.take(line, pulled, rate), loss
 
   line, loss = client_data.fold_batches(

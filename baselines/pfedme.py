@@ -187,9 +187,7 @@ def prox_steps(model, hyperparameters, theta, anchor, batch):
   loss = None
   for _ in range(hyperparameters.inner_steps):
     loss, gradient = model.loss_and_gradient(theta, batch)
-    pulled = local_sgd.descend(
-        gradient, local_sgd.difference(anchor, theta), hyperparameters.lam
-    )  # g_i + lam (theta - anchor)
+    pulled = local_sgd.pulled(gradient, theta, anchor, hyperparameters.lam)
     theta = local_sgd.descend(theta, pulled, hyperparameters.inner_lr)
   return theta, loss
 

@@ -52,6 +52,14 @@ def difference(initial, final):
   return tf.nest.map_structure(tf.subtract, initial, final)
 
 
+def pulled(gradient, weights, anchor, strength):
+  """Returns g + strength (w - anchor): it descends towards the anchor, too.
+
+  That is the gradient of f(w) + strength / 2 ||w - anchor||^2.
+  """
+  return descend(gradient, difference(anchor, weights), strength)
+
+
 def build_local_sgd(
     model: functional.FunctionalModel, hyperparameters, client_weighting: str
 ) -> client_work.ClientWork:

@@ -114,10 +114,8 @@ def walk(
     line, total, k = carry
     loss, gradient = model.loss_and_gradient(line.weights, batch)
     if alpha:
-      # g_k <- g_k + alpha (x_k - x), towards x when subtracted.
-      gradient = local_sgd.descend(
-          gradient, local_sgd.difference(x, line.weights), alpha
-      )
+      # g_k <- g_k + alpha (x_k - x)
+      gradient = local_sgd.pulled(gradient, line.weights, x, alpha)
     direction, momentum = local.along(line, gradient)
     total = _add(total, direction, None if theta is None else theta_at(k))
     weights = line.weights

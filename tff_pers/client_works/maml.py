@@ -78,9 +78,7 @@ def meta_gradient(
       # gives products with the Hessian.
       _, gradient = model.loss_and_gradient(adapted, batch)
       if alpha:
-        gradient = local_sgd.descend(
-            gradient, local_sgd.difference(anchor, adapted), alpha
-        )
+        gradient = local_sgd.pulled(gradient, adapted, anchor, alpha)
       adapted = local_sgd.descend(adapted, gradient, gamma)
     loss = objective = model.batch_loss(adapted, query)
     if alpha and proximal_outer:

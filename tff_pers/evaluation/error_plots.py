@@ -102,7 +102,7 @@ def plot_panels(
   ))
   for axis, (title, curves) in zip(axes, panels.items()):
     for variant, curve in curves.items():
-      _draw(axis, variant, curve, figures.style(variants.index(variant)))
+      _draw(axis, variant, curve, variants.index(variant))
     axis.set_yscale('log')
     axis.set_xlabel('Communication round')
     axis.set_ylabel(label)
@@ -113,14 +113,7 @@ def plot_panels(
   return figures.save(picture, output_dir, name)
 
 
-def _draw(axis, variant: str, curve: Curve, style) -> None:
-  rounds, (lowest, mean, highest) = band(curve)
-  if not rounds.size:
-    return
-  color, dash = style
-  axis.plot(
-      rounds, mean, dash, color=color, label=variant, lw=1.8,
-      marker='o' if rounds.size == 1 else None,
-  )
-  if len(curve.values) > 1:
-    axis.fill_between(rounds, lowest, highest, color=color, alpha=0.18, lw=0)
+def _draw(axis, variant: str, curve: Curve, number: int) -> None:
+  rounds, values = band(curve)
+  if rounds.size:
+    figures.draw_seeds(axis, variant, number, rounds, *values)

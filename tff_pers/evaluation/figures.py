@@ -42,6 +42,29 @@ def style(number: int) -> tuple[str, str]:
   )
 
 
+def draw_seeds(
+    axis, label: str, number: int, x, lowest, mean, highest, **line
+) -> None:
+  """Draws the mean over seeds as a line, and their range as a band.
+
+  Args:
+    axis: Where to draw.
+    label: Of the line.
+    number: Of the line, see `style`.
+    x: Floats [T].
+    lowest: Least value of a seed, floats [T].
+    mean: Floats [T].
+    highest: Largest value of a seed, floats [T].
+    **line: Options of matplotlib's lines; without a marker, a single point has
+      one.
+  """
+  color, dash = style(number)
+  line.setdefault('marker', 'o' if len(x) == 1 else None)
+  axis.plot(x, mean, dash, color=color, label=label, lw=1.8, **line)
+  if not np.array_equal(lowest, highest):  # One seed has no range.
+    axis.fill_between(x, lowest, highest, color=color, alpha=0.18, lw=0)
+
+
 def add_legend(picture, axes) -> None:
   """Puts one legend for all axes below them."""
   handles = {}

@@ -82,17 +82,12 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
   for axis, seen in zip(axes, sides):
     for number, (variant, members) in enumerate(variants.items()):
       curves = [_curve(run, seen, name) for run in members]
-      color, dash = figures.style(number)
       # Seeds of a variant have the same flags, and so the same numbers.
       steps, values = curves[0][0], np.array([curve[1] for curve in curves])
-      axis.plot(
-          steps, values.mean(0), dash, color=color, label=variant, marker='o',
-          ms=4, lw=1.8,
+      figures.draw_seeds(
+          axis, variant, number, steps, values.min(0), values.mean(0),
+          values.max(0), marker='o', ms=4,
       )
-      if len(values) > 1:
-        axis.fill_between(
-            steps, values.min(0), values.max(0), color=color, alpha=0.18, lw=0
-        )
     axis.set_xscale('symlog', linthresh=1.0)
     _tick_at_steps(axis, having)
     axis.set_xlabel('Local steps from the global model')

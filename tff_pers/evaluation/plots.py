@@ -80,15 +80,10 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
       rounds, values = _common_rounds(members, name)
       if not rounds.size:
         continue
-      color, dash = figures.style(number)
-      axis.plot(
-          rounds, values.mean(0), dash, color=color, label=variant, lw=1.8,
-          marker='o' if rounds.size == 1 else None,
+      figures.draw_seeds(
+          axis, variant, number, rounds, values.min(0), values.mean(0),
+          values.max(0),
       )
-      if len(values) > 1:
-        axis.fill_between(
-            rounds, values.min(0), values.max(0), color=color, alpha=0.18, lw=0
-        )
     axis.set_xlabel('Communication round')
     _log_if_wide(axis, runs, name)
     axis.set_ylabel(_LABELS[name])

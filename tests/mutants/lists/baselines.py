@@ -63,8 +63,8 @@ FAULTS = (
         'ditto_pushes',
         what='Ditto pushes personal models away from the federated one.',
         file=_DITTO,
-        old='lambda g, a, b: g + tf.constant(pull, g.dtype) * (a - b),',
-        new='lambda g, a, b: g + tf.constant(pull, g.dtype) * (b - a),',
+        old='pulled(gradient, line.weights, w, pull)',
+        new='pulled(gradient, w, line.weights, pull)',
         tests=(f'{_DITTO_TEST}::test_closed_form',),
     ),
     Fault(
@@ -87,8 +87,8 @@ FAULTS = (
         'pfedme_detached_penalty',
         what='The inner steps of pFedMe lack the pull of the penalty.',
         file=_PFEDME,
-        old='gradient, local_sgd.difference(anchor, theta), hyperparameters.lam',
-        new='gradient, local_sgd.difference(anchor, theta), 0.0',
+        old='pulled(gradient, theta, anchor, hyperparameters.lam)',
+        new='pulled(gradient, theta, anchor, 0.0)',
         tests=(f'{_PFEDME_TEST}::test_client_work_follows_the_box',),
     ),
     Fault(

@@ -130,9 +130,9 @@ FAULTS = (
     Fault(
         'line_is_the_highest',
         what='The line is the worst seed.',
-        file=_PLOTS,
-        old='      rounds, mean, dash,',
-        new='      rounds, highest, dash,',
+        file='tff_pers/evaluation/figures.py',
+        old='axis.plot(x, mean, dash,',
+        new='axis.plot(x, highest, dash,',
         tests=_BAND,
     ),
     Fault(
@@ -147,8 +147,8 @@ FAULTS = (
         'colours_by_panel',
         what='A variant has another colour in every panel.',
         file=_PLOTS,
-        old='figures.style(variants.index(variant))',
-        new='figures.style(list(curves).index(variant))',
+        old='variant, curve, variants.index(variant))',
+        new='variant, curve, list(curves).index(variant))',
         tests=(
             f'{_PLOTS_TEST}::test_a_variant_has_one_colour_in_all_panels',
         ),

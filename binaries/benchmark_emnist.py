@@ -12,7 +12,6 @@ import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
-import shlex
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -127,9 +126,9 @@ def page(
   command = ['python -m binaries.benchmark_emnist', f'--scale={scale}']
   parts = [
       '# Partial personalization on handwritten characters',
-      f'    {" ".join([*command, *_as_arguments(shown)])}',
+      f'    {" ".join([*command, *flags.as_typed(shown)])}',
       'Settings: '
-      + ' '.join(f'`{word}`' for word in _as_arguments(
+      + ' '.join(f'`{word}`' for word in flags.as_typed(
           {**chosen, 'data_dir': 'DATA'}
       ))
       + '. A step size is chosen for each method by the mean accuracy over'
@@ -145,11 +144,6 @@ def page(
         tuning.markdown(['algo', *new], rows),
     ]
   return '\n\n'.join(parts) + '\n'
-
-
-def _as_arguments(values: Mapping[str, Any]) -> list[str]:
-  """Returns flags as they are typed in a shell."""
-  return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
 
 
 def _with_numbers(row: Mapping[str, str]) -> dict[str, Any]:

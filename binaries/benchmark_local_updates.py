@@ -13,7 +13,6 @@ import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
-import shlex
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -149,7 +148,7 @@ def page(
   command = ['python -m binaries.benchmark_local_updates', f'--scale={scale}']
   texts = [
       '# Local update methods on handwritten characters',
-      f'    {" ".join([*command, *_as_arguments(shown)])}',
+      f'    {" ".join([*command, *flags.as_typed(shown)])}',
       'Accuracies are those of the global model before anybody adapts it, means'
       ' over clients of test data and over seeds, ± the standard deviation over'
       ' seeds. Step sizes are chosen on validation data of the first seed.',
@@ -164,11 +163,6 @@ def page(
         f'![Accuracy and loss against rounds]({part}/curves.png)',
     ]
   return '\n\n'.join(texts) + '\n'
-
-
-def _as_arguments(values: Mapping[str, Any]) -> list[str]:
-  """Returns flags as they are typed in a shell."""
-  return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
 
 
 if __name__ == '__main__':

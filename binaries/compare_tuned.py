@@ -29,10 +29,11 @@ python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
 Trains every variant with each value of one hyperparameter on the first seed,
 chooses the value with the best mean validation accuracy over clients (loss on
 regression tasks; test data choose nothing), and trains with it on all seeds. A
-run that diverges loses. All are training runs in OUTPUT_DIR/<variant>/
-seed<seed>, as those of compare: finished runs are not run again, interrupted
-ones are resumed. Writes trials.csv, runs.csv, summary.csv, summary.md and the
-plots of compare, of the chosen values."""
+run that diverges loses. --grid='A:1,2;B:3,4' tries all combinations of two. All
+are training runs in OUTPUT_DIR/<variant>/seed<seed>, as those of compare:
+finished runs are not run again, interrupted ones are resumed. Writes
+trials.csv, runs.csv, summary.csv, summary.md and the plots of compare, of the
+chosen values."""
 
 _DEFAULTS = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
@@ -62,7 +63,7 @@ def _compare_tuned(argv: Sequence[str]) -> int:
     grid = tuning.parse_grid(given.pop('grid'))
     trials = {
         variant: {
-            value: tuning.with_option(variant, grid.name, value)
+            value: tuning.with_options(variant, grid, value)
             for value in grid.values
         }
         for variant in variants
@@ -96,7 +97,8 @@ def flag_table() -> dict[str, flags.Flag]:
   return flags.all_flags(
       flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to compare.'),
       flags.own_flag(
-          'grid', _DEFAULTS['grid'], 'A hyperparameter and the values to try.'
+          'grid', _DEFAULTS['grid'],
+          'A hyperparameter and the values to try; or several.',
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
@@ -134,7 +136,7 @@ def _print_choices(
     chosen = 'none, because all runs diverged'
     if choice.value is not None:
       chosen = choice.value + ', at the border' * bool(choice.at_border)
-    print(f'  {variant}: {grid.name} {chosen}')
+    print(f'  {variant}: {";".join(grid.names)} {chosen}')
 
 
 def _final_runs(steps, trials, found, choices, seeds) -> comparison.Runs:

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import os
 import re
+import shlex
 import sys
 import textwrap
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
@@ -273,6 +274,11 @@ def resolve_path(path: str) -> str:
   """Returns an absolute path; `bazel run` starts elsewhere than the user."""
   base = os.environ.get('BUILD_WORKING_DIRECTORY', os.getcwd())
   return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
+
+
+def as_typed(values: Mapping[str, Any]) -> list[str]:
+  """Returns flags as they are typed in a shell."""
+  return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
 
 
 def wants_help(argv: Sequence[str]) -> bool:

@@ -27,12 +27,17 @@ _SPECTRUM = ('mu', 'L')
 _RECOMMEND = ('recommend', 'rounds', 'accuracy', 'distance')
 # Flags that no other program has, and one of all.
 _OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
-# Figure 6 is trained: Theta_{1:50}, the server GD, Nesterov, the heavy ball. In
-# delta form, whose server step eta / gamma is that of the methods.
+# Figure 6 is trained: Theta_{1:50}, the server GD, Nesterov, the heavy ball, GD
+# with several alpha. In delta form, whose server step eta / gamma is that of
+# the methods. The paper does not say its alpha, and tries 9 x 9 rates.
 _TRAINED = ','.join(
     f'{algo}local_steps=50,local_epochs=0]'
-    for algo in ('fedavg[', 'fedavgm[nesterov=true,', 'fedavgm[')
+    for algo in (
+        'fedavg[', 'fedavgm[nesterov=true,', 'fedavgm[', 'fedprox[mu=0.01,',
+        'fedprox[mu=0.1,', 'fedprox[mu=1,',
+    )
 )
+_TRAINED_GRID = 'learning_rate:0.03,0.1,0.3,1;server_learning_rate:0.1,0.3,1'
 _FIGURES = '\n'.join(
     f'  --figure={number:<4}{figure.summary}'
     for number, figure in paper_figures.FIGURES.items()
@@ -53,8 +58,9 @@ where a run of FedAvg is. Writes pareto.csv and a plot, PNG and SVG.
 
 Figures of Charles and Konecny (2021), mu = 1:
 {_FIGURES}
-  --figure=6   trains FedAvg (GD) and FedAvgM (Nesterov, heavy ball), 50 local
-               steps, on --task; all flags of compare_tuned, and its files"""
+  --figure=6   trains FedAvg (GD), FedAvgM (Nesterov, heavy ball) and FedProx
+               (alpha = 0.01, 0.1, 1), 50 local steps, rates of clients and
+               server by a grid, on --task; flags and files of compare_tuned"""
 
 
 def run() -> None:
@@ -69,7 +75,8 @@ def main(argv: Sequence[str]) -> int:
     folder = '--output_dir=' + flags.resolve_path('runs/pareto')
     # What is given comes later, and wins.
     return compare_tuned.main(
-        ['pareto', f'--algos={_TRAINED}', folder, *rest]
+        ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}', folder,
+         *rest]
     )
   return flags.run('pareto', _pareto, argv)
 

@@ -93,7 +93,7 @@ def test_help_says_which_figure_is_which(capsys):
   shown = capsys.readouterr().out
   for number, figure in paper_figures.FIGURES.items():
     assert f'--figure={number:<4}{figure.summary}' in shown
-  assert '--figure=6   trains FedAvg (GD) and FedAvgM (Nesterov' in shown
+  assert '--figure=6   trains FedAvg (GD), FedAvgM (Nesterov' in shown
   assert '--L' in shown and 'Largest eigenvalue of clients.' in shown
 
 
@@ -144,6 +144,8 @@ def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
       'fedavg[local_steps=50,local_epochs=0]',
       'fedavgm[nesterov=true,local_steps=50,local_epochs=0]',
       'fedavgm[local_steps=50,local_epochs=0]',
+      *(f'fedprox[mu={mu},local_steps=50,local_epochs=0]'
+        for mu in ('0.01', '0.1', '1')),
   ]
   assert rows[0]['learning_rate'] in ('0.1', '0.3')
   assert rows[0]['accuracy_mean'] != rows[2]['accuracy_mean']

@@ -8,7 +8,7 @@ import pytest
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
 
-GRID = tuning.Grid('learning_rate', ('0.1', '0.3', '1'))
+GRID = tuning.Grid(('learning_rate',), ('0.1', '0.3', '1'))
 
 
 def _run(validation=0.5, test=0.5, accuracy=(0.5,), num_test=(1,), seen=(1,),
@@ -68,7 +68,8 @@ def test_all_variants_are_compared_by_one_metric():
     [
         ('1 0.3 10', '1', False), ('1 0.3 10', '0.3', True),
         ('1 0.3 10', '10', True), ('1', '1', True), ('a b', 'a', None),
-        ('1 2', None, None),
+        ('1 2', None, None), ('1;5 2;5 3;5 1;6 2;6 3;6 2;7', '2;6', False),
+        ('1;5 2;5 3;5 1;6 2;6 3;6 2;7', '2;7', True), ('1;a 2;b', '1;a', None),
     ],
 )
 def test_the_border_is_that_of_numbers_in_any_order(values, chosen, expected):
@@ -135,7 +136,23 @@ def test_an_option_joins_the_others():
 
 
 def test_a_grid_is_a_name_and_distinct_values():
-  assert tuning.parse_grid('rate: 0.1, 1') == ('rate', ['0.1', '1'])
-  for text in ('', 'rate', 'rate:', ':1', 'rate:1,,2', 'rate:0.1,0.10'):
+  assert tuning.parse_grid('rate: 0.1, 1') == (('rate',), ['0.1', '1'])
+  for text in ('', 'rate', 'rate:', ':1', 'rate:1,,2', 'rate:0.1,0.10',
+               'rate:1;', 'rate:1;rate:2'):
     with pytest.raises(ValueError, match='`grid` must be a hyperparameter and'):
       tuning.parse_grid(text)
+
+
+def test_a_grid_of_several_has_all_combinations():
+  grid = tuning.parse_grid('a:1,2; b:3,4')
+  assert grid == (('a', 'b'), ['1;3', '1;4', '2;3', '2;4'])
+  assert tuning.with_options('m[c=0]', grid, '2;3') == 'm[c=0,a=2,b=3]'
+  choices = {
+      'm': tuning.Choice('accuracy', dict.fromkeys(grid.values, 0.5), '2;3'),
+      'diverged': tuning.Choice('accuracy', {'1;3': math.nan}, None),
+  }
+  row, none = tuning.rows(grid, choices, {('m', 0): _run()})
+  assert (row['a'], row['b'], none['a'], none['b']) == ('2', '3', None, None)
+  assert tuning.columns(grid, choices, False)[:4] == [
+      'algo', 'a', 'b', 'at_border'
+  ]

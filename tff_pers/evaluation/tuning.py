@@ -5,6 +5,7 @@ regression tasks: loss) in the last evaluated round. Nothing here looks at test
 data before the value is chosen.
 """
 
+import itertools
 import math
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
@@ -19,10 +20,20 @@ _CLIENTS = {'': 1, 'new_': 0}
 
 
 class Grid(NamedTuple):
-  """Values of one hyperparameter, as texts."""
+  """Values of one hyperparameter, or all combinations of those of several.
 
-  name: str
+  Attributes:
+    names: Of the hyperparameters.
+    values: As texts; a combination is one text, in the order of the names and
+      with semicolons in between.
+  """
+
+  names: tuple[str, ...]
   values: Sequence[str]
+
+  def options(self, value: str) -> dict[str, str]:
+    """Returns the value of each hyperparameter by name."""
+    return dict(zip(self.names, value.split(';')))
 
 
 class Choice(NamedTuple):
@@ -42,34 +53,55 @@ class Choice(NamedTuple):
   def at_border(self) -> Optional[bool]:
     """Whether no value on one side of the chosen one was tried.
 
-    None if nothing was chosen or the values are no numbers.
+    Of a combination, whether that is so of one of its hyperparameters. None if
+    nothing was chosen or the values are no numbers.
     """
-    numbers = {value: _number(value) for value in self.scores}
-    if self.value is None or None in numbers.values():
+    numbers = {
+        value: [_number(part) for part in value.split(';')]
+        for value in self.scores
+    }
+    if self.value is None or any(None in own for own in numbers.values()):
       return None
-    ends = min(numbers.values()), max(numbers.values())
-    return numbers[self.value] in ends
+    return any(
+        chosen in (min(tried), max(tried))
+        for chosen, tried in zip(numbers[self.value], zip(*numbers.values()))
+    )
 
 
 def parse_grid(text: str) -> Grid:
-  """Returns the grid `name:value,value,...`.
+  """Returns the grid `name:value,value,...`, or that of several by semicolons.
 
     parse_grid('learning_rate:0.03,0.1,0.3')
+    parse_grid('learning_rate:0.03,0.1;server_learning_rate:0.5,1')
 
   Raises:
-    ValueError: If `text` has another form, or a value twice.
+    ValueError: If `text` has another form, or a name or a value twice.
   """
-  name, _, rest = text.partition(':')
-  values = [value.strip() for value in rest.split(',')]
-  # 0.1 and 0.10 are the same value, of which one run would be idle.
-  distinct = {value if _number(value) is None else _number(value)
-              for value in values}
-  if not name.strip() or not all(values) or len(distinct) < len(values):
-    raise ValueError(
-        '`grid` must be a hyperparameter and distinct values, as'
-        f' learning_rate:0.03,0.1,0.3, found {text!r}.'
-    )
-  return Grid(name.strip(), values)
+  table = {}
+  for part in text.split(';'):
+    name, _, rest = part.partition(':')
+    values = [value.strip() for value in rest.split(',')]
+    # 0.1 and 0.10 are the same value, of which one run would be idle.
+    distinct = {value if _number(value) is None else _number(value)
+                for value in values}
+    well_formed = name.strip() and all(values)
+    if not well_formed or len(distinct) < len(values) or name.strip() in table:
+      raise ValueError(
+          '`grid` must be a hyperparameter and distinct values, as'
+          ' learning_rate:0.03,0.1,0.3, or several of those with semicolons in'
+          f' between, found {text!r}.'
+      )
+    table[name.strip()] = values
+  return Grid(
+      tuple(table), [';'.join(v) for v in itertools.product(*table.values())]
+  )
+
+
+def with_options(variant: str, grid: Grid, value: str) -> str:
+  """Returns the variant with a value of the grid, see `with_option`."""
+  for name, own in grid.options(value).items():
+    variant = with_option(variant, name, own)
+  return variant
 
 
 def with_option(variant: str, name: str, value: str) -> str:
@@ -145,7 +177,7 @@ def columns(
     has_new: Whether there are clients that never train.
   """
   return [
-      'algo', grid.name, 'at_border', 'validation', 'seeds',
+      'algo', *grid.names, 'at_border', 'validation', 'seeds',
       *(f'{prefix}{name}_{statistic}'
         for prefix in (_CLIENTS if has_new else [''])
         for name in _fields(choices)
@@ -173,8 +205,11 @@ def rows(
     own = [run for (name, _), run in runs.items() if name == variant]
     border = {None: None, True: 'yes', False: 'no'}[choice.at_border]
     scores = [f'{value}: {s:.4f}' for value, s in choice.scores.items()]
+    chosen = dict.fromkeys(grid.names)
+    if choice.value is not None:
+      chosen = grid.options(choice.value)
     row = {
-        'algo': variant, grid.name: choice.value, 'at_border': border,
+        'algo': variant, **chosen, 'at_border': border,
         'validation': '  '.join(scores), 'seeds': len(own),
     }
     for prefix, seen in _CLIENTS.items():

@@ -69,11 +69,29 @@ FAULTS = (
         'no_borders',
         what='The largest value of a grid does not count as its border.',
         file=_TUNING,
-        old='ends = min(numbers.values()), max(numbers.values())',
-        new='ends = (min(numbers.values()),)',
+        old='chosen in (min(tried), max(tried))',
+        new='chosen == min(tried)',
         tests=(
             f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
         ),
+    ),
+    Fault(
+        'border_of_the_first_alone',
+        what='A combination is at the border if its first value is.',
+        file=_TUNING,
+        old='zip(numbers[self.value], zip(*numbers.values()))',
+        new='list(zip(numbers[self.value], zip(*numbers.values())))[:1]',
+        tests=(
+            f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
+        ),
+    ),
+    Fault(
+        'last_of_several_alone',
+        what='Of a combination only the last hyperparameter is set.',
+        file=_TUNING,
+        old='variant = with_option(variant, name, own)\n  return variant',
+        new='last = with_option(variant, name, own)\n  return last',
+        tests=(f'{_TEST}::test_a_grid_of_several_has_all_combinations',),
     ),
     Fault(
         'pooled_is_the_mean_over_clients',

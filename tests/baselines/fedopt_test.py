@@ -57,6 +57,7 @@ def test_scalar_trajectory(name, options, expected):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', _NAMES)
 def test_every_hyperparameter_of_the_server_matters(name):
   changes = dict(

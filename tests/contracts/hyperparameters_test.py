@@ -57,8 +57,8 @@ FURTHER_VARIANTS = {
     'reptile': [dict(outer_final=0.5, outer_rounds=2)],
 }
 # A hyperparameter takes ten seconds, and there are hundreds. The fast tests see
-# what all methods share, and what the youngest methods have of their own.
-FAST = ('fedavg', 'fedprox', 'local_update')
+# what all methods share.
+FAST = ('fedavg',)
 # Values of hyperparameters that are texts.
 TEXTS = {
     'epochs_range': ['1:1', '2:3'],
@@ -272,16 +272,9 @@ def unread(method, hyperparameters):
   return [name for name in specs(method) if name not in read]
 
 
-def _is_slow(method, name):
-  """Whether a hyperparameter is left to the slow tests."""
-  shared = {spec.name for spec in dataclasses.fields(hp.LocalTraining)}
-  is_seen = method != FAST[0] and specs(method)[name].name in shared
-  return method not in FAST or is_seen
-
-
 @pytest.mark.parametrize('method, name', [
     pytest.param(
-        method, name, marks=[pytest.mark.slow] * _is_slow(method, name)
+        method, name, marks=[pytest.mark.slow] * (method not in FAST)
     )
     for method in methods.names() for name in specs(method)
 ])

@@ -57,9 +57,9 @@ def with_margin(model):
   )
 
 
-def task(**fields) -> task_lib.Task:
+def task(**fields) -> 'Watched':
   """Returns the task: a network of two layers, four clients."""
-  return task_lib.Task(
+  return Watched(
       name='tiny',
       model=with_margin(zoo.build('mlp_20', tf.TensorSpec([None, 3]), 2)),
       train=clients(SIZES, seed=0),
@@ -68,6 +68,17 @@ def task(**fields) -> task_lib.Task:
       num_classes=2,
       **fields,
   )
+
+
+class Watched(task_lib.Task):
+  """The task, which remembers whether a builder asks who takes part."""
+
+  asked = False
+
+  @property
+  def full_participation(self) -> bool:
+    object.__setattr__(self, 'asked', True)  # A task is frozen.
+    return super().full_participation
 
 
 def build(name, on_task):

@@ -179,9 +179,11 @@ def test_5_on_the_control_only_all_clients_together_converge():
 
 
 # tau: the range of the floor; the sheet allows a factor of two outside of it.
+# That of tau = 40, 4e-9 to 5e-8, is one of five problems: over twelve seeds the
+# closed form below goes from 7e-9 to 1e-5, with 1.5e-7 for this one.
 _GD = {
     1: (3e-2, 6e-2), 2: (1.6e-2, 3e-2), 5: (3e-3, 7e-3), 10: (2.7e-4, 9e-4),
-    20: (5e-6, 2.7e-5), 40: (4e-9, 5e-8),
+    20: (5e-6, 2.7e-5), 40: (4e-9, 1e-5),
 }
 _CG = {1: (2e-2, 3e-2), 2: (4e-3, 1e-2), 3: (7e-4, 1.2e-3), 4: (0, 1e-10)}
 
@@ -189,7 +191,7 @@ _CG = {1: (2e-2, 3e-2), 2: (4e-3, 1e-2), 3: (7e-4, 1.2e-3), 4: (0, 1e-10)}
 _FAST = (('sgd', 10), ('cg', 4))
 
 
-def _floor(tuner, tau, num_rounds=300):
+def _floor(tuner, tau, num_rounds=150):
   oracle = _oracle()
   rate = 1 / oracle.private_smoothness if tuner == 'sgd' else None
   process = _ffgg(1 / (2 * oracle.smoothness), tuner, tau, rate)
@@ -204,7 +206,12 @@ def _floor(tuner, tau, num_rounds=300):
     for tau, (low, high) in floors.items()
 ])
 def test_6_floor_of_inexact_ffgg_falls_with_tau(tuner, tau, low, high):
-  assert low / 2 <= _floor(tuner, tau) <= 2 * high
+  floor = _floor(tuner, tau)
+  assert low / 2 <= floor <= 2 * high
+  if tuner == 'sgd':
+    oracle = _oracle()
+    expected = np.linalg.norm(oracle.inexact_root(tau) - oracle.root)
+    np.testing.assert_allclose(floor, expected, rtol=1e-4)
 
 
 def test_7_theorem_6():

@@ -71,6 +71,22 @@ class LeastSquares:
     """theta* with F(theta*) = 0, [d_theta]."""
     return np.linalg.solve(self.g.mean(axis=0), self.h.mean(axis=0))
 
+  def inexact_root(self, tau: int):
+    """Returns where FFGG ends with tau steps of gradient descent, [d_theta].
+
+    From w^0 = 0 with the step gamma_w = 1 / max_m lambda_max(D^T D) they end at
+    w_m = S_m w_m*(theta), S_m = I - (I - gamma_w D_m^T D_m)^tau. What is sent
+    is then linear in theta, as with P_m = I - D_m S_m D_m^+.
+    """
+    squares = self.d.swapaxes(1, 2) @ self.d
+    step = np.eye(squares.shape[-1]) - squares / self.private_smoothness
+    s = np.eye(squares.shape[-1]) - np.linalg.matrix_power(step, tau)
+    p = np.eye(self.c.shape[1]) - self.d @ s @ np.linalg.pinv(self.d)
+    sent = self.c.swapaxes(1, 2) @ p
+    return np.linalg.solve(
+        (sent @ self.c).mean(axis=0), _apply(sent, self.y).mean(axis=0)
+    )
+
   @property
   def smoothness(self) -> float:
     """L = max_m lambda_max(G_m)."""

@@ -14,6 +14,7 @@ from tff_pers import finetuning
 from tff_pers import hyperparameters as hp
 from tff_pers import runtime
 from tff_pers.client_works import local_step
+from tff_pers.data import client_data
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import finetuning as finetuning_rows
@@ -269,10 +270,11 @@ def _train(experiment, process, states, folder, exported) -> None:
     )
   _write_clients(experiment, trainer, folder, metrics)
   _write_arrays(task, trainer, folder, metrics)
-  if process.evaluate_global is not None and task.global_test is not None:
+  common = _common_test(task, process)
+  if process.evaluate_global is not None and common is not None:
     results.write_tiers(folder, outputs.tier_rows(
         experiment.variant, experiment.flag('seed'), process.tier_parameters,
-        trainer.evaluate_global(task.global_test),
+        trainer.evaluate_global(common),
     ))
   _write_finetuning(experiment, process, trainer, folder)
   if experiment.flag('on_non_finite') == 'drop':
@@ -287,6 +289,13 @@ def _train(experiment, process, states, folder, exported) -> None:
   plots.plot_run(folder)
   # Last: a run that is killed before this writes its results again.
   trainer.finish()
+
+
+def _common_test(task, process):
+  """Returns what the model of every tier is evaluated on, None: nothing."""
+  if task.global_test is not None or len(process.tiers) < 2:
+    return task.global_test
+  return client_data.pool([task.test[client] for client in task.honest])
 
 
 def _write_clients(experiment, trainer, folder: str, metrics) -> None:

@@ -239,8 +239,20 @@ def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
   assert [(row['algo'], row['seed'], row['tier']) for row in merged] == [
       ('tiered', seed, tier) for seed in '03' for tier in ('1', '0.5')
   ]
-  # What another comparison in the folder left is not taken for this one's.
+  # Without a common test set it is those of all clients together.
   quadratic['global_test'] = None
+  argv[2:4] = ['--algos=tiered[learning_rate=0.01]', '--seeds=0']
+  assert compare.main(argv) == 0
+  folder, = tmp_path.glob('tiered*0.01*/seed0')
+  found = float(_read(folder / 'tiers.csv')[0]['loss'])
+  losses, sizes = zip(*[
+      (float(row['loss']), int(row['num_test']))
+      for row in _read(folder / 'clients.csv')
+  ])
+  np.testing.assert_allclose(
+      found, np.average(losses, weights=sizes), rtol=1e-5
+  )
+  # What another comparison in the folder left is not taken for this one's.
   argv[2:4] = ['--algos=fedavg', '--seeds=0']
   assert compare.main(argv) == 0
   assert not (tmp_path / 'tiers.csv').exists()

@@ -324,3 +324,13 @@ def test_dense_data_are_of_the_declared_type():
       'examples=<x=float64[?,2],y=int32[?]>>'
   )
   assert data['num_examples'] == 3 and data['num_examples'].dtype == np.int32
+
+
+def test_pooled_clients_are_their_examples_without_padding():
+  x = np.arange(10, dtype=np.float32).reshape(5, 2)
+  y = np.arange(5, dtype=np.int32)
+  one = client_data.pad(client_data.dense(0, x[:2], y[:2]), 4)
+  pooled = client_data.pool([one, client_data.dense(1, x[2:], y[2:])])
+  assert (pooled['index'], pooled['num_examples']) == (-1, 5)
+  np.testing.assert_array_equal(pooled['examples']['x'], x)
+  np.testing.assert_array_equal(pooled['examples']['y'], y)

@@ -73,6 +73,26 @@ def dense(index: int, x: np.ndarray, y: np.ndarray):
   )
 
 
+def pool(clients):
+  """Returns the examples of all clients together, in order, as dense data.
+
+  They belong to no client: the index is -1.
+
+  Args:
+    clients: Dense data of one client or more.
+  """
+  parts = [
+      tf.nest.map_structure(
+          lambda rows, size=int(data['num_examples']): rows[:size],
+          data['examples'],
+      )
+      for data in clients
+  ]
+  return dense(-1, *(
+      np.concatenate([part[name] for part in parts]) for name in ('x', 'y')
+  ))
+
+
 def pad(data, num_rows: int):
   """Returns dense client data padded with zero rows to `num_rows` rows."""
   def _pad(rows):

@@ -31,7 +31,8 @@ class Task:
     class_counts: int64[N, num_classes] of training labels, or None.
     partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
     global_test: Dense data of a test set common to all clients, or None; its
-      index is -1.
+      index is -1. Without it, the models of several tiers are evaluated on the
+      test sets of all clients together.
     byzantine: bool[N], the clients that need not follow the protocol, or None:
       all are honest. They take part in rounds, but not in the training loss,
       in evaluations and in the files made of those.

@@ -14,10 +14,9 @@ os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Any, Mapping, Sequence
+from typing import Sequence
 
-from binaries import compare_tuned
-from binaries import flags
+from binaries import tuned_parts
 
 SUMMARY = """\
 python -m binaries.benchmark_local_updates --data_dir=DIR [--scale=cpu]
@@ -38,37 +37,48 @@ local_updates.md beside the folders, each with tables and curves.png."""
 
 _NUM_STEPS = 10
 _GAMMAS = ('0', '0.03', '0.1', '0.3', '1')
-PARTS = {
-    'gamma': dict(
-        algos=','.join(
-            f'local_update[num_steps={_NUM_STEPS},gamma={gamma}]'
-            for gamma in _GAMMAS
-        ),
-        grid='eta:0.01,0.03,0.1,0.3,1',
-    ),
-    'servers': dict(
-        algos=(
-            'fedavg,fedavgm,fedavgm[nesterov=true],fedadagrad,fedadam,fedyogi'
-        ),
-        grid='server_learning_rate:0.01,0.03,0.1,0.3,1',
-    ),
-}
-_TITLES = {
-    'gamma': 'The rate of the clients',
-    'servers': 'Optimizers of the server',
-}
 _COMMON = dict(
     task='emnist', seeds='0,1,2', validation_fraction=0.2,
     clients_per_round=10,
 )
-SCALES = {
-    'cpu': dict(
-        _COMMON, model='mlp_200', num_clients=100, rounds=200, eval_every=10
+BENCHMARK = tuned_parts.Benchmark(
+    name='benchmark_local_updates',
+    summary=SUMMARY,
+    title='Local update methods on handwritten characters',
+    note=(
+        'Accuracies are those of the global model before anybody adapts it,'
+        ' means over clients of test data and over seeds, ± the standard'
+        ' deviation over seeds. Step sizes are chosen on validation data of the'
+        ' first seed.'
     ),
-    'full': dict(_COMMON, model='emnist_cnn', rounds=1500, eval_every=50),
-}
-_SCALE = 'cpu'
-PAGE = 'local_updates.md'
+    parts={
+        'gamma': dict(
+            algos=','.join(
+                f'local_update[num_steps={_NUM_STEPS},gamma={gamma}]'
+                for gamma in _GAMMAS
+            ),
+            grid='eta:0.01,0.03,0.1,0.3,1',
+        ),
+        'servers': dict(
+            algos=(
+                'fedavg,fedavgm,fedavgm[nesterov=true],fedadagrad,fedadam,'
+                'fedyogi'
+            ),
+            grid='server_learning_rate:0.01,0.03,0.1,0.3,1',
+        ),
+    },
+    titles={
+        'gamma': 'The rate of the clients',
+        'servers': 'Optimizers of the server',
+    },
+    scales={
+        'cpu': dict(
+            _COMMON, model='mlp_200', num_clients=100, rounds=200, eval_every=10
+        ),
+        'full': dict(_COMMON, model='emnist_cnn', rounds=1500, eval_every=50),
+    },
+    file='local_updates.md',
+)
 
 
 def run() -> None:
@@ -78,91 +88,7 @@ def run() -> None:
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_local_updates', _benchmark, argv)
-
-
-def _benchmark(argv: Sequence[str]) -> int:
-  table = {
-      **dict([
-          flags.own_flag(
-              'scale', _SCALE, 'Model, rounds and writers.',
-              choices=tuple(SCALES),
-          ),
-          flags.own_flag(
-              'parts', ','.join(PARTS), 'Which of the comparisons.'
-          ),
-      ]),
-      **{name: flag for name, flag in compare_tuned.flag_table().items()
-         if name not in ('algos', 'grid')},
-  }
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
-  scale = given.pop('scale', _SCALE)
-  parts = _parts(given.pop('parts', ','.join(PARTS)))
-  top = given.pop('output_dir', '') or flags.resolve_path(
-      f'runs/benchmark_local_updates_{scale}'
-  )
-  shared = {**SCALES[scale], **given}
-  codes = [
-      compare_tuned.main([
-          'compare_tuned',
-          *(f'--{k}={v}' for k, v in {**PARTS[part], **shared}.items()),
-          f'--output_dir={os.path.join(top, part)}',
-      ])
-      for part in parts
-  ]
-  # 2: bad flags or data, and 130: stopped, leave no table.
-  if max(codes) <= 1:
-    text = page(scale, given, parts, top)
-    path = os.path.join(top, PAGE)
-    with open(path, 'w', encoding='utf-8') as file:
-      file.write(text)
-    print(f'\n{text}\nThe page is {path}.')
-  return max(codes)
-
-
-def _parts(text: str) -> list[str]:
-  names = list(dict.fromkeys(text.split(',')))
-  if not set(names) <= set(PARTS):
-    raise flags.UsageError(
-        f'`--parts` must be of {", ".join(PARTS)}, found {text!r}.'
-    )
-  return names
-
-
-def page(
-    scale: str, given: Mapping[str, Any], parts: Sequence[str], top: str
-) -> str:
-  """Returns the page: what was run, and a table per part, in Markdown.
-
-  Args:
-    scale: Value of `--scale`.
-    given: The other flags that were given, by name.
-    parts: Names of the comparisons.
-    top: Where their folders are.
-  """
-  # The folder of the data is another one on every machine.
-  shown = dict(given, data_dir='DATA')
-  command = ['python -m binaries.benchmark_local_updates', f'--scale={scale}']
-  texts = [
-      '# Local update methods on handwritten characters',
-      f'    {" ".join([*command, *flags.as_typed(shown)])}',
-      'Accuracies are those of the global model before anybody adapts it, means'
-      ' over clients of test data and over seeds, ± the standard deviation over'
-      ' seeds. Step sizes are chosen on validation data of the first seed.',
-  ]
-  for part in parts:
-    with open(
-        os.path.join(top, part, 'summary.md'), encoding='utf-8'
-    ) as file:
-      table = file.read().strip()
-    texts += [
-        f'## {_TITLES[part]}', table,
-        f'![Accuracy and loss against rounds]({part}/curves.png)',
-    ]
-  return '\n\n'.join(texts) + '\n'
+  return tuned_parts.main(BENCHMARK, argv)
 
 
 if __name__ == '__main__':

@@ -78,7 +78,7 @@ def _write(top: str, runs: comparison.Runs) -> None:
       comparison.run_rows(runs),
   )
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
-  _write_tiers(top, runs)
+  comparison.write_tiers(top, runs)
   text = results.markdown(columns, rows)
   with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
     file.write(text + '\n')
@@ -86,19 +86,6 @@ def _write(top: str, runs: comparison.Runs) -> None:
   if finished:
     plots.plot_runs(finished, top)
   print(f'{text}\nResults are in {top}.')
-
-
-def _write_tiers(top: str, runs: comparison.Runs) -> None:
-  """Merges the runs' `tiers.csv`; a table of other variants is removed."""
-  rows = [
-      row for run in runs.values() if run is not None
-      for row in results.read_rows(run.folder, results.TIERS)
-  ]
-  path = os.path.join(top, results.TIERS)
-  if rows:
-    results.write_tiers(top, rows)
-  elif os.path.exists(path):
-    os.remove(path)
 
 
 if __name__ == '__main__':

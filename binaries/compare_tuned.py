@@ -32,8 +32,8 @@ regression tasks; test data choose nothing), and trains with it on all seeds. A
 run that diverges loses. --grid='A:1,2;B:3,4' tries all combinations of two. All
 are training runs in OUTPUT_DIR/<variant>/seed<seed>, as those of compare:
 finished runs are not run again, interrupted ones are resumed. Writes
-trials.csv, runs.csv, summary.csv, summary.md and the plots of compare, of the
-chosen values."""
+trials.csv, runs.csv, summary.csv, summary.md, tiers.csv and the plots of
+compare, of the chosen values."""
 
 _DEFAULTS = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
@@ -166,6 +166,7 @@ def _write(top: str, grid, choices, runs, has_new: bool) -> None:
       os.path.join(top, 'runs.csv'), comparison.RUN_COLUMNS,
       comparison.run_rows(runs),
   )
+  comparison.write_tiers(top, runs)
   columns = tuning.columns(grid, choices, has_new)
   rows = tuning.rows(grid, choices, runs)
   rows = [{column: row[column] for column in columns} for row in rows]

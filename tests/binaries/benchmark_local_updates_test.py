@@ -8,6 +8,8 @@ from binaries import jobs as jobs_lib
 from tests.data import emnist_files
 from tff_pers.data import brackets
 
+BENCHMARK = benchmark_local_updates.BENCHMARK
+
 
 def _benchmark(folder, *argv):
   return benchmark_local_updates.main(
@@ -18,9 +20,9 @@ def _benchmark(folder, *argv):
 def test_writes_a_table_and_curves_per_part(tmp_path, capsys, monkeypatch):
   data = emnist_files.write(tmp_path, **emnist_files.full([(20, 5)] * 6))
   for part, algo in (('gamma', 'local_update[gamma=0]'), ('servers', 'fedavg')):
-    name = benchmark_local_updates.PARTS[part]['grid'].partition(':')[0]
+    name = BENCHMARK.parts[part]['grid'].partition(':')[0]
     monkeypatch.setitem(
-        benchmark_local_updates.PARTS, part,
+        BENCHMARK.parts, part,
         dict(algos=algo, grid=f'{name}:0.1'),
     )
   assert _benchmark(
@@ -28,7 +30,7 @@ def test_writes_a_table_and_curves_per_part(tmp_path, capsys, monkeypatch):
       '--emnist_min_test=5', '--seeds=0', '--num_clients=6',
       '--clients_per_round=2', '--rounds=2', '--eval_every=1',
   ) == 0
-  page = (tmp_path / 'runs' / benchmark_local_updates.PAGE).read_text()
+  page = (tmp_path / 'runs' / BENCHMARK.file).read_text()
   assert page in capsys.readouterr().out
   command, gamma, servers = page.split('\n## ')
   assert '--scale=cpu' in command and '--emnist_min_train=20' in command
@@ -38,7 +40,7 @@ def test_writes_a_table_and_curves_per_part(tmp_path, capsys, monkeypatch):
     assert (tmp_path / 'runs' / part / 'curves.png').exists()
 
 
-@pytest.mark.parametrize('scale', sorted(benchmark_local_updates.SCALES))
+@pytest.mark.parametrize('scale', sorted(BENCHMARK.scales))
 def test_a_scale_hands_on_its_flags(tmp_path, monkeypatch, scale):
   handed = []
   monkeypatch.setattr(
@@ -46,7 +48,7 @@ def test_a_scale_hands_on_its_flags(tmp_path, monkeypatch, scale):
   )
   argv = [f'--scale={scale}', '--data_dir=/data', '--rounds=7']
   assert _benchmark(tmp_path, *argv) == 2
-  for part, own in zip(benchmark_local_updates.PARTS.items(), handed):
+  for part, own in zip(BENCHMARK.parts.items(), handed):
     assert f'--algos={part[1]["algos"]}' in own
     assert f'--output_dir={tmp_path}/{part[0]}' in own
     assert {'--rounds=7', '--data_dir=/data', '--seeds=0,1,2'} <= set(own)
@@ -61,7 +63,7 @@ def test_all_variants_can_be_built(tmp_path):
   )
   jobs_lib.Jobs('test', given, str(tmp_path / 'runs')).check(
       (variant, 0)
-      for part in benchmark_local_updates.PARTS.values()
+      for part in BENCHMARK.parts.values()
       for variant in brackets.split_list(part['algos'])
   )
 

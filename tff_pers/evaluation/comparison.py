@@ -1,7 +1,8 @@
 """Tables that compare variants of methods over seeds."""
 
 import math
-from typing import Any, Mapping, Optional
+import os
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -74,6 +75,41 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
             column: _share_hurt(runs, variant, reference)
             for column, reference in REFERENCES.items()
         },
+    ))
+  return table
+
+
+def write_tiers(top: str, runs: Runs) -> None:
+  """Merges the runs' `tiers.csv`; a table of other variants is removed."""
+  rows = [
+      row for run in runs.values() if run is not None
+      for row in results.read_rows(run.folder, results.TIERS)
+  ]
+  path = os.path.join(top, results.TIERS)
+  if rows:
+    results.write_tiers(top, rows)
+  elif os.path.exists(path):
+    os.remove(path)
+
+
+def tier_summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+  """Returns a row per variant and tier, in order: means over seeds.
+
+  Args:
+    rows: Those of `tiers.csv`, as texts.
+  """
+  table = []
+  for key in dict.fromkeys((row['algo'], row['tier']) for row in rows):
+    own = [row for row in rows if (row['algo'], row['tier']) == key]
+    numbers = {
+        # Without classes there is no accuracy.
+        name: [float(row[name]) if row[name] else None for row in own]
+        for name in ('parameters', 'accuracy', 'loss')
+    }
+    table.append(dict(
+        algo=key[0], tier=key[1], parameters=int(numbers['parameters'][0]),
+        seeds=len(own), accuracy=mean(numbers['accuracy']),
+        accuracy_std=std(numbers['accuracy']), loss=mean(numbers['loss']),
     ))
   return table
 

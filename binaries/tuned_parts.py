@@ -1,0 +1,124 @@
+"""Benchmarks of several comparisons, each of them made by `compare_tuned`."""
+
+import os
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from binaries import compare_tuned
+from binaries import flags
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import results
+
+
+class Benchmark(NamedTuple):
+  """What a benchmark program is.
+
+  Attributes:
+    name: The program's name.
+    summary: Its help.
+    title: Headline of its page.
+    note: What the page says about the numbers.
+    parts: Flags of `compare_tuned` by name of the comparison.
+    titles: Headlines by name of the comparison.
+    scales: Flags by value of `--scale`, the default first; a comparison's own
+      ones win.
+    file: The page.
+  """
+
+  name: str
+  summary: str
+  title: str
+  note: str
+  parts: Mapping[str, Mapping[str, Any]]
+  titles: Mapping[str, str]
+  scales: Mapping[str, Mapping[str, Any]]
+  file: str
+
+
+def main(benchmark: Benchmark, argv: Sequence[str]) -> int:
+  """Runs the benchmark on `argv`; returns the exit code."""
+  return flags.run(benchmark.name, lambda given: _run(benchmark, given), argv)
+
+
+def _run(benchmark: Benchmark, argv: Sequence[str]) -> int:
+  scales, names = list(benchmark.scales), list(benchmark.parts)
+  table = {
+      **dict([
+          flags.own_flag(
+              'scale', scales[0], 'Models, rounds and clients.',
+              choices=tuple(scales),
+          ),
+          flags.own_flag(
+              'parts', ','.join(names), 'Which of the comparisons.'
+          ),
+      ]),
+      **{name: flag for name, flag in compare_tuned.flag_table().items()
+         if name not in ('algos', 'grid')},
+  }
+  if flags.wants_help(argv):
+    print(flags.help_text(benchmark.summary, table, argv))
+    return 0
+  given = flags.parse(argv, table)
+  scale = given.pop('scale', scales[0])
+  parts = _parts(given.pop('parts', ','.join(names)), names)
+  top = given.pop('output_dir', '') or flags.resolve_path(
+      f'runs/{benchmark.name}_{scale}'
+  )
+  codes = [
+      compare_tuned.main([
+          'compare_tuned',
+          *(f'--{k}={v}' for k, v in {
+              **benchmark.scales[scale], **benchmark.parts[part], **given,
+          }.items()),
+          f'--output_dir={os.path.join(top, part)}',
+      ])
+      for part in parts
+  ]
+  # 2: bad flags or data, and 130: stopped, leave no table.
+  if max(codes) <= 1:
+    text = page(benchmark, scale, given, parts, top)
+    path = os.path.join(top, benchmark.file)
+    with open(path, 'w', encoding='utf-8') as file:
+      file.write(text)
+    print(f'\n{text}\nThe page is {path}.')
+  return max(codes)
+
+
+def _parts(text: str, names: Sequence[str]) -> list[str]:
+  chosen = list(dict.fromkeys(text.split(',')))
+  if not set(chosen) <= set(names):
+    raise flags.UsageError(
+        f'`--parts` must be of {", ".join(names)}, found {text!r}.'
+    )
+  return chosen
+
+
+def page(
+    benchmark: Benchmark, scale: str, given: Mapping[str, Any],
+    parts: Sequence[str], top: str,
+) -> str:
+  """Returns the page: what was run, and tables per part, in Markdown.
+
+  Args:
+    benchmark: The benchmark.
+    scale: Value of `--scale`.
+    given: The other flags that were given, by name.
+    parts: Names of the comparisons.
+    top: Where their folders are.
+  """
+  # The folder of the data is another one on every machine.
+  shown = dict(given, data_dir='DATA') if 'data_dir' in given else given
+  command = [f'python -m binaries.{benchmark.name}', f'--scale={scale}']
+  texts = [
+      f'# {benchmark.title}',
+      f'    {" ".join([*command, *flags.as_typed(shown)])}',
+      benchmark.note,
+  ]
+  for part in parts:
+    folder = os.path.join(top, part)
+    with open(os.path.join(folder, 'summary.md'), encoding='utf-8') as file:
+      texts += [f'## {benchmark.titles[part]}', file.read().strip()]
+    tiers = comparison.tier_summary(results.read_rows(folder, results.TIERS))
+    if tiers:
+      texts.append(results.markdown(list(tiers[0]), tiers))
+    texts.append(f'![Accuracy and loss against rounds]({part}/curves.png)')
+  return '\n\n'.join(texts) + '\n'

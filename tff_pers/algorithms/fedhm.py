@@ -188,7 +188,7 @@ def _measure(tiered):
 
 
 @methods.register(
-    'fedhm', fedhm_hp.FedHMHyperparameters,
+    'fedhm', fedhm_hp.FedHMHyperparameters, needs=('kernel',),
     summary='low-rank models for devices of different capacity (Yao 2021)',
     travels=methods.Travels(
         down=('factors', 'weights'), up=('factors', 'weights')

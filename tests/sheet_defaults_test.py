@@ -186,7 +186,8 @@ _ARGUMENTS = (
 
 
 @pytest.mark.parametrize(
-    'method, name, value, section', _PERM + _FLORAL + _FEDHM + _PARTIAL + _BASELINES
+    'method, name, value, section',
+    _PERM + _FLORAL + _FEDHM + _PARTIAL + _BASELINES,
 )
 def test_hyperparameter(method, name, value, section):
   found = hp.as_dict(methods.get(method).hyperparameters())[name]

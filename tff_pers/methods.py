@@ -45,6 +45,11 @@ NEEDS = {
         lambda traits: traits.several_layers,
         '--model=mlp',
     ),
+    'kernel': Need(
+        'a model with a kernel of a dense layer or a convolution, to factorise',
+        lambda traits: traits.has_kernel,
+        '--model=mlp',
+    ),
 }
 
 # What drives a method: rounds of a cohort, or messages as they arrive.
@@ -62,7 +67,7 @@ class Travels:
     down: The fields of the server state that the message to a client holds,
       beside `seed` and `round`.
     up: Fields of the server state. The update of a client consists of tensors
-      of the same types as theirs.
+      of the same types as theirs, of which some dimensions may be unknown.
   """
 
   down: tuple[str, ...] = ('weights',)

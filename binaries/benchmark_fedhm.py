@@ -67,7 +67,7 @@ def _epochs(number: int, batch_size: int):
 
 _DIGITS = dict(
     _epochs(2, 10), task='digits', model='mlp', seeds='0,1,2', rounds=60,
-    eval_every=10, grid='learning_rate:0.01,0.03,0.1',
+    eval_every=10, grid='learning_rate:0.03,0.1,0.3',
 )
 _DIRICHLET = 'dirichlet[alpha=0.5,min=20]'
 _CIFAR = dict(
@@ -82,11 +82,11 @@ BENCHMARK = tuned_parts.Benchmark(
     title='FedHM: devices of different capacity',
     note=(
         'Accuracies of the first table of a setting are means over clients,'
-        ' each with the model of its tier on its own test data; `pooled` ones'
-        ' weight them by test examples. The second table has the model of every tier'
-        ' on the test data of all. Means over seeds, ± the standard deviation'
-        ' over seeds. Step sizes are chosen on validation data of the first'
-        ' seed.'
+        ' each with the model of its tier on its own test data; pooled ones'
+        ' weight clients by test examples. The second table has the model of'
+        ' every tier on the test data of all. Means over seeds, ± the standard'
+        ' deviation over seeds. Step sizes are chosen on validation data of the'
+        ' first seed.'
     ),
     parts={
         **{

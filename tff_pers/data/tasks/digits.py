@@ -39,6 +39,8 @@ def build(request: registry.TaskRequest, options: registry.NoOptions):
       flatten=True,
       rounds=110,
       eval_every=10,
+      # A square dense kernel shrinks with ratios below one half only.
+      rank_ratios=(1.0, 0.25, 0.125, 0.0625),
   )
 
 

@@ -14,6 +14,7 @@ import dataclasses
 import numpy as np
 
 from tff_pers import hyperparameters as hp
+from tff_pers.data import brackets
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib
@@ -58,14 +59,21 @@ def build(request: registry.TaskRequest, options: GaussianModesOptions):
   training labels; the common test set has all classes alike.
   """
   registry.refuse('gaussian_modes', request, 'data_dir', 'train_fraction')
+  partition = request.partition or DECLARATION.partition
+  if brackets.parse(partition)[0] not in DECLARATION.partitions:
+    # Others turn images or rename labels, which test examples would not follow.
+    raise ValueError(
+        f'`partition` must be {", ".join(DECLARATION.partitions)} for task'
+        f' gaussian_modes, found {partition!r}.'
+    )
   rng = partition_lib.generator(request.seed, _EXAMPLES)
   world = _world(partition_lib.generator(request.seed, _WORLD))
   y = rng.integers(CLASSES, size=options.train).astype(np.int32)
   y_test = rng.integers(CLASSES, size=options.test).astype(np.int32)
   x, x_test = (features(labels, world, rng) for labels in (y, y_test))
   made = partition_lib.build(
-      request.partition or DECLARATION.partition, y,
-      request.num_clients or DECLARATION.num_clients, request.seed,
+      partition, y, request.num_clients or DECLARATION.num_clients,
+      request.seed,
   )
   train = made.clients(x, y)
   own_labels = [labels[::_TRAIN_PER_TEST] for _, labels in train]

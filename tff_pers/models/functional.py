@@ -67,6 +67,8 @@ class FunctionalModel:
       `tf.nest.flatten`; None: unknown, see `layers.describe`.
     takes_factors: Whether `predict` also takes dense kernels as
       `low_rank.UpdatedMatrix`, because it uses them in `low_rank.matmul` only.
+    full_rank: Names of the layers that stay as they are when the model is
+      factorised; empty: the rule of `factorized.layers_of_full_rank`.
   """
 
   init: Callable[[Any], Any]
@@ -81,6 +83,7 @@ class FunctionalModel:
   name: str = 'model'
   layers: Optional[tuple[LayerWeight, ...]] = None
   takes_factors: bool = False
+  full_rank: tuple[str, ...] = ()
 
   def initial_weights(self, seed):
     """Returns w^0 of the run `seed`, the same in every method."""

@@ -7,6 +7,7 @@ Two-layer CNN for CIFAR-10: Distributed Personalized Empirical Risk Minimization
 CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
 Personalization with Mixtures of Adaptors
     Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).
+ResNet-18 and ResNet-34: see `resnet`.
 """
 
 import math
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.models import resnet
 from tff_pers.models import zoo_layers as zl
 
 
@@ -25,13 +27,14 @@ def build(
     dtype: tf.DType = tf.float32,
     l2: float = 0.0,
     num_targets: int = 1,
+    width: float = 1.0,
 ) -> functional.FunctionalModel:
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
-  Kernels start Glorot uniform (convolutions of VGG-8: Gaussian) and biases
-  zero; logistic and linear regression start from zero. x is cast to `dtype`;
-  labels are int32[batch], or for regression `dtype`[batch] (`dtype`[batch,
-  num_targets] if it is not 1).
+  Kernels start Glorot uniform (convolutions of VGG-8 and of ResNets: Gaussian)
+  and biases zero; logistic and linear regression start from zero. x is cast to
+  `dtype`; labels are int32[batch], or for regression `dtype`[batch] (`dtype`[
+  batch, num_targets] if it is not 1).
 
   Args:
     name: One of `names()`.
@@ -44,6 +47,7 @@ def build(
     l2: Adds 0.5 * l2 * ||w||^2 over all weights, biases included, to the loss
       of every batch; >= 0.
     num_targets: Numbers to predict per example in regression, >= 1.
+    width: Factor of the numbers of channels, which are rounded; in (0, 1].
 
   Raises:
     ValueError: If there is no such model, or it does not fit `num_classes` or
@@ -55,20 +59,24 @@ def build(
     )
   if l2 < 0:
     raise ValueError(f'`l2` must be >= 0, found {l2}.')
+  if not 0 < width <= 1 or width < 1 and name not in resnet.BLOCKS:
+    allowed = 'in (0, 1]' if name in resnet.BLOCKS else f'1 for {name}'
+    raise ValueError(f'`width` must be {allowed}, found {width}.')
   _check_num_classes(name, num_classes)
   make_layers, initial_weight = _MODELS[name]
+  scaled = dict(width=width) if name in resnet.BLOCKS else {}
   one_logit = name == 'logistic_regression' and num_classes == 2
   num_outputs = 1 if one_logit else num_classes or num_targets
   layers = zl.stack(
-      [*make_layers(x_spec), zl.flatten(), zl.dense(num_outputs)],
+      [*make_layers(x_spec, **scaled), zl.flatten(), zl.dense(num_outputs)],
       tuple(x_spec.shape[1:]),
   )
-  shapes = [shape for layer in layers for shape in layer.weight_shapes]
+  described = zl.describe(layers)
 
   def init(seed):
     return tuple(
-        initial_weight(shape, random.fold_in(seed, position), dtype)
-        for position, shape in enumerate(shapes)
+        initial_weight(weight, random.fold_in(seed, position), dtype)
+        for position, weight in enumerate(described)
     )
 
   def predict(weights, x, training, seed):
@@ -79,8 +87,8 @@ def build(
 
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
-      init, predict, x_spec=x_spec, name=name, layers=zl.describe(layers),
-      takes_factors=True, **optional,
+      init, predict, x_spec=x_spec, name=name, layers=described,
+      takes_factors=True, full_rank=_full_rank(name, described), **optional,
       **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )
 
@@ -143,13 +151,18 @@ def _check_images(name: str, x_spec: tf.TensorSpec, minimum: int) -> None:
     )
 
 
-def _zeros(shape, seed, dtype):
+def _full_rank(name: str, described) -> tuple[str, ...]:
+  return resnet.full_rank(name, described) if name in resnet.BLOCKS else ()
+
+
+def _zeros(weight, seed, dtype):
   del seed  # Unused.
-  return tf.zeros(shape, dtype)
+  return tf.zeros(weight.shape, dtype)
 
 
-def _glorot(shape, seed, dtype):
+def _glorot(weight, seed, dtype):
   """Glorot uniform kernels (Glorot and Bengio 2010, Eq. 16), zero biases."""
+  shape = weight.shape
   if len(shape) == 1:
     return tf.zeros(shape, dtype)
   receptive_field = math.prod(shape[:-2])
@@ -159,14 +172,38 @@ def _glorot(shape, seed, dtype):
   )
 
 
-def _vgg(shape, seed, dtype):
+def _vgg(weight, seed, dtype):
   """Gaussian convolutions of variance 2 / (height width out); else Glorot."""
-  if len(shape) != 4:
-    return _glorot(shape, seed, dtype)
+  if weight.kind != 'conv':
+    return _glorot(weight, seed, dtype)
   # The variance is 2 / (9 c_out) for windows of 3 x 3 (papers/floral.md 5.2).
-  height, width, _, filters = shape
-  std = tf.constant(math.sqrt(2 / (height * width * filters)), dtype)
+  height, width, _, filters = weight.shape
+  return _gaussian(weight.shape, 2 / (height * width * filters), seed, dtype)
+
+
+def _he(weight, seed, dtype):
+  """Gaussian convolutions of variance 2 / inputs (He et al. 2015); scales 1."""
+  if weight.kind == 'conv':
+    return _gaussian(
+        weight.shape, 2 / math.prod(weight.shape[:-1]), seed, dtype
+    )
+  if weight.name.endswith('/scale'):
+    return tf.ones(weight.shape, dtype)
+  return _glorot(weight, seed, dtype)
+
+
+def _gaussian(shape, variance: float, seed, dtype):
+  std = tf.constant(math.sqrt(variance), dtype)
   return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
+
+
+def _resnet(name: str):
+
+  def make_layers(x_spec, width):
+    _check_images(name, x_spec, minimum=8)
+    return [zl.with_channels(x_spec), *resnet.layers(name, width)]
+
+  return make_layers
 
 
 def _linear(x_spec):
@@ -230,5 +267,7 @@ _MODELS = {
     'mlp_200': (_mlp(200), _glorot),
     'mlp_50': (_mlp(50), _glorot),
     'mlp_small': (_mlp(64), _glorot),
+    'resnet18': (_resnet('resnet18'), _he),
+    'resnet34': (_resnet('resnet34'), _he),
     'vgg8': (_vgg8, _vgg),
 }

@@ -248,8 +248,8 @@ class AdaptedModel:
       if entry.adaptor is None:
         return leaf
       own = next(parameters)
-      # `takes_factors` promises `low_rank.matmul` for dense kernels only;
-      # convolutions and lookups need a plain tensor.
+      # `takes_factors` promises an update beside the kernel for dense kernels
+      # only; convolutions and lookups need a plain tensor.
       is_factorised = (
           entry.weight.kind == 'dense'
           and isinstance(entry.adaptor, adaptor_layers.LowRank)

@@ -65,8 +65,10 @@ class FunctionalModel:
     name: For tables and messages.
     layers: What each leaf of the weights is, in the order of
       `tf.nest.flatten`; None: unknown, see `layers.describe`.
-    takes_factors: Whether `predict` also takes dense kernels as
-      `low_rank.UpdatedMatrix`, because it uses them in `low_rank.matmul` only.
+    takes_factors: Whether `predict` also takes kernels as `low_rank.Factors`,
+      and dense ones as `low_rank.UpdatedMatrix`, because it uses dense kernels
+      in `low_rank.matmul` only, and kernels of convolutions in
+      `low_rank.conv2d` only.
     full_rank: Names of the layers that stay as they are when the model is
       factorised; empty: the rule of `factorized.layers_of_full_rank`.
   """

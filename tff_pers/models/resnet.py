@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from tff_pers.models import functional
 from tff_pers.models import zoo_layers as zl
+from tff_pers.numerics import low_rank
 
 # Basic blocks of each stage.
 BLOCKS = {'resnet18': (2, 2, 2, 2), 'resnet34': (3, 4, 6, 3)}
@@ -119,7 +120,7 @@ def convolution(
 
   def apply(weights, x, training, seed):
     del training, seed  # Unused.
-    return tf.nn.conv2d(x, weights[0], stride, padding)
+    return low_rank.conv2d(x, weights[0], stride, padding)
 
   def make(shape):
     height, width, channels = shape

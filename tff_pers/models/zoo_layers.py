@@ -108,7 +108,7 @@ def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
   def apply(weights, x, training, seed):
     del training, seed  # Unused.
     kernel, bias = weights
-    return tf.nn.relu(tf.nn.conv2d(x, kernel, 1, padding) + bias)
+    return tf.nn.relu(low_rank.conv2d(x, kernel, 1, padding) + bias)
 
   def make(shape):
     height, width, channels = shape

@@ -1,12 +1,13 @@
-"""Sums of products of low-rank factors, held by rows.
+"""Products of low-rank factors: what a layer does with them, and sums of them.
 
-A product is U V^T in the papers. Here both factors are stored transposed,
+A kernel that exists as its factors only is `Factors`. In sums of products, a
+product is U V^T in the papers; there both factors are stored transposed,
 v = V^T [r, n] and u = U^T [r, m], so that the kernel [n, m] of a layer y = x K,
 K = V U^T, is v^T u.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -27,21 +28,63 @@ class UpdatedMatrix:
   u: Any
 
 
-def matmul(x, matrix):
-  """Returns x times a matrix [n, m], plain or an `UpdatedMatrix`.
+class Factors(NamedTuple):
+  """The kernel v u of rank r, not multiplied out; v is applied first.
 
-  The update then costs k (n + m) products per row of x, not k n m in all.
+  Attributes:
+    v: Floats [n, r]; of a convolution [height, 1, in, r].
+    u: Floats [r, m]; of a convolution [1, width, r, out].
+  """
+
+  v: Any
+  u: Any
+
+
+def matmul(x, matrix):
+  """Returns x times a matrix [n, m], plain, `Factors` or an `UpdatedMatrix`.
+
+  Factors of rank r cost r (n + m) products per row of x, and so does an update,
+  beside the n m of its matrix.
 
   Args:
     x: Floats [..., n].
-    matrix: Floats [n, m], or an `UpdatedMatrix`.
+    matrix: Floats [n, m], `Factors`, or an `UpdatedMatrix`.
   """
+  if isinstance(matrix, Factors):
+    return tf.matmul(tf.matmul(x, matrix.v), matrix.u)
   if not isinstance(matrix, UpdatedMatrix):
     return tf.matmul(x, matrix)
   inner = tf.matmul(x, matrix.v, transpose_b=True)
   # `add_n` passes its gradient on as it is; `+` adds operations to the backward
   # pass that undo a possible broadcast.
   return tf.add_n([tf.matmul(x, matrix.matrix), tf.matmul(inner, matrix.u)])
+
+
+def conv2d(x, kernel, strides=1, padding='VALID'):
+  """Returns the convolution of x with a kernel, plain or `Factors`.
+
+  Factors are two convolutions with nothing between them: height x 1 with
+  strides (s, 1), then 1 x width with (1, s). Padding acts on each axis by
+  itself, so this is the convolution with the kernel that they stand for, also
+  with 'SAME' (FedHM; see `factorization`).
+
+  Args:
+    x: Floats [batch, height, width, in].
+    kernel: Floats [height, width, in, out], or `Factors`.
+    strides: One integer, or those of height and width.
+    padding: 'SAME', 'VALID', or the rows and columns of zeros around x as
+      [[0, 0], [top, bottom], [left, right], [0, 0]].
+  """
+  if not isinstance(kernel, Factors):
+    return tf.nn.conv2d(x, kernel, strides, padding)
+  down, right = (strides, strides) if isinstance(strides, int) else strides
+  first = second = padding
+  if not isinstance(padding, str):
+    none = [0, 0]
+    first = [none, padding[1], none, none]
+    second = [none, none, padding[2], none]
+  inner = tf.nn.conv2d(x, kernel.v, (down, 1), first)
+  return tf.nn.conv2d(inner, kernel.u, (1, right), second)
 
 
 def mixed_update(matrix, v, u, coefficients) -> UpdatedMatrix:

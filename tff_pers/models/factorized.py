@@ -1,0 +1,249 @@
+"""Models whose later kernels are products of two thin ones.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Optional, Sequence
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+from tff_pers.models import layers as layers_lib
+from tff_pers.numerics import factorization
+from tff_pers.numerics import low_rank
+
+factorize = factorization.factorize
+recover = factorization.recover
+
+KERNELS = ('dense', 'conv')
+# What a rank ratio is a share of.
+RANK_BASES = ('out_channels', 'min_channels', 'unrolled')
+
+
+def rank_of(
+    shape: Sequence[int], ratio: float, rank_base: str = 'out_channels'
+) -> int:
+  """Returns the rank of a kernel: max(1, round(ratio * base)), if it fits.
+
+  Only the number of output channels as the base gives the sizes that the paper
+  publishes; its text defines a share of the rank of the unrolled kernel.
+
+  Args:
+    shape: [n, m] or [kh, kw, in, out].
+    ratio: In (0, 1].
+    rank_base: `out_channels`; `min_channels`, the smaller of inputs and
+      outputs; `unrolled`, the smaller side of the unrolled kernel. Halves are
+      rounded to even; the rank is never above that side.
+
+  Raises:
+    ValueError: If `rank_base` is none of these.
+  """
+  largest = min(factorization.unrolled_shape(shape))
+  bases = dict(
+      out_channels=shape[-1], min_channels=min(shape[-2:]), unrolled=largest
+  )
+  if rank_base not in bases:
+    raise ValueError(
+        f'`rank_base` must be one of {", ".join(RANK_BASES)}, found'
+        f' {rank_base!r}.'
+    )
+  return min(max(1, round(ratio * bases[rank_base])), largest)
+
+
+def layers_of_full_rank(
+    weights: Sequence[functional.LayerWeight],
+) -> tuple[str, ...]:
+  """Returns the names of the layers that stay as they are by default.
+
+  The first layer with a kernel, because errors in it reach all others; the
+  last, the classifier; and 1 x 1 convolutions. If that is all there is, then
+  of two layers the last stays, and a single one is factorised.
+  """
+  kernels = [weight for weight in weights if weight.kind in KERNELS]
+  thin = [k.layer for k in kernels if k.shape[:-2] == (1, 1)]
+  first, last = (
+      [k.layer for k in part] for part in (kernels[:1], kernels[-1:])
+  )
+  for kept in ({*first, *last, *thin}, {*last, *thin}, set(thin)):
+    if any(kernel.layer not in kept for kernel in kernels):
+      return tuple(dict.fromkeys(k.layer for k in kernels if k.layer in kept))
+  return tuple(dict.fromkeys(kernel.layer for kernel in kernels))
+
+
+@dataclasses.dataclass(frozen=True)
+class Factorization:
+  """The model of one capacity: kernels of full rank first, then factors.
+
+  Attributes:
+    base: The model of full rank.
+    ratio: Rank ratio gamma in (0, 1]; 1 is the base model itself, since factors
+      of rank n_out would not be: a k x k convolution has rank k n_out.
+    full_rank: Names of the layers that stay as they are. None: those of
+      `base.full_rank`, or without any `layers_of_full_rank`. Biases and
+      normalizations always stay.
+    rank_base: See `rank_of`.
+  """
+
+  base: functional.FunctionalModel
+  ratio: float
+  full_rank: Optional[tuple[str, ...]] = None
+  rank_base: str = 'out_channels'
+
+  def __post_init__(self):
+    if not 0 < self.ratio <= 1:
+      raise ValueError(f'`ratio` must be in (0, 1], found {self.ratio}.')
+    names = [weight.layer for weight in self.weights]
+    for name in self.full_rank or ():
+      if name not in names:
+        raise ValueError(
+            f'`full_rank` must be layers of {self.base.name}'
+            f' ({", ".join(dict.fromkeys(names))}), found {name!r}.'
+        )
+    if not self.factorisable:
+      raise ValueError(
+          f'`full_rank` must leave {self.base.name} a layer with a dense or'
+          ' convolution kernel to factorise, found none. Tip: --model=mlp has'
+          ' one.'
+      )
+
+  @functools.cached_property
+  def weights(self) -> tuple[functional.LayerWeight, ...]:
+    """What each leaf of the base model's weights is."""
+    return layers_lib.describe(self.base)
+
+  @functools.cached_property
+  def factorisable(self) -> tuple[int, ...]:
+    """Positions of the leaves that have factors where the ratio is below 1."""
+    kept = self.full_rank
+    if kept is None:
+      kept = self.base.full_rank or layers_of_full_rank(self.weights)
+    return tuple(
+        position for position, weight in enumerate(self.weights)
+        if weight.kind in KERNELS and weight.layer not in kept
+    )
+
+  @functools.cached_property
+  def ranks(self) -> dict[int, int]:
+    """The ranks of the factorised leaves, by position; empty if ratio = 1."""
+    if self.ratio == 1:
+      return {}
+    return {
+        position: rank_of(
+            self.weights[position].shape, self.ratio, self.rank_base
+        )
+        for position in self.factorisable
+    }
+
+  @property
+  def num_parameters(self) -> int:
+    """Number of scalars of the model."""
+    return sum(math.prod(weight.shape) for weight in self._layers)
+
+  def factorized(self, weights) -> tuple:
+    """Returns weights of `model`, made of weights of the base model.
+
+    Returns:
+      A tuple of the leaves, `low_rank.Factors` in the place of some kernels.
+    """
+    return tuple(
+        factorize(leaf, self.ranks[position])
+        if position in self.ranks else leaf
+        for position, leaf in enumerate(tf.nest.flatten(weights))
+    )
+
+  def recovered(self, weights):
+    """Returns weights of the base model: factors are multiplied out."""
+    return tf.nest.pack_sequence_as(self._spec, [
+        recover(leaf) if isinstance(leaf, low_rank.Factors) else leaf
+        for leaf in self.leaves(weights)
+    ])
+
+  def leaves(self, weights) -> list:
+    """Returns the leaves with their `low_rank.Factors`.
+
+    Args:
+      weights: Of `model`; containers may have changed on the way, as they do
+        in TFF.
+    """
+    tensors = iter(tf.nest.flatten(weights))
+    return [
+        low_rank.Factors(next(tensors), next(tensors))
+        if position in self.ranks else next(tensors)
+        for position in range(len(self.weights))
+    ]
+
+  @functools.cached_property
+  def model(self) -> functional.FunctionalModel:
+    """The model over `factorized` weights; the base model if ratio = 1."""
+    base = self.base
+    if not self.ranks:
+      return base
+    if base.takes_factors:
+      def inner(weights):
+        return tf.nest.pack_sequence_as(self._spec, self.leaves(weights))
+    else:
+      inner = self.recovered
+    penalty = base.penalty
+    # `no_penalty` is recognized by identity, so it must not be wrapped.
+    if penalty is not functional.no_penalty:
+      # A norm needs the whole kernel.
+      penalty = lambda weights: base.penalty(self.recovered(weights))
+    return dataclasses.replace(
+        base,
+        init=lambda key: self.factorized(base.init(key)),
+        predict=lambda weights, *rest: base.predict(inner(weights), *rest),
+        penalty=penalty, layers=self._layers, takes_factors=False,
+        full_rank=(), name=f'{base.name} (ratio {self.ratio:g})',
+    )
+
+  def summary(self) -> str:
+    """Returns a table of all weights, their ranks, and their sizes."""
+    rows = [('weight', 'kind', 'shape', 'rank', 'parameters')]
+    for position, weight in enumerate(self.weights):
+      rank = self.ranks.get(position)
+      shapes = [weight.shape]
+      if rank is not None:
+        shapes = [shape for _, shape in _factor_shapes(weight.shape, rank)]
+      rows.append((
+          weight.name, weight.kind, ' x '.join(map(str, weight.shape)),
+          'full' if rank is None else str(rank),
+          str(sum(map(math.prod, shapes))),
+      ))
+    whole = sum(math.prod(weight.shape) for weight in self.weights)
+    return (
+        f'{layers_lib.table(rows)}\n'
+        f'{self.base.name}: {self.num_parameters} of {whole} parameters'
+        f' ({self.num_parameters / whole:.2%}) at rank ratio {self.ratio:g}.'
+    )
+
+  @functools.cached_property
+  def _spec(self):
+    return self.base.spec
+
+  @functools.cached_property
+  def _layers(self) -> tuple[functional.LayerWeight, ...]:
+    """What each leaf of the weights of `model` is."""
+    described = []
+    for position, weight in enumerate(self.weights):
+      if position not in self.ranks:
+        described.append(weight)
+        continue
+      described += [
+          weight._replace(name=f'{weight.name}/{part}', kind='factor', shape=x)
+          for part, x in _factor_shapes(weight.shape, self.ranks[position])
+      ]
+    return tuple(described)
+
+
+def _factor_shapes(shape: tuple[int, ...], rank: int):
+  """Returns the shapes of both factors, by name."""
+  if len(shape) == 2:
+    return ('v', (shape[0], rank)), ('u', (rank, shape[1]))
+  height, width, inputs, outputs = shape
+  return ('v', (height, 1, inputs, rank)), ('u', (1, width, rank, outputs))

@@ -62,7 +62,7 @@ class Travels:
     down: The fields of the server state that the message to a client holds,
       beside `seed` and `round`.
     up: Fields of the server state. The update of a client consists of tensors
-      of the same types as theirs.
+      of the same types as theirs, of which some dimensions may be unknown.
   """
 
   down: tuple[str, ...] = ('weights',)

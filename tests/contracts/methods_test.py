@@ -143,7 +143,11 @@ def test_only_what_the_method_declares_travels(case):
   state_type = case.process.server_state_type
   assert _members(message, travels.down) == _members(state_type, travels.down)
   update = parts.work.type_signature.result.member['update']
-  assert tff.structure.flatten(update) == _members(state_type, travels.up)
+  expected = _members(state_type, travels.up)
+  sent = tff.structure.flatten(update)
+  assert len(sent) == len(expected)
+  # A dimension may be unknown where clients send parts of different sizes.
+  assert all(own.is_assignable_from(x) for own, x in zip(sent, expected))
 
 
 def test_a_round_by_hand_is_next(case):

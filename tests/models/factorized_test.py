@@ -70,8 +70,11 @@ def test_sizes_of_a_network():
 def test_ratio_one_is_the_model_itself():
   model = zoo.build('vgg8', COLOR, 10)
   whole = factorized.Factorization(model, 1.0)
-  assert whole.model is model and not whole.ranks
-  assert whole.num_parameters == model.num_parameters
+  assert not whole.ranks and whole.num_parameters == model.num_parameters
+  for found, expected in zip(
+      whole.model.init(random.key(0)), model.init(random.key(0))
+  ):
+    np.testing.assert_array_equal(found, expected)
   # Factors of rank n_out would lose something: a 3 x 3 kernel has rank 3 n.
   assert factorized.rank_of((3, 3, 64, 64), 1.0) < 3 * 64
 

@@ -41,6 +41,11 @@ class Task:
       loss (not the loss on its few training examples). A leaf is None where
       the weight is no part of the distance, e.g. a private one if the paper
       measures the shared ones.
+    rank_ratios: The share of the model that devices of each tier can train,
+      the rank ratios of FedHM, largest first.
+    tier_assignment: `fixed` or `dynamic`, see `data/tiers.py`.
+    tiers: int32[N], the tier of each client, and then of those that were held
+      out; None: they are dealt.
   """
 
   name: str
@@ -60,6 +65,9 @@ class Task:
   global_test: Optional[Any] = None
   byzantine: Optional[np.ndarray] = None
   optimum: Optional[Any] = None
+  rank_ratios: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125)
+  tier_assignment: str = 'fixed'
+  tiers: Optional[np.ndarray] = None
 
   @property
   def num_clients(self) -> int:

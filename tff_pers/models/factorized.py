@@ -180,10 +180,8 @@ class Factorization:
 
   @functools.cached_property
   def model(self) -> functional.FunctionalModel:
-    """The model over `factorized` weights; the base model if ratio = 1."""
+    """The model over `factorized` weights: a tuple, whatever the base has."""
     base = self.base
-    if not self.ranks:
-      return base
     if base.takes_factors:
       def inner(weights):
         return tf.nest.pack_sequence_as(self._spec, self.leaves(weights))

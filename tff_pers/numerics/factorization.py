@@ -130,3 +130,20 @@ def squared_norm_gradient(factors: low_rank.Factors) -> low_rank.Factors:
   height, _, inputs, _ = factors.v.shape
   _, width, _, outputs = factors.u.shape
   return _fold(of_v, of_u, (height, width, inputs, outputs))
+
+
+def either(kernel, factors: low_rank.Factors):
+  """Returns the kernel that one of the two holds; the other one is empty.
+
+  Devices of different capacity then send values of one type: a kernel of all
+  its rows beside factors of rank 0, or no rows beside factors of any rank.
+
+  Args:
+    kernel: Floats [n or 0, ...].
+    factors: Of the kernel [n, ...], or of rank 0; the rank may be unknown.
+  """
+  product = recover(factors)
+  missing = product.shape[0] - tf.shape(kernel)[0]
+  none = [[0, 0]] * (len(product.shape) - 1)
+  whole = tf.pad(kernel, [[0, missing], *none])
+  return tf.reshape(whole, product.shape) + product

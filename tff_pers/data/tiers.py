@@ -1,0 +1,83 @@
+"""Which tier a client's device belongs to: tiers differ in capacity.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+from typing import Callable, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import random
+
+ASSIGNMENTS = ('fixed', 'dynamic')
+
+# `(seed, round, index) -> int32`, TensorFlow scalars.
+Assign = Callable[[object, object, object], object]
+
+_TIER_USE = -3  # Folded into the key of a client's round.
+_DEAL = 0  # The seed with which clients are dealt to fixed tiers.
+
+
+def assign(
+    num_clients: int,
+    num_tiers: int,
+    *,
+    assignment: str = 'fixed',
+    given: Optional[np.ndarray] = None,
+) -> Assign:
+  """Returns the rule that says in which tier a client is in a round.
+
+  fixed: groups of equal size (up to one) for the whole run, from a shuffle that
+  is the same in all runs, so that tiers do not go with what the order of the
+  clients means, such as their clusters. dynamic: drawn uniformly for each
+  client and round. A client that is not among the `num_clients` has the tier
+  index mod `num_tiers` if tiers are fixed.
+
+  Args:
+    num_clients: Number N of clients.
+    num_tiers: Number of tiers.
+    assignment: One of `ASSIGNMENTS`.
+    given: int32[N or more], the tiers of the clients if they are known.
+
+  Raises:
+    ValueError: If tiers that are given are drawn, or there are too few.
+  """
+  if assignment not in ASSIGNMENTS:
+    raise ValueError(
+        f'`tier_assignment` must be one of {", ".join(ASSIGNMENTS)}, found'
+        f' {assignment!r}.'
+    )
+  if assignment == 'dynamic':
+    if given is not None:
+      raise ValueError(
+          '`tier_assignment` must be fixed where the data say the tier of each'
+          " client, found 'dynamic'."
+      )
+    return lambda seed, round_num, index: tf.random.stateless_uniform(
+        [], random.key(seed, round_num, index, _TIER_USE), 0, num_tiers,
+        tf.int32,
+    )
+  table = fixed(num_clients, num_tiers) if given is None else np.asarray(given)
+  if table.size and not 0 <= table.min() <= table.max() < num_tiers:
+    raise ValueError(
+        f'`tiers` must be at least {int(table.max()) + 1}, as many as the data'
+        f' have, found {num_tiers}.'
+    )
+  table = table.astype(np.int32)
+
+  def of_client(seed, round_num, index):
+    del seed, round_num  # Fixed.
+    known = tf.gather(table, tf.minimum(index, len(table) - 1))
+    return tf.where(index < len(table), known, index % num_tiers)
+
+  return of_client
+
+
+def fixed(num_clients: int, num_tiers: int) -> np.ndarray:
+  """Returns the tiers of clients that are dealt, int32[num_clients]."""
+  shuffled = np.random.default_rng(_DEAL).permutation(num_clients)
+  return (shuffled % num_tiers).astype(np.int32)

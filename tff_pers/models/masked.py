@@ -1,0 +1,90 @@
+"""Clients that have some of the classes only: a loss and rows of their own.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization (masked cross-entropy, after HeteroFL, Diao, Ding, Tarokh 2021)
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+from tff_pers.models import layers
+
+
+def head(model: functional.FunctionalModel) -> tuple[int, ...]:
+  """Returns the positions of the leaves of the output layer.
+
+  The last axis of each are the classes.
+
+  Raises:
+    ValueError: If the model has no logit per class.
+  """
+  weights = layers.describe(model)
+  kernels = [weight for weight in weights if weight.kind == 'dense']
+  is_classifier = model.y_spec.dtype.is_integer and 'accuracy' in model.metrics
+  if not is_classifier or not kernels or kernels[-1].shape[-1] < 2:
+    raise ValueError(
+        '`masked_loss` must be false for a model without a logit for each'
+        f' class, found true for {model.name}.'
+    )
+  return tuple(
+      position for position, weight in enumerate(weights)
+      if weight.layer == kernels[-1].layer
+  )
+
+
+def owned(model: functional.FunctionalModel, positions, data):
+  """Returns 1 for the classes among a client's labels, 0 for others.
+
+  Args:
+    model: A model with a `head`.
+    positions: Its head.
+    data: Dense client data; rows of padding do not count.
+
+  Returns:
+    float32[C].
+  """
+  num_classes = layers.describe(model)[positions[0]].shape[-1]
+  y = data['examples']['y']
+  rows = tf.one_hot(y, num_classes)
+  is_example = tf.range(tf.shape(y)[0]) < data['num_examples']
+  counts = tf.reduce_sum(
+      rows * tf.cast(is_example, rows.dtype)[:, None], axis=0
+  )
+  return tf.minimum(counts, 1.0)
+
+
+def masked(
+    model: functional.FunctionalModel, classes
+) -> functional.FunctionalModel:
+  """Returns the model with logits 0, not -infinity, for other classes.
+
+  Args:
+    model: A classifier.
+    classes: float[C], 1 for the classes of a client.
+  """
+  def predict(*arguments):
+    logits = model.predict(*arguments)
+    return tf.where(classes > 0, logits, tf.zeros_like(logits))
+
+  return dataclasses.replace(model, predict=predict)
+
+
+def keep_unowned(positions, shares, new, old):
+  """Returns `new`, with the old rows of the classes that nobody had.
+
+  Args:
+    positions: The head.
+    shares: float[C], 0 for the classes that nobody had.
+    new: Weights of the model.
+    old: Likewise.
+  """
+  leaves = tf.nest.flatten(new)
+  for position in positions:
+    leaves[position] = tf.where(
+        shares > 0, leaves[position], tf.nest.flatten(old)[position]
+    )
+  return tf.nest.pack_sequence_as(new, leaves)

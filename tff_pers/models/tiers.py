@@ -1,0 +1,198 @@
+"""One model for devices of several capacities, each with ranks of its own.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+import collections
+import dataclasses
+import functools
+from typing import Any, Callable, Optional
+
+import tensorflow as tf
+
+from tff_pers.models import factorized
+from tff_pers.models import functional
+from tff_pers.numerics import factorization
+from tff_pers.numerics import low_rank
+
+
+@dataclasses.dataclass(frozen=True)
+class TieredModel:
+  """A model, and its factorisations with several rank ratios.
+
+  The server keeps `<factors, weights>`: the weights of full rank, and the
+  factors of the kernels at the largest rank below it; those of a tier are cut
+  out of them. A device has a tuple of leaves, see `Factorization.factorized`.
+  What devices of all tiers send has one type again, `packed` `<factors,
+  weights>`: dimensions that differ between tiers are unknown. In both, factors
+  have one entry per leaf of the weights: `()`, or `low_rank.Factors`.
+
+  Attributes:
+    base: The model of full rank.
+    ratios: The rank ratio of each tier; tiers may share one.
+    full_rank: See `Factorization`.
+    rank_base: See `factorized.rank_of`.
+  """
+
+  base: functional.FunctionalModel
+  ratios: tuple[float, ...]
+  full_rank: Optional[tuple[str, ...]] = None
+  rank_base: str = 'out_channels'
+
+  @functools.cached_property
+  def tiers(self) -> tuple[factorized.Factorization, ...]:
+    """The model of each tier."""
+    return tuple(
+        factorized.Factorization(
+            self.base, ratio, self.full_rank, self.rank_base
+        )
+        for ratio in self.ratios
+    )
+
+  @functools.cached_property
+  def top_ranks(self) -> dict[int, int]:
+    """The largest ranks below the full one, by position of the leaf."""
+    return max((tier.ranks for tier in self.tiers), key=_total)
+
+  @functools.cached_property
+  def least_ranks(self) -> dict[int, int]:
+    """The smallest ranks, by position of the leaf: r_min."""
+    return min((t.ranks for t in self.tiers if t.ranks), key=_total, default={})
+
+  def decompose(self, weights) -> tuple:
+    """Returns the factors of the weights: one decomposition per kernel."""
+    return tuple(
+        factorization.factorize(leaf, self.top_ranks[position])
+        if position in self.top_ranks else ()
+        for position, leaf in enumerate(tf.nest.flatten(weights))
+    )
+
+  def cut(self, whole, tier: int) -> tuple:
+    """Returns the weights of a tier's model.
+
+    Args:
+      whole: `<factors, weights, ...>` of the server.
+      tier: Its number.
+    """
+    ranks = self.tiers[tier].ranks
+    factors = self._by_leaf(whole['factors'])
+    return tuple(
+        factorization.cut(factors[position], ranks[position])
+        if position in ranks else leaf
+        for position, leaf in enumerate(tf.nest.flatten(whole['weights']))
+    )
+
+  def pack(self, weights, tier: int):
+    """Returns the weights of a tier's model in the one type of all tiers."""
+    factors, leaves = [], []
+    for position, leaf in enumerate(self.tiers[tier].leaves(weights)):
+      own = ()
+      if isinstance(leaf, low_rank.Factors):
+        own, leaf = leaf, self._no_rows(position)
+      elif position in self.top_ranks:
+        own = factorization.factorize(leaf, 0)
+      factors.append(own)
+      leaves.append(leaf)
+    return collections.OrderedDict(
+        factors=tuple(factors),
+        weights=tf.nest.pack_sequence_as(self._spec, leaves),
+    )
+
+  def switch(self, tier, of_tier: Callable[[int], Any]):
+    """Returns `of_tier(tier)`; shapes are known inside, whatever the tier.
+
+    Args:
+      tier: int32 scalar, a tensor.
+      of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
+    """
+    numbers = {}
+    for number, ratio in enumerate(self.ratios):
+      numbers.setdefault(ratio, number)  # Tiers of one ratio have one model.
+    branches = [functools.partial(of_tier, k) for k in numbers.values()]
+    if len(branches) == 1:
+      return branches[0]()
+    order = list(numbers)
+    table = tf.constant([order.index(ratio) for ratio in self.ratios])
+    # By an integer: TensorFlow's optimizer takes a shape that is set in one
+    # branch of a condition for true outside of it.
+    return tf.switch_case(tf.gather(table, tier), branches)
+
+  @functools.cached_property
+  def deployed(self) -> functional.FunctionalModel:
+    """The model over `packed` weights of any tier."""
+    base = self.base
+    penalty = base.penalty
+    # `no_penalty` is recognized by identity, so it must not be wrapped.
+    if penalty is not functional.no_penalty:
+      penalty = lambda weights: base.penalty(self._recovered(weights))
+
+    def init(key):
+      weights = base.init(key)
+      whole = dict(factors=self.decompose(weights), weights=weights)
+      # Always the first tier, but the type must be that of all: the graph does
+      # not know that this is 0.
+      first = tf.cast(0 * key[0], tf.int32)
+      return self.switch(first, lambda k: self.pack(self.cut(whole, k), k))
+
+    return dataclasses.replace(
+        base, init=init, penalty=penalty, layers=None, takes_factors=False,
+        full_rank=(), name=f'{base.name} (tiers)',
+        predict=lambda weights, *rest: base.predict(
+            self._recovered(weights), *rest
+        ),
+    )
+
+  def energy(self, whole):
+    """Returns the share of the energy that all tiers have, a float scalar.
+
+    The mean over the factorised kernels of the sum of the r_min largest squared
+    singular values over the sum of all. It costs no decomposition: the columns
+    of v are orthogonal, with the singular values as squared norms.
+
+    Args:
+      whole: `<factors, weights, ...>` of the server.
+    """
+    factors = self._by_leaf(whole['factors'])
+    leaves = tf.nest.flatten(whole['weights'])
+    shares = []
+    for position, rank in self.least_ranks.items():
+      v = factorization.as_matrices(factors[position]).v[:, :rank]
+      values = tf.reduce_sum(tf.square(v), axis=0)
+      shares.append(tf.math.divide_no_nan(
+          tf.reduce_sum(tf.square(values)),
+          tf.reduce_sum(tf.square(leaves[position])),
+      ))
+    return tf.reduce_mean(shares)
+
+  def _by_leaf(self, factors) -> dict[int, low_rank.Factors]:
+    """Returns the factors by position; TFF may have changed the containers."""
+    tensors = iter(tf.nest.flatten(factors))
+    return {
+        position: low_rank.Factors(next(tensors), next(tensors))
+        for position in sorted(self.top_ranks)
+    }
+
+  def _recovered(self, packed):
+    """Returns the base weights that packed weights of any tier stand for."""
+    factors = self._by_leaf(packed['factors'])
+    return tf.nest.pack_sequence_as(self._spec, [
+        factorization.either(leaf, factors[position])
+        if position in factors else leaf
+        for position, leaf in enumerate(tf.nest.flatten(packed['weights']))
+    ])
+
+  def _no_rows(self, position: int):
+    """Returns a kernel without rows, in the place of one that has factors."""
+    spec = tf.nest.flatten(self._spec)[position]
+    return tf.zeros([0, *spec.shape[1:]], spec.dtype)
+
+  @functools.cached_property
+  def _spec(self):
+    return self.base.spec
+
+
+def _total(ranks: dict[int, int]) -> int:
+  return sum(ranks.values())

@@ -17,6 +17,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.models import factorized
 from tff_pers.models import functional
 
 
@@ -26,6 +27,18 @@ class FedAvgHyperparameters(hp.LocalTraining):
 
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class SlimFedAvgHyperparameters(FedAvgHyperparameters):
+  """Hyperparameters of FedAvg by itself."""
+
+  width: str = hp.field(
+      'full',
+      'Width of the hidden layers: full; smallest: such that the model is as'
+      ' large as that of the smallest tier of FedHM.',
+      choices=('full', 'smallest'),
   )
 
 
@@ -179,9 +192,14 @@ def build_averaging(
 
 
 @methods.register(
-    'fedavg', FedAvgHyperparameters, summary='one global model (McMahan 2017)'
+    'fedavg', SlimFedAvgHyperparameters,
+    summary='one global model (McMahan 2017)',
 )
 def _build(task, hyperparameters):
+  model = task.model
+  if hyperparameters.width == 'smallest':
+    smallest = factorized.Factorization(model, min(task.rank_ratios))
+    model = factorized.slim(model, smallest.num_parameters)
   return build_fedavg(
-      task.model, hyperparameters, client_weighting=task.client_weighting
+      model, hyperparameters, client_weighting=task.client_weighting
   )

@@ -28,7 +28,10 @@ _FREE = ('output_dir', 'resume', 'export_clients')
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
 _IN_BRACKETS = ('client_weighting',)
 # Shared flags whose defaults are fields of the task.
-_FROM_TASK = ('client_weighting', 'clients_per_round', 'rounds', 'eval_every')
+_FROM_TASK = (
+    'client_weighting', 'clients_per_round', 'rounds', 'eval_every',
+    'tier_assignment',
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +98,7 @@ def build(
     )
   clients = np.setdiff1d(np.arange(full.num_clients), held_out)
   unseen = np.intersect1d(held_out, full.honest)
-  task = _restrict(full, clients, given)
+  task = _restrict(full, clients, unseen, given)
   with flags.sentences():
     cohort.uniform(task.num_clients, task.clients_per_round)
   own = _own(given, table, 'method', method.name)
@@ -315,7 +318,9 @@ def _hyperparameters(method, task, own, asked):
     return hp.replace(method.hyperparameters(), **acting, **asked)
 
 
-def _restrict(task: task_lib.Task, clients, given) -> task_lib.Task:
+def _restrict(
+    task: task_lib.Task, clients, unseen, given
+) -> task_lib.Task:
   """Returns the task of `clients` alone, with the shared flags applied."""
   data = _indexed(task, clients, first=0)
   changes = {
@@ -324,11 +329,15 @@ def _restrict(task: task_lib.Task, clients, given) -> task_lib.Task:
       if name in given
   }
   pick = lambda rows: None if rows is None else np.asarray(rows)[clients]
+  tiers = task.tiers
+  if tiers is not None:
+    tiers = np.asarray(tiers)[[*clients, *unseen]]
   return dataclasses.replace(
       task, train=data.train, test=data.test, validation=data.validation,
       groups=pick(task.groups), class_counts=pick(task.class_counts),
       byzantine=pick(task.byzantine),
-      optimum=tf.nest.map_structure(pick, task.optimum), **changes,
+      optimum=tf.nest.map_structure(pick, task.optimum), tiers=tiers,
+      **changes,
   )
 
 

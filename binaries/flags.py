@@ -20,6 +20,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import runtime
 from tff_pers.data import tasks
+from tff_pers.data import tiers
 from tff_pers.models import zoo
 from tff_pers.runtime import errors
 from tff_pers.runtime import fused
@@ -87,6 +88,12 @@ class SharedFlags:
   client_weighting: str = hp.field(
       'examples', 'Weight of a client in means.',
       choices=('uniform', 'examples', 'batches'),
+  )
+  tier_assignment: str = hp.field(
+      'fixed', 'How clients get their tiers in methods for devices of different'
+      ' capacity: groups of equal size for the whole run (or as the data say),'
+      ' or drawn anew in every round.',
+      choices=tiers.ASSIGNMENTS,
   )
   runtime: str = hp.field(
       'fused', 'Where computations run: in this process as one TensorFlow'

@@ -45,6 +45,11 @@ NEEDS = {
         lambda traits: traits.several_layers,
         '--model=mlp',
     ),
+    'kernel': Need(
+        'a model with a kernel of a dense layer or a convolution, to factorise',
+        lambda traits: traits.has_kernel,
+        '--model=mlp',
+    ),
 }
 
 # What drives a method: rounds of a cohort, or messages as they arrive.

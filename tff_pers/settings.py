@@ -85,6 +85,21 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             _EPOCH, batch_size=8, learning_rate=0.03, router_learning_rate=0.1,
         ),
     },
+    'gaussian_modes': {
+        # All methods alike, as in the paper of FedHM.
+        '': dict(
+            local_steps=0, local_epochs=2, batch_size=32, learning_rate=0.05,
+            learning_rate_schedule='steps', learning_rate_rounds='39:54',
+            momentum=0.9, weight_decay=1e-4,
+        ),
+        'fedavg': dict(width='smallest'),
+        'perm': _WARM_UP,
+    },
+    'low_rank_regression': {
+        # Exact gradients; nothing but the ranks keeps FedHM from the map.
+        '': dict(_STEPS, batch_size=0, local_steps=5, learning_rate=0.02),
+        'fedhm': dict(frobenius_decay=0.0),
+    },
     'mnist': _MNIST,
     'mnist/clusters': _MNIST_CLUSTERS,
     'mnist/reduced': _REDUCED,

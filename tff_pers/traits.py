@@ -7,6 +7,9 @@ from typing import Optional
 # private, and nothing private once it is shared.
 ONE_LAYER = ('linear_regression', 'logistic_regression')
 
+# Models without a kernel of a dense layer or a convolution.
+NO_KERNEL = ('least_squares',)
+
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
@@ -28,3 +31,8 @@ class Traits:
   def several_layers(self) -> Optional[bool]:
     """Whether the model has more than one layer."""
     return None if self.model is None else self.model not in ONE_LAYER
+
+  @property
+  def has_kernel(self) -> Optional[bool]:
+    """Whether the model has a kernel, which can be factorised."""
+    return None if self.model is None else self.model not in NO_KERNEL

@@ -38,6 +38,13 @@ ROWS = tff.to_type(collections.OrderedDict(
     keys=tff.TensorType(np.int32, [None]),
     models=(tff.TensorType(np.float32, [None, 3]),),
 ))
+# A bias, and a kernel [4, 3] that exists in full or as its factors.
+FACTORISED = tff.to_type(collections.OrderedDict(
+    factors=((), (tff.TensorType(np.float32, [4, None]),
+                  tff.TensorType(np.float32, [None, 3]))),
+    weights=(tff.TensorType(np.float32, [3]),
+             tff.TensorType(np.float32, [None, 3])),
+))
 
 
 def _draw(value_type, rng):
@@ -60,6 +67,21 @@ def _rows(rng, client):
   )
 
 
+def _factorised(rng, client):
+  rank = client % 3  # 0 is the kernel itself.
+  draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+  return collections.OrderedDict(
+      factors=((), (draw(4, rank), draw(rank, 3))),
+      weights=(draw(3), draw(0 if rank else 4, 3)),
+  )
+
+
+def _recovered(value):
+  v, u = value['factors'][1]
+  bias, kernel = value['weights']
+  return collections.OrderedDict(weights=(bias, v @ u if v.size else kernel))
+
+
 def _by_key(rows):
   order = np.argsort(rows['keys'])
   return tf.nest.map_structure(lambda leaf: leaf[order], rows)
@@ -77,6 +99,7 @@ class Case(NamedTuple):
     result: What the result becomes for comparisons.
     absent: `V -> V`, what a client of weight 0 sends in an unweighted case.
     clips: Whether TFF's clipping takes the values (floats alone).
+    keeps: Whether the result is of the type of the values.
     of_one: `(V, weight) -> result` for a cohort of one client.
   """
 
@@ -88,6 +111,7 @@ class Case(NamedTuple):
   result: Callable[[Any], Any] = lambda result: result
   absent: Callable[[Any], Any] = lambda value: value
   clips: bool = True
+  keeps: bool = True
   of_one: Callable[..., Any] = lambda value, weight: value
 
 
@@ -104,6 +128,10 @@ CASES = {
         lambda: aggregators.EntryWeightFactory(1),
         weight=lambda client: np.float32([0.5, client + 1]),
         weight_type=tff.TensorType(np.float32, [2]), clips=False,
+    ),
+    'LowRankMeanFactory': Case(
+        aggregators.LowRankMeanFactory, FACTORISED, _factorised, clips=False,
+        keeps=False, of_one=lambda value, weight: _recovered(value),
     ),
     'RouterWeightedFactory': Case(
         aggregators.RouterWeightedFactory,
@@ -239,6 +267,8 @@ def test_nobody_present_gives_zeros(case, process):
 
 
 def test_structure_and_dtype_are_kept(case, process):
+  if not case.keeps:
+    return
   result_type = process.next.type_signature.result.result.member
   assert result_type == case.value_type
   result = _aggregate(case, process, [0, 1, 2])

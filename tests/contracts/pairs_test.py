@@ -15,8 +15,9 @@ TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
 # labels on all the others, which takes minutes.
 FAST = ['floral_linear']
 SLOW = [
-    'digits', 'floral_label_shift', 'floral_mlp', 'overpersonalized',
-    'overpersonalized_control', 'synthetic_groups',
+    'digits', 'floral_label_shift', 'floral_mlp', 'gaussian_modes',
+    'low_rank_regression', 'overpersonalized', 'overpersonalized_control',
+    'synthetic_groups',
 ]
 TASKS = [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 

@@ -14,7 +14,7 @@ Factorization
 
 import collections
 import math
-from typing import Optional
+from typing import Optional, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -129,14 +129,25 @@ def build_fedhm(
   )
 
 
+def tier_weights(ratios: Sequence[float], tau: float) -> list[float]:
+  """Returns exp(gamma / tau) of every tier, up to a common factor.
+
+  A weighted mean takes their shares in the cohort: a softmax over the clients
+  that take part.
+
+  Args:
+    ratios: gamma, the rank ratios.
+    tau: Temperature > 0; infinity: all weights are 1.
+  """
+  # Less the largest ratio, because exp(1 / tau) may be too large for float32.
+  return [math.exp((ratio - max(ratios)) / tau) for ratio in ratios]
+
+
 def _build_work(
     tiered, assign, hyperparameters, tau, client_weighting, head
 ) -> client_work.ClientWork:
   """Returns the client's lines of Algorithm 1."""
-  top = max(tiered.ratios)
-  # exp(gamma_p / tau), of which the mean takes the shares in the cohort. Less
-  # the largest ratio, because only the shares count and exp(1 / tau) is large.
-  weights = [math.exp((ratio - top) / tau) for ratio in tiered.ratios]
+  weights = tier_weights(tiered.ratios, tau)
   # In a deployment only the model of the tier is sent, both ways.
   size = tiered.base.dtype.size
   sizes = [float(size * tier.num_parameters) for tier in tiered.tiers]
@@ -188,7 +199,7 @@ def _measure(tiered):
 
 
 @methods.register(
-    'fedhm', fedhm_hp.FedHMHyperparameters,
+    'fedhm', fedhm_hp.FedHMHyperparameters, needs=('kernel',),
     summary='low-rank models for devices of different capacity (Yao 2021)',
     travels=methods.Travels(
         down=('factors', 'weights'), up=('factors', 'weights')

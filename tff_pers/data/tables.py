@@ -1,7 +1,9 @@
 """Reads a user's own per-client data: one .npz or one .csv file.
 
 Both hold one row per example: features, `y` (label or target), `client` (whose
-it is, a number or a name) and optionally `split` (`train` or `test`; 0 or 1).
+it is, a number or a name) and optionally `split` (`train` or `test`; 0 or 1)
+and `tier` (that of the client's device: 0 is the first tier of a method, 1 the
+second, ...; the same in all rows of a client).
 """
 
 import csv
@@ -20,6 +22,10 @@ from tff_pers.data import errors
 _UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
+# Of each, a file may have one or not.
+_OPTIONAL = ('split', 'tier')
+
+
 class Table(NamedTuple):
   """Examples as they are in the file; their values are not checked yet.
 
@@ -29,6 +35,7 @@ class Table(NamedTuple):
     y: Labels (an integer dtype) or targets, [n].
     client: int or text [n].
     is_test: bool[n], or None if the file has no `split`.
+    tier: int32[n], or None if the file has no `tier`.
   """
 
   path: str
@@ -36,6 +43,7 @@ class Table(NamedTuple):
   y: np.ndarray
   client: np.ndarray
   is_test: Optional[np.ndarray]
+  tier: Optional[np.ndarray] = None
 
 
 def locate(data_dir: str, extension: str) -> str:
@@ -65,13 +73,13 @@ def locate(data_dir: str, extension: str) -> str:
 
 
 def read_npz(path: str) -> Table:
-  """Returns the arrays `x`, `y`, `client` and, if there, `split`.
+  """Returns the arrays `x`, `y`, `client` and, if there, `split`, `tier`.
 
   Raises:
     errors.DataError: If the file cannot be read, lacks an array, holds ragged
       ones (dtype object), or they differ in length.
   """
-  arrays = load_arrays(path, ('x', 'y', 'client'), optional=('split',))
+  arrays = load_arrays(path, ('x', 'y', 'client'), optional=_OPTIONAL)
   lengths = {name: len(a) if a.ndim else 0 for name, a in arrays.items()}
   if len(set(lengths.values())) > 1:
     raise errors.DataError(
@@ -86,7 +94,10 @@ def read_npz(path: str) -> Table:
   split = arrays.get('split')
   if split is not None:
     split = _is_test(split.tolist(), client, path)
-  return Table(path, arrays['x'], arrays['y'], client, split)
+  tier = arrays.get('tier')
+  if tier is not None:
+    tier = _tiers(tier.tolist(), client, path)
+  return Table(path, arrays['x'], arrays['y'], client, split, tier)
 
 
 def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
@@ -120,7 +131,7 @@ def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
 
 
 def read_csv(path: str) -> Table:
-  """Returns the columns `client`, `y`, `split` if there; all others are x.
+  """Returns `client`, `y`, and `split`, `tier` if there; all others are x.
 
   The file is UTF-8 with one line of names. y is of an integer dtype if every
   one of its texts is an integer.
@@ -165,7 +176,10 @@ def read_csv(path: str) -> Table:
   split = None
   if 'split' in names:
     split = _is_test([row[at('split')] for row in rows], client, path)
-  return Table(path, np.array(x), y, client, split)
+  tier = None
+  if 'tier' in names:
+    tier = _tiers([row[at('tier')] for row in rows], client, path)
+  return Table(path, np.array(x), y, client, split, tier)
 
 
 def _check_header(names, path: str) -> list[str]:
@@ -178,11 +192,13 @@ def _check_header(names, path: str) -> list[str]:
       )
   if len(set(names)) < len(names):
     raise errors.DataError(f'{path} must name every column once.')
-  features = [name for name in names if name not in ('client', 'y', 'split')]
+  features = [
+      name for name in names if name not in ('client', 'y', *_OPTIONAL)
+  ]
   if not features:
     raise errors.DataError(
-        f'{path} must have at least one column of features beside client, y and'
-        ' split, found none.'
+        f'{path} must have at least one column of features beside client, y,'
+        f' {" and ".join(_OPTIONAL)}, found none.'
     )
   return features
 
@@ -217,6 +233,8 @@ def _number(row, column: int, name: str, path: str, client) -> float:
 # is parsed as a float64 first, which holds them exactly.
 _INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
+_TIER = re.compile('[0-9]{1,4}')
+
 _SPLITS = {'train': False, '0': False, 'test': True, '1': True}
 
 
@@ -229,6 +247,23 @@ def _is_test(split, client, path: str) -> np.ndarray:
           f' client {client[row]}.'
       )
   return np.array([_SPLITS[str(value)] for value in split])
+
+
+def _tiers(tier, client, path: str) -> np.ndarray:
+  """Returns the column `tier` as int32[n]."""
+  of_client = {}
+  for row, value in enumerate(tier):
+    if not _TIER.fullmatch(str(value)):
+      raise errors.DataError(
+          f'{path}: tier must be an integer >= 0 in every row, found {value!r}'
+          f' at client {client[row]}.'
+      )
+    if of_client.setdefault(client[row], str(value)) != str(value):
+      raise errors.DataError(
+          f'{path}: tier must be the same in all rows of a client, found'
+          f' {of_client[client[row]]} and {value} at client {client[row]}.'
+      )
+  return np.array([int(value) for value in tier], np.int32)
 
 
 def _line(error: Exception) -> str:

@@ -239,6 +239,37 @@ class Factorization:
     return tuple(described)
 
 
+def slim(
+    model: functional.FunctionalModel, num_parameters: int
+) -> functional.FunctionalModel:
+  """Returns the model in the width with the nearest number of parameters.
+
+  What a factorised model of that size is compared with. Widths are thousandths
+  of the model's own.
+
+  Args:
+    model: A model that can be made slimmer.
+    num_parameters: The number to come close to.
+
+  Raises:
+    ValueError: If the model has but one size.
+  """
+  if model.slim is None:
+    raise ValueError(
+        '`width` must be full for a model whose hidden layers cannot be scaled,'
+        f' found smallest for {model.name}. Tip: --model=mlp can.'
+    )
+
+  def distance(candidate):
+    size = sum(math.prod(weight.shape) for weight in candidate.layers)
+    return abs(size - num_parameters)
+
+  candidates = (model.slim(k / 1000) for k in range(1, 1001))
+  best = min(candidates, key=distance)
+  # What is measured may have been added to the model since it was made.
+  return dataclasses.replace(best, metrics=model.metrics)
+
+
 def _factor_shapes(shape: tuple[int, ...], rank: int):
   """Returns the shapes of both factors, by name."""
   if len(shape) == 2:

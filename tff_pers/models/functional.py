@@ -72,6 +72,8 @@ class FunctionalModel:
       `low_rank.conv2d` only.
     full_rank: Names of the layers that stay as they are when the model is
       factorised; empty: the rule of `factorized.layers_of_full_rank`.
+    slim: `(width: float) -> FunctionalModel`, the same architecture with the
+      widths of hidden layers scaled; None: it has but one size.
   """
 
   init: Callable[[Any], Any]
@@ -87,6 +89,7 @@ class FunctionalModel:
   layers: Optional[tuple[LayerWeight, ...]] = None
   takes_factors: bool = False
   full_rank: tuple[str, ...] = ()
+  slim: Optional[Callable[[float], 'FunctionalModel']] = None
 
   def initial_weights(self, seed):
     """Returns w^0 of the run `seed`, the same in every method."""

@@ -14,7 +14,7 @@ needs no statistics beside the weights; the number of parameters is the same.
 """
 
 import math
-from typing import Sequence
+from typing import Callable, Sequence
 
 import tensorflow as tf
 
@@ -33,7 +33,7 @@ _MAX_GROUPS = 32
 _EPSILON = 1e-5
 
 
-def layers(name: str, width: float = 1.0) -> list[zl.MakeLayer]:
+def layers(name: str, scaled: Callable[[int], int]) -> list[zl.MakeLayer]:
   """Returns the layers before the classifier.
 
   For x of shape [height, width, channels]: a 3 x 3 convolution of stride 1
@@ -42,9 +42,9 @@ def layers(name: str, width: float = 1.0) -> list[zl.MakeLayer]:
 
   Args:
     name: One of `BLOCKS`.
-    width: Factor of the numbers of channels, which are rounded; in (0, 1].
+    scaled: The number of channels of a layer by that of the whole model.
   """
-  channels = [max(1, round(width * count)) for count in CHANNELS]
+  channels = [scaled(count) for count in CHANNELS]
   made = [
       convolution(f'{_STEM}/conv', 3, channels[0]), group_norm(f'{_STEM}/norm'),
       _relu(),

@@ -47,11 +47,12 @@ def build(
     l2: Adds 0.5 * l2 * ||w||^2 over all weights, biases included, to the loss
       of every batch; >= 0.
     num_targets: Numbers to predict per example in regression, >= 1.
-    width: Factor of the numbers of channels, which are rounded; in (0, 1].
+    width: Factor of the number of units and channels of hidden layers, > 0;
+      they are rounded, and at least 1. Inputs and outputs stay.
 
   Raises:
     ValueError: If there is no such model, or it does not fit `num_classes` or
-      the shape of x; if `l2` < 0.
+      the shape of x; if `l2` < 0 or `width` <= 0.
   """
   if name not in _MODELS:
     raise ValueError(
@@ -59,16 +60,17 @@ def build(
     )
   if l2 < 0:
     raise ValueError(f'`l2` must be >= 0, found {l2}.')
-  if not 0 < width <= 1 or width < 1 and name not in resnet.BLOCKS:
-    allowed = 'in (0, 1]' if name in resnet.BLOCKS else f'1 for {name}'
-    raise ValueError(f'`width` must be {allowed}, found {width}.')
+  if width <= 0:
+    raise ValueError(f'`width` must be > 0, found {width}.')
   _check_num_classes(name, num_classes)
   make_layers, initial_weight = _MODELS[name]
-  scaled = dict(width=width) if name in resnet.BLOCKS else {}
   one_logit = name == 'logistic_regression' and num_classes == 2
   num_outputs = 1 if one_logit else num_classes or num_targets
   layers = zl.stack(
-      [*make_layers(x_spec, **scaled), zl.flatten(), zl.dense(num_outputs)],
+      [
+          *make_layers(x_spec, lambda units: max(1, round(width * units))),
+          zl.flatten(), zl.dense(num_outputs),
+      ],
       tuple(x_spec.shape[1:]),
   )
   described = zl.describe(layers)
@@ -85,10 +87,16 @@ def build(
   def penalty(weights):
     return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])  # 0.5 ||w||^2
 
+  def slim(factor):
+    return build(
+        name, x_spec, num_classes, dtype, l2, num_targets, factor * width
+    )
+
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
       init, predict, x_spec=x_spec, name=name, layers=described,
-      takes_factors=True, full_rank=_full_rank(name, described), **optional,
+      takes_factors=True, full_rank=_full_rank(name, described), slim=slim,
+      **optional,
       **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )
 
@@ -182,14 +190,12 @@ def _vgg(weight, seed, dtype):
 
 
 def _he(weight, seed, dtype):
-  """Gaussian convolutions of variance 2 / inputs (He et al. 2015); scales 1."""
-  if weight.kind == 'conv':
-    return _gaussian(
-        weight.shape, 2 / math.prod(weight.shape[:-1]), seed, dtype
-    )
-  if weight.name.endswith('/scale'):
-    return tf.ones(weight.shape, dtype)
-  return _glorot(weight, seed, dtype)
+  """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales 1."""
+  if len(weight.shape) > 1:
+    inputs = math.prod(weight.shape[:-1])
+    return _gaussian(weight.shape, 2 / inputs, seed, dtype)
+  is_scale = weight.name.endswith('/scale')
+  return (tf.ones if is_scale else tf.zeros)(weight.shape, dtype)
 
 
 def _gaussian(shape, variance: float, seed, dtype):
@@ -197,61 +203,67 @@ def _gaussian(shape, variance: float, seed, dtype):
   return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
 
 
+# Layers are made for a spec of x and `scaled`, the width of a layer by the
+# number of its units or channels.
+
+
+def _linear(x_spec, scaled):
+  del x_spec, scaled  # Any shape; nothing is hidden.
+  return []
+
+
 def _resnet(name: str):
 
-  def make_layers(x_spec, width):
+  def make_layers(x_spec, scaled):
     _check_images(name, x_spec, minimum=8)
-    return [zl.with_channels(x_spec), *resnet.layers(name, width)]
+    return [zl.with_channels(x_spec), *resnet.layers(name, scaled)]
 
   return make_layers
 
 
-def _linear(x_spec):
-  del x_spec  # Any shape.
-  return []
-
-
 def _mlp(*hidden: int):
-  return lambda x_spec: [
-      zl.flatten(), *(zl.dense(units, tf.nn.relu) for units in hidden),
+  return lambda x_spec, scaled: [
+      zl.flatten(), *(zl.dense(scaled(units), tf.nn.relu) for units in hidden),
   ]
 
 
-def _emnist_cnn(x_spec):
+def _emnist_cnn(x_spec, scaled):
   _check_images('emnist_cnn', x_spec, minimum=6)
   return [
-      zl.with_channels(x_spec), zl.conv(3, 32), zl.conv(3, 64), zl.max_pool(),
-      zl.dropout_layer(0.25), zl.flatten(), zl.dense(128, tf.nn.relu),
-      zl.dropout_layer(0.5),
+      zl.with_channels(x_spec), zl.conv(3, scaled(32)),
+      zl.conv(3, scaled(64)), zl.max_pool(), zl.dropout_layer(0.25),
+      zl.flatten(), zl.dense(scaled(128), tf.nn.relu), zl.dropout_layer(0.5),
   ]
 
 
-def _cifar_cnn(x_spec):
+def _cifar_cnn(x_spec, scaled):
   _check_images('cifar_cnn', x_spec, minimum=16)
   return [
-      zl.with_channels(x_spec), zl.conv(5, 20), zl.max_pool(), zl.conv(5, 50),
-      zl.max_pool(), zl.flatten(), zl.dense(512, tf.nn.relu),
+      zl.with_channels(x_spec), zl.conv(5, scaled(20)), zl.max_pool(),
+      zl.conv(5, scaled(50)), zl.max_pool(), zl.flatten(),
+      zl.dense(scaled(512), tf.nn.relu),
   ]
 
 
-def _floral_cnn(x_spec):
+def _floral_cnn(x_spec, scaled):
   _check_images('floral_cnn', x_spec, minimum=14)
   return [
-      zl.with_channels(x_spec), zl.conv(5, 32), zl.max_pool(2), zl.conv(3, 64),
-      zl.max_pool(3), zl.flatten(), zl.dense(64, tf.nn.relu),
+      zl.with_channels(x_spec), zl.conv(5, scaled(32)), zl.max_pool(2),
+      zl.conv(3, scaled(64)), zl.max_pool(3), zl.flatten(),
+      zl.dense(scaled(64), tf.nn.relu),
   ]
 
 
-def _vgg8(x_spec):
+def _vgg8(x_spec, scaled):
   _check_images('vgg8', x_spec, minimum=32)
   blocks = [
       layer for filters in (16, 32, 64, 128, 512)
-      for layer in (zl.conv(3, filters, 'SAME'), zl.max_pool())
+      for layer in (zl.conv(3, scaled(filters), 'SAME'), zl.max_pool())
   ]
   return [
       zl.with_channels(x_spec), *blocks, zl.flatten(), zl.dropout_layer(0.5),
-      zl.dense(512, tf.nn.relu), zl.dropout_layer(0.5),
-      zl.dense(512, tf.nn.relu),
+      zl.dense(scaled(512), tf.nn.relu), zl.dropout_layer(0.5),
+      zl.dense(scaled(512), tf.nn.relu),
   ]
 
 
@@ -263,6 +275,7 @@ _MODELS = {
     'linear_regression': (_linear, _zeros),
     'logistic_regression': (_linear, _zeros),
     'mlp': (_mlp(200, 200), _glorot),
+    'mlp_128': (_mlp(128, 128, 128), _he),
     'mlp_20': (_mlp(20), _glorot),
     'mlp_200': (_mlp(200), _glorot),
     'mlp_50': (_mlp(50), _glorot),

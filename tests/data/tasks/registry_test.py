@@ -10,8 +10,9 @@ from tff_pers.data import tasks
 def test_known_names():
   assert tasks.names() == [
       'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
-      'floral_label_shift', 'floral_linear', 'floral_mlp', 'mnist', 'npz',
-      'overpersonalized', 'overpersonalized_control', 'synthetic_groups',
+      'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
+      'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
+      'overpersonalized_control', 'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)

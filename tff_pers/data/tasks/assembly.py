@@ -29,6 +29,7 @@ class Examples:
     clients: The natural client of each example, or None.
     is_test: bool[n], which examples are held out, or None: to be drawn.
     global_test: (x, y) of a given test set, or None.
+    tier: int32[n], the tier of the client of each example, or None.
   """
 
   x: np.ndarray
@@ -38,6 +39,7 @@ class Examples:
   clients: Optional[np.ndarray] = None
   is_test: Optional[np.ndarray] = None
   global_test: Optional[tuple[np.ndarray, np.ndarray]] = None
+  tier: Optional[np.ndarray] = None
 
 
 def assemble(
@@ -97,6 +99,9 @@ def assemble(
     counts = partition_lib.class_counts(
         [y for _, y in train], examples.num_classes
     )
+  tiers = None
+  if examples.tier is not None:
+    tiers = np.array([examples.tier[rows[0]] for rows in made.indices])
   return task_lib.Task(
       name=name,
       model=build_model(request.model or model, train, examples.num_classes),
@@ -107,6 +112,7 @@ def assemble(
       class_counts=counts,
       partition=made.name,
       global_test=None if deal else _global_test(examples),
+      tiers=tiers,
       **task_fields,
   )
 

@@ -89,7 +89,8 @@ def _build(
   return assembly.assemble(
       name, request,
       assembly.Examples(
-          x, y, num_classes, table.path, table.client, table.is_test
+          x, y, num_classes, table.path, table.client, table.is_test,
+          tier=table.tier,
       ),
       partition=DECLARATION.partition,
       num_clients=DECLARATION.num_clients,

@@ -1,0 +1,123 @@
+"""`gaussian_modes`: classes of several modes, seen through a curved map.
+
+A small classification task that needs a network of some width, for methods
+that make networks small.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization (a small case of its setting; not in the paper)
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
+from tff_pers.data.tasks import registry
+
+CLASSES, MODES = 10, 3
+LATENT, FEATURES = 12, 32
+NOISE = 0.1
+# A client has a test example for so many training examples, at least one.
+_TRAIN_PER_TEST = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianModesOptions:
+  """Sizes of the task."""
+
+  train: int = hp.field(
+      4000, 'Training examples of all clients together.', minimum=20
+  )
+  test: int = hp.field(2000, 'Examples of the common test set.', minimum=1)
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+DECLARATION = registry.Declaration(
+    classification=True, model='mlp_128', num_clients=20, clients_per_round=10,
+    partition='dirichlet[alpha=0.5,min=40]',
+    partitions=('dirichlet', 'iid', 'one_class', 'shards'),
+)
+
+
+@registry.register(
+    'gaussian_modes', GaussianModesOptions, declares=DECLARATION,
+    summary='generated: 10 classes of 3 modes each, 32 features',
+)
+def build(request: registry.TaskRequest, options: GaussianModesOptions):
+  """Builds the task: 20 clients, 10 per round, tiers 1, 1/4, 1/8, 1/16.
+
+  A client's test examples are drawn for labels in the proportions of its
+  training labels; the common test set has all classes alike.
+  """
+  registry.refuse('gaussian_modes', request, 'data_dir', 'train_fraction')
+  rng = partition_lib.generator(request.seed, _EXAMPLES)
+  world = _world(partition_lib.generator(request.seed, _WORLD))
+  y = rng.integers(CLASSES, size=options.train).astype(np.int32)
+  y_test = rng.integers(CLASSES, size=options.test).astype(np.int32)
+  x, x_test = (features(labels, world, rng) for labels in (y, y_test))
+  made = partition_lib.build(
+      request.partition or DECLARATION.partition, y,
+      request.num_clients or DECLARATION.num_clients, request.seed,
+  )
+  train = made.clients(x, y)
+  own_labels = [labels[::_TRAIN_PER_TEST] for _, labels in train]
+  test = [(features(labels, world, rng), labels) for labels in own_labels]
+  everybody = sources.from_arrays([(x_test, y_test)])[0]
+  everybody['index'] = np.int32(-1)  # This set belongs to no client.
+  return task_lib.Task(
+      name='gaussian_modes',
+      model=assembly.build_model(
+          request.model or DECLARATION.model, train, CLASSES
+      ),
+      train=sources.from_arrays(train),
+      test=sources.from_arrays(test),
+      groups=made.groups,
+      num_classes=CLASSES,
+      class_counts=partition_lib.class_counts(
+          [labels for _, labels in train], CLASSES
+      ),
+      partition=made.name,
+      client_weighting='uniform',
+      clients_per_round=min(DECLARATION.clients_per_round, len(train)),
+      rounds=60,
+      eval_every=10,
+      global_test=everybody,
+      rank_ratios=(1.0, 0.25, 0.125, 0.0625),
+  )
+
+
+# Uses of the seed (0 and 1 are those of partition and split).
+_EXAMPLES = 2
+_WORLD = 3
+
+
+def _world(rng):
+  """Returns the centres of the modes, [10, 3, 12], and the maps B and C."""
+  centres = rng.standard_normal((CLASSES, MODES, LATENT))
+  b, c = rng.standard_normal((2, LATENT, FEATURES)) / np.sqrt(LATENT)
+  return centres, b, c
+
+
+def features(labels: np.ndarray, world, rng) -> np.ndarray:
+  """Returns x = tanh(z B) + sin(z C) / 2 + noise, float32[n, 32].
+
+  z is one of the centres of the label, drawn uniformly, plus unit noise.
+
+  Args:
+    labels: int[n].
+    world: See `_world`.
+    rng: A NumPy generator.
+  """
+  centres, b, c = world
+  modes = rng.integers(MODES, size=len(labels))
+  z = centres[labels, modes] + rng.standard_normal((len(labels), LATENT))
+  noise = NOISE * rng.standard_normal((len(labels), FEATURES))
+  return (np.tanh(z @ b) + 0.5 * np.sin(z @ c) + noise).astype(np.float32)

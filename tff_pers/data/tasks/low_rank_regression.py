@@ -1,0 +1,131 @@
+"""`low_rank_regression`: one linear map of low rank, known to no client.
+
+All clients have the same map, so that what keeps FedHM from it is the ranks of
+the tiers alone: below the rank of the map there is a floor.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization (a convex case of its setting; not in the paper)
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import registry
+from tff_pers.models import functional
+from tff_pers.models import zoo
+from tff_pers.numerics import low_rank
+
+INPUTS, OUTPUTS = 20, 16
+START = 0.1  # Standard deviation of the initial weights.
+
+
+@dataclasses.dataclass(frozen=True)
+class LowRankRegressionOptions:
+  """Sizes of the task."""
+
+  rank: int = hp.field(
+      4, 'Rank of the map from x to y.', minimum=1, maximum=min(INPUTS, OUTPUTS)
+  )
+  train: int = hp.field(100, 'Training examples per client.', minimum=1)
+  test: int = hp.field(100, 'Test examples per client.', minimum=1)
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+DECLARATION = registry.Declaration(
+    classification=False, model='linear_regression', num_clients=8,
+    groups=False,
+)
+
+
+@registry.register(
+    'low_rank_regression', LowRankRegressionOptions, declares=DECLARATION,
+    summary='generated: one linear map 20 -> 16 of rank 4',
+)
+def build(request: registry.TaskRequest, options: LowRankRegressionOptions):
+  """Builds the task: 8 clients; the common test set is all tests together.
+
+  The model is linear without a bias; another one is the zoo's, with its loss.
+  """
+  registry.refuse(
+      'low_rank_regression', request, 'partition', 'data_dir', 'train_fraction'
+  )
+  num_clients = request.num_clients or DECLARATION.num_clients
+  target = linear_map(options.rank, request.seed)
+  rng = partition_lib.generator(request.seed, _FEATURES)
+  x = rng.standard_normal(
+      (num_clients, options.train + options.test, INPUTS)
+  ).astype(np.float32)
+  y = (x @ target).astype(np.float32)
+  cut, is_linear = options.train, not request.model
+  everybody = sources.from_arrays(
+      [(x[:, cut:].reshape(-1, INPUTS), y[:, cut:].reshape(-1, OUTPUTS))]
+  )[0]
+  everybody['index'] = np.int32(-1)  # This set belongs to no client.
+  return task_lib.Task(
+      name='low_rank_regression',
+      model=linear_model() if is_linear else zoo.build(
+          request.model, tf.TensorSpec([None, INPUTS]), 0, num_targets=OUTPUTS
+      ),
+      train=sources.from_arrays(list(zip(x[:, :cut], y[:, :cut]))),
+      test=sources.from_arrays(list(zip(x[:, cut:], y[:, cut:]))),
+      partition=DECLARATION.partition,
+      client_weighting='uniform',
+      rounds=300,
+      eval_every=30,
+      global_test=everybody,
+      optimum=(
+          (np.repeat(target[None], num_clients, axis=0),) if is_linear else None
+      ),
+  )
+
+
+# Uses of the seed (0 and 1 are those of partition and split).
+_FEATURES = 2
+_MAP = 3
+
+
+def linear_map(rank: int, seed: int) -> np.ndarray:
+  """Returns A = R_1 R_2 / sqrt(rank), Gaussian factors, float32[20, 16]."""
+  rng = partition_lib.generator(seed, _MAP)
+  product = rng.standard_normal((INPUTS, rank)) @ rng.standard_normal(
+      (rank, OUTPUTS)
+  )
+  return (product / np.sqrt(rank)).astype(np.float32)
+
+
+def linear_model(dtype: tf.DType = tf.float32) -> functional.FunctionalModel:
+  """Returns the model y = x W without bias, with the loss ||y - x W||^2 / 2."""
+
+  def init(seed):
+    normal = tf.random.stateless_normal([INPUTS, OUTPUTS], seed, dtype=dtype)
+    return (tf.constant(START, dtype) * normal,)
+
+  def predict(weights, x, training, seed):
+    del training, seed  # Unused.
+    return low_rank.matmul(tf.cast(x, dtype), weights[0])
+
+  def example_loss(y, predictions):
+    return tf.reduce_sum(tf.square(tf.cast(y, dtype) - predictions), 1) / 2
+
+  return functional.FunctionalModel(
+      init, predict, example_loss,
+      x_spec=tf.TensorSpec([None, INPUTS], tf.float32),
+      y_spec=tf.TensorSpec([None, OUTPUTS], tf.float32),
+      name='linear_regression',
+      layers=(
+          functional.LayerWeight(
+              'dense_0/kernel', 'dense_0', 'dense', (INPUTS, OUTPUTS)
+          ),
+      ),
+      takes_factors=True,
+  )

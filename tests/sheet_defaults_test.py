@@ -40,6 +40,14 @@ _PERM = (
     ('oracle_groups', 'step_cap', 4.0, 'perm 2.3: c_max'),
     ('uniform_shuffling', 'step_cap', 4.0, 'perm 2.3: c_max'),
 )
+_FEDHM = (
+    ('fedhm', 'tiers', 'all', 'fedhm 2.9'),
+    ('fedhm', 'full_rank', 'auto', 'fedhm 2.4'),
+    ('fedhm', 'rank_base', 'out_channels', 'fedhm 2.2'),
+    ('fedhm', 'tau', 'auto', 'fedhm 2.8: inf with fixed tiers, else 5'),
+    ('fedhm', 'frobenius_decay', 1e-4, 'fedhm 2.5: lambda'),
+    ('fedhm', 'masked_loss', False, 'fedhm 2.6'),
+)
 _FLORAL = (
     ('floral', 'objective', 'fml', 'floral 1.2'),
     ('floral', 'router', 'learned', 'floral 2.1'),
@@ -178,7 +186,8 @@ _ARGUMENTS = (
 
 
 @pytest.mark.parametrize(
-    'method, name, value, section', _PERM + _FLORAL + _PARTIAL + _BASELINES
+    'method, name, value, section',
+    _PERM + _FLORAL + _FEDHM + _PARTIAL + _BASELINES,
 )
 def test_hyperparameter(method, name, value, section):
   found = hp.as_dict(methods.get(method).hyperparameters())[name]

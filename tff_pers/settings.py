@@ -94,6 +94,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         ),
         'fedavg': dict(width='smallest'),
         'perm': _WARM_UP,
+        # It takes the way of a client, by its steps, for a gradient.
+        'scaffold': dict(momentum=0.0),
     },
     'low_rank_regression': {
         # Exact gradients; nothing but the ranks keeps FedHM from the map.

@@ -43,7 +43,8 @@ def _process():
 
 
 def _mean(process, values, weights):
-  output = process.next(process.initialize(), values, np.float32(weights))
+  weights = [np.float32(weight) for weight in weights]
+  output = process.next(process.initialize(), values, weights)
   return output.result
 
 

@@ -20,6 +20,7 @@ from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.data.tasks import low_rank_regression
+from tff_pers.models import masked
 from tff_pers.models import tiers as tiers_lib
 from tff_pers.models import zoo
 from tff_pers.numerics import factorization
@@ -380,14 +381,14 @@ def test_factors_of_clients_stay_near_their_mean():
 def test_masked_classes():
   """A13: classes that nobody has keep their rows; others are the owners'."""
   task = _three_classes()
-  masked, plain = (
+  with_mask, plain = (
       methods.get('fedhm').build(task, fedhm_hp.FedHMHyperparameters(
           tiers='1:0.5', batch_size=4, local_steps=3, masked_loss=on
       ))
       for on in (True, False)
   )
-  state = masked.initialize_seeded(3)
-  after = _round(masked, state, task.train)['state']['weights']
+  state = with_mask.initialize_seeded(3)
+  after = _round(with_mask, state, task.train)['state']['weights']
   kernel, bias = (np.asarray(leaf) for leaf in after[-2:])
   before, before_bias = (np.asarray(leaf) for leaf in state['weights'][-2:])
   np.testing.assert_array_equal(kernel[:, 2], before[:, 2])
@@ -396,7 +397,7 @@ def test_masked_classes():
   without = _round(plain, plain.initialize_seeded(3), task.train)['state']
   assert np.abs(without['weights'][-2][:, 2] - before[:, 2]).max() > 1e-3
   # Only client 0 has class 0: its row is that client's, however many there are.
-  alone = _round(masked, state, task.train[:1])['state']['weights']
+  alone = _round(with_mask, state, task.train[:1])['state']['weights']
   np.testing.assert_allclose(kernel[:, 0], alone[-2][:, 0], atol=1e-6)
 
 
@@ -412,6 +413,27 @@ def _three_classes():
     train.append(client_data.dense(client['index'], x, y))
   model = zoo.build('mlp_20', tf.TensorSpec([None, 3]), 3)
   return dataclasses.replace(task, train=train, model=model, num_classes=3)
+
+
+def test_logits_of_absent_classes_are_zero():
+  """A13: 0, not -infinity."""
+  model = zoo.build('mlp_20', tf.TensorSpec([None, 3]), 3)
+  weights = model.initial_weights(0)
+  arguments = (weights, tf.ones([2, 3]), True, random.key(0))
+  logits = model.predict(*arguments).numpy()
+  assert np.abs(logits[:, 1]).min() > 0
+  found = masked.masked(model, tf.constant([1.0, 0.0, 1.0])).predict(*arguments)
+  np.testing.assert_array_equal(found, logits * [[1, 0, 1]])
+
+
+def test_padding_has_no_classes():
+  model = zoo.build('mlp_20', tf.TensorSpec([None, 3]), 4)
+  data = client_data.pad(client_data.dense(
+      0, np.zeros([2, 3], np.float32), np.array([2, 2], np.int32)
+  ), 5)
+  data['examples']['y'][2:] = 1
+  found = masked.owned(model, masked.head(model), _tensors(data))
+  np.testing.assert_array_equal(found, [0, 0, 1, 0])
 
 
 def test_masked_loss_needs_classes():

@@ -150,6 +150,23 @@ def test_summary_names_ranks_and_sizes():
   assert math.isclose(size, 28_810)
 
 
+def test_slim_model_is_the_nearest_in_size():
+  """Widths 93 to 95 of 200 have 12,564, 12,794 and 13,026 parameters."""
+  model = zoo.build('mlp', VECTOR, 10)
+  sizes = {w: 33 * w + (w + 1) * w + (w + 1) * 10 for w in (93, 94, 95)}
+  for width, size in sizes.items():
+    for target in (size, size + 50, size - 50):
+      assert factorized.slim(model, target).layers[0].shape[-1] == width
+  marked = dataclasses.replace(model, metrics=dict(model.metrics, a=len))
+  assert factorized.slim(marked, 1000).metrics == marked.metrics
+
+
+def test_slim_needs_a_model_of_several_sizes():
+  model = dataclasses.replace(zoo.build('mlp', VECTOR, 10), slim=None)
+  with pytest.raises(ValueError, match='`width` must be full .* for mlp'):
+    factorized.slim(model, 1000)
+
+
 @pytest.mark.parametrize('given, message', [
     (dict(ratio=0.0), r'`ratio` must be in \(0, 1\], found 0.0'),
     (dict(ratio=1.5), r'`ratio` must be in \(0, 1\], found 1.5'),

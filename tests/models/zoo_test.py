@@ -40,6 +40,7 @@ def _batch(model, num_rows=4, seed=0, num_classes=3):
         ('mlp_20', VECTOR, 3, 6 * 20 + 21 * 3),
         ('mlp_50', VECTOR, 3, 6 * 50 + 51 * 3),
         ('mlp_200', IMAGE, 10, 785 * 200 + 201 * 10),
+        ('mlp_128', VECTOR, 3, 6 * 128 + 2 * 129 * 128 + 129 * 3),
         # 10 * 32 + 289 * 64 + (9216 + 1) 128 + 129 * 62, as TFF's model.
         ('emnist_cnn', IMAGE, 62, 320 + 18_496 + 1_179_776 + 7_998),
         # 76 * 20 + 501 * 50 + (5 * 5 * 50 + 1) 512 + 513 * 10.
@@ -126,6 +127,31 @@ def test_gradient_matches_finite_differences_in_float64(name):
   )
 
 
+@pytest.mark.parametrize('name, x_spec, hidden', [
+    ('mlp', VECTOR, (94, 94)),  # 0.469 of 200.
+    ('mlp_20', VECTOR, (9,)),
+    ('emnist_cnn', IMAGE, (15, 30, 60)),
+    ('cifar_cnn', COLOR, (9, 23, 240)),
+    ('floral_cnn', COLOR, (15, 30, 30)),
+    ('vgg8', COLOR, (8, 15, 30, 60, 240, 240, 240)),
+    ('logistic_regression', VECTOR, ()),
+])
+def test_width_scales_what_is_hidden(name, x_spec, hidden):
+  slim = zoo.build(name, x_spec, 10, width=0.469)
+  assert [w.shape[-1] for w in slim.layers[::2]] == [*hidden, 10]
+  assert slim.layers[0].shape[-2] == zoo.build(
+      name, x_spec, 10
+  ).layers[0].shape[-2]
+  again = zoo.build(name, x_spec, 10, l2=0.1).slim(0.469)
+  assert again.layers == slim.layers
+  assert float(again.penalty(again.init(random.key(0)))) > 0
+
+
+def test_width_leaves_one_unit():
+  slim = zoo.build('mlp_20', VECTOR, 3, width=0.001)
+  assert slim.num_parameters == 6 + 2 * 3
+
+
 def test_l2_adds_half_the_squared_norm():
   plain = zoo.build('mlp_small', VECTOR, 3, dtype=tf.float64)
   penalised = zoo.build('mlp_small', VECTOR, 3, dtype=tf.float64, l2=0.3)
@@ -202,6 +228,7 @@ def test_cnn_drops_in_training_only():
         (('vgg8', IMAGE, 4), 'at least 32 x 32 pixels for vgg8'),
         (('floral_cnn', tf.TensorSpec([None, 9, 9]), 4), '14 x 14 pixels'),
         (('mlp', IMAGE, 4, tf.float32, -1.0), '`l2` must be >= 0, found -1.0'),
+        (('mlp', IMAGE, 4, tf.float32, 0.0, 1, 0.0), '`width` must be > 0'),
     ],
 )
 def test_raises_on_wrong_argument(arguments, message):

@@ -334,3 +334,33 @@ def test_raises_on_conflicting_request(tmp_path):
 def test_raises_on_contradictory_options(options):
   with pytest.raises(ValueError, match='`num_classes` must be 0 or >= 2'):
     own_data.OwnDataOptions(**options)
+
+
+def test_npz_tiers_are_those_of_the_clients(tmp_path):
+  tier = np.repeat([2, 0, 1], [6, 4, 2])
+  task = _build('npz', _npz(tmp_path, tier=tier), train_fraction=0.5)
+  assert task.tiers.tolist() == [2, 0, 1]
+  assert task.train[0]['examples']['x'].shape == (3, 2)  # No feature.
+  assert _build('npz', _npz(tmp_path), train_fraction=0.5).tiers is None
+
+
+def test_csv_tiers_are_those_of_the_clients(tmp_path):
+  lines = _CSV.splitlines()
+  text = '\n'.join(
+      [f'{lines[0]},tier'] + [
+          f'{line},{1 if line.startswith("10") else 3}' for line in lines[1:]
+      ]
+  )
+  task = _build('csv', _csv(tmp_path, text), train_fraction=0.5)
+  assert task.tiers.tolist() == [3, 1]  # Client 9 comes before client 10.
+  assert task.model.x_spec.shape.as_list() == [None, 2]
+
+
+@pytest.mark.parametrize('tier, message', [
+    ([0] * 11 + [-1], "tier must be an integer >= 0 .* '?-1'? at client zoe"),
+    ([0] * 11 + [1], 'tier must be the same .* 0 and 1 at client zoe'),
+    ([0.5] * 12, 'tier must be an integer >= 0 .* 0.5 at client anna'),
+])
+def test_raises_on_bad_tiers(tmp_path, tier, message):
+  with pytest.raises(errors.DataError, match=message):
+    _build('npz', _npz(tmp_path, tier=np.array(tier)))

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
+from tff_pers.models import factorized
 from tff_pers.models import keras
 from tff_pers.models import macs
 from tff_pers.models import zoo
@@ -48,6 +49,33 @@ def test_published_macs(name, num_classes, side, width, millions):
   if (name, width) == ('resnet34', 1.0):
     # Figure 7: stages 3 and 4 have 55.7 % of the MACs.
     assert _share(counts, 'stage3/', 'stage4/') == pytest.approx(55.7, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    'name, num_classes, side, ratio, millions',
+    [
+        ('resnet18', 10, 32, 1 / 2, 259.72),
+        *[
+            pytest.param(*row, marks=pytest.mark.slow) for row in (
+                ('resnet18', 10, 32, 1 / 4, 171.64),
+                ('resnet18', 10, 32, 1 / 8, 127.60),
+                ('resnet34', 100, 32, 1 / 2, 744.21),
+                ('resnet34', 100, 32, 1 / 4, 630.97),
+                ('resnet34', 100, 32, 1 / 8, 574.34),
+                ('resnet34', 100, 32, 1 / 12, 555.17),
+                ('resnet34', 100, 32, 1 / 64, 524.80),
+                ('resnet34', 200, 64, 1 / 2, 2976.75),
+                ('resnet34', 200, 64, 1 / 4, 2523.76),
+                ('resnet34', 200, 64, 1 / 8, 2297.27),
+            )
+        ],
+    ],
+)
+def test_published_macs_of_tiers(name, num_classes, side, ratio, millions):
+  """Check A2 of FedHM, to 0.01 M."""
+  model = zoo.build(name, tf.TensorSpec([None, side, side, 3]), num_classes)
+  hybrid = factorized.Factorization(model, ratio).model
+  assert macs.total(hybrid) / 1e6 == pytest.approx(millions, abs=0.01)
 
 
 @pytest.mark.parametrize(

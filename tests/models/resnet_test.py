@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tff_pers import random
+from tff_pers.models import factorized
 from tff_pers.models import layers
 from tff_pers.models import resnet
 from tff_pers.models import zoo
@@ -40,6 +41,46 @@ def test_published_sizes(name, num_classes, width, num_parameters):
   """Check A1 of FedHM: whole models, and those of fewer channels."""
   model = zoo.build(name, COLOR, num_classes, width=width)
   assert _num_parameters(model) == num_parameters
+
+
+@pytest.mark.parametrize(
+    'name, num_classes, ratio, num_parameters',
+    [
+        ('resnet18', 10, 1.0, 11_173_962),
+        ('resnet18', 10, 1 / 2, 4_157_514),
+        ('resnet18', 10, 1 / 4, 2_209_866),
+        ('resnet18', 10, 1 / 8, 1_236_042),
+        ('resnet34', 100, 1.0, 21_328_292),
+        ('resnet34', 100, 1 / 2, 8_401_316),
+        ('resnet34', 100, 1 / 4, 4_985_252),
+        ('resnet34', 100, 1 / 8, 3_277_220),
+        ('resnet34', 100, 1 / 12, 2_707_748),
+        ('resnet34', 100, 1 / 64, 1_782_692),
+        ('resnet34', 200, 1 / 2, 8_452_616),
+        ('resnet34', 200, 1 / 4, 5_036_552),
+        ('resnet34', 200, 1 / 8, 3_328_520),
+    ],
+)
+def test_published_sizes_of_tiers(name, num_classes, ratio, num_parameters):
+  """Check A1 of FedHM: hybrids of full-rank and factorised layers."""
+  model = zoo.build(name, COLOR, num_classes)
+  hybrid = factorized.Factorization(model, ratio)
+  assert hybrid.num_parameters == num_parameters
+
+
+def test_factorised_model_is_the_model_with_recovered_kernels():
+  model = zoo.build(
+      'resnet18', tf.TensorSpec([None, 9, 8, 3], tf.float64), 3,
+      dtype=tf.float64, width=0.1,
+  )
+  hybrid = factorized.Factorization(model, 0.5)
+  weights = hybrid.factorized(model.init(random.key(0)))
+  x = tf.random.stateless_normal([2, 9, 8, 3], [1, 2], tf.float64)
+  np.testing.assert_allclose(
+      hybrid.model.predict(weights, x, True, random.key(0)),
+      model.predict(hybrid.recovered(weights), x, True, random.key(0)),
+      rtol=1e-8,
+  )
 
 
 def test_weights_are_what_the_layers_say():

@@ -34,7 +34,8 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
 def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   """Plots what compares runs: curves and clients, a colour per variant."""
   made = [plot_curves(runs, output_dir)]
-  if len(figures.by_variant(runs)) > 1:
+  is_known = all('bytes_down' in run.metrics for run in runs)
+  if len(figures.by_variant(runs)) > 1 and is_known:
     made.append(plot_costs(runs, output_dir))
   if any(run.clients is not None for run in runs):
     made.append(plot_clients(runs, output_dir))
@@ -83,7 +84,8 @@ def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
     for number, members in enumerate(figures.by_variant(runs).values()):
       _plot_against(axis, number, members, cost, name)
     axis.set_xlabel(label)
-    axis.set_xscale('log')
+    if axis.lines:
+      axis.set_xscale('log')
     axis.set_ylabel(_LABELS[name])
     axis.grid(alpha=0.25)
   figures.add_legend(picture, axes)
@@ -92,13 +94,17 @@ def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
 
 def _plot_against(axis, number: int, members, cost, name: str) -> None:
   """Plots the mean over the seeds of a variant against their mean cost."""
-  members = [run for run in members if cost(run) is not None]
+  members = [
+      run for run in members
+      if cost(run) is not None and figures.has(run.metrics, name)
+  ]
   rounds, values = _common_rounds(members, name)
-  if not rounds.size:
-    return
   spent = [
       cost(run)[np.isin(run.metrics['round'], rounds)] for run in members
   ]
+  # What sends nothing has no place on a logarithmic axis.
+  if not np.any(spent):
+    return
   color, dash = figures.style(number)
   axis.plot(
       np.mean(spent, axis=0), values.mean(0), dash, color=color,

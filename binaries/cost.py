@@ -148,7 +148,7 @@ def _variants(given: Mapping[str, Any]) -> list[str]:
 def _task(given: Mapping[str, Any], clients: int):
   """Returns the task of the model and shapes that the flags name."""
   num_classes = given.get('num_classes', 10)
-  with flags.sentences():
+  with flags.sentences(names=('num_classes', 'width')):
     model = zoo.build(
         given.get('model', 'resnet18'),
         tf.TensorSpec([None, *_shape(given.get('input_shape', '32x32x3'))]),
@@ -205,7 +205,8 @@ def _tiers(run: results.Run) -> list[dict[str, Any]]:
 def _cost_of(given) -> list[dict[str, Any]]:
   """Returns the costs of the tiers of runs with these flags."""
   experiment = experiment_lib.build(
-      dict(given), flags.all_flags(), brackets_win=True
+      dict(given), flags.all_flags(flags.own_flag('algo', '', 'Variant.')),
+      brackets_win=True,
   )
   runtime.use('fused', 'cpu', strategy='loop')
   task = experiment.task

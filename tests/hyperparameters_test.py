@@ -2,9 +2,12 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tff_pers import hyperparameters as hp
+from tff_pers.data import client_data
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import baselines  # pylint: disable=unused-import  Registers its methods.
-from tff_pers import algorithms  # pylint: disable=unused-import  As above.
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import random
@@ -71,6 +69,7 @@ def test_what_a_client_deploys_and_what_it_sends(task):
   assert row['bytes_down'] == row['bytes_up'] == 4 * (12 * 20 + 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['perm', 'floral', 'fedhm'])
 def test_stand_in_sends_what_the_model_sends(name):
   """In a real round of the model itself, whose weights are no zeros."""

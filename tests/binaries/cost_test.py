@@ -22,7 +22,9 @@ def _rows(path):
 def _write_run(folder, algo, tiers=()):
   folder.mkdir()
   config = dict(
-      variant=algo, flags=dict(seed=0), given=dict(algo=algo, task='digits'),
+      variant=algo, flags=dict(seed=0), given=dict(
+          algo=algo, task='digits', model='mlp_small'
+      ),
       cost=dict(macs=10.0, examples=3.0),
   )
   (folder / 'config.json').write_text(json.dumps(config))
@@ -63,22 +65,22 @@ def test_flags_of_methods_and_brackets(tmp_path):
 
 def test_cost_of_runs_until_an_accuracy(tmp_path, capsys):
   _write_run(tmp_path / 'a', 'fedavg')
-  _write_run(tmp_path / 'b', 'fedhm[tiers=1:0.5]', tiers=('1', '0.5'))
+  fedhm = 'fedhm[tiers=1:0.25]'
+  _write_run(tmp_path / 'b', fedhm, tiers=('1', '0.25'))
   assert cost.main([
       '', f'--runs={tmp_path}', '--accuracy=0.8', f'--output_dir={tmp_path}'
   ]) == 0
   rows = _rows(tmp_path / 'cost_to_accuracy.csv')
   assert [(row['algo'], row['tier']) for row in rows] == [
-      ('fedavg', 'mean'), ('fedhm[tiers=1:0.5]', 'mean'),
-      ('fedhm[tiers=1:0.5]', '1'), ('fedhm[tiers=1:0.5]', '0.5'),
+      ('fedavg', 'mean'), (fedhm, 'mean'), (fedhm, '1'), (fedhm, '0.25'),
   ]
   assert {row['rounds'] for row in rows} == {'2'}
   assert [float(row['bytes']) for row in rows[:2]] == [200, 200]
   assert float(rows[0]['macs']) == 2 * 10 * 3
-  # `mlp_small` on digits: 64 inputs, 64 units, 10 classes; rank 32.
-  full, half = 64 * 64 + 64 + 650, 32 * 128 + 64 + 650
+  # `mlp_small` on digits: 64 inputs, 64 units, 10 classes; rank 16.
+  full, small = 64 * 64 + 64 + 650, 16 * 128 + 64 + 650
   assert [float(row['bytes']) for row in rows[2:]] == [
-      2 * 2 * 4 * full, 2 * 2 * 4 * half
+      2 * 2 * 4 * full, 2 * 2 * 4 * small
   ]
   assert 'cost_to_accuracy.csv' in capsys.readouterr().out
 
@@ -87,7 +89,7 @@ def test_cost_of_runs_until_an_accuracy(tmp_path, capsys):
     'argv, message',
     [
         (['--model=resnet50'], '`--model` must be one of'),
-        (['--num_classes=1'], '`num_classes` must be >= 2, or 0'),
+        (['--num_classes=1'], '`--num_classes` must be >= 2, or 0'),
         (['--input_shape=32x'], '`--input_shape` must be integers >= 1'),
         (['--input_shape=12'], '`x` must be images of shape'),
         (['--algo=fedavgg'], '`--algo` must be one of'),
@@ -111,8 +113,9 @@ def test_bad_flags_are_a_sentence(
   monkeypatch.setenv('BUILD_WORKING_DIRECTORY', str(tmp_path))
   (tmp_path / 'empty').mkdir()
   _write_run(tmp_path / 'run', 'fedavg')
-  # The model is the last: one that needs no image.
-  small = [] if '--model' in argv[-1] or '12' in argv[0] else ['--model=mlp_20']
+  # One that needs no image, unless the model or its input is what is bad.
+  needs_model = '--model' not in argv[-1] and '12' not in argv[0]
+  small = ['--model=mlp_20'] if needs_model else []
   assert cost.main(['', *small, *argv]) == 2
   captured = capsys.readouterr()
   assert message in captured.err and captured.err.count('\n') == 1

@@ -104,8 +104,8 @@ def test_clients_are_ordered_by_true_group():
 
 
 def test_figures_of_nothing_are_left_out(tmp_path):
-  """No clusters to recover, and no method with extra parameters."""
-  runs = [_run('fedavg', 0), _run('unknown', 0)]
+  """No clusters to recover, no method with extra parameters, one variant."""
+  runs = [_run('fedavg', 0), _run('fedavg', 1)]
   made = plots.plot_runs(runs, str(tmp_path))
   assert [path.rsplit('/', 1)[1] for path in made] == ['curves', 'clients']
 

@@ -40,6 +40,22 @@ def test_rounds_and_evaluation(name):
   agree(process.client_model, state, clients[0], 0)
 
 
+def test_clients_of_several_ranks():
+  """Their shapes differ: no stack of them exists, vectorized is a loop."""
+  task = tiny.task()
+  process = tiny.build('fedhm', task)
+  state = agree_lib.on_native(process.initialize_seeded, 3)
+  ranks = {
+      process.client_model(state, (), i)['factors'][0][0].shape[-1]
+      for i in range(4)
+  }
+  assert len(ranks) == 3  # mlp_20 on three inputs: 0 (in full), 2, 3 and 3.
+  agree(
+      process.next, state, [()] * 4, task.train,
+      strategies=('loop', 'vectorized'),
+  )
+
+
 def test_partial_cohorts():
   """Another cohort in every round, and nobody."""
   task = tiny.task(clients_per_round=2)

@@ -62,15 +62,20 @@ FAST = ('fedavg', 'fedprox', 'local_update')
 # Values of hyperparameters that are texts.
 TEXTS = {
     'epochs_range': ['1:1', '2:3'],
+    'full_rank': ['none', 'dense_0'],
     'learning_rate_rounds': ['1', '2', '1:3'],
     'split': ['input_layer', 'bias', 'adapter'],
+    'tau': ['1', '0.1'],
     'theta': ['last', '1:0:2'],
+    'tiers': ['1:0.5', 'all_smallest'],
 }
 SMALL = {
     # Either limit ends the reconstruction at some client.
     'fedrecon': dict(private_epochs=2, private_steps=3),
     # One more epoch is a better choice.
     'fedavg_finetuned': dict(max_epochs=1),
+    # Each ratio is a branch, which takes time.
+    'fedhm': dict(tiers='1:0.125'),
     # The second round has visits.
     'perm': dict(warmup_rounds=1, stage1_rounds=1),
 }
@@ -135,12 +140,13 @@ def candidates(spec, value):
 
 @functools.lru_cache(maxsize=None)
 def _task(name):
-  """Returns a tiny task.
+  """Returns a tiny task; its first client has one class only.
 
   The layers of `convolutional` are of all kinds; `representation` is linear,
   and its hidden layer one matrix.
   """
   task = tiny.task()
+  task.train[0]['examples']['y'][:] = 1
   if name == 'plain':
     return task
   tf.keras.utils.set_random_seed(0)

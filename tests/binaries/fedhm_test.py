@@ -1,0 +1,83 @@
+"""FedHM from flags to files: tiers, their assignment, and slim FedAvg."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from binaries import compare
+from binaries import experiment
+from binaries import flags
+from tff_pers.evaluation import plots
+
+TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
+SMALL = dict(
+    task='gaussian_modes', num_clients=4, clients_per_round=0, partition='iid',
+    gaussian_modes_train=80, gaussian_modes_test=20,
+)
+
+
+def _build(**given):
+  return experiment.build({'algo': 'fedhm', **given}, TABLE)
+
+
+def _read(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def test_tiers_are_compared_with_slim_fedavg(tmp_path, monkeypatch):
+  """The columns of tiers.csv; sizes of check A15."""
+  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+  monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
+  argv = [f'--{name}={value}' for name, value in SMALL.items()]
+  assert compare.main([
+      'compare', '--algos=fedhm[tiers=1:0.0625],fedavg', '--seeds=0',
+      '--rounds=1', f'--output_dir={tmp_path}', *argv,
+  ]) == 0
+  rows = _read(tmp_path / 'tiers.csv')
+  assert [(r['algo'], r['tier'], r['parameters']) for r in rows] == [
+      ('fedhm[tiers=1:0.0625]', '1', '38538'),
+      ('fedhm[tiers=1:0.0625]', '0.0625', '9866'), ('fedavg', '1', '9910'),
+  ]
+  [metrics] = _read(
+      tmp_path / 'fedhm-tiers=1-0.0625' / 'seed0' / 'metrics.csv'
+  )
+  # Two clients of each tier.
+  assert float(metrics['bytes_up']) == 4 * (38538 + 9866) / 2
+  assert 0 < float(metrics['energy_top_rmin']) < 1
+
+
+def test_assignment_is_a_flag():
+  assert _build(**SMALL).task.tier_assignment == 'fixed'
+  drawn = _build(**SMALL, tier_assignment='dynamic')
+  assert drawn.task.tier_assignment == 'dynamic'
+  assert drawn.flag('tier_assignment') == 'dynamic'
+
+
+def _own_data(tmp_path):
+  """Returns a file: the tier of client i is i mod 3."""
+  path = tmp_path / 'mine.npz'
+  client = np.repeat(np.arange(6), 4)
+  x = np.random.default_rng(0).normal(size=[24, 3])
+  np.savez(path, x=x, y=np.arange(24) % 2, client=client, tier=client % 3)
+  return dict(task='npz', data_dir=str(path))
+
+
+def test_tiers_go_with_the_clients_of_own_data(tmp_path):
+  """Also with those that are held out, which come last."""
+  built = _build(**_own_data(tmp_path), holdout_clients=2)
+  numbers = [*built.clients, *built.unseen_clients]
+  assert len(numbers) == 6 and numbers != sorted(numbers)
+  np.testing.assert_array_equal(built.task.tiers, np.array(numbers) % 3)
+
+
+@pytest.mark.parametrize('given, message', [
+    (dict(tier_assignment='dynamic'), '`--tier_assignment` must be fixed'),
+    (dict(fedhm_tiers='1:0.5'), '`--fedhm_tiers` must be at least 3'),
+    (dict(fedhm_full_rank='dense_7'), '`--fedhm_full_rank` must be layers of'),
+])
+def test_what_does_not_go_together_is_one_sentence(tmp_path, given, message):
+  built = _build(**_own_data(tmp_path), **given)
+  with pytest.raises(flags.UsageError, match=message):
+    experiment.build_process(built)

@@ -302,7 +302,7 @@ class LocalBatches(Hyperparameters):
       return self.local_epochs * num_examples
     size = self.batch_size or num_examples
     passes, steps = divmod(self.local_steps, math.ceil(num_examples / size))
-    return passes * num_examples + min(steps * size, num_examples)
+    return passes * num_examples + steps * size
 
 
 @dataclasses.dataclass(frozen=True)

@@ -245,8 +245,8 @@ FAULTS = (
         'whole_last_minibatch',
         what='The short last minibatch of a pass counts as a whole one.',
         file='tff_pers/hyperparameters.py',
-        old='min(steps * size, num_examples)',
-        new='steps * size',
+        old='return passes * num_examples + steps * size',
+        new='return self.local_steps * size',
         tests=(
             'tests/hyperparameters_test.py'
             '::test_examples_that_a_client_visits',

@@ -175,6 +175,30 @@ def _check_equal(old, new, names) -> None:
       )
 
 
+def of_variant(
+    variant: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag]
+) -> tuple[methods.Method, Any]:
+  """Returns a method and its hyperparameters, without a task's settings.
+
+  Args:
+    variant: The method, maybe with options in brackets, which win over flags.
+    given: Values of the flags that were given.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If there is no such method or option, or a value is bad.
+  """
+  with flags.sentences():
+    name, options = brackets.parse(variant)
+    method = methods.get(name)
+    _check_driver(method)
+  given = dict(given)
+  _open_brackets(given, method, options, table, brackets_win=True)
+  own = _own(given, table, 'method', name)
+  with flags.sentences(f'{name}_', _names(method.hyperparameters)):
+    return method, hp.replace(method.hyperparameters(), **own)
+
+
 def build_process(experiment: Experiment):
   """Returns the method's process on the task.
 

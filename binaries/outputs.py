@@ -7,6 +7,8 @@ from typing import Mapping, Optional
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_pers import hyperparameters as hp
+from tff_pers.analysis import cost as cost_lib
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 from tff_pers.models import split_hyperparameters
@@ -102,6 +104,26 @@ def parameters(process, model, hyperparameters) -> dict[str, Optional[float]]:
     shared, private = hyperparameters.partition(model).num_parameters()
     numbers['private_share'] = private / (shared + private)
   return numbers
+
+
+def cost(process, task, hyperparameters) -> dict[str, Optional[float]]:
+  """Returns what a client computes, see `evaluation.costs`.
+
+  `macs`: of one example, mean over capacity tiers if there are any; `examples`:
+  mean number that a client visits in a round. None where it is not known.
+  """
+  macs = [
+      cost_lib.count_macs(model) for model in cost_lib.models(process).values()
+  ]
+  visited = None
+  if isinstance(hyperparameters, hp.LocalBatches):
+    visited = float(np.mean([
+        hyperparameters.num_visited(int(data['num_examples']))
+        for data in task.train
+    ]))
+  return dict(
+      macs=None if None in macs else float(np.mean(macs)), examples=visited
+  )
 
 
 def num_floats(types) -> Optional[int]:

@@ -150,6 +150,9 @@ def execute(
             parameters=outputs.parameters(
                 process, experiment.task.model, experiment.hyperparameters
             ),
+            cost=outputs.cost(
+                process, experiment.task, experiment.hyperparameters
+            ),
         ))
       _describe(experiment, folder, quiet)
       with store.ClientStateStore(

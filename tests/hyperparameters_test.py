@@ -2,9 +2,12 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tff_pers import hyperparameters as hp
+from tff_pers.data import client_data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,3 +190,24 @@ def test_what_has_no_effect_must_be_left_at_its_default():
 ])
 def test_settings_without_effect_are_dropped(settings, given, expected):
   assert hp.without_idle(Conditional, settings, given) == expected
+
+
+@pytest.mark.parametrize('budget', [
+    dict(local_steps=7, batch_size=5), dict(local_steps=2, batch_size=5),
+    dict(local_steps=3, batch_size=0), dict(local_steps=3, batch_size=50),
+    dict(local_steps=0, local_epochs=2, batch_size=5),
+])
+@pytest.mark.parametrize('num_examples', [0, 1, 12, 15])
+def test_examples_that_a_client_visits(budget, num_examples):
+  """As many as training sees, where the last minibatch of a pass is short."""
+  training = hp.LocalBatches(**budget)
+  data = client_data.dense(
+      0, np.zeros([num_examples, 1], np.float32),
+      np.zeros([num_examples], np.int32),
+  )
+  seen = client_data.fold_batches(
+      data,
+      lambda count, batch: count + tf.reduce_sum(tf.cast(batch.mask, tf.int32)),
+      tf.constant(0), seed=tf.zeros([2], tf.int64), **training.budget(),
+  )
+  assert training.num_visited(num_examples) == int(seen)

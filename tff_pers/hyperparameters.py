@@ -292,6 +292,18 @@ class LocalBatches(Hyperparameters):
         num_epochs=self.local_epochs or None,
     )
 
+  def num_visited(self, num_examples: int) -> int:
+    """Returns how many examples a client visits in a round, repeats included.
+
+    Args:
+      num_examples: How many it has; the last minibatch of a pass is short.
+    """
+    if self.local_epochs or not num_examples:
+      return self.local_epochs * num_examples
+    size = self.batch_size or num_examples
+    passes, steps = divmod(self.local_steps, math.ceil(num_examples / size))
+    return passes * num_examples + steps * size
+
 
 @dataclasses.dataclass(frozen=True)
 class LocalTraining(LocalBatches):

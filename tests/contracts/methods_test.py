@@ -16,6 +16,7 @@ from tests.contracts import tiny
 from tff_pers import deployment
 from tff_pers import methods
 from tff_pers import process as process_lib
+from tff_pers.analysis import cost
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 
@@ -148,6 +149,16 @@ def test_only_what_the_method_declares_travels(case):
   assert len(sent) == len(expected)
   # A dimension may be unknown where clients send parts of different sizes.
   assert all(own.is_assignable_from(x) for own, x in zip(sent, expected))
+
+
+def test_traffic_is_known_without_training(case):
+  """What `cost` finds is what the first round reports, means over clients."""
+  before, data = case.snapshots[0], case.task.train
+  _, metrics = _next(case.process, before, range(len(data)), data)
+  sent = np.mean(cost.traffic(case.process, case.task), axis=0)
+  np.testing.assert_allclose(
+      sent, [metrics['bytes_down'], metrics['bytes_up']], rtol=1e-6
+  )
 
 
 def test_a_round_by_hand_is_next(case):

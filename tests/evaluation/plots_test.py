@@ -27,6 +27,8 @@ def _run(variant, seed, regression=False, num_clients=6):
           round=np.array([5.0, 10.0, 15.0, 18.0]),
           accuracy_mean=accuracy + 0.01 * seed,
           loss_mean=np.linspace(2.0, 1.0, 4),
+          bytes_down=np.full(4, 0.0 if variant == 'local_only' else 40.0),
+          bytes_up=np.full(4, 0.0 if variant == 'local_only' else 60.0),
       ),
       clients=dict(
           seen=np.ones(num_clients),
@@ -53,13 +55,37 @@ def test_every_figure_is_png_and_svg(tmp_path, regression):
       plots.plot_router(runs[0], str(tmp_path)),
   ]
   assert [path.rsplit('/', 1)[1] for path in made] == [
-      'curves', 'clients', 'clusters', 'parameters', 'mixing', 'data', 'router'
+      'curves', 'costs', 'clients', 'clusters', 'parameters', 'mixing', 'data',
+      'router',
   ]
   for path in made:
     with open(path + '.png', 'rb') as file:
       assert file.read(8) == b'\x89PNG\r\n\x1a\n'
     with open(path + '.svg', encoding='utf-8') as file:
       assert '</svg>' in file.read()
+
+
+def test_costs_are_cumulative_and_what_sends_nothing_is_left_out(
+    tmp_path, monkeypatch
+):
+  saved = []
+  monkeypatch.setattr(
+      plots.figures, 'save', lambda picture, *rest: saved.append(picture)
+  )
+  runs = [_run('perm', 0), _run('perm', 1), _run('local_only', 0)]
+  for run in runs[:2]:  # Different numbers of examples: the mean over seeds.
+    run.config['cost'] = dict(
+        macs=1000.0, examples=3.0 + 2 * (run is runs[1])
+    )
+  plots.plot_costs(runs, str(tmp_path))
+  sent, computed = saved[0].axes
+  (line,), (other,) = sent.lines, computed.lines
+  np.testing.assert_allclose(line.get_xdata(), [500, 1000, 1500, 1800])
+  np.testing.assert_allclose(line.get_ydata(), np.linspace(0.1, 0.9, 4) + 0.005)
+  np.testing.assert_allclose(
+      other.get_xdata(), [20_000, 40_000, 60_000, 72_000]
+  )
+  assert sent.get_xscale() == 'log' and line.get_label() == 'perm'
 
 
 def test_band_spans_the_seeds():
@@ -78,8 +104,8 @@ def test_clients_are_ordered_by_true_group():
 
 
 def test_figures_of_nothing_are_left_out(tmp_path):
-  """No clusters to recover, and no method with extra parameters."""
-  runs = [_run('fedavg', 0), _run('unknown', 0)]
+  """No clusters to recover, no method with extra parameters, one variant."""
+  runs = [_run('fedavg', 0), _run('fedavg', 1)]
   made = plots.plot_runs(runs, str(tmp_path))
   assert [path.rsplit('/', 1)[1] for path in made] == ['curves', 'clients']
 

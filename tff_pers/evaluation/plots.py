@@ -6,6 +6,7 @@ from matplotlib import colors
 from matplotlib import ticker
 import numpy as np
 
+from tff_pers.evaluation import costs
 from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import finetuning
@@ -33,6 +34,9 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
 def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   """Plots what compares runs: curves and clients, a colour per variant."""
   made = [plot_curves(runs, output_dir)]
+  is_known = all('bytes_down' in run.metrics for run in runs)
+  if len(figures.by_variant(runs)) > 1 and is_known:
+    made.append(plot_costs(runs, output_dir))
   if any(run.clients is not None for run in runs):
     made.append(plot_clients(runs, output_dir))
   if any(figures.has(run.metrics, 'cluster_accuracy') for run in runs):
@@ -62,6 +66,51 @@ def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
       if any(figures.has(run.metrics, name) for run in runs)
   ]
   return _plot_columns(runs, names, output_dir, 'curves')
+
+
+def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots accuracy (or loss) against bytes and MACs of a client, cumulative."""
+  name = 'accuracy_mean'
+  if not any(figures.has(run.metrics, name) for run in runs):
+    name = 'loss_mean'
+  axes_of = {
+      'Bytes of a client that takes part in all rounds': costs.cumulative_bytes,
+      'MACs (forward) of such a client': costs.cumulative_macs,
+  }
+  if not any(costs.cumulative_macs(run) is not None for run in runs):
+    axes_of.popitem()
+  picture, axes = figures.new_figure(4.6 * len(axes_of), 3.4, len(axes_of))
+  for axis, (label, cost) in zip(axes, axes_of.items()):
+    for number, members in enumerate(figures.by_variant(runs).values()):
+      _plot_against(axis, number, members, cost, name)
+    axis.set_xlabel(label)
+    if axis.lines:
+      axis.set_xscale('log')
+    axis.set_ylabel(_LABELS[name])
+    axis.grid(alpha=0.25)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, 'costs')
+
+
+def _plot_against(axis, number: int, members, cost, name: str) -> None:
+  """Plots the mean over the seeds of a variant against their mean cost."""
+  members = [
+      run for run in members
+      if cost(run) is not None and figures.has(run.metrics, name)
+  ]
+  rounds, values = _common_rounds(members, name)
+  spent = [
+      cost(run)[np.isin(run.metrics['round'], rounds)] for run in members
+  ]
+  # What sends nothing has no place on a logarithmic axis.
+  if not np.any(spent):
+    return
+  color, dash = figures.style(number)
+  axis.plot(
+      np.mean(spent, axis=0), values.mean(0), dash, color=color,
+      label=members[0].variant, lw=1.8,
+      marker='o' if rounds.size == 1 else None,
+  )
 
 
 def plot_clusters(runs: Sequence[results.Run], output_dir: str) -> str:

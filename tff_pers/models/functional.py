@@ -6,6 +6,7 @@ in variables, so that the weights can live in a table, be mixed, or travel.
 
 import collections
 import dataclasses
+import functools
 from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
@@ -108,7 +109,7 @@ class FunctionalModel:
         leaf.shape.num_elements() for leaf in tf.nest.flatten(self.spec)
     )
 
-  @property
+  @functools.cached_property
   def spec(self):
     """Structure of `tf.TensorSpec`s of the weights."""
     # Traced only: no weight is computed to learn its shape.

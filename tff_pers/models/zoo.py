@@ -7,6 +7,7 @@ Two-layer CNN for CIFAR-10: Distributed Personalized Empirical Risk Minimization
 CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
 Personalization with Mixtures of Adaptors
     Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).
+ResNet-18 and ResNet-34: see `resnet`.
 """
 
 import math
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.models import resnet
 from tff_pers.models import zoo_layers as zl
 
 
@@ -29,10 +31,10 @@ def build(
 ) -> functional.FunctionalModel:
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
-  Kernels start Glorot uniform (convolutions of VGG-8: Gaussian) and biases
-  zero; logistic and linear regression start from zero. x is cast to `dtype`;
-  labels are int32[batch], or for regression `dtype`[batch] (`dtype`[batch,
-  num_targets] if it is not 1).
+  Kernels start Glorot uniform (convolutions of VGG-8 and of ResNets: Gaussian)
+  and biases zero; logistic and linear regression start from zero. x is cast to
+  `dtype`; labels are int32[batch], or for regression `dtype`[batch] (`dtype`[
+  batch, num_targets] if it is not 1).
 
   Args:
     name: One of `names()`.
@@ -71,12 +73,12 @@ def build(
       ],
       tuple(x_spec.shape[1:]),
   )
-  shapes = [shape for layer in layers for shape in layer.weight_shapes]
+  described = zl.describe(layers)
 
   def init(seed):
     return tuple(
-        initial_weight(shape, random.fold_in(seed, position), dtype)
-        for position, shape in enumerate(shapes)
+        initial_weight(weight, random.fold_in(seed, position), dtype)
+        for position, weight in enumerate(described)
     )
 
   def predict(weights, x, training, seed):
@@ -92,8 +94,9 @@ def build(
 
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
-      init, predict, x_spec=x_spec, name=name, layers=zl.describe(layers),
-      takes_factors=True, slim=slim, **optional,
+      init, predict, x_spec=x_spec, name=name, layers=described,
+      takes_factors=True, full_rank=_full_rank(name, described), slim=slim,
+      **optional,
       **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )
 
@@ -156,13 +159,18 @@ def _check_images(name: str, x_spec: tf.TensorSpec, minimum: int) -> None:
     )
 
 
-def _zeros(shape, seed, dtype):
+def _full_rank(name: str, described) -> tuple[str, ...]:
+  return resnet.full_rank(name, described) if name in resnet.BLOCKS else ()
+
+
+def _zeros(weight, seed, dtype):
   del seed  # Unused.
-  return tf.zeros(shape, dtype)
+  return tf.zeros(weight.shape, dtype)
 
 
-def _glorot(shape, seed, dtype):
+def _glorot(weight, seed, dtype):
   """Glorot uniform kernels (Glorot and Bengio 2010, Eq. 16), zero biases."""
+  shape = weight.shape
   if len(shape) == 1:
     return tf.zeros(shape, dtype)
   receptive_field = math.prod(shape[:-2])
@@ -172,21 +180,26 @@ def _glorot(shape, seed, dtype):
   )
 
 
-def _vgg(shape, seed, dtype):
+def _vgg(weight, seed, dtype):
   """Gaussian convolutions of variance 2 / (height width out); else Glorot."""
-  if len(shape) != 4:
-    return _glorot(shape, seed, dtype)
+  if weight.kind != 'conv':
+    return _glorot(weight, seed, dtype)
   # The variance is 2 / (9 c_out) for windows of 3 x 3 (papers/floral.md 5.2).
-  height, width, _, filters = shape
-  std = tf.constant(math.sqrt(2 / (height * width * filters)), dtype)
-  return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
+  height, width, _, filters = weight.shape
+  return _gaussian(weight.shape, 2 / (height * width * filters), seed, dtype)
 
 
-def _he(shape, seed, dtype):
-  """Gaussian kernels of variance 2 / inputs (He et al. 2015), zero biases."""
-  if len(shape) == 1:
-    return tf.zeros(shape, dtype)
-  std = tf.constant(math.sqrt(2 / math.prod(shape[:-1])), dtype)
+def _he(weight, seed, dtype):
+  """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales 1."""
+  if len(weight.shape) > 1:
+    inputs = math.prod(weight.shape[:-1])
+    return _gaussian(weight.shape, 2 / inputs, seed, dtype)
+  is_scale = weight.name.endswith('/scale')
+  return (tf.ones if is_scale else tf.zeros)(weight.shape, dtype)
+
+
+def _gaussian(shape, variance: float, seed, dtype):
+  std = tf.constant(math.sqrt(variance), dtype)
   return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
 
 
@@ -197,6 +210,15 @@ def _he(shape, seed, dtype):
 def _linear(x_spec, scaled):
   del x_spec, scaled  # Any shape; nothing is hidden.
   return []
+
+
+def _resnet(name: str):
+
+  def make_layers(x_spec, scaled):
+    _check_images(name, x_spec, minimum=8)
+    return [zl.with_channels(x_spec), *resnet.layers(name, scaled)]
+
+  return make_layers
 
 
 def _mlp(*hidden: int):
@@ -258,5 +280,7 @@ _MODELS = {
     'mlp_200': (_mlp(200), _glorot),
     'mlp_50': (_mlp(50), _glorot),
     'mlp_small': (_mlp(64), _glorot),
+    'resnet18': (_resnet('resnet18'), _he),
+    'resnet34': (_resnet('resnet34'), _he),
     'vgg8': (_vgg8, _vgg),
 }

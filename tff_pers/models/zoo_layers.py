@@ -1,7 +1,7 @@
 """The layers of the zoo: pure functions of their weights, made for a shape."""
 
 import math
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
@@ -18,13 +18,15 @@ class Layer(NamedTuple):
     output_shape: Shape of its output without the batch dimension.
     apply: `(weights, x, training, seed) -> x`.
     kind: That of its kernel, see `functional.LayerWeight`; empty if the layer
-      has no weights.
+      has no weights, or describes them itself.
+    described: What its weights are; None: a kernel of `kind` and a bias.
   """
 
   weight_shapes: tuple[tuple[int, ...], ...]
   output_shape: tuple[int, ...]
   apply: Callable[[Any, Any, bool, Any], Any]
   kind: str = ''
+  described: Optional[tuple[functional.LayerWeight, ...]] = None
 
 
 # A layer yet to be told the shape of its input.
@@ -55,11 +57,15 @@ def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
   """Returns what the weights of the layers are: a kernel and a bias of each.
 
   Layers are numbered among those that have weights, e.g. 'conv_0', 'conv_1',
-  'dense_2', so that names do not change with pooling or dropout in between.
+  'dense_2', so that names do not change with pooling or dropout in between;
+  those that describe their weights themselves have names of their own.
   """
   described = []
   weighted = [layer for layer in layers if layer.weight_shapes]
   for number, layer in enumerate(weighted):
+    if layer.described is not None:
+      described += layer.described
+      continue
     name = f'{layer.kind}_{number}'
     kernel, bias = layer.weight_shapes
     described += [

@@ -1,0 +1,129 @@
+"""The program `cost`: tables, and bad flags as one sentence."""
+
+import csv
+import json
+
+import pytest
+
+from binaries import cost
+
+MLP = ['--model=mlp_20', '--input_shape=12', '--num_classes=3']
+METRICS = (
+    'round,accuracy_mean,bytes_down,bytes_up\n'
+    '1,0.5,40,60\n2,0.85,40,60\n3,0.9,40,60\n'
+)
+
+
+def _rows(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def _write_run(folder, algo, tiers=()):
+  folder.mkdir()
+  config = dict(
+      variant=algo, flags=dict(seed=0), given=dict(
+          algo=algo, task='digits', model='mlp_small'
+      ),
+      cost=dict(macs=10.0, examples=3.0),
+  )
+  (folder / 'config.json').write_text(json.dumps(config))
+  (folder / 'metrics.csv').write_text(METRICS)
+  if tiers:
+    rows = ''.join(f'{algo},0,{tier},1,0.5,1\n' for tier in tiers)
+    (folder / 'tiers.csv').write_text(
+        f'algo,seed,tier,parameters,accuracy,loss\n{rows}'
+    )
+
+
+def test_table_of_methods(tmp_path, capsys):
+  assert cost.main([
+      '', '--algos=fedavg,fedhm[tiers=1:0.5]', *MLP, f'--output_dir={tmp_path}'
+  ]) == 0
+  rows = _rows(tmp_path / 'cost.csv')
+  full = 12 * 20 + 20 + 20 * 3 + 3
+  # The first layer has rank 10: r (m + n) and its bias.
+  half = 10 * (12 + 20) + 20 + 20 * 3 + 3
+  assert [tuple(row.values()) for row in rows] == [
+      (algo, 'mlp_20', tier, *map(str, (n, n - 23, 4 * n, 4 * n)))
+      for algo, tier, n in (
+          ('fedavg', '1', full), ('fedhm[tiers=1:0.5]', '1', full),
+          ('fedhm[tiers=1:0.5]', '0.5', half),
+      )
+  ]
+  assert '| bytes_down |' in capsys.readouterr().out
+
+
+def test_flags_of_methods_and_brackets(tmp_path):
+  assert cost.main([
+      '', '--algos=floral,floral[rank=2]', '--floral_rank=1', *MLP,
+      f'--output_dir={tmp_path}',
+  ]) == 0
+  one, two = _rows(tmp_path / 'cost.csv')
+  assert int(two['bytes_up']) > int(one['bytes_up'])
+
+
+def test_cost_of_runs_until_an_accuracy(tmp_path, capsys):
+  _write_run(tmp_path / 'a', 'fedavg')
+  fedhm = 'fedhm[tiers=1:0.25]'
+  _write_run(tmp_path / 'b', fedhm, tiers=('1', '0.25'))
+  assert cost.main([
+      '', f'--runs={tmp_path}', '--accuracy=0.8', f'--output_dir={tmp_path}'
+  ]) == 0
+  rows = _rows(tmp_path / 'cost_to_accuracy.csv')
+  assert [(row['algo'], row['tier']) for row in rows] == [
+      ('fedavg', 'mean'), (fedhm, 'mean'), (fedhm, '1'), (fedhm, '0.25'),
+  ]
+  assert {row['rounds'] for row in rows} == {'2'}
+  assert [float(row['bytes']) for row in rows[:2]] == [200, 200]
+  assert float(rows[0]['macs']) == 2 * 10 * 3
+  # `mlp_small` on digits: 64 inputs, 64 units, 10 classes; rank 16.
+  full, small = 64 * 64 + 64 + 650, 16 * 128 + 64 + 650
+  assert [float(row['bytes']) for row in rows[2:]] == [
+      2 * 2 * 4 * full, 2 * 2 * 4 * small
+  ]
+  assert 'cost_to_accuracy.csv' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--model=resnet50'], '`--model` must be one of'),
+        (['--num_classes=1'], '`--num_classes` must be >= 2, or 0'),
+        (['--input_shape=32x'], '`--input_shape` must be integers >= 1'),
+        (['--input_shape=12'], '`x` must be images of shape'),
+        (['--algo=fedavgg'], '`--algo` must be one of'),
+        (['--algo=fedavg', '--algos=perm'], 'Only one of `--algo` and'),
+        (['--algo=fedavg', '--perm_sketch=1'], 'is a flag of method perm'),
+        (['--accuracy=0.8'], '`--runs` and `--accuracy` must be given togeth'),
+        (['--runs=.'], 'must be given together, found --runs alone'),
+        (['--runs=empty', '--accuracy=0.8'], '`--runs` must name folders'),
+        (['--runs=run', '--accuracy=0.95'], 'at most 0.9000, found 0.95'),
+        (['--runs=run', '--accuracy=1.5'], '`--accuracy` must be a number'),
+        (
+            ['--algo=fedper', '--model=logistic_regression'],
+            'fedper needs a model with hidden layers',
+        ),
+        (['--rounds=3'], '`--rounds` is not a flag'),
+    ],
+)
+def test_bad_flags_are_a_sentence(
+    argv, message, tmp_path, capsys, monkeypatch
+):
+  monkeypatch.setenv('BUILD_WORKING_DIRECTORY', str(tmp_path))
+  (tmp_path / 'empty').mkdir()
+  _write_run(tmp_path / 'run', 'fedavg')
+  # One that needs no image, unless the model or its input is what is bad.
+  needs_model = '--model' not in argv[-1] and '12' not in argv[0]
+  small = ['--model=mlp_20'] if needs_model else []
+  assert cost.main(['', *small, *argv]) == 2
+  captured = capsys.readouterr()
+  assert message in captured.err and captured.err.count('\n') == 1
+  assert not (tmp_path / 'runs').exists()
+
+
+def test_help(capsys):
+  assert cost.main(['', '--help', '--algo=fedhm']) == 0
+  text = capsys.readouterr().out
+  assert 'cost_to_accuracy.csv' in text and '--fedhm_tiers' in text
+  assert '--rounds' not in text and '--input_shape' in text

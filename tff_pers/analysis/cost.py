@@ -1,0 +1,274 @@
+"""What a method costs on a model: parameters, multiply-accumulates, bytes.
+
+Nothing is trained and no data are read. The method is built for a few clients
+with a stand-in of the model, which has its weights but computes next to
+nothing; what a round reports about its traffic then takes seconds to know, also
+where a round with the model itself would take minutes.
+"""
+
+import collections
+import contextlib
+import contextvars
+import dataclasses
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import methods
+from tff_pers import process as process_lib
+from tff_pers.data import client_data
+from tff_pers.data import task as task_lib
+from tff_pers.data import tiers as tier_assignment
+from tff_pers.models import functional
+from tff_pers.models import macs
+from tff_pers.numerics import low_rank
+
+COLUMNS = (
+    'algo', 'model', 'tier', 'parameters', 'macs', 'bytes_down', 'bytes_up'
+)
+# The name of the whole model in the column `tier`.
+WHOLE = '1'
+NUM_CLIENTS = 4
+# A round after all warm-ups and first stages of the methods that have them.
+LATE_ROUND = 10**6
+
+_COMPUTES = contextvars.ContextVar('computes', default=False)
+
+
+class Traffic(NamedTuple):
+  """Bytes of one round, per client: means over the cohort."""
+
+  down: float
+  up: float
+
+
+def rows(
+    variant: str,
+    method: methods.Method,
+    hyperparameters: Any,
+    task: task_lib.Task,
+) -> list[dict[str, Any]]:
+  """Returns the rows of `cost.csv` of one method: `COLUMNS`.
+
+  One row, of tier '1', or one for each capacity tier of the method. Parameters
+  and MACs are those of the model that a client deploys, MACs of one example
+  going forward (None where they cannot be counted). Bytes are those of a client
+  and round, after all warm-ups, as the round itself reports them.
+
+  Args:
+    variant: The name of the rows.
+    method: The method.
+    hyperparameters: Its hyperparameters.
+    task: See `tiny_task`.
+
+  Raises:
+    ValueError: If the method needs what the task lacks.
+  """
+  for need in methods.missing_needs(method, task.traits, hyperparameters):
+    raise ValueError(
+        f'{method.name} needs {need.sentence}, found the model'
+        f' {task.model.name}. Tip: {need.tip}.'
+    )
+  process = method.build(task, hyperparameters)
+  sent = traffic(process, task, LATE_ROUND)
+  deployed = models(process)
+  clients = _clients(deployed, hyperparameters, task)
+  return [
+      dict(
+          algo=variant, model=task.model.name, tier=tier,
+          parameters=model.num_parameters, macs=count_macs(model),
+          bytes_down=round(sent[client].down), bytes_up=round(sent[client].up),
+      )
+      for (tier, model), client in zip(deployed.items(), clients)
+  ]
+
+
+def tiny_task(
+    model: functional.FunctionalModel,
+    num_classes: int,
+    clients: int = NUM_CLIENTS,
+) -> task_lib.Task:
+  """Returns a task of clients with two examples of zeros, in two groups.
+
+  Args:
+    model: The model; clients train its `stand_in`.
+    num_classes: Number of labels, 0 for regression.
+    clients: Their number, see `num_clients`.
+  """
+  shapes = (model.x_spec, model.y_spec)
+
+  def data(index):
+    x, y = (
+        np.zeros([2, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
+        for spec in shapes
+    )
+    return client_data.dense(index, x, y)
+
+  dense = [data(index) for index in range(clients)]
+  return task_lib.Task(
+      name='cost', model=stand_in(model), train=dense, test=dense,
+      groups=np.arange(clients, dtype=np.int32) % 2,
+      num_classes=num_classes,
+  )
+
+
+def num_clients(hyperparameters: Any) -> int:
+  """Returns how many clients a tiny task needs: one in each tier at least."""
+  if not hasattr(hyperparameters, 'ratios'):
+    return NUM_CLIENTS
+  return max(
+      NUM_CLIENTS, len(hyperparameters.ratios(task_lib.Task.rank_ratios))
+  )
+
+
+def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
+  """Returns a model of the same weights, which start at 0.
+
+  It predicts the sum of its weights, whatever x is; within `computing` what
+  `model` predicts.
+  """
+  spec = model.spec
+  outputs = tf.function(model.predict, autograph=False).get_concrete_function(
+      spec, model.x_spec, False, tf.TensorSpec([2], tf.int64)
+  ).structured_outputs
+  output_shape, dtype = outputs.shape[1:], outputs.dtype
+
+  def init(seed):
+    del seed  # Always the same.
+    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), spec)
+
+  def predict(weights, x, training, seed):
+    if _COMPUTES.get():
+      return model.predict(weights, x, training, seed)
+    # All weights take part: where a method takes gradients, they exist.
+    total = tf.add_n([tf.reduce_sum(leaf) for leaf in _tensors(weights)])
+    return tf.fill([tf.shape(x)[0], *output_shape], tf.cast(total, dtype))
+
+  return dataclasses.replace(model, init=init, predict=predict)
+
+
+@contextlib.contextmanager
+def computing():
+  """Within it stand-ins compute what their models compute."""
+  token = _COMPUTES.set(True)
+  try:
+    yield
+  finally:
+    _COMPUTES.reset(token)
+
+
+def count_macs(model: functional.FunctionalModel) -> Optional[int]:
+  """Returns the MACs of one example going forward, None if not countable."""
+  with computing():
+    try:
+      return macs.total(model)
+    except ValueError:
+      return None
+
+
+def traffic(
+    process: process_lib.PersonalizedProcess,
+    task: task_lib.Task,
+    round_num: int = 0,
+) -> list[Traffic]:
+  """Returns what each client receives and sends in a round, as the round says.
+
+  Only what its metrics of traffic are made of is computed, if the runtime
+  leaves out what is not needed, as the fused one does. All clients take part.
+
+  Args:
+    process: The method on the task.
+    task: The task.
+    round_num: The round; the server state is otherwise the first.
+  """
+  if process.parts is None:
+    return _traffic_of_next(process, task, round_num)
+  work = process.parts.work
+  message_type, client_type, _ = (
+      placed.member for placed in work.type_signature.parameter
+  )
+
+  @tff.tensorflow.computation(work.type_signature.result.member)
+  def pick(output):
+    return output['metrics']['bytes_down'], output['metrics']['bytes_up']
+
+  @tff.federated_computation(*work.type_signature.parameter)
+  def work_traffic(messages, client_states, data):
+    return tff.federated_map(pick, work(messages, client_states, data))
+
+  # What is sent does not depend on the values of weights, so no round has to be
+  # dispatched.
+  message = {**_zeros(message_type), 'round': np.int32(round_num)}
+  states = [_zeros(client_type)] * task.num_clients
+  sent = work_traffic([message] * task.num_clients, states, list(task.train))
+  return [Traffic(*map(float, pair)) for pair in sent]
+
+
+def _traffic_of_next(process, task, round_num: int) -> list[Traffic]:
+  """Returns the same of a method that has a `next` of its own, the mean."""
+
+  @tff.tensorflow.computation(
+      process.next.type_signature.result['metrics'].member
+  )
+  def pick(metrics):
+    return metrics['bytes_down'], metrics['bytes_up']
+
+  @tff.federated_computation(*process.next.type_signature.parameter)
+  def next_traffic(state, client_states, data):
+    return tff.federated_map(
+        pick, process.next(state, client_states, data).metrics
+    )
+
+  state = process.initialize_seeded(0)
+  states = [
+      process.initialize_client(state, index)
+      for index in range(task.num_clients)
+  ]
+  state['round'] = np.int32(round_num)
+  sent = next_traffic(state, states, list(task.train))
+  return [Traffic(*map(float, sent))] * task.num_clients
+
+
+def _zeros(types):
+  """Returns a value of the types: zeros."""
+  if isinstance(types, tff.StructType):
+    members = [_zeros(member) for member in types]
+    names = tff.structure.name_list(types)
+    return (
+        collections.OrderedDict(zip(names, members)) if names
+        else tuple(members)
+    )
+  return np.zeros(types.shape, types.dtype)
+
+
+def models(
+    process: process_lib.PersonalizedProcess,
+) -> dict[str, functional.FunctionalModel]:
+  """Returns the models that clients deploy, by capacity tier.
+
+  A method without tiers has one model, of tier '1'.
+  """
+  if set(process.tiers) <= {WHOLE}:
+    return {WHOLE: process.deployed}
+  return {name: tier.model for name, tier in process.tiers.items()}
+
+
+def _clients(names, hyperparameters, task) -> list[int]:
+  """Returns a client of each tier."""
+  if len(names) == 1:
+    return [0]
+  ratios = hyperparameters.ratios(task.rank_ratios)
+  dealt = tier_assignment.fixed(task.num_clients, len(ratios))
+  tiers = [f'{ratios[k]:g}' for k in dealt]
+  return [tiers.index(name) for name in names]
+
+
+def _tensors(weights) -> list[Any]:
+  """Returns all tensors in weights, also in products that are not formed."""
+  tensors = []
+  for leaf in tf.nest.flatten(weights):
+    is_sum = isinstance(leaf, low_rank.UpdatedMatrix)
+    tensors += [leaf.matrix, leaf.v, leaf.u] if is_sum else [leaf]
+  return tensors

@@ -1,0 +1,152 @@
+"""How many multiplications and additions a model costs per example.
+
+Counted are multiply-accumulates (MACs) of convolutions and matrix products in
+one forward pass, as papers count them: normalizations, activations and pooling
+are left out.
+
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization (Table 1: a k x k convolution from m to n channels costs
+m n k^2 H W on outputs of H x W, its factors of rank r cost r k H W (m + n))
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+"""
+
+import math
+from typing import Any, Mapping
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+from tff_pers.models import layers
+
+_LOOPS = ('While', 'StatelessWhile', 'Enter', 'TensorListReserve', 'Scan')
+_CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
+
+
+def count(model: functional.FunctionalModel) -> dict[str, int]:
+  """Returns the MACs of `predict` on one example, by layer.
+
+  They are read off the graph of `predict`, so that what is counted is what is
+  computed, whatever the model is made of. A product belongs to the layer of the
+  weight that it multiplies with; what multiplies two activations is the layer
+  ''. Products of weights alone are left out: their cost does not grow with the
+  number of examples.
+
+  Args:
+    model: The model; `layers.describe` says what its weights are.
+
+  Raises:
+    ValueError: If the model has loops (recurrent layers), or shapes that are
+      not known.
+  """
+  described = layers.describe(model)
+  one = tf.TensorSpec([1, *model.x_spec.shape[1:]], model.x_spec.dtype)
+  traced = tf.function(
+      lambda weights, x: model.predict(
+          weights, x, False, tf.zeros([2], tf.int64)
+      ),
+      autograph=False,
+  ).get_concrete_function(model.spec, one)
+  # What a tensor is made of: positions of weights, and -1 for x.
+  origins = [{position} for position in (*range(len(described)), -1)]
+  totals = {weight.layer: 0 for weight in described}
+  for macs, position in _Walk(model.name).visit(
+      traced.graph, dict(zip((x.name for x in traced.inputs), origins))
+  ):
+    name = '' if position is None else described[position].layer
+    totals[name] = totals.get(name, 0) + macs
+  return {name: macs for name, macs in totals.items() if macs}
+
+
+def total(model: functional.FunctionalModel) -> int:
+  """Returns the MACs of `predict` on one example; see `count`."""
+  return sum(count(model).values())
+
+
+class _Walk:
+  """Goes through a graph in the order of its operations."""
+
+  def __init__(self, model_name: str):
+    self._model_name = model_name
+
+  def visit(self, graph, origins: dict[str, set[int]]):
+    """Yields (MACs, position of the weight or None) of each product.
+
+    Args:
+      graph: The graph of a function.
+      origins: Of its inputs, by name; those of all other tensors
+        are added.
+    """
+    for operation in graph.get_operations():
+      own = [origins.get(tensor.name, set()) for tensor in operation.inputs]
+      if operation.type in _LOOPS:
+        raise ValueError(
+            'MACs can be counted of models without loops only, found'
+            f' {operation.type} in {self._model_name}. Tip: count one step of a'
+            ' recurrent layer as a model of its own.'
+        )
+      if operation.type in _CALLS:
+        yield from self._visit_call(graph, operation, origins, own)
+        continue
+      if operation.type in _PRODUCTS:
+        yield from self._product(operation, own)
+      for tensor in operation.outputs:
+        origins.setdefault(tensor.name, set().union(*own))
+
+  def _visit_call(self, graph, operation, origins, own):
+    """Visits the body of a function that is called."""
+    name = operation.get_attr('f').name
+    body = graph._get_function(name).graph  # pylint: disable=protected-access
+    inner = dict(zip((x.name for x in body.inputs), own))
+    yield from self.visit(body, inner)
+    for tensor, result in zip(operation.outputs, body.outputs):
+      origins[tensor.name] = inner.get(result.name, set())
+
+  def _product(self, operation, own):
+    """Yields the cost of one product of x, or of what is made of it."""
+    if not any(-1 in origin for origin in own):
+      return  # Of weights alone.
+    shapes = [*operation.inputs, *operation.outputs]
+    if not all(tensor.shape.is_fully_defined() for tensor in shapes):
+      raise ValueError(
+          'MACs can be counted of models with known shapes only, found'
+          f' {[str(tensor.shape) for tensor in shapes]} in'
+          f' {operation.type} of {self._model_name}.'
+      )
+    weights = [origin for origin in own if origin and -1 not in origin]
+    yield _PRODUCTS[operation.type](operation), (
+        min(weights[0]) if weights else None
+    )
+
+
+def _matmul(operation) -> int:
+  left, transposed = operation.inputs[0].shape, 'transpose_a'
+  if operation.type != 'MatMul':
+    transposed = 'adj_x'
+  inner = left[-2] if operation.get_attr(transposed) else left[-1]
+  return operation.outputs[0].shape.num_elements() * inner
+
+
+def _convolution(operation) -> int:
+  kernel = operation.inputs[1].shape
+  return operation.outputs[0].shape.num_elements() * math.prod(kernel[:-1])
+
+
+def _depthwise(operation) -> int:
+  kernel = operation.inputs[1].shape
+  return operation.outputs[0].shape.num_elements() * math.prod(kernel[:2])
+
+
+def _einsum(operation) -> int:
+  terms = operation.get_attr('equation').decode().partition('->')[0].split(',')
+  sizes: dict[str, Any] = {}
+  for term, tensor in zip(terms, operation.inputs):
+    sizes.update(zip(term, tensor.shape))
+  return math.prod(sizes.values())
+
+
+_PRODUCTS: Mapping[str, Any] = {
+    'BatchMatMul': _matmul, 'BatchMatMulV2': _matmul, 'BatchMatMulV3': _matmul,
+    'Conv2D': _convolution, 'Conv3D': _convolution,
+    'DepthwiseConv2dNative': _depthwise, 'Einsum': _einsum, 'MatMul': _matmul,
+}

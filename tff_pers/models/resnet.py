@@ -1,0 +1,185 @@
+"""ResNet-18 and ResNet-34 for small images, with group normalization.
+
+Deep Residual Learning for Image Recognition
+    He, Zhang, Ren, Sun. CVPR 2016. https://arxiv.org/abs/1512.03385
+Group Normalization
+    Wu, He. ECCV 2018. https://arxiv.org/abs/1803.08494
+FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
+Factorization (Tables 5 and 6: sizes, and which layers keep their full rank)
+    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
+    https://arxiv.org/abs/2111.14655
+
+The papers normalize over batches. Here it is over groups of channels, which
+needs no statistics beside the weights; the number of parameters is the same.
+"""
+
+import math
+from typing import Callable, Sequence
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+from tff_pers.models import zoo_layers as zl
+from tff_pers.numerics import low_rank
+
+# Basic blocks of each stage.
+BLOCKS = {'resnet18': (2, 2, 2, 2), 'resnet34': (3, 4, 6, 3)}
+CHANNELS = (64, 128, 256, 512)
+_STEM = 'stem'
+# What stays whole when the model is factorised, beside the stem, the shortcuts
+# and the classifier: the first stages or blocks.
+_WHOLE = {'resnet18': ('stage1/block0/',), 'resnet34': ('stage1/', 'stage2/')}
+_MAX_GROUPS = 32
+_EPSILON = 1e-5
+
+
+def layers(name: str, scaled: Callable[[int], int]) -> list[zl.MakeLayer]:
+  """Returns the layers before the classifier.
+
+  For x of shape [height, width, channels]: a 3 x 3 convolution of stride 1
+  (no pooling follows), four stages of basic blocks with strides 1, 2, 2, 2, and
+  the mean over all pixels. Convolutions have no biases.
+
+  Args:
+    name: One of `BLOCKS`.
+    scaled: The number of channels of a layer by that of the whole model.
+  """
+  channels = [scaled(count) for count in CHANNELS]
+  made = [
+      convolution(f'{_STEM}/conv', 3, channels[0]), group_norm(f'{_STEM}/norm'),
+      _relu(),
+  ]
+  for stage, num_blocks in enumerate(BLOCKS[name]):
+    for block in range(num_blocks):
+      stride = 2 if stage and not block else 1
+      made.append(
+          _block(f'stage{stage + 1}/block{block}', channels[stage], stride)
+      )
+  return [*made, _mean_over_pixels()]
+
+
+def full_rank(
+    name: str, described: Sequence[functional.LayerWeight]
+) -> tuple[str, ...]:
+  """Returns the names of the layers that FedHM leaves as they are.
+
+  The stem; of ResNet-18 the first block of stage 1, of ResNet-34 stages 1 and
+  2; all shortcuts; the classifier.
+
+  Args:
+    name: One of `BLOCKS`.
+    described: What the weights of the model are.
+  """
+  kernels = [w.layer for w in described if w.kind in ('conv', 'dense')]
+  return tuple(
+      layer for layer in kernels
+      if layer.startswith((_STEM, *_WHOLE[name])) or '/shortcut/' in layer
+      or layer == kernels[-1]
+  )
+
+
+def _block(name: str, filters: int, stride: int) -> zl.MakeLayer:
+  """Basic block: two 3 x 3 convolutions beside a shortcut, then ReLU."""
+
+  def make(shape):
+    path = zl.stack([
+        convolution(f'{name}/conv1', 3, filters, stride),
+        group_norm(f'{name}/norm1'), _relu(),
+        convolution(f'{name}/conv2', 3, filters), group_norm(f'{name}/norm2'),
+    ], shape)
+    output_shape = path[-1].output_shape
+    projection = [] if output_shape == shape else zl.stack([
+        convolution(f'{name}/shortcut/conv', 1, filters, stride),
+        group_norm(f'{name}/shortcut/norm'),
+    ], shape)
+    shapes = [s for layer in path for s in layer.weight_shapes]
+    more = [s for layer in projection for s in layer.weight_shapes]
+
+    def apply(weights, x, training, seed):
+      own, rest = weights[:len(shapes)], weights[len(shapes):]
+      return tf.nn.relu(
+          zl.apply_all(path, own, x, training, seed)
+          + zl.apply_all(projection, rest, x, training, seed)
+      )
+
+    return zl.Layer(
+        (*shapes, *more), output_shape, apply,
+        described=zl.describe([*path, *projection]),
+    )
+
+  return make
+
+
+def convolution(
+    name: str, size: int, filters: int, stride: int = 1
+) -> zl.MakeLayer:
+  """Convolution without bias, padded by size // 2 on all sides."""
+  # Not 'SAME', which with stride 2 pads even sizes on one side only.
+  sides = [size // 2, size // 2]
+  padding = [[0, 0], sides, sides, [0, 0]]
+
+  def apply(weights, x, training, seed):
+    del training, seed  # Unused.
+    return low_rank.conv2d(x, weights[0], stride, padding)
+
+  def make(shape):
+    height, width, channels = shape
+    kernel = (size, size, channels, filters)
+    return zl.Layer(
+        (kernel,), (-(-height // stride), -(-width // stride), filters), apply,
+        described=(
+            functional.LayerWeight(f'{name}/kernel', name, 'conv', kernel),
+        ),
+    )
+
+  return make
+
+
+def group_norm(name: str) -> zl.MakeLayer:
+  """Group normalization over pixels and channels, then scale and offset.
+
+  32 groups, or as many as divide both 32 and the number of channels.
+  """
+
+  def make(shape):
+    height, width, channels = shape
+    groups = math.gcd(channels, _MAX_GROUPS)
+
+    def apply(weights, x, training, seed):
+      del training, seed  # Unused.
+      scale, offset = weights
+      grouped = tf.reshape(
+          x, [-1, height * width, groups, channels // groups]
+      )
+      mean, variance = tf.nn.moments(grouped, [1, 3], keepdims=True)
+      root = tf.math.rsqrt(variance + tf.constant(_EPSILON, x.dtype))
+      normalized = tf.reshape((grouped - mean) * root, [-1, *shape])
+      return normalized * scale + offset
+
+    return zl.Layer(
+        ((channels,), (channels,)), shape, apply,
+        described=tuple(
+            functional.LayerWeight(f'{name}/{part}', name, 'norm', (channels,))
+            for part in ('scale', 'offset')
+        ),
+    )
+
+  return make
+
+
+def _relu() -> zl.MakeLayer:
+
+  def apply(weights, x, training, seed):
+    del weights, training, seed  # Unused.
+    return tf.nn.relu(x)
+
+  return lambda shape: zl.Layer((), shape, apply)
+
+
+def _mean_over_pixels() -> zl.MakeLayer:
+
+  def apply(weights, x, training, seed):
+    del weights, training, seed  # Unused.
+    return tf.reduce_mean(x, axis=[1, 2])
+
+  return lambda shape: zl.Layer((), shape[-1:], apply)

@@ -186,8 +186,8 @@ FAULTS = (
         'layers_start_alike',
         what='Layers of one shape start with the same weights.',
         file='tff_pers/models/zoo.py',
-        old='initial_weight(shape, random.fold_in(seed, position), dtype)',
-        new='initial_weight(shape, random.fold_in(seed, 0 * position), dtype)',
+        old='initial_weight(weight, random.fold_in(seed, position), dtype)',
+        new='initial_weight(weight, random.fold_in(seed, 0 * position), dtype)',
         tests=('tests/models/zoo_test.py::test_layers_of_one_shape_start_apart',),
     ),
     Fault(

@@ -99,8 +99,11 @@ FAULTS = (
         'driver_unchecked',
         what='Programs of rounds take a method that events drive.',
         file=_EXPERIMENT,
-        old='    _check_driver(method)\n',
-        new='',
+        old=(
+            '    _check_driver(method)\n'
+            '    family = tasks.get('
+        ),
+        new='    family = tasks.get(',
         tests=(
             f'{_USAGE}::'
             'test_a_method_that_events_drive_is_refused_before_data_are_read',

@@ -76,6 +76,10 @@ _CIFAR = dict(
 )
 
 
+_EMBEDDED = tuple(
+    f'{name}_{tiers}' for name in ('iid', 'dirichlet')
+    for tiers in ('fixed', 'dynamic')
+)
 BENCHMARK = tuned_parts.Benchmark(
     name='benchmark_fedhm',
     summary=SUMMARY,
@@ -90,12 +94,13 @@ BENCHMARK = tuned_parts.Benchmark(
     ),
     parts={
         **{
-            f'{name}_{tiers}': dict(
-                _DIGITS, partition=partition, tier_assignment=tiers,
-                algos=_METHODS if tiers == 'fixed' else 'fedhm',
+            name: dict(
+                _DIGITS,
+                partition='iid' if name.startswith('iid') else _DIRICHLET,
+                tier_assignment=name.rpartition('_')[2],
+                algos=_METHODS if name.endswith('fixed') else 'fedhm',
             )
-            for name, partition in (('iid', 'iid'), ('dirichlet', _DIRICHLET))
-            for tiers in ('fixed', 'dynamic')
+            for name in _EMBEDDED
         },
         'cifar10': _CIFAR,
     },
@@ -121,6 +126,7 @@ BENCHMARK = tuned_parts.Benchmark(
         ),
     },
     file='fedhm.md',
+    embedded=_EMBEDDED,
 )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from binaries import compare_tuned
 from binaries import flags
+from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 
@@ -20,8 +21,9 @@ class Benchmark(NamedTuple):
     parts: Flags of `compare_tuned` by name of the comparison.
     titles: Headlines by name of the comparison.
     scales: Flags by value of `--scale`, the default first; a comparison's own
-      ones win.
+      ones win, and those of methods that it does not have are left out.
     file: The page.
+    embedded: Comparisons on data of the project, which take no `--data_dir`.
   """
 
   name: str
@@ -32,6 +34,7 @@ class Benchmark(NamedTuple):
   titles: Mapping[str, str]
   scales: Mapping[str, Mapping[str, Any]]
   file: str
+  embedded: Sequence[str] = ()
 
 
 def main(benchmark: Benchmark, argv: Sequence[str]) -> int:
@@ -63,24 +66,43 @@ def _run(benchmark: Benchmark, argv: Sequence[str]) -> int:
   top = given.pop('output_dir', '') or flags.resolve_path(
       f'runs/{benchmark.name}_{scale}'
   )
-  codes = [
-      compare_tuned.main([
-          'compare_tuned',
-          *(f'--{k}={v}' for k, v in {
-              **benchmark.scales[scale], **benchmark.parts[part], **given,
-          }.items()),
-          f'--output_dir={os.path.join(top, part)}',
-      ])
-      for part in parts
-  ]
-  # 2: bad flags or data, and 130: stopped, leave no table.
-  if max(codes) <= 1:
-    text = page(benchmark, scale, given, parts, top)
-    path = os.path.join(top, benchmark.file)
-    with open(path, 'w', encoding='utf-8') as file:
-      file.write(text)
-    print(f'\n{text}\nThe page is {path}.')
-  return max(codes)
+  worst = 0
+  for part in parts:
+    own = _flags_of(benchmark, scale, part, given, table)
+    code = compare_tuned.main([
+        'compare_tuned', *(f'--{name}={value}' for name, value in own.items()),
+        f'--output_dir={os.path.join(top, part)}',
+    ])
+    # 2: bad flags or data, and 130: stopped, leave no table.
+    if code > 1:
+      return code
+    worst = max(worst, code)
+  text = page(benchmark, scale, given, parts, top)
+  path = os.path.join(top, benchmark.file)
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write(text)
+  print(f'\n{text}\nThe page is {path}.')
+  return worst
+
+
+def _flags_of(
+    benchmark: Benchmark, scale: str, part: str, given: Mapping[str, Any],
+    table: Mapping[str, flags.Flag],
+) -> dict[str, Any]:
+  """Returns the flags of one comparison."""
+  own = {**benchmark.scales[scale], **benchmark.parts[part], **given}
+  if part in benchmark.embedded:
+    own.pop('data_dir', None)
+  methods = {
+      brackets.parse(algo)[0] for algo in brackets.split_list(own['algos'])
+  }
+  # The scale has flags of all methods, and a method that is not compared has
+  # none.
+  return {
+      name: value for name, value in own.items()
+      if name not in table or table[name].kind != 'method'
+      or table[name].owner in methods
+  }
 
 
 def _parts(text: str, names: Sequence[str]) -> list[str]:

@@ -44,3 +44,23 @@ def test_merged_inference_has_the_operations_of_the_plain_model():
       assert operations[workload, f'merged inference, {budget}'] == plain
       assert operations[workload, f'inference not merged, {budget}'] > plain
       assert (workload, f'FLoRAL step, {budget}') in operations
+
+
+@pytest.mark.slow
+def test_a_step_of_a_tier_is_smaller_than_one_of_the_full_model():
+  """FedHM's sizes and products; how long they take is for people to read."""
+  output = subprocess.run(
+      [
+          sys.executable, '-m', 'binaries.benchmark_tiers', '--models=mlp',
+          '--repetitions=1',
+      ],
+      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
+  ).stdout
+  rows = [line.split('|')[2:] for line in output.splitlines()[2:6]]
+  # 784 x 200 and 200 x 10 stay full; 200 x 200 is cut at 50, 25 and 12.
+  full = 784 * 200 + 200 + 200 + 200 * 10 + 10
+  sizes = [full + 200 * 200] + [full + 400 * rank for rank in (50, 25, 12)]
+  assert [float(row[0]) for row in rows] == [1, 0.25, 0.125, 0.0625]
+  assert [int(row[1]) for row in rows] == sizes
+  assert [int(row[2]) for row in rows] == [size - 410 for size in sizes]
+  assert 'mlp: the decompositions of a round take' in output

@@ -125,4 +125,37 @@ FAULTS = (
         new='else steps.run(next(iter(trials[variant].values())), seed)',
         tests=_RUN_ON_ALL_SEEDS,
     ),
+    Fault(
+        'flags_of_methods_that_are_not_compared',
+        what='A comparison gets the flags of methods that it does not have.',
+        file='binaries/tuned_parts.py',
+        old='or table[name].owner in methods',
+        new='or True',
+        tests=(
+            'tests/binaries/benchmark_fedhm_test.py'
+            '::test_all_variants_can_be_built',
+        ),
+    ),
+    Fault(
+        'data_dir_for_embedded_data',
+        what='Comparisons on the digits get --data_dir.',
+        file='binaries/tuned_parts.py',
+        old='  if part in benchmark.embedded:\n',
+        new='  if part not in benchmark.parts:\n',
+        tests=(
+            'tests/binaries/benchmark_fedhm_test.py'
+            '::test_comparisons_have_their_own_partition_tiers_and_methods',
+        ),
+    ),
+    Fault(
+        'goes_on_after_bad_flags',
+        what='The next comparison runs after one that had bad flags.',
+        file='binaries/tuned_parts.py',
+        old='    if code > 1:\n',
+        new='    if code > 2:\n',
+        tests=(
+            'tests/binaries/benchmark_fedhm_test.py'
+            '::test_bad_flags_end_it_at_once',
+        ),
+    ),
 )

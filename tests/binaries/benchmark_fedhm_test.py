@@ -1,0 +1,106 @@
+"""`benchmark_fedhm`: two rounds on the digits, and what it hands on."""
+
+import pytest
+
+from binaries import benchmark_fedhm
+from binaries import compare_tuned
+from binaries import flags
+from binaries import jobs as jobs_lib
+
+BENCHMARK = benchmark_fedhm.BENCHMARK
+
+
+def _benchmark(folder, *argv):
+  return benchmark_fedhm.main(
+      ['benchmark_fedhm', *argv, f'--output_dir={folder}']
+  )
+
+
+def _flags(argv):
+  return dict(word[2:].split('=', 1) for word in argv if word[:2] == '--')
+
+
+@pytest.fixture(name='handed')
+def _handed(monkeypatch):
+  """The flags that `compare_tuned` is called with, in place of the call."""
+  handed = []
+  def main(argv):
+    handed.append(_flags(argv))
+    return 0
+  monkeypatch.setattr(compare_tuned, 'main', main)
+  monkeypatch.setattr(
+      benchmark_fedhm.tuned_parts, 'page', lambda *args: 'the page'
+  )
+  return handed
+
+
+def test_comparisons_have_their_own_partition_tiers_and_methods(
+    tmp_path, handed
+):
+  assert _benchmark(tmp_path, '--data_dir=/data', '--rounds=7') == 0
+  assert [
+      (own['task'], own['partition'][:4], own['tier_assignment'])
+      for own in handed
+  ] == [
+      ('digits', 'iid', 'fixed'), ('digits', 'iid', 'dynamic'),
+      ('digits', 'diri', 'fixed'), ('digits', 'diri', 'dynamic'),
+      ('cifar10', 'diri', 'fixed'),
+  ]
+  assert [own.get('data_dir') for own in handed] == [None] * 4 + ['/data']
+  assert {own['rounds'] for own in handed} == {'7'}
+  for own in handed:
+    # FedAvg does not see tiers: it is trained once per partition.
+    has_fedavg = own['tier_assignment'] == 'fixed'
+    assert ('fedavg[width=smallest]' in own['algos']) == has_fedavg
+    assert ('fedavg_momentum' in own) == has_fedavg
+    assert own['fedhm_momentum'] == '0.9'
+  assert (tmp_path / BENCHMARK.file).read_text() == 'the page'
+
+
+def test_the_full_scale_is_that_of_the_paper(tmp_path, handed):
+  argv = ('--scale=full', '--parts=cifar10', '--data_dir=/data')
+  assert _benchmark(tmp_path, *argv) == 0
+  own, = handed
+  expected = dict(
+      model='resnet18', rounds='160', fedhm_local_epochs='10',
+      fedavg_local_epochs='10', fedhm_batch_size='64',
+      fedhm_learning_rate_rounds='100:150', num_clients='20',
+      clients_per_round='10',
+  )
+  assert {name: own[name] for name in expected} == expected
+
+
+def test_bad_flags_end_it_at_once(tmp_path, monkeypatch):
+  called = []
+  monkeypatch.setattr(
+      compare_tuned, 'main', lambda argv: called.append(argv) or 2
+  )
+  assert _benchmark(tmp_path, '--rounds=7') == 2
+  assert len(called) == 1 and not list(tmp_path.iterdir())
+
+
+def test_all_variants_can_be_built(tmp_path, handed):
+  assert _benchmark(tmp_path, '--parts=iid_fixed,iid_dynamic') == 0
+  for own in handed:
+    argv = [f'--{name}={value}' for name, value in own.items()]
+    given = flags.parse(['test', *argv], compare_tuned.flag_table())
+    variants = given.pop('algos').split(',')
+    for name in ('grid', 'seeds', 'output_dir'):
+      del given[name]
+    jobs_lib.Jobs('test', given, str(tmp_path / 'runs')).check(
+        (variant, 0) for variant in variants
+    )
+
+
+@pytest.mark.slow
+def test_writes_a_table_of_clients_and_one_of_tiers(tmp_path, capsys):
+  assert _benchmark(
+      tmp_path, '--parts=dirichlet_dynamic', '--rounds=2', '--eval_every=1',
+      '--seeds=0,1',
+  ) == 0
+  page = (tmp_path / BENCHMARK.file).read_text()
+  assert page in capsys.readouterr().out
+  assert '## Digits, Dirichlet(0.5), dynamic tiers' in page
+  lines = [line.split('|') for line in page.splitlines() if '| fedhm[' in line]
+  assert [line[2].strip() for line in lines] == ['1', '0.25', '0.125', '0.0625']
+  assert [line[4].strip() for line in lines] == ['2'] * 4  # Seeds.

@@ -67,7 +67,7 @@ def _epochs(number: int, batch_size: int):
 
 _DIGITS = dict(
     _epochs(2, 10), task='digits', model='mlp', seeds='0,1,2', rounds=60,
-    eval_every=10, grid='learning_rate:0.03,0.1,0.3',
+    eval_every=10, grid='learning_rate:0.03,0.1,0.3,1',
 )
 _DIRICHLET = 'dirichlet[alpha=0.5,min=20]'
 _CIFAR = dict(
@@ -114,7 +114,7 @@ BENCHMARK = tuned_parts.Benchmark(
     scales={
         'cpu': dict(
             _COMMON, **_epochs(1, 64), rounds=30, eval_every=5,
-            grid='learning_rate:0.01,0.03,0.1',
+            grid='learning_rate:0.01,0.03,0.1,0.3',
         ),
         'full': dict(
             _COMMON, **_epochs(10, 64), model='resnet18', rounds=160,

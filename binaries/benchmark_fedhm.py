@@ -34,8 +34,8 @@ validation data choose from one common grid.
            drawn in every round, which FedAvg does not see. Three seeds.
   cifar10  CIFAR-10 from DIR, Dirichlet(0.5), fixed tiers, one seed.
 
-The scale cpu takes less than an hour on two cores (digits: an MLP; CIFAR-10: a
-small CNN, 30 rounds); full is the paper's CIFAR-10: ResNet-18, 160 rounds of 10
+The scale cpu took 15 minutes on two cores (digits: an MLP; CIFAR-10: a small
+CNN, 30 rounds); full is the paper's CIFAR-10: ResNet-18, 160 rounds of 10
 epochs. Every other flag is one of compare_tuned and goes before the scale's.
 The same command resumes. Writes fedhm.md beside the folders, each with tables
 (summary.md, tiers.csv) and curves.png."""

@@ -24,6 +24,7 @@ FLOORS = (
     ('tff_pers.data',),
     ('tff_pers.data.tasks',),
     ('tff_pers.aggregators', 'tff_pers.client_works'),
+    ('tff_pers.attacks',),
     (
         'tff_pers.deployment', 'tff_pers.dispatch', 'tff_pers.round_steps',
         'tff_pers.server_state',

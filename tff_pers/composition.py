@@ -17,6 +17,7 @@ from typing import Any, Callable, Mapping, Optional, Union
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_pers import attacks
 from tff_pers import deployment
 from tff_pers import dispatch
 from tff_pers import process
@@ -94,6 +95,8 @@ def compose(
     TypeError: If the pieces do not fit; the message names the offending type.
   """
   deployed = deployed or model
+  # Only inside of `attacks.carried_out`; else both stay as they are.
+  work, factory = attacks.build_in(work, _factory(aggregator))
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   fields = server_state.own_fields(init)
   client_type = tff.tensorflow.computation(
@@ -110,9 +113,7 @@ def compose(
       'work', '`client_state`, as `init_client` makes it,', client_type,
       update['client_state'],
   )
-  aggregation = _factory(aggregator, update['update']).create(
-      update['update'], update['weight']
-  )
+  aggregation = factory.create(update['update'], update['weight'])
   state_type = server_state.state_type(
       fields, aggregation.initialize.type_signature.result.member
   )
@@ -173,14 +174,13 @@ def compose(
   )
 
 
-def _factory(aggregator, update_type):
+def _factory(aggregator):
   """Returns the weighted factory of the update."""
-  if not tff.structure.flatten(update_type):
-    # TFF's factories refuse an empty value.
-    return nothing.NothingFactory()
   if aggregator is None:
     # Without the flag, weights that sum to 0 give NaN.
-    return tff.aggregators.MeanFactory(no_nan_division=True)
-  if isinstance(aggregator, collections.abc.Mapping):
-    return structure.StructureFactory(aggregator)
-  return absence.leave_out_absent(aggregator)
+    aggregator = tff.aggregators.MeanFactory(no_nan_division=True)
+  elif isinstance(aggregator, collections.abc.Mapping):
+    aggregator = structure.StructureFactory(aggregator)
+  return nothing.NothingFactory(
+      otherwise=absence.leave_out_absent(aggregator)
+  )

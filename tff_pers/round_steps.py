@@ -6,6 +6,7 @@ step uses the same (see `process.Parts`).
 
 import collections
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -95,17 +96,49 @@ def build_aggregate(aggregation, state_type, output_type) -> tff.Computation:
       metrics.append(
           tff.federated_zip(collections.OrderedDict(aggregator=measured))
       )
-    present = tff.federated_map(is_present, outputs.weight)
+    present = tff.federated_sum(
+        tff.federated_map(is_present, outputs.weight)
+    )
     return tff.federated_zip(
         collections.OrderedDict(
             state=aggregated.state,
             result=aggregated.result,
-            num_present=tff.federated_sum(present),
+            num_present=_unless_impossible(present, measured),
             metrics=round_metrics.merge(*metrics),
         )
     )
 
   return aggregate
+
+
+def _unless_impossible(num_present, measured):
+  """Returns 0 if a rule had too few messages for a result, else the number.
+
+  Then the round is one in which nobody took part. Robust rules measure
+  `impossible`, also inside of others.
+  """
+  found = list(_named('impossible', measured))
+  if not found:
+    return num_present
+  found_types = [value.type_signature.member for value in found]
+
+  @tff.tensorflow.computation(np.int32, found_types)
+  def unless(number, impossible):
+    return tf.where(tf.reduce_any(tf.stack(impossible) > 0), 0, number)
+
+  return tff.federated_map(unless, (num_present, tff.federated_zip(found)))
+
+
+def _named(field: str, value):
+  """Yields the parts of a value@SERVER with this name, however deep."""
+  member = value.type_signature.member
+  if not isinstance(member, tff.StructType):
+    return
+  for position, name in enumerate(tff.structure.name_list_with_nones(member)):
+    if name == field:
+      yield value[position]
+    else:
+      yield from _named(field, value[position])
 
 
 def build_apply(

@@ -1,0 +1,61 @@
+"""The attack that looks for the worst message against the rule it knows."""
+
+import dataclasses
+from typing import ClassVar
+
+import tensorflow as tf
+
+from tff_pers.attacks import attack
+from tff_pers.numerics import attacks
+from tff_pers.numerics import attacks_adaptive
+
+_IPM_EPS = 10.0
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Adaptive(attack.Attack):
+  """The worst message against the rule of the server.
+
+  Besides the search of `attacks_adaptive` it tries all honest messages, those
+  of `alie`, `ipm` and `sign_flip`, and what each attacker finds by honest work
+  on flipped labels. Where the rule can give no result at all, it is -mu.
+  """
+
+  name: ClassVar[str] = 'adaptive'
+  flips_labels: ClassVar[bool] = True
+  is_omniscient: ClassVar[bool] = True
+
+  def plan(self, memory, seen, key):
+    honest, rule = seen.honest, seen.rule
+    attackers = tf.shape(seen.own)[0]
+    # The f that the rule was made with; without one, that of the round.
+    num_byzantine = attackers if rule.f < 0 else rule.f
+    messages = tf.shape(honest)[0] + attackers
+    possible = tf.reduce_all([
+        tf.shape(honest)[0] > 0, attackers > 0,
+        rule.is_possible(messages, num_byzantine),
+    ])
+
+    def search():
+      return attacks_adaptive.search(
+          honest, attackers, rule, num_byzantine, key, _others(seen)
+      ).message
+
+    return memory, tf.cond(
+        possible, search, lambda: attacks.sign_flip(honest)
+    )
+
+  def message(self, own, plan, key):
+    return plan
+
+
+def _others(seen: attack.Seen):
+  """Returns float[k, d], the messages to try beside those of the search."""
+  honest, attackers = seen.honest, tf.shape(seen.own)[0]
+  z = attacks.alie_z(tf.shape(honest)[0] + attackers, attackers)
+  made = tf.stack([
+      attacks.alie(honest, z), attacks.ipm(honest, _IPM_EPS),
+      attacks.sign_flip(honest),
+  ])
+  return tf.concat([honest, made, seen.own], axis=0)

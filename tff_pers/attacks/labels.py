@@ -1,0 +1,40 @@
+"""The data attack: an honest client on flipped labels.
+
+What a client does on flipped labels is the whole local procedure, its personal
+part included.
+"""
+
+import collections
+
+import tensorflow as tf
+
+
+def flipped(y, num_classes: int):
+  """Returns C - 1 - y for labels, -y for targets of a regression.
+
+  Args:
+    y: The labels of a client, int[n, ...] or float[n, ...].
+    num_classes: C; 0: a regression.
+
+  Raises:
+    ValueError: If integer labels come without a number of classes.
+  """
+  if not y.dtype.is_integer:
+    return -y
+  if num_classes < 1:
+    raise ValueError(
+        '`num_classes` must be >= 1 with integer labels, which have to be'
+        f' flipped, found {num_classes}.'
+    )
+  return tf.constant(num_classes - 1, y.dtype) - y
+
+
+def flipped_where(flips, data, num_classes: int):
+  """Returns dense client data, with flipped labels if `flips`, a bool."""
+  examples = data['examples']
+  y = tf.cond(
+      flips, lambda: flipped(examples['y'], num_classes), lambda: examples['y']
+  )
+  return collections.OrderedDict(
+      data, examples=collections.OrderedDict(examples, y=y)
+  )

@@ -1,0 +1,209 @@
+"""The attacks by what an attacker sends.
+
+mu and std are the mean and the standard deviation of the honest messages of the
+round. Partial personalization 3.4 and baselines 10 have the sources.
+"""
+
+import collections
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers.attacks import attack
+from tff_pers.numerics import attacks
+from tff_pers.numerics import attacks_mimic
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class BitFlip(attack.Attack):
+  """-kappa times the attacker's own message."""
+
+  name: ClassVar[str] = 'bit_flip'
+  kappa: float = hp.field(1.0, 'Factor of the flipped message.', above=0.0)
+
+  def message(self, own, plan, key):
+    return -tf.constant(self.kappa, own.dtype) * own
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class LabelFlip(attack.Attack):
+  """Honest work on flipped labels, see `labels`."""
+
+  name: ClassVar[str] = 'label_flip'
+  flips_labels: ClassVar[bool] = True
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Nan(attack.Attack):
+  """NaN everywhere."""
+
+  name: ClassVar[str] = 'nan'
+
+  def message(self, own, plan, key):
+    return tf.fill(tf.shape(own), tf.constant(np.nan, own.dtype))
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Inf(attack.Attack):
+  """Infinity everywhere."""
+
+  name: ClassVar[str] = 'inf'
+
+  def message(self, own, plan, key):
+    return tf.fill(tf.shape(own), tf.constant(np.inf, own.dtype))
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Huge(attack.Attack):
+  """A huge number everywhere, but finite: a plain mean does not survive it."""
+
+  name: ClassVar[str] = 'huge'
+  value: float = hp.field(
+      1e30, 'The number; a float32 ends at 3.4e38.', above=0.0
+  )
+
+  def message(self, own, plan, key):
+    return tf.fill(tf.shape(own), tf.constant(self.value, own.dtype))
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Silent(attack.Attack):
+  """Nothing at all."""
+
+  name: ClassVar[str] = 'silent'
+  is_silent: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True)
+class _Common(attack.Attack):
+  """An attack in which all attackers send the same."""
+
+  is_omniscient: ClassVar[bool] = True
+
+  def message(self, own, plan, key):
+    return plan
+
+  def plan(self, memory, seen, key):
+    return memory, self.vector(seen)
+
+  def vector(self, seen: attack.Seen):
+    """Returns the message, float[d]."""
+    raise NotImplementedError
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class SignFlip(_Common):
+  """-mu."""
+
+  name: ClassVar[str] = 'sign_flip'
+
+  def vector(self, seen):
+    return attacks.sign_flip(seen.honest)
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Ipm(_Common):
+  """-eps mu: inner product manipulation."""
+
+  name: ClassVar[str] = 'ipm'
+  eps: float = hp.field(10.0, 'Factor of the mean.', above=0.0)
+
+  def vector(self, seen):
+    return attacks.ipm(seen.honest, tf.constant(self.eps, seen.honest.dtype))
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Alie(_Common):
+  """mu - z std: a little is enough."""
+
+  name: ClassVar[str] = 'alie'
+  z: object = hp.field(
+      'auto', 'Standard deviations off the mean; auto: by the numbers of honest'
+      ' and of Byzantine messages of the round.', auto=True,
+  )
+
+  def vector(self, seen):
+    if self.z != 'auto':
+      return attacks.alie(seen.honest, tf.constant(self.z, seen.honest.dtype))
+    honest, byzantine = (tf.shape(x)[0] for x in (seen.honest, seen.own))
+    return attacks.alie(
+        seen.honest, attacks.alie_z(honest + byzantine, byzantine)
+    )
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Noise(attack.Attack):
+  """Normal noise, independent for each attacker."""
+
+  name: ClassVar[str] = 'noise'
+  std: float = hp.field(
+      0.0, 'Standard deviation of every coordinate; 0: use scale instead.',
+      minimum=0.0,
+  )
+  scale: float = hp.field(
+      10.0, 'Standard deviation in units of that of the honest messages, the'
+      ' root mean square over coordinates.', above=0.0, when='std=0',
+  )
+
+  @property
+  def is_omniscient(self) -> bool:
+    return not self.std
+
+  def plan(self, memory, seen, key):
+    if self.std:
+      return memory, ()
+    scale = tf.constant(self.scale, seen.honest.dtype)
+    return memory, attacks.noise_scale(seen.honest, scale)
+
+  def message(self, own, plan, key):
+    sigma = tf.constant(self.std, own.dtype) if self.std else plan
+    drawn = tf.random.stateless_normal(tf.shape(own), key, dtype=own.dtype)
+    return sigma * drawn
+
+
+@attack.register
+@dataclasses.dataclass(frozen=True)
+class Mimic(_Common):
+  """A copy of one honest message, bit for bit.
+
+  Without warm-up it is that of the honest client of the smallest index that is
+  present. With it, that of the client that reaches farthest in the direction of
+  the largest variance, as the first rounds show it; in a round without this
+  client, that of the farthest one of the cohort.
+  """
+
+  name: ClassVar[str] = 'mimic'
+  warmup: int = hp.field(
+      0, 'T_w: rounds that look for the client to copy; 0: a fixed one.',
+      minimum=0,
+  )
+
+  def start(self, dim, dtype):
+    if not self.warmup:
+      return ()
+    return collections.OrderedDict(
+        attacks_mimic.start(dim, dtype)._asdict()
+    )
+
+  def plan(self, memory, seen, key):
+    if not self.warmup:
+      return memory, attacks_mimic.follow_first(seen.honest, seen.indices)
+    known = attacks_mimic.update(
+        attacks_mimic.Direction(**memory), seen.honest, seen.indices, key,
+        self.warmup,
+    )
+    copied = attacks_mimic.follow(known, seen.honest, seen.indices)
+    return collections.OrderedDict(known._asdict()), copied

@@ -1,0 +1,55 @@
+"""Messages of any structure as vectors, in which attackers think.
+
+The floating leaves of a message stand one after the other in one vector of
+their widest dtype; other leaves are left as they are.
+"""
+
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def width(message_type: tff.Type) -> Optional[int]:
+  """Returns d, the length of the vector; None if it is not known."""
+  shapes = [leaf.shape for leaf in _floats(message_type)]
+  if any(shape is None or None in list(shape) for shape in shapes):
+    return None
+  return sum(int(np.prod(list(shape), dtype=np.int64)) for shape in shapes)
+
+
+def dtype(message_type: tff.Type) -> Optional[tf.DType]:
+  """Returns the widest dtype of the leaves; None without a floating leaf."""
+  found = [tf.as_dtype(leaf.dtype) for leaf in _floats(message_type)]
+  return max(found, key=lambda t: t.size, default=None)
+
+
+def flatten(message, wide: tf.DType):
+  """Returns the vector, float[d] of the dtype `wide`."""
+  return tf.concat(
+      [
+          tf.cast(tf.reshape(leaf, [-1]), wide)
+          for leaf in tf.nest.flatten(message) if leaf.dtype.is_floating
+      ],
+      axis=0,
+  )
+
+
+def unflatten(vector, message):
+  """Returns `vector` in the structure of `message`, whose shapes it takes."""
+  leaves, start = [], 0
+  for leaf in tf.nest.flatten(message):
+    if leaf.dtype.is_floating:
+      part = vector[start : start + tf.size(leaf)]
+      start += tf.size(leaf)
+      leaf = tf.cast(tf.reshape(part, tf.shape(leaf)), leaf.dtype)
+    leaves.append(leaf)
+  return tf.nest.pack_sequence_as(message, leaves)
+
+
+def _floats(message_type: tff.Type) -> list[tff.TensorType]:
+  return [
+      leaf for leaf in tff.structure.flatten(message_type)
+      if np.issubdtype(leaf.dtype, np.floating)
+  ]

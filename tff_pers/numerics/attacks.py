@@ -1,0 +1,64 @@
+"""Messages of Byzantine clients, made of what the honest ones send.
+
+All functions take the stacked honest messages of a round, floats [h, d], and
+return floats [d], the message of every attacker. `h` may be unknown and 0,
+whose mean and standard deviation are 0.
+
+The attacks are those of partial personalization 3.4 and baselines 10.
+"""
+
+import tensorflow as tf
+
+
+def mean(honest):
+  """Returns mu, the mean of the rows."""
+  count = tf.cast(tf.shape(honest)[0], honest.dtype)
+  return tf.math.divide_no_nan(tf.reduce_sum(honest, axis=0), count)
+
+
+def std(honest):
+  """Returns the unbiased standard deviation per coordinate; 0 of one row."""
+  squares = tf.reduce_sum(tf.square(honest - mean(honest)), axis=0)
+  freedom = tf.cast(tf.maximum(tf.shape(honest)[0] - 1, 0), honest.dtype)
+  return tf.sqrt(tf.math.divide_no_nan(squares, freedom))
+
+
+def ipm(honest, eps):
+  """Returns -eps mu, inner product manipulation (Xie 2020)."""
+  return -tf.cast(eps, honest.dtype) * mean(honest)
+
+
+def sign_flip(honest):
+  """Returns -mu."""
+  return -mean(honest)
+
+
+def alie_z(num_messages, num_byzantine):
+  """Returns z of ALIE ("a little is enough", Baruch 2019), float64.
+
+    s = floor(n / 2 + 1) - f,   z = Phi^{-1}((n - f - s) / (n - f))
+
+  The fraction is kept half an honest client away from 0 and 1, where z would be
+  infinite: so many attackers need no such attack.
+
+  Args:
+    num_messages: n, all messages of the round; int scalar.
+    num_byzantine: f, int scalar < n.
+  """
+  supporters = num_messages // 2 + 1 - num_byzantine
+  honest = tf.cast(num_messages - num_byzantine, tf.float64)
+  share = 1 - tf.math.divide_no_nan(tf.cast(supporters, tf.float64), honest)
+  margin = tf.math.divide_no_nan(tf.constant(0.5, tf.float64), honest)
+  return tf.math.ndtri(tf.clip_by_value(share, margin, 1 - margin))
+
+
+def alie(honest, z):
+  """Returns mu - z std."""
+  return mean(honest) - tf.cast(z, honest.dtype) * std(honest)
+
+
+def noise_scale(honest, scale):
+  """Returns `scale` times the RMS over coordinates of the honest std."""
+  return tf.cast(scale, honest.dtype) * tf.sqrt(
+      tf.reduce_mean(tf.square(std(honest)))
+  )

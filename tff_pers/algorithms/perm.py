@@ -26,6 +26,7 @@ from tff_pers import process
 from tff_pers import random
 from tff_pers import round_metrics
 from tff_pers import server_state
+from tff_pers.aggregators import choice
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import shuffling
@@ -41,7 +42,9 @@ _SKETCH_USE = -4  # Keeps the sketch apart from the other draws of a round.
 
 
 @dataclasses.dataclass(frozen=True)
-class PermHyperparameters(shuffling.ShufflingHyperparameters):
+class PermHyperparameters(
+    hp.Aggregation, shuffling.ShufflingHyperparameters
+):
   """Hyperparameters of PERM."""
 
   variant: str = hp.field(
@@ -222,9 +225,10 @@ def build_perm(
   """
   _check(hyperparameters, num_clients, full_participation)
   server = _Server(model, num_clients, hyperparameters, full_participation)
-  aggregator = tff.aggregators.MeanFactory(no_nan_division=True).create(
-      model.weights_type, tff.TensorType(np.float32)
+  mean = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
+      no_nan_division=True
   )
+  aggregator = mean.create(model.weights_type, tff.TensorType(np.float32))
   initialize_seeded = server_state.build_initialize(
       server.init_fields, aggregator
   )

@@ -13,7 +13,7 @@ from tff_pers.aggregators import absence
 from tff_pers.aggregators import shuffling
 from tff_pers.aggregators import structure
 from tff_pers.attacks import attack as attack_lib
-from tff_pers.attacks import vectors
+from tff_pers.aggregators import vectors
 from tff_pers.numerics import attacks_adaptive
 
 # Messages that collecting is laid out for; more of them are slower.

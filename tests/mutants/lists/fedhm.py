@@ -389,7 +389,7 @@ FAULTS = (
     Fault(
         'momentum_does_nothing',
         what='The flag of momentum has no effect.',
-        file=_DECAY,
+        file='tff_pers/client_works/local_step.py',
         old='momentum=hyperparameters.momentum,',
         new='momentum=0.0,',
         tests=_ORACLE,

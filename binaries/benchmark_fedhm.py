@@ -41,30 +41,27 @@ The same command resumes. Writes fedhm.md beside the folders, each with tables
 (summary.md, tiers.csv) and curves.png."""
 
 _METHODS = 'fedhm,fedavg[width=full],fedavg[width=smallest]'
-# As in the paper, for all methods.
-_LOCAL = {
-    f'{algo}_{name}': value
-    for algo in ('fedhm', 'fedavg')
-    for name, value in (('momentum', 0.9), ('weight_decay', 1e-4))
-}
-_COMMON = dict(
-    num_clients=20, clients_per_round=10, client_weighting='uniform',
-    validation_fraction=0.2, **_LOCAL,
-)
+
+
+def _both(**options):
+  """Returns the flags that give FedHM and FedAvg the same options."""
+  return {
+      f'{algo}_{name}': value
+      for algo in ('fedhm', 'fedavg') for name, value in options.items()
+  }
 
 
 def _epochs(number: int, batch_size: int):
   """Returns the flags of so many local epochs, for all methods."""
-  return {
-      f'{algo}_{name}': value
-      for algo in ('fedhm', 'fedavg')
-      for name, value in (
-          ('local_epochs', number), ('local_steps', 0),
-          ('batch_size', batch_size),
-      )
-  }
+  return _both(local_epochs=number, local_steps=0, batch_size=batch_size)
 
 
+_COMMON = dict(
+    num_clients=20, clients_per_round=10, client_weighting='uniform',
+    validation_fraction=0.2,
+    # As in the paper.
+    **_both(momentum=0.9, weight_decay=1e-4),
+)
 _DIGITS = dict(
     _epochs(2, 10), task='digits', model='mlp', seeds='0,1,2', rounds=60,
     eval_every=10, grid='learning_rate:0.03,0.1,0.3,1',
@@ -119,10 +116,9 @@ BENCHMARK = tuned_parts.Benchmark(
         'full': dict(
             _COMMON, **_epochs(10, 64), model='resnet18', rounds=160,
             eval_every=10, grid='learning_rate:0.03,0.1,0.3',
-            fedhm_learning_rate_schedule='steps',
-            fedhm_learning_rate_rounds='100:150',
-            fedavg_learning_rate_schedule='steps',
-            fedavg_learning_rate_rounds='100:150',
+            **_both(
+                learning_rate_schedule='steps', learning_rate_rounds='100:150'
+            ),
         ),
     },
     file='fedhm.md',

@@ -107,12 +107,12 @@ def _cost(argv: Sequence[str]) -> int:
 
 def _write_cost(given, table, folder: str) -> int:
   """Writes and prints what the methods cost."""
-  variants = _variants(given)
+  variants = _variants(given, table)
   chosen = [experiment_lib.of_variant(v, given, table) for v in variants]
   experiment_lib.check_owners(
       given, table, [method.name for method, _ in chosen], ''
   )
-  task = _task(given, max(cost.num_clients(own) for _, own in chosen))
+  task = _task(given, table, max(cost.num_clients(own) for _, own in chosen))
   # Traces only, so no time is spent on choosing a strategy.
   runtime.use('fused', 'cpu', strategy='loop')
   rows = []
@@ -121,7 +121,7 @@ def _write_cost(given, table, folder: str) -> int:
       with flags.sentences(f'{method.name}_', ()):
         rows += cost.rows(variant, method, hyperparameters, task)
     except flags.UsageError as error:
-      if _asks_for_all(given):
+      if _asks_for_all(given, table):
         print(f'{variant}: left out. {error}')
         continue
       raise
@@ -129,15 +129,19 @@ def _write_cost(given, table, folder: str) -> int:
   return _write(folder, CSV, cost.COLUMNS, rows)
 
 
-def _asks_for_all(given) -> bool:
-  return 'algo' not in given and given.get('algos', ALL) == ALL
+def _value(given, table, name: str):
+  return given.get(name, table[name].spec.default)
 
 
-def _variants(given: Mapping[str, Any]) -> list[str]:
+def _asks_for_all(given, table) -> bool:
+  return 'algo' not in given and _value(given, table, 'algos') == ALL
+
+
+def _variants(given: Mapping[str, Any], table) -> list[str]:
   """Returns the variants to be looked at."""
   if 'algo' in given and 'algos' in given:
     raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
-  if _asks_for_all(given):
+  if _asks_for_all(given, table):
     return [
         name for name in methods.names()
         if methods.get(name).driver == 'rounds'
@@ -145,14 +149,16 @@ def _variants(given: Mapping[str, Any]) -> list[str]:
   return jobs.parse_variants(given.get('algo') or given['algos'])
 
 
-def _task(given: Mapping[str, Any], clients: int):
+def _task(given: Mapping[str, Any], table, clients: int):
   """Returns the task of the model and shapes that the flags name."""
-  num_classes = given.get('num_classes', 10)
+  name, num_classes, input_shape, width = (
+      _value(given, table, flag)
+      for flag in ('model', 'num_classes', 'input_shape', 'width')
+  )
   with flags.sentences(names=('num_classes', 'width')):
     model = zoo.build(
-        given.get('model', 'resnet18'),
-        tf.TensorSpec([None, *_shape(given.get('input_shape', '32x32x3'))]),
-        num_classes, width=given.get('width', 1.0),
+        name, tf.TensorSpec([None, *_shape(input_shape)]), num_classes,
+        width=width,
     )
   return cost.tiny_task(model, num_classes, clients)
 

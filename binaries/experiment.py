@@ -4,7 +4,7 @@ import dataclasses
 from importlib import metadata
 import platform
 import re
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf

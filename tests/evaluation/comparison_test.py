@@ -91,3 +91,8 @@ def test_a_diverged_run_is_nan():
   assert math.isnan(comparison.run_rows(runs)[0]['accuracy'])
   row, = comparison.summary_rows(runs)
   assert math.isnan(row['accuracy_mean']) and math.isnan(row['loss_mean'])
+
+
+@pytest.mark.filterwarnings('error')
+def test_the_mean_over_no_seeds_is_nan():
+  assert math.isnan(comparison.mean([]))

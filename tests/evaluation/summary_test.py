@@ -51,6 +51,17 @@ def test_a_client_that_diverged_is_not_hidden():
   assert found.mean == np.inf and found.worst == np.inf
 
 
+@pytest.mark.parametrize('higher_is_better', [True, False])
+def test_a_client_of_nan_is_the_worst(higher_is_better):
+  best = math.inf if higher_is_better else -math.inf
+  found = summary.summarize(
+      [1.0, np.nan, best, 2.0, -best], [3] * 5,
+      higher_is_better=higher_is_better,
+  )
+  assert math.isnan(found.worst) and math.isnan(found.worst_decile)
+  assert found.best_decile == best
+
+
 def test_share_hurt_counts_strictly_worse_clients():
   ours, theirs = [0.5, 0.6, 0.7, np.nan], [0.6, 0.6, 0.6, 0.6]
   assert summary.share_hurt(ours, theirs, higher_is_better=True) == 1 / 3

@@ -12,13 +12,14 @@ GRID = tuning.Grid(('learning_rate',), ('0.1', '0.3', '1'))
 
 
 def _run(validation=0.5, test=0.5, accuracy=(0.5,), num_test=(1,), seen=(1,),
-         metric='accuracy'):
+         metric='accuracy', loss=1.0):
   """Returns a run of two evaluated rounds; the first looks best by far."""
-  other = 'loss' if metric == 'accuracy' else 'accuracy'
   metrics = {
+      'accuracy_validation': np.array([math.nan, math.nan]),
+      'loss_validation': np.array([1.0, loss]),
+      'loss_mean': np.array([1.0, loss]),
       f'{metric}_validation': np.array([math.inf, validation]),
       f'{metric}_mean': np.array([math.inf, test]),
-      f'{other}_validation': np.array([math.nan, math.nan]),
   }
   clients = dict(
       seen=np.array(seen), num_test=np.array(num_test),
@@ -53,6 +54,13 @@ def test_a_diverged_value_loses():
   infinite = _choose(None, _run(math.inf, metric='loss'), _run(9, metric='loss'))
   assert infinite.value == '1' and infinite.metric == 'loss'
   assert _choose(None, None, None).value is None
+
+
+@pytest.mark.parametrize('loss', [math.nan, math.inf])
+def test_an_accuracy_beside_a_loss_that_is_not_finite_is_not_chosen(loss):
+  choice = _choose(_run(0.6), _run(0.9, loss=loss), _run(0.7))
+  assert choice.value == '1' and choice.metric == 'accuracy'
+  assert math.isnan(choice.scores['0.3'])
 
 
 def test_all_variants_are_compared_by_one_metric():

@@ -161,6 +161,22 @@ def test_slim_model_is_the_nearest_in_size():
   assert factorized.slim(marked, 1000).metrics == marked.metrics
 
 
+@pytest.mark.parametrize('name', ['mlp_20', 'floral_cnn', 'resnet18'])
+def test_slim_model_is_that_of_an_exhaustive_search(name):
+  """At and between sizes, beyond them, and where two are equally near."""
+  model = zoo.build(name, COLOR, 10)
+  widths = [model.slim(k / 1000).layers for k in range(1, 1001)]
+  sizes = [sum(math.prod(w.shape) for w in layers) for layers in widths]
+  distinct = sorted(set(sizes))
+  between = [(a + b) // 2 for a, b in zip(distinct, distinct[1:])]
+  found = [0, 2 * distinct[-1]]
+  for several in (distinct, between):
+    found += [*several[:2], several[len(several) // 2], *several[-2:]]
+  for target in found:
+    nearest = min(range(1000), key=lambda k: abs(sizes[k] - target))
+    assert factorized.slim(model, target).layers == widths[nearest]
+
+
 def test_slim_needs_a_model_of_several_sizes():
   model = dataclasses.replace(zoo.build('mlp', VECTOR, 10), slim=None)
   with pytest.raises(ValueError, match='`width` must be full .* for mlp'):

@@ -31,10 +31,8 @@ class FactorizedStep(local_step.LocalStep):
 
   frobenius_decay: float = 0.0
 
-  def direction(self, weights, gradient):
-    """Returns d: the gradient, clipped, and that of the penalties."""
-    if self.clip_norm:
-      gradient = local_step.clip(gradient, self.clip_norm)
+  def penalized(self, weights, gradient):
+    """Returns the gradient plus that of the penalties."""
     return tuple(map(self._decayed, weights, gradient))
 
   def _decayed(self, weight, gradient):
@@ -56,8 +54,6 @@ def _add(gradient, coefficient: float, penalty):
 def build(hyperparameters) -> FactorizedStep:
   """Returns the local step that FedHM's hyperparameters describe."""
   return FactorizedStep(
-      momentum=hyperparameters.momentum,
-      weight_decay=hyperparameters.weight_decay,
-      clip_norm=hyperparameters.clip_norm,
+      **dataclasses.asdict(local_step.build(hyperparameters)),
       frobenius_decay=hyperparameters.frobenius_decay,
   )

@@ -87,12 +87,16 @@ class LocalStep:
     """Returns d: the gradient, clipped, and that of the penalty."""
     if self.clip_norm:
       gradient = clip(gradient, self.clip_norm)
-    if self.weight_decay:
-      gradient = tf.nest.map_structure(
-          lambda g, w: g + tf.constant(self.weight_decay, g.dtype) * w,
-          gradient, weights,
-      )
-    return gradient
+    return self.penalized(weights, gradient)
+
+  def penalized(self, weights, gradient):
+    """Returns the gradient plus that of the penalty."""
+    if not self.weight_decay:
+      return gradient
+    return tf.nest.map_structure(
+        lambda g, w: g + tf.constant(self.weight_decay, g.dtype) * w,
+        gradient, weights,
+    )
 
   def start_parts(
       self, parts: Mapping[str, Any], rates: Mapping[str, Any]

@@ -133,7 +133,9 @@ def _seconds_per_round(run) -> float:
 
 
 def mean(values) -> Optional[float]:
-  """Returns the mean, None if a value is None."""
+  """Returns the mean, NaN of no values, None if a value is None."""
+  if not values:
+    return math.nan
   return None if None in values else float(np.mean(values))
 
 

@@ -42,6 +42,23 @@ def style(number: int) -> tuple[str, str]:
   )
 
 
+def draw_line(axis, label: str, number: int, x, y, **line) -> None:
+  """Draws a line.
+
+  Args:
+    axis: Where to draw.
+    label: Of the line.
+    number: Of the line, see `style`.
+    x: Floats [T].
+    y: Floats [T].
+    **line: Options of matplotlib's lines; without a marker, a single point has
+      one.
+  """
+  color, dash = style(number)
+  line.setdefault('marker', 'o' if len(x) == 1 else None)
+  axis.plot(x, y, dash, color=color, label=label, lw=1.8, **line)
+
+
 def draw_seeds(
     axis, label: str, number: int, x, lowest, mean, highest, **line
 ) -> None:
@@ -55,13 +72,11 @@ def draw_seeds(
     lowest: Least value of a seed, floats [T].
     mean: Floats [T].
     highest: Largest value of a seed, floats [T].
-    **line: Options of matplotlib's lines; without a marker, a single point has
-      one.
+    **line: See `draw_line`.
   """
-  color, dash = style(number)
-  line.setdefault('marker', 'o' if len(x) == 1 else None)
-  axis.plot(x, mean, dash, color=color, label=label, lw=1.8, **line)
+  draw_line(axis, label, number, x, mean, **line)
   if not np.array_equal(lowest, highest):  # One seed has no range.
+    color, _ = style(number)
     axis.fill_between(x, lowest, highest, color=color, alpha=0.18, lw=0)
 
 

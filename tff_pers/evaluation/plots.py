@@ -105,11 +105,8 @@ def _plot_against(axis, number: int, members, cost, name: str) -> None:
   # What sends nothing has no place on a logarithmic axis.
   if not np.any(spent):
     return
-  color, dash = figures.style(number)
-  axis.plot(
-      np.mean(spent, axis=0), values.mean(0), dash, color=color,
-      label=members[0].variant, lw=1.8,
-      marker='o' if rounds.size == 1 else None,
+  figures.draw_line(
+      axis, members[0].variant, number, np.mean(spent, axis=0), values.mean(0)
   )
 
 

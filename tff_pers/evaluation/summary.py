@@ -30,7 +30,7 @@ def summarize(values, num_examples, *, higher_is_better: bool) -> Summary:
   """Summarises a metric over the clients that have test examples.
 
   Args:
-    values: [N], the metric per client.
+    values: [N], the metric per client; NaN is worse than any number.
     num_examples: [N], test examples per client, >= 0; clients without any are
       left out.
     higher_is_better: True for accuracies, False for losses; says which clients
@@ -46,9 +46,10 @@ def summarize(values, num_examples, *, higher_is_better: bool) -> Summary:
   values, weights = values[weights > 0], weights[weights > 0]
   if not values.size:
     return Summary(*[math.nan] * len(Summary._fields))
-  ordered = np.sort(values if higher_is_better else -values)  # Worst first.
-  if not higher_is_better:
-    ordered = -ordered
+  # Worst first. A sort alone would put NaN behind the best.
+  ordered = values[np.lexsort(
+      (values if higher_is_better else -values, ~np.isnan(values))
+  )]
   tail = num_in_decile(values.size)
   # Infinite losses make it NaN (infinity minus infinity) without a warning.
   with np.errstate(invalid='ignore'):

@@ -1,8 +1,9 @@
 """Choices of a hyperparameter by validation data, and tables of what they give.
 
 A value is chosen by the mean over clients of their validation accuracy (on
-regression tasks: loss) in the last evaluated round. Nothing here looks at test
-data before the value is chosen.
+regression tasks: loss) in the last evaluated round, among the runs whose mean
+validation loss is finite there. Nothing here looks at test data before the
+value is chosen.
 """
 
 import itertools
@@ -41,7 +42,8 @@ class Choice(NamedTuple):
 
   Attributes:
     metric: `accuracy` or `loss`.
-    scores: Mean of the metric over clients by value, NaN if a run diverged.
+    scores: Mean of the metric over clients by value, NaN if a run diverged or
+      its accuracy stands beside a loss that is not finite.
     value: The chosen value, None if there is none that did not diverge.
   """
 
@@ -127,7 +129,7 @@ def choose(
   """Chooses for every variant the value that did best on validation data.
 
   The first one of several that did equally well. A run that diverged, or whose
-  score is not finite, loses against every other.
+  score or mean loss is not finite, loses against every other.
 
   Args:
     runs: By variant, then by value; None if the run diverged.
@@ -144,8 +146,7 @@ def choose(
   choices = {}
   for variant, own in runs.items():
     scores = {
-        value: math.nan if run is None else _validation(run, metric)
-        for value, run in own.items()
+        value: _score(run, metric) for value, run in own.items()
     }
     finite = {v: score for v, score in scores.items() if math.isfinite(score)}
     choices[variant] = Choice(
@@ -235,6 +236,16 @@ def markdown(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> str:
   return results.markdown(
       heads, [{head: cell(row, head) for head in heads} for row in table]
   )
+
+
+def _score(run: Optional[results.Run], metric: str) -> float:
+  """Returns what a run is chosen by; see `Choice.scores`."""
+  if run is None:
+    return math.nan
+  # The labels of predictions that are not finite still have an accuracy.
+  if metric == 'accuracy' and not math.isfinite(_validation(run, 'loss')):
+    return math.nan
+  return _validation(run, metric)
 
 
 def _validation(run: results.Run, metric: str) -> float:

@@ -6,6 +6,7 @@ Factorization
     https://arxiv.org/abs/2111.14655
 """
 
+import bisect
 import dataclasses
 import functools
 import math
@@ -260,12 +261,19 @@ def slim(
         f' found smallest for {model.name}. Tip: --model=mlp can.'
     )
 
-  def distance(candidate):
-    size = sum(math.prod(weight.shape) for weight in candidate.layers)
-    return abs(size - num_parameters)
+  def size(thousandths):
+    layers = model.slim(thousandths / 1000).layers
+    return sum(math.prod(weight.shape) for weight in layers)
 
-  candidates = (model.slim(k / 1000) for k in range(1, 1001))
-  best = min(candidates, key=distance)
+  def distance(thousandths):
+    return abs(size(thousandths) - num_parameters)
+
+  # A wider model is never smaller, so the nearest is the first that is large
+  # enough, or the one before it.
+  widths = range(1, 1001)
+  first = bisect.bisect_left(widths[:-1], num_parameters, key=size)
+  nearest = min(widths[max(first - 1, 0):first + 1], key=distance)
+  best = model.slim(nearest / 1000)
   # What is measured may have been added to the model since it was made.
   return dataclasses.replace(best, metrics=model.metrics)
 

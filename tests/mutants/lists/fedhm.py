@@ -189,9 +189,20 @@ FAULTS = (
         'slim_is_not_the_nearest',
         what='The slim model has fewer parameters, not the nearest number.',
         file=_FACTORIZED,
-        old='return abs(size - num_parameters)',
-        new='return abs(size - 0.9 * num_parameters)',
+        old='return abs(size(thousandths) - num_parameters)',
+        new='return abs(size(thousandths) - 0.9 * num_parameters)',
         tests=(f'{_FACTORIZED_TEST}::test_slim_model_is_the_nearest_in_size',),
+    ),
+    Fault(
+        'slim_is_never_smaller',
+        what='The slim model is the first that is large enough.',
+        file=_FACTORIZED,
+        old='widths[max(first - 1, 0):first + 1]',
+        new='widths[first:first + 1]',
+        tests=(
+            f'{_FACTORIZED_TEST}'
+            '::test_slim_model_is_that_of_an_exhaustive_search',
+        ),
     ),
     Fault(
         'slim_cut_off',
@@ -389,7 +400,7 @@ FAULTS = (
     Fault(
         'momentum_does_nothing',
         what='The flag of momentum has no effect.',
-        file=_DECAY,
+        file='tff_pers/client_works/local_step.py',
         old='momentum=hyperparameters.momentum,',
         new='momentum=0.0,',
         tests=_ORACLE,

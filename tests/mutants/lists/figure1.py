@@ -131,8 +131,8 @@ FAULTS = (
         'line_is_the_highest',
         what='The line is the worst seed.',
         file='tff_pers/evaluation/figures.py',
-        old='axis.plot(x, mean, dash,',
-        new='axis.plot(x, highest, dash,',
+        old='draw_line(axis, label, number, x, mean,',
+        new='draw_line(axis, label, number, x, highest,',
         tests=_BAND,
     ),
     Fault(

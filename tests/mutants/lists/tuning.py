@@ -47,6 +47,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'accuracy_beside_a_loss_of_nan',
+        what='A run is chosen by its accuracy though its loss is not finite.',
+        file=_TUNING,
+        old="if metric == 'accuracy' and not math.isfinite(",
+        new="if metric == 'loss' and not math.isfinite(",
+        tests=(
+            f'{_TEST}'
+            '::test_an_accuracy_beside_a_loss_that_is_not_finite_is_not_chosen',
+        ),
+    ),
+    Fault(
         'largest_loss_wins',
         what='On regression tasks the largest validation loss is chosen.',
         file=_TUNING,

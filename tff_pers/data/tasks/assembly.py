@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.data import brackets
+from tff_pers.data import client_data
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
@@ -179,7 +180,4 @@ def _global_test(examples: Examples):
   """Returns the common test set as dense data, or None."""
   if examples.global_test is None:
     return None
-  data = sources.from_arrays([examples.global_test])[0]
-  # This set belongs to no client.
-  data['index'] = np.int32(-1)
-  return data
+  return client_data.dense(-1, *examples.global_test)  # Of no client.

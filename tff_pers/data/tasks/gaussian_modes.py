@@ -15,6 +15,7 @@ import numpy as np
 
 from tff_pers import hyperparameters as hp
 from tff_pers.data import brackets
+from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib
@@ -78,8 +79,6 @@ def build(request: registry.TaskRequest, options: GaussianModesOptions):
   train = made.clients(x, y)
   own_labels = [labels[::_TRAIN_PER_TEST] for _, labels in train]
   test = [(features(labels, world, rng), labels) for labels in own_labels]
-  everybody = sources.from_arrays([(x_test, y_test)])[0]
-  everybody['index'] = np.int32(-1)  # This set belongs to no client.
   return task_lib.Task(
       name='gaussian_modes',
       model=assembly.build_model(
@@ -97,7 +96,7 @@ def build(request: registry.TaskRequest, options: GaussianModesOptions):
       clients_per_round=min(DECLARATION.clients_per_round, len(train)),
       rounds=60,
       eval_every=10,
-      global_test=everybody,
+      global_test=client_data.dense(-1, x_test, y_test),  # Of no client.
       rank_ratios=(1.0, 0.25, 0.125, 0.0625),
   )
 

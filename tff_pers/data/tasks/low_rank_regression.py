@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers import hyperparameters as hp
+from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib
@@ -67,22 +68,19 @@ def build(request: registry.TaskRequest, options: LowRankRegressionOptions):
   ).astype(np.float32)
   y = (x @ target).astype(np.float32)
   cut, is_linear = options.train, not request.model
-  everybody = sources.from_arrays(
-      [(x[:, cut:].reshape(-1, INPUTS), y[:, cut:].reshape(-1, OUTPUTS))]
-  )[0]
-  everybody['index'] = np.int32(-1)  # This set belongs to no client.
+  test = sources.from_arrays(list(zip(x[:, cut:], y[:, cut:])))
   return task_lib.Task(
       name='low_rank_regression',
       model=linear_model() if is_linear else zoo.build(
           request.model, tf.TensorSpec([None, INPUTS]), 0, num_targets=OUTPUTS
       ),
       train=sources.from_arrays(list(zip(x[:, :cut], y[:, :cut]))),
-      test=sources.from_arrays(list(zip(x[:, cut:], y[:, cut:]))),
+      test=test,
       partition=DECLARATION.partition,
       client_weighting='uniform',
       rounds=300,
       eval_every=30,
-      global_test=everybody,
+      global_test=client_data.pool(test),
       optimum=(
           (np.repeat(target[None], num_clients, axis=0),) if is_linear else None
       ),

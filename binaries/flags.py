@@ -103,7 +103,7 @@ class SharedFlags:
   )
   num_byzantine: int = hp.field(
       0, 'Number of Byzantine clients; they come on top of --num_clients in the'
-      ' tasks overpersonalized and overpersonalized_control, and are drawn among'
+      ' tasks overpersonalized and overpersonalized_control, and are drawn from'
       ' the clients in others.', minimum=0
   )
   runtime: str = hp.field(

@@ -113,6 +113,9 @@ def compose(
       'work', '`client_state`, as `init_client` makes it,', client_type,
       update['client_state'],
   )
+  if not tff.structure.flatten(update['update']):
+    # TFF's factories refuse an empty value.
+    factory = nothing.NothingFactory()
   aggregation = factory.create(update['update'], update['weight'])
   state_type = server_state.state_type(
       fields, aggregation.initialize.type_signature.result.member
@@ -178,9 +181,7 @@ def _factory(aggregator):
   """Returns the weighted factory of the update."""
   if aggregator is None:
     # Without the flag, weights that sum to 0 give NaN.
-    aggregator = tff.aggregators.MeanFactory(no_nan_division=True)
-  elif isinstance(aggregator, collections.abc.Mapping):
-    aggregator = structure.StructureFactory(aggregator)
-  return nothing.NothingFactory(
-      otherwise=absence.leave_out_absent(aggregator)
-  )
+    return tff.aggregators.MeanFactory(no_nan_division=True)
+  if isinstance(aggregator, collections.abc.Mapping):
+    return structure.StructureFactory(aggregator)
+  return absence.leave_out_absent(aggregator)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import mapped
 from tff_pers.numerics import factorization
 from tff_pers.numerics import low_rank
 
@@ -74,6 +75,19 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
     Raises:
       TypeError: If `value_type` is not as the class says.
     """
+    form = self.build_form(value_type)
+    return mapped.map_first(
+        form, self.of_formed.create(form.type_signature.result, weight_type)
+    )
+
+  def build_form(self, value_type: tff.Type) -> tff.Computation:
+    """Returns (value -> whole), the products of one client's factors.
+
+    They are what the server deals with, and what an attack acts on.
+
+    Raises:
+      TypeError: If `value_type` is not as the class says.
+    """
     _check_type(value_type, bool(self._head))
     head = self._head
 
@@ -88,8 +102,29 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
       fields['weights'] = tf.nest.pack_sequence_as(value['weights'], leaves)
       return fields
 
-    whole_type = as_sent.type_signature.result
-    mean = self._mean_factory.create(whole_type, weight_type)
+    return as_sent
+
+  @property
+  def of_formed(self) -> tff.aggregators.WeightedAggregationFactory:
+    """The factory of what `build_form` returns."""
+    if not self._head:
+      return self._mean_factory
+    return _HeadMeanFactory(self._mean_factory, self._head)
+
+
+class _HeadMeanFactory(tff.aggregators.WeightedAggregationFactory):
+  """Averages `<owned, weights>`, the rows of classes over their owners."""
+
+  def __init__(self, mean_factory, head):
+    self._mean_factory = mean_factory
+    self._head = head
+
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Creates the process."""
+    mean = self._mean_factory.create(value_type, weight_type)
+    head = self._head
 
     @tff.federated_computation(
         mean.initialize.type_signature.result,
@@ -97,12 +132,11 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
         tff.FederatedType(weight_type, tff.CLIENTS),
     )
     def next_fn(state, value, weight):
-      output = mean.next(state, tff.federated_map(as_sent, value), weight)
-      result = output.result
-      if head:
-        result = tff.federated_map(
-            _build_renormalise(result.type_signature.member, head), result
-        )
+      output = mean.next(state, value, weight)
+      result = tff.federated_map(
+          _build_renormalise(output.result.type_signature.member, head),
+          output.result,
+      )
       return tff.templates.MeasuredProcessOutput(
           output.state, result, output.measurements
       )

@@ -1,23 +1,10 @@
 """The aggregation of clients that send nothing."""
 
-from typing import Optional
-
 import tensorflow_federated as tff
 
 
 class NothingFactory(tff.aggregators.WeightedAggregationFactory):
   """Aggregates empty values; TFF's own factories refuse them."""
-
-  def __init__(
-      self,
-      otherwise: Optional[tff.aggregators.WeightedAggregationFactory] = None,
-  ):
-    """Initializes the factory.
-
-    Args:
-      otherwise: Aggregates values that are not empty; None: nothing does.
-    """
-    self._otherwise = otherwise
 
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
@@ -25,11 +12,9 @@ class NothingFactory(tff.aggregators.WeightedAggregationFactory):
     """Creates the process.
 
     Raises:
-      TypeError: If there is something to aggregate, and nothing does.
+      TypeError: If there is something to aggregate.
     """
     if tff.structure.flatten(value_type):
-      if self._otherwise is not None:
-        return self._otherwise.create(value_type, weight_type)
       raise TypeError(f'`value_type` must be empty, found {value_type}.')
 
     @tff.federated_computation

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import attacks
 from tff_pers import deployment
 from tff_pers import dispatch
 from tff_pers import hyperparameters as hp
@@ -209,6 +210,11 @@ def build_perm(
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
 
+  Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
+  with flipped labels their work in all lines. Not attacked are what else they
+  send, the G_i of (b) and the visited models of (c): these go to their owners,
+  and into no mean.
+
   Args:
     model: The model; f_i is its mean loss on client i.
     num_clients: N.
@@ -225,15 +231,20 @@ def build_perm(
   """
   _check(hyperparameters, num_clients, full_participation)
   server = _Server(model, num_clients, hyperparameters, full_participation)
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  sent_type = tff.tensorflow.computation(
+      attacks.tagged, model.weights_type, data_type
+  ).type_signature.result
   mean = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
       no_nan_division=True
   )
-  aggregator = mean.create(model.weights_type, tff.TensorType(np.float32))
+  aggregator = attacks.attacked_in_scope(mean).create(
+      sent_type, tff.TensorType(np.float32)
+  )
   initialize_seeded = server_state.build_initialize(
       server.init_fields, aggregator
   )
   state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   broadcast = dispatch.build_broadcast(
       lambda state: dict(weights=state['weights']), state_type
   )
@@ -242,8 +253,12 @@ def build_perm(
 
   @tff.tensorflow.computation(message_type, data_type)
   def global_work(message, data):
-    return _global_work(model, message, data, hyperparameters, client_weighting,
-                        num_clients, full_participation)
+    done = _global_work(
+        model, message, attacks.poisoned(data), hyperparameters,
+        client_weighting, num_clients, full_participation,
+    )
+    done['update'] = attacks.tagged(done['update'], data)
+    return done
 
   work_type = global_work.type_signature.result
   collect = keyed.RowCollectionFactory(num_clients).create(
@@ -251,13 +266,19 @@ def build_perm(
   )
   collected_type = collect.next.type_signature.result['result'].member
 
+  mean_type = aggregator.next.type_signature.result
+
   @tff.tensorflow.computation(
-      state_type, state_type['aggregator'], model.weights_type, collected_type,
+      state_type, [value.member for value in mean_type], collected_type,
       cohort.type_signature.result.member,
   )
-  def server_line(state, aggregator_state, mean_update, gradients, keys):
+  def server_line(state, mean, gradients, keys):
+    aggregator_state, mean_update, measured = mean
     state = collections.OrderedDict(state, aggregator=aggregator_state)
-    return server.plan(state, mean_update, gradients, keys)
+    planned = server.plan(state, mean_update, gradients, keys)
+    if tff.structure.flatten(mean_type.measurements.member):
+      planned['measurements']['aggregator'] = measured
+    return planned
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -271,7 +292,10 @@ def build_perm(
     return collections.OrderedDict(
         plan=tff.federated_map(
             server_line,
-            (state, mean.state, mean.result, gradients, cohort(data)),
+            (
+                state, (mean.state, mean.result, mean.measurements), gradients,
+                cohort(data),
+            ),
         ),
         report=work.report,
     )

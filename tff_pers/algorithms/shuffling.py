@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import attacks
 from tff_pers import deployment
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -287,7 +288,7 @@ def compose_visiting_process(
 
   @tff.tensorflow.computation(hosted_type, data_type)
   def visit_fn(hosted, data):
-    return visit(model, hosted, data, hyperparameters)
+    return visit(model, hosted, attacks.poisoned(data), hyperparameters)
 
   visited_type = visit_fn.type_signature.result
   collect = keyed.RowCollectionFactory(num_clients).create(visited_type['rows'])

@@ -3,21 +3,17 @@
 import collections
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
-from tff_pers import round_metrics
 from tff_pers.aggregators import absence
+from tff_pers.aggregators import mapped
+from tff_pers.aggregators import nothing
 from tff_pers.aggregators import shuffling
 from tff_pers.aggregators import structure
 from tff_pers.attacks import attack as attack_lib
-from tff_pers.aggregators import vectors
+from tff_pers.attacks import computations
 from tff_pers.numerics import attacks_adaptive
-
-# Messages that collecting is laid out for; more of them are slower.
-_EXPECTED = 128
 
 
 def attacked(
@@ -66,34 +62,44 @@ class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
     """Creates the process.
 
     Raises:
-      TypeError: If attackers have to see messages of unknown shapes.
+      TypeError: If the update has no floating tensor, or attackers have to see
+        messages of unknown shapes.
     """
-    inner = self._inner.create(value_type['update'], weight_type)
-    if vectors.dtype(value_type['update']) is None:
-      return _untouched(inner, value_type, weight_type)
-    _check_shapes(self._attack, value_type['update'])
-    collect = _build_collect(value_type, weight_type)
-    start = _build_start(self._attack, value_type['update'])
-    plan = _build_plan(
+    update_type = value_type['update']
+    if not tff.structure.flatten(update_type):
+      # TFF's factories refuse an empty value, in which nothing is attacked.
+      inner = nothing.NothingFactory().create(update_type, weight_type)
+      return mapped.map_first(computations.build_update(value_type), inner)
+    if hasattr(self._inner, 'build_form'):
+      form = computations.build_form(self._inner, value_type)
+      formed = attacked(self._inner.of_formed, self._attack, self._rule)
+      return mapped.map_first(
+          form, formed.create(form.type_signature.result, weight_type)
+      )
+    inner = self._inner.create(update_type, weight_type)
+    computations.check_update(self._attack, update_type)
+    collect = computations.build_collect(self._attack, value_type, weight_type)
+    start = computations.build_start(self._attack, update_type)
+    plan = computations.build_plan(
         self._attack, self._rule, start.type_signature.result,
         collect.type_signature.result.member,
     )
-    send = _build_send(
+    send = computations.build_send(
         self._attack, value_type, weight_type,
         plan.type_signature.result['order'],
     )
-    return _process(inner, start, collect, plan, send, self._attack)
+    return _process(inner, start, collect, plan, send)
 
 
-def _process(inner, start, collect, plan, send, attack):
+def _process(inner, start, collect, plan, send):
   """Returns the attacked process; see the functions that build its lines."""
   value_type, weight_type, _ = send.type_signature.parameter
   memory_type = start.type_signature.result
-  measure = _build_measure(
+  measure = computations.build_measure(
       inner.next.type_signature.result.measurements.member
   )
   is_present = absence.build_is_present(weight_type)
-  gather = shuffling.RowCollectionFactory(_EXPECTED).create(
+  gather = shuffling.RowCollectionFactory(computations.EXPECTED).create(
       send.type_signature.result['refused']
   )
 
@@ -129,12 +135,9 @@ def _process(inner, start, collect, plan, send, attack):
       tff.FederatedType(weight_type, tff.CLIENTS),
   )
   def next_fn(state, value, weight):
-    seen = (
-        collect(value, weight) if attack.is_omniscient
-        else tff.federated_value((), tff.SERVER)
-    )
+    rows = collect(value, weight)
     planned = tff.federated_map(
-        plan, (state.seed, state.round, state.memory, seen)
+        plan, (state.seed, state.round, state.memory, rows)
     )
     order = tff.federated_broadcast(planned.order)
     received = tff.federated_map(send, (value, weight, order))
@@ -151,166 +154,3 @@ def _process(inner, start, collect, plan, send, attack):
     return tff.templates.MeasuredProcessOutput(state, output.result, measured)
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
-
-
-def _check_shapes(attack, update_type) -> None:
-  """Raises what `create` documents."""
-  if attack.is_omniscient and vectors.width(update_type) is None:
-    raise TypeError(
-        f'The attack {attack.name} must see messages of known shapes, found'
-        f' {update_type}.'
-    )
-
-
-def _build_start(attack, update_type) -> tff.Computation:
-  """Returns ( -> memory), what attackers remember at first."""
-  return tff.tensorflow.computation(
-      lambda: attack.start(
-          vectors.width(update_type), vectors.dtype(update_type)
-      )
-  )
-
-
-def _build_collect(value_type, weight_type) -> tff.Computation:
-  """Returns ({value}, {weight} -> rows@SERVER), the messages of a round.
-
-  Only those of clients with a weight > 0 that are finite.
-  """
-  wide = vectors.dtype(value_type['update'])
-
-  @tff.tensorflow.computation(value_type, weight_type)
-  def as_row(value, weight):
-    counts = tf.logical_and(
-        tf.reduce_any(weight > 0), round_metrics.all_finite(value['update'])
-    )
-    keep = lambda leaf: leaf[None][:tf.cast(counts, tf.int32)]
-    return collections.OrderedDict(
-        byzantine=keep(value['byzantine']), index=keep(value['index']),
-        message=keep(vectors.flatten(value['update'], wide)),
-    )
-
-  rows = shuffling.RowCollectionFactory(_EXPECTED).create(
-      as_row.type_signature.result
-  )
-
-  @tff.federated_computation(
-      tff.FederatedType(value_type, tff.CLIENTS),
-      tff.FederatedType(weight_type, tff.CLIENTS),
-  )
-  def collect(value, weight):
-    row = tff.federated_map(as_row, (value, weight))
-    return rows.next(rows.initialize(), row).result
-
-  return collect
-
-
-def _build_plan(attack, rule, memory_type, rows_type) -> tff.Computation:
-  """Returns (seed, round, memory, rows -> <memory, order>).
-
-  An order is what every attacker gets; without omniscience rows are ().
-  """
-  key_type = tff.TensorType(np.int64, [2])
-
-  @tff.tensorflow.computation(
-      key_type, np.int32, memory_type,
-      rows_type if attack.is_omniscient else (),
-  )
-  def plan(seed, round_num, memory, rows):
-    key = random.fold_in(seed, round_num)
-    seen = _seen(rows, rule) if attack.is_omniscient else None
-    memory, made = attack.plan(memory, seen, key)
-    return collections.OrderedDict(
-        memory=memory, order=collections.OrderedDict(key=key, plan=made)
-    )
-
-  return plan
-
-
-def _seen(rows, rule) -> attack_lib.Seen:
-  """Returns what attackers see in the collected messages."""
-  byzantine = rows['byzantine']
-  honest = tf.logical_not(byzantine)
-  return attack_lib.Seen(
-      honest=tf.boolean_mask(rows['message'], honest),
-      indices=tf.boolean_mask(rows['index'], honest),
-      own=tf.boolean_mask(rows['message'], byzantine),
-      rule=rule,
-  )
-
-
-def _build_send(
-    attack, value_type, weight_type, order_type
-) -> tff.Computation:
-  """Returns (value, weight, order -> <update, weight, refused>).
-
-  It is what an attacker sends in the place of its message, and what the server
-  lets in; `refused` is int32[0 or 1], the index of the client.
-  """
-  wide = vectors.dtype(value_type['update'])
-
-  @tff.tensorflow.computation(value_type, weight_type, order_type)
-  def send(value, weight, order):
-    own, index = value['update'], value['index']
-    present = tf.reduce_any(weight > 0)
-    # Who is absent sends nothing, not even an attack.
-    attacks = tf.logical_and(value['byzantine'], present)
-
-    def bad():
-      message = attack.message(
-          vectors.flatten(own, wide), order['plan'],
-          random.fold_in(order['key'], index),
-      )
-      return vectors.unflatten(message, own)
-
-    update = tf.cond(attacks, bad, lambda: own)
-    if attack.is_silent:
-      weight = tf.where(attacks, tf.zeros_like(weight), weight)
-    finite = round_metrics.all_finite(update)
-    # Not by the weight alone: 0 times NaN is NaN.
-    update, weight = tf.cond(
-        finite,
-        lambda: (update, weight),
-        lambda: tf.nest.map_structure(tf.zeros_like, (update, weight)),
-    )
-    is_refused = tf.logical_and(present, tf.logical_not(finite))
-    return collections.OrderedDict(
-        update=update, weight=weight,
-        refused=tf.boolean_mask(index[None], is_refused[None]),
-    )
-
-  return send
-
-
-def _build_measure(inner_type) -> tff.Computation:
-  """Returns (inner measurements, refused, number of messages -> M)."""
-
-  @tff.tensorflow.computation(
-      inner_type, tff.TensorType(np.int32, [None]), np.int32
-  )
-  def measure(inner, refused, num_messages):
-    fields = collections.OrderedDict(
-        inner if hasattr(inner, 'items') else
-        dict(inner=inner) if tff.structure.flatten(inner_type) else {}
-    )
-    nobody = tf.cast(tf.equal(num_messages, 0), tf.int32)
-    fields.update(
-        refused=refused, num_refused=tf.size(refused),
-        impossible=fields.get('impossible', 0) + nobody,
-    )
-    return fields
-
-  return measure
-
-
-def _untouched(inner, value_type, weight_type):
-  """Returns the inner process on values without a number to attack."""
-
-  @tff.federated_computation(
-      inner.initialize.type_signature.result,
-      tff.FederatedType(value_type, tff.CLIENTS),
-      tff.FederatedType(weight_type, tff.CLIENTS),
-  )
-  def next_fn(state, value, weight):
-    return inner.next(state, value.update, weight)
-
-  return tff.templates.AggregationProcess(inner.initialize, next_fn)

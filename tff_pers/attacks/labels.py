@@ -19,6 +19,7 @@ def flipped(y, num_classes: int):
   Raises:
     ValueError: If integer labels come without a number of classes.
   """
+  y = tf.convert_to_tensor(y)
   if not y.dtype.is_integer:
     return -y
   if num_classes < 1:

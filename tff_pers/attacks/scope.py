@@ -85,7 +85,7 @@ def build_in(work: client_work.ClientWork, factory: structure.Factory):
     output = work.update(message, client_state, poisoned(data))
     return output._replace(update=tagged(output.update, data))
 
-  return client_work.ClientWork(update), attacked(factory)
+  return client_work.ClientWork(update), attacked_in_scope(factory)
 
 
 def poisoned(data):
@@ -108,7 +108,7 @@ def tagged(update, data):
   )
 
 
-def attacked(factory: structure.Factory) -> structure.Factory:
+def attacked_in_scope(factory: structure.Factory) -> structure.Factory:
   """Returns `factory` with the attack of the scope, see `attacked`."""
   threat = _THREAT.get()
   if threat is None:

@@ -43,7 +43,7 @@ def cells(rows: Sequence[Mapping[str, Any]]):
 
 
 def _median(values: Sequence[float]) -> float:
-  """Returns the middle value, the larger one of two: infinities have no mean."""
+  """Returns the middle value, the larger of two: infinities have no mean."""
   return sorted(values)[len(values) // 2]
 
 
@@ -51,7 +51,8 @@ def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
   """Returns the table of medians over seeds, rules by attacks."""
   rules, attacks, values = cells(rows)
   lines = [
-      '| rule | ' + ' | '.join(attacks) + ' |', '|---' * (len(attacks) + 1) + '|'
+      '| rule | ' + ' | '.join(attacks) + ' |',
+      '|---' * (len(attacks) + 1) + '|',
   ]
   for rule, row in zip(rules, values):
     texts = [text(own, is_distance) for own in row]
@@ -76,7 +77,7 @@ def text(value, is_distance: bool) -> str:
 def plot(
     rows: Sequence[Mapping[str, Any]], output_dir: str, is_distance: bool
 ) -> str:
-  """Writes robustness.png and .svg, a heat map; returns the path without suffix.
+  """Writes robustness.png and .svg, a heat map; returns the path without it.
 
   Green is good: small distances (on a logarithmic scale), large accuracies.
   The number in a cell is the median over the seeds.

@@ -46,9 +46,9 @@ def alie_z(num_messages, num_byzantine):
     num_byzantine: f, int scalar < n.
   """
   supporters = num_messages // 2 + 1 - num_byzantine
-  honest = tf.cast(num_messages - num_byzantine, tf.float64)
-  share = 1 - tf.math.divide_no_nan(tf.cast(supporters, tf.float64), honest)
-  margin = tf.math.divide_no_nan(tf.constant(0.5, tf.float64), honest)
+  honest = tf.cast(tf.maximum(num_messages - num_byzantine, 1), tf.float64)
+  share = 1 - tf.cast(supporters, tf.float64) / honest
+  margin = 0.5 / honest
   return tf.math.ndtri(tf.clip_by_value(share, margin, 1 - margin))
 
 

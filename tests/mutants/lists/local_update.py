@@ -297,8 +297,8 @@ FAULTS = (
         'mime_statistics_by_client',
         what='The gradients of Mime Lite\'s momentum count alike.',
         file='baselines/mime_lite.py',
-        old='momentum=entry_weight.EntryWeightFactory(1)',
-        new='momentum=entry_weight.EntryWeightFactory(0)',
+        old='momentum=entry_weight.EntryWeightFactory(1, mean)',
+        new='momentum=entry_weight.EntryWeightFactory(0, mean)',
         tests=(
             'tests/baselines/mime_lite_test.py'
             '::test_one_step_of_all_is_one_machine_with_momentum',

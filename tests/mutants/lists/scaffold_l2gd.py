@@ -49,8 +49,8 @@ FAULTS = (
         'variate_by_the_mean_of_the_cohort',
         what='c moves by the mean of the cohort, without |S| / N.',
         file=_SCAFFOLD,
-        old='          variate=tff.aggregators.SumFactory(),',
-        new='          variate=tff.aggregators.UnweightedMeanFactory(),',
+        old='else tff.aggregators.SumFactory()',
+        new='else tff.aggregators.UnweightedMeanFactory()',
         tests=_INVARIANT,
     ),
     Fault(

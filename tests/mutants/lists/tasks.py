@@ -181,7 +181,7 @@ FAULTS = (
         'programs_leave_nobody_out',
         what='Programs count Byzantine clients in the training loss.',
         file=_EXPERIMENT,
-        old='leaving_out(experiment.task.byzantine)',
+        old='leaving_out(task.byzantine)',
         new='leaving_out(None)',
         tests=_NO_ROWS,
     ),

@@ -70,8 +70,8 @@ class RobustFactory(tff.aggregators.UnweightedAggregationFactory):
     self._rule = rule
     if rule.f == rules.NOT_GIVEN and rule.needs_f:
       raise ValueError(
-          f'`aggregator` {naming.as_text(rule)} must be told how many clients it'
-          f' assumes to be Byzantine, found no f. Tip: {rule.name}[f=1].'
+          f'`aggregator` {naming.as_text(rule)} must be told how many clients'
+          f' it assumes to be Byzantine, found no f. Tip: {rule.name}[f=1].'
       )
 
   def leaving_out_absent(self) -> tff.aggregators.WeightedAggregationFactory:

@@ -1,4 +1,4 @@
-"""What is done to messages before a rule combines them, and both as one rule."""
+"""What is done to messages before a rule, and both as one rule."""
 
 import dataclasses
 from typing import ClassVar, Union

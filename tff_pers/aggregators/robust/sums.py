@@ -12,7 +12,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import round_metrics
-from tff_pers.aggregators import absence
 from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import rules
 
@@ -27,7 +26,8 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
   sum is secure.
 
     start            : the mean of the messages
-    geometric median : b_i = 1 / max(nu, ||z - x_i||);  z <- sum b_i x_i / sum b_i
+    geometric median : b_i = 1 / max(nu, ||z - x_i||)
+                       z <- sum_i b_i x_i / sum_i b_i
     centered clipping: v <- v + (1/n) sum_i (x_i - v) min(1, r / ||x_i - v||)
 
   This is weaker than collecting. Nobody can compute a median of distances or a

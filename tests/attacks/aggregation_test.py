@@ -1,0 +1,317 @@
+"""What a server receives from attackers, and what it does not let in."""
+
+import collections
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests.attacks import received
+from tests.conformance import agree
+from tests.numerics import rules
+from tff_pers import attacks
+from tff_pers import random
+from tff_pers.aggregators import mapped
+from tff_pers.aggregators import seeding
+from tff_pers.numerics import attacks as messages_lib
+from tff_pers.numerics import attacks_adaptive
+from tff_pers.runtime import native
+
+# What each client would send; representable in float32.
+SENT = np.random.default_rng(0).integers(-8, 9, (7, 3)) / 4.0
+# 1 and 4 attack. 5 is honest, and 6 an attacker, but both are absent.
+BYZANTINE = np.array([0, 1, 0, 0, 1, 0, 1], bool)
+WEIGHTS = [1, 2, 3, 1, 1, 0, 0]
+HONEST = SENT[[0, 2, 3]]
+MU, STD = HONEST.mean(axis=0), HONEST.std(axis=0, ddof=1)
+
+
+@pytest.fixture(autouse=True)
+def _native_runtime():
+  with native.use():
+    yield
+
+
+def run(text, sent=SENT, weights=WEIGHTS, byzantine=BYZANTINE, **options):
+  """Returns (output, messages, weights) of one round."""
+  process = received.create(text, **options)
+  output = process.next(
+      received.start(process), received.cohort(sent, byzantine),
+      [np.float32(w) for w in weights],
+  )
+  return output, *received.rows(output)
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('none', SENT[[1, 4]]),
+        ('label_flip', SENT[[1, 4]]),  # Attackers did their work on others.
+        ('bit_flip', -SENT[[1, 4]]),
+        ('bit_flip[kappa=3]', -3 * SENT[[1, 4]]),
+        ('sign_flip', [-MU, -MU]),
+        ('ipm', [-10 * MU, -10 * MU]),
+        ('ipm[eps=0.5]', [-0.5 * MU, -0.5 * MU]),
+        ('alie[z=1.5]', [MU - 1.5 * STD] * 2),
+        # n = 5, f = 2: s = 1, the share of others is 2 / 3.
+        ('alie', [MU - scipy.stats.norm.ppf(2 / 3) * STD] * 2),
+        ('mimic', [SENT[0], SENT[0]]),
+        ('huge', np.full([2, 3], 1e30)),
+    ],
+)
+def test_message(text, expected):
+  """It is made of the honest ones that are present, and of no others."""
+  output, sent, weights = run(text)
+  np.testing.assert_allclose(sent[[1, 4]], expected, rtol=1e-6, atol=1e-7)
+  others = [0, 2, 3, 5, 6]  # Also 6, who is absent.
+  np.testing.assert_array_equal(sent[others], SENT[others])
+  np.testing.assert_array_equal(weights, WEIGHTS)
+  assert output.measurements['num_refused'] == 0
+  assert output.measurements['impossible'] == 0
+
+
+@pytest.mark.parametrize('text', ['nan', 'inf'])
+def test_what_is_not_finite_becomes_absent_and_is_named(text):
+  output, sent, weights = run(text)
+  np.testing.assert_array_equal(sent[[1, 4]], np.zeros([2, 3]))
+  np.testing.assert_array_equal(weights, [1, 0, 3, 1, 0, 0, 0])
+  np.testing.assert_array_equal(output.measurements['refused'], [1, 4])
+  assert output.measurements['num_refused'] == 2
+
+
+def test_one_bad_number_is_enough():
+  """Also of an honest client; it is not counted among what attackers see."""
+  sent = np.array(SENT)
+  sent[3, 2] = np.nan
+  output, found, weights = run('sign_flip', sent=sent)
+  np.testing.assert_array_equal(found[3], np.zeros(3))
+  np.testing.assert_array_equal(weights, [1, 2, 3, 0, 1, 0, 0])
+  np.testing.assert_array_equal(output.measurements['refused'], [3])
+  np.testing.assert_allclose(found[1], -SENT[[0, 2]].mean(axis=0), rtol=1e-6)
+
+
+def test_what_an_absent_client_would_send_does_not_spread():
+  sent = np.array(SENT)
+  sent[5] = np.nan
+  output, found, _ = run('none', sent=sent)
+  np.testing.assert_array_equal(found[5], np.zeros(3))
+  assert output.measurements['num_refused'] == 0  # It sent nothing.
+
+
+def test_silent_clients_are_absent_but_not_refused():
+  output, _, weights = run('silent')
+  np.testing.assert_array_equal(weights, [1, 0, 3, 1, 0, 0, 0])
+  assert output.measurements['num_refused'] == 0
+
+
+@pytest.mark.parametrize('text', ['nan', 'silent'])
+def test_nobody_left_is_no_round(text):
+  output, _, _ = run(text, byzantine=[True] * 7)
+  assert output.measurements['impossible'] == 1
+
+
+@pytest.mark.parametrize(
+    'text', [n for n in attacks.names() if n != 'none'] + ['noise[std=2]']
+)
+def test_without_attackers_no_bit_changes(text):
+  mean = tff.aggregators.MeanFactory(no_nan_division=True)
+  process = received.create(text, mean)
+  weights = [np.float32(w) for w in WEIGHTS]
+  cohort = received.cohort(SENT, [False] * 7)
+  found = process.next(received.start(process), cohort, weights)
+  plain = mean.create(received.UPDATE, received.WEIGHT)
+  expected = plain.next(
+      plain.initialize(), [value['update'] for value in cohort], weights
+  )
+  tf.nest.map_structure(
+      np.testing.assert_array_equal, found.result, expected.result
+  )
+
+
+@pytest.mark.parametrize('text', ['mimic', 'mimic[warmup=2]'])
+def test_mimic_is_an_honest_message_bit_for_bit(text):
+  sent = np.random.default_rng(1).standard_normal((7, 3))
+  _, found, _ = run(text, sent=sent)
+  honest = found[[0, 2, 3]]
+  for attacker in (1, 4):
+    assert any(np.array_equal(found[attacker], x) for x in honest)
+
+
+def test_mimic_remembers_its_target():
+  process = received.create('mimic[warmup=1]')
+  state = received.start(process)
+  weights = [np.float32(1)] * 4
+  rng = np.random.default_rng(0)
+  target = None
+  for _ in range(4):
+    order = rng.permutation(4)  # Client 3 attacks.
+    sent = rng.standard_normal((4, 3))
+    cohort = received.cohort(sent[order], order == 3, order)
+    output = process.next(state, cohort, weights)
+    state = output.state
+    found = received.rows(output)[0][np.argsort(order)]
+    copied = [i for i in range(3) if np.array_equal(found[i], found[3])]
+    target = copied if target is None else target
+    assert copied == target == [state['memory']['target']]
+  assert state['round'] == 4
+
+
+def test_noise_is_independent_and_repeats_with_the_seed():
+  sent = np.zeros([40, 3])
+  byzantine = np.arange(40) > 0
+  process = received.create('noise[std=10]')
+  state = received.start(process)
+  cohort = received.cohort(sent, byzantine)
+  weights = [np.float32(1)] * 40
+
+  def noise(state):
+    output = process.next(state, cohort, weights)
+    return received.rows(output)[0][1:], output.state
+
+  first, after = noise(state)
+  np.testing.assert_array_equal(noise(state)[0], first)
+  np.testing.assert_allclose(first.std(), 10, rtol=0.15)
+  assert len(np.unique(first)) == first.size  # No two attackers share a draw.
+  for other in (noise(after)[0], noise(received.start(process, 6))[0]):
+    assert not np.any(other == first)
+  # A client draws the same wherever it stands in the cohort.
+  backwards = process.next(state, cohort[::-1], weights)
+  np.testing.assert_array_equal(
+      received.rows(backwards)[0][::-1][1:], first
+  )
+
+
+def test_noise_is_relative_to_the_honest_spread_by_default():
+  sent = np.random.default_rng(0).standard_normal((60, 3)) * [1e-4, 2e-4, 0]
+  byzantine = np.arange(60) >= 20
+  _, found, _ = run(
+      'noise', sent=sent, weights=[1] * 60, byzantine=byzantine
+  )
+  rms = np.sqrt(np.mean(sent[:20].var(axis=0, ddof=1)))
+  np.testing.assert_allclose(found[20:].std(), 10 * rms, rtol=0.15)
+
+
+def test_adaptive_sends_the_worst_against_the_rule():
+  """f of the rule counts, and the attackers' own messages are tried."""
+  rng = np.random.default_rng(0)
+  sent = rng.integers(-16, 17, (9, 3)) / 8.0
+  byzantine = np.arange(9) >= 7
+  _, found, _ = run(
+      'adaptive', sent=sent, weights=[1] * 9, byzantine=byzantine,
+      rule=rules.TRIMMED_MEAN,
+  )
+  np.testing.assert_array_equal(found[7], found[8])
+  honest = tf.constant(sent[:7])
+  others = tf.concat([
+      honest, [messages_lib.alie(honest, messages_lib.alie_z(9, 2))],
+      [messages_lib.ipm(honest, 10.0)], sent[7:],
+  ], axis=0)
+  expected = attacks_adaptive.search(
+      honest, 2, rules.TRIMMED_MEAN, 2, random.key(0), others
+  )
+  np.testing.assert_allclose(found[7], expected.message, rtol=1e-5)
+
+
+class _Watching:
+  """The mean, which moves only for a message that is exactly as expected."""
+
+  f, is_random = 3, False
+
+  def __init__(self, bait):
+    self._bait = bait
+    self.asked = []
+
+  def __call__(self, x, num_byzantine, key):
+    self.asked.append(num_byzantine)
+    taken = tf.reduce_all(tf.equal(x[-1], self._bait))
+    return messages_lib.mean(x) + tf.cast(taken, x.dtype) * 1e6
+
+  def is_possible(self, num_messages, num_byzantine):
+    return True
+
+
+@pytest.mark.parametrize('bait', [SENT[4], SENT[2]])
+def test_adaptive_tries_own_and_honest_messages(bait):
+  rule = _Watching(tf.constant(bait).numpy())
+  _, found, _ = run('adaptive', rule=rule)
+  np.testing.assert_array_equal(found[[1, 4]], [bait, bait])
+  assert set(rule.asked) == {3}
+
+
+def test_adaptive_cannot_do_more_than_nothing_against_an_impossible_rule():
+  class Impossible(attacks_adaptive.Mean):
+
+    def is_possible(self, num_messages, num_byzantine):
+      return num_messages > 100
+
+  _, found, _ = run('adaptive', rule=Impossible())
+  np.testing.assert_allclose(found[1], -MU, rtol=1e-6)
+
+
+def test_attackers_do_not_know_the_draws_of_the_server():
+  """The inner factory's key is that of a run without attack, theirs another."""
+  state = received.create('noise').initialize()
+  assert list(state) == ['inner', 'seed', 'round', 'memory']
+  zeros = tf.zeros([2], tf.int64)
+  inner = collections.OrderedDict(seed=zeros)
+  seeded = seeding.seed_state(
+      collections.OrderedDict(
+          (name, inner if name == 'inner' else tf.convert_to_tensor(value))
+          for name, value in state.items() if name != 'memory'
+      ), 7,
+  )
+  alone = seeding.seed_state(inner, 7)
+  np.testing.assert_array_equal(seeded['inner']['seed'], alone['seed'])
+  assert np.any(seeded['seed'] != alone['seed'])
+
+
+def test_unknown_shapes():
+  """What needs no other's message works; what does says so."""
+  class SumOfAll(tff.aggregators.WeightedAggregationFactory):
+
+    def create(self, value_type, weight_type):
+      return mapped.map_first(
+          tff.tensorflow.computation(
+              lambda value: tf.cast(tf.reduce_sum(value[0]), tf.float32),
+              value_type,
+          ),
+          tff.aggregators.MeanFactory().create(
+              tff.TensorType(np.float32), weight_type
+          ),
+      )
+
+  def create(attack, update_type):
+    return attacks.attacked(SumOfAll(), attack).create(
+        received.value_type(tff.to_type([update_type])), received.WEIGHT
+    )
+
+  unknown = tff.TensorType(np.float32, [None])
+  process = create(attacks.BitFlip(), unknown)
+  cohort = [
+      collections.OrderedDict(
+          update=[np.ones([size], np.float32)], byzantine=np.bool_(size == 5),
+          index=np.int32(size),
+      ) for size in (2, 5)
+  ]
+  output = process.next(
+      received.start(process), cohort, [np.float32(1)] * 2
+  )
+  assert output.result == (2 - 5) / 2
+  with pytest.raises(TypeError, match='The attack ipm must see messages of'):
+    create(attacks.Ipm(), unknown)
+  with pytest.raises(TypeError, match='must have a floating tensor'):
+    create(attacks.BitFlip(), tff.TensorType(np.int32, [2]))
+
+
+@pytest.mark.parametrize('text', ['adaptive', 'mimic[warmup=2]', 'noise', 'nan'])
+def test_runtimes_agree(text):
+  process = received.create(
+      text, tff.aggregators.MeanFactory(no_nan_division=True)
+  )
+  output = agree.agree(
+      process.next, received.start(process),
+      received.cohort(SENT, BYZANTINE), [np.float32(w) for w in WEIGHTS],
+  )
+  assert np.all(np.isfinite(output.result[0]))

@@ -1,0 +1,192 @@
+"""The lines of an attacked aggregation, as TFF computations.
+
+A value is `<update, byzantine=bool, index=int32>`, see `aggregation.attacked`.
+"""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import random
+from tff_pers import round_metrics
+from tff_pers.aggregators import shuffling
+from tff_pers.aggregators import vectors
+from tff_pers.attacks import attack as attack_lib
+
+# Messages that collecting is laid out for; more of them are slower.
+EXPECTED = 128
+
+
+def build_update(value_type) -> tff.Computation:
+  """Returns (value -> update)."""
+  return tff.tensorflow.computation(lambda value: value['update'], value_type)
+
+
+def build_form(factory, value_type) -> tff.Computation:
+  """Returns (value -> value), with what the server makes of the update."""
+  form = factory.build_form(value_type['update'])
+  return tff.tensorflow.computation(
+      lambda value: collections.OrderedDict(
+          value, update=form(value['update'])
+      ),
+      value_type,
+  )
+
+
+def check_update(attack, update_type) -> None:
+  """Raises a TypeError if the update cannot be attacked."""
+  if vectors.dtype(update_type) is None:
+    raise TypeError(
+        'An update must have a floating tensor to be attacked, found'
+        f' {update_type}.'
+    )
+  if attack.is_omniscient and vectors.width(update_type) is None:
+    raise TypeError(
+        f'The attack {attack.name} must see messages of known shapes, found'
+        f' {update_type}.'
+    )
+
+
+def build_start(attack, update_type) -> tff.Computation:
+  """Returns ( -> memory), what attackers remember at first."""
+  return tff.tensorflow.computation(
+      lambda: attack.start(
+          vectors.width(update_type), vectors.dtype(update_type)
+      )
+  )
+
+
+def build_collect(attack, value_type, weight_type) -> tff.Computation:
+  """Returns ({value}, {weight} -> rows@SERVER), the messages of a round.
+
+  Only those of clients with a weight > 0 that are finite. Without omniscience
+  there is nothing to see, ().
+  """
+  clients = [
+      tff.FederatedType(member, tff.CLIENTS)
+      for member in (value_type, weight_type)
+  ]
+  if not attack.is_omniscient:
+    return tff.federated_computation(
+        lambda value, weight: tff.federated_value((), tff.SERVER), *clients
+    )
+  wide = vectors.dtype(value_type['update'])
+
+  @tff.tensorflow.computation(value_type, weight_type)
+  def as_row(value, weight):
+    counts = tf.logical_and(
+        tf.reduce_any(weight > 0), round_metrics.all_finite(value['update'])
+    )
+    keep = lambda leaf: leaf[None][:tf.cast(counts, tf.int32)]
+    return collections.OrderedDict(
+        byzantine=keep(value['byzantine']), index=keep(value['index']),
+        message=keep(vectors.flatten(value['update'], wide)),
+    )
+
+  rows = shuffling.RowCollectionFactory(EXPECTED).create(
+      as_row.type_signature.result
+  )
+
+  @tff.federated_computation(*clients)
+  def collect(value, weight):
+    row = tff.federated_map(as_row, (value, weight))
+    return rows.next(rows.initialize(), row).result
+
+  return collect
+
+
+def build_plan(attack, rule, memory_type, rows_type) -> tff.Computation:
+  """Returns (seed, round, memory, rows -> <memory, order>).
+
+  An order is what every attacker gets; without omniscience rows are ().
+  """
+  key_type = tff.TensorType(np.int64, [2])
+
+  @tff.tensorflow.computation(key_type, np.int32, memory_type, rows_type)
+  def plan(seed, round_num, memory, rows):
+    key = random.fold_in(seed, round_num)
+    seen = _seen(rows, rule) if attack.is_omniscient else None
+    memory, made = attack.plan(memory, seen, key)
+    return collections.OrderedDict(
+        memory=memory, order=collections.OrderedDict(key=key, plan=made)
+    )
+
+  return plan
+
+
+def _seen(rows, rule) -> attack_lib.Seen:
+  """Returns what attackers see in the collected messages."""
+  byzantine = rows['byzantine']
+  honest = tf.logical_not(byzantine)
+  return attack_lib.Seen(
+      honest=tf.boolean_mask(rows['message'], honest),
+      indices=tf.boolean_mask(rows['index'], honest),
+      own=tf.boolean_mask(rows['message'], byzantine),
+      rule=rule,
+  )
+
+
+def build_send(
+    attack, value_type, weight_type, order_type
+) -> tff.Computation:
+  """Returns (value, weight, order -> <update, weight, refused>).
+
+  It is what an attacker sends in the place of its message, and what the server
+  lets in; `refused` is int32[0 or 1], the index of the client.
+  """
+  wide = vectors.dtype(value_type['update'])
+
+  @tff.tensorflow.computation(value_type, weight_type, order_type)
+  def send(value, weight, order):
+    own, index = value['update'], value['index']
+    present = tf.reduce_any(weight > 0)
+    # Who is absent sends nothing, not even an attack.
+    attacks = tf.logical_and(value['byzantine'], present)
+
+    def bad():
+      message = attack.message(
+          vectors.flatten(own, wide), order['plan'],
+          random.fold_in(order['key'], index),
+      )
+      return vectors.unflatten(message, own)
+
+    update = tf.cond(attacks, bad, lambda: own)
+    if attack.is_silent:
+      weight = tf.where(attacks, tf.zeros_like(weight), weight)
+    finite = round_metrics.all_finite(update)
+    # Not by the weight alone: 0 times NaN is NaN.
+    update, weight = tf.cond(
+        finite,
+        lambda: (update, weight),
+        lambda: tf.nest.map_structure(tf.zeros_like, (update, weight)),
+    )
+    is_refused = tf.logical_and(present, tf.logical_not(finite))
+    return collections.OrderedDict(
+        update=update, weight=weight,
+        refused=tf.boolean_mask(index[None], is_refused[None]),
+    )
+
+  return send
+
+
+def build_measure(inner_type) -> tff.Computation:
+  """Returns (inner measurements, refused, number of messages -> M)."""
+
+  @tff.tensorflow.computation(
+      inner_type, tff.TensorType(np.int32, [None]), np.int32
+  )
+  def measure(inner, refused, num_messages):
+    fields = collections.OrderedDict(
+        inner if hasattr(inner, 'items') else
+        dict(inner=inner) if tff.structure.flatten(inner_type) else {}
+    )
+    nobody = tf.cast(tf.equal(num_messages, 0), tf.int32)
+    fields.update(
+        refused=refused, num_refused=tf.size(refused),
+        impossible=fields.get('impossible', 0) + nobody,
+    )
+    return fields
+
+  return measure

@@ -1,0 +1,176 @@
+"""`robustness`: a few rounds of rules against attacks."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from binaries import experiment
+from binaries import robustness
+from binaries import train
+from tff_pers.evaluation import plots
+
+TINY = ['--num_clients=5', '--num_byzantine=2', '--rounds=3']
+
+
+def _run(folder, *argv):
+  return robustness.main(['robustness', *argv, f'--output_dir={folder}'])
+
+
+def _read(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope='module', name='table')
+def _table(tmp_path_factory):
+  """The folder of a table of 2 rules, 2 attacks and 2 seeds."""
+  folder = tmp_path_factory.mktemp('table')
+  assert _run(
+      folder, *TINY, '--rules=mean,median', '--attacks=ipm,none', '--seeds=0,1'
+  ) == 0
+  return folder
+
+
+def test_a_row_per_cell(table):
+  rows = _read(table / 'robustness.csv')
+  assert list(rows[0]) == [
+      'task', 'algo', 'rule', 'attack', 'num_byzantine', 'seed', 'final'
+  ]
+  assert [(r['rule'], r['attack'], r['seed']) for r in rows] == [
+      (rule, attack, seed) for rule in ('mean', 'median')
+      for attack in ('ipm', 'none') for seed in '01'
+  ]
+  assert {row['num_byzantine'] for row in rows} == {'2'}
+  final = {
+      (r['rule'], r['attack'], r['seed']): float(r['final']) for r in rows
+  }
+  # -10 times the mean of 5 honest, by 2 of 7: away from the optimum.
+  for seed in '01':
+    assert final['mean', 'ipm', seed] > 1.5 * final['mean', 'none', seed]
+    assert final['median', 'ipm', seed] < final['mean', 'ipm', seed]
+  assert final['mean', 'none', '0'] != final['mean', 'none', '1']
+  for name in ('robustness.md', 'robustness.png', 'robustness.svg'):
+    assert (table / name).stat().st_size > 0
+
+
+def test_a_cell_is_what_train_ends_with(table, tmp_path, monkeypatch):
+  """The method that was built for seed 0 serves seed 1 as its own would."""
+  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+  assert train.main([
+      'train', '--algo=ffgg[aggregator=median,tuner=exact'
+      ',server_learning_rate=0.066]', '--task=overpersonalized', *TINY,
+      '--eval_every=3', '--attack=ipm', '--seed=1', '--on_non_finite=drop',
+      f'--output_dir={tmp_path / "run"}',
+  ]) == 0
+  distance = float(_read(tmp_path / 'run' / 'metrics.csv')[-1]['distance'])
+  cell, = [
+      float(row['final']) for row in _read(table / 'robustness.csv')
+      if (row['rule'], row['attack'], row['seed']) == ('median', 'ipm', '1')
+  ]
+  assert cell == pytest.approx(distance, rel=1e-12)
+
+
+def test_cells_that_are_there_are_not_run_again(table, monkeypatch):
+  built = []
+  build = experiment.build_process
+  def count(of):
+    built.append((of.variant, of.flag('attack')))
+    return build(of)
+  monkeypatch.setattr(experiment, 'build_process', count)
+  before = _read(table / 'robustness.csv')
+  assert _run(
+      table, *TINY, '--rules=mean,krum', '--attacks=none', '--seeds=0,1'
+  ) == 0
+  assert built == [('ffgg[aggregator=krum]', 'none')]
+  rows = _read(table / 'robustness.csv')
+  assert rows[:len(before)] == before and len(rows) == len(before) + 2
+
+
+def test_other_flags_are_not_mixed_into_a_table(table, capsys):
+  assert _run(table, *TINY[:2], '--rounds=4', '--rules=mean') == 2
+  assert '`--rounds` must be 3 as in robustness.json' in capsys.readouterr().err
+
+
+def test_a_diverged_cell_is_a_value(tmp_path):
+  """The others go on."""
+  assert _run(
+      tmp_path, '--task=digits', '--algo=fedavg', '--model=mlp_20',
+      '--num_clients=5', '--num_byzantine=1', '--rounds=2', '--partition=iid',
+      '--rules=mean,median', '--attacks=huge', '--train_fraction=0.2',
+  ) == 0
+  rows = _read(tmp_path / 'robustness.csv')
+  mean, median = (float(row['final']) for row in rows)
+  assert not mean > 0.3  # Maybe NaN.
+  assert 0.0 <= median <= 1.0
+
+
+def test_byzantine_clients_stand_last(tmp_path):
+  """Then one compiled method serves the draws of all seeds."""
+  table = robustness.flag_table()
+  grid = robustness._Grid(  # pylint: disable=protected-access
+      dict(algo='fedavg', task='digits', num_byzantine=2, num_clients=6,
+           partition='iid'), table, [0, 1],
+  )
+  for seed in (0, 1):
+    task = grid.experiment('median', 'ipm', seed).task
+    np.testing.assert_array_equal(task.honest, np.arange(4))
+    assert [int(data['index']) for data in task.train] == list(range(6))
+
+
+BAD = {
+    'rule': (['--rules=middle'], '`--aggregator` must be one of'),
+    'attack': (['--attacks=ipn'], '`--attack` must be one of'),
+    'twice': (['--rules=mean,mean'], '`--rules` must name each one once'),
+    'too_many': (['--num_byzantine=10'], 'less than half of the clients (20)'),
+    'krum': (
+        ['--rules=krum', '--num_clients=3', '--num_byzantine=1'],
+        'needs n > 2 f + 2, found 4 clients',
+    ),
+    'no_mean': (['--algo=local_only'], '`--algo` must be a method with an'),
+    'in_brackets': (
+        ['--algo=ffgg[aggregator=median]'], 'must leave the aggregator to'
+    ),
+    'no_optimum': (
+        ['--task=floral_mlp', '--algo=fedavg', '--rules=mean'],
+        '`--task` must know its optimum or have classes',
+    ),
+}
+
+
+@pytest.mark.parametrize('argv, sentence', BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence(argv, sentence, tmp_path, capsys):
+  folder = tmp_path / 'run'
+  assert _run(folder, '--num_clients=10', '--num_byzantine=2', *argv) == 2
+  line, = capsys.readouterr().err.strip().splitlines()
+  assert sentence in line, line
+  assert not folder.exists()
+
+
+def test_help_says_what_it_does(capsys):
+  assert robustness.main(['robustness', '--help']) == 0
+  shown = capsys.readouterr().out
+  for word in ('--rules', 'bucketing(NAME)', 'noise', 'robustness.csv'):
+    assert word in shown
+
+
+@pytest.mark.parametrize('argv, sentence', [
+    (['--attack=ipm'], '`--attack` must be none without Byzantine clients'),
+    (['--attack=ipm', '--num_byzantine=2'], 'less than half of the clients (4)'),
+    (
+        ['--num_byzantine=1', '--algo=fedavg[aggregator=krum]'],
+        '`--fedavg_aggregator` krum[f=1] needs n > 2 f + 2',
+    ),
+    (
+        ['--algo=fedavg[aggregator=bucketing]'],
+        'bucketing must have a rule in it',
+    ),
+])
+def test_train_refuses_what_cannot_be(argv, sentence, tmp_path, capsys):
+  code = train.main([
+      'train', '--algo=fedavg', '--num_clients=4', '--partition=iid', *argv,
+      f'--output_dir={tmp_path / "run"}',
+  ])
+  assert code == 2
+  line, = capsys.readouterr().err.strip().splitlines()
+  assert sentence in line, line

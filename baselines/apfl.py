@@ -13,6 +13,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -21,7 +22,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class ApflHyperparameters(hp.LocalTraining):
+class ApflHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of APFL."""
 
   alpha0: float = hp.field(
@@ -73,6 +74,7 @@ def build_apfl(
       ),
       # With the server's current w: the local u is gone after the round.
       combine=lambda w, state: mix(state['alpha'], state['weights'], w),
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

@@ -10,6 +10,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -18,7 +19,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class DittoHyperparameters(hp.LocalTraining):
+class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Ditto."""
 
   lambda_: float = hp.field(
@@ -97,11 +98,12 @@ def build_ditto(
     return fedavg.build_averaging(
         model,
         local_sgd.build_local_sgd(model, hyperparameters, client_weighting),
-        deploy=deploy,
+        deploy=deploy, model_aggregator=choice.chosen(hyperparameters),
     )
   return fedavg.build_averaging(
       model, build_ditto_work(model, hyperparameters, client_weighting),
       init_client=model.initial_weights, combine=lambda w, v: v,
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

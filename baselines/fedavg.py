@@ -15,6 +15,7 @@ from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.models import factorized
@@ -22,7 +23,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class FedAvgHyperparameters(hp.LocalTraining):
+class FedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of FedAvg."""
 
   server_learning_rate: float = hp.field(
@@ -64,7 +65,7 @@ def build_fedavg(
     client_weighting: q_i: `uniform` 1, `examples` n_i, `batches` ceil(n_i / B).
     work: Replaces local SGD; its update is initial minus final weights.
     deploy: See `build_averaging`.
-    model_aggregator: See `build_averaging`.
+    model_aggregator: Replaces what `aggregator` of the hyperparameters names.
 
   Returns:
     A `PersonalizedProcess` that deploys w (or `deploy`) at every client.
@@ -73,7 +74,8 @@ def build_fedavg(
       model, hyperparameters, client_weighting
   )
   return build_averaging(
-      model, work, deploy=deploy, model_aggregator=model_aggregator,
+      model, work, deploy=deploy,
+      model_aggregator=model_aggregator or choice.chosen(hyperparameters),
       server_learning_rate=hyperparameters.server_learning_rate,
   )
 

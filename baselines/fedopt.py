@@ -18,12 +18,13 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import server_optimizers
+from tff_pers.aggregators import choice
 from tff_pers.client_works import local_sgd
 from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class FedAvgMHyperparameters(hp.LocalTraining):
+class FedAvgMHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of FedAvgM."""
 
   server_learning_rate: float = hp.field(
@@ -48,7 +49,7 @@ class FedAvgMHyperparameters(hp.LocalTraining):
 
 
 @dataclasses.dataclass(frozen=True)
-class _AdaptiveHyperparameters(hp.LocalTraining):
+class _AdaptiveHyperparameters(hp.Aggregation, hp.LocalTraining):
   """What the adaptive methods share."""
 
   server_learning_rate: float = hp.field(
@@ -141,6 +142,7 @@ def build_fedopt(
       model,
       local_sgd.build_local_sgd(model, hyperparameters, client_weighting),
       server_optimizer=hyperparameters.server_optimizer(model.dtype),
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_step
@@ -27,7 +28,7 @@ _EPOCHS_USE = 1  # Of the key of (seed, round, client); 0 draws the batches.
 
 
 @dataclasses.dataclass(frozen=True)
-class FedProxHyperparameters(hp.LocalTraining):
+class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of FedProx."""
 
   local_steps: int = hp.inherited(
@@ -104,6 +105,7 @@ def build_fedprox(
       eta=lambda state: (
           hyperparameters.server_learning_rate * _eta(hyperparameters, state)
       ),
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

@@ -10,13 +10,14 @@ import dataclasses
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import local_update
 from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class FedSgdHyperparameters(hp.LocalBatches):
+class FedSgdHyperparameters(hp.Aggregation, hp.LocalBatches):
   """Hyperparameters of FedSGD."""
 
   learning_rate: float = hp.field(
@@ -30,7 +31,7 @@ class FedSgdHyperparameters(hp.LocalBatches):
 
 
 @dataclasses.dataclass(frozen=True)
-class MinibatchSgdHyperparameters(hp.Hyperparameters):
+class MinibatchSgdHyperparameters(hp.Aggregation, hp.Hyperparameters):
   """Hyperparameters of mini-batch SGD."""
 
   learning_rate: float = hp.inherited(FedSgdHyperparameters, 'learning_rate')
@@ -55,7 +56,7 @@ def build_fedsgd(
     hyperparameters: See `FedSgdHyperparameters`.
   """
   return _at_the_received_model(
-      model, hyperparameters.learning_rate, **hyperparameters.budget()
+      model, hyperparameters, **hyperparameters.budget()
   )
 
 
@@ -76,14 +77,17 @@ def build_minibatch_sgd(
     hyperparameters: See `MinibatchSgdHyperparameters`.
   """
   return _at_the_received_model(
-      model, hyperparameters.learning_rate, theta=local_update.all_of(1),
+      model, hyperparameters, theta=local_update.all_of(1),
       batch_size=hyperparameters.batch_size,
   )
 
 
-def _at_the_received_model(model, eta, **budget):
+def _at_the_received_model(model, hyperparameters, **budget):
   work = local_update.build_local_update(model, gamma=0.0, **budget)
-  return family.compose(model, work, eta=eta)
+  return family.compose(
+      model, work, eta=hyperparameters.learning_rate,
+      model_aggregator=choice.chosen(hyperparameters),
+  )
 
 
 @methods.register(

@@ -14,6 +14,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -159,6 +160,7 @@ def average_shared(
           1.0 if server_optimizer else hyperparameters.server_learning_rate
       ),
       server_optimizer=server_optimizer,
+      model_aggregator=choice.chosen(hyperparameters),
       initial_weights=lambda seed: parts.initial_weights(seed)[0],
       project=project,
       **kept,

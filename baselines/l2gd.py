@@ -16,6 +16,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -41,7 +42,7 @@ class Steps(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class L2gdHyperparameters(hp.LocalTraining):
+class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of L2GD."""
 
   # Known smoothness and lambda say how long steps may be.
@@ -186,6 +187,7 @@ def build_l2gd(
       work=build_l2gd_work(
           model, hyperparameters, steps.local, client_weighting
       ),
+      aggregator=choice.chosen(hyperparameters),
       finalize=finalize,
       measure=measure,
       init_client=lambda seed: collections.OrderedDict(

@@ -16,6 +16,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -93,6 +94,7 @@ def build_local_adaptor(
       adapted.base, build_work(adapted, hyperparameters, client_weighting),
       init_client=adapted.initial_adaptors,
       combine=lambda base, own: combine(adapted, base, own), deploy=deploy,
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

@@ -14,7 +14,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class LookaheadHyperparameters(hp.LocalTraining):
+class LookaheadHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Lookahead."""
 
   slow_step: float = hp.field(

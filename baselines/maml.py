@@ -9,6 +9,7 @@ import dataclasses
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_update
@@ -17,7 +18,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class FomamlHyperparameters(hp.Hyperparameters):
+class FomamlHyperparameters(hp.Aggregation, hp.Hyperparameters):
   """Hyperparameters of FOMAML."""
 
   learning_rate: float = hp.field(
@@ -119,7 +120,8 @@ def _compose(model, work, hyperparameters):
       num_steps=hyperparameters.steps or hyperparameters.adaptation_steps,
   )
   return family.compose(
-      model, work, eta=hyperparameters.server_learning_rate, deploy=deploy
+      model, work, eta=hyperparameters.server_learning_rate, deploy=deploy,
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

@@ -17,6 +17,7 @@ from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.aggregators import entry_weight
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
@@ -26,7 +27,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class MimeLiteHyperparameters(hp.LocalBatches):
+class MimeLiteHyperparameters(hp.Aggregation, hp.LocalBatches):
   """Hyperparameters of Mime Lite."""
 
   beta: float = hp.field(
@@ -80,6 +81,7 @@ def build_mime_lite(
         ),
     )
 
+  mean = choice.chosen(hyperparameters)
   return composition.compose(
       model,
       init=init,
@@ -88,8 +90,8 @@ def build_mime_lite(
       ),
       work=build_mime_lite_work(model, hyperparameters, client_weighting),
       aggregator=dict(
-          weights=entry_weight.EntryWeightFactory(0),
-          momentum=entry_weight.EntryWeightFactory(1),
+          weights=entry_weight.EntryWeightFactory(0, mean),
+          momentum=entry_weight.EntryWeightFactory(1, mean),
       ),
       finalize=finalize,
       deploy=lambda message, own, data: message['weights'],

@@ -11,6 +11,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -20,7 +21,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class PerFedAvgHyperparameters(hp.LocalTraining):
+class PerFedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Per-FedAvg; `learning_rate` is the outer step beta."""
 
   a: float = hp.field(
@@ -67,6 +68,7 @@ def build_perfedavg(
   return fedavg.build_averaging(
       model, build_meta_sgd(model, hyperparameters, client_weighting),
       deploy=build_adaptation(model, hyperparameters),
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

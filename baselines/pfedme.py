@@ -12,6 +12,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -20,7 +21,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class PFedMeHyperparameters(hp.LocalTraining):
+class PFedMeHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of pFedMe; its R, K are our local_steps, inner_steps."""
 
   # Smaller than elsewhere: learning_rate * lam should be <= 1.
@@ -97,10 +98,12 @@ def build_pfedme(
         model, work, server_learning_rate=hyperparameters.beta,
         init_client=model.initial_weights,
         combine=lambda weights, theta: theta,
+        model_aggregator=choice.chosen(hyperparameters),
     )
   return fedavg.build_averaging(
       model, work, server_learning_rate=hyperparameters.beta,
       deploy=build_recompute(model, hyperparameters),
+      model_aggregator=choice.chosen(hyperparameters),
   )
 
 

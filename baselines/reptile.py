@@ -19,7 +19,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class ReptileHyperparameters(hp.LocalTraining):
+class ReptileHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Reptile."""
 
   outer_step: float = hp.field(

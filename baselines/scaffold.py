@@ -15,6 +15,8 @@ from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
+from tff_pers.aggregators import sum_of_mean
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
@@ -90,6 +92,7 @@ def build_scaffold(
         ),
     )
 
+  rule = choice.chosen(hyperparameters)
   return composition.compose(
       model,
       init=lambda seed: collections.OrderedDict(
@@ -100,8 +103,11 @@ def build_scaffold(
       ),
       work=build_scaffold_work(model, hyperparameters),
       aggregator=dict(
-          weights=tff.aggregators.MeanFactory(no_nan_division=True),
-          variate=tff.aggregators.SumFactory(),
+          weights=rule or tff.aggregators.MeanFactory(no_nan_division=True),
+          variate=(
+              sum_of_mean.SumOfMeanFactory(rule) if rule
+              else tff.aggregators.SumFactory()
+          ),
       ),
       finalize=finalize,
       init_client=zeros,

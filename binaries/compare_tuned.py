@@ -29,7 +29,8 @@ python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
 Trains every variant with each value of one hyperparameter on the first seed,
 chooses the value with the best mean validation accuracy over clients (loss on
 regression tasks; test data choose nothing), and trains with it on all seeds. A
-run that diverges loses. --grid='A:1,2;B:3,4' tries all combinations of two. All
+run that diverges loses; a value with which that of a later seed does is given
+up for the next best. --grid='A:1,2;B:3,4' tries all combinations of two. All
 are training runs in OUTPUT_DIR/<variant>/seed<seed>, as those of compare:
 finished runs are not run again, interrupted ones are resumed. Writes
 trials.csv, runs.csv, summary.csv, summary.md, tiers.csv and the plots of
@@ -85,9 +86,7 @@ def _compare_tuned(argv: Sequence[str]) -> int:
       variant: {v: steps.run(name, seeds[0]) for v, name in tried.items()}
       for variant, tried in trials.items()
   }
-  choices = tuning.choose(found)
-  _print_choices(grid, choices)
-  final = _final_runs(steps, trials, found, choices, seeds)
+  choices, final = _choose_and_run(steps, grid, trials, found, seeds)
   _write(top, grid, choices, final, given.get('holdout_clients', 0) > 0)
   return int(None in final.values())
 
@@ -114,18 +113,49 @@ def flag_table() -> dict[str, flags.Flag]:
 
 
 class _Steps:
-  """Runs jobs and says how many there are."""
+  """Runs jobs, each once, and says how many there are."""
 
   def __init__(self, number: int, jobs: jobs_lib.Jobs):
-    self._number, self._jobs, self._done = number, jobs, 0
+    self._number, self._jobs, self._runs = number, jobs, {}
 
   def run(self, variant: str, seed: int):
     """Runs one job, see `Jobs.run`."""
-    self._done += 1
-    print(
-        f'\n[{self._done}/{self._number}] {variant}, seed {seed}', flush=True
-    )
-    return self._jobs.run(variant, seed)
+    key = variant, seed
+    if key not in self._runs:
+      print(
+          f'\n[{len(self._runs) + 1}/{self._number}] {variant}, seed {seed}',
+          flush=True,
+      )
+      self._runs[key] = self._jobs.run(variant, seed)
+    return self._runs[key]
+
+  def add(self, number: int) -> None:
+    """Says that there are more."""
+    self._number += number
+
+
+def _choose_and_run(steps: _Steps, grid, trials, found, seeds):
+  """Returns the choices by variant, and the runs with the chosen values.
+
+  Validation data of the first seed choose. A value with which the run of a
+  later seed diverges is given up, in every variant alike: who finds that out
+  takes another one, before looking at any test data.
+  """
+  while True:
+    choices = tuning.choose(found)
+    _print_choices(grid, choices)
+    runs = _final_runs(steps, trials, choices, seeds)
+    lost = {
+        variant for (variant, _), run in runs.items()
+        if run is None and choices[variant].value is not None
+    }
+    if not lost:
+      return choices, runs
+    for variant in lost:
+      value = choices[variant].value
+      print(f'\n{variant}: {value} diverged with a later seed.')
+      found[variant][value] = None
+      steps.add(len(seeds) - 1)
 
 
 def _print_choices(
@@ -139,19 +169,15 @@ def _print_choices(
     print(f'  {variant}: {";".join(grid.names)} {chosen}')
 
 
-def _final_runs(steps, trials, found, choices, seeds) -> comparison.Runs:
+def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
   """Returns the runs with the chosen values by (variant, seed)."""
   runs = {}
   for variant, choice in choices.items():
     for seed in seeds:
-      run_of = None
-      if choice.value is not None:
-        # The run that the value was chosen by is that of the first seed.
-        run_of = (
-            found[variant][choice.value] if seed == seeds[0]
-            else steps.run(trials[variant][choice.value], seed)
-        )
-      runs[variant, seed] = run_of
+      # That of the first seed is the run that the value was chosen by.
+      runs[variant, seed] = None if choice.value is None else steps.run(
+          trials[variant][choice.value], seed
+      )
   return runs
 
 

@@ -13,10 +13,12 @@ import tensorflow_federated as tff
 import baselines  # pylint: disable=unused-import
 from binaries import flags
 import tff_pers.algorithms  # pylint: disable=unused-import
+from tff_pers import attacks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import round_metrics
 from tff_pers import settings
+from tff_pers.aggregators import robust
 from tff_pers.data import brackets
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
@@ -69,6 +71,8 @@ def build(
     table: Mapping[str, flags.Flag],
     *,
     brackets_win: bool = False,
+    task: Optional[task_lib.Task] = None,
+    byzantine_last: bool = False,
 ) -> Experiment:
   """Returns the experiment that flags ask for.
 
@@ -78,6 +82,9 @@ def build(
     table: All flags, see `flags.all_flags`.
     brackets_win: Whether options in brackets may contradict flags, and flags
       may have no effect (compare, whose flags are for all variants).
+    task: The whole task that these flags ask for, if it is built already.
+    byzantine_last: Whether the Byzantine clients come after all others, so that
+      their indices do not depend on the seed.
 
   Raises:
     flags.UsageError: If flags do not go together, or the data cannot be used.
@@ -91,12 +98,15 @@ def build(
   _open_brackets(given, method, options, table, brackets_win)
   check_owners(given, table, [method.name], family.name)
   task_options = _task_options(given, table, family)
-  full = _build_task(given, family, task_options)
+  full = task or _build_task(given, family, task_options)
   with flags.sentences():
     held_out = cohort.holdout(
         full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
     )
   clients = np.setdiff1d(np.arange(full.num_clients), held_out)
+  if byzantine_last:
+    honest = np.isin(clients, full.honest)
+    clients = np.concatenate([clients[honest], clients[~honest]])
   unseen = np.intersect1d(held_out, full.honest)
   task = _restrict(full, clients, unseen, given)
   with flags.sentences():
@@ -105,6 +115,9 @@ def build(
   # Flags of a comparison are for all variants; brackets are for this one.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
   hyperparameters = _hyperparameters(method, full, own, asked)
+  with flags.sentences(f'{method.name}_', ['aggregator']):
+    _informed(hyperparameters, task)
+  _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   _check_needs(method, hyperparameters, task, family)
   shared = _shared_record(given, table, method, full, task)
   return Experiment(
@@ -207,8 +220,23 @@ def build_process(experiment: Experiment):
   """
   method = experiment.method
   with flags.sentences(f'{method.name}_', _names(method.hyperparameters)):
-    with round_metrics.leaving_out(experiment.task.byzantine):
-      return method.build(experiment.task, experiment.hyperparameters)
+    task = experiment.task
+    hyperparameters = _informed(experiment.hyperparameters, task)
+    with round_metrics.leaving_out(task.byzantine), _under_attack(
+        experiment.flag('attack'), task, hyperparameters
+    ):
+      return method.build(task, hyperparameters)
+
+
+def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
+  """Returns the scope in which Byzantine clients do what --attack says."""
+  known = {}
+  if isinstance(hyperparameters, hp.Aggregation):
+    known['rule'] = robust.parse(hyperparameters.aggregator)
+  return attacks.carried_out(
+      attacks.parse(attack), task.byzantine, num_classes=task.num_classes,
+      **known,
+  )
 
 
 def folder_name(variant: str) -> str:
@@ -271,6 +299,37 @@ def check_owners(given, table, algos: Sequence[str], task: str) -> None:
           f'`--{name}` must not be given because it is a flag of'
           f' {flag.kind} {flag.owner}, found {flag.kind} {", ".join(run)}.'
       )
+
+
+def _informed(hyperparameters, task: task_lib.Task):
+  """Returns hyperparameters whose rule knows how many clients are Byzantine.
+
+  With cohorts it assumes their share of the clients, rounded up; a cohort may
+  hold more.
+
+  Raises:
+    ValueError: If cohorts are too small for the rule.
+  """
+  aggregator = getattr(hyperparameters, 'aggregator', 'mean')
+  if aggregator == 'mean':
+    return hyperparameters
+  cohort_size = task.clients_per_round or task.num_clients
+  number = task.num_clients - len(task.honest)
+  share = -(-number * cohort_size // task.num_clients)
+  aggregator = robust.with_num_byzantine(aggregator, share)
+  robust.check(aggregator, cohort_size)
+  return hp.replace(hyperparameters, aggregator=aggregator)
+
+
+def _check_attack(text: str, task: task_lib.Task) -> None:
+  """Refuses an attack that nobody would carry out."""
+  with flags.sentences('', ['attack']):
+    attack = attacks.parse(text)
+  if attack.name != 'none' and task.byzantine is None:
+    raise flags.UsageError(
+        '`--attack` must be none without Byzantine clients, found'
+        f' {attack.name}. Tip: --num_byzantine=5.'
+    )
 
 
 def _names(options) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 from absl import flags as absl_flags
 
 from binaries import methods_and_tasks
+from tff_pers import attacks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import runtime
@@ -96,6 +97,15 @@ class SharedFlags:
       ' or drawn anew in every round.',
       choices=tiers.ASSIGNMENTS,
   )
+  attack: str = hp.field(
+      'none', 'What Byzantine clients do: ' + ', '.join(attacks.names())
+      + '; brackets set options, as in ipm[eps=10].'
+  )
+  num_byzantine: int = hp.field(
+      0, 'Number of Byzantine clients; they come on top of --num_clients in the'
+      ' tasks overpersonalized and overpersonalized_control, and are drawn among'
+      ' the clients in others.', minimum=0
+  )
   runtime: str = hp.field(
       'fused', 'Where computations run: in this process as one TensorFlow'
       ' function, in TFF\'s C++ worker, or on --workers.',
@@ -146,7 +156,8 @@ class SharedFlags:
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
-    finetune_steps='', finetune_learning_rate=0.0, runtime='fused', device='',
+    finetune_steps='', finetune_learning_rate=0.0, attack='none',
+    num_byzantine=0, runtime='fused', device='',
     strategy='auto', tf32=False, deterministic=True, workers='',
     connect_seconds=60.0, round_seconds=3600.0,
     tls_cert='', tls_key='', tls_ca='', model='',

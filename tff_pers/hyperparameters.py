@@ -237,6 +237,23 @@ def allowed(spec: dataclasses.Field) -> str:
   return text + (' or auto' if meta['auto'] else '')
 
 
+@dataclasses.dataclass(frozen=True)
+class Aggregation:
+  """What methods have whose server averages what clients send.
+
+  `aggregators.choice` makes a factory of it.
+  """
+
+  aggregator: str = field(
+      'mean',
+      'How the server combines what clients send: mean (weighted), or a robust'
+      ' rule for all of them alike, median, trimmed_mean, geometric_median,'
+      ' krum, multi_krum, centered_clipping, norm_clipping; also as'
+      ' bucketing(median), nnm(krum). A rule is told --num_byzantine, or by f,'
+      ' as in krum[f=2].',
+  )
+
+
 SCHEDULES = ('constant', 'exponential', 'cosine', 'steps', 'linear')
 _IS_SCHEDULED = 'learning_rate_schedule!=constant'
 # The linear schedule ends near 0, whatever the factor.

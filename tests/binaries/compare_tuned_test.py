@@ -7,6 +7,7 @@ import pytest
 from binaries import compare_tuned
 from binaries import experiment
 from binaries import runner
+from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 
 TINY = [
@@ -116,6 +117,30 @@ def test_test_data_choose_nothing(tmp_path, monkeypatch, whole):
   trials, summary = ('trials.csv', 'summary.csv')
   assert (tmp_path / trials).read_bytes() == (whole / trials).read_bytes()
   assert (tmp_path / summary).read_bytes() != (whole / summary).read_bytes()
+
+
+def test_a_value_that_diverges_with_a_later_seed_is_given_up(
+    tmp_path, monkeypatch, capsys
+):
+  """The next best takes its place, with all seeds."""
+  train = runner._train  # pylint: disable=protected-access
+  def fragile(experiment_of_run, *args):
+    large = '=0.3' in experiment_of_run.variant
+    if large and experiment_of_run.flag('seed') == 4:
+      raise non_finite.NonFiniteError(1, [0])
+    train(experiment_of_run, *args)
+  monkeypatch.setattr(runner, '_train', fragile)
+  argv = ['--algos=fedavg', '--grid=learning_rate:1e-6,0.3', '--seeds=3,4']
+  assert _tune(tmp_path, *argv) == 0
+  row, = _read(tmp_path / 'summary.csv')
+  assert row['learning_rate'] == '1e-6'
+  assert '0.3: nan' in row['validation']
+  assert 0.0 < float(row['accuracy_mean']) <= 1.0
+  runs = _read(tmp_path / 'runs.csv')
+  assert [run['seed'] for run in runs] == ['3', '4']
+  shown = capsys.readouterr().out
+  assert 'fedavg: 0.3 diverged with a later seed' in shown
+  assert '[4/4] fedavg[learning_rate=1e-6], seed 4' in shown
 
 
 def test_where_all_values_diverge_nothing_is_chosen(tmp_path, capsys):

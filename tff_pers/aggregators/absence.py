@@ -19,8 +19,10 @@ def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
   * Where it divides by the number of clients (`UnweightedMeanFactory`, also
     inside of others, such as clipping), its result is multiplied by
     clients / clients present.
-  * Where it removes messages that are not finite, as robust rules do (it
-    measures their number as `num_non_finite`), those who are absent send
+  * Robust rules have a form in which weights say who is present
+    (`leaving_out_absent`).
+  * Where something around a robust rule removes messages that are not finite
+    (it measures their number as `num_non_finite`), those who are absent send
     NaN.
   * For all others (sums, also with noise) sending zeros is to be absent.
 
@@ -36,6 +38,8 @@ def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     return factory
+  if hasattr(factory, 'leaving_out_absent'):
+    return factory.leaving_out_absent()
   return _PresentOnlyFactory(factory)
 
 

@@ -1,5 +1,7 @@
 """Means of one update whose fields have weights of their own."""
 
+from typing import Optional
+
 import tensorflow_federated as tff
 
 
@@ -20,18 +22,17 @@ class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):
   def __init__(
       self,
       entry: int,
-      inner: tff.aggregators.WeightedAggregationFactory = (
-          tff.aggregators.MeanFactory(no_nan_division=True)
-      ),
+      inner: Optional[tff.aggregators.WeightedAggregationFactory] = None,
   ):
     """Initializes the factory.
 
     Args:
       entry: Which entry, from 0.
-      inner: The weighted factory; a plain mean, zeros if all weights are 0.
+      inner: The weighted factory; None: a plain mean, zeros if all weights are
+        0.
     """
     self._entry = entry
-    self._inner = inner
+    self._inner = inner or tff.aggregators.MeanFactory(no_nan_division=True)
 
   def create(
       self, value_type: tff.Type, weight_type: tff.Type

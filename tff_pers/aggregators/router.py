@@ -47,6 +47,9 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
           tff.aggregators.UnweightedAggregationFactory
       ] = None,
       *,
+      base_factory: Optional[
+          tff.aggregators.WeightedAggregationFactory
+      ] = None,
       with_shares: bool = False,
   ):
     """Initializes the factory.
@@ -55,11 +58,14 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
       value_sum_factory: Sums the weighted values `<adaptors, base>`, e.g. after
         clipping, with noise, or securely. None: a plain sum.
       weight_sum_factory: Sums the weights float32[C+1]. None: a plain sum.
+      base_factory: Combines `base` by the weights n_k, e.g. a robust rule;
+        None: the mean above.
       with_shares: Whether the result has a further field `shares` float32[C],
         sum_k q_kc / sum_k n_k: how much each adaptor is used.
     """
     self._value_sum = value_sum_factory or tff.aggregators.SumFactory()
     self._weight_sum = weight_sum_factory or tff.aggregators.SumFactory()
+    self._base_factory = base_factory
     self._with_shares = with_shares
 
   def create(
@@ -95,12 +101,25 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
       shares = tf.math.divide_no_nan(weight[1:], weight[0])
       return collections.OrderedDict(result, shares=shares)
 
+    parts = collections.OrderedDict(value_sum=value_sum, weight_sum=weight_sum)
+    if self._base_factory is not None:
+      parts['base'] = self._base_factory.create(
+          value_type['base'], tff.TensorType(np.float32)
+      )
+
+    @tff.tensorflow.computation(weight_type)
+    def base_weight(weight):
+      return weight[0]
+
+    @tff.tensorflow.computation(value_type, value_type['base'])
+    def with_base(result, base):
+      return collections.OrderedDict(adaptors=result['adaptors'], base=base)
+
     @tff.federated_computation
     def init_fn():
       return tff.federated_zip(
           collections.OrderedDict(
-              value_sum=value_sum.initialize(),
-              weight_sum=weight_sum.initialize(),
+              (name, part.initialize()) for name, part in parts.items()
           )
       )
 
@@ -116,21 +135,18 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
       )
       weights = weight_sum.next(state['weight_sum'], weight)
       result = tff.federated_map(divide, (values.result, weights.result))
+      outputs = collections.OrderedDict(value_sum=values, weight_sum=weights)
+      if 'base' in parts:
+        # In the place of its mean, which is there for nothing then.
+        outputs['base'] = parts['base'].next(
+            state['base'], value['base'], tff.federated_map(base_weight, weight)
+        )
+        result = tff.federated_map(with_base, (result, outputs['base'].result))
       if self._with_shares:
         result = tff.federated_map(add_shares, (result, weights.result))
       return tff.templates.MeasuredProcessOutput(
-          tff.federated_zip(
-              collections.OrderedDict(
-                  value_sum=values.state, weight_sum=weights.state
-              )
-          ),
-          result,
-          tff.federated_zip(
-              collections.OrderedDict(
-                  value_sum=values.measurements,
-                  weight_sum=weights.measurements,
-              )
-          ),
+          _zip_parts(outputs, 'state'), result,
+          _zip_parts(outputs, 'measurements'),
       )
 
     return tff.templates.AggregationProcess(init_fn, next_fn)
@@ -145,6 +161,15 @@ def router_weight(num_examples, router):
   """
   n = tf.cast(num_examples, tf.float32)
   return tf.concat([n[None], n * tf.cast(router, tf.float32)], axis=0)
+
+
+def _zip_parts(outputs, name: str):
+  """Returns one part of several outputs as a structure@SERVER."""
+  return tff.federated_zip(
+      collections.OrderedDict(
+          (key, getattr(output, name)) for key, output in outputs.items()
+      )
+  )
 
 
 def _by_part(operation, value, weight):

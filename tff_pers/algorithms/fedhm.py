@@ -22,6 +22,7 @@ import tensorflow_federated as tff
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.aggregators import low_rank
 from tff_pers.algorithms import fedhm_hyperparameters as fedhm_hp
 from tff_pers.client_works import client_work
@@ -79,7 +80,8 @@ def build_fedhm(
     tau: > 0; infinity: equal weights.
     client_weighting: A factor of the weights, see `client_work.client_weight`;
       the paper has none.
-    mean_factory: Replaces the weighted mean of the recovered models.
+    mean_factory: Combines the recovered models, in the place of what
+      `aggregator` of the hyperparameters names.
 
   Raises:
     ValueError: If the loss is masked and the model has no logit per class.
@@ -114,7 +116,9 @@ def build_fedhm(
       work=_build_work(
           tiered, assign, hyperparameters, tau, client_weighting, head
       ),
-      aggregator=low_rank.LowRankMeanFactory(mean_factory, head=head),
+      aggregator=low_rank.LowRankMeanFactory(
+          mean_factory or choice.chosen(hyperparameters), head=head
+      ),
       finalize=finalize,
       deploy=lambda message, own, data: of_client(message, data['index']),
       client_model=lambda state, own, index: of_client(state, index),

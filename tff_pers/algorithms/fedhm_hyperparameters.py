@@ -11,7 +11,7 @@ from tff_pers.models import tiers as tiers_lib
 
 
 @dataclasses.dataclass(frozen=True)
-class FedHMHyperparameters(hp.LocalTraining):
+class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of FedHM, beside those of local training."""
 
   tiers: str = hp.field(

@@ -20,6 +20,7 @@ import tensorflow_federated as tff
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.algorithms import floral_routers
@@ -137,7 +138,8 @@ def build_floral(
       send=lambda state: dict(weights=state['weights']),
       work=_build_work(adapted, routers, hyperparameters, client_weighting),
       aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
-          with_shares=hyperparameters.center
+          base_factory=choice.chosen(hyperparameters),
+          with_shares=hyperparameters.center,
       ),
       finalize=finalize,
       init_client=lambda seed: routers.initial_state(),

@@ -20,7 +20,7 @@ _ABOUT = dict(conv_form='conv', adapt_bias='bias', adapt_norm='norm')
 
 
 @dataclasses.dataclass(frozen=True)
-class AdaptorHyperparameters(hp.LocalTraining):
+class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   """What every method that trains adaptors has."""
 
   rank: int = hp.field(

@@ -11,6 +11,7 @@ from typing import Optional
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
 from tff_pers.algorithms import ffgg_stages
 from tff_pers.client_works import client_work
@@ -55,7 +56,7 @@ def build_local_ffgg(
     hyperparameters: See there; `split` is `parts` already.
     client_weighting: q_m, see `client_work.client_weight`; uniform in theory.
     tuner: Replaces the fine-tuner of the hyperparameters.
-    model_aggregator: Replaces the weighted mean, e.g. by a robust rule.
+    model_aggregator: Replaces what `aggregator` of the hyperparameters names.
 
   Raises:
     ValueError: If no weight is global; if the fine-tuner is for quadratics and
@@ -94,7 +95,8 @@ def build_local_ffgg(
       parts, client_work.ClientWork(update), private, hyperparameters,
       # Delta is gamma_theta times the sum of the gradients.
       scale=lambda message: rates(message).theta,
-      client_weighting=client_weighting, model_aggregator=model_aggregator,
+      client_weighting=client_weighting,
+      model_aggregator=model_aggregator or choice.chosen(hyperparameters),
   )
 
 

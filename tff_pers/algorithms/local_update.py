@@ -32,6 +32,7 @@ from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers.aggregators import choice
 from tff_pers.aggregators import dispersion
 from tff_pers.algorithms import local_update_hyperparameters as lu_hp
 from tff_pers.client_works import client_work
@@ -183,7 +184,7 @@ def compose_averaging(
 
   Args:
     model: The model.
-    hyperparameters: See there.
+    hyperparameters: See there; they also name the aggregator.
     outer: The outer step; 1 is FedAvg.
     deploy: See `compose`.
   """
@@ -200,7 +201,10 @@ def compose_averaging(
       model, gamma=gamma, local=local_step.build(hyperparameters),
       **hyperparameters.budget(),
   )
-  return compose(model, work, eta=eta, deploy=deploy)
+  return compose(
+      model, work, eta=eta, deploy=deploy,
+      model_aggregator=choice.chosen(hyperparameters),
+  )
 
 
 @methods.register(
@@ -214,4 +218,5 @@ def _build(task, hyperparameters):
       gamma=hyperparameters.gamma, alpha=hyperparameters.alpha,
       eta=None if optimizer else hyperparameters.eta,
       server_optimizer=optimizer, batch_size=hyperparameters.batch_size,
+      model_aggregator=choice.chosen(hyperparameters),
   )

@@ -14,7 +14,7 @@ _NAMED = {'sum': local_update.all_of, 'last': local_update.last_of}
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalUpdateHyperparameters(hp.Hyperparameters):
+class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   """Hyperparameters of a member of the family."""
 
   theta: str = hp.field(

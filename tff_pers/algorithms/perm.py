@@ -27,6 +27,7 @@ from tff_pers import process
 from tff_pers import random
 from tff_pers import round_metrics
 from tff_pers import server_state
+from tff_pers.aggregators import choice
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import shuffling
@@ -42,7 +43,9 @@ _SKETCH_USE = -4  # Keeps the sketch apart from the other draws of a round.
 
 
 @dataclasses.dataclass(frozen=True)
-class PermHyperparameters(shuffling.ShufflingHyperparameters):
+class PermHyperparameters(
+    hp.Aggregation, shuffling.ShufflingHyperparameters
+):
   """Hyperparameters of PERM."""
 
   variant: str = hp.field(
@@ -232,9 +235,12 @@ def build_perm(
   sent_type = tff.tensorflow.computation(
       attacks.tagged, model.weights_type, data_type
   ).type_signature.result
-  aggregator = attacks.attacked_in_scope(
-      tff.aggregators.MeanFactory(no_nan_division=True)
-  ).create(sent_type, tff.TensorType(np.float32))
+  mean_factory = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
+      no_nan_division=True
+  )
+  aggregator = attacks.attacked_in_scope(mean_factory).create(
+      sent_type, tff.TensorType(np.float32)
+  )
   initialize_seeded = server_state.build_initialize(
       server.init_fields, aggregator
   )

@@ -41,8 +41,8 @@ class Choice(NamedTuple):
 
   Attributes:
     metric: `accuracy` or `loss`.
-    scores: Mean of the metric over clients by value, NaN if the run diverged.
-    value: The chosen value, None if all runs diverged.
+    scores: Mean of the metric over clients by value, NaN if a run diverged.
+    value: The chosen value, None if there is none that did not diverge.
   """
 
   metric: str

@@ -12,7 +12,7 @@ NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitHyperparameters(hp.LocalTraining):
+class SplitHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Which weights are private; the hyperparameters of a method extend it."""
 
   final_epochs = 0  # Not a field: only some methods leave the choice.

@@ -266,6 +266,16 @@ class TrainingProgram:
     """
     return self._process.evaluate_global(self._state, data)
 
+  def honest_distances(self) -> np.ndarray:
+    """Returns how far what honest clients deploy is from the optimum.
+
+    float64, one for each of them; the optimum must be known.
+    """
+    return np.concatenate([
+        self._distances(self._state, self._client_states(chunk), chunk)
+        for chunk in _chunks(self.honest.tolist())
+    ])
+
   def client_weights(self, client: int):
     """Returns what `client` deploys, as the method's `client_model` says."""
     return self._process.client_model(
@@ -306,10 +316,7 @@ class TrainingProgram:
     if self._data.validation is not None:
       validation = self._evaluate_honest('validation')
     if self._distances is not None:
-      apart = np.concatenate([
-          self._distances(self._state, self._client_states(chunk), chunk)
-          for chunk in _chunks(self.honest.tolist())
-      ])
+      apart = self.honest_distances()
     return self._rows.row(
         self._position, measured, metrics, state=self._state,
         validation=validation, distances=apart,

@@ -121,8 +121,8 @@ FAULTS = (
         'first_value_on_other_seeds',
         what='The other seeds run with the first value of the grid.',
         file=_PROGRAM,
-        old='else steps.run(trials[variant][choice.value], seed)',
-        new='else steps.run(next(iter(trials[variant].values())), seed)',
+        old='          trials[variant][choice.value], seed\n',
+        new='          next(iter(trials[variant].values())), seed\n',
         tests=_RUN_ON_ALL_SEEDS,
     ),
     Fault(
@@ -156,6 +156,17 @@ FAULTS = (
         tests=(
             'tests/binaries/benchmark_fedhm_test.py'
             '::test_bad_flags_end_it_at_once',
+        ),
+    ),
+    Fault(
+        'diverged_value_kept',
+        what='A value with which a later seed diverges stays chosen.',
+        file=_PROGRAM,
+        old='if run is None and choices[variant].value is not None',
+        new='if False',
+        tests=(
+            f'{_PROGRAM_TEST}'
+            '::test_a_value_that_diverges_with_a_later_seed_is_given_up',
         ),
     ),
 )

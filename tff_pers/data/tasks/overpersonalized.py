@@ -14,6 +14,7 @@ import dataclasses
 import numpy as np
 
 from tff_pers import hyperparameters as hp
+from tff_pers.data import byzantine
 from tff_pers.data import least_squares
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib
@@ -123,6 +124,8 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
   """Builds either task.
 
   The paper has no test set: clients are tested on what they train on.
+  Byzantine clients join the others, with systems of the same generator; the
+  optimum is that of the honest ones.
   """
   # Rows that are held out would be missing in the loss, whose optimum is known.
   registry.refuse(
@@ -131,7 +134,9 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
   )
   scale = SCALES[options.scale]
   generator = _generator(options, truths)
-  num_clients = request.num_clients or scale.num_clients
+  honest = request.num_clients or scale.num_clients
+  num_clients = honest + request.num_byzantine
+  byzantine.check(request.num_byzantine, num_clients)
   systems = []
   # One after the other, because all rows of the paper's clients take 0.8 GB.
   for system in generator.clients(num_clients, request.seed):
@@ -149,7 +154,11 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       rounds=scale.rounds,
       eval_every=scale.eval_every,
       regimes=(options.scale,),
-      optimum=_optimum(systems, generator),
+      optimum=_optimum(systems, generator, honest),
+      byzantine=(
+          byzantine.last(num_clients, request.num_byzantine)
+          if request.num_byzantine else None
+      ),
   )
 
 
@@ -168,17 +177,17 @@ def _generator(
   )
 
 
-def _optimum(systems, generator: least_squares.Generator):
+def _optimum(systems, generator: least_squares.Generator, honest: int):
   """Returns theta* for each client; w has none, it is no part of the distance.
 
-  It is the root of the mean of all F_m, which is the theta that generated all
-  targets if there is one.
+  It is the root of the mean of the F_m of the first `honest` clients, which is
+  the theta that generated all targets if there is one.
   """
   if generator.truths == 'shared':
     theta = systems[0].theta
   else:
     theta = least_squares.root(
         least_squares.operator(system.x, system.y, generator.theta_dim)
-        for system in systems
+        for system in systems[:honest]
     )
   return np.tile(theta, (len(systems), 1)), None

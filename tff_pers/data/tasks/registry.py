@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, Optional
 
 from tff_pers import registry
 from tff_pers import traits as traits_lib
+from tff_pers.data import byzantine
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import task as task_lib
 from tff_pers.data import validation
@@ -34,6 +35,9 @@ class TaskRequest:
     model: `--model`, a name of `models.zoo`.
     validation_fraction: `--validation_fraction`, in [0, 1): of the examples
       that a client would train on; 0: no validation part.
+    num_byzantine: `--num_byzantine`. In tasks that make their clients by a
+      formula they come on top of `num_clients` (where the task says so); in
+      others so many of the clients are drawn.
   """
 
   num_clients: int = 0
@@ -43,6 +47,7 @@ class TaskRequest:
   train_fraction: float = 0.0
   model: str = ''
   validation_fraction: float = 0.0
+  num_byzantine: int = 0
 
   def __post_init__(self):
     if self.num_clients < 0:
@@ -53,6 +58,10 @@ class TaskRequest:
           f' found {self.train_fraction}.'
       )
     validation.check_fraction(self.validation_fraction)
+    if self.num_byzantine < 0:
+      raise ValueError(
+          f'`num_byzantine` must be >= 0, found {self.num_byzantine}.'
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,17 +152,19 @@ def register(
   """Returns a decorator that registers `build` under `name`.
 
   The validation part is cut here, after `build`, so that every task has one
-  and none can take it out of its test data.
+  and none can take it out of its test data; Byzantine clients are appointed
+  here, too.
   """
   def family(build):
 
     @functools.wraps(build)
-    def build_and_hold_out(request: TaskRequest, options):
-      return validation.hold_out(
+    def build_whole(request: TaskRequest, options):
+      task = validation.hold_out(
           build(request, options), request.validation_fraction, request.seed
       )
+      return byzantine.appoint(task, request.num_byzantine, request.seed)
 
-    return TaskFamily(name, options, build_and_hold_out, declares, summary)
+    return TaskFamily(name, options, build_whole, declares, summary)
 
   return _TASKS.register(name, family)
 

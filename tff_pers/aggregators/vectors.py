@@ -1,4 +1,4 @@
-"""Messages of any structure as vectors, in which attackers think.
+"""Messages of any structure as vectors, in which rules and attackers think.
 
 The floating leaves of a message stand one after the other in one vector of
 their widest dtype; other leaves are left as they are.
@@ -25,6 +25,21 @@ def dtype(message_type: tff.Type) -> Optional[tf.DType]:
   return max(found, key=lambda t: t.size, default=None)
 
 
+def check_known(message_type: tff.Type) -> None:
+  """Refuses messages that are not floating tensors of known shapes.
+
+  Raises:
+    TypeError: Names the first leaf that is not.
+  """
+  for leaf in _leaves(message_type):
+    is_floating = np.issubdtype(leaf.dtype, np.floating)
+    if not is_floating or leaf.shape is None or None in list(leaf.shape):
+      raise TypeError(
+          'A robust rule must have messages of floating tensors of known'
+          f' shapes, found {leaf}.'
+      )
+
+
 def flatten(message, wide: tf.DType):
   """Returns the vector, float[d] of the dtype `wide`."""
   return tf.concat(
@@ -48,8 +63,29 @@ def unflatten(vector, message):
   return tf.nest.pack_sequence_as(message, leaves)
 
 
+def of_type(vector, message_type: tff.Type):
+  """Returns `vector` as a value of the type, whose leaves are floating."""
+  leaves, start = [], 0
+  for leaf in _floats(message_type):
+    size = int(np.prod(list(leaf.shape), dtype=np.int64))
+    part = vector[start : start + size]
+    start += size
+    leaves.append(tf.cast(tf.reshape(part, list(leaf.shape)), leaf.dtype))
+  if isinstance(message_type, tff.TensorType):
+    return leaves[0]
+  return tff.types.structure_from_tensor_type_tree(
+      lambda _, left=iter(leaves): next(left), message_type
+  )
+
+
 def _floats(message_type: tff.Type) -> list[tff.TensorType]:
   return [
-      leaf for leaf in tff.structure.flatten(message_type)
+      leaf for leaf in _leaves(message_type)
       if np.issubdtype(leaf.dtype, np.floating)
   ]
+
+
+def _leaves(message_type: tff.Type) -> list[tff.TensorType]:
+  if isinstance(message_type, tff.TensorType):
+    return [message_type]
+  return tff.structure.flatten(message_type)

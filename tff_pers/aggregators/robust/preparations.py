@@ -1,0 +1,179 @@
+"""What is done to messages before a rule combines them, and both as one rule."""
+
+import dataclasses
+from typing import ClassVar, Union
+
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers import random
+from tff_pers.aggregators.robust import rules
+from tff_pers.numerics import robust
+
+
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+  """What every preparation has.
+
+  Attributes:
+    name: As users write it.
+    is_random: Whether it draws something in a round.
+    f: The assumed number of Byzantine clients, -1: not given.
+  """
+
+  name: ClassVar[str] = ''
+  is_random: ClassVar[bool] = False
+
+  f: int = hp.field(
+      rules.NOT_GIVEN, 'Assumed number of Byzantine clients; -1: not given.',
+      minimum=rules.NOT_GIVEN,
+  )
+
+  def __post_init__(self):
+    hp.validate(self)
+
+  @property
+  def needs_f(self) -> bool:
+    """Whether what it does depends on f."""
+    return False
+
+  def __call__(self, x, num_byzantine, key):
+    """Returns the prepared messages, float[m, d]; see `rules.Rule`."""
+    raise NotImplementedError
+
+  def num_left(self, num_messages):
+    """Returns m, how many there are of n messages; of ints or of tensors."""
+    return num_messages
+
+
+@dataclasses.dataclass(frozen=True)
+class NormClipping(Preparation):
+  """Shortens long messages.
+
+  Norms are about 0, so that updates may be clipped, but not models. With the
+  mean it is not robust against many small pushes (ALIE) or one large common
+  direction. Cost n d.
+  """
+
+  name: ClassVar[str] = 'norm_clipping'
+
+  radius: str = hp.field(
+      'median',
+      'Largest norm: a number, median (of all norms), or arc (all but the'
+      ' floor(2 f (n - f) / n) largest norms stay).',
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.radius not in ('median', 'arc') and not _is_positive(self.radius):
+      raise ValueError(
+          '`radius` must be a number > 0, median or arc, found'
+          f' {self.radius!r}.'
+      )
+
+  @property
+  def needs_f(self) -> bool:
+    return self.radius == 'arc'
+
+  def __call__(self, x, num_byzantine, key):
+    if self.radius == 'median':
+      bound = robust.median_norm(x)
+    elif self.radius == 'arc':
+      bound = robust.adaptive_norm(x, num_byzantine)
+    else:
+      bound = tf.constant(float(self.radius), x.dtype)
+    return robust.clip_norms(x, bound)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucketing(Preparation):
+  """Means of s random messages each, drawn anew in every round.
+
+  At most f of the ceil(n / s) buckets hold a Byzantine message, so that a rule
+  has as many to fear among fewer messages. Makes honest messages more alike.
+  Cost n d.
+  """
+
+  name: ClassVar[str] = 'bucketing'
+  is_random: ClassVar[bool] = True
+
+  s: int = hp.field(2, 'Messages per bucket.', minimum=1)
+
+  def __call__(self, x, num_byzantine, key):
+    return robust.bucketing(x, self.s, key)
+
+  def num_left(self, num_messages):
+    return -(-num_messages // self.s)
+
+
+@dataclasses.dataclass(frozen=True)
+class NearestNeighbourMixing(Preparation):
+  """Means of the n - f nearest messages of each.
+
+  Makes honest messages more alike without drawing anything. With f = 0 all are
+  the mean. Cost n^2 d, one matrix product, + n^2 log n.
+  """
+
+  name: ClassVar[str] = 'nnm'
+
+  @property
+  def needs_f(self) -> bool:
+    return True
+
+  def __call__(self, x, num_byzantine, key):
+    return robust.nearest_neighbour_mixing(x, num_byzantine)
+
+
+def _is_positive(text: str) -> bool:
+  try:
+    return 0 < float(text) < float('inf')
+  except ValueError:
+    return False
+
+
+PREPARATIONS = (NormClipping, Bucketing, NearestNeighbourMixing)
+
+
+@dataclasses.dataclass(frozen=True)
+class Composed:
+  """A preparation and the rule after it, with one f for both; a rule itself.
+
+  Attributes:
+    first: What is done first.
+    then: The rule that combines what that gives.
+  """
+
+  first: Preparation
+  then: Union[rules.Rule, 'Composed']
+
+  @property
+  def name(self) -> str:
+    return self.first.name
+
+  @property
+  def f(self) -> int:
+    return self.first.f
+
+  @property
+  def is_random(self) -> bool:
+    return self.first.is_random or self.then.is_random
+
+  @property
+  def needs_f(self) -> bool:
+    return self.first.needs_f or self.then.needs_f
+
+  @property
+  def needs(self) -> str:
+    if isinstance(self.first, Bucketing):
+      return f'{self.then.needs}, n being the number of buckets'
+    return self.then.needs
+
+  def __call__(self, x, num_byzantine, key):
+    prepared = self.first(x, num_byzantine, random.fold_in(key, 0))
+    return self.then(prepared, num_byzantine, random.fold_in(key, 1))
+
+  def is_possible(self, num_messages, num_byzantine):
+    """See `rules.Rule`."""
+    return self.then.is_possible(
+        self.first.num_left(num_messages), num_byzantine
+    )

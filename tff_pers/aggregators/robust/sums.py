@@ -1,0 +1,222 @@
+"""Robust rules whose server only ever sees sums.
+
+Robust Aggregation for Federated Learning
+    Pillutla, Kakade, Harchaoui. IEEE TSP 2022 (Weiszfeld by secure sums).
+"""
+
+import collections
+from typing import Optional, Union
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import round_metrics
+from tff_pers.aggregators import absence
+from tff_pers.aggregators import vectors
+from tff_pers.aggregators.robust import rules
+
+SumRule = Union[rules.GeometricMedian, rules.CenteredClipping]
+
+
+class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
+  """Geometric median or centered clipping in several passes of sums.
+
+  The server sends a center, the clients answer with what the next center is
+  made of, and the server learns the sum of the answers: nothing else, if the
+  sum is secure.
+
+    start            : the mean of the messages
+    geometric median : b_i = 1 / max(nu, ||z - x_i||);  z <- sum b_i x_i / sum b_i
+    centered clipping: v <- v + (1/n) sum_i (x_i - v) min(1, r / ||x_i - v||)
+
+  This is weaker than collecting. Nobody can compute a median of distances or a
+  robust start from sums, so that nu and r are given and absolute. One far
+  message moves the start as far as it likes. On the overpersonalized problem
+  of 20 honest and 5 Byzantine clients the geometric median ends at 2e-8 to 1e-7
+  after 8 passes and below 1e-14 after 32, the default; centered clipping ends
+  at 5e-3 to 1e-2, where the collecting forms end below 1e-10. And an attacker
+  could answer differently in every pass.
+
+  A message that is not finite counts for nothing: its client knows, and sends
+  zeros. `next` and the measurements are those of `factory.RobustFactory`, whose
+  rules for types hold, too; the state is that of the sum.
+  """
+
+  def __init__(
+      self,
+      rule: SumRule,
+      sum_factory: Optional[
+          tff.aggregators.UnweightedAggregationFactory
+      ] = None,
+  ):
+    """Initializes the factory.
+
+    Args:
+      rule: One with `sums=true`.
+      sum_factory: Sums the answers `<value=float[d], weight=float>`, e.g.
+        securely. None: a plain sum.
+    """
+    self._rule = rule
+    self._sum_factory = sum_factory or tff.aggregators.SumFactory()
+
+  def leaving_out_absent(self) -> tff.aggregators.WeightedAggregationFactory:
+    """Returns the weighted factory in which a client of weight 0 is absent."""
+    return _WeightedSumsFactory(self._rule, self._sum_factory)
+
+  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+    """Creates the process.
+
+    Raises:
+      TypeError: If a leaf is not floating, or its shape is not known.
+    """
+    return _create(self._rule, self._sum_factory, value_type, None)
+
+
+class _WeightedSumsFactory(tff.aggregators.WeightedAggregationFactory):
+  """See `SumsFactory.leaving_out_absent`."""
+
+  def __init__(self, rule, sum_factory):
+    self._rule, self._sum_factory = rule, sum_factory
+
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    return _create(self._rule, self._sum_factory, value_type, weight_type)
+
+
+def _create(rule, sum_factory, value_type, weight_type):
+  """Returns the process, with weights unless their type is None."""
+  vectors.check_known(value_type)
+  wide = vectors.dtype(value_type)
+  as_message = _build_message(value_type, weight_type)
+  message_type = as_message.type_signature.result
+  vector_type = message_type['value']
+
+  @tff.tensorflow.computation(message_type)
+  def first_answer(message):
+    return collections.OrderedDict(
+        value=message['value'], weight=message['weight']
+    )
+
+  summed = sum_factory.create(first_answer.type_signature.result)
+
+  @tff.tensorflow.computation(first_answer.type_signature.result)
+  def mean(total):
+    return tf.math.divide_no_nan(total['value'], total['weight'])
+
+  @tff.tensorflow.computation(vector_type, message_type)
+  def answer(center, message):
+    return _answer(rule, center, message)
+
+  @tff.tensorflow.computation(
+      vector_type, first_answer.type_signature.result
+  )
+  def move(center, total):
+    return _moved(rule, center, total)
+
+  @tff.tensorflow.computation(vector_type)
+  def as_value(center):
+    return vectors.of_type(center, value_type)
+
+  @tff.tensorflow.computation(np.int32, wide.as_numpy_dtype)
+  def measure(num_non_finite, present):
+    possible = rule.is_possible(
+        tf.cast(tf.round(present), tf.int32),
+        tf.maximum(max(rule.f, 0) - num_non_finite, 0),
+    )
+    return collections.OrderedDict(
+        num_non_finite=num_non_finite,
+        impossible=1 - tf.cast(
+            tf.logical_and(present > 0, possible), tf.int32
+        ),
+    )
+
+  @tff.tensorflow.computation(first_answer.type_signature.result)
+  def count(total):
+    return total['weight']
+
+  def passes(state, message):
+    total = summed.next(state, tff.federated_map(first_answer, message))
+    present = tff.federated_map(count, total.result)
+    center = tff.federated_map(mean, total.result)
+    for _ in range(
+        rule.num_passes if isinstance(rule, rules.GeometricMedian)
+        else rule.num_steps
+    ):
+      sent = tff.federated_broadcast(center)
+      total = summed.next(
+          total.state, tff.federated_map(answer, (sent, message))
+      )
+      center = tff.federated_map(move, (center, total.result))
+    return tff.templates.MeasuredProcessOutput(
+        total.state, tff.federated_map(as_value, center),
+        tff.federated_map(
+            measure, (tff.federated_sum(message.num_non_finite), present)
+        ),
+    )
+
+  state_type = summed.initialize.type_signature.result
+  at_clients = tff.FederatedType(value_type, tff.CLIENTS)
+  if weight_type is None:
+    @tff.federated_computation(state_type, at_clients)
+    def next_fn(state, value):
+      return passes(state, tff.federated_map(as_message, value))
+  else:
+    @tff.federated_computation(
+        state_type, at_clients, tff.FederatedType(weight_type, tff.CLIENTS)
+    )
+    def next_fn(state, value, weight):
+      return passes(state, tff.federated_map(as_message, (value, weight)))
+
+  return tff.templates.AggregationProcess(summed.initialize, next_fn)
+
+
+def _build_message(value_type, weight_type) -> tff.Computation:
+  """Returns (value[, weight] -> <value, weight, num_non_finite>).
+
+  `weight` is 1, or 0 for who is absent or has a message that is not finite.
+  """
+  wide = vectors.dtype(value_type)
+
+  def message(value, present):
+    finite = round_metrics.all_finite(value)
+    vector = vectors.flatten(value, wide)
+    counts = tf.cast(tf.logical_and(present, finite), wide)
+    return collections.OrderedDict(
+        value=tf.math.multiply_no_nan(
+            tf.where(finite, vector, tf.zeros_like(vector)), counts
+        ),
+        weight=counts,
+        num_non_finite=tf.cast(
+            tf.logical_and(present, tf.logical_not(finite)), tf.int32
+        ),
+    )
+
+  if weight_type is None:
+    return tff.tensorflow.computation(
+        lambda value: message(value, tf.constant(True)), value_type
+    )
+  return tff.tensorflow.computation(
+      lambda value, weight: message(value, tf.reduce_any(weight > 0)),
+      value_type, weight_type,
+  )
+
+
+def _answer(rule, center, message):
+  """Returns <value, weight>, what the next center is made of."""
+  x, present = message['value'], message['weight']
+  distance = tf.norm(x - center)
+  if isinstance(rule, rules.GeometricMedian):
+    nu = tf.constant(rule.smoothing, x.dtype)
+    weight = present / tf.maximum(nu, distance)
+    return collections.OrderedDict(value=weight * x, weight=weight)
+  radius = tf.constant(rule.fixed_radius, x.dtype)
+  factor = present * tf.math.divide_no_nan(radius, tf.maximum(radius, distance))
+  return collections.OrderedDict(value=factor * (x - center), weight=present)
+
+
+def _moved(rule, center, total):
+  """Returns the next center."""
+  step = tf.math.divide_no_nan(total['value'], total['weight'])
+  return step if isinstance(rule, rules.GeometricMedian) else center + step

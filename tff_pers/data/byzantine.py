@@ -1,0 +1,68 @@
+"""Which clients are Byzantine: they need not follow the protocol."""
+
+import dataclasses
+
+import numpy as np
+
+from tff_pers.data import partition
+from tff_pers.data import task as task_lib
+
+_USE = 5  # Of the seed; 0 to 4 are those of partitions, splits, and systems.
+
+
+def check(number: int, num_clients: int) -> None:
+  """Refuses half of the clients or more, against whom no rule can help.
+
+  Args:
+    number: `--num_byzantine`.
+    num_clients: All clients, the Byzantine ones included.
+
+  Raises:
+    ValueError: If 2 number >= num_clients.
+  """
+  if 2 * number >= num_clients > 0:
+    raise ValueError(
+        '`num_byzantine` must be less than half of the clients'
+        f' ({num_clients}), found {number}.'
+    )
+
+
+def appoint(task: task_lib.Task, number: int, seed: int) -> task_lib.Task:
+  """Returns the task with `number` Byzantine clients.
+
+  A task that names its own keeps those; else they are drawn by the seed.
+
+  Args:
+    task: The task.
+    number: 0: nobody is drawn.
+    seed: The run's seed.
+
+  Raises:
+    ValueError: If they are half of the clients or more, or the task names
+      another number of them.
+  """
+  if not number:
+    return task
+  if task.byzantine is not None:
+    named = int(np.sum(task.byzantine))
+    if named != number:
+      raise ValueError(
+          f'`num_byzantine` must be {named}, as many as task {task.name}'
+          f' names, found {number}.'
+      )
+    return task
+  check(number, task.num_clients)
+  return dataclasses.replace(
+      task, byzantine=drawn(task.num_clients, number, seed)
+  )
+
+
+def drawn(num_clients: int, number: int, seed: int) -> np.ndarray:
+  """Returns bool[num_clients] with `number` of them true, drawn by the seed."""
+  order = partition.generator(seed, _USE).permutation(num_clients)
+  return np.isin(np.arange(num_clients), order[:number])
+
+
+def last(num_clients: int, number: int) -> np.ndarray:
+  """Returns bool[num_clients] with the last `number` of them true."""
+  return np.arange(num_clients) >= num_clients - number

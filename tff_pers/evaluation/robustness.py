@@ -1,0 +1,115 @@
+"""Tables and heat maps of robust rules against attacks."""
+
+import collections
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import figures
+
+COLUMNS = (
+    'task', 'algo', 'rule', 'attack', 'num_byzantine', 'seed', 'final'
+)
+# Below this a distance is rounding, and all of them have one colour.
+_SMALLEST = 1e-14
+
+
+def cells(rows: Sequence[Mapping[str, Any]]):
+  """Returns (rules, attacks, values) of the rows of `robustness.csv`.
+
+  Args:
+    rows: Each with the fields `rule`, `attack` and `final`, a number.
+
+  Returns:
+    The rules and the attacks in their order in `rows`, and float64[rules,
+    attacks, 3]: least, median and largest `final` over the seeds; NaN where
+    there is no row. A NaN or infinite `final` counts as infinity in all three:
+    a run that diverged is worse than any number.
+  """
+  found = collections.defaultdict(list)
+  for row in rows:
+    value = float(row['final'])
+    found[row['rule'], row['attack']].append(
+        value if np.isfinite(value) else np.inf
+    )
+  rules = list(dict.fromkeys(row['rule'] for row in rows))
+  attacks = list(dict.fromkeys(row['attack'] for row in rows))
+  values = np.full([len(rules), len(attacks), 3], np.nan)
+  for (rule, attack), finals in found.items():
+    values[rules.index(rule), attacks.index(attack)] = [
+        min(finals), _median(finals), max(finals)
+    ]
+  return rules, attacks, values
+
+
+def _median(values: Sequence[float]) -> float:
+  """Returns the middle value, the larger one of two: infinities have no mean."""
+  return sorted(values)[len(values) // 2]
+
+
+def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
+  """Returns the table of medians over seeds, rules by attacks."""
+  rules, attacks, values = cells(rows)
+  lines = [
+      '| rule | ' + ' | '.join(attacks) + ' |', '|---' * (len(attacks) + 1) + '|'
+  ]
+  for rule, row in zip(rules, values):
+    texts = [text(own, is_distance) for own in row]
+    lines.append(f'| {rule} | ' + ' | '.join(texts) + ' |')
+  return '\n'.join(lines)
+
+
+def text(value, is_distance: bool) -> str:
+  """Returns a cell in words: the median, and the worst seed if it differs.
+
+  Args:
+    value: float64[3], least, median and largest over the seeds.
+    is_distance: Whether small is good; else these are accuracies.
+  """
+  if np.isnan(value[1]):
+    return ''
+  worst = value[2] if is_distance else value[0]
+  show = lambda x: f'{x:.0e}' if is_distance else f'{x:.3f}'
+  return show(value[1]) + ('' if worst == value[1] else f' ({show(worst)})')
+
+
+def plot(
+    rows: Sequence[Mapping[str, Any]], output_dir: str, is_distance: bool
+) -> str:
+  """Writes robustness.png and .svg, a heat map; returns the path without suffix.
+
+  Green is good: small distances (on a logarithmic scale), large accuracies.
+  The number in a cell is the median over the seeds.
+
+  Args:
+    rows: Of `robustness.csv`.
+    output_dir: Where to write.
+    is_distance: Whether `final` is a distance, else an accuracy.
+  """
+  rules, attacks, values = cells(rows)
+  medians = values[..., 1]
+  shown = np.where(np.isinf(medians), np.nan, medians)
+  if is_distance:
+    shown = np.log10(np.maximum(shown, _SMALLEST))
+  picture, (axis,) = figures.new_figure(
+      2.6 + 1.1 * len(attacks), 1.4 + 0.36 * len(rules), 1
+  )
+  # What has no number is as bad as can be; what was not run is white.
+  axis.set_facecolor('white')
+  limits = dict(vmin=-12, vmax=1) if is_distance else dict(vmin=0, vmax=1)
+  colors = 'RdYlGn_r' if is_distance else 'RdYlGn'
+  bad = np.where(np.isinf(medians), limits['vmax'] if is_distance else 0, shown)
+  image = axis.imshow(bad, cmap=colors, aspect='auto', **limits)
+  for i, row in enumerate(values):
+    for j, value in enumerate(row):
+      axis.text(
+          j, i, text(value[1].repeat(3), is_distance), ha='center', va='center',
+          fontsize=8,
+      )
+  axis.set_xticks(range(len(attacks)), attacks, rotation=30, ha='right')
+  axis.set_yticks(range(len(rules)), rules)
+  picture.colorbar(
+      image,
+      label='log10 of the distance' if is_distance else 'accuracy',
+  )
+  return figures.save(picture, output_dir, 'robustness')

@@ -1,0 +1,40 @@
+"""Rules that look at every coordinate by itself."""
+
+import tensorflow as tf
+
+from tff_pers.numerics.robust import sorting
+
+
+def mean(x):
+  """Returns the mean row of x, float[n, d], n >= 1."""
+  return tf.reduce_mean(x, axis=0)
+
+
+def median(x):
+  """Returns the median of every column of x, float[n, d], n >= 1.
+
+  For even n it is the mean of the two in the middle.
+  """
+  n = _number(x)
+  return sorting.reduce_sorted(
+      x, lambda rows: mean(rows((n - 1) // 2, n // 2 + 1))
+  )
+
+
+def trimmed_mean(x, num_trimmed):
+  """Returns the mean of every column without its extremes.
+
+  Args:
+    x: float[n, d].
+    num_trimmed: b, an integer with n > 2 b: so many of the largest and of the
+      smallest numbers are left out.
+  """
+  n = _number(x)
+  return sorting.reduce_sorted(
+      x, lambda rows: mean(rows(num_trimmed, n - num_trimmed))
+  )
+
+
+def _number(x):
+  """Returns n, an int where it is known."""
+  return x.shape[0] or tf.shape(x)[0]

@@ -1,0 +1,50 @@
+"""Krum and Multi-Krum: messages with close neighbours.
+
+Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent
+    Blanchard, El Mhamdi, Guerraoui, Stainer. NeurIPS 2017.
+"""
+
+import tensorflow as tf
+
+from tff_pers.numerics import distances
+
+
+def squared_distances(x):
+  """Returns ||x_i - x_j||^2, float[n, n], through one matrix product."""
+  # Differences from a message that is close to the others: about their mean,
+  # which one far message moves, all distances would be lost in rounding.
+  lengths = tf.reduce_sum(tf.square(distances.center(x)), axis=1)
+  return distances.gram_distances(x - x[tf.argmin(lengths)])
+
+
+def krum_scores(x, num_byzantine):
+  """Returns the sum of squared distances to the n - f - 2 nearest others.
+
+  Args:
+    x: float[n, d], n > f + 2.
+    num_byzantine: f, an integer.
+  """
+  n = tf.shape(x)[0]
+  # The first column is the message itself, at distance 0.
+  ascending = tf.sort(squared_distances(x), axis=1)
+  return tf.reduce_sum(ascending[:, 1 : n - num_byzantine - 1], axis=1)
+
+
+def krum(x, num_byzantine):
+  """Returns the row of x, float[n, d], of the smallest score; see above.
+
+  Of equal scores that of the smaller index.
+  """
+  return x[tf.argmin(krum_scores(x, num_byzantine))]
+
+
+def multi_krum(x, num_byzantine, num_best):
+  """Returns the mean of the rows of the smallest scores.
+
+  Args:
+    x: float[n, d].
+    num_byzantine: f.
+    num_best: m in 1..n, how many.
+  """
+  order = tf.argsort(krum_scores(x, num_byzantine), stable=True)
+  return tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)

@@ -148,13 +148,13 @@ def test_mimic_remembers_its_target():
   for _ in range(4):
     order = rng.permutation(4)  # Client 3 attacks.
     sent = rng.standard_normal((4, 3))
-    cohort = received.cohort(sent[order], order == 3, order)
+    cohort = received.cohort(sent[order], order == 3, order + 10)
     output = process.next(state, cohort, weights)
     state = output.state
     found = received.rows(output)[0][np.argsort(order)]
     copied = [i for i in range(3) if np.array_equal(found[i], found[3])]
     target = copied if target is None else target
-    assert copied == target == [state['memory']['target']]
+    assert copied == target == [state['memory']['target'] - 10]
   assert state['round'] == 4
 
 

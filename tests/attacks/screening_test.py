@@ -48,6 +48,9 @@ BAD = dict(
     integers=lambda output: _with_update(
         output, lambda u: tf.nest.map_structure(lambda x: x.astype(int), u)
     ),
+    scalars=lambda output: _with_update(
+        output, lambda u: tf.nest.map_structure(lambda x: np.float32(0), u)
+    ),
     flat=lambda output: _with_update(output, lambda u: np.float32(0)),
     text=lambda output: _with_update(output, lambda u: 'model'),
     names=lambda output: _with_update(output, lambda u: dict(w=u)),

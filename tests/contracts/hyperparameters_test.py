@@ -61,6 +61,7 @@ FURTHER_VARIANTS = {
 FAST = ('fedavg',)
 # Values of hyperparameters that are texts.
 TEXTS = {
+    'aggregator': ['median', 'trimmed_mean[f=1]'],
     'epochs_range': ['1:1', '2:3'],
     'full_rank': ['none', 'dense_0'],
     'learning_rate_rounds': ['1', '2', '1:3'],

@@ -235,10 +235,10 @@ def build_perm(
   sent_type = tff.tensorflow.computation(
       attacks.tagged, model.weights_type, data_type
   ).type_signature.result
-  mean = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
+  mean_factory = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
       no_nan_division=True
   )
-  aggregator = attacks.attacked_in_scope(mean).create(
+  aggregator = attacks.attacked_in_scope(mean_factory).create(
       sent_type, tff.TensorType(np.float32)
   )
   initialize_seeded = server_state.build_initialize(

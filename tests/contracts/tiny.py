@@ -81,12 +81,18 @@ class Watched(task_lib.Task):
     return super().full_participation
 
 
-def build(name, on_task):
-  """Returns the process of the method of that name."""
+def build(name, on_task, **values):
+  """Returns the process of the method of that name.
+
+  Args:
+    name: The method.
+    on_task: The task.
+    **values: Hyperparameters, beside those that make it small.
+  """
   method = methods.get(name)
   known = hp.as_dict(method.hyperparameters())
   small = {key: value for key, value in SMALL.items() if key in known}
   hyperparameters = hp.replace(
-      method.hyperparameters(), **{**small, **OVERRIDES.get(name, {})}
+      method.hyperparameters(), **{**small, **OVERRIDES.get(name, {}), **values}
   )
   return method.build(on_task, hyperparameters)

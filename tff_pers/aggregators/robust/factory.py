@@ -13,6 +13,7 @@ from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import naming
 from tff_pers.aggregators.robust import rules
 from tff_pers.aggregators.robust import sums
+from tff_pers.numerics import robust
 
 # Messages that collecting is laid out for; more of them are slower.
 _EXPECTED = 128
@@ -42,9 +43,10 @@ class RobustFactory(tff.aggregators.UnweightedAggregationFactory):
 
   A message is any structure of floating tensors of known shapes; its leaves are
   joined to one vector of their widest dtype, of which there is one norm, and
-  every leaf of the result has its dtype again. Messages that are not finite are
-  removed, and taken for Byzantine ones: f is lower by as many, not below 0. If
-  too few are left for the rule, the result is zero and `impossible` 1.
+  every leaf of the result has its dtype again. Messages that are not finite, or
+  too long to calculate with (`numerics.robust.are_finite`), are removed, and
+  taken for Byzantine ones: f is lower by as many, not below 0. If too few are
+  left for the rule, the result is zero and `impossible` 1.
 
   `next`: <S@SERVER, {V}@CLIENTS> -> <state=S, result=V, measurements=M>@SERVER
   with S = `<seed=int64[2], round=int32>` and M = `<num_non_finite=int32,
@@ -170,7 +172,7 @@ def _create(rule, value_type, weight_type):
 
 def _combine(rule, rows, state):
   """Returns (vector, measurements) of the messages of a round."""
-  finite = tf.reduce_all(tf.math.is_finite(rows), axis=1)
+  finite = robust.are_finite(rows)
   kept = tf.cond(  # Without a copy if all are finite.
       tf.reduce_all(finite), lambda: rows,
       lambda: tf.boolean_mask(rows, finite),

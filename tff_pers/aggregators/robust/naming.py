@@ -59,6 +59,11 @@ def parse(text: str) -> AnyRule:
   if not prepares:
     return first
   then = parse(inner)
+  if getattr(then, 'sums', False):
+    raise ValueError(
+        f'`aggregator` {name} must have a rule in it that collects messages,'
+        f' found sums=true in {text!r}.'
+    )
   if rules.NOT_GIVEN not in (first.f, then.f) and first.f != then.f:
     raise ValueError(
         f'`f` must be given once in a composition of rules, found {text!r}.'

@@ -1,4 +1,4 @@
-"""What is done to messages before a rule, and both as one rule."""
+"""What is done to messages before a rule combines them; both as one rule."""
 
 import dataclasses
 from typing import ClassVar, Union
@@ -44,6 +44,10 @@ class Preparation:
   def num_left(self, num_messages):
     """Returns m, how many there are of n messages; of ints or of tensors."""
     return num_messages
+
+  def is_possible(self, num_messages, num_byzantine):
+    """Returns whether there are enough messages; of ints or of tensors."""
+    return num_messages > 2 * num_byzantine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,6 +178,7 @@ class Composed:
 
   def is_possible(self, num_messages, num_byzantine):
     """See `rules.Rule`."""
-    return self.then.is_possible(
-        self.first.num_left(num_messages), num_byzantine
-    )
+    # Not `and`: of tensors, too.
+    return self.first.is_possible(
+        num_messages, num_byzantine
+    ) & self.then.is_possible(self.first.num_left(num_messages), num_byzantine)

@@ -140,6 +140,11 @@ class GeometricMedian(Rule):
     """T."""
     return self.passes or (32 if self.sums else 8)
 
+  @property
+  def scale(self) -> float:
+    """nu, with sums."""
+    return self.smoothing
+
 
 @dataclasses.dataclass(frozen=True)
 class Krum(Rule):
@@ -169,15 +174,21 @@ class MultiKrum(Krum):
   """
 
   name: ClassVar[str] = 'multi_krum'
+  needs: ClassVar[str] = 'n > 2 f + 2 and n - f >= m'
 
   m: int = hp.field(
       0, 'Messages m that are averaged, at most n - f; 0: n - f.', minimum=0
   )
 
   def __call__(self, x, num_byzantine, key):
-    most = tf.shape(x)[0] - num_byzantine
-    best = tf.minimum(self.m, most) if self.m else most
+    best = self.m or tf.shape(x)[0] - num_byzantine
     return robust.multi_krum(x, num_byzantine, best)
+
+  def is_possible(self, num_messages, num_byzantine):
+    # Not `and`: of tensors, too.
+    return (num_messages > 2 * num_byzantine + 2) & (
+        num_messages - num_byzantine >= self.m
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,16 +217,16 @@ class CenteredClipping(Rule):
   def __call__(self, x, num_byzantine, key):
     start = robust.mean(x) if self.sums else None
     return robust.centered_clipping(
-        x, steps=self.num_steps, start=start, radius=self.fixed_radius
+        x, steps=self.num_passes, start=start, radius=self.scale
     )
 
   @property
-  def num_steps(self) -> int:
+  def num_passes(self) -> int:
     """l."""
     return self.steps or (32 if self.sums else 3)
 
   @property
-  def fixed_radius(self):
+  def scale(self):
     """r, or None: the median distance."""
     return self.radius or (1.0 if self.sums else None)
 

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import round_metrics
 from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import rules
+from tff_pers.numerics import robust
 
 SumRule = Union[rules.GeometricMedian, rules.CenteredClipping]
 
@@ -26,9 +26,14 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
   sum is secure.
 
     start            : the mean of the messages
-    geometric median : b_i = 1 / max(nu, ||z - x_i||)
-                       z <- sum_i b_i x_i / sum_i b_i
+    geometric median : b_i = nu / max(nu, ||z - x_i||)
+                       z <- z + sum_i b_i (x_i - z) / sum_i b_i
     centered clipping: v <- v + (1/n) sum_i (x_i - v) min(1, r / ||x_i - v||)
+
+  What is summed in a pass is no longer than nu or r, with weights of at most 1,
+  but in the first pass it is the messages: a secure sum needs a bound for them,
+  and a nu or r that is large beside its bound divided by its number of levels.
+  With a smaller one every answer is rounded to 0, and the result is the mean.
 
   This is weaker than collecting. Nobody can compute a median of distances or a
   robust start from sums, so that nu and r are given and absolute. One far
@@ -113,7 +118,7 @@ def _create(rule, sum_factory, value_type, weight_type):
       vector_type, first_answer.type_signature.result
   )
   def move(center, total):
-    return _moved(rule, center, total)
+    return _moved(center, total)
 
   @tff.tensorflow.computation(vector_type)
   def as_value(center):
@@ -140,10 +145,7 @@ def _create(rule, sum_factory, value_type, weight_type):
     total = summed.next(state, tff.federated_map(first_answer, message))
     present = tff.federated_map(count, total.result)
     center = tff.federated_map(mean, total.result)
-    for _ in range(
-        rule.num_passes if isinstance(rule, rules.GeometricMedian)
-        else rule.num_steps
-    ):
+    for _ in range(rule.num_passes):
       sent = tff.federated_broadcast(center)
       total = summed.next(
           total.state, tff.federated_map(answer, (sent, message))
@@ -180,13 +182,12 @@ def _build_message(value_type, weight_type) -> tff.Computation:
   wide = vectors.dtype(value_type)
 
   def message(value, present):
-    finite = round_metrics.all_finite(value)
     vector = vectors.flatten(value, wide)
+    finite = robust.are_finite(vector[None])[0]
     counts = tf.cast(tf.logical_and(present, finite), wide)
     return collections.OrderedDict(
-        value=tf.math.multiply_no_nan(
-            tf.where(finite, vector, tf.zeros_like(vector)), counts
-        ),
+        # Not by a product: NaN times 0 is NaN.
+        value=tf.where(counts > 0, vector, tf.zeros_like(vector)),
         weight=counts,
         num_non_finite=tf.cast(
             tf.logical_and(present, tf.logical_not(finite)), tf.int32
@@ -204,19 +205,21 @@ def _build_message(value_type, weight_type) -> tff.Computation:
 
 
 def _answer(rule, center, message):
-  """Returns <value, weight>, what the next center is made of."""
+  """Returns <value, weight>, what the next center is made of.
+
+  A value is no longer than nu or r, and a weight at most 1, so that a bound of
+  a secure sum can be given.
+  """
   x, present = message['value'], message['weight']
-  distance = tf.norm(x - center)
-  if isinstance(rule, rules.GeometricMedian):
-    nu = tf.constant(rule.smoothing, x.dtype)
-    weight = present / tf.maximum(nu, distance)
-    return collections.OrderedDict(value=weight * x, weight=weight)
-  radius = tf.constant(rule.fixed_radius, x.dtype)
-  factor = present * tf.math.divide_no_nan(radius, tf.maximum(radius, distance))
-  return collections.OrderedDict(value=factor * (x - center), weight=present)
+  scale = tf.constant(rule.scale, x.dtype)
+  distance = robust.distances(x[None], center)[0]
+  factor = present * scale / tf.maximum(scale, distance)
+  is_median = isinstance(rule, rules.GeometricMedian)
+  return collections.OrderedDict(
+      value=factor * (x - center), weight=factor if is_median else present
+  )
 
 
-def _moved(rule, center, total):
+def _moved(center, total):
   """Returns the next center."""
-  step = tf.math.divide_no_nan(total['value'], total['weight'])
-  return step if isinstance(rule, rules.GeometricMedian) else center + step
+  return center + tf.math.divide_no_nan(total['value'], total['weight'])

@@ -5,6 +5,8 @@ from tff_pers.numerics.robust.centers import geometric_median
 from tff_pers.numerics.robust.columns import mean
 from tff_pers.numerics.robust.columns import median
 from tff_pers.numerics.robust.columns import trimmed_mean
+from tff_pers.numerics.robust.lengths import are_finite
+from tff_pers.numerics.robust.lengths import distances
 from tff_pers.numerics.robust.mixing import adaptive_norm
 from tff_pers.numerics.robust.mixing import bucketing
 from tff_pers.numerics.robust.mixing import clip_norms

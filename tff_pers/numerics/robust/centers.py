@@ -12,6 +12,7 @@ from typing import Optional
 import tensorflow as tf
 
 from tff_pers.numerics.robust import columns
+from tff_pers.numerics.robust import lengths
 
 
 def geometric_median(
@@ -34,7 +35,7 @@ def geometric_median(
   z = columns.median(x) if start is None else start
   share = 1e-6 if x.dtype == tf.float64 else 1e-4
   for _ in range(passes):
-    distance = distances(x, z)
+    distance = lengths.distances(x, z)
     nu = smoothing
     if nu is None:
       nu = share * median_of(distance)
@@ -61,7 +62,7 @@ def centered_clipping(
   """
   v = columns.median(x) if start is None else start
   for _ in range(steps):
-    distance = distances(x, v)
+    distance = lengths.distances(x, v)
     r = median_of(distance) if radius is None else _as(radius, x)
     # 1 at distance 0. With r = 0 more than half of the messages are v, and v
     # stays where it is.
@@ -73,11 +74,6 @@ def centered_clipping(
     n = tf.cast(tf.shape(x)[0], x.dtype)
     v += (total - tf.reduce_sum(factors) * v) / n
   return v
-
-
-def distances(x, z):
-  """Returns ||x_i - z||, float[n]."""
-  return tf.sqrt(tf.reduce_sum(tf.square(x - z), axis=1))
 
 
 def median_of(numbers):

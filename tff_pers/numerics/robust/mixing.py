@@ -10,6 +10,7 @@ Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity
 import tensorflow as tf
 
 from tff_pers.numerics.robust import centers
+from tff_pers.numerics.robust import lengths
 from tff_pers.numerics.robust import neighbours
 
 
@@ -52,7 +53,7 @@ def clip_norms(x, bound):
     x: float[n, d].
     bound: c >= 0, a scalar.
   """
-  norms = centers.distances(x, 0)
+  norms = lengths.distances(x, 0)
   factors = tf.minimum(
       tf.ones_like(norms),
       tf.math.divide_no_nan(tf.cast(bound, x.dtype), norms),
@@ -63,7 +64,7 @@ def clip_norms(x, bound):
 
 def median_norm(x):
   """Returns the median of ||x_i||, a scalar."""
-  return centers.median_of(centers.distances(x, 0))
+  return centers.median_of(lengths.distances(x, 0))
 
 
 def adaptive_norm(x, num_byzantine):
@@ -77,4 +78,4 @@ def adaptive_norm(x, num_byzantine):
   """
   n = tf.shape(x)[0]
   k = 2 * num_byzantine * (n - num_byzantine) // n
-  return tf.sort(centers.distances(x, 0))[n - k - 1]
+  return tf.sort(lengths.distances(x, 0))[n - k - 1]

@@ -7,14 +7,15 @@ Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent
 import tensorflow as tf
 
 from tff_pers.numerics import distances
+from tff_pers.numerics.robust import columns
 
 
 def squared_distances(x):
   """Returns ||x_i - x_j||^2, float[n, n], through one matrix product."""
-  # Differences from a message that is close to the others: about their mean,
-  # which one far message moves, all distances would be lost in rounding.
-  lengths = tf.reduce_sum(tf.square(distances.center(x)), axis=1)
-  return distances.gram_distances(x - x[tf.argmin(lengths)])
+  # From a centre that no few messages move: with the mean, or with a message
+  # that is chosen by its distance from it, one message that is far away drowns
+  # the distances of all others in its rounding.
+  return distances.gram_distances(x - columns.median(x))
 
 
 def krum_scores(x, num_byzantine):

@@ -1,0 +1,143 @@
+"""The aggregator that hyperparameters name, in methods with several parts."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from baselines import fedavg
+from tests.contracts import tiny
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.aggregators import choice
+from tff_pers.aggregators import robust
+from tff_pers.aggregators import router
+from tff_pers.aggregators import sum_of_mean
+from tff_pers.runtime import native
+
+
+def _chosen(name):
+  return choice.chosen(fedavg.FedAvgHyperparameters(aggregator=name))
+
+
+def test_the_mean_is_left_to_the_method():
+  assert _chosen('mean') is None
+
+
+def test_a_client_of_weight_0_is_absent_and_other_weights_are_ignored():
+  process = _chosen('median').create(
+      tff.TensorType(np.float32), tff.TensorType(np.float32)
+  )
+  output = process.next(
+      process.initialize(), [1.0, 5.0, 9.0, 700.0], [1.0, 100.0, 1.0, 0.0]
+  )
+  assert output.result == 5.0
+
+
+@pytest.mark.parametrize('name, sentence', [
+    ('middle', '`aggregator` must be one of'),
+    ('krum', '`aggregator` krum must be told how many clients'),
+    ('bucketing(trimmed_mean)', 'must be told how many clients'),
+])
+def test_raises_on_rules_that_cannot_be(name, sentence):
+  with pytest.raises(ValueError, match=sentence):
+    _chosen(name)
+
+
+def test_a_robust_sum_is_the_mean_of_honest_times_those_present():
+  """Four clients, one of them absent: three times the median of 1, 2, 900."""
+  factory = sum_of_mean.SumOfMeanFactory(_chosen('median'))
+  process = factory.create(
+      tff.TensorType(np.float64, [1]), tff.TensorType(np.float32)
+  )
+  output = process.next(
+      process.initialize(),
+      [np.float64([x]) for x in (1, 2, 900, 7)], [1.0, 1.0, 1.0, 0.0],
+  )
+  np.testing.assert_array_equal(output.result, [6.0])
+
+
+def test_the_base_of_adaptors_has_a_rule_of_its_own():
+  """Adaptors are router-weighted means as before; the base is a median."""
+  value_type = tff.to_type(collections.OrderedDict(
+      adaptors=(np.float64, [2]), base=(np.float64, [1])
+  ))
+  values = [
+      collections.OrderedDict(
+          adaptors=np.float64([x, 2 * x]), base=np.float64([y])
+      )
+      for x, y in ((1, 10), (3, 20), (5, 9000))
+  ]
+  weights = [np.float32([1, 1, 0]), np.float32([1, 0, 1]),
+             np.float32([2, 1, 1])]
+  results = []
+  for base_factory in (None, _chosen('median')):
+    process = router.RouterWeightedFactory(base_factory=base_factory).create(
+        value_type, tff.TensorType(np.float32, [3])
+    )
+    results.append(process.next(process.initialize(), values, weights).result)
+  plain, ruled = results
+  np.testing.assert_array_equal(plain['adaptors'], ruled['adaptors'])
+  np.testing.assert_array_equal(plain['base'], [18030 / 4])
+  np.testing.assert_array_equal(ruled['base'], [20])
+
+
+# Who averages nothing, or a table of models whose rows have weights of their
+# own.
+WITHOUT = {'ensemble', 'fedem', 'ifca', 'local_only'}
+
+
+def test_every_method_that_averages_has_the_choice():
+  able = {
+      name for name in methods.names()
+      if issubclass(methods.get(name).hyperparameters, hp.Aggregation)
+  }
+  assert set(methods.names()) - able == WITHOUT
+
+
+# One of each way in which a rule is put in; the slow runs have all.
+FAST = ('fedavg', 'fedhm', 'ffgg', 'floral', 'mime_lite', 'perm', 'scaffold')
+NAMES = [
+    name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
+    for name in methods.names() if name not in WITHOUT
+]
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_rule_is_what_combines_the_updates(name, monkeypatch):
+  """With a rule that returns zeros, what is averaged stays where it is.
+
+  With the mean it moves.
+  """
+  task = tiny.task()
+  moved = []
+  for aggregator in ('mean', 'median'):
+    if aggregator == 'median':
+      monkeypatch.setattr(
+          robust.rules.Median, '__call__', lambda self, x, f, key: 0 * x[0]
+      )
+    with native.use():
+      process = tiny.build(name, task, aggregator=aggregator)
+      state = process.initialize_seeded(1)
+      clients = [
+          process.initialize_client(state, i) for i in range(task.num_clients)
+      ]
+      after = process.next(state, clients, task.train)['state']
+    moved.append(not all(
+        np.array_equal(a, b)
+        for a, b in zip(_averaged(state), _averaged(after))
+    ))
+  assert moved == [True, False]
+
+
+def _averaged(state):
+  """Returns the leaves of the weights that a rule combines."""
+  weights = state['weights']
+  if 'base' in weights:  # Adaptors have means of their own.
+    weights = weights['base']
+  return [
+      np.asarray(leaf) for leaf in tff.structure.flatten(
+          tff.structure.from_container(weights, recursive=True)
+      )
+  ]

@@ -1,0 +1,31 @@
+"""Lengths of rows."""
+
+import tensorflow as tf
+
+# Of the largest number: what a square may be, so that sums and differences of
+# messages, and their squares, do not overflow either.
+_SHARE = 1e-6
+
+
+def squared_norms(x):
+  """Returns ||x_i||^2 of x, float[n, d], float[n]; inf where it overflows."""
+  # A product of each row with itself, in the place of a matrix of squares.
+  return tf.matmul(x[:, None, :], x[:, :, None])[:, 0, 0]
+
+
+def distances(x, z):
+  """Returns ||x_i - z||, float[n]."""
+  return tf.sqrt(squared_norms(x - z))
+
+
+def are_finite(x):
+  """Returns whether rules can calculate with a row, bool[n].
+
+  That is with rows without NaN and infinities whose norm is not beyond all
+  measure either: below 1.8e16 in float32, below 1.3e151 in float64. A finite
+  message above that would make NaN of the mean of a bucket or a distance.
+
+  Args:
+    x: float[n, d].
+  """
+  return squared_norms(x) < tf.constant(_SHARE * x.dtype.max, x.dtype)

@@ -65,17 +65,18 @@ def unflatten(vector, message):
 
 def of_type(vector, message_type: tff.Type):
   """Returns `vector` as a value of the type, whose leaves are floating."""
+  shapes = tff.types.structure_from_tensor_type_tree(
+      lambda t: tf.TensorSpec(list(t.shape), t.dtype), message_type
+  )
   leaves, start = [], 0
-  for leaf in _floats(message_type):
-    size = int(np.prod(list(leaf.shape), dtype=np.int64))
+  # In the order of `flatten`, which is not that of the type: `tf.nest` sorts
+  # the fields of a dictionary.
+  for leaf in tf.nest.flatten(shapes):
+    size = leaf.shape.num_elements()
     part = vector[start : start + size]
     start += size
-    leaves.append(tf.cast(tf.reshape(part, list(leaf.shape)), leaf.dtype))
-  if isinstance(message_type, tff.TensorType):
-    return leaves[0]
-  return tff.types.structure_from_tensor_type_tree(
-      lambda _, left=iter(leaves): next(left), message_type
-  )
+    leaves.append(tf.cast(tf.reshape(part, leaf.shape), leaf.dtype))
+  return tf.nest.pack_sequence_as(shapes, leaves)
 
 
 def _floats(message_type: tff.Type) -> list[tff.TensorType]:

@@ -1,0 +1,229 @@
+"""Rules as factories of TFF: what is sent, who counts, what is measured."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests.conformance import agree as agree_lib
+from tff_pers.aggregators import absence
+from tff_pers.aggregators import robust
+from tff_pers.runtime import native
+
+TYPE = tff.to_type(collections.OrderedDict(
+    b=tff.TensorType(np.float32, [2]), a=(tff.TensorType(np.float64, [2, 1]),)
+))
+WEIGHT = tff.TensorType(np.float32)
+
+
+def _value(vector):
+  return collections.OrderedDict(
+      b=np.float32(vector[:2]), a=(np.float64(vector[2:])[:, None],)
+  )
+
+
+def _vector(result):
+  return np.concatenate([result['b'], result['a'][0][:, 0]])
+
+
+def _messages(n, seed=0):
+  # Exact in float32.
+  return np.random.default_rng(seed).integers(-99, 99, (n, 4)) / 8.0
+
+
+def _aggregate(factory, x, weights=None, state=None):
+  values = [_value(row) for row in x]
+  if weights is None:
+    process = factory.create(TYPE)
+    return process.next(state or process.initialize(), values)
+  process = absence.leave_out_absent(factory).create(TYPE, WEIGHT)
+  return process.next(
+      process.initialize(), values, [np.float32(w) for w in weights]
+  )
+
+
+def _expected(text, x):
+  rule = robust.parse(text)
+  return rule(tf.constant(x), max(rule.f, 0), np.int64([0, 0]))
+
+
+@pytest.mark.parametrize('text', [
+    'mean', 'median', 'trimmed_mean[f=1]', 'krum[f=1]', 'multi_krum[f=1,m=2]',
+    'geometric_median', 'centered_clipping', 'norm_clipping', 'nnm[f=1](median)',
+])
+def test_a_message_is_one_vector(text):
+  """With one norm over its leaves, whose dtypes are kept."""
+  x = _messages(7)
+  result = _aggregate(robust.build_factory(text), x).result
+  assert (result['b'].dtype, result['a'][0].dtype) == (np.float32, np.float64)
+  np.testing.assert_allclose(_vector(result), _expected(text, x), rtol=1e-6)
+
+
+def test_norm_is_not_of_each_leaf():
+  x = np.float64([[3, 0, 4, 0], [0, 0, 0, 0], [30, 0, 40, 0]])
+  result = _aggregate(robust.build_factory('norm_clipping[radius=5]'), x).result
+  np.testing.assert_allclose(_vector(result), [2, 0, 8 / 3, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf, 1e200])
+def test_what_is_not_finite_is_removed_and_counted(bad):
+  x = _messages(6)
+  sent = np.insert(x, 2, [0, 0, bad, 0], axis=0)
+  output = _aggregate(robust.build_factory('trimmed_mean[f=2]'), sent)
+  # It was one of the two: one is left to be trimmed.
+  np.testing.assert_allclose(
+      _vector(output.result), np.sort(x, 0)[1:-1].mean(0), rtol=1e-6
+  )
+  assert output.measurements['num_non_finite'] == 1
+  assert output.measurements['impossible'] == 0
+
+
+def test_f_does_not_fall_below_zero():
+  x = _messages(5)
+  sent = np.concatenate([x, np.full([2, 4], np.nan)])
+  output = _aggregate(robust.build_factory('trimmed_mean[f=1]'), sent)
+  np.testing.assert_allclose(_vector(output.result), x.mean(0), rtol=1e-6)
+  assert output.measurements['num_non_finite'] == 2
+
+
+@pytest.mark.parametrize('text', [
+    'trimmed_mean[f=1]', 'geometric_median[sums=true]', 'nnm[f=1](median)'
+])
+def test_who_is_absent_is_not_byzantine(text):
+  """And other weights are ignored, whatever is sent."""
+  x = _messages(6)
+  sent = np.insert(x, 3, np.nan, axis=0)
+  factory = robust.build_factory(text)
+  output = _aggregate(factory, sent, weights=[1, 7, 1, 0, 1, 0.5, 1])
+  np.testing.assert_allclose(
+      _vector(output.result), _vector(_aggregate(factory, x).result), rtol=1e-6
+  )
+  assert output.measurements['num_non_finite'] == 0
+
+
+@pytest.mark.parametrize('text, least', [
+    ('median', 1), ('trimmed_mean[f=2]', 5), ('krum[f=1]', 5),
+    ('multi_krum[f=1,m=5]', 6), ('bucketing[f=1](krum)', 9),
+    ('nnm[f=2](mean)', 5), ('norm_clipping[f=2,radius=arc]', 5),
+])
+def test_too_few_messages_give_zeros(text, least):
+  factory = robust.build_factory(text)
+  few = _aggregate(factory, _messages(9), weights=[1] * (least - 1) + [0] * (
+      10 - least
+  ))
+  np.testing.assert_array_equal(_vector(few.result), np.zeros(4))
+  assert few.measurements['impossible'] == 1
+  enough = _aggregate(factory, _messages(9), [1] * least + [0] * (9 - least))
+  assert enough.measurements['impossible'] == 0
+  assert np.any(_vector(enough.result))
+  robust.check(text, least)
+  with pytest.raises(ValueError, match='`aggregator`'):
+    robust.check(text, least - 1)
+
+
+@pytest.mark.parametrize('text', [
+    'mean', 'median', 'krum[f=0]', 'geometric_median[sums=true]',
+    'nnm[f=0](median)', 'bucketing(median)',
+])
+def test_an_empty_cohort_gives_zeros(text):
+  process = robust.build_factory(text).create(TYPE)
+  output = agree_lib.agree(process.next, process.initialize(), [])
+  np.testing.assert_array_equal(_vector(output.result), np.zeros(4))
+  assert output.measurements['impossible'] == 1
+
+
+def test_buckets_are_dealt_anew_in_every_round():
+  x = _messages(7)
+  factory = robust.build_factory('bucketing(median)')
+  state = collections.OrderedDict(seed=np.int64([3, 4]), round=np.int32(0))
+  first = _aggregate(factory, x, state=state)
+  again = _aggregate(factory, x, state=state)
+  second = _aggregate(factory, x, state=first.state)
+  assert first.state['round'] == 1
+  np.testing.assert_array_equal(_vector(first.result), _vector(again.result))
+  assert np.any(_vector(first.result) != _vector(second.result))
+
+
+SUMS = {
+    'geometric_median[sums=true,passes=5,smoothing=0.5]': 0.5,
+    'centered_clipping[sums=true,steps=5,radius=2]': 2.0,
+}
+
+
+@pytest.mark.parametrize('text', SUMS)
+def test_sums_are_the_same_passes(text):
+  """Of the same start, passes and radius."""
+  x = _messages(7)
+  output = _aggregate(robust.build_factory(text), x)
+  np.testing.assert_allclose(
+      _vector(output.result), _expected(text, x), rtol=1e-5
+  )
+  sent = np.insert(x, 1, np.nan, axis=0)
+  output = _aggregate(robust.build_factory(text), sent)
+  np.testing.assert_allclose(
+      _vector(output.result), _expected(text, x), rtol=1e-5
+  )
+  assert output.measurements['num_non_finite'] == 1
+
+
+@pytest.mark.parametrize('text', SUMS)
+def test_sums_may_be_secure(text):
+  """Answers are no longer than the scale: 2^32 levels are enough."""
+  x = _messages(7)
+  factory = robust.SumsFactory(
+      robust.parse(text), tff.aggregators.SecureSumFactory(16.0)
+  )
+  with native.use():
+    output = _aggregate(factory, x)
+  np.testing.assert_allclose(
+      _vector(output.result), _expected(text, x), rtol=1e-4, atol=1e-5
+  )
+
+
+@pytest.mark.parametrize('text', [
+    'bucketing(median)', 'centered_clipping[sums=true,steps=2]'
+])
+def test_runtimes_agree(text):
+  process = robust.build_factory(text).create(TYPE)
+  values = [_value(row) for row in _messages(5)]
+  agree_lib.agree(process.next, process.initialize(), values)
+
+
+@pytest.mark.parametrize('value_type', [
+    tff.TensorType(np.int32, [2]), tff.TensorType(np.float32, [None])
+])
+def test_raises_on_types_without_a_vector(value_type):
+  with pytest.raises(TypeError, match='known shapes'):
+    robust.build_factory('median').create(value_type)
+
+
+def test_in_tffs_own_federated_averaging():
+  """A Byzantine client with the most examples moves nothing."""
+  keras = tf.keras.Sequential([
+      tf.keras.layers.Dense(1, kernel_initializer='zeros', input_shape=(1,))
+  ])
+  spec = (tf.TensorSpec([None, 1]), tf.TensorSpec([None, 1]))
+  model = tff.learning.models.functional_model_from_keras(
+      keras, tf.keras.losses.MeanSquaredError(), spec
+  )
+  process = tff.learning.algorithms.build_weighted_fed_avg(
+      model,
+      client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
+      server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
+      model_aggregator=tff.aggregators.as_weighted_aggregator(
+          robust.build_factory('median')
+      ),
+  )
+
+  def data(y, size):
+    x = tf.ones([size, 1])
+    return tf.data.Dataset.from_tensor_slices((x, y * x)).batch(size)
+
+  output = process.next(
+      process.initialize(), [data(1.0, 1), data(1.0, 1), data(-1e3, 50)]
+  )
+  weights = process.get_model_weights(output.state).trainable
+  for leaf in weights:  # One step of 0.1 times the gradient -2.
+    np.testing.assert_allclose(leaf, np.full_like(leaf, 0.2), rtol=1e-5)

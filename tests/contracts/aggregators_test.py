@@ -20,6 +20,7 @@ from tff_pers.aggregators import absence
 from tff_pers.aggregators import nothing
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import structure
+from tff_pers.aggregators import sum_of_mean
 
 KINDS = (
     tff.aggregators.UnweightedAggregationFactory,
@@ -149,6 +150,9 @@ CASES = {
         robust.build_factory('median')
     )),
     'StructureFactory': Case(_means),
+    'SumOfMeanFactory': Case(lambda: sum_of_mean.SumOfMeanFactory(
+        tff.aggregators.MeanFactory(no_nan_division=True)
+    )),
     'SumsFactory': Case(lambda: absence.leave_out_absent(
         robust.build_factory('centered_clipping[sums=true,steps=2]')
     )),

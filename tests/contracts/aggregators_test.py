@@ -18,7 +18,9 @@ from tests.conformance import agree as agree_lib
 from tff_pers import aggregators
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import nothing
+from tff_pers.aggregators import robust
 from tff_pers.aggregators import structure
+from tff_pers.aggregators import sum_of_mean
 
 KINDS = (
     tff.aggregators.UnweightedAggregationFactory,
@@ -144,7 +146,16 @@ CASES = {
         result=_by_key, clips=False,
         absent=lambda rows: tf.nest.map_structure(lambda leaf: leaf[:0], rows),
     ),
+    'RobustFactory': Case(lambda: absence.leave_out_absent(
+        robust.build_factory('median')
+    )),
     'StructureFactory': Case(_means),
+    'SumOfMeanFactory': Case(lambda: sum_of_mean.SumOfMeanFactory(
+        tff.aggregators.MeanFactory(no_nan_division=True)
+    )),
+    'SumsFactory': Case(lambda: absence.leave_out_absent(
+        robust.build_factory('centered_clipping[sums=true,steps=2]')
+    )),
     'NothingFactory': Case(
         nothing.NothingFactory, tff.to_type(()), lambda rng, client: (),
         clips=False,
@@ -164,10 +175,10 @@ CASES = {
 def _found():
   """Returns the names of the public factories in `tff_pers.aggregators`."""
   names = set()
-  for module in pkgutil.iter_modules(aggregators.__path__):
-    loaded = __import__(
-        f'{aggregators.__name__}.{module.name}', fromlist=['_']
-    )
+  for module in pkgutil.walk_packages(
+      aggregators.__path__, aggregators.__name__ + '.'
+  ):
+    loaded = __import__(module.name, fromlist=['_'])
     names |= {
         name for name, member in inspect.getmembers(loaded, inspect.isclass)
         if issubclass(member, KINDS) and member.__module__ == loaded.__name__

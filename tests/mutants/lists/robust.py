@@ -1,0 +1,104 @@
+"""Planted faults of the robust rules."""
+
+from tests.mutants.faults import Fault
+
+_CENTERS = 'tff_pers/numerics/robust/centers.py'
+_MIXING = 'tff_pers/numerics/robust/mixing.py'
+_NEIGHBOURS = 'tff_pers/numerics/robust/neighbours.py'
+_FACTORY = 'tff_pers/aggregators/robust/factory.py'
+_VALUES_TEST = 'tests/numerics/robust/values_test.py'
+_FACTORY_TEST = 'tests/aggregators/robust/factory_test.py'
+
+FAULTS = (
+    Fault(
+        'neighbours_one_too_many',
+        what='Krum sums over n - f - 1 neighbours.',
+        file=_NEIGHBOURS,
+        old='ascending[:, 1 : n - num_byzantine - 1]',
+        new='ascending[:, 1 : n - num_byzantine]',
+        tests=(f'{_VALUES_TEST}::test_krum_scores',),
+    ),
+    Fault(
+        'sum_in_multi_krum',
+        what='Multi-Krum returns the sum of the best, not their mean.',
+        file=_NEIGHBOURS,
+        old='tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)',
+        new='tf.reduce_sum(tf.gather(x, order[:num_best]), axis=0)',
+        tests=(f'{_VALUES_TEST}::test_multi_krum_is_a_mean_of_the_best',),
+    ),
+    Fault(
+        'distances_from_the_mean',
+        what='A far message drowns the distances of all others.',
+        file=_NEIGHBOURS,
+        old='distances.gram_distances(x - columns.median(x))',
+        new='distances.gram_distances(distances.center(x))',
+        tests=(
+            f'{_VALUES_TEST}'
+            '::test_far_messages_drown_no_distance_of_the_others',
+        ),
+    ),
+    Fault(
+        'self_left_out_of_mixing',
+        what='A message is not one of its own neighbours.',
+        file=_MIXING,
+        old='stable=True)[:, :count]',
+        new='stable=True)[:, 1 : count + 1]',
+        tests=(
+            f'{_VALUES_TEST}'
+            '::test_mixing_counts_a_message_among_its_own_neighbours',
+        ),
+    ),
+    Fault(
+        'bucket_divided_by_its_full_size',
+        what='The short last bucket is divided by s.',
+        file=_MIXING,
+        old='tf.math.segment_mean(tf.gather(x, order), tf.range(n) // size)',
+        new='tf.math.segment_sum('
+        'tf.gather(x, order), tf.range(n) // size) / size',
+        tests=(f'{_VALUES_TEST}::test_a_bucket_is_divided_by_its_own_size',),
+    ),
+    Fault(
+        'radius_of_the_first_step',
+        what='Centered clipping keeps the radius of the start.',
+        file=_CENTERS,
+        old='    r = median_of(distance) if radius is None else _as(radius, x)\n',
+        new='    r = median_of(distance) if radius is None else _as(radius, x)\n'
+        '    radius = r\n',
+        tests=(f'{_VALUES_TEST}::test_centered_clipping_from_zero',),
+    ),
+    Fault(
+        'fixed_smoothing',
+        what='The smoothing of the geometric median does not scale.',
+        file=_CENTERS,
+        old='      nu = share * median_of(distance)',
+        new='      nu = tf.constant(0.1, x.dtype)',
+        tests=('tests/numerics/robust/properties_test.py::test_scale',),
+    ),
+    Fault(
+        'f_not_reduced',
+        what='Who is removed is counted among the f that are left.',
+        file=_FACTORY,
+        old='tf.maximum(max(rule.f, 0) - removed, 0)',
+        new='tf.maximum(max(rule.f, 0), 0)',
+        tests=(
+            f'{_FACTORY_TEST}'
+            '::test_what_is_not_finite_is_removed_and_counted',
+        ),
+    ),
+    Fault(
+        'same_buckets_in_every_round',
+        what='The permutation is not drawn anew.',
+        file=_FACTORY,
+        old="round=state['round'] + 1",
+        new="round=state['round'] + 0",
+        tests=(f'{_FACTORY_TEST}::test_buckets_are_dealt_anew_in_every_round',),
+    ),
+    Fault(
+        'leaves_in_another_order',
+        what='The leaves of a result stand in the order of the type.',
+        file='tff_pers/aggregators/vectors.py',
+        old='  for leaf in tf.nest.flatten(shapes):',
+        new='  for leaf in reversed(tf.nest.flatten(shapes)):',
+        tests=(f'{_FACTORY_TEST}::test_norm_is_not_of_each_leaf',),
+    ),
+)

@@ -78,7 +78,7 @@ def centered_clipping(
 
 def median_of(numbers):
   """Returns the median of float[n], a scalar."""
-  # So few numbers need no network, which would stand in the graph of every pass.
+  # So few numbers need no network, which would be in the graph of every pass.
   n = tf.shape(numbers)[0]
   ordered = tf.sort(numbers)
   return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2

@@ -65,7 +65,8 @@ def main(argv):
     call(stacked)  # Traced and warm.
     peak, seconds, ratios = _peak() - base, [], []
     for _ in range(_REPETITIONS.value):
-      seconds.append(_cpu(lambda: call(stacked)))  # pylint: disable=cell-var-from-loop
+      # pylint: disable-next=cell-var-from-loop
+      seconds.append(_cpu(lambda: call(stacked)))
       ratios.append(seconds[-1] / max(_cpu(lambda: np.sort(x, axis=0)), 1e-9))
     print(
         f'| {text} | {statistics.median(seconds):.3g} | {peak:.0f} |'

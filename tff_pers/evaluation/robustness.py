@@ -74,6 +74,12 @@ def text(value, is_distance: bool) -> str:
   return show(value[1]) + ('' if worst == value[1] else f' ({show(worst)})')
 
 
+def _readable(background) -> str:
+  """Returns black or white, whichever can be read on a colour (r, g, b, a)."""
+  red, green, blue, _ = background
+  return 'black' if 0.3 * red + 0.6 * green + 0.1 * blue > 0.5 else 'white'
+
+
 def plot(
     rows: Sequence[Mapping[str, Any]], output_dir: str, is_distance: bool
 ) -> str:
@@ -105,7 +111,7 @@ def plot(
     for j, value in enumerate(row):
       axis.text(
           j, i, text(value[1].repeat(3), is_distance), ha='center', va='center',
-          fontsize=8,
+          fontsize=8, color=_readable(image.to_rgba(bad[i, j])),
       )
   axis.set_xticks(range(len(attacks)), attacks, rotation=30, ha='right')
   axis.set_yticks(range(len(rules)), rules)

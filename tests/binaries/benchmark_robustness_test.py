@@ -1,0 +1,102 @@
+"""`benchmark_robustness`: what it hands on, and which rules are best."""
+
+import os
+
+import pytest
+
+from binaries import benchmark_robustness
+from binaries import robustness
+from tff_pers.evaluation import results
+from tff_pers.evaluation import robustness as tables
+
+
+def _benchmark(folder, *argv):
+  return benchmark_robustness.main(
+      ['benchmark_robustness', *argv, f'--output_dir={folder}']
+  )
+
+
+def _row(rule, attack, final, seed=0):
+  return dict(
+      task='mnist', algo='fedavg', rule=rule, attack=attack, num_byzantine=5,
+      seed=str(seed), final=repr(final),
+  )
+
+
+def _accuracy(rule):
+  """The longer the name, the better the rule."""
+  return len(rule) / 100
+
+
+@pytest.fixture(name='handed')
+def _handed(monkeypatch):
+  """The flags that `robustness` is called with; its table is made up."""
+  handed = []
+  def main(argv):
+    own = dict(word[2:].split('=', 1) for word in argv[1:])
+    handed.append(own)
+    os.makedirs(own['output_dir'], exist_ok=True)
+    results.write_csv(
+        os.path.join(own['output_dir'], 'robustness.csv'), tables.COLUMNS,
+        [
+            _row(rule, 'ipm', _accuracy(rule))
+            for rule in own.get('rules', 'mean').split(',')
+        ],
+    )
+    return 0
+  monkeypatch.setattr(robustness, 'main', main)
+  return handed
+
+
+def test_the_best_rules_of_mnist_have_three_seeds(tmp_path, handed):
+  assert _benchmark(tmp_path, '--data_dir=/data', '--rounds=7') == 0
+  assert [
+      (own['task'], own.get('partition'), own.get('seeds')) for own in handed
+  ] == [
+      ('overpersonalized', None, '0,1,2'),
+      ('overpersonalized_control', None, '0,1,2'),
+      ('mnist', 'iid', None), ('mnist', 'shards[classes=2]', None),
+      ('mnist', 'iid', '0,1,2'), ('mnist', 'shards[classes=2]', '0,1,2'),
+  ]
+  assert {own['rounds'] for own in handed} == {'7'}
+  assert [own.get('data_dir') for own in handed] == [None] * 2 + ['/data'] * 4
+  first, second = handed[2], handed[4]
+  assert set(second['rules'].split(',')) == {
+      'bucketing(centered_clipping)', 'bucketing(geometric_median)',
+      'bucketing(trimmed_mean)', 'centered_clipping',
+  }
+  assert len(first['rules'].split(',')) == 11
+  page = (tmp_path / 'benchmark.md').read_text()
+  assert page.count('![Rules against attacks]') == 4
+
+
+def test_a_rule_is_as_good_as_its_worst_cell():
+  """NaN is no accuracy; later seeds, which few rules have, do not count."""
+  one = [
+      _row('a', 'ipm', 0.9), _row('a', 'alie', 0.5), _row('b', 'ipm', 0.8),
+      _row('b', 'alie', 0.7), _row('c', 'ipm', float('nan')),
+      _row('c', 'alie', 0.9), _row('d', 'ipm', 0.65), _row('d', 'alie', 0.65),
+      _row('b', 'ipm', 0.1, seed=1),
+  ]
+  other = [
+      _row('a', 'ipm', 0.95), _row('b', 'ipm', 0.9), _row('c', 'ipm', 0.9),
+      _row('d', 'ipm', 0.3),
+  ]
+  assert benchmark_robustness.best_rules([one]) == ['b', 'd', 'a', 'c']
+  assert benchmark_robustness.best_rules([one, other]) == ['b', 'a', 'd', 'c']
+
+
+@pytest.mark.parametrize('argv, sentence', [
+    (['--parts=mnist'], '`--parts` must be among overpersonalized, control'),
+    (['--parts=mnist_iid'], '`--data_dir` must be the folder of MNIST'),
+])
+def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):
+  assert _benchmark(tmp_path, *argv) == 2
+  assert sentence in capsys.readouterr().err
+  assert not handed
+
+
+def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(robustness, 'main', lambda argv: 2)
+  assert _benchmark(tmp_path, '--parts=control') == 1
+  assert 'The table control ended with exit code 2' in capsys.readouterr().err

@@ -243,7 +243,7 @@ def test_flags_are_the_parameters_of_the_family(monkeypatch):
   )
   assert found == dict(
       gamma=0.0, alpha=0.7, eta=0.3, batch_size=4, theta=(1,),
-      server_optimizer=None,
+      server_optimizer=None, model_aggregator=None,
   )
 
 

@@ -14,6 +14,7 @@ from tests.numerics import rules
 from tff_pers import attacks
 from tff_pers import random
 from tff_pers.aggregators import mapped
+from tff_pers.aggregators import robust
 from tff_pers.aggregators import seeding
 from tff_pers.numerics import attacks as messages_lib
 from tff_pers.numerics import attacks_adaptive
@@ -79,6 +80,26 @@ def test_what_is_not_finite_becomes_absent_and_is_named(text):
   np.testing.assert_array_equal(weights, [1, 0, 3, 1, 0, 0, 0])
   np.testing.assert_array_equal(output.measurements['refused'], [1, 4])
   assert output.measurements['num_refused'] == 2
+
+
+@pytest.mark.parametrize('text, expected', [('nan', 3.0), ('none', 4.0)])
+def test_a_rule_assumes_one_less_for_what_it_removed(text, expected):
+  """Nothing is trimmed of 1, 2, 6 once the Byzantine message is gone.
+
+  Of 1, 2, 6, 9 the two in the middle are left.
+  """
+  factory = robust.build_factory('trimmed_mean[f=1]')
+  process = received.create(text, factory)
+  sent = np.array([[1.0], [2.0], [6.0], [9.0]]) * np.ones([1, 3])
+  output = process.next(
+      received.start(process), received.cohort(sent, [0, 0, 0, 1]),
+      [np.float32(1)] * 4,
+  )
+  for leaf in tf.nest.flatten(output.result):
+    np.testing.assert_allclose(leaf, expected)
+  removed = int(text == 'nan')
+  assert output.measurements['num_refused'] == removed
+  assert output.measurements['num_non_finite'] == removed
 
 
 def test_one_bad_number_is_enough():

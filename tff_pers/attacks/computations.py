@@ -129,12 +129,13 @@ def _seen(rows, rule) -> attack_lib.Seen:
 
 
 def build_send(
-    attack, value_type, weight_type, order_type
+    attack, value_type, weight_type, order_type, *, screens: bool
 ) -> tff.Computation:
   """Returns (value, weight, order -> <update, weight, refused>).
 
   It is what an attacker sends in the place of its message, and what the server
-  lets in; `refused` is int32[0 or 1], the index of the client.
+  lets in: with `screens` nothing that is not finite. `refused` is int32[0 or
+  1], the index of the client whose message is not.
   """
   wide = vectors.dtype(value_type['update'])
 
@@ -158,7 +159,7 @@ def build_send(
     finite = round_metrics.all_finite(update)
     # Not by the weight alone: 0 times NaN is NaN.
     update, weight = tf.cond(
-        finite,
+        tf.logical_or(finite, not screens),
         lambda: (update, weight),
         lambda: tf.nest.map_structure(tf.zeros_like, (update, weight)),
     )

@@ -95,6 +95,8 @@ class RobustFactory(tff.aggregators.UnweightedAggregationFactory):
 class _WeightedRobustFactory(tff.aggregators.WeightedAggregationFactory):
   """See `RobustFactory.leaving_out_absent`."""
 
+  removes_non_finite = True  # Nobody has to do so before, see `attacks`.
+
   def __init__(self, rule: naming.AnyRule):
     self._rule = rule
 

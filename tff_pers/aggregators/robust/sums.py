@@ -81,6 +81,8 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
 class _WeightedSumsFactory(tff.aggregators.WeightedAggregationFactory):
   """See `SumsFactory.leaving_out_absent`."""
 
+  removes_non_finite = True  # Nobody has to do so before, see `attacks`.
+
   def __init__(self, rule, sum_factory):
     self._rule, self._sum_factory = rule, sum_factory
 

@@ -31,8 +31,8 @@ data choose from one common grid.
   servers  FedAvg whose server has momentum or is adaptive.
 
 DIR holds femnist_writers.npz. The scale cpu took 100 minutes on two cores
-behind other programs; full has the CNN and 1500 rounds. Every other flag is one of
-compare_tuned and goes before the scale's. The same command resumes. Writes
+behind other programs; full has the CNN and 1500 rounds. Every other flag is one
+of compare_tuned and goes before the scale's. The same command resumes. Writes
 local_updates.md beside the folders, each with tables and curves.png."""
 
 _NUM_STEPS = 10

@@ -20,6 +20,7 @@ from tff_pers import round_metrics
 from tff_pers import settings
 from tff_pers.aggregators import robust
 from tff_pers.data import brackets
+from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.simulation import cohort
@@ -349,9 +350,14 @@ def _build_task(given, family, options) -> task_lib.Task:
   request = {name: given[name] for name in names if name in given}
   try:
     with flags.sentences('', names):
-      return family.build(tasks.TaskRequest(**request), options)
+      task = family.build(tasks.TaskRequest(**request), options)
   except (OSError, ImportError) as error:
     raise flags.UsageError(' '.join(f'{error}'.split())) from error
+  constant = lambda clients: [client_data.constant(data) for data in clients]
+  return dataclasses.replace(
+      task, train=constant(task.train), test=constant(task.test),
+      validation=task.validation and constant(task.validation),
+  )
 
 
 def _own(given, table, kind: str, owner: str) -> dict[str, Any]:

@@ -334,3 +334,17 @@ def test_pooled_clients_are_their_examples_without_padding():
   assert (pooled['index'], pooled['num_examples']) == (-1, 5)
   np.testing.assert_array_equal(pooled['examples']['x'], x)
   np.testing.assert_array_equal(pooled['examples']['y'], y)
+
+
+@pytest.mark.parametrize('x', [
+    np.arange(12.0).reshape([6, 2])[::2], np.zeros([0, 3], np.float32),
+])
+def test_constants_are_copies_that_nobody_can_change(x):
+  data = client_data.dense(4, x, np.arange(len(x)))
+  constant = client_data.constant(data)
+  assert constant['index'] == 4 and constant['num_examples'] == len(x)
+  for name, rows in constant['examples'].items():
+    np.testing.assert_array_equal(rows, data['examples'][name])
+    assert rows.dtype == data['examples'][name].dtype
+    with pytest.raises(ValueError):
+      rows.flags.writeable = True

@@ -18,6 +18,7 @@ from tff_pers import runtime
 from tff_pers.runtime import errors
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused.values import contents
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -270,6 +271,38 @@ def test_arrays_that_change_are_read_again():
     _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
     cohort[0][:] = 3.0
     _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
+
+
+def test_arrays_that_cannot_change_are_not_compared(monkeypatch):
+  cohort = [
+      np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+      for array in _cohort([400, 400])
+  ]
+  compared = []
+  equal = contents.equal
+  monkeypatch.setattr(
+      contents, 'equal', lambda *pair: compared.append(pair) or equal(*pair)
+  )
+  with fused.use(strategy='loop'):
+    for _ in range(4):
+      _assert_right(twice(cohort, np.float32(1.0)), cohort, 1.0)
+    assert not compared
+    other = [cohort[1], cohort[0] + 1]
+    for _ in range(4):  # The third call is the first that finds it kept.
+      _assert_right(twice(other, np.float32(1.0)), other, 1.0)
+    assert len(compared) == 2
+
+
+def test_what_shows_bytes_cannot_change():
+  array = np.frombuffer(b'12345678', np.float32)
+  assert contents.is_constant(array) and contents.is_constant(array[:1])
+  with pytest.raises(ValueError):
+    array.flags.writeable = True
+  changeable = np.frombuffer(memoryview(bytearray(8)).toreadonly(), np.float32)
+  read_only = np.zeros([2])
+  read_only.flags.writeable = False
+  for array in (changeable, read_only, read_only[:1], array.copy(), None):
+    assert not contents.is_constant(array)
 
 
 @tff.tensorflow.computation(tff.SequenceType(np.int64))

@@ -73,6 +73,21 @@ def dense(index: int, x: np.ndarray, y: np.ndarray):
   )
 
 
+def constant(data):
+  """Returns dense client data whose arrays nobody can ever change.
+
+  The fused runtime keeps the stacked data of a cohort. Arrays that may change
+  it has to compare in every round, which takes half as long as stacking.
+  """
+  return collections.OrderedDict(
+      data,
+      examples=collections.OrderedDict(
+          (name, np.frombuffer(rows.tobytes(), rows.dtype).reshape(rows.shape))
+          for name, rows in data['examples'].items()
+      ),
+  )
+
+
 def pool(clients):
   """Returns the examples of all clients together, in order, as dense data.
 

@@ -13,9 +13,28 @@ FAULTS = (
         'arrays_by_identity',
         what='A cohort of arrays is recognised by where it stands.',
         file=f'{_VALUES}/arguments.py',
-        old='    if kept is not None and contents.equal(kept.arrays, arrays):',
-        new='    if kept is not None:',
+        old='        kept.is_constant or contents.equal(kept.arrays, arrays)\n',
+        new='        True\n',
         tests=(f'{_PAST}::test_arrays_of_clients[_frozen]',),
+    ),
+    Fault(
+        'read_only_is_constant',
+        what='An array that is only read-only counts as a constant.',
+        file=f'{_VALUES}/contents.py',
+        old='  return isinstance(value, bytes)\n',
+        new='  return value is None or isinstance(value, bytes)\n',
+        tests=(f'{_PAST}::test_arrays_of_clients[_frozen]',),
+    ),
+    Fault(
+        'constants_are_compared',
+        what='Arrays that cannot change are compared in every call.',
+        file=f'{_VALUES}/arguments.py',
+        old='        kept.is_constant or contents',
+        new='        contents',
+        tests=(
+            'tests/runtime/fused_test.py'
+            '::test_arrays_that_cannot_change_are_not_compared',
+        ),
     ),
     Fault(
         'signs_of_zeros',

@@ -120,9 +120,14 @@ class ClientLoop:
     """Types of what every client's row is kept of: demands, then singles."""
     return [*(d.type for d in self.demands), *(a.type for a in self.grows)]
 
-  def client(self, i: Any) -> Contribution:
-    """Returns what client `i`, an int32 scalar, contributes."""
-    scope = _ClientScope(self._evaluator, self._lazy, self._env, i)
+  def client(self, i: Any, is_loop: bool = False) -> Contribution:
+    """Returns what client `i` contributes.
+
+    Args:
+      i: int32 scalar.
+      is_loop: See `packing.Rows.at`.
+    """
+    scope = _ClientScope(self._evaluator, self._lazy, self._env, i, is_loop)
     message = lambda a: self._evaluator.evaluate(a.message, scope)
     # In the order of the line, though only what is needed remains.
     return Contribution(
@@ -153,14 +158,17 @@ class ClientLoop:
 class _ClientScope:
   """Names as client i sees them; bindings are evaluated when first used."""
 
-  def __init__(self, evaluator, lazy, env, i):
-    self._evaluator, self._lazy, self._env, self._i = evaluator, lazy, env, i
+  def __init__(self, evaluator, lazy, env, i, is_loop):
+    self._evaluator, self._lazy, self._env = evaluator, lazy, env
+    self._i, self._is_loop = i, is_loop
     self._values = {}
 
   def __getitem__(self, name):
     if name not in self._values:
       if name in self._env:
-        self._values[name] = layout.at(self._env[name], self._i)
+        self._values[name] = layout.at(
+            self._env[name], self._i, self._is_loop
+        )
       else:
         self._values[name] = self._evaluator.evaluate(
             self._lazy[name].call, self

@@ -57,9 +57,10 @@ def _run_range(schedule, loop, start, stop, device):
   """Returns what clients start..stop-1 contribute: (collected, folded)."""
   if schedule.strategy == 'vectorized':
     return _vectorized(loop, start, stop, schedule.clients_at_once)
-  client = loop.client
   if schedule.strategy == 'xla':
-    client = tf.function(client, jit_compile=True, autograph=False)
+    client = tf.function(loop.client, jit_compile=True, autograph=False)
+  else:
+    client = lambda i: loop.client(i, is_loop=True)
   parallel = schedule.clients_at_once or max(2, os.cpu_count() or 2)
   if loop.has_races and 'CPU' in device:
     parallel = 1

@@ -157,7 +157,9 @@ class Converter:
         what `make` returned.
     """
     kept = self._stacks.get(use, values)
-    if kept is not None and contents.equal(kept.arrays, arrays):
+    if kept is not None and (
+        kept.is_constant or contents.equal(kept.arrays, arrays)
+    ):
       stack = kept.stack
     else:
       stack = make()
@@ -248,20 +250,30 @@ class Converter:
       return
     cohort = cache.identity(use, values)
     if cohort in self._seen:
-      self._stacks.put(use, values, _Kept(copies(stack), stack), size)
+      kept = _Kept(
+          copies(stack), stack, all(map(contents.is_constant, values))
+      )
+      self._stacks.put(use, values, kept, size)
     self._seen[cohort] = True  # One that comes once is not worth it.
     if len(self._seen) > _MAX_SEEN:
       self._seen.popitem(last=False)
 
 
 class _Kept(NamedTuple):
-  """The arrays that were stacked, and the layout and the tensors of the stack.
+  """What was made of arrays.
 
   To compare takes half of the time of stacking, and less than the way to a GPU.
+  Of constants the identity says enough.
+
+  Attributes:
+    arrays: Copies of the arrays that were stacked.
+    stack: The layout and the tensors of the stack.
+    is_constant: Whether nobody can change the arrays.
   """
 
   arrays: list
   stack: tuple
+  is_constant: bool
 
 
 def _is_worth_keeping(value) -> bool:

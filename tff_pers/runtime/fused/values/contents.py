@@ -1,6 +1,6 @@
 """What arrays contain, bit by bit."""
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -11,6 +11,16 @@ def equal(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
       a.shape == b.shape and np.array_equal(_bits(a), _bits(b))
       for a, b in zip(some, others)
   )
+
+
+def is_constant(value: Any) -> bool:
+  """Whether nobody can change what an array contains: it shows bytes.
+
+  What is only read-only can be made writeable again.
+  """
+  while isinstance(value, np.ndarray):
+    value = value.base
+  return isinstance(value, bytes)
 
 
 def split(entries: np.ndarray, like: Sequence[np.ndarray]) -> list:

@@ -135,10 +135,10 @@ class Segments(NamedTuple):
   def is_of_clients(self) -> bool:
     return any(isinstance(t, (packing.Rows, packing.Pieces)) for t in self.tensors)
 
-  def at(self, i):
+  def at(self, i, is_loop: bool = False):
     if not self.is_of_clients:
       return self.sequence()
-    return self.sequence([t.at(i) for t in self.tensors])
+    return self.sequence([t.at(i, is_loop) for t in self.tensors])
 
   def sequence(self, tensors=None) -> sequences.Sequence:
     tensors = list(self.tensors if tensors is None else tensors)
@@ -168,14 +168,14 @@ class Runs(NamedTuple):
     return sequences.Sequence((segment,), self.element_type)
 
 
-def at(value, i):
-  """Returns what client `i` holds of `value`."""
-  if isinstance(value, (
-      packing.Rows, packing.Pieces, Segments, Runs, serialized.DataSets
-  )):
+def at(value, i, is_loop: bool = False):
+  """Returns what client `i` holds of `value`; for `is_loop` see `Rows.at`."""
+  if isinstance(value, (packing.Rows, packing.Pieces, Segments)):
+    return value.at(i, is_loop)
+  if isinstance(value, (Runs, serialized.DataSets)):
     return value.at(i)
   if isinstance(value, tuple):
-    return tuple(at(part, i) for part in value)
+    return tuple(at(part, i, is_loop) for part in value)
   return value
 
 

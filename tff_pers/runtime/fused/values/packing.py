@@ -34,10 +34,17 @@ class Rows(NamedTuple):
     """Returns rows like these that consist of `tensors`."""
     return Rows(*tensors, self.on_host)
 
-  def at(self, i):
-    """Returns the tensor number `i`."""
+  def at(self, i, is_loop: bool = False):
+    """Returns the tensor number `i`.
+
+    Args:
+      i: int32 scalar.
+      is_loop: Whether `i` is the variable of a loop that is run as it stands.
+        A slice is then a view of the rows if their size in bytes is a multiple
+        of Eigen's alignment; but vectorized it copies all of them.
+    """
     with _place(self.on_host):
-      return tf.gather(self.tensor, i)
+      return self.tensor[i] if is_loop else tf.gather(self.tensor, i)
 
 
 class Pieces(NamedTuple):
@@ -79,8 +86,9 @@ class Pieces(NamedTuple):
     """Returns pieces like these that consist of `tensors`."""
     return Pieces(*tensors, self.shape, self.on_host)
 
-  def at(self, i):
+  def at(self, i, is_loop: bool = False):
     """Returns the tensor number `i`."""
+    del is_loop  # See `Rows`; here every way needs a slice.
     with _place(self.on_host):
       # Each operation counts: this is done for every element of every client.
       shape = tf.gather(self.shapes, i)

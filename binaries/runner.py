@@ -280,7 +280,7 @@ def _train(experiment, process, states, folder, exported) -> None:
         trainer.evaluate_global(common),
     ))
   _write_finetuning(experiment, process, trainer, folder)
-  if experiment.flag('on_non_finite') == 'drop':
+  if experiment.flag('on_non_finite') == 'drop' or trainer.position.dropped:
     results.write_dropped(folder, {
         int(experiment.clients[client]): rounds
         for client, rounds in trainer.position.dropped

@@ -71,6 +71,25 @@ def test_a_cell_is_what_train_ends_with(table, tmp_path, monkeypatch):
   assert cell == pytest.approx(distance, rel=1e-12)
 
 
+@pytest.mark.parametrize('rule', ['mean', 'median'])
+def test_train_names_whose_messages_were_refused(
+    rule, tmp_path, monkeypatch, capsys
+):
+  """Two of seven, the last ones, in each of three rounds."""
+  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+  assert train.main([
+      'train', '--task=overpersonalized', *TINY, '--attack=nan',
+      f'--algo=ffgg[aggregator={rule},tuner=exact,server_learning_rate=0.066]',
+      '--eval_every=3', f'--output_dir={tmp_path}',
+  ]) == 0
+  assert _read(tmp_path / 'dropped.csv') == [
+      dict(client='5', rounds='3'), dict(client='6', rounds='3')
+  ]
+  last = _read(tmp_path / 'metrics.csv')[-1]
+  assert (last['dropped'], last['aggregator/num_refused']) == ('6', '2')
+  assert 'client 5 in 3 rounds, client 6 in 3' in capsys.readouterr().out
+
+
 def test_cells_that_are_there_are_not_run_again(table, monkeypatch):
   built = []
   build = experiment.build_process

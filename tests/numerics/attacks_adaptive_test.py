@@ -8,6 +8,7 @@ from tests.numerics import rules
 from tff_pers import random
 from tff_pers.numerics import attacks
 from tff_pers.numerics import attacks_adaptive as adaptive
+from tff_pers.numerics import robust
 
 F = 5
 KEY = random.key(1)
@@ -16,6 +17,12 @@ RULES = dict(
     nnm_median=rules.nnm(rules.MEDIAN),
     nnm_trimmed_mean=rules.nnm(rules.TRIMMED_MEAN),
     nnm_krum=rules.nnm(rules.KRUM),
+    geometric_median=rules.Rule(
+        lambda x, f, key: robust.geometric_median(x, passes=100, smoothing=1e-8)
+    ),
+    centered_clipping=rules.Rule(
+        lambda x, f, key: robust.centered_clipping(x, steps=3)
+    ),
 )
 # F for seeds 0, 1, 2: the search alone, the best honest message, both.
 TABLE = dict(
@@ -25,6 +32,8 @@ TABLE = dict(
     nnm_median=([1.150, 1.095, 1.225], [0.959, 1.020, 1.041]),
     nnm_trimmed_mean=([0.979, 0.986, 0.975], [0.923, 0.906, 0.917]),
     nnm_krum=([1.262, 1.261, 1.314], [1.175, 1.023, 1.293]),
+    geometric_median=([0.953, 0.836, 0.909], [0.982, 0.916, 0.992]),
+    centered_clipping=([0.923, 0.893, 0.986], [0.852, 0.925, 0.909]),
 )
 
 

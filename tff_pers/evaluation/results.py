@@ -8,7 +8,8 @@
     router.npy    float[N, C], weights of the models    methods that report them
     tiers.csv     a row per capacity tier's model       if there are tiers
     finetuning.csv  the global model after local steps  --finetune_steps
-    dropped.csv   client, rounds it was dropped in      --on_non_finite=drop
+    dropped.csv   client, rounds it was dropped in      --on_non_finite=drop, or
+                                                        some message was refused
 
 Byzantine clients are no rows of clients.csv, and NaN in router.npy.
 """

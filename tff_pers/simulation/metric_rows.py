@@ -54,9 +54,13 @@ class MetricRows:
         `loss_validation`, means over clients as `accuracy_mean`.
       has_distance: Whether there is `distance`, see `optimum_distance`.
       has_dropped: Whether there is `dropped`: how often, so far, a client of a
-        round was dropped because its loss or update was not finite.
+        round was dropped because its loss or update was not finite. It is there
+        anyway if the method reports who was `refused`.
     """
-    self._paths = _scalar_paths(process)
+    self._paths, self._refused_paths = _scalar_paths(process), [
+        path for path, _ in _tensors(_metrics_type(process), ())
+        if path[-1] == 'refused'
+    ]
     self._groups = groups if _sees_clusters(process, groups) else None
     self._honest = honest
     self.columns = [
@@ -64,7 +68,7 @@ class MetricRows:
         *[name for name in self._paths if name not in _OWN_COLUMNS],
         *(_VALIDATION_COLUMNS if has_validation else ()),
         *(['distance'] if has_distance else ()),
-        *(['dropped'] if has_dropped else ()),
+        *(['dropped'] if has_dropped or self._refused_paths else ()),
         *(_CLUSTER_COLUMNS if self._groups is not None else ()),
     ]
 
@@ -77,6 +81,13 @@ class MetricRows:
         # position.
         if name == 'train_loss' or name not in _OWN_COLUMNS
     }
+
+  def refused(self, metrics) -> list[int]:
+    """Returns whose messages of the round of M were refused, ascending."""
+    return sorted({
+        int(client) for path in self._refused_paths
+        for client in np.asarray(_at(metrics, path))
+    })
 
   def row(
       self,
@@ -154,23 +165,28 @@ def _sees_clusters(process, groups) -> bool:
   )
 
 
+def _metrics_type(process) -> tff.Type:
+  return process.next.type_signature.result['metrics'].member
+
+
 def _scalar_paths(process) -> dict[str, tuple]:
   """Returns where M has scalars, by name: the path joined by slashes."""
-  metrics_type = process.next.type_signature.result['metrics'].member
   return {
-      '/'.join(map(str, path)): path for path in _walk(metrics_type, ())
+      '/'.join(map(str, path)): path
+      for path, tensor in _tensors(_metrics_type(process), ())
+      if tensor.shape == ()
   }
 
 
-def _walk(member, path):
-  """Yields the path of each scalar tensor in a type; a position if unnamed."""
+def _tensors(member, path):
+  """Yields the path and type of each tensor; a position if it has no name."""
   if isinstance(member, tff.StructType):
     for position, (name, inner) in enumerate(
         tff.structure.iter_elements(member)
     ):
-      yield from _walk(inner, (*path, position if name is None else name))
-  elif isinstance(member, tff.TensorType) and member.shape == ():
-    yield path
+      yield from _tensors(inner, (*path, position if name is None else name))
+  elif isinstance(member, tff.TensorType):
+    yield path, member
 
 
 def _number(value) -> float:

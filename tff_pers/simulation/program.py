@@ -201,7 +201,9 @@ class TrainingProgram:
         self._states.put(client, state)
     self._state = output['state']
     done = self._position
-    self._position = done.with_dropped(bad)._replace(
+    # What a Byzantine client sent in the place of its update may be refused.
+    lost = {*bad, *self._rows.refused(metrics)}
+    self._position = done.with_dropped(sorted(lost))._replace(
         round=done.round + 1,
         seconds=done.seconds + time.monotonic() - started,
         clients=done.clients + len(cohort),

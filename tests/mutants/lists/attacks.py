@@ -275,4 +275,26 @@ FAULTS = (
         tests=(f'{_SCREENING_TEST}'
                '::test_a_bad_message_is_refused_and_its_client_absent[dtype]',),
     ),
+    Fault(
+        'refused_are_not_named',
+        what='Whose messages were refused is counted, but not known.',
+        file='tff_pers/simulation/program.py',
+        old='    lost = {*bad, *self._rows.refused(metrics)}\n',
+        new='    lost = {*bad}\n',
+        tests=(
+            'tests/binaries/robustness_test.py'
+            '::test_train_names_whose_messages_were_refused[mean]',
+        ),
+    ),
+    Fault(
+        'removed_before_the_rule',
+        what='A robust rule does not learn how many messages were removed.',
+        file='tff_pers/attacks/aggregation.py',
+        old="screens=not getattr(self._inner, 'removes_non_finite', False)",
+        new='screens=True',
+        tests=(
+            'tests/attacks/aggregation_test.py'
+            '::test_a_rule_assumes_one_less_for_what_it_removed[nan-3.0]',
+        ),
+    ),
 )

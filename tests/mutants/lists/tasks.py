@@ -94,7 +94,7 @@ FAULTS = (
         'drops_are_not_counted',
         what='Clients that are dropped from a round are not counted.',
         file=_PROGRAM,
-        old='self._position = done.with_dropped(bad)._replace(',
+        old='self._position = done.with_dropped(sorted(lost))._replace(',
         new='self._position = done._replace(',
         tests=(
             f'{_NON_FINITE_TEST}'

@@ -38,10 +38,11 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
   This is weaker than collecting. Nobody can compute a median of distances or a
   robust start from sums, so that nu and r are given and absolute. One far
   message moves the start as far as it likes. On the overpersonalized problem
-  of 20 honest and 5 Byzantine clients the geometric median ends at 2e-8 to 1e-7
-  after 8 passes and below 1e-14 after 32, the default; centered clipping ends
-  at 5e-3 to 1e-2, where the collecting forms end below 1e-10. And an attacker
-  could answer differently in every pass.
+  of 20 honest and 5 Byzantine clients, three seeds, noise of standard deviation
+  10 leaves the geometric median 3e-8 to 5e-8 from the optimum with 8 passes and
+  2e-14 with 32, the default (ipm: 2e-13); it leaves centered clipping 1e-2 to
+  2e-2 away, ipm 0.13 (radius 1), where the collecting forms end below 1e-10. An
+  attacker could also answer differently in every pass.
 
   A message that is not finite counts for nothing: its client knows, and sends
   zeros. `next` and the measurements are those of `factory.RobustFactory`, whose

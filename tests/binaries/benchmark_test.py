@@ -13,6 +13,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize('program, rows', [
     ('benchmark_round', ['fedavg', 'perm_two_stage', 'perm_single_loop']),
     ('benchmark_memory', ['two_stage', 'single_loop']),
+    ('benchmark_collecting', ['sum', 'collect']),
 ])
 def test_prints_a_row_per_measurement(program, rows):
   output = subprocess.run(

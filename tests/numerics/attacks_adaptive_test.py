@@ -82,7 +82,8 @@ def test_damage_is_that_of_the_table(name):
         damage(rule, x, full.message), full.damage, rtol=1e-9
     )
     assert full.damage >= max(damage(rule, x, v) for v in others) - 1e-12
-    assert not full.is_capped
+    # A clipped message turns towards its direction for ever.
+    assert name == 'centered_clipping' or not full.is_capped
 
 
 @pytest.mark.parametrize('seed', range(2))

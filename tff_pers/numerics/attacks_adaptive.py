@@ -63,7 +63,7 @@ class Found(NamedTuple):
     message: float[d].
     damage: F, a scalar.
     is_capped: bool, whether it is at the end of the grid: a damage without
-      bound.
+      bound, or, against rules that clip, one that approaches its bound.
   """
 
   message: Any

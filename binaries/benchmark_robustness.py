@@ -20,12 +20,13 @@ import sys
 from typing import Mapping, Sequence
 
 from binaries import flags
-from binaries import robustness
+from binaries import side_by_side
 from tff_pers.evaluation import robustness as tables
 
 SUMMARY = """\
 python -m binaries.benchmark_robustness --data_dir=DIR
     [--parts=overpersonalized,control,mnist_iid,mnist_shards] [--rounds=N]
+    [--jobs=N]
 
 Tables of rules against attacks, each with robustness in a folder of its own.
 
@@ -39,7 +40,7 @@ Tables of rules against attacks, each with robustness in a folder of its own.
                     with and without bucketing, one seed; then three seeds for
                     the four rules whose worst cells over both are best.
 
-The same command resumes. Writes benchmark.md beside the folders."""
+Tables are made side by side, one per core. The same command resumes. Writes benchmark.md beside the folders."""
 
 _WRAPPED = (
     'median', 'trimmed_mean', 'geometric_median', 'krum', 'centered_clipping'
@@ -85,6 +86,9 @@ def _benchmark(argv: Sequence[str]) -> int:
       flags.own_flag(
           'rounds', 0, 'Rounds of all tables; 0: as above.', minimum=0
       ),
+      flags.own_flag(
+          'jobs', 0, 'Tables at a time; 0: as many as cores.', minimum=0
+      ),
       flags.own_flag('output_dir', '', 'Folder of the results.'),
   ])
   if flags.wants_help(argv):
@@ -105,18 +109,28 @@ def _benchmark(argv: Sequence[str]) -> int:
   top = given.get('output_dir') or flags.resolve_path(
       'runs/benchmark_robustness'
   )
-  for part in parts:
-    _run_part(part, given, top)
+  _make_tables(parts, given, top)
   if len(images) == 2:
     best = ','.join(best_rules([_rows(top, part) for part in images]))
-    for part in images:
-      _run_part(part, given, top, rules=best, seeds=_SEEDS)
+    _make_tables(images, given, top, rules=best, seeds=_SEEDS)
   _write(top, parts)
   return 0
 
 
-def _run_part(part: str, given, top: str, **changes) -> None:
-  """Makes one table, or adds to it."""
+def _make_tables(parts: Sequence[str], given, top: str, **changes) -> None:
+  """Makes tables, or adds to them."""
+  jobs = given.get('jobs') or side_by_side.num_cores()
+  codes = side_by_side.run(
+      {part: _program(part, given, top, changes) for part in parts},
+      min(jobs, len(parts)),
+  )
+  for part, code in codes.items():
+    if code:
+      raise flags.Failure(f'The table {part} ended with exit code {code}.')
+
+
+def _program(part: str, given, top: str, changes) -> list[str]:
+  """Returns the module that makes a table, and its flags."""
   asked = {
       **PARTS[part], 'output_dir': os.path.join(top, part), **changes
   }
@@ -124,12 +138,10 @@ def _run_part(part: str, given, top: str, **changes) -> None:
     asked['data_dir'] = given['data_dir']
   if given.get('rounds'):
     asked['rounds'] = given['rounds']
-  print(f'\n## {part}', flush=True)
-  code = robustness.main([
-      'robustness', *(f'--{name}={value}' for name, value in asked.items())
-  ])
-  if code:
-    raise flags.Failure(f'The table {part} ended with exit code {code}.')
+  return [
+      'binaries.robustness',
+      *(f'--{name}={value}' for name, value in asked.items()),
+  ]
 
 
 def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:

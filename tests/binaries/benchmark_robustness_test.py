@@ -5,7 +5,7 @@ import os
 import pytest
 
 from binaries import benchmark_robustness
-from binaries import robustness
+from binaries import side_by_side
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
 
@@ -32,8 +32,9 @@ def _accuracy(rule):
 def _handed(monkeypatch):
   """The flags that `robustness` is called with; its table is made up."""
   handed = []
-  def main(argv):
-    own = dict(word[2:].split('=', 1) for word in argv[1:])
+  def make_table(module, *words):
+    assert module == 'binaries.robustness'
+    own = dict(word[2:].split('=', 1) for word in words)
     handed.append(own)
     os.makedirs(own['output_dir'], exist_ok=True)
     results.write_csv(
@@ -43,13 +44,20 @@ def _handed(monkeypatch):
             for rule in own.get('rules', 'mean').split(',')
         ],
     )
-    return 0
-  monkeypatch.setattr(robustness, 'main', main)
+  def run(programs, jobs):
+    handed.append(jobs)
+    for program in programs.values():
+      make_table(*program)
+    return {name: 0 for name in programs}
+  monkeypatch.setattr(side_by_side, 'run', run)
   return handed
 
 
 def test_the_best_rules_of_mnist_have_three_seeds(tmp_path, handed):
-  assert _benchmark(tmp_path, '--data_dir=/data', '--rounds=7') == 0
+  assert _benchmark(
+      tmp_path, '--data_dir=/data', '--rounds=7', '--jobs=3'
+  ) == 0
+  assert [handed.pop(0), handed.pop(4)] == [3, 2]  # Two tables want two jobs.
   assert [
       (own['task'], own.get('partition'), own.get('seeds')) for own in handed
   ] == [
@@ -97,6 +105,8 @@ def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):
 
 
 def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(robustness, 'main', lambda argv: 2)
+  monkeypatch.setattr(
+      side_by_side, 'run', lambda programs, jobs: dict.fromkeys(programs, 2)
+  )
   assert _benchmark(tmp_path, '--parts=control') == 1
   assert 'The table control ended with exit code 2' in capsys.readouterr().err

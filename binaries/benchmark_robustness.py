@@ -40,7 +40,8 @@ Tables of rules against attacks, each with robustness in a folder of its own.
                     with and without bucketing, one seed; then three seeds for
                     the four rules whose worst cells over both are best.
 
-Tables are made side by side, one per core. The same command resumes. Writes benchmark.md beside the folders."""
+Tables are made side by side, one per core. The same command resumes. Writes
+benchmark.md beside the folders."""
 
 _WRAPPED = (
     'median', 'trimmed_mean', 'geometric_median', 'krum', 'centered_clipping'

@@ -188,7 +188,7 @@ _GD = {
 _CG = {1: (2e-2, 3e-2), 2: (4e-3, 1e-2), 3: (7e-4, 1.2e-3), 4: (0, 1e-10)}
 
 
-_FAST = (('sgd', 10), ('cg', 4))
+_FAST = (('sgd', 1), ('cg', 4))
 
 
 def _floor(tuner, tau, num_rounds=150):

@@ -70,6 +70,7 @@ def _trained(num_rounds, **options):
   return problem, process, state, losses
 
 
+@pytest.mark.slow
 def test_14_clients_find_the_representation_that_new_ones_fit_in():
   problem, process, state, losses = _trained(400, tuner='exact')
   assert 0.8 <= losses[0] <= 2.0

@@ -218,7 +218,9 @@ def test_models_start_from_the_initial_weights():
   )
 
 
-@pytest.mark.parametrize('k', [_N, 2])
+@pytest.mark.parametrize('k', [
+    pytest.param(_N, marks=pytest.mark.slow), 2
+])
 def test_sparse_rows_keep_the_largest_weights(k):
   """k < N renormalizes; the own entry stays; with k = N nothing is lost."""
   states, _ = _run(4, row_nonzeros=k)
@@ -445,7 +447,9 @@ def _digits_process():
 @pytest.mark.parametrize(
     'partition, low, high, nonzeros, shared',
     [
-        ('iid', 0.75, 1.0, (20, 50), 0.0),
+        pytest.param(
+            'iid', 0.75, 1.0, (20, 50), 0.0, marks=pytest.mark.slow
+        ),
         ('one_class', 0.0, 0.45, (1, 8), 0.90),
         ('two_classes', 0.45, 0.75, (1, 15), 0.90),
     ],

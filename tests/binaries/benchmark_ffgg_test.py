@@ -111,6 +111,7 @@ def _scaffold(oracle, rate):
   return x[:10]
 
 
+@pytest.mark.slow
 def test_curves_follow_the_algorithms_of_the_paper(folder, oracle):
   """Round by round in NumPy, from other formulas than the program's."""
   joint = oracle.joint_smoothness

@@ -18,6 +18,7 @@ def _benchmark(folder, *argv):
   )
 
 
+@pytest.mark.slow
 def test_writes_a_table_and_curves_per_part(tmp_path, capsys, monkeypatch):
   data = emnist_files.write(tmp_path, **emnist_files.full([(20, 5)] * 6))
   for part, algo in (('gamma', 'local_update[gamma=0]'), ('servers', 'fedavg')):

@@ -19,6 +19,7 @@ def _sweep(folder, *argv):
   )
 
 
+@pytest.mark.slow
 def test_splits_are_ordered_by_their_share_and_finished_runs_are_kept(
     tmp_path, monkeypatch, capsys
 ):

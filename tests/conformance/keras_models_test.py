@@ -152,7 +152,7 @@ def _model_fn(build, examples):
 
 
 @pytest.mark.parametrize('name', cases.cases(
-    MODELS, fast=['batch_norm', 'lstm', 'string_lookup']
+    MODELS, fast=['batch_norm', 'string_lookup']
 ))
 def test_training(name):
   build, examples = MODELS[name]

@@ -193,6 +193,7 @@ def test_trajectories_agree(fed_avg):
     problems.assert_margin(metrics)
 
 
+@pytest.mark.slow
 def test_sampled_metrics():
   """The sample is of all clients, in an order of its own."""
   process = algorithms.build_weighted_fed_avg(

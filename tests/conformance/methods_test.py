@@ -18,7 +18,7 @@ agree = agree_lib.agree
 
 
 @pytest.mark.parametrize('name', cases.cases(
-    methods.names(), fast=['apfl', 'fedavg', 'fedem', 'floral', 'perm']
+    methods.names(), fast=['fedavg', 'floral']
 ))
 def test_rounds_and_evaluation(name):
   """The second round is already one with visits of other models."""

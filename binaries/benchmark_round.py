@@ -179,7 +179,7 @@ def _mixing_seconds(num_clients, dimension):
   )
   update = tf.function(
       lambda: perm_mixing.update_full(
-          dict(mixing=tf.eye(num_clients)), gradients, num_clients,
+          tf.eye(num_clients), gradients, num_clients,
           perm.PermHyperparameters(),
       )
   )

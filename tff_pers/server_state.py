@@ -87,3 +87,24 @@ def stateless_client(state_type: tff.Type) -> tff.Computation:
   return tff.tensorflow.computation(
       lambda state, index: (), state_type, np.int32
   )
+
+
+def advance(state, **fields):
+  """Returns the next S@SERVER: new fields, one round on (while tracing).
+
+  Args:
+    state: S@SERVER.
+    **fields: Values@SERVER in the place of those of `state`.
+  """
+  names = tff.structure.name_list(state.type_signature.member)
+  values = tff.federated_zip(
+      collections.OrderedDict(
+          (name, fields.get(name, state[name])) for name in names
+      )
+  )
+
+  @tff.tensorflow.computation(values.type_signature.member)
+  def one_round_on(values):
+    return collections.OrderedDict(values, round=values['round'] + 1)
+
+  return tff.federated_map(one_round_on, values)

@@ -14,7 +14,8 @@ from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
 from tff_pers import random
 from tff_pers.algorithms import perm_mixing
-from tff_pers.algorithms import shuffling
+from tff_pers.algorithms import visit_schedule
+from tff_pers.algorithms import visits
 from tff_pers.client_works import local_gradient
 from tff_pers.data import client_data
 from tff_pers.models import keras
@@ -198,12 +199,12 @@ def _perm(workload, model, x, y):
         weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
     )
     mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
-    owners = shuffling.permutation_owners(_SEED, t, n)
+    owners = visit_schedule.permutation_owners(_SEED, t, n)
 
     def visit(i):  # (c)
       owner = owners[i]
       rate = workloads.LEARNING_RATE * tf.cast(
-          shuffling.step_multiplier(mixing, owner, i, n, hyperparameters),
+          visits.step_multiplier(mixing, owner, i, n, hyperparameters),
           tf.float32,
       )
       hosted = tf.nest.map_structure(lambda table: table[owner], models)
@@ -220,7 +221,7 @@ def _perm(workload, model, x, y):
     return weights, models, mixing
 
   state = (
-      initial, shuffling.tile(initial, n),
+      initial, visits.tile(initial, n),
       perm_mixing.initial(n, hyperparameters),
   )
   return _Rounds(step, state, x, y)
@@ -242,6 +243,4 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
       fingerprints=vectors, keys=tf.range(n), rows=sizes, sizes=sizes,
       variances=variances,
   )
-  return perm_mixing.update_full(
-      dict(mixing=mixing), gradients, n, hyperparameters
-  )[0]['mixing']
+  return perm_mixing.update_full(mixing, gradients, n, hyperparameters)[0]

@@ -246,13 +246,13 @@ def test_debias_subtracts_the_noise_of_both_gradients():
   )
   hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
   new, _ = perm_mixing.update_full(
-      dict(mixing=tf.eye(3)), gradients, 3, hyperparameters
+      tf.eye(3), gradients, 3, hyperparameters
   )
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
   c = np.maximum(plain - noise[:, None] - noise, 0) * (1 - np.eye(3))
   expected = mixing.water_filling(c, tf.constant([8.0, 4.0, 1.0]), 40.0)
-  np.testing.assert_allclose(new['mixing'], expected, atol=1e-6)
+  np.testing.assert_allclose(new, expected, atol=1e-6)
   by_one = np.maximum(plain - noise, 0) * (1 - np.eye(3))
   other = mixing.water_filling(by_one, tf.constant([8.0, 4.0, 1.0]), 40.0)
   assert np.abs(other - expected).max() > 0.01
@@ -272,9 +272,9 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
         solver=solver,
     )
     new, _ = perm_mixing.update_full(
-        dict(mixing=tf.fill([3, 3], 1 / 3)), gradients, 3, hyperparameters
+        tf.fill([3, 3], 1 / 3), gradients, 3, hyperparameters
     )
-    weights = new['mixing'].numpy()
+    weights = new.numpy()
     np.testing.assert_allclose(weights[1], [0.75, 0, 0.25], atol=1e-6)
     np.testing.assert_array_equal(weights[:, 1], 0)
     expected = mixing.water_filling(
@@ -332,9 +332,9 @@ def test_partial_participation_updates_pairs_of_the_cohort():
       for j in cohorts[t]:
         old = table[i, j]
         table[i, j] = found[i, j] if np.isinf(old) else (old + found[i, j]) / 2
-    np.testing.assert_allclose(states[t]['distances'], table, rtol=1e-5)
+    np.testing.assert_allclose(states[t]['seen']['distances'], table, rtol=1e-5)
     assert np.all(states[t]['mixing'][np.isinf(table)] == 0)
-  np.testing.assert_allclose(states[4]['sizes'], _SIZES)
+  np.testing.assert_allclose(states[4]['seen']['sizes'], _SIZES)
 
 
 def test_auto_lambda_is_scaled_gradient_variance():

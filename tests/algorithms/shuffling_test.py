@@ -8,7 +8,10 @@ import tensorflow as tf
 
 from tests import acting
 from tests.algorithms import visits
+from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import shuffling
+from tff_pers.algorithms import visit_schedule
+from tff_pers.algorithms import visits as hosted
 
 _N = 4
 _PROBLEM = visits.random_quadratics(0, _N, 3)
@@ -107,7 +110,7 @@ def test_cap_bounds_the_largest_step():
   capped = _hyperparameters(step_cap=2.0)
   for i in range(_N):
     multipliers = [
-        shuffling.step_multiplier(mixing, i, c, _N, capped).numpy()
+        hosted.step_multiplier(mixing, i, c, _N, capped).numpy()
         for c in range(_N)
     ]
     expected = min(_N, 2.0 / _MIXING[i].max()) * _MIXING[i]
@@ -259,8 +262,8 @@ def test_matching_with_all_clients_visits_supported_pairs_once():
   rng = np.random.default_rng(0)
   mixing = tf.constant((rng.random((n, n)) < 0.4) | np.eye(n, dtype=bool))
   mixing = tf.cast(mixing, tf.float32)
-  plan = tf.function(lambda pending, key: shuffling.matching_owners(
-      pending, mixing, tf.ones([n], tf.bool), key, n
+  plan = tf.function(lambda pending, key: visit_schedule.matching_owners(
+      pending, mixing, tf.ones([n], tf.bool), key
   ))
   pending = tf.zeros([n, n], tf.bool)
   visits_of, epochs = np.zeros((n, n), int), np.zeros(n, int)
@@ -319,8 +322,11 @@ def test_sparse_and_dense_weights_mean_the_same():
       columns=tf.constant([[0, 2], [1, 0], [1, 0]]),
       values=tf.constant([[0.7, 0.3], [1.0, 0.0], [0.5, 0.5]]),
   )
-  np.testing.assert_array_equal(shuffling.support(sparse, 3), dense > 0)
-  for i in range(3):
-    assert shuffling.row_maximum(sparse, i) == dense[i].max()
-    for c in range(3):
-      assert shuffling.mixing_weight(sparse, i, c) == dense[i, c]
+  for rows in (mixing_rows.MixingRows(sparse),
+               mixing_rows.MixingRows(tf.constant(dense))):
+    np.testing.assert_array_equal(rows.support(), dense > 0)
+    np.testing.assert_array_equal(rows.own(), np.diag(dense))
+    for i in range(3):
+      assert rows.maximum(i) == dense[i].max()
+      for c in range(3):
+        assert rows.weight(i, c) == dense[i, c]

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests import problems
-from tff_pers.algorithms import shuffling
+from tff_pers.algorithms import visit_schedule
 from tff_pers.numerics import schedule
 
 
@@ -37,7 +37,7 @@ def hosts_of_epochs(seed: int, num_clients: int, num_epochs: int):
   def all_hosts():
     return tf.map_fn(
         lambda t: schedule.hosts(
-            seed, t, num_clients, shuffling.SCHEDULE_USE
+            seed, t, num_clients, visit_schedule.SCHEDULE_USE
         ),
         tf.range(num_epochs * num_clients),
     )

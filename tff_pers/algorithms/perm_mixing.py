@@ -9,6 +9,7 @@ import collections
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.algorithms import mixing_rows
 from tff_pers.numerics import distances
 from tff_pers.numerics import mixing
 
@@ -21,27 +22,63 @@ def initial(num_clients: int, hyperparameters):
 
   The identity; for projected gradient, which starts from it, uniform.
   """
-  k = hyperparameters.row_nonzeros
   if hyperparameters.solver == 'projected_gradient':
-    return tf.fill([num_clients, num_clients], np.float32(1 / num_clients))
-  if not k:
-    return tf.eye(num_clients)
+    return mixing_rows.uniform(num_clients)
+  return mixing_rows.identity(num_clients, hyperparameters.row_nonzeros)
+
+
+def nobody(num_clients: int, full_participation: bool):
+  """Returns the start of the server state's field `seen`, what A comes from.
+
+  `<distances float32[N, N] (+infinity: unknown), sizes float32[N], variances
+  float32[N]>` with partial participation, where a round shows some of it; else
+  ().
+  """
+  if full_participation:
+    return ()
+  n = num_clients
   return collections.OrderedDict(
-      columns=tf.tile(tf.range(num_clients)[:, None], [1, k]),
-      values=tf.tile(tf.one_hot(0, k)[None, :], [num_clients, 1]),
+      distances=tf.linalg.set_diag(
+          tf.fill([n, n], np.float32(np.inf)), tf.zeros([n])
+      ),
+      sizes=tf.zeros([n]),
+      variances=tf.zeros([n]),
+  )
+
+
+def update(old, seen, gradients, num_clients: int, hyperparameters):
+  """Line (b): returns (A, seen, lambda); without gradients nothing changes.
+
+  Args:
+    old: A so far.
+    seen: See `nobody`.
+    gradients: Collected rows `<fingerprints [M, p], keys, rows, sizes,
+      variances>`, in any order.
+    num_clients: N.
+    hyperparameters: `PermHyperparameters`.
+  """
+
+  def updated():
+    if seen:
+      return update_partial(old, seen, gradients, num_clients, hyperparameters)
+    rows, lambda_ = update_full(old, gradients, num_clients, hyperparameters)
+    return rows, seen, lambda_
+
+  return tf.cond(
+      tf.size(gradients['keys']) > 0, updated,
+      lambda: (old, seen, tf.constant(np.nan, tf.float32)),
   )
 
 
 def update_full(old, gradients, num_clients: int, hyperparameters):
-  """Returns (`<mixing>`, lambda) from the gradients of all clients.
+  """Returns (A, lambda) from the gradients of all clients.
 
   A client without a gradient (no examples, or dropped for not being finite)
   teaches nobody and learns from the others by their sizes.
 
   Args:
-    old: `<mixing>`, the weights so far.
-    gradients: Collected rows `<fingerprints [M, p], keys, rows, sizes,
-      variances>`, in any order.
+    old: A so far.
+    gradients: See `update`.
     num_clients: N.
     hyperparameters: `PermHyperparameters`.
   """
@@ -63,7 +100,7 @@ def update_full(old, gradients, num_clients: int, hyperparameters):
     c = _denoise(c, owners, noise, hyperparameters)
     c = tf.where(tf.gather(has_gradient, owners)[:, None], c, tf.zeros_like(c))
     c = tf.where(has_gradient, c, np.inf)
-    return _solve(c, owners, sizes, lambda_, old['mixing'], hyperparameters)
+    return _solve(c, owners, sizes, lambda_, old, hyperparameters)
 
   if not hyperparameters.row_nonzeros:
     new = solve(0, num_clients)
@@ -73,32 +110,32 @@ def update_full(old, gradients, num_clients: int, hyperparameters):
         for first in range(0, num_clients, _BLOCK)
     ]
     new = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *blocks)
-  return collections.OrderedDict(mixing=new), tf.cast(lambda_, tf.float32)
+  return new, tf.cast(lambda_, tf.float32)
 
 
-def update_partial(old, gradients, num_clients: int, hyperparameters):
-  """Returns (`<mixing, distances, sizes, variances>`, lambda) after a cohort.
+def update_partial(old, seen, gradients, num_clients: int, hyperparameters):
+  """Returns (A, seen, lambda) after a cohort.
 
   Gradients of one round are taken at the same w; a pair seen before moves half
   way (exponential average), an unknown pair stays at +infinity, and a client
   never seen keeps to itself.
 
   Args:
-    old: `<mixing, distances, sizes, variances>` so far; sizes are 0 and
-      distances +infinity for clients and pairs never seen.
-    gradients: Collected rows of the cohort, see `update_full`.
+    old: A so far.
+    seen: See `nobody`; sizes are 0 for clients never seen.
+    gradients: Those of the cohort, see `update`.
     num_clients: N.
     hyperparameters: `PermHyperparameters`.
   """
   keys = gradients['keys']
   found = distances.gram_distances(distances.center(gradients['fingerprints']))
   pairs = tf.stack(tf.meshgrid(keys, keys, indexing='ij'), axis=-1)
-  seen = tf.gather_nd(old['distances'], pairs)
+  known = tf.gather_nd(seen['distances'], pairs)
   found = tf.cast(found, tf.float32)
-  found = tf.where(tf.math.is_finite(seen), 0.5 * (seen + found), found)
-  table = tf.tensor_scatter_nd_update(old['distances'], pairs, found)
+  found = tf.where(tf.math.is_finite(known), 0.5 * (known + found), found)
+  table = tf.tensor_scatter_nd_update(seen['distances'], pairs, found)
   put = lambda name: tf.tensor_scatter_nd_update(
-      old[name], keys[:, None], gradients[name]
+      seen[name], keys[:, None], gradients[name]
   )
   sizes, variances = put('sizes'), put('variances')
   rows = sizes
@@ -107,25 +144,21 @@ def update_partial(old, gradients, num_clients: int, hyperparameters):
   lambda_ = _lambda(variances, sizes, rows, hyperparameters)
   owners = tf.range(num_clients)
   c = _denoise(table, owners, _noise(variances, rows), hyperparameters)
-  new = _solve(c, owners, sizes, lambda_, old['mixing'], hyperparameters)
-  return collections.OrderedDict(
-      mixing=new, distances=table, sizes=sizes, variances=variances
-  ), tf.cast(lambda_, tf.float32)
+  new = _solve(c, owners, sizes, lambda_, old, hyperparameters)
+  seen = collections.OrderedDict(
+      distances=table, sizes=sizes, variances=variances
+  )
+  return new, seen, tf.cast(lambda_, tf.float32)
 
 
-def measurements(weights, lambda_, hyperparameters):
+def measurements(weights, lambda_):
   """Returns metrics of A: entropy, non-zeros and self weight, row means."""
-  values = weights['values'] if hyperparameters.row_nonzeros else weights
-  if hyperparameters.row_nonzeros:
-    rows = tf.range(tf.shape(values)[0])[:, None]
-    own = tf.where(tf.equal(weights['columns'], rows), values, 0.0)
-  else:
-    own = tf.linalg.diag_part(weights)[:, None]
-  count = lambda hits: tf.reduce_sum(tf.cast(hits, tf.float32), axis=1)
+  rows = mixing_rows.MixingRows(weights)
+  count = tf.reduce_sum(tf.cast(rows.values > 0, tf.float32), axis=1)
   return collections.OrderedDict(
-      weights_entropy=tf.cast(mixing.entropy(values), tf.float32),
-      weights_nonzeros=tf.reduce_mean(count(values > 0)),
-      weights_self=tf.reduce_mean(tf.reduce_sum(own, axis=1)),
+      weights_entropy=tf.cast(mixing.entropy(rows.values), tf.float32),
+      weights_nonzeros=tf.reduce_mean(count),
+      weights_self=tf.reduce_mean(rows.own()),
       **{'lambda': lambda_},
   )
 
@@ -168,11 +201,4 @@ def _solve(c, owners, sizes, lambda_, previous, hyperparameters):
         c, sizes, lambda_, tf.gather(previous, owners),
         hyperparameters.solver_steps,
     )
-  if not hyperparameters.row_nonzeros:
-    return tf.cast(alpha, tf.float32)
-  columns, values = mixing.sparse_rows(
-      alpha, owners, hyperparameters.row_nonzeros
-  )
-  return collections.OrderedDict(
-      columns=columns, values=tf.cast(values, tf.float32)
-  )
+  return mixing_rows.kept(alpha, owners, hyperparameters.row_nonzeros)

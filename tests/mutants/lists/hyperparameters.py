@@ -56,7 +56,7 @@ FAULTS = (
     Fault(
         'step_cap_in_vain',
         what='The cap of the step is too high to matter.',
-        file='tff_pers/algorithms/shuffling.py',
+        file='tff_pers/algorithms/visits.py',
         old='hyperparameters.step_cap / largest',
         new='max(hyperparameters.step_cap, 1e9) / largest',
         tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),
@@ -88,7 +88,7 @@ FAULTS = (
     Fault(
         'stage1_without_condition',
         what='Rounds of a first stage are taken in silence without stages.',
-        file='tff_pers/algorithms/perm.py',
+        file='tff_pers/algorithms/perm_hyperparameters.py',
         old="when='variant=two_stage'",
         new="when=''",
         tests=(f'{_READ}[perm]',),

@@ -324,12 +324,9 @@ FAULTS = (
     Fault(
         'perm_unclipped_global_step',
         what='w descends the gradient as it is.',
-        file='tff_pers/algorithms/perm.py',
-        old=(
-            'descends, lambda: local.direction(weights, g), lambda: '
-            'zeros'
-        ),
-        new='descends, lambda: g, lambda: zeros',
+        file='tff_pers/algorithms/perm_client.py',
+        old='moves, lambda: local.direction(weights, found.gradient),',
+        new='moves, lambda: found.gradient,',
         tests=(
             'tests/algorithms/perm_test.py'
             '::test_local_step_of_the_single_loop',
@@ -338,14 +335,12 @@ FAULTS = (
     Fault(
         'perm_compares_clipped_gradients',
         what='Distances are between clipped gradients.',
-        file='tff_pers/algorithms/perm.py',
-        old=(
-            'return found.gradient, found.loss, found.num_rows, foun'
-            'd.variance'
-        ),
+        file='tff_pers/algorithms/perm_client.py',
+        old='row(_fingerprint(message, found.gradient, hyperparameters)),',
         new=(
-            'return local.direction(weights, found.gradient), found.'
-            'loss, found.num_rows, found.variance'
+            'row(_fingerprint(message, local_step.build(hyperparameters)'
+            ".direction(message['weights'], found.gradient),"
+            ' hyperparameters)),'
         ),
         tests=(
             'tests/algorithms/perm_test.py'
@@ -355,8 +350,8 @@ FAULTS = (
     Fault(
         'perm_plain_stage_one',
         what='The local step does nothing in stage 1.',
-        file='tff_pers/algorithms/perm.py',
-        old='model, weights, data, local=local,',
+        file='tff_pers/algorithms/perm_client.py',
+        old='model, weights, data, local=local_step.build(hyperparameters),',
         new='model, weights, data,',
         tests=(
             'tests/algorithms/perm_test.py'
@@ -366,7 +361,7 @@ FAULTS = (
     Fault(
         'visits_plain_step',
         what='The local step does nothing in visits.',
-        file='tff_pers/algorithms/shuffling.py',
+        file='tff_pers/algorithms/visits.py',
         old=(
             'local=local_step.build(hyperparameters), **hyperparamet'
             'ers.budget(),'

@@ -11,6 +11,12 @@ _PERM = 'tff_pers/algorithms/perm.py'
 _PERM_TEST = 'tests/algorithms/perm_test.py'
 _MIXING = 'tff_pers/algorithms/perm_mixing.py'
 _SHUFFLING = 'tff_pers/algorithms/shuffling.py'
+_VISITS = 'tff_pers/algorithms/visits.py'
+_SCHEDULE = 'tff_pers/algorithms/visit_schedule.py'
+_ROWS = 'tff_pers/algorithms/mixing_rows.py'
+_CLIENT = 'tff_pers/algorithms/perm_client.py'
+_SERVER = 'tff_pers/algorithms/perm_server.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
 _SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
 
 FAULTS = (
@@ -25,9 +31,9 @@ FAULTS = (
     Fault(
         'same_batches_every_round',
         what='Visits reuse the batches of round 0.',
-        file=_SHUFFLING,
-        old="      round=state['round'],\n",
-        new="      round=tf.zeros_like(state['round']),\n",
+        file=_VISITS,
+        old="      round=value['round'],\n",
+        new="      round=tf.zeros_like(value['round']),\n",
         tests=_NUMPY,
     ),
     Fault(
@@ -51,15 +57,15 @@ FAULTS = (
     Fault(
         'transposed_weights',
         what='The weight of a visit is that of the host for the owner.',
-        file=_SHUFFLING,
-        old='return mixing[owner, host]',
-        new='return mixing[host, owner]',
+        file=_ROWS,
+        old='return self.values[owner, host]',
+        new='return self.values[host, owner]',
         tests=(f'{_SHUFFLING_TEST}::test_owner_row_scales_at_the_host',),
     ),
     Fault(
         'no_factor_n',
         what='The step of a visit lacks the factor N.',
-        file=_SHUFFLING,
+        file=_VISITS,
         old='scale = tf.constant(num_clients, tf.float64)',
         new='scale = tf.constant(1.0, tf.float64)',
         tests=(f'{_SHUFFLING_TEST}::test_scale_n_is_step_n_eta',),
@@ -67,7 +73,7 @@ FAULTS = (
     Fault(
         'no_cap',
         what='The cap of the largest step is ignored.',
-        file=_SHUFFLING,
+        file=_VISITS,
         old='scale = tf.minimum(scale, hyperparameters.step_cap / largest)',
         new='del largest',
         tests=_NUMPY,
@@ -75,8 +81,8 @@ FAULTS = (
     Fault(
         'cap_by_client',
         what='The cap is by the weight of the visit, not by the largest one.',
-        file=_SHUFFLING,
-        old='largest = tf.cast(row_maximum(mixing, owner), tf.float64)',
+        file=_VISITS,
+        old='largest = tf.cast(rows.maximum(owner), tf.float64)',
         new='largest = alpha + 1e-9',
         tests=(f'{_SHUFFLING_TEST}::test_cap_bounds_the_largest_step',),
     ),
@@ -105,7 +111,7 @@ FAULTS = (
     Fault(
         'hosts_for_owners',
         what='The table of hosts is read as that of owners.',
-        file=_SHUFFLING,
+        file=_SCHEDULE,
         old='  return schedule.owners(hosts, num_clients)\n\n\ndef matching_owners',
         new='  return hosts\n\n\ndef matching_owners',
         tests=_NUMPY,
@@ -113,9 +119,9 @@ FAULTS = (
     Fault(
         'matching_outside_the_support',
         what='Matchings visit clients of weight 0 as well.',
-        file=_SHUFFLING,
-        old='    return mixing > 0\n',
-        new='    return mixing >= 0\n',
+        file=_ROWS,
+        old='      return self.values > 0\n',
+        new='      return self.values >= 0\n',
         tests=(f'{_PERM_TEST}::test_matching_visits_the_support',),
     ),
     Fault(
@@ -196,7 +202,7 @@ FAULTS = (
     Fault(
         'sketch_of_each_client',
         what='Clients sketch under different seeds.',
-        file=_PERM,
+        file=_CLIENT,
         old="seed = random.key(message['seed'], _SKETCH_USE, message['round'])",
         new=(
             'seed = tf.cast(tf.reduce_sum(vector) * 1e6, tf.int64)'
@@ -247,8 +253,8 @@ FAULTS = (
         'distances_not_averaged',
         what='With partial participation a pair forgets what it was before.',
         file=_MIXING,
-        old='tf.where(tf.math.is_finite(seen), 0.5 * (seen + found), found)',
-        new='tf.where(tf.math.is_finite(seen), found, found)',
+        old='tf.where(tf.math.is_finite(known), 0.5 * (known + found), found)',
+        new='tf.where(tf.math.is_finite(known), found, found)',
         tests=(
             f'{_PERM_TEST}'
             '::test_partial_participation_updates_pairs_of_the_cohort',
@@ -267,7 +273,7 @@ FAULTS = (
     Fault(
         'gamma_ignored',
         what='w moves by the step size of the visits.',
-        file=_PERM,
+        file=_HYPERPARAMETERS,
         old='return self.global_learning_rate or self.learning_rate',
         new='return self.learning_rate',
         tests=_NUMPY,
@@ -275,7 +281,7 @@ FAULTS = (
     Fault(
         'uniform_mean_of_gradients',
         what='The mean of line (a) ignores the clients\' weights.',
-        file=_PERM,
+        file=_CLIENT,
         old='              client_weighting, data, hyperparameters.batch_size\n',
         new="              'uniform', data, hyperparameters.batch_size\n",
         tests=_NUMPY,
@@ -284,22 +290,22 @@ FAULTS = (
         'stale_weights',
         what='Visits always use the mixing weights of the round before.',
         file=_PERM,
-        old='mixing_now = before if hyperparameters.one_trip else',
-        new='mixing_now = before if not hyperparameters.one_trip else',
+        old='mixing = state.mixing if hyperparameters.one_trip',
+        new='mixing = state.mixing if not hyperparameters.one_trip',
         tests=(f'{_PERM_TEST}::test_single_loop_is_algorithm_2',),
     ),
     Fault(
         'models_from_the_start',
         what='Visits start from the initial weights, not from w.',
-        file=_PERM,
-        old="    if self._hp.init == 'initial':",
-        new="    if self._hp.init == 'global':",
+        file=_SERVER,
+        old="    if hyperparameters.init == 'global':",
+        new="    if hyperparameters.init == 'initial':",
         tests=(f'{_PERM_TEST}::test_single_loop_is_algorithm_2',),
     ),
     Fault(
         'stage_two_moves_w',
         what='Two stages: A is solved in every round of stage 2.',
-        file=_PERM,
+        file=_CLIENT,
         old='tf.equal(t, first) if full_participation else t >= first',
         new='t >= first',
         tests=(f'{_PERM_TEST}::test_cost_is_that_of_the_sheet',),
@@ -307,7 +313,7 @@ FAULTS = (
     Fault(
         'no_local_steps_in_stage_one',
         what='Stage 1 stops after one local step.',
-        file=_PERM,
+        file=_CLIENT,
         old='seed=client_work.key(message, data), **hyperparameters.budget(),',
         new=(
             'seed=client_work.key(message, data),'

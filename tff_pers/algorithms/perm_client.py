@@ -1,0 +1,196 @@
+"""Line (a) of PERM at a client: what it does with the shared model w.
+
+Its update of w, and its gradient at w, which line (b) compares. See
+`algorithms.perm` for the rounds around it.
+"""
+
+import collections
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers import round_metrics
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_gradient
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.numerics import distances
+
+_SKETCH_USE = -4  # Keeps the sketch apart from the other draws of a round.
+
+
+def descends(t, hyperparameters, num_clients: int):
+  """Returns whether w moves in round t, a bool scalar."""
+  first = hyperparameters.first_visit
+  if hyperparameters.variant == 'two_stage':
+    return t < first
+  if hyperparameters.alpha_update == 'round':
+    return tf.constant(True)
+  return tf.logical_or(t < first, tf.equal((t - first) % num_clients, 0))
+
+
+def measures(t, hyperparameters, num_clients: int, full_participation: bool):
+  """Returns whether gradients are compared in round t, and A is updated."""
+  first = hyperparameters.first_visit
+  if hyperparameters.variant == 'two_stage':
+    # A cohort shows only its own pairs; w rests, so later rounds add to them.
+    measured = tf.equal(t, first) if full_participation else t >= first
+  else:
+    measured = tf.logical_and(
+        t >= hyperparameters.first_measure,
+        descends(t, hyperparameters, num_clients),
+    )
+  if hyperparameters.freeze_after:
+    measured = tf.logical_and(measured, t < hyperparameters.freeze_after)
+  return measured
+
+
+def global_line(
+    model, message, data, hyperparameters, *, client_weighting: str,
+    num_clients: int, full_participation: bool,
+):
+  """Computes a client's part of line (a).
+
+  Args:
+    model: The model.
+    message: `<seed, round, weights>`; `weights` are w.
+    data: Dense client data.
+    hyperparameters: `PermHyperparameters`.
+    client_weighting: The client's weight in the mean of the updates.
+    num_clients: N.
+    full_participation: Whether every round has all clients.
+
+  Returns:
+    `<update, weight, gradients, report>`; `gradients` are 0 or 1 rows
+    `<fingerprints [., p], keys, rows, sizes, variances>`, the report is that of
+    `visits.build_client_metrics`. What is not finite is not sent.
+  """
+  t, weights = message['round'], message['weights']
+  moves = descends(t, hyperparameters, num_clients)
+  measured = measures(t, hyperparameters, num_clients, full_participation)
+  two_stage = hyperparameters.variant == 'two_stage'
+  exchanges = tf.logical_or(moves, measured)
+  found = _gradient(
+      model, message, data, measured if two_stage else exchanges,
+      hyperparameters,
+  )
+  if two_stage:  # Stage 1 is FedAvg.
+    update, loss = _stage_1(model, message, data, moves, hyperparameters)
+  else:
+    local = local_step.build(hyperparameters)
+    update = tf.cond(
+        moves, lambda: local.direction(weights, found.gradient),
+        lambda: tf.nest.map_structure(tf.zeros_like, weights),
+    )
+    loss = found.loss
+  finite = round_metrics.all_finite(
+      (update, found.gradient, loss, found.variance)
+  )
+  gradients = _rows(
+      found, message, data, tf.logical_and(measured, finite), hyperparameters
+  )
+  return collections.OrderedDict(
+      update=tf.cond(
+          finite, lambda: update,
+          lambda: tf.nest.map_structure(tf.zeros_like, update),
+      ),
+      weight=tf.where(
+          finite,
+          client_work.client_weight(
+              client_weighting, data, hyperparameters.batch_size
+          ),
+          0.0,
+      ),
+      gradients=gradients,
+      report=collections.OrderedDict(
+          loss=tf.cast(loss, tf.float32),
+          weight=tf.cast(t < hyperparameters.first_visit, tf.float32),
+          finite=finite,
+          **_bytes(
+              weights, update, gradients, moves, exchanges, hyperparameters
+          ),
+      ),
+  )
+
+
+def _gradient(model, message, data, needed, hyperparameters):
+  """G_i = grad f_i(w), if it is needed; else zeros of no row."""
+  weights = message['weights']
+  dtype = tf.nest.flatten(weights)[0].dtype
+
+  def compute():
+    return local_gradient.compute(
+        model, weights, data, seed=client_work.key(message, data, use=1),
+        num_rows=hyperparameters.gradient_batch,
+    )
+
+  def nothing():
+    return local_gradient.LocalGradient(
+        tf.nest.map_structure(tf.zeros_like, weights), tf.zeros([], dtype),
+        tf.constant(0), tf.zeros([], dtype),
+    )
+
+  return tf.cond(needed, compute, nothing)
+
+
+def _stage_1(model, message, data, moves, hyperparameters):
+  """Algorithm 3: (w - u_i after K local steps, loss), or zeros."""
+  weights = message['weights']
+
+  def train():
+    final, loss = local_sgd.train(
+        model, weights, data, local=local_step.build(hyperparameters),
+        learning_rate=local_step.scheduled(
+            hyperparameters, message, hyperparameters.gamma
+        ),
+        seed=client_work.key(message, data), **hyperparameters.budget(),
+    )
+    return local_sgd.difference(weights, final), loss
+
+  def rest():
+    zeros = tf.nest.map_structure(tf.zeros_like, weights)
+    return zeros, tf.zeros([], tf.nest.flatten(weights)[0].dtype)
+
+  return tf.cond(moves, train, rest)
+
+
+def _rows(found, message, data, is_sent, hyperparameters):
+  """What the server compares: one row, or none."""
+  count = tf.cast(is_sent, tf.int32)
+  row = lambda value: value[None][:count]
+  number = lambda value: row(tf.cast(value, tf.float32))
+  return collections.OrderedDict(
+      fingerprints=row(_fingerprint(message, found.gradient, hyperparameters)),
+      keys=row(data['index']),
+      rows=number(found.num_rows),
+      sizes=number(data['num_examples']),
+      variances=number(found.variance),
+  )
+
+
+def _fingerprint(message, gradient, hyperparameters):
+  """The gradient as a vector, or its sketch under the round's shared seed."""
+  vector = distances.flatten(gradient)
+  if not hyperparameters.sketch:
+    return vector
+  seed = random.key(message['seed'], _SKETCH_USE, message['round'])
+  return distances.sketch(vector, hyperparameters.sketch, seed)
+
+
+def _bytes(weights, update, gradients, moves, exchanges, hyperparameters):
+  """Bytes of w, of the update and of the gradient, in the rounds that use them.
+
+  Types are fixed, so zeros stand where a deployment would send nothing.
+  """
+  moves = tf.cast(moves, tf.float32)
+  extra = round_metrics.payload_bytes(gradients['fingerprints'])
+  # The server can clip G_i and add the penalty's gradient by itself.
+  is_the_update = (
+      hyperparameters.variant == 'single_loop' and not hyperparameters.sketch
+  )
+  return dict(
+      bytes_down=tf.cast(exchanges, tf.float32)
+      * round_metrics.payload_bytes(weights),
+      bytes_up=moves * round_metrics.payload_bytes(update)
+      + (1 - moves if is_the_update else 1.0) * extra,
+  )

@@ -1,0 +1,136 @@
+"""Hyperparameters of PERM."""
+
+import dataclasses
+
+from tff_pers import hyperparameters as hp
+from tff_pers.algorithms import visits
+
+
+@dataclasses.dataclass(frozen=True)
+class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
+  """Hyperparameters of PERM."""
+
+  variant: str = hp.field(
+      'single_loop',
+      'single_loop (Algorithm 2: w, mixing weights and visits in every round)'
+      ' or two_stage (Algorithm 3, then Algorithm 1).',
+      choices=('single_loop', 'two_stage'),
+  )
+  global_learning_rate: float = hp.field(
+      0.0,
+      'gamma: step size of w per round (single_loop), of its local SGD'
+      ' (two_stage); 0: learning_rate.',
+      minimum=0.0,
+  )
+  warmup_rounds: int = hp.field(
+      10, 'T_w: first rounds that train only w.', minimum=0,
+      when='variant=single_loop',
+  )
+  stage1_rounds: int = hp.field(
+      50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
+      when='variant=two_stage',
+  )
+  lambda_: object = hp.field(
+      'auto',
+      'lambda of Eq. (2), in squared gradient norm times examples; auto:'
+      ' lambda_scale times the mean gradient variance.',
+      above=0.0,
+      auto=True,
+  )
+  lambda_scale: float = hp.field(
+      10.0, 'kappa_n; bounds the self weight of IID clients by about'
+      ' 1 / kappa_n.', above=0.0, when='lambda=auto',
+  )
+  solver: str = hp.field(
+      'water_filling',
+      'Solver of Eq. (2): water_filling (exact) or projected_gradient.',
+      choices=('water_filling', 'projected_gradient'),
+  )
+  solver_steps: int = hp.field(
+      10, 'T_alpha: steps per update.', minimum=1,
+      when='solver=projected_gradient',
+  )
+  alpha_update: str = hp.field(
+      'round',
+      'When w and the mixing weights are updated: every round or epoch of N'
+      ' rounds.',
+      choices=('round', 'epoch'), when='variant=single_loop',
+  )
+  freeze_after: int = hp.field(
+      0, 'Round after which the mixing weights stay; 0: never.', minimum=0
+  )
+  gradient_batch: int = hp.field(
+      0, 'M: examples of the gradient of w; 0: all local examples.', minimum=0
+  )
+  debias: str = hp.field(
+      'none',
+      'variance subtracts v_i / n_i + v_j / n_j from the distances.',
+      choices=('none', 'variance'),
+  )
+  sketch: int = hp.field(
+      0,
+      'Dimensions of a random projection of the gradients that distances are'
+      ' taken from; 0: the gradients themselves.',
+      minimum=0,
+  )
+  init: str = hp.field(
+      'global',
+      'Personalized models start from the global model or from the initial'
+      ' weights.',
+      choices=('global', 'initial'),
+  )
+  one_trip: bool = hp.field(
+      False,
+      'As if gradients and visits shared one round trip: visits use the mixing'
+      ' weights of the round before (single_loop).',
+  )
+  row_nonzeros: int = hp.field(
+      0,
+      'Largest mixing weights kept per client, for many clients (full'
+      ' participation); 0: all.',
+      minimum=0,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.row_nonzeros and self.solver != 'water_filling':
+      raise ValueError(
+          '`solver` must be water_filling with row_nonzeros > 0 because sparse'
+          f' rows are not warm-started, found {self.solver}.'
+      )
+    if self.gradient_batch == 1 and self.lambda_ == 'auto':
+      raise ValueError(
+          '`gradient_batch` must be 0 or >= 2 with lambda=auto because one'
+          ' example shows no variance, found 1.'
+      )
+    if 0 < self.freeze_after <= self.first_measure:
+      raise ValueError(
+          '`freeze_after` must be 0 or > the first round that solves for mixing'
+          f' weights, {self.first_measure}, found {self.freeze_after}.'
+      )
+    if self.one_trip and (
+        self.variant != 'single_loop' or self.alpha_update != 'round'
+        or not self.warmup_rounds
+    ):
+      raise ValueError(
+          '`one_trip` must go with variant=single_loop, alpha_update=round and'
+          ' warmup_rounds > 0 because visits need earlier mixing weights, found'
+          f' variant={self.variant}, alpha_update={self.alpha_update} and'
+          f' warmup_rounds={self.warmup_rounds}.'
+      )
+
+  @property
+  def gamma(self) -> float:
+    return self.global_learning_rate or self.learning_rate
+
+  @property
+  def first_visit(self) -> int:
+    """The first round with visits."""
+    if self.variant == 'two_stage':
+      return self.stage1_rounds
+    return self.warmup_rounds
+
+  @property
+  def first_measure(self) -> int:
+    """The first round that solves for mixing weights."""
+    return self.first_visit - int(self.one_trip)

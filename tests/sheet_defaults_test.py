@@ -23,7 +23,7 @@ _PERM = (
     ('perm', 'local_steps', 20, 'perm 4: K'),
     ('perm', 'step_scale', 'clients', 'perm 2.3: s_i = N'),
     ('perm', 'step_cap', 4.0, 'perm 2.3: c_max'),
-    ('perm', 'schedule', 'permutation', 'perm 2.3'),
+    ('perm', 'schedule', 'matching', 'perm 2.6: zero-skipping'),
     ('perm', 'init', 'global', 'perm 2.3'),
     ('perm', 'warmup_rounds', 10, 'perm 2.4: T_w'),
     ('perm', 'stage1_rounds', 50, 'perm 4.1'),

@@ -13,6 +13,7 @@ import tensorflow as tf
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
 from tff_pers import random
+from tff_pers.aggregators import shuffling
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
@@ -181,7 +182,7 @@ def _perm(workload, model, x, y):
 
   @tf.function
   def step(state, t, x, y):
-    weights, models, mixing = state
+    weights, models, mixing, pending = state
 
     def gradient(i):
       found = local_gradient.compute(
@@ -199,30 +200,38 @@ def _perm(workload, model, x, y):
         weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
     )
     mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
-    owners = visit_schedule.permutation_owners(_SEED, t, n)
+    owners, pending = visit_schedule.next_owners(
+        dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool)
+    )
 
     def visit(i):  # (c)
-      owner = owners[i]
+      owner = tf.maximum(owners[i], 0)
       rate = workloads.LEARNING_RATE * tf.cast(
-          visits.step_multiplier(mixing, owner, i, n, hyperparameters),
+          visits.step_multiplier(
+              mixing, owner, i, hyperparameters, matched=True
+          ),
           tf.float32,
       )
       hosted = tf.nest.map_structure(lambda table: table[owner], models)
       train = lambda: _train(
           workload, model, hosted, x[i], y[i], random.key(_SEED, t, i, 0), rate
       )
-      # A visit with weight 0 would take its steps and change nothing.
-      return tf.cond(rate > 0, train, lambda: hosted)
+      return tf.cond(owners[i] >= 0, train, lambda: hosted)
 
-    hosts = tf.math.invert_permutation(owners)
-    models = tf.nest.map_structure(
-        lambda rows: tf.gather(rows, hosts), over_clients(visit, specs)
+    is_host = owners >= 0
+    models = shuffling.scatter(
+        models, tf.boolean_mask(owners, is_host),
+        tf.nest.map_structure(
+            lambda rows: tf.boolean_mask(rows, is_host),
+            over_clients(visit, specs),
+        ),
     )
-    return weights, models, mixing
+    return weights, models, mixing, pending
 
   state = (
       initial, visits.tile(initial, n),
       perm_mixing.initial(n, hyperparameters),
+      visit_schedule.nothing_pending(hyperparameters, n, True),
   )
   return _Rounds(step, state, x, y)
 

@@ -120,11 +120,15 @@ def _assert_follows(states, expected):
       np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize('variant', ['single_loop', 'two_stage'])
-def test_follows_the_algorithm_in_numpy(variant):
+@pytest.mark.parametrize('variant, schedule', [
+    ('single_loop', 'permutation'), ('two_stage', 'permutation'),
+    ('single_loop', 'matching'),
+])
+def test_follows_the_algorithm_in_numpy(variant, schedule):
   """Algorithm 2, and Algorithm 3 then 1: w, A and all models, every round."""
-  expected = _expected(_NUM_ROUNDS, variant=variant)
-  states, accuracies = _trained('perm', variant=variant)
+  options = dict(variant=variant, schedule=schedule)
+  expected = _expected(_NUM_ROUNDS, **options)
+  states, accuracies = _trained('perm', **options)
   _assert_follows(states, expected)
   mixing, models = expected[-1][1:]
   assert 0.02 < np.min(mixing.max(axis=1) - mixing.min(axis=1))

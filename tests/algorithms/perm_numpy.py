@@ -2,17 +2,22 @@
 
 Forward and backward passes by hand, in float64. From the project come only
 random draws: which rows make a batch (`batch_rows`, with the key of the round,
-the client and the use) and who hosts whom (`visits.hosts_of_epochs`).
+the client and the use) and who hosts whom (`visits.hosts_of_epochs`, or a
+matching of the pairs that are pending here).
 """
 
 import dataclasses
 from typing import Any, List
 
 import numpy as np
+import tensorflow as tf
 
 from tests.algorithms import visits
 from tff_pers import random
 from tff_pers.data import client_data
+from tff_pers.numerics import schedule
+
+_MATCHING_USE = -3  # Of the project's draws.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Softmax:
     return np.mean(np.argmax(x @ w[0] + w[1], axis=1) == y)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Perm:
   """Algorithms 2 (`single_loop`) and 3 then 1 (`two_stage`).
 
@@ -67,7 +72,8 @@ class Perm:
     two_stage = h.variant == 'two_stage'
     first = h.stage1_rounds if two_stage else h.warmup_rounds
     gamma = h.global_learning_rate
-    hosts = visits.hosts_of_epochs(
+    self._pending = np.zeros((n, n), bool)
+    self._permutations = visits.hosts_of_epochs(
         self.seed, n, -(-(num_rounds - first) // n)
     )
     num_features = self.clients[0][0].shape[1]
@@ -92,7 +98,8 @@ class Perm:
       if t < first:
         models = [w] * n
       else:
-        models = self._visit(models, mixing, hosts[t - first], t)
+        hosts = self._hosts(mixing, t - first)
+        models = self._visit(models, mixing, hosts, t)
       yield w, mixing, models
 
   def _rows(self, client: int, t: int, use: int, **budget):
@@ -152,12 +159,31 @@ class Perm:
     ]
     return np.stack(rows), gradients
 
+  def _hosts(self, mixing, visit_round: int):
+    """Returns the host of every model, -1 for none."""
+    if self.hyperparameters.schedule == 'permutation':
+      return self._permutations[visit_round]
+    for left, row in zip(self._pending, mixing):
+      left &= row > 0
+      if not left.any():  # An epoch is over.
+        left |= row > 0
+    hosts = schedule.matching(
+        tf.constant(self._pending), tf.ones([len(mixing)], tf.bool),
+        random.key(self.seed, _MATCHING_USE, visit_round),
+    ).numpy()
+    self._pending[hosts >= 0, hosts[hosts >= 0]] = False
+    return hosts
+
   def _visit(self, models, mixing, hosts, t: int):
     """Returns the models after K steps each at its host (Algorithm 1)."""
     h, n = self.hyperparameters, len(models)
     moved = []
     for owner, host in enumerate(hosts):
-      scale = min(n, h.step_cap / mixing[owner].max())
+      if host < 0:
+        moved.append(models[owner])
+        continue
+      met = n if h.schedule == 'permutation' else np.sum(mixing[owner] > 0)
+      scale = min(met, h.step_cap / mixing[owner].max())
       rate = h.learning_rate * scale * mixing[owner, host]
       moved.append(self._train(models[owner], host, t, rate))
     return moved

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from baselines import local_only
 from tests import acting
 from tests.algorithms import visits
 from tff_pers.algorithms import mixing_rows
@@ -19,7 +20,10 @@ _MIXING = visits.random_mixing(1, _N)
 
 
 def _hyperparameters(**values):
-  defaults = dict(local_steps=3, batch_size=4, learning_rate=0.05, step_cap=0.0)
+  defaults = dict(
+      local_steps=3, batch_size=4, learning_rate=0.05, step_cap=0.0,
+      schedule='permutation',
+  )
   return acting.hyperparameters(
       shuffling.ShufflingHyperparameters, defaults, **values
   )
@@ -104,17 +108,66 @@ def test_scale_n_is_step_n_eta():
   np.testing.assert_allclose(plain, scaled, rtol=1e-12)
 
 
-def test_cap_bounds_the_largest_step():
-  """perm 2.3: s_i = min(N, cap / max_c alpha_i(c))."""
-  mixing = tf.constant(_MIXING)
+@pytest.mark.parametrize('matched', [False, True])
+def test_cap_bounds_the_largest_step(matched):
+  """perm 2.3: s_i = min(N, cap / max_c alpha_i(c)); matched: the support."""
+  mixing = np.array([
+      [0.7, 0.3, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25],
+      [0.9, 0.05, 0.05, 0.0],
+  ], np.float32)
   capped = _hyperparameters(step_cap=2.0)
-  for i in range(_N):
+  for row, met in zip(range(_N), (2, 1, 4, 3) if matched else [_N] * _N):
     multipliers = [
-        hosted.step_multiplier(mixing, i, c, _N, capped).numpy()
+        hosted.step_multiplier(
+            tf.constant(mixing), row, c, capped, matched=matched
+        ).numpy()
         for c in range(_N)
     ]
-    expected = min(_N, 2.0 / _MIXING[i].max()) * _MIXING[i]
+    expected = min(met, 2.0 / mixing[row].max()) * mixing[row]
     np.testing.assert_allclose(multipliers, expected, rtol=1e-6)
+
+
+def test_one_hot_rows_are_local_training():
+  """With matchings, in every round, bit by bit."""
+  values = dict(local_steps=3, batch_size=4, learning_rate=0.05)
+  process = shuffling.build_shuffling(
+      _PROBLEM.model, np.eye(_N), shuffling.ShufflingHyperparameters(**values)
+  )
+  alone = local_only.build_local_only(
+      _PROBLEM.model, local_only.LocalOnlyHyperparameters(**values)
+  )
+  data = _PROBLEM.clients()
+  state = alone.initialize_seeded(3)
+  kept = [alone.initialize_client(state, i) for i in range(_N)]
+  for reached in _rounds(process, 3):
+    output = alone.next(state, kept, data)
+    state, kept = output['state'], output['client_states']
+    for i in range(_N):
+      np.testing.assert_array_equal(
+          reached['models'][0][i], alone.client_model(state, kept[i], i)[0]
+      )
+
+
+def test_clients_without_a_visit_send_nothing():
+  """All models learn from client 0 alone, which hosts one at a time."""
+  mixing = np.zeros((_N, _N))
+  mixing[:, 0] = 1
+  process = shuffling.build_shuffling(
+      _PROBLEM.model, mixing, _hyperparameters(schedule='matching')
+  )
+  state, visited = process.initialize_seeded(3), np.zeros(_N, bool)
+  for _ in range(5 * _N):  # A model is not among them in 1 of 300 runs.
+    output = process.next(state, [()] * _N, _PROBLEM.clients())
+    moved = np.any(
+        output['state']['models'][0] != state['models'][0], axis=1
+    )
+    state, metrics = output['state'], output['metrics']
+    assert moved.sum() == 1
+    visited |= moved
+    assert metrics['bytes_down'] == 8 * (3 + 1) / _N  # A model and a factor.
+    assert metrics['bytes_up'] == 8 * 3 / _N
+    assert np.isfinite(metrics['train_loss'])
+  assert visited.all()
 
 
 def test_identity_is_local_training_once_per_epoch():

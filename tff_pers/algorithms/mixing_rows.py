@@ -21,6 +21,7 @@ class MixingRows:
 
   Attributes:
     values: float32[N, N or k], what is kept of the rows.
+    num_clients: N.
   """
 
   def __init__(self, rows):
@@ -32,6 +33,7 @@ class MixingRows:
     self._is_dense = isinstance(rows, tf.Tensor)
     self.values = rows if self._is_dense else rows['values']
     self._columns = None if self._is_dense else rows['columns']
+    self.num_clients = self.values.shape[0]
 
   def weight(self, owner, host):
     """Returns alpha_owner(host), a float32 scalar."""
@@ -44,11 +46,15 @@ class MixingRows:
     """Returns max_c alpha_owner(c), a float32 scalar."""
     return tf.reduce_max(self.values[owner])
 
+  def count(self, owner):
+    """Returns the number of clients with alpha_owner(c) > 0, int32."""
+    return tf.reduce_sum(tf.cast(self.values[owner] > 0, tf.int32))
+
   def own(self):
     """Returns alpha_i(i) for all i, float32[N]."""
     if self._is_dense:
       return tf.linalg.diag_part(self.values)
-    owners = tf.range(tf.shape(self.values)[0])[:, None]
+    owners = tf.range(self.num_clients)[:, None]
     return tf.reduce_sum(
         tf.where(tf.equal(self._columns, owners), self.values, 0.0), axis=1
     )
@@ -57,16 +63,14 @@ class MixingRows:
     """Returns bool[N, N], where alpha_i(c) > 0."""
     if self._is_dense:
       return self.values > 0
-    num_clients = self.values.shape[0]
-    owners = tf.broadcast_to(
-        tf.range(num_clients)[:, None], tf.shape(self._columns)
-    )
+    n = self.num_clients
+    owners = tf.broadcast_to(tf.range(n)[:, None], tf.shape(self._columns))
     hits = tf.where(self.values > 0)
     pairs = tf.stack(
         [tf.gather_nd(owners, hits), tf.gather_nd(self._columns, hits)], axis=1
     )
     return tf.tensor_scatter_nd_update(
-        tf.zeros([num_clients, num_clients], tf.bool), pairs,
+        tf.zeros([n, n], tf.bool), pairs,
         tf.ones([tf.shape(hits)[0]], tf.bool),
     )
 

@@ -37,6 +37,11 @@ def nothing_pending(
   return ()
 
 
+def is_matching(pending_type: tff.Type) -> bool:
+  """Returns whether rounds are matchings, by the type of `pending`."""
+  return isinstance(pending_type, tff.TensorType)
+
+
 def next_owners(clock, mixing, pending, cohort):
   """Returns (model at each client int32[N], -1 for none; pending).
 

@@ -8,7 +8,7 @@ it.
 Distributed Personalized Empirical Risk Minimization
     Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
     NeurIPS 2023. Algorithm 1. The step scale and its cap are ours: the paper
-    leaves them open.
+    leaves them open, and so are matchings, see `visit_schedule`.
 """
 
 import collections
@@ -24,6 +24,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
+from tff_pers.algorithms import visit_schedule
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -37,35 +38,46 @@ class ShufflingHyperparameters(hp.LocalTraining):
 
   step_scale: str = hp.field(
       'clients',
-      'Scale s_i of the step eta * s_i * alpha_i(c): clients (N, so that eta is'
-      ' that of FedAvg) or one.',
+      'Scale s_i of the step eta * s_i * alpha_i(c): clients (as many as model'
+      ' i meets in an epoch, so that eta is that of FedAvg) or one.',
       choices=('clients', 'one'),
   )
   step_cap: float = hp.field(
       4.0,
-      'Largest s_i * alpha_i(c), in units of eta: s_i = min(N, cap / max_c'
-      ' alpha_i(c)), for networks; 0: no cap.',
+      'Largest s_i * alpha_i(c), in units of eta: s_i <= cap / max_c'
+      ' alpha_i(c), for networks; 0: no cap.',
       minimum=0.0, when='step_scale=clients',
   )
   schedule: str = hp.field(
-      'permutation',
-      'Who hosts whom: permutation (a fresh one per epoch, Algorithm 1) or'
-      ' matching (only clients with alpha_i(c) > 0 are visited; always used'
-      ' with partial participation).',
-      choices=('permutation', 'matching'),
+      'matching',
+      'Who hosts whom: matching (in an epoch a model meets the clients with'
+      ' alpha_i(c) > 0 once; always used with partial participation) or'
+      ' permutation (it meets all N, where alpha_i(c) = 0 in vain:'
+      ' Algorithm 1).',
+      choices=('matching', 'permutation'),
   )
 
 
-def step_multiplier(mixing, owner, host, num_clients: int, hyperparameters):
+def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
   """Returns s_owner * alpha_owner(host), float64.
 
-  s = N (or 1); with a cap s_i = min(N, cap / max_c alpha_i(c)).
+  s_i is the number of clients that model i meets in an epoch (or 1), at most
+  cap / max_c alpha_i(c). With one weight of 1 it is local training.
+
+  Args:
+    mixing: A.
+    owner: int32, the model i.
+    host: int32, the client c.
+    hyperparameters: `ShufflingHyperparameters`.
+    matched: Whether rounds are matchings, so that models meet only clients with
+      alpha_i(c) > 0; else they meet all N.
   """
   rows = mixing_rows.MixingRows(mixing)
   alpha = tf.cast(rows.weight(owner, host), tf.float64)
   if hyperparameters.step_scale == 'one':
     return alpha
-  scale = tf.constant(num_clients, tf.float64)
+  num_hosts = rows.count(owner) if matched else rows.num_clients
+  scale = tf.cast(num_hosts, tf.float64)
   if hyperparameters.step_cap:
     largest = tf.cast(rows.maximum(owner), tf.float64)
     scale = tf.minimum(scale, hyperparameters.step_cap / largest)
@@ -111,7 +123,7 @@ def build_visits(
   Args:
     model: The model.
     hyperparameters: Those of the visits.
-    state_type: S with its fields `models` and `mixing`.
+    state_type: S with its fields `models`, `mixing` and `pending`.
     num_clients: N.
 
   Returns:
@@ -127,11 +139,10 @@ def build_visits(
       )
   )
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  matched = visit_schedule.is_matching(state_type['pending'])
   fetch = keyed.build_fetch(
       hosting_type,
-      lambda value, client: _hosted(
-          value, client, num_clients, hyperparameters
-      ),
+      lambda value, client: _hosted(value, client, hyperparameters, matched),
       num_clients,
   )
 
@@ -165,7 +176,7 @@ def build_visits(
   return visits
 
 
-def _hosted(value, client, num_clients: int, hyperparameters):
+def _hosted(value, client, hyperparameters, matched: bool):
   """Returns what `client` downloads: the 0 or 1 models that it hosts.
 
   `<models, multipliers, owners>` have a leading dimension of 0 or 1; with them
@@ -178,7 +189,7 @@ def _hosted(value, client, num_clients: int, hyperparameters):
       lambda table: table[first : first + count], value['models']
   )
   multiplier = step_multiplier(
-      value['mixing'], first, client, num_clients, hyperparameters
+      value['mixing'], first, client, hyperparameters, matched=matched
   )
   dtype = tf.nest.flatten(models)[0].dtype
   return collections.OrderedDict(

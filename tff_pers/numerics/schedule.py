@@ -43,7 +43,7 @@ def hosts(seed, visit_round, num_clients: int, use: int = 0):
 
 
 def owners(hosts_of_models, num_clients: int):
-  """Inverts `hosts`: the model that each client hosts, -1 for none.
+  """Inverts `hosts`: the model that each client hosts, -1 for none; and back.
 
   Args:
     hosts_of_models: int32[N], client hosting model i, -1 if none.
@@ -64,15 +64,16 @@ def owners(hosts_of_models, num_clients: int):
 def matching(pending, available, seed):
   """Returns a random maximum matching of models to available clients.
 
-  Models are matched one after the other along augmenting paths, those with the
-  most pending clients first, ties at random: a matched model stays matched, so
-  the matching has maximum cardinality and prefers the fullest pending sets.
-  Cost: a breadth-first search of O(N^2) per model, until no client is free.
+  First every model asks the free client that it likes best, and every client
+  takes the model with the most pending clients that asks, ties at random, until
+  nobody can ask. Models that are left are matched along augmenting paths: a
+  matched model stays matched, so the matching has maximum cardinality. Cost:
+  O(N^2) per turn of asking, which are few, and per model that is left.
 
   Args:
     pending: bool[N, N]; row i, the clients that model i has still to visit.
     available: bool[N], the clients of this cohort.
-    seed: int64[2] key of the ties.
+    seed: int64[2] key of the draws.
 
   Returns:
     int32[N], client hosting model i in this round, -1 for none.
@@ -84,30 +85,55 @@ def matching(pending, available, seed):
   # Counts are integers and a tie adds less than 1/2, so ties never overturn a
   # difference in counts.
   priority = tf.argsort(-(counts + 0.5 * ties), stable=True)
-  # The search prefers clients with small numbers. Random new numbers keep it
-  # from preferring the same clients in every round.
-  order = tf.argsort(
-      tf.random.stateless_uniform([num_models], random.fold_in(seed, 1))
+  likes = tf.random.stateless_uniform(
+      [num_models, num_models], random.fold_in(seed, 1)
   )
-  edges = tf.gather(edges, order, axis=1)
-  open_to = tf.gather(available, order)
+  asked = _by_asking(edges, tf.math.invert_permutation(priority), likes)
+  left = tf.boolean_mask(priority, tf.gather(asked, priority) < 0)
 
   def is_open(position, owner):
-    free = tf.logical_and(open_to, owner < 0)
-    return tf.logical_and(position < num_models, tf.reduce_any(free))
+    is_free = tf.logical_and(available, owner < 0)
+    return tf.logical_and(position < tf.size(left), tf.reduce_any(is_free))
 
   def augment(position, owner):
-    return position + 1, _augment(edges, owner, priority[position])
+    return position + 1, _augment(edges, owner, left[position])
 
-  owner = tf.while_loop(
-      is_open, augment, (tf.constant(0), tf.fill([num_models], -1))
-  )[1]  # [N], model at each relabelled client.
-  matched = tf.where(owner >= 0)[:, 0]
-  return tf.tensor_scatter_nd_update(
-      tf.fill([num_models], -1),
-      tf.gather(owner, matched)[:, None],
-      tf.gather(order, matched),
+  _, owner = tf.while_loop(
+      is_open, augment, (tf.constant(0), owners(asked, num_models))
   )
+  return owners(owner, num_models)  # By model again.
+
+
+def _by_asking(edges, rank, likes):
+  """Returns a maximal matching, int32[N] by model, -1 for none.
+
+  Args:
+    edges: bool[N, N], which models may ask which clients.
+    rank: int32[N]; a client takes the model of the smallest that asks.
+    likes: float[N, N], how much models like clients, >= 0.
+  """
+  num_models = rank.shape[0]
+
+  def turn(hosts, _):
+    is_free = owners(hosts, num_models) < 0
+    can_ask = tf.logical_and(
+        edges, tf.logical_and(is_free[None, :], hosts[:, None] < 0)
+    )
+    asks = tf.reduce_any(can_ask, axis=1)
+    wish = tf.argmax(
+        tf.where(can_ask, likes, -1.0), axis=1, output_type=tf.int32
+    )
+    best = tf.math.unsorted_segment_min(
+        tf.where(asks, rank, num_models), wish, num_models
+    )
+    taken = tf.logical_and(asks, tf.equal(tf.gather(best, wish), rank))
+    return tf.where(taken, wish, hosts), tf.reduce_any(asks)
+
+  hosts, _ = tf.while_loop(
+      lambda hosts, goes_on: goes_on, turn,
+      (tf.fill([num_models], -1), tf.constant(True)),
+  )
+  return hosts
 
 
 def _augment(edges, owner, model):

@@ -7,9 +7,11 @@ from tff_pers.data import tasks
 from tff_pers.data.tasks import digits
 
 
-def _build(**request):
+def _build(center='none', **request):
   family = tasks.get('digits')
-  return family.build(tasks.TaskRequest(**request), family.options())
+  return family.build(
+      tasks.TaskRequest(**request), family.options(center=center)
+  )
 
 
 def _images(task):
@@ -34,14 +36,35 @@ def test_default_is_few_examples_in_clusters():
   assert x.shape == (45, 64) and x.dtype == np.float32
 
 
-def test_pixels_are_centred():
+def test_pixels_are_between_0_and_1():
   x, _ = digits.load()
   assert x.shape == (1797, 8, 8) and x.dtype == np.float32
-  np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-6)
-  # 16 grey levels: whatever the mean, a pixel's values differ by k / 16.
-  steps = 16 * (x[:, 4, 4] - x[0, 4, 4])
-  np.testing.assert_allclose(steps, np.round(steps), atol=1e-5)
-  assert 1 - 1e-6 <= x[:, 4, 4].max() - x[:, 4, 4].min() <= 1 + 1e-6
+  assert x.min() == 0 and x.max() == 1
+  np.testing.assert_array_equal(16 * x, np.round(16 * x))
+
+
+@pytest.mark.parametrize(
+    'partition', ['label_shift_clusters', 'rotated_clusters']
+)
+def test_clients_subtract_the_mean_of_what_they_train_on(partition):
+  """Test images, too, and whatever other clients have."""
+  raw, centered = (
+      _build(center, partition=partition) for center in ('none', 'client')
+  )
+  assert tasks.get('digits').options().center == 'client'
+  pairs = zip(raw.train, raw.test, centered.train, centered.test)
+  means = []
+  for train, test, centered_train, centered_test in pairs:
+    x = train['examples']['x']
+    means.append(x.mean(axis=0))
+    np.testing.assert_allclose(
+        centered_train['examples']['x'], x - means[-1], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        centered_test['examples']['x'], test['examples']['x'] - means[-1],
+        atol=1e-6,
+    )
+  assert np.ptp(means, axis=0).max() > 0.1  # Else any client's mean would do.
 
 
 def test_default_shifts_labels_by_cluster():

@@ -71,6 +71,55 @@ FAULTS = (
         tests=(f'{_SHUFFLING_TEST}::test_scale_n_is_step_n_eta',),
     ),
     Fault(
+        'matched_steps_by_n',
+        what='With matchings the step of a visit has the factor N as well.',
+        file=_VISITS,
+        old='num_hosts = rows.count(owner) if matched else rows.num_clients',
+        new='num_hosts = rows.num_clients',
+        tests=(f'{_SHUFFLING_TEST}::test_one_hot_rows_are_local_training',),
+    ),
+    Fault(
+        'nobody_is_displaced',
+        what='A matching is done when nobody can ask, maximum or not.',
+        file='tff_pers/numerics/schedule.py',
+        old='tf.boolean_mask(priority, tf.gather(asked, priority) < 0)',
+        new='tf.boolean_mask(priority, tf.gather(asked, priority) < -1)',
+        tests=(
+            'tests/numerics/schedule_test.py'
+            '::test_matching_is_maximum_and_valid',
+        ),
+    ),
+    Fault(
+        'clients_take_the_emptiest',
+        what='A client takes the model with the fewest pending clients.',
+        file='tff_pers/numerics/schedule.py',
+        old='priority = tf.argsort(-(counts + 0.5 * ties), stable=True)',
+        new='priority = tf.argsort(counts + 0.5 * ties, stable=True)',
+        tests=(
+            'tests/numerics/schedule_test.py'
+            '::test_matching_prefers_the_fullest_pending_sets',
+        ),
+    ),
+    Fault(
+        'pending_outside_the_support',
+        what='Models still visit clients that they no longer learn from.',
+        file=_SCHEDULE,
+        old='pending = tf.logical_and(pending, supported)  # A may',
+        new='pending = tf.identity(pending)  # A may',
+        tests=_NUMPY,
+    ),
+    Fault(
+        'visited_again',
+        what='A matched client stays pending.',
+        file=_SCHEDULE,
+        old='return owners, tf.logical_and(pending, tf.logical_not(visited))',
+        new='return owners, tf.logical_or(pending, visited)',
+        tests=(
+            f'{_SHUFFLING_TEST}'
+            '::test_matching_with_all_clients_visits_supported_pairs_once',
+        ),
+    ),
+    Fault(
         'no_cap',
         what='The cap of the largest step is ignored.',
         file=_VISITS,

@@ -23,6 +23,17 @@ _NO_ROWS = (f'{_FILES_TEST}::test_byzantine_clients_are_no_rows',)
 
 FAULTS = (
     Fault(
+        'tests_by_their_own_mean',
+        what='Test images are centered by the mean of the test images.',
+        file='tff_pers/data/tasks/assembly.py',
+        old='[(x - mean, y) for (x, y), mean in zip(part, means)]',
+        new='[(x - x.mean(axis=0), y) for (x, y), mean in zip(part, means)]',
+        tests=(
+            'tests/data/tasks/digits_test.py'
+            '::test_clients_subtract_the_mean_of_what_they_train_on',
+        ),
+    ),
+    Fault(
         'validation_rows_are_trained_on',
         what='Rows to validate on stay in the training data.',
         file=_VALIDATION,

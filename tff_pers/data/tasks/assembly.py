@@ -53,6 +53,7 @@ def assemble(
     train_fraction: float,
     model: str,
     flatten: bool = False,
+    center: bool = False,
     **task_fields,
 ) -> task_lib.Task:
   """Returns the task of partitioned and split examples.
@@ -72,6 +73,7 @@ def assemble(
     train_fraction: Default of `--train_fraction` where tests are not dealt.
     model: Default of `--model`.
     flatten: Whether clients get x as vectors (after images were turned).
+    center: Whether every client subtracts the mean of what it trains on.
     **task_fields: Further fields of `Task`.
 
   Raises:
@@ -94,6 +96,12 @@ def assemble(
   if flatten:
     train, test = (
         [(x.reshape(len(x), -1), y) for x, y in part] for part in (train, test)
+    )
+  if center:
+    means = [x.mean(axis=0) for x, _ in train]
+    train, test = (
+        [(x - mean, y) for (x, y), mean in zip(part, means)]
+        for part in (train, test)
     )
   counts = None
   if examples.num_classes:

@@ -66,8 +66,8 @@ FAULTS = (
         'no_factor_n',
         what='The step of a visit lacks the factor N.',
         file=_VISITS,
-        old='scale = tf.constant(num_clients, tf.float64)',
-        new='scale = tf.constant(1.0, tf.float64)',
+        old='scale = tf.cast(num_hosts, tf.float64)',
+        new='scale = tf.cast(1 + 0 * num_hosts, tf.float64)',
         tests=(f'{_SHUFFLING_TEST}::test_scale_n_is_step_n_eta',),
     ),
     Fault(

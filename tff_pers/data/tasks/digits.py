@@ -24,8 +24,8 @@ class DigitsOptions:
 
   center: str = hp.field(
       'client',
-      'What is subtracted from the pixels, which are in [0, 1]: client (the mean'
-      ' image of what the client trains on) or none.',
+      'What is subtracted from the pixels, in [0, 1]: client (the mean image of'
+      ' what the client trains on) or none.',
       choices=('client', 'none'),
   )
 

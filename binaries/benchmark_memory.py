@@ -94,6 +94,7 @@ def _measure(model, num_clients, variant):
       model, num_clients,
       perm.PermHyperparameters(
           variant=variant, warmup_rounds=0, stage1_rounds=0, local_steps=1,
+          lambda_scale=10.0,
       ),
   )
   rng = np.random.default_rng(0)

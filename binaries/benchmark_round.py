@@ -94,7 +94,8 @@ def _perm(model, num_clients, variant):
   return perm.build_perm(
       model, num_clients,
       perm.PermHyperparameters(
-          variant=variant, warmup_rounds=0, stage1_rounds=0, **_TRAINING
+          variant=variant, warmup_rounds=0, stage1_rounds=0,
+          lambda_scale=10.0, **_TRAINING
       ),
   )
 
@@ -179,7 +180,7 @@ def _mixing_seconds(num_clients, dimension):
   )
   update = tf.function(
       lambda: perm_mixing.update_full(
-          tf.eye(num_clients), gradients, num_clients,
+          tf.eye(num_clients), 10.0, gradients, num_clients,
           perm.PermHyperparameters(),
       )
   )

@@ -252,4 +252,7 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
       fingerprints=vectors, keys=tf.range(n), rows=sizes, sizes=sizes,
       variances=variances,
   )
-  return perm_mixing.update_full(mixing, gradients, n, hyperparameters)[0]
+  scale = hyperparameters.lambda_scale
+  return perm_mixing.update_full(
+      mixing, scale, gradients, n, hyperparameters
+  )[0]

@@ -55,9 +55,10 @@ def _process(workload):
 
 
 def perm_hyperparameters(workload) -> perm.PermHyperparameters:
-  """Single loop, visits from the first round on."""
+  """Single loop, visits from the first round on, lambda not chosen in it."""
   return perm.PermHyperparameters(
-      variant='single_loop', warmup_rounds=0, **_training(workload)
+      variant='single_loop', warmup_rounds=0, lambda_scale=10.0,
+      **_training(workload),
   )
 
 

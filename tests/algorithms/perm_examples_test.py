@@ -31,6 +31,7 @@ _NUM_ROUNDS = 20  # Two rounds for w, then three epochs of visits.
 _OPTIONS = dict(
     warmup_rounds=2, stage1_rounds=2, local_steps=3, batch_size=8,
     learning_rate=0.1, global_learning_rate=0.5, step_cap=2.0,
+    warmup='gradient', lambda_scale=10.0,
 )
 
 
@@ -120,13 +121,13 @@ def _assert_follows(states, expected):
       np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize('variant, schedule', [
-    ('single_loop', 'permutation'), ('two_stage', 'permutation'),
-    ('single_loop', 'matching'),
+@pytest.mark.parametrize('options', [
+    dict(variant='single_loop', schedule='permutation'),
+    dict(variant='two_stage', schedule='permutation'),
+    dict(variant='single_loop', schedule='matching', warmup='fedavg'),
 ])
-def test_follows_the_algorithm_in_numpy(variant, schedule):
+def test_follows_the_algorithm_in_numpy(options):
   """Algorithm 2, and Algorithm 3 then 1: w, A and all models, every round."""
-  options = dict(variant=variant, schedule=schedule)
   expected = _expected(_NUM_ROUNDS, **options)
   states, accuracies = _trained('perm', **options)
   _assert_follows(states, expected)

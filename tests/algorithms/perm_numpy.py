@@ -45,6 +45,10 @@ class Softmax:
         error.mean(axis=0) + self.l2 * w[1],
     ]
 
+  def loss(self, w, x, y):
+    """Returns the mean loss over the rows of x, without the penalty."""
+    return -np.mean(np.log(self.probabilities(w, x)[np.arange(len(y)), y]))
+
   def accuracy(self, w, x, y):
     return np.mean(np.argmax(x @ w[0] + w[1], axis=1) == y)
 
@@ -94,7 +98,12 @@ class Perm:
         new_mixing, gradients = self._mixing(w, t)
         if t >= first:
           mixing = new_mixing
-        w = _descend(w, self._average(gradients), gamma)
+        if t < first and h.warmup == 'fedavg':
+          w = self._average([
+              self._train(w, i, t, h.learning_rate) for i in range(n)
+          ])
+        else:
+          w = _descend(w, self._average(gradients), gamma)
       if t < first:
         models = [w] * n
       else:

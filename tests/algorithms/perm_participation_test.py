@@ -33,7 +33,7 @@ def test_ten_of_fifty_clients_reach_full_participation():
       task.model, 50,
       perm.PermHyperparameters(
           learning_rate=0.5, batch_size=50, global_learning_rate=1.0,
-          warmup_rounds=warmup, step_cap=0.0,
+          warmup_rounds=warmup, step_cap=0.0, lambda_scale=10.0,
       ),
       full_participation=full,
   )

@@ -29,7 +29,7 @@ def _run(num_rounds, full_participation=True, cohorts=None, **values):
   defaults = dict(
       local_steps=2, batch_size=4, learning_rate=0.05, step_cap=0.0,
       global_learning_rate=0.1, warmup_rounds=2, stage1_rounds=2, lambda_=40.0,
-      schedule='permutation',
+      schedule='permutation', warmup='gradient',
   )
   process = perm.build_perm(
       _PROBLEM.model, _N,
@@ -247,7 +247,7 @@ def test_debias_subtracts_the_noise_of_both_gradients():
   )
   hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
   new, _ = perm_mixing.update_full(
-      tf.eye(3), gradients, 3, hyperparameters
+      tf.eye(3), 10.0, gradients, 3, hyperparameters
   )
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
@@ -273,7 +273,7 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
         solver=solver,
     )
     new, _ = perm_mixing.update_full(
-        tf.fill([3, 3], 1 / 3), gradients, 3, hyperparameters
+        tf.fill([3, 3], 1 / 3), 10.0, gradients, 3, hyperparameters
     )
     weights = new.numpy()
     np.testing.assert_allclose(weights[1], [0.75, 0, 0.25], atol=1e-6)
@@ -441,7 +441,8 @@ def _digits_process():
   return perm.build_perm(
       model, 50,
       perm.PermHyperparameters(
-          warmup_rounds=0, local_steps=1, learning_rate=0.1
+          warmup_rounds=0, local_steps=1, learning_rate=0.1,
+          lambda_scale=10.0,
       ),
   )
 

@@ -27,6 +27,7 @@ from tff_pers.aggregators import choice
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_hyperparameters
+from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_server
 from tff_pers.algorithms import shuffling
 from tff_pers.algorithms import visit_schedule
@@ -123,11 +124,17 @@ def build_perm(
       model, state_type, collect.next.type_signature.result['result'].member,
       num_clients, hyperparameters,
   )
-  visit = visits.build_visits(model, hyperparameters, state_type, num_clients)
-  client_metrics = visits.build_client_metrics(
-      data_type, work_type['report'],
-      visit.type_signature.result['report'].member,
+  choose_scale = perm_lambda.build_choice(
+      model, hyperparameters, broadcast.type_signature.result.member,
+      num_clients,
   )
+  visit = visits.build_visits(model, hyperparameters, state_type, num_clients)
+  report_types = [
+      work_type['report'], visit.type_signature.result['report'].member
+  ]
+  if hyperparameters.chooses_scale:
+    report_types.append(choose_scale.type_signature.result['report'].member)
+  client_metrics = visits.build_client_metrics(data_type, *report_types)
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -141,16 +148,21 @@ def build_perm(
     )
 
     # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i
-    work = tff.federated_map(client_line, (broadcast(state, index), data))
+    message = broadcast(state, index)
+    work = tff.federated_map(client_line, (message, data))
     mean = aggregator.next(state.aggregator, work.update, work.weight)
     weights = tff.federated_map(
         lines.descend, (clock, state.weights, mean.result)
     )
 
     # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
+    scale, reports = state.scale, ()
+    if hyperparameters.chooses_scale:  # lambda, once, before the first visit.
+      chosen = choose_scale(state.scale, message, data)
+      scale, reports = chosen.scale, (chosen.report,)
     gradients = collect.next(collect.initialize(), work.gradients).result
     solved = tff.federated_map(
-        lines.solve, (state.mixing, state.seen, gradients)
+        lines.solve, (state.mixing, state.seen, scale, gradients)
     )
 
     # (c) model i -> client c = sigma_r[(i + j) mod N], K steps, and back
@@ -167,13 +179,13 @@ def build_perm(
     )
 
     metrics = tff.federated_map(
-        client_metrics, (data, (work.report, visited.report))
+        client_metrics, (data, (work.report, visited.report, *reports))
     )
     return collections.OrderedDict(
         state=server_state.advance(
             state, aggregator=mean.state, weights=weights,
             models=visited.models, mixing=solved.mixing, pending=hosts.pending,
-            seen=solved.seen,
+            seen=solved.seen, scale=scale,
         ),
         client_states=client_states,
         metrics=round_metrics.merge(

@@ -29,6 +29,13 @@ def descends(t, hyperparameters, num_clients: int):
   return tf.logical_or(t < first, tf.equal((t - first) % num_clients, 0))
 
 
+def trains_w(t, hyperparameters):
+  """Returns whether w moves by FedAvg in round t, if it moves."""
+  if hyperparameters.warmup == 'gradient':
+    return tf.constant(False)
+  return t < hyperparameters.first_visit
+
+
 def measures(t, hyperparameters, num_clients: int, full_participation: bool):
   """Returns whether gradients are compared in round t, and A is updated."""
   first = hyperparameters.first_visit
@@ -68,21 +75,14 @@ def global_line(
   t, weights = message['round'], message['weights']
   moves = descends(t, hyperparameters, num_clients)
   measured = measures(t, hyperparameters, num_clients, full_participation)
-  two_stage = hyperparameters.variant == 'two_stage'
   exchanges = tf.logical_or(moves, measured)
+  by_steps = trains_w(t, hyperparameters)
   found = _gradient(
-      model, message, data, measured if two_stage else exchanges,
+      model, message, data,
+      tf.logical_or(measured, tf.logical_and(moves, tf.logical_not(by_steps))),
       hyperparameters,
   )
-  if two_stage:  # Stage 1 is FedAvg.
-    update, loss = _stage_1(model, message, data, moves, hyperparameters)
-  else:
-    local = local_step.build(hyperparameters)
-    update = tf.cond(
-        moves, lambda: local.direction(weights, found.gradient),
-        lambda: tf.nest.map_structure(tf.zeros_like, weights),
-    )
-    loss = found.loss
+  update, loss = _update(model, message, data, moves, found, hyperparameters)
   finite = round_metrics.all_finite(
       (update, found.gradient, loss, found.variance)
   )
@@ -107,7 +107,8 @@ def global_line(
           weight=tf.cast(t < hyperparameters.first_visit, tf.float32),
           finite=finite,
           **_bytes(
-              weights, update, gradients, moves, exchanges, hyperparameters
+              weights, update, gradients, moves, exchanges,
+              tf.logical_and(moves, tf.logical_not(by_steps)), hyperparameters
           ),
       ),
   )
@@ -133,25 +134,35 @@ def _gradient(model, message, data, needed, hyperparameters):
   return tf.cond(needed, compute, nothing)
 
 
-def _stage_1(model, message, data, moves, hyperparameters):
-  """Algorithm 3: (w - u_i after K local steps, loss), or zeros."""
-  weights = message['weights']
+def _update(model, message, data, moves, found, hyperparameters):
+  """(w - u_i after K local steps, or G_i; loss); zeros if w rests."""
+  weights, t = message['weights'], message['round']
+  local = local_step.build(hyperparameters)
 
-  def train():
+  def train():  # FedAvg: stage 1 (Algorithm 3), and the warm-up.
     final, loss = local_sgd.train(
-        model, weights, data, local=local_step.build(hyperparameters),
+        model, weights, data, local=local,
         learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.gamma
+            hyperparameters, message, hyperparameters.warmup_rate
         ),
         seed=client_work.key(message, data), **hyperparameters.budget(),
     )
     return local_sgd.difference(weights, final), loss
 
   def rest():
-    zeros = tf.nest.map_structure(tf.zeros_like, weights)
-    return zeros, tf.zeros([], tf.nest.flatten(weights)[0].dtype)
+    return tf.nest.map_structure(tf.zeros_like, weights), found.loss
 
-  return tf.cond(moves, train, rest)
+  def one_step():
+    if hyperparameters.variant == 'two_stage':
+      return rest()
+    return tf.cond(
+        moves, lambda: (local.direction(weights, found.gradient), found.loss),
+        rest,
+    )
+
+  if hyperparameters.warmup == 'gradient':
+    return one_step()
+  return tf.cond(trains_w(t, hyperparameters), train, one_step)
 
 
 def _rows(found, message, data, is_sent, hyperparameters):
@@ -160,7 +171,7 @@ def _rows(found, message, data, is_sent, hyperparameters):
   row = lambda value: value[None][:count]
   number = lambda value: row(tf.cast(value, tf.float32))
   return collections.OrderedDict(
-      fingerprints=row(_fingerprint(message, found.gradient, hyperparameters)),
+      fingerprints=row(fingerprint(message, found.gradient, hyperparameters)),
       keys=row(data['index']),
       rows=number(found.num_rows),
       sizes=number(data['num_examples']),
@@ -168,8 +179,8 @@ def _rows(found, message, data, is_sent, hyperparameters):
   )
 
 
-def _fingerprint(message, gradient, hyperparameters):
-  """The gradient as a vector, or its sketch under the round's shared seed."""
+def fingerprint(message, gradient, hyperparameters):
+  """Returns the gradient as a vector, or its sketch by the round's seed."""
   vector = distances.flatten(gradient)
   if not hyperparameters.sketch:
     return vector
@@ -177,20 +188,20 @@ def _fingerprint(message, gradient, hyperparameters):
   return distances.sketch(vector, hyperparameters.sketch, seed)
 
 
-def _bytes(weights, update, gradients, moves, exchanges, hyperparameters):
+def _bytes(
+    weights, update, gradients, moves, exchanges, by_gradient, hyperparameters
+):
   """Bytes of w, of the update and of the gradient, in the rounds that use them.
 
   Types are fixed, so zeros stand where a deployment would send nothing.
   """
-  moves = tf.cast(moves, tf.float32)
   extra = round_metrics.payload_bytes(gradients['fingerprints'])
-  # The server can clip G_i and add the penalty's gradient by itself.
-  is_the_update = (
-      hyperparameters.variant == 'single_loop' and not hyperparameters.sketch
-  )
+  if not hyperparameters.sketch:
+    # The update is G_i: the server can clip it and add the penalty's gradient.
+    extra *= 1 - tf.cast(by_gradient, tf.float32)
   return dict(
       bytes_down=tf.cast(exchanges, tf.float32)
       * round_metrics.payload_bytes(weights),
-      bytes_up=moves * round_metrics.payload_bytes(update)
-      + (1 - moves if is_the_update else 1.0) * extra,
+      bytes_up=tf.cast(moves, tf.float32)
+      * round_metrics.payload_bytes(update) + extra,
   )

@@ -26,6 +26,12 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       10, 'T_w: first rounds that train only w.', minimum=0,
       when='variant=single_loop',
   )
+  warmup: str = hp.field(
+      'fedavg',
+      'How they do: fedavg (local steps of learning_rate, so that gradients are'
+      ' compared at a better w) or gradient (one step, Algorithm 2).',
+      choices=('fedavg', 'gradient'), when='variant=single_loop',
+  )
   stage1_rounds: int = hp.field(
       50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
       when='variant=two_stage',
@@ -37,9 +43,11 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       above=0.0,
       auto=True,
   )
-  lambda_scale: float = hp.field(
-      10.0, 'kappa_n; bounds the self weight of IID clients by about'
-      ' 1 / kappa_n.', above=0.0, when='lambda=auto',
+  lambda_scale: object = hp.field(
+      'auto',
+      'kappa; bounds the self weight of IID clients by about 1 / kappa; auto:'
+      ' chosen before the first visit by examples that clients hold out.',
+      above=0.0, auto=True, when='lambda=auto',
   )
   solver: str = hp.field(
       'water_filling',
@@ -122,6 +130,16 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   @property
   def gamma(self) -> float:
     return self.global_learning_rate or self.learning_rate
+
+  @property
+  def warmup_rate(self) -> float:
+    """The step size of FedAvg for w before the visits."""
+    return self.gamma if self.variant == 'two_stage' else self.learning_rate
+
+  @property
+  def chooses_scale(self) -> bool:
+    """Whether kappa is chosen from data, see `perm_lambda`."""
+    return self.lambda_ == 'auto' and self.lambda_scale == 'auto'
 
   @property
   def first_visit(self) -> int:

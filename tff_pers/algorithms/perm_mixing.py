@@ -46,12 +46,13 @@ def nobody(num_clients: int, full_participation: bool):
   )
 
 
-def update(old, seen, gradients, num_clients: int, hyperparameters):
+def update(old, seen, scale, gradients, num_clients: int, hyperparameters):
   """Line (b): returns (A, seen, lambda); without gradients nothing changes.
 
   Args:
     old: A so far.
     seen: See `nobody`.
+    scale: kappa of lambda=auto, a float32 scalar.
     gradients: Collected rows `<fingerprints [M, p], keys, rows, sizes,
       variances>`, in any order.
     num_clients: N.
@@ -60,8 +61,12 @@ def update(old, seen, gradients, num_clients: int, hyperparameters):
 
   def updated():
     if seen:
-      return update_partial(old, seen, gradients, num_clients, hyperparameters)
-    rows, lambda_ = update_full(old, gradients, num_clients, hyperparameters)
+      return update_partial(
+          old, seen, scale, gradients, num_clients, hyperparameters
+      )
+    rows, lambda_ = update_full(
+        old, scale, gradients, num_clients, hyperparameters
+    )
     return rows, seen, lambda_
 
   return tf.cond(
@@ -70,7 +75,7 @@ def update(old, seen, gradients, num_clients: int, hyperparameters):
   )
 
 
-def update_full(old, gradients, num_clients: int, hyperparameters):
+def update_full(old, scale, gradients, num_clients: int, hyperparameters):
   """Returns (A, lambda) from the gradients of all clients.
 
   A client without a gradient (no examples, or dropped for not being finite)
@@ -78,6 +83,7 @@ def update_full(old, gradients, num_clients: int, hyperparameters):
 
   Args:
     old: A so far.
+    scale: See `update`.
     gradients: See `update`.
     num_clients: N.
     hyperparameters: `PermHyperparameters`.
@@ -89,7 +95,7 @@ def update_full(old, gradients, num_clients: int, hyperparameters):
       [num_clients] + gradients[name].shape[1:],
   )
   sizes, rows, variances = map(by_client, ('sizes', 'rows', 'variances'))
-  lambda_ = _lambda(variances, sizes, rows, hyperparameters)
+  lambda_ = _lambda(variances, sizes, rows, scale, hyperparameters)
   noise = _noise(variances, rows)
   has_gradient = sizes > 0
   vectors = distances.center(by_client('fingerprints'))
@@ -113,7 +119,9 @@ def update_full(old, gradients, num_clients: int, hyperparameters):
   return new, tf.cast(lambda_, tf.float32)
 
 
-def update_partial(old, seen, gradients, num_clients: int, hyperparameters):
+def update_partial(
+    old, seen, scale, gradients, num_clients: int, hyperparameters
+):
   """Returns (A, seen, lambda) after a cohort.
 
   Gradients of one round are taken at the same w; a pair seen before moves half
@@ -123,6 +131,7 @@ def update_partial(old, seen, gradients, num_clients: int, hyperparameters):
   Args:
     old: A so far.
     seen: See `nobody`; sizes are 0 for clients never seen.
+    scale: See `update`.
     gradients: Those of the cohort, see `update`.
     num_clients: N.
     hyperparameters: `PermHyperparameters`.
@@ -141,7 +150,7 @@ def update_partial(old, seen, gradients, num_clients: int, hyperparameters):
   rows = sizes
   if hyperparameters.gradient_batch:
     rows = tf.minimum(sizes, float(hyperparameters.gradient_batch))
-  lambda_ = _lambda(variances, sizes, rows, hyperparameters)
+  lambda_ = _lambda(variances, sizes, rows, scale, hyperparameters)
   owners = tf.range(num_clients)
   c = _denoise(table, owners, _noise(variances, rows), hyperparameters)
   new = _solve(c, owners, sizes, lambda_, old, hyperparameters)
@@ -163,13 +172,13 @@ def measurements(weights, lambda_):
   )
 
 
-def _lambda(variances, sizes, rows, hyperparameters):
+def _lambda(variances, sizes, rows, scale, hyperparameters):
   """lambda of Eq. (2); `auto` allows for gradients of M < n_i examples."""
   if hyperparameters.lambda_ != 'auto':
     return tf.constant(hyperparameters.lambda_, tf.float64)
   per_row = tf.math.divide_no_nan(sizes, rows)  # n_i / M
   return mixing.auto_lambda(
-      variances * per_row, rows > 1, hyperparameters.lambda_scale
+      variances * per_row, rows > 1, tf.cast(scale, tf.float64)
   )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
@@ -22,7 +24,8 @@ class Lines(NamedTuple):
 
   Attributes:
     descend: (clock, w, mean update -> w), line (a).
-    solve: (A, seen, gradients -> <mixing, seen, measurements>), line (b).
+    solve: (A, seen, kappa, gradients -> <mixing, seen, measurements>), line
+      (b).
     start: (clock, w, models -> models), before line (c).
     host: (clock, A, pending, cohort -> <owners, pending>), of line (c).
   """
@@ -46,6 +49,10 @@ def initial_fields(
           hyperparameters, num_clients, full_participation
       ),
       seen=perm_mixing.nobody(num_clients, full_participation),
+      scale=tf.constant(
+          perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
+          else hyperparameters.lambda_scale, tf.float32,
+      ),
   )
 
 
@@ -69,9 +76,11 @@ def build_lines(
   def descend(clock, weights, mean_update):
     return _descend(clock, weights, mean_update, hyperparameters)
 
-  @tff.tensorflow.computation(mixing_type, state_type['seen'], gradients_type)
-  def solve(old, seen, gradients):
-    return _solve(old, seen, gradients, num_clients, hyperparameters)
+  @tff.tensorflow.computation(
+      mixing_type, state_type['seen'], np.float32, gradients_type
+  )
+  def solve(old, seen, scale, gradients):
+    return _solve(old, seen, scale, gradients, num_clients, hyperparameters)
 
   @tff.tensorflow.computation(clock_type, weights_type, state_type['models'])
   def start(clock, weights, models):
@@ -92,21 +101,25 @@ def build_lines(
 
 
 def _descend(clock, weights, mean_update, hyperparameters):
-  """(a) w <- w - gamma mean_i G_i; in stage 1 the mean of the u_i."""
-  rate = 1.0
-  if hyperparameters.variant == 'single_loop':
-    rate = local_step.scheduled(hyperparameters, clock, hyperparameters.gamma)
-  return local_sgd.descend(weights, mean_update, rate)
+  """(a) w <- w - gamma mean_i G_i; after local steps the mean of the u_i."""
+  gamma = local_step.scheduled(hyperparameters, clock, hyperparameters.gamma)
+  return tf.cond(
+      perm_client.trains_w(clock['round'], hyperparameters),
+      lambda: local_sgd.descend(weights, mean_update, 1.0),
+      lambda: local_sgd.descend(weights, mean_update, gamma),
+  )
 
 
-def _solve(old, seen, gradients, num_clients, hyperparameters):
+def _solve(old, seen, scale, gradients, num_clients, hyperparameters):
   """(b) The rows of A."""
   mixing, seen, lambda_ = perm_mixing.update(
-      old, seen, gradients, num_clients, hyperparameters
+      old, seen, scale, gradients, num_clients, hyperparameters
   )
+  measured = perm_mixing.measurements(mixing, lambda_)
+  if hyperparameters.chooses_scale:
+    measured['lambda_scale'] = scale
   return collections.OrderedDict(
-      mixing=mixing, seen=seen,
-      measurements=perm_mixing.measurements(mixing, lambda_),
+      mixing=mixing, seen=seen, measurements=measured
   )
 
 

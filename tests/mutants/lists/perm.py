@@ -14,6 +14,9 @@ _SHUFFLING = 'tff_pers/algorithms/shuffling.py'
 _VISITS = 'tff_pers/algorithms/visits.py'
 _SCHEDULE = 'tff_pers/algorithms/visit_schedule.py'
 _ROWS = 'tff_pers/algorithms/mixing_rows.py'
+_LAMBDA = 'tff_pers/algorithms/perm_lambda.py'
+_LAMBDA_TEST = 'tests/algorithms/perm_lambda_test.py'
+_LOSSES = (f'{_LAMBDA_TEST}::test_losses_follow_numpy',)
 _CLIENT = 'tff_pers/algorithms/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm_server.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
@@ -118,6 +121,62 @@ FAULTS = (
             f'{_SHUFFLING_TEST}'
             '::test_matching_with_all_clients_visits_supported_pairs_once',
         ),
+    ),
+    Fault(
+        'warmup_by_one_step',
+        what='w moves by one gradient per round in the warm-up.',
+        file=_CLIENT,
+        old='  return t < hyperparameters.first_visit\n\n\ndef measures',
+        new='  return t < 0\n\n\ndef measures',
+        tests=_NUMPY,
+    ),
+    Fault(
+        'kappa_sees_what_is_held_out',
+        what='lambda is chosen by models that saw the held-out examples.',
+        file=_LAMBDA,
+        old='return train(data), train(some), vector',
+        new='return train(data), train(data), vector',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_by_whole_gradients',
+        what='Rows of the choice know the gradient of the held-out examples.',
+        file=_LAMBDA,
+        old='gradient(some)[0], found.variance',
+        new='vector, found.variance',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_counts_own_model_twice',
+        what='The mixture of the others contains the own model.',
+        file=_LAMBDA,
+        old='others = tf.where(is_own, tf.zeros_like(alpha), alpha)',
+        new='others = alpha',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_of_one_scale',
+        what='Mixtures are judged without going on.',
+        file=_LAMBDA,
+        old='tf.gather(_SCALES, pair[1])',
+        new='tf.gather(_SCALES, 0 * pair[1])',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_of_the_largest_loss',
+        what='The worst kappa is taken.',
+        file=_LAMBDA,
+        old='tf.argmin(tf.reduce_min(losses, axis=1))',
+        new='tf.argmax(tf.reduce_min(losses, axis=1))',
+        tests=(f'{_LAMBDA_TEST}::test_kappa_fits_the_clients',),
+    ),
+    Fault(
+        'kappa_chosen_anew',
+        what='kappa is chosen in every round.',
+        file=_LAMBDA,
+        old="tf.equal(message['round'], hyperparameters.first_measure)",
+        new="message['round'] >= hyperparameters.first_measure",
+        tests=(f'{_LAMBDA_TEST}::test_kappa_is_chosen_once',),
     ),
     Fault(
         'no_cap',

@@ -1,0 +1,313 @@
+"""lambda of Eq. (2) chosen from data: kappa by what clients held out.
+
+The right lambda depends on how alike the clients are, which nobody knows
+beforehand. So once, before the first visits, every client i trains from the
+shared w for ten rounds' worth of steps: u_j on all its examples, and u_i^- on
+80 % of them. For each kappa, lambda = kappa v, row alpha of Eq. (2) with the
+client's own gradient of the 80 %, the visits would lead about to
+
+    M_i(kappa, s) = w + s (alpha_ii u_i^- + sum_{j != i} alpha_ij u_j - w)
+
+where s stands for how long they go on. The kappa is taken, one for all
+clients, whose best s has the least loss on the held-out 20 %, summed over the
+clients. This is ours; the paper leaves lambda open.
+"""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import attacks
+from tff_pers import deployment
+from tff_pers import round_metrics
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import perm_client
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_gradient
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.data import client_data
+from tff_pers.numerics import mixing
+
+# The last one stands for infinity: weights by sizes.
+CANDIDATES = (3.0, 10.0, 30.0, 1e6)
+# Where nothing can be chosen (papers/perm.md 7, trap 3).
+DEFAULT = 10.0
+_SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# Shorter trials tell less: after five rounds' worth two of 24 choices on digits
+# were wrong by a factor, after ten none.
+_ROUNDS = 10
+_HELD_OUT = 0.2
+_HUGE = 1e9  # The loss of a mixture that is not finite.
+_SPLIT_USE, _TRIAL_USE = 2, 3
+
+
+def build_choice(
+    model, hyperparameters, message_type, num_clients: int
+) -> tff.Computation:
+  """Builds the choice.
+
+  Args:
+    model: The model.
+    hyperparameters: `PermHyperparameters`.
+    message_type: `<seed, round, weights>`, what all clients receive.
+    num_clients: N.
+
+  Returns:
+    (scale@SERVER, message@CLIENTS, {D}@CLIENTS -> <scale@SERVER,
+    report@CLIENTS>), a float32, chosen in the round `first_measure` and else
+    what it was; the report is that of `visits.build_client_metrics`.
+  """
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+
+  @tff.tensorflow.computation(message_type, data_type)
+  def alone(message, data):
+    return try_alone(model, message, attacks.poisoned(data), hyperparameters)
+
+  tried_type = alone.type_signature.result
+  collect = keyed.RowCollectionFactory(num_clients).create(tried_type['rows'])
+  fetch = keyed.build_fetch(
+      collect.next.type_signature.result['result'].member,
+      lambda table, client: mixtures(table, client, num_clients), num_clients,
+  )
+  mixtures_type = fetch.type_signature.result.member
+
+  @tff.tensorflow.computation(
+      message_type, tried_type, mixtures_type, data_type
+  )
+  def scored_by(message, tried, mixed, data):
+    return score(model, message, tried, mixed, attacks.poisoned(data))
+
+  @tff.tensorflow.computation(
+      np.float32, scored_by.type_signature.result['losses']
+  )
+  def choose(before, losses):
+    best = tf.gather(CANDIDATES, tf.argmin(tf.reduce_min(losses, axis=1)))
+    return tf.where(tf.reduce_any(losses > 0), best, before)
+
+  @tff.federated_computation(
+      tff.FederatedType(np.float32, tff.SERVER),
+      tff.FederatedType(message_type, tff.CLIENTS, all_equal=True),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def choice(scale, message, data):
+    tried = tff.federated_map(alone, (message, data))
+    table = collect.next(collect.initialize(), tried.rows).result
+    index = tff.federated_map(deployment.client_index(data_type), data)
+    scored = tff.federated_map(
+        scored_by, (message, tried, fetch(table, index), data)
+    )
+    return collections.OrderedDict(
+        scale=tff.federated_map(
+            choose, (scale, tff.federated_sum(scored.losses))
+        ),
+        report=scored.report,
+    )
+
+  return choice
+
+
+def try_alone(model, message, data, hyperparameters):
+  """Trains a client by itself, in the round of the choice.
+
+  Args:
+    model: The model.
+    message: `<seed, round, weights>`.
+    data: Dense client data.
+    hyperparameters: `PermHyperparameters`.
+
+  Returns:
+    `<kept, rows>`, 0 or 1 rows of each: u_i^-, which it keeps, and what it
+    sends, `<fingerprints, keys, models, own_fingerprints, own_sizes, sizes,
+    variances>`; models are u_i, `own_` is of what it did not hold out.
+  """
+  weights = message['weights']
+  now = tf.equal(message['round'], hyperparameters.first_measure)
+  budget = hyperparameters.budget()
+  for name in ('num_steps', 'num_epochs'):
+    budget[name] = budget[name] and _ROUNDS * budget[name]
+
+  def train(data):
+    final, _ = local_sgd.train(
+        model, weights, data, local=local_step.build(hyperparameters),
+        learning_rate=local_step.scheduled(
+            hyperparameters, message, hyperparameters.learning_rate
+        ),
+        seed=client_work.key(message, data, use=_TRIAL_USE), **budget,
+    )
+    return final
+
+  def gradient(data):
+    found = local_gradient.compute(
+        model, weights, data, seed=client_work.key(message, data, use=1),
+        num_rows=hyperparameters.gradient_batch,
+    )
+    vector = perm_client.fingerprint(message, found.gradient, hyperparameters)
+    return vector, found
+
+  def work():
+    some, _ = _split(message, data)
+    vector, found = gradient(data)
+    return train(data), train(some), vector, gradient(some)[0], found.variance
+
+  def rest():
+    dtype = tf.nest.flatten(weights)[0].dtype
+    nothing = tf.nest.map_structure(tf.zeros_like, weights)
+    vector = perm_client.fingerprint(message, nothing, hyperparameters)
+    return nothing, nothing, vector, vector, tf.zeros([], dtype)
+
+  trained, kept, vector, own_vector, variance = tf.cond(now, work, rest)
+  finite = round_metrics.all_finite(
+      (trained, kept, vector, own_vector, variance)
+  )
+  count = tf.cast(tf.logical_and(now, finite), tf.int32)
+  row = lambda value: value[None][:count]
+  number = lambda value: row(tf.cast(value, tf.float32))
+  size = data['num_examples']
+  return collections.OrderedDict(
+      kept=tf.nest.map_structure(row, kept),
+      rows=collections.OrderedDict(
+          fingerprints=row(vector),
+          keys=row(data['index']),
+          models=tf.nest.map_structure(row, trained),
+          own_fingerprints=row(own_vector),
+          own_sizes=number(size - _num_held(size)),
+          sizes=number(size),
+          variances=number(variance),
+      ),
+  )
+
+
+def _num_held(size):
+  """Returns how many of the examples a client holds out, int32."""
+  return tf.cast(tf.round(_HELD_OUT * tf.cast(size, tf.float32)), tf.int32)
+
+
+def _split(message, data):
+  """Returns (what a client trains on, what it holds out), at random."""
+  size, capacity = data['num_examples'], tf.shape(data['examples']['y'])[0]
+  held = _num_held(size)
+  draws = tf.random.stateless_uniform(
+      [capacity], client_work.key(message, data, use=_SPLIT_USE)
+  )
+  # Padding comes last and stays there.
+  order = tf.argsort(tf.where(tf.range(capacity) < size, draws, 2.0))
+  start = tf.concat([order[held:], order[:held]], axis=0)
+  take = lambda rows, count: collections.OrderedDict(
+      data, num_examples=count,
+      examples=tf.nest.map_structure(
+          lambda leaf: tf.gather(leaf, rows), data['examples']
+      ),
+  )
+  return take(start, size - held), take(order, held)
+
+
+def mixtures(table, client, num_clients: int):
+  """Mixes the others' models for client i.
+
+  Args:
+    table: The collected rows of `try_alone`.
+    client: i.
+    num_clients: N.
+
+  Returns:
+    `<models, own>`, one row per kappa, or none without a row of the client:
+    sum_{j != i} alpha_ij u_j, and alpha_ii.
+  """
+  num_rows = tf.shape(table['keys'])[0]
+  places = tf.tensor_scatter_nd_update(
+      tf.fill([num_clients], -1), table['keys'][:, None], tf.range(num_rows)
+  )
+  place = places[client]
+
+  def mixed():
+    alpha = _rows(table, place)  # [kappa, M]
+    is_own = tf.equal(tf.range(num_rows), place)
+    others = tf.where(is_own, tf.zeros_like(alpha), alpha)
+    return tf.nest.map_structure(
+        lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
+        table['models'],
+    ), alpha[:, place]
+
+  def nothing():
+    return tf.nest.map_structure(
+        lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
+    ), tf.zeros([0], tf.float64)
+
+  models, own = tf.cond(place >= 0, mixed, nothing)
+  return collections.OrderedDict(models=models, own=own)
+
+
+def _rows(table, place):
+  """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
+
+  The client at `place` knows the gradient of what it did not hold out.
+  """
+  own = tf.equal(tf.range(tf.shape(table['keys'])[0]), place)
+  differences = table['fingerprints'] - table['own_fingerprints'][place]
+  c = tf.reduce_sum(tf.square(differences), axis=1)
+  c = tf.where(own, tf.zeros_like(c), c)
+  sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
+  has_variance = tf.ones_like(own)
+  return tf.stack([
+      mixing.water_filling(
+          c, sizes,
+          mixing.auto_lambda(table['variances'], has_variance, kappa),
+      )
+      for kappa in CANDIDATES
+  ])
+
+
+def score(model, message, tried, mixed, data):
+  """Evaluates the mixtures on what a client held out.
+
+  Args:
+    model: The model.
+    message: `<seed, round, weights>`.
+    tried: See `try_alone`.
+    mixed: See `mixtures`.
+    data: Dense client data.
+
+  Returns:
+    `<losses float32[kappa, s], report>`; losses are sums over the examples,
+    zeros where there is nothing to choose.
+  """
+  shape = (len(CANDIDATES), len(_SCALES))
+  _, held = _split(message, data)
+  w = message['weights']
+  works = tf.logical_and(
+      tf.size(mixed['own']) > 0, held['num_examples'] > 0
+  )
+
+  def losses():
+    def loss(pair):
+      own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
+      weights = tf.nest.map_structure(
+          lambda w, others, kept: w + tf.cast(s, w.dtype) * (
+              others[pair[0]] + tf.cast(own, w.dtype) * kept[0] - w
+          ),
+          w, mixed['models'], tried['kept'],
+      )
+      mean = deployment.deployed_metrics(model, weights, held)['loss']
+      return tf.cast(mean, tf.float32)
+
+    pairs = tf.constant([[k, s] for k in range(shape[0])
+                         for s in range(shape[1])])
+    means = tf.map_fn(loss, pairs, fn_output_signature=tf.float32)
+    means = tf.where(tf.math.is_finite(means), means, _HUGE)
+    return tf.cast(held['num_examples'], tf.float32) * tf.reshape(means, shape)
+
+  found = tf.cond(works, losses, lambda: tf.zeros(shape))
+  exchanged = tf.cast(works, tf.float32)
+  return collections.OrderedDict(
+      losses=found,
+      report=collections.OrderedDict(
+          loss=tf.constant(0.0), weight=tf.constant(0.0),
+          finite=tf.constant(True),
+          bytes_down=round_metrics.payload_bytes(mixed),
+          bytes_up=round_metrics.payload_bytes(tried['rows'])
+          + exchanged * round_metrics.payload_bytes(found),
+      ),
+  )

@@ -55,14 +55,18 @@ def build_perm(
     (c) model i -> client c = sigma_r[(i + j) mod N]:
         K times: w_i <- w_i - eta s_i alpha_i(c) grad f_c(w_i; b)
 
-  after `warmup_rounds` rounds of (a) alone; then all w_i start at w.
+  after `warmup_rounds` rounds of FedAvg for w (`warmup=gradient`: of (a)
+  alone); then all w_i start at w. Before the first visits kappa is chosen once,
+  lambda = kappa times the gradients' variance (see `perm_lambda`). Hosts are
+  those of Algorithm 1 with `schedule=permutation`; by default clients with
+  alpha_i(c) > 0 are matched to models (see `visit_schedule`).
   Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
   and (b) once (with partial participation in every round, so that all pairs
   become known), without moving w, and (c) in every round.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
-  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`) and
-  `seen` (see `perm_mixing.nobody`). Clients are stateless.
+  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `seen`
+  (see `perm_mixing.nobody`) and `scale` (kappa). Clients are stateless.
 
   The step of stage 1 and of the visits is that of `local_step`. In line (a) of
   Algorithm 2 clients clip and decay what w descends, not the G_i that are

@@ -39,7 +39,7 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   lambda_: object = hp.field(
       'auto',
       'lambda of Eq. (2), in squared gradient norm times examples; auto:'
-      ' lambda_scale times the mean gradient variance.',
+      ' kappa (lambda_scale) times the mean gradient variance.',
       above=0.0,
       auto=True,
   )

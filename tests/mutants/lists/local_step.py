@@ -325,8 +325,8 @@ FAULTS = (
         'perm_unclipped_global_step',
         what='w descends the gradient as it is.',
         file='tff_pers/algorithms/perm_client.py',
-        old='moves, lambda: local.direction(weights, found.gradient),',
-        new='moves, lambda: found.gradient,',
+        old='(local.direction(weights, found.gradient), found.loss)',
+        new='(found.gradient, found.loss)',
         tests=(
             'tests/algorithms/perm_test.py'
             '::test_local_step_of_the_single_loop',
@@ -336,9 +336,9 @@ FAULTS = (
         'perm_compares_clipped_gradients',
         what='Distances are between clipped gradients.',
         file='tff_pers/algorithms/perm_client.py',
-        old='row(_fingerprint(message, found.gradient, hyperparameters)),',
+        old='row(fingerprint(message, found.gradient, hyperparameters)),',
         new=(
-            'row(_fingerprint(message, local_step.build(hyperparameters)'
+            'row(fingerprint(message, local_step.build(hyperparameters)'
             ".direction(message['weights'], found.gradient),"
             ' hyperparameters)),'
         ),
@@ -351,7 +351,7 @@ FAULTS = (
         'perm_plain_stage_one',
         what='The local step does nothing in stage 1.',
         file='tff_pers/algorithms/perm_client.py',
-        old='model, weights, data, local=local_step.build(hyperparameters),',
+        old='model, weights, data, local=local,',
         new='model, weights, data,',
         tests=(
             'tests/algorithms/perm_test.py'

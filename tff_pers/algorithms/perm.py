@@ -220,6 +220,7 @@ def _check(hyperparameters, num_clients: int, full_participation: bool):
     raise ValueError(
         '`alpha_update` must be round with matchings (partial participation or'
         ' schedule=matching) because they have no common epoch, found epoch.'
+        ' Tip: schedule=permutation, and all clients in every round.'
     )
   limit = num_clients if full_participation else 0
   if hyperparameters.row_nonzeros > limit:

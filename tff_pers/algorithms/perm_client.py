@@ -119,19 +119,24 @@ def _gradient(model, message, data, needed, hyperparameters):
   weights = message['weights']
   dtype = tf.nest.flatten(weights)[0].dtype
 
-  def compute():
-    return local_gradient.compute(
-        model, weights, data, seed=client_work.key(message, data, use=1),
-        num_rows=hyperparameters.gradient_batch,
-    )
-
   def nothing():
     return local_gradient.LocalGradient(
         tf.nest.map_structure(tf.zeros_like, weights), tf.zeros([], dtype),
         tf.constant(0), tf.zeros([], dtype),
     )
 
-  return tf.cond(needed, compute, nothing)
+  return tf.cond(
+      needed, lambda: gradient(model, message, data, hyperparameters), nothing
+  )
+
+
+def gradient(model, message, data, hyperparameters):
+  """Returns G_i = grad f_i(w) of the round's rows, a `LocalGradient`."""
+  return local_gradient.compute(
+      model, message['weights'], data,
+      seed=client_work.key(message, data, use=1),
+      num_rows=hyperparameters.gradient_batch,
+  )
 
 
 def _update(model, message, data, moves, found, hyperparameters):

@@ -25,7 +25,6 @@ from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
 from tff_pers.client_works import client_work
-from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
@@ -72,10 +71,9 @@ def build_choice(
       collect.next.type_signature.result['result'].member,
       lambda table, client: mixtures(table, client, num_clients), num_clients,
   )
-  mixtures_type = fetch.type_signature.result.member
 
   @tff.tensorflow.computation(
-      message_type, tried_type, mixtures_type, data_type
+      message_type, tried_type, fetch.type_signature.result.member, data_type
   )
   def scored_by(message, tried, mixed, data):
     return score(model, message, tried, mixed, attacks.poisoned(data))
@@ -140,10 +138,7 @@ def try_alone(model, message, data, hyperparameters):
     return final
 
   def gradient(data):
-    found = local_gradient.compute(
-        model, weights, data, seed=client_work.key(message, data, use=1),
-        num_rows=hyperparameters.gradient_batch,
-    )
+    found = perm_client.gradient(model, message, data, hyperparameters)
     vector = perm_client.fingerprint(message, found.gradient, hyperparameters)
     return vector, found
 
@@ -153,16 +148,16 @@ def try_alone(model, message, data, hyperparameters):
     return train(data), train(some), vector, gradient(some)[0], found.variance
 
   def rest():
-    dtype = tf.nest.flatten(weights)[0].dtype
     nothing = tf.nest.map_structure(tf.zeros_like, weights)
     vector = perm_client.fingerprint(message, nothing, hyperparameters)
-    return nothing, nothing, vector, vector, tf.zeros([], dtype)
+    return nothing, nothing, vector, vector, tf.zeros([], vector.dtype)
 
-  trained, kept, vector, own_vector, variance = tf.cond(now, work, rest)
-  finite = round_metrics.all_finite(
-      (trained, kept, vector, own_vector, variance)
+  tried = tf.cond(now, work, rest)
+  trained, kept, vector, own_vector, variance = tried
+  is_sent = tf.cond(
+      now, lambda: round_metrics.all_finite(tried), lambda: tf.constant(False)
   )
-  count = tf.cast(tf.logical_and(now, finite), tf.int32)
+  count = tf.cast(is_sent, tf.int32)
   row = lambda value: value[None][:count]
   number = lambda value: row(tf.cast(value, tf.float32))
   size = data['num_examples']
@@ -217,10 +212,9 @@ def mixtures(table, client, num_clients: int):
     sum_{j != i} alpha_ij u_j, and alpha_ii.
   """
   num_rows = tf.shape(table['keys'])[0]
-  places = tf.tensor_scatter_nd_update(
+  place = tf.tensor_scatter_nd_update(
       tf.fill([num_clients], -1), table['keys'][:, None], tf.range(num_rows)
-  )
-  place = places[client]
+  )[client]
 
   def mixed():
     alpha = _rows(table, place)  # [kappa, M]
@@ -250,13 +244,9 @@ def _rows(table, place):
   c = tf.reduce_sum(tf.square(differences), axis=1)
   c = tf.where(own, tf.zeros_like(c), c)
   sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-  has_variance = tf.ones_like(own)
+  variance = mixing.auto_lambda(table['variances'], tf.ones_like(own), 1.0)
   return tf.stack([
-      mixing.water_filling(
-          c, sizes,
-          mixing.auto_lambda(table['variances'], has_variance, kappa),
-      )
-      for kappa in CANDIDATES
+      mixing.water_filling(c, sizes, kappa * variance) for kappa in CANDIDATES
   ])
 
 
@@ -275,13 +265,12 @@ def score(model, message, tried, mixed, data):
     zeros where there is nothing to choose.
   """
   shape = (len(CANDIDATES), len(_SCALES))
-  _, held = _split(message, data)
-  w = message['weights']
-  works = tf.logical_and(
-      tf.size(mixed['own']) > 0, held['num_examples'] > 0
-  )
+  w, num_held = message['weights'], _num_held(data['num_examples'])
+  works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
 
   def losses():
+    _, held = _split(message, data)  # Not in rounds without a choice.
+
     def loss(pair):
       own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
       weights = tf.nest.map_structure(
@@ -293,14 +282,12 @@ def score(model, message, tried, mixed, data):
       mean = deployment.deployed_metrics(model, weights, held)['loss']
       return tf.cast(mean, tf.float32)
 
-    pairs = tf.constant([[k, s] for k in range(shape[0])
-                         for s in range(shape[1])])
+    pairs = tf.constant(list(np.ndindex(shape)), tf.int32)
     means = tf.map_fn(loss, pairs, fn_output_signature=tf.float32)
     means = tf.where(tf.math.is_finite(means), means, _HUGE)
-    return tf.cast(held['num_examples'], tf.float32) * tf.reshape(means, shape)
+    return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
 
   found = tf.cond(works, losses, lambda: tf.zeros(shape))
-  exchanged = tf.cast(works, tf.float32)
   return collections.OrderedDict(
       losses=found,
       report=collections.OrderedDict(
@@ -308,6 +295,6 @@ def score(model, message, tried, mixed, data):
           finite=tf.constant(True),
           bytes_down=round_metrics.payload_bytes(mixed),
           bytes_up=round_metrics.payload_bytes(tried['rows'])
-          + exchanged * round_metrics.payload_bytes(found),
+          + tf.cast(works, tf.float32) * round_metrics.payload_bytes(found),
       ),
   )

@@ -171,19 +171,21 @@ def _mixing_seconds(num_clients, dimension):
   """CPU seconds of line (b) of PERM: distances, lambda and all rows of A."""
   rng = np.random.default_rng(0)
   column = lambda value: tf.fill([num_clients], np.float32(value))
-  gradients = collections.OrderedDict(
+  table = dict(
       fingerprints=tf.constant(
           rng.standard_normal((num_clients, dimension), np.float32)
       ),
-      keys=tf.range(num_clients), rows=column(_EXAMPLES),
-      sizes=column(_EXAMPLES), variances=column(1.0),
+      rows=column(_EXAMPLES), sizes=column(_EXAMPLES), variances=column(1.0),
   )
-  update = tf.function(
-      lambda: perm_mixing.update_full(
-          tf.eye(num_clients), 10.0, gradients, num_clients,
-          perm.PermHyperparameters(),
-      )
-  )
+  hyperparameters = perm.PermHyperparameters()
+
+  @tf.function
+  def update():
+    lambda_ = perm_mixing.choose_lambda(table, 10.0, hyperparameters)
+    return perm_mixing.solve_all(
+        tf.eye(num_clients), table, lambda_, hyperparameters
+    )
+
   update()  # Traces.
   start = _cpu_seconds()
   for _ in range(5):

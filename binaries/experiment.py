@@ -402,7 +402,7 @@ def _restrict(
       groups=pick(task.groups), class_counts=pick(task.class_counts),
       byzantine=pick(task.byzantine),
       optimum=tf.nest.map_structure(pick, task.optimum), tiers=tiers,
-      **changes,
+      num_new_clients=len(unseen), **changes,
   )
 
 

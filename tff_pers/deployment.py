@@ -99,7 +99,8 @@ def build_evaluate(
   if there is one. Nothing changes any state.
 
   Args:
-    dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS).
+    dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), by the clients'
+      indices; or with {D}@CLIENTS, their training data, in the place of these.
     client_type: C.
     data_type: D.
     deploy: `(message, C, D) -> W`, a TensorFlow function, the client's own
@@ -112,6 +113,9 @@ def build_evaluate(
   """
   message_type = dispatch.type_signature.result.member
   state_type = dispatch.type_signature.parameter[0].member
+  by_index = isinstance(
+      dispatch.type_signature.parameter[1].member, tff.TensorType
+  )
 
   own_types = (message_type, client_type, data_type)
   chooses = isinstance(deploy, Choosing)
@@ -153,7 +157,9 @@ def build_evaluate(
   )
   def evaluate(state, client_states, data):
     message = dispatch(
-        state, tff.federated_map(client_index(data_type), data.test)
+        state,
+        tff.federated_map(client_index(data_type), data.test) if by_index
+        else data.adapt,
     )
     own = [message, client_states, data.adapt]
     if chooses:

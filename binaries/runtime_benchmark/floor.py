@@ -201,7 +201,8 @@ def _perm(workload, model, x, y):
     )
     mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
     owners, pending = visit_schedule.next_owners(
-        dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool)
+        dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool),
+        hyperparameters,
     )
 
     def visit(i):  # (c)
@@ -228,10 +229,10 @@ def _perm(workload, model, x, y):
     )
     return weights, models, mixing, pending
 
+  mixing = perm_mixing.initial(n, hyperparameters)
   state = (
-      initial, visits.tile(initial, n),
-      perm_mixing.initial(n, hyperparameters),
-      visit_schedule.nothing_pending(hyperparameters, n, True),
+      initial, visits.tile(initial, n), mixing,
+      visit_schedule.nothing_pending(hyperparameters, mixing, True),
   )
   return _Rounds(step, state, x, y)
 
@@ -248,11 +249,10 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
   """(b): the mixing weights from the gradients."""
   n = workload.num_clients
   sizes = tf.fill([n], float(workload.num_examples))
-  gradients = dict(
-      fingerprints=vectors, keys=tf.range(n), rows=sizes, sizes=sizes,
-      variances=variances,
+  table = dict(
+      fingerprints=vectors, rows=sizes, sizes=sizes, variances=variances
   )
-  scale = hyperparameters.lambda_scale
-  return perm_mixing.update_full(
-      mixing, scale, gradients, n, hyperparameters
-  )[0]
+  lambda_ = perm_mixing.choose_lambda(
+      table, hyperparameters.lambda_scale, hyperparameters
+  )
+  return perm_mixing.solve_all(mixing, table, lambda_, hyperparameters)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tests.algorithms import visits
 from tff_pers import random
 from tff_pers.data import client_data
-from tff_pers.numerics import schedule
+from tff_pers.numerics import matching
 
 _MATCHING_USE = -3  # Of the project's draws.
 
@@ -76,7 +76,7 @@ class Perm:
     two_stage = h.variant == 'two_stage'
     first = h.stage1_rounds if two_stage else h.warmup_rounds
     gamma = h.global_learning_rate
-    self._pending = np.zeros((n, n), bool)
+    self._pending = np.zeros((n, n), np.int32)
     self._permutations = visits.hosts_of_epochs(
         self.seed, n, -(-(num_rounds - first) // n)
     )
@@ -173,15 +173,22 @@ class Perm:
     if self.hyperparameters.schedule == 'permutation':
       return self._permutations[visit_round]
     for left, row in zip(self._pending, mixing):
-      left &= row > 0
+      left[:] = np.minimum(left, 2 * self._visits(row))
       if not left.any():  # An epoch is over.
-        left |= row > 0
-    hosts = schedule.matching(
-        tf.constant(self._pending), tf.ones([len(mixing)], tf.bool),
+        left[:] = self._visits(row)
+    n = len(mixing)
+    hosts = matching.matching(
+        tf.tile(tf.range(n)[None], [n, 1]), tf.constant(self._pending),
+        tf.ones([n], tf.bool),
         random.key(self.seed, _MATCHING_USE, visit_round),
     ).numpy()
-    self._pending[hosts >= 0, hosts[hosts >= 0]] = False
+    self._pending[hosts >= 0, hosts[hosts >= 0]] -= 1
     return hosts
+
+  def _visits(self, row):
+    """Returns how often a model visits whom: steps of about the cap."""
+    share = np.sum(row > 0) * row / self.hyperparameters.step_cap
+    return np.where(row > 0, np.maximum(np.round(share), 1), 0).astype(int)
 
   def _visit(self, models, mixing, hosts, t: int):
     """Returns the models after K steps each at its host (Algorithm 1)."""
@@ -191,9 +198,12 @@ class Perm:
       if host < 0:
         moved.append(models[owner])
         continue
-      met = n if h.schedule == 'permutation' else np.sum(mixing[owner] > 0)
-      scale = min(met, h.step_cap / mixing[owner].max())
-      rate = h.learning_rate * scale * mixing[owner, host]
+      row = mixing[owner]
+      if h.schedule == 'permutation':
+        share = min(n, h.step_cap / row.max()) * row[host]
+      else:
+        share = np.sum(row > 0) * row[host] / self._visits(row)[host]
+      rate = h.learning_rate * share
       moved.append(self._train(models[owner], host, t, rate))
     return moved
 

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import tensorflow as tf
 from baselines import fedavg
 from tests import acting
 from tests.algorithms import visits
+from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_gradient
@@ -82,7 +84,7 @@ def test_single_loop_is_algorithm_2():
     np.testing.assert_allclose(state['weights'][0], path[t + 1], rtol=1e-12)
     if t < 2:  # Warm-up: only w; every model is w.
       models = np.tile(path[t + 1], (_N, 1))
-      assert np.isnan(metrics[t]['lambda'])
+      assert metrics[t]['lambda'] == 0  # Not yet.
     else:
       solution = _solution(path[t])
       assert np.max(np.abs(solution - solution.T)) > 0.05  # Else A^T passes.
@@ -236,6 +238,13 @@ def test_sparse_rows_keep_the_largest_weights(k):
   np.testing.assert_allclose(rows, expected, atol=1e-6)
 
 
+def _table(gradients):
+  """Returns the table of three clients after a round."""
+  return fingerprints.written(
+      fingerprints.nobody(3, 1, tf.float32), gradients, 0
+  )
+
+
 def test_debias_subtracts_the_noise_of_both_gradients():
   """perm trap 4: max(0, d_ij - v_i / M_i - v_j / M_j); one row: the mean v."""
   gradients = collections.OrderedDict(
@@ -246,8 +255,9 @@ def test_debias_subtracts_the_noise_of_both_gradients():
       variances=tf.constant([2.0, 8.0, 0.0]),
   )
   hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
-  new, _ = perm_mixing.update_full(
-      tf.eye(3), 10.0, gradients, 3, hyperparameters
+  new = perm_mixing.solve_all(
+      tf.eye(3), _table(gradients), tf.constant(40.0, tf.float64),
+      hyperparameters,
   )
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
@@ -272,8 +282,9 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
         perm.PermHyperparameters, dict(solver_steps=200), lambda_=30.0,
         solver=solver,
     )
-    new, _ = perm_mixing.update_full(
-        tf.fill([3, 3], 1 / 3), 10.0, gradients, 3, hyperparameters
+    new = perm_mixing.solve_all(
+        tf.fill([3, 3], 1 / 3), _table(gradients), tf.constant(30.0, tf.float64),
+        hyperparameters,
     )
     weights = new.numpy()
     np.testing.assert_allclose(weights[1], [0.75, 0, 0.25], atol=1e-6)
@@ -289,10 +300,10 @@ def test_matching_visits_the_support():
   states, _ = _run(5, schedule='matching', lambda_=8.0)
   for before, after in zip(states[1:], states[2:]):
     weights = after['mixing']
-    pending = before['pending'] & (weights > 0)
+    pending = np.where(weights > 0, before['pending']['visits'], 0)
     done = ~pending.any(axis=1)
     pending[done] = weights[done] > 0
-    hosts = pending & ~after['pending']
+    hosts = pending - after['pending']['visits']
     assert hosts.sum(axis=0).max() == 1 and hosts.sum(axis=1).max() == 1
     expected = before['models'][0].copy()
     scale = np.sum(weights > 0, axis=1)
@@ -319,24 +330,80 @@ def test_sketch_replaces_the_gradient():
   assert metrics[3]['bytes_up'] == 8 * (3 + 256 + 3)
 
 
-def test_partial_participation_updates_pairs_of_the_cohort():
-  """perm 2.6: same-w pairs only, exponential average, unknown pairs out."""
+def test_gradients_of_cohorts_are_kept():
+  """At the w that rests from the first visit on: all pairs become known."""
   cohorts = ((0, 1), (0, 1), (2, 3), (1, 0), (3, 0))
-  states, _ = _run(
+  states, metrics = _run(
       5, full_participation=False, cohorts=cohorts, warmup_rounds=1
   )
-  w = [s['weights'][0] for s in states]  # w[t] is the point of round t + 1.
-  table = np.full((_N, _N), np.inf)
-  np.fill_diagonal(table, 0)
-  for t in (1, 2, 3, 4):
-    found = _distances(w[t - 1])
-    for i in cohorts[t]:
-      for j in cohorts[t]:
-        old = table[i, j]
-        table[i, j] = found[i, j] if np.isinf(old) else (old + found[i, j]) / 2
-    np.testing.assert_allclose(states[t]['seen']['distances'], table, rtol=1e-5)
-    assert np.all(states[t]['mixing'][np.isinf(table)] == 0)
-  np.testing.assert_allclose(states[4]['seen']['sizes'], _SIZES)
+  w = states[0]['weights'][0]
+  gradients = _gradients(w)
+  known = [(), (0, 1), (0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3)]
+  expected = np.eye(_N)
+  for t, state in enumerate(states):
+    np.testing.assert_array_equal(state['weights'][0], w)
+    table = state['table']
+    np.testing.assert_array_equal(
+        np.flatnonzero(table['dates'] >= 1), known[t]
+    )
+    np.testing.assert_allclose(
+        table['fingerprints'][list(known[t])], gradients[list(known[t])],
+        rtol=1e-12,
+    )
+    if t >= 1:
+      distances = np.full((_N, _N), np.inf)
+      pairs = np.ix_(known[t], known[t])
+      distances[pairs] = _distances(w)[pairs]
+      rows = list(cohorts[t])  # Others keep theirs.
+      expected[rows] = mixing.water_filling(
+          distances[rows], tf.constant(_SIZES), 40.0
+      )
+    np.testing.assert_allclose(state['mixing'], expected, atol=1e-6)
+  # Everybody sends a gradient once, and w is not sent again after that.
+  model, gradient = 8 * 3, 8 * 3
+  assert metrics[2]['bytes_up'] == gradient + model
+  assert metrics[3]['bytes_up'] == metrics[4]['bytes_up'] == model
+  assert metrics[3]['bytes_down'] == model + 8  # A model and a factor.
+
+
+def test_sparse_rows_of_cohorts_are_the_largest_of_dense_ones():
+  """perm section 6: top k, renormalized, with partial participation too."""
+  cohorts = ((0, 1, 2, 3),) + ((0, 1, 2),) * 2
+  run = lambda **values: _run(
+      3, full_participation=False, cohorts=cohorts, warmup_rounds=1,
+      lambda_=200.0, **values
+  )[0]
+  dense, sparse = run()[2]['mixing'], run(row_nonzeros=2)[2]['mixing']
+  rebuilt = np.zeros((_N, _N))
+  np.put_along_axis(rebuilt, sparse['columns'], sparse['values'], axis=1)
+  for row, full in zip(rebuilt[:3], dense[:3]):
+    kept = np.argsort(-full)[:2]
+    np.testing.assert_allclose(
+        row[kept], full[kept] / full[kept].sum(), rtol=1e-5
+    )
+    assert np.sum(row > 0) == 2
+
+
+def test_many_clients_keep_sparse_rows():
+  hyperparameters = perm.PermHyperparameters()
+  assert [hyperparameters.kept_per_row(n) for n in (50, 1000, 1001)] == [
+      0, 0, 100
+  ]
+  assert perm.PermHyperparameters(row_nonzeros=7).kept_per_row(50) == 7
+  gradient = perm.PermHyperparameters(solver='projected_gradient')
+  assert gradient.kept_per_row(2000) == 0
+
+
+def test_warm_up_is_as_long_for_every_client():
+  """With 10 of 40 clients a round four times as many rounds."""
+  task = lambda cohort: types.SimpleNamespace(
+      clients_per_round=cohort, num_clients=40
+  )
+  hyperparameters = perm.PermHyperparameters()
+  assert hyperparameters.for_cohorts(task(10)).warmup_rounds == 40
+  assert hyperparameters.for_cohorts(task(0)) is hyperparameters
+  two_stage = perm.PermHyperparameters(variant='two_stage')
+  assert two_stage.for_cohorts(task(10)) is two_stage
 
 
 def test_auto_lambda_is_scaled_gradient_variance():
@@ -524,11 +591,11 @@ def test_raises_on_bad_hyperparameters(values, message):
     perm.PermHyperparameters(**values)
 
 
-@pytest.mark.parametrize('row_nonzeros, full', [(_N + 1, True), (2, False)])
-def test_raises_on_rows_that_cannot_be_sparse(row_nonzeros, full):
+@pytest.mark.parametrize('full', [True, False])
+def test_raises_on_more_weights_than_clients(full):
   with pytest.raises(ValueError, match='row_nonzeros'):
     perm.build_perm(
-        _PROBLEM.model, _N, perm.PermHyperparameters(row_nonzeros=row_nonzeros),
+        _PROBLEM.model, _N, perm.PermHyperparameters(row_nonzeros=_N + 1),
         full_participation=full,
     )
 

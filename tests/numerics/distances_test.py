@@ -45,11 +45,11 @@ def test_identical_gradients_are_at_distance_near_zero():
   assert actual[0, 1] <= 1e-5 * actual[0, 2]
 
 
-def test_rows_of_a_block_equal_those_of_the_whole():
+def test_some_rows_equal_those_of_the_whole():
   g = tf.constant(np.random.default_rng(3).standard_normal((10, 7)))
   whole = distances.gram_distances(g)
-  block = distances.gram_distances(g, first=4, num_rows=3)
-  np.testing.assert_allclose(block, whole[4:7], rtol=1e-12)
+  block = distances.gram_distances(g, tf.constant([6, 4]))
+  np.testing.assert_allclose(block, whole.numpy()[[6, 4]], rtol=1e-12)
 
 
 def test_sketch_keeps_the_norm_of_a_constant_vector():

@@ -20,7 +20,8 @@ class MixingRows:
   """Reads A, whether it is dense or sparse.
 
   Attributes:
-    values: float32[N, N or k], what is kept of the rows.
+    values: float32[N, K], what is kept of the rows, K = N or k.
+    clients: int32[N, K], whose weights these are.
     num_clients: N.
   """
 
@@ -32,15 +33,20 @@ class MixingRows:
     """
     self._is_dense = isinstance(rows, tf.Tensor)
     self.values = rows if self._is_dense else rows['values']
-    self._columns = None if self._is_dense else rows['columns']
     self.num_clients = self.values.shape[0]
+    self.clients = (
+        tf.broadcast_to(tf.range(self.num_clients), self.values.shape)
+        if self._is_dense else rows['columns']
+    )
 
   def weight(self, owner, host):
-    """Returns alpha_owner(host), a float32 scalar."""
+    """Returns alpha_owner(host), float32, for integers of one shape."""
     if self._is_dense:
-      return self.values[owner, host]
-    hits = tf.equal(self._columns[owner], host)
-    return tf.reduce_sum(tf.where(hits, self.values[owner], 0.0))
+      return tf.gather_nd(self.values, tf.stack([owner, host], axis=-1))
+    hits = tf.equal(tf.gather(self.clients, owner), host[..., None])
+    return tf.reduce_sum(
+        tf.where(hits, tf.gather(self.values, owner), 0.0), axis=-1
+    )
 
   def maximum(self, owner):
     """Returns max_c alpha_owner(c), a float32 scalar."""
@@ -52,27 +58,29 @@ class MixingRows:
 
   def own(self):
     """Returns alpha_i(i) for all i, float32[N]."""
-    if self._is_dense:
-      return tf.linalg.diag_part(self.values)
-    owners = tf.range(self.num_clients)[:, None]
-    return tf.reduce_sum(
-        tf.where(tf.equal(self._columns, owners), self.values, 0.0), axis=1
-    )
+    owners = tf.range(self.num_clients)
+    return self.weight(owners, owners)
 
-  def support(self):
-    """Returns bool[N, N], where alpha_i(c) > 0."""
-    if self._is_dense:
-      return self.values > 0
-    n = self.num_clients
-    owners = tf.broadcast_to(tf.range(n)[:, None], tf.shape(self._columns))
-    hits = tf.where(self.values > 0)
-    pairs = tf.stack(
-        [tf.gather_nd(owners, hits), tf.gather_nd(self._columns, hits)], axis=1
+  def looked_up(self, clients, visits):
+    """Returns what `visits` has for the clients of these rows, int32[N, K].
+
+    Args:
+      clients: int32[N, K], those of rows at some time.
+      visits: int32[N, K], a number for each; for clients that are not among
+        them it is 0.
+    """
+    if self._is_dense:  # Column c is client c, then as now.
+      return visits
+    order = tf.argsort(clients, axis=1, stable=True)
+    sorted_clients = tf.gather(clients, order, batch_dims=1)
+    place = tf.searchsorted(sorted_clients, self.clients)
+    place = tf.minimum(place, clients.shape[1] - 1)
+    sorted_visits = tf.gather(visits, order, batch_dims=1)
+    found = tf.gather(sorted_visits, place, batch_dims=1)
+    is_same = tf.equal(
+        tf.gather(sorted_clients, place, batch_dims=1), self.clients
     )
-    return tf.tensor_scatter_nd_update(
-        tf.zeros([n, n], tf.bool), pairs,
-        tf.ones([tf.shape(hits)[0]], tf.bool),
-    )
+    return tf.where(is_same, found, 0)
 
 
 def identity(num_clients: int, num_nonzeros: int = 0):
@@ -108,4 +116,14 @@ def kept(alpha, owners, num_nonzeros: int = 0):
   columns, values = mixing.sparse_rows(alpha, owners, num_nonzeros)
   return collections.OrderedDict(
       columns=columns, values=tf.cast(values, tf.float32)
+  )
+
+
+def replaced(rows, owners, new):
+  """Returns `rows` with the rows of `owners` int32[M] replaced by `new`."""
+  return tf.nest.map_structure(
+      lambda old, given: tf.tensor_scatter_nd_update(
+          old, owners[:, None], given
+      ),
+      rows, new,
   )

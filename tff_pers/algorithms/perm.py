@@ -28,6 +28,7 @@ from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
+from tff_pers.algorithms import perm_new_clients
 from tff_pers.algorithms import perm_server
 from tff_pers.algorithms import shuffling
 from tff_pers.algorithms import visit_schedule
@@ -45,6 +46,7 @@ def build_perm(
     *,
     client_weighting: str = 'examples',
     full_participation: bool = True,
+    num_new_clients: int = 0,
 ) -> process.PersonalizedProcess:
   """Builds PERM.
 
@@ -61,12 +63,18 @@ def build_perm(
   those of Algorithm 1 with `schedule=permutation`; by default clients with
   alpha_i(c) > 0 are matched to models (see `visit_schedule`).
   Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
-  and (b) once (with partial participation in every round, so that all pairs
-  become known), without moving w, and (c) in every round.
+  and (b) once, without moving w, and (c) in every round.
+
+  With partial participation, which the paper does not have, w rests from the
+  first visit on. A client sends its gradient when it first takes part after
+  that, and the server keeps it: after about N / m rounds of m clients it knows
+  all pairs. In each round it solves for the rows of the cohort.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
-  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `seen`
-  (see `perm_mixing.nobody`) and `scale` (kappa). Clients are stateless.
+  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
+  of gradients (see `fingerprints`) at the model `anchor`, `scale` (kappa) and
+  `lambda_`, with which A was solved (0: not yet). Clients are stateless. Those
+  that never trained get a mixture of models, see `perm_new_clients`.
 
   The step of stage 1 and of the visits is that of `local_step`. In line (a) of
   Algorithm 2 clients clip and decay what w descends, not the G_i that are
@@ -87,20 +95,23 @@ def build_perm(
     hyperparameters: See `PermHyperparameters`.
     client_weighting: Weights of the mean in (a) and in stage 1.
     full_participation: Whether every round has all clients. If not, rounds are
-      matchings, and distances are updated for pairs of the cohort.
+      matchings, and the server keeps a table of gradients.
+    num_new_clients: How many clients that never trained `evaluate` can take;
+      their indices are N and above. For them the server always keeps a table.
 
   Raises:
     ValueError: If `alpha_update=epoch` meets matchings, which have no common
       epoch; if `freeze_after` has no update to prevent; if `row_nonzeros`
-      exceeds N or meets partial participation, whose distances are a dense
-      table.
+      exceeds N.
   """
   _check(hyperparameters, num_clients, full_participation)
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   aggregator = _aggregator(model, data_type, hyperparameters)
   initialize_seeded = server_state.build_initialize(
       lambda seed: perm_server.initial_fields(
-          model, seed, num_clients, hyperparameters, full_participation
+          model, seed, num_clients, hyperparameters,
+          full_participation=full_participation,
+          keeps_table=num_new_clients > 0 or not full_participation,
       ),
       aggregator,
   )
@@ -109,11 +120,16 @@ def build_perm(
       lambda state: dict(weights=state['weights']), state_type
   )
   cohort = visit_schedule.build_cohort(data_type, num_clients)
+  is_known = perm_server.build_is_known(
+      state_type, num_clients, hyperparameters, full_participation
+  )
 
-  @tff.tensorflow.computation(broadcast.type_signature.result.member, data_type)
-  def client_line(message, data):
+  @tff.tensorflow.computation(
+      broadcast.type_signature.result.member, np.bool_, data_type
+  )
+  def client_line(message, known, data):
     done = perm_client.global_line(
-        model, message, attacks.poisoned(data), hyperparameters,
+        model, message, known, attacks.poisoned(data), hyperparameters,
         client_weighting=client_weighting, num_clients=num_clients,
         full_participation=full_participation,
     )
@@ -126,7 +142,7 @@ def build_perm(
   )
   lines = perm_server.build_lines(
       model, state_type, collect.next.type_signature.result['result'].member,
-      num_clients, hyperparameters,
+      num_clients, hyperparameters, full_participation,
   )
   choose_scale = perm_lambda.build_choice(
       model, hyperparameters, broadcast.type_signature.result.member,
@@ -153,7 +169,8 @@ def build_perm(
 
     # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i
     message = broadcast(state, index)
-    work = tff.federated_map(client_line, (message, data))
+    known = is_known(state.table, index)
+    work = tff.federated_map(client_line, (message, known, data))
     mean = aggregator.next(state.aggregator, work.update, work.weight)
     weights = tff.federated_map(
         lines.descend, (clock, state.weights, mean.result)
@@ -165,15 +182,22 @@ def build_perm(
       chosen = choose_scale(state.scale, message, data)
       scale, reports = chosen.scale, (chosen.report,)
     gradients = collect.next(collect.initialize(), work.gradients).result
+    here = cohort(data)
+    old = tff.federated_zip(
+        collections.OrderedDict(
+            mixing=state.mixing, lambda_=state.lambda_, table=state.table,
+            anchor=state.anchor,
+        )
+    )
     solved = tff.federated_map(
-        lines.solve, (state.mixing, state.seen, scale, gradients)
+        lines.solve, (clock, old, state.weights, scale, here, gradients)
     )
 
     # (c) model i -> client c = sigma_r[(i + j) mod N], K steps, and back
     models = tff.federated_map(lines.start, (clock, weights, state.models))
     mixing = state.mixing if hyperparameters.one_trip else solved.mixing
     hosts = tff.federated_map(
-        lines.host, (clock, mixing, state.pending, cohort(data))
+        lines.host, (clock, mixing, state.pending, here)
     )
     visited = visit(
         visits.hosting(
@@ -189,17 +213,28 @@ def build_perm(
         state=server_state.advance(
             state, aggregator=mean.state, weights=weights,
             models=visited.models, mixing=solved.mixing, pending=hosts.pending,
-            seen=solved.seen, scale=scale,
+            table=solved.table, anchor=solved.anchor, scale=scale,
+            lambda_=solved.lambda_,
         ),
         client_states=client_states,
         metrics=round_metrics.merge(
             round_metrics.aggregate(metrics), solved.measurements,
-            *_measurements(mean),
+            hosts.measurements, *_measurements(mean),
         ),
     )
 
+  if not num_new_clients:
+    return shuffling.deploying_own_rows(
+        model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn
+    )
   return shuffling.deploying_own_rows(
-      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn
+      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn,
+      dispatch=perm_new_clients.build_dispatch(
+          model, state_type, num_clients, num_new_clients, hyperparameters
+      ),
+      deploy=lambda weights, client_state, data: perm_new_clients.adapted(
+          model, weights, data, hyperparameters, num_clients
+      ),
   )
 
 
@@ -222,11 +257,10 @@ def _check(hyperparameters, num_clients: int, full_participation: bool):
         ' schedule=matching) because they have no common epoch, found epoch.'
         ' Tip: schedule=permutation, and all clients in every round.'
     )
-  limit = num_clients if full_participation else 0
-  if hyperparameters.row_nonzeros > limit:
+  if hyperparameters.row_nonzeros > num_clients:
     raise ValueError(
-        f'`row_nonzeros` must be <= {limit}, the number of clients, or 0 with'
-        f' partial participation, found {hyperparameters.row_nonzeros}.'
+        f'`row_nonzeros` must be <= {num_clients}, the number of clients, found'
+        f' {hyperparameters.row_nonzeros}.'
     )
 
 
@@ -259,7 +293,8 @@ def _measurements(mean):
 )
 def _build(task, hyperparameters):
   return build_perm(
-      task.model, task.num_clients, hyperparameters,
+      task.model, task.num_clients, hyperparameters.for_cohorts(task),
       client_weighting=task.client_weighting,
       full_participation=task.full_participation,
+      num_new_clients=task.num_new_clients,
   )

@@ -16,13 +16,17 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.numerics import distances
 
-_SKETCH_USE = -4  # Keeps the sketch apart from the other draws of a round.
+_SKETCH_USE = -4  # Keeps the sketch apart from other draws of the seed.
 
 
-def descends(t, hyperparameters, num_clients: int):
-  """Returns whether w moves in round t, a bool scalar."""
+def descends(t, hyperparameters, num_clients: int, full_participation: bool):
+  """Returns whether w moves in round t, a bool scalar.
+
+  In rounds of cohorts it rests from the first visit on, so that gradients of
+  all rounds can be compared.
+  """
   first = hyperparameters.first_visit
-  if hyperparameters.variant == 'two_stage':
+  if hyperparameters.variant == 'two_stage' or not full_participation:
     return t < first
   if hyperparameters.alpha_update == 'round':
     return tf.constant(True)
@@ -37,23 +41,30 @@ def trains_w(t, hyperparameters):
 
 
 def measures(t, hyperparameters, num_clients: int, full_participation: bool):
-  """Returns whether gradients are compared in round t, and A is updated."""
-  first = hyperparameters.first_visit
-  if hyperparameters.variant == 'two_stage':
-    # A cohort shows only its own pairs; w rests, so later rounds add to them.
-    measured = tf.equal(t, first) if full_participation else t >= first
+  """Returns whether A is updated in round t from the gradients at w."""
+  if not full_participation:
+    measured = t >= hyperparameters.first_measure
+  elif hyperparameters.variant == 'two_stage':
+    measured = tf.equal(t, hyperparameters.first_visit)
   else:
     measured = tf.logical_and(
         t >= hyperparameters.first_measure,
-        descends(t, hyperparameters, num_clients),
+        descends(t, hyperparameters, num_clients, full_participation),
     )
   if hyperparameters.freeze_after:
     measured = tf.logical_and(measured, t < hyperparameters.freeze_after)
   return measured
 
 
+def comparable_since(t, hyperparameters, full_participation: bool):
+  """Returns the first round whose gradients are at the w of round t."""
+  if full_participation:
+    return t
+  return tf.minimum(t, hyperparameters.first_visit)
+
+
 def global_line(
-    model, message, data, hyperparameters, *, client_weighting: str,
+    model, message, is_known, data, hyperparameters, *, client_weighting: str,
     num_clients: int, full_participation: bool,
 ):
   """Computes a client's part of line (a).
@@ -61,6 +72,7 @@ def global_line(
   Args:
     model: The model.
     message: `<seed, round, weights>`; `weights` are w.
+    is_known: Bool scalar, whether the server has the client's gradient at w.
     data: Dense client data.
     hyperparameters: `PermHyperparameters`.
     client_weighting: The client's weight in the mean of the updates.
@@ -73,20 +85,22 @@ def global_line(
     `visits.build_client_metrics`. What is not finite is not sent.
   """
   t, weights = message['round'], message['weights']
-  moves = descends(t, hyperparameters, num_clients)
-  measured = measures(t, hyperparameters, num_clients, full_participation)
+  moves = descends(t, hyperparameters, num_clients, full_participation)
+  measured = tf.logical_and(
+      measures(t, hyperparameters, num_clients, full_participation),
+      tf.logical_not(is_known),
+  )
   exchanges = tf.logical_or(moves, measured)
   by_steps = trains_w(t, hyperparameters)
-  found = _gradient(
-      model, message, data,
+  found = gradient_if(
       tf.logical_or(measured, tf.logical_and(moves, tf.logical_not(by_steps))),
-      hyperparameters,
+      model, message, data, hyperparameters,
   )
   update, loss = _update(model, message, data, moves, found, hyperparameters)
   finite = round_metrics.all_finite(
       (update, found.gradient, loss, found.variance)
   )
-  gradients = _rows(
+  gradients = rows(
       found, message, data, tf.logical_and(measured, finite), hyperparameters
   )
   return collections.OrderedDict(
@@ -114,8 +128,8 @@ def global_line(
   )
 
 
-def _gradient(model, message, data, needed, hyperparameters):
-  """G_i = grad f_i(w), if it is needed; else zeros of no row."""
+def gradient_if(needed, model, message, data, hyperparameters):
+  """Returns G_i = grad f_i(w), if it is needed; else zeros of no row."""
   weights = message['weights']
   dtype = tf.nest.flatten(weights)[0].dtype
 
@@ -170,8 +184,8 @@ def _update(model, message, data, moves, found, hyperparameters):
   return tf.cond(trains_w(t, hyperparameters), train, one_step)
 
 
-def _rows(found, message, data, is_sent, hyperparameters):
-  """What the server compares: one row, or none."""
+def rows(found, message, data, is_sent, hyperparameters):
+  """Returns what the server compares: one row (see `fingerprints`), or none."""
   count = tf.cast(is_sent, tf.int32)
   row = lambda value: value[None][:count]
   number = lambda value: row(tf.cast(value, tf.float32))
@@ -185,11 +199,11 @@ def _rows(found, message, data, is_sent, hyperparameters):
 
 
 def fingerprint(message, gradient, hyperparameters):
-  """Returns the gradient as a vector, or its sketch by the round's seed."""
+  """Returns the gradient as a vector, or its sketch, the same in all rounds."""
   vector = distances.flatten(gradient)
   if not hyperparameters.sketch:
     return vector
-  seed = random.key(message['seed'], _SKETCH_USE, message['round'])
+  seed = random.key(message['seed'], _SKETCH_USE)
   return distances.sketch(vector, hyperparameters.sketch, seed)
 
 

@@ -1,9 +1,15 @@
 """Hyperparameters of PERM."""
 
 import dataclasses
+import math
 
 from tff_pers import hyperparameters as hp
 from tff_pers.algorithms import visits
+
+# A dense table of all pairs of this many clients takes 4 MB, its solution 0.1
+# seconds; both grow with the square.
+_DENSE = 1000
+_KEPT_OF_MANY = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +29,10 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       minimum=0.0,
   )
   warmup_rounds: int = hp.field(
-      10, 'T_w: first rounds that train only w.', minimum=0,
-      when='variant=single_loop',
+      10,
+      'T_w: first rounds that train only w; with m of N clients per round, N /'
+      ' m times as many.',
+      minimum=0, when='variant=single_loop',
   )
   warmup: str = hp.field(
       'fedavg',
@@ -94,8 +102,15 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   )
   row_nonzeros: int = hp.field(
       0,
-      'Largest mixing weights kept per client, for many clients (full'
-      ' participation); 0: all.',
+      'Largest mixing weights kept per client; 0: all, or 100 of more than 1000'
+      ' clients.',
+      minimum=0,
+  )
+
+  adapt_epochs: int = hp.field(
+      0,
+      'Local epochs by which a client that never trained adapts its mixture of'
+      ' the models.',
       minimum=0,
   )
 
@@ -135,6 +150,23 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   def warmup_rate(self) -> float:
     """The step size of FedAvg for w before the visits."""
     return self.gamma if self.variant == 'two_stage' else self.learning_rate
+
+  def for_cohorts(self, task) -> 'PermHyperparameters':
+    """Returns them with the warm-up as long as the task's cohorts need.
+
+    A model is visited in m of N rounds, w is trained in all: it is worth
+    training until clients took part `warmup_rounds` times each.
+    """
+    share = (task.clients_per_round or task.num_clients) / task.num_clients
+    if self.variant != 'single_loop' or share == 1:
+      return self
+    return hp.replace(self, warmup_rounds=math.ceil(self.warmup_rounds / share))
+
+  def kept_per_row(self, num_clients: int) -> int:
+    """Returns the mixing weights kept per row, 0: all, as a dense table."""
+    if num_clients <= _DENSE or self.solver != 'water_filling':
+      return self.row_nonzeros
+    return self.row_nonzeros or _KEPT_OF_MANY
 
   @property
   def chooses_scale(self) -> bool:

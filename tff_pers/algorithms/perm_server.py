@@ -10,6 +10,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import fingerprints
+from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_mixing
@@ -17,6 +20,7 @@ from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.numerics import distances
 
 
 class Lines(NamedTuple):
@@ -24,10 +28,11 @@ class Lines(NamedTuple):
 
   Attributes:
     descend: (clock, w, mean update -> w), line (a).
-    solve: (A, seen, kappa, gradients -> <mixing, seen, measurements>), line
-      (b).
+    solve: (clock, <mixing, lambda_, table, anchor>, w, kappa, cohort, gradients
+      -> <mixing, lambda_, table, anchor, measurements>), line (b).
     start: (clock, w, models -> models), before line (c).
-    host: (clock, A, pending, cohort -> <owners, pending>), of line (c).
+    host: (clock, A, pending, cohort -> <owners, pending, measurements>), of
+      line (c).
   """
 
   descend: tff.Computation
@@ -37,28 +42,63 @@ class Lines(NamedTuple):
 
 
 def initial_fields(
-    model, seed, num_clients, hyperparameters, full_participation
+    model, seed, num_clients, hyperparameters, *, full_participation: bool,
+    keeps_table: bool,
 ):
   """Returns the method's own fields of S, see `perm.build_perm`."""
   weights = model.initial_weights(seed)
+  vector = distances.flatten(weights)
+  mixing = perm_mixing.initial(num_clients, hyperparameters)
   return collections.OrderedDict(
       weights=weights,
       models=visits.tile(weights, num_clients),
-      mixing=perm_mixing.initial(num_clients, hyperparameters),
+      mixing=mixing,
       pending=visit_schedule.nothing_pending(
-          hyperparameters, num_clients, full_participation
+          hyperparameters, mixing, full_participation
       ),
-      seen=perm_mixing.nobody(num_clients, full_participation),
+      table=fingerprints.nobody(
+          num_clients, hyperparameters.sketch or vector.shape[0], vector.dtype
+      ) if keeps_table else (),
+      anchor=weights if keeps_table else (),
       scale=tf.constant(
           perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
           else hyperparameters.lambda_scale, tf.float32,
       ),
+      lambda_=tf.constant(0.0),
   )
+
+
+def build_is_known(
+    state_type: tff.StructType, num_clients: int, hyperparameters,
+    full_participation: bool,
+) -> tff.Computation:
+  """Returns (table@SERVER, {int32}@CLIENTS -> {bool}@CLIENTS).
+
+  Whether the server has a client's gradient of all its examples at the present
+  w, so that another one would say nothing new.
+  """
+  first = hyperparameters.first_visit
+  if not full_participation and not hyperparameters.gradient_batch:
+    return keyed.build_fetch(
+        state_type['table'],
+        lambda table, client: table['dates'][client] >= first, num_clients,
+    )
+  nobody = tff.tensorflow.computation(lambda client: False, np.int32)
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type['table'], tff.SERVER),
+      tff.FederatedType(np.int32, tff.CLIENTS),
+  )
+  def is_known(table, index):
+    del table  # Every round has new gradients.
+    return tff.federated_map(nobody, index)
+
+  return is_known
 
 
 def build_lines(
     model, state_type: tff.StructType, gradients_type, num_clients: int,
-    hyperparameters,
+    hyperparameters, full_participation: bool,
 ) -> Lines:
   """Builds the lines.
 
@@ -68,19 +108,29 @@ def build_lines(
     gradients_type: The collected rows of `perm_client.global_line`.
     num_clients: N.
     hyperparameters: `PermHyperparameters`.
+    full_participation: Whether every round has all clients.
   """
   clock_type = collections.OrderedDict(round=np.int32, seed=np.int64)
   weights_type, mixing_type = state_type['weights'], state_type['mixing']
+  cohort_type = tff.TensorType(np.bool_, [num_clients])
 
   @tff.tensorflow.computation(clock_type, weights_type, weights_type)
   def descend(clock, weights, mean_update):
     return _descend(clock, weights, mean_update, hyperparameters)
 
   @tff.tensorflow.computation(
-      mixing_type, state_type['seen'], np.float32, gradients_type
+      clock_type,
+      collections.OrderedDict(
+          mixing=mixing_type, lambda_=np.float32, table=state_type['table'],
+          anchor=state_type['anchor'],
+      ),
+      weights_type, np.float32, cohort_type, gradients_type,
   )
-  def solve(old, seen, scale, gradients):
-    return _solve(old, seen, scale, gradients, num_clients, hyperparameters)
+  def solve(clock, old, weights, scale, cohort, gradients):
+    return _solve(
+        clock, old, weights, scale, cohort, gradients, num_clients,
+        hyperparameters, full_participation,
+    )
 
   @tff.tensorflow.computation(clock_type, weights_type, state_type['models'])
   def start(clock, weights, models):
@@ -89,13 +139,10 @@ def build_lines(
     )
 
   @tff.tensorflow.computation(
-      clock_type, mixing_type, state_type['pending'],
-      tff.TensorType(np.bool_, [num_clients]),
+      clock_type, mixing_type, state_type['pending'], cohort_type
   )
   def host(clock, mixing, pending, cohort):
-    return _host(
-        clock, mixing, pending, cohort, hyperparameters.first_visit
-    )
+    return _host(clock, mixing, pending, cohort, hyperparameters)
 
   return Lines(descend, solve, start, host)
 
@@ -110,16 +157,54 @@ def _descend(clock, weights, mean_update, hyperparameters):
   )
 
 
-def _solve(old, seen, scale, gradients, num_clients, hyperparameters):
-  """(b) The rows of A."""
-  mixing, seen, lambda_ = perm_mixing.update(
-      old, seen, scale, gradients, num_clients, hyperparameters
+def _solve(
+    clock, old, weights, scale, cohort, gradients, num_clients: int,
+    hyperparameters, full_participation: bool,
+):
+  """(b) The rows of A: of all clients, or of the cohort's."""
+  t = clock['round']
+  vectors = gradients['fingerprints']
+  kept = fingerprints.written(
+      old['table'] or fingerprints.nobody(
+          num_clients, vectors.shape[1], vectors.dtype
+      ),
+      gradients, t,
+  )
+  table = fingerprints.since(
+      kept,
+      perm_client.comparable_since(t, hyperparameters, full_participation),
+  )
+
+  is_measured = tf.logical_and(
+      perm_client.measures(
+          t, hyperparameters, num_clients, full_participation
+      ),
+      tf.reduce_any(table['sizes'] > 0),
+  )
+
+  def solved():
+    lambda_ = perm_mixing.choose_lambda(table, scale, hyperparameters)
+    mixing = (
+        perm_mixing.solve_all(old['mixing'], table, lambda_, hyperparameters)
+        if full_participation else perm_mixing.solve_cohort(
+            old['mixing'], table, lambda_, cohort, hyperparameters
+        )
+    )
+    return mixing, tf.cast(lambda_, tf.float32)
+
+  mixing, lambda_ = tf.cond(
+      is_measured, solved, lambda: (old['mixing'], old['lambda_'])
+  )
+  anchor = tf.nest.map_structure(
+      lambda before, now: tf.where(is_measured, now, before), old['anchor'],
+      weights if old['table'] else (),
   )
   measured = perm_mixing.measurements(mixing, lambda_)
   if hyperparameters.chooses_scale:
     measured['lambda_scale'] = scale
   return collections.OrderedDict(
-      mixing=mixing, seen=seen, measurements=measured
+      mixing=mixing, lambda_=lambda_, table=kept if old['table'] else (),
+      anchor=anchor, measurements=measured,
   )
 
 
@@ -140,14 +225,32 @@ def _start(clock, weights, models, model, num_clients, hyperparameters):
   return tf.cond(clock['round'] < first, beginning, lambda: models)
 
 
-def _host(clock, mixing, pending, cohort, first_visit):
+def _host(clock, mixing, pending, cohort, hyperparameters):
   """(c) Who hosts whom: nobody before the first visit."""
-  begun = clock['round'] >= first_visit
-  since = collections.OrderedDict(clock, round=clock['round'] - first_visit)
-  owners, pending = visit_schedule.next_owners(since, mixing, pending, cohort)
+  first = hyperparameters.first_visit
+  begun = clock['round'] >= first
+  since = collections.OrderedDict(clock, round=clock['round'] - first)
+  owners, after = visit_schedule.next_owners(
+      since, mixing, pending, cohort, hyperparameters
+  )
+  owners = tf.where(begun, owners, -1)
   return collections.OrderedDict(
-      owners=tf.where(begun, owners, -1),
+      owners=owners,
       pending=tf.nest.map_structure(
-          lambda left: tf.logical_and(left, begun), pending
+          lambda new, old: tf.where(begun, new, old), after, pending
+      ),
+      measurements=collections.OrderedDict(
+          visits_idle=tf.where(begun, _idle(mixing, owners, cohort), 0.0)
       ),
   )
+
+
+def _idle(mixing, owners, cohort):
+  """Returns the share of the cohort that trains no model, or in vain."""
+  here = tf.where(cohort)[:, 0]
+  hosted = tf.gather(owners, here)
+  weight = mixing_rows.MixingRows(mixing).weight(
+      tf.maximum(hosted, 0), tf.cast(here, tf.int32)
+  )
+  works = tf.logical_and(hosted >= 0, weight > 0)
+  return 1 - tf.reduce_mean(tf.cast(works, tf.float32))

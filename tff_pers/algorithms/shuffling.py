@@ -64,11 +64,12 @@ def build_shuffling(
   num_clients = len(rows)
 
   def init_fields(seed):
+    mixing = tf.constant(rows)
     return collections.OrderedDict(
         models=visits.tile(model.initial_weights(seed), num_clients),
-        mixing=tf.constant(rows),
+        mixing=mixing,
         pending=visit_schedule.nothing_pending(
-            hyperparameters, num_clients, full_participation
+            hyperparameters, mixing, full_participation
         ),
     )
 
@@ -87,7 +88,7 @@ def build_shuffling(
   )
   def host(t, seed, mixing, pending, here):
     owners, pending = visit_schedule.next_owners(
-        dict(round=t, seed=seed), mixing, pending, here
+        dict(round=t, seed=seed), mixing, pending, here, hyperparameters
     )
     return collections.OrderedDict(owners=owners, pending=pending)
 
@@ -124,7 +125,8 @@ def build_shuffling(
 
 def deploying_own_rows(
     model: functional.FunctionalModel, num_clients: int, *, initialize_seeded,
-    next_fn,
+    next_fn, dispatch=None,
+    deploy=lambda weights, client_state, data: weights,
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
 
@@ -133,6 +135,9 @@ def deploying_own_rows(
     num_clients: N.
     initialize_seeded: Makes S; its field `models` is the table of N models.
     next_fn: See `process.PersonalizedProcess`; clients are stateless.
+    dispatch: What `evaluate` sends to clients in the place of their rows, see
+      `deployment.build_evaluate`.
+    deploy: What they do with it, likewise.
   """
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
@@ -147,8 +152,8 @@ def deploying_own_rows(
       next_fn=next_fn,
       # A client deploys its own row of the table, fetched by its index.
       evaluate=deployment.build_evaluate(
-          keyed.build_fetch(state_type, own_row, num_clients), stateless,
-          data_type, lambda weights, client_state, data: weights, model,
+          dispatch or keyed.build_fetch(state_type, own_row, num_clients),
+          stateless, data_type, deploy, model,
       ),
       client_model=tff.tensorflow.computation(
           lambda state, client_state, index: own_row(state, index),

@@ -6,12 +6,15 @@ Distributed Personalized Empirical Risk Minimization
     them partial participation, are ours: the paper leaves it open.
 """
 
+import collections
+
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import random
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
+from tff_pers.numerics import matching
 from tff_pers.numerics import schedule
 
 # Keep the server's draws apart.
@@ -24,25 +27,52 @@ def uses_matching(hyperparameters, full_participation: bool) -> bool:
   return hyperparameters.schedule == 'matching' or not full_participation
 
 
-def nothing_pending(
-    hyperparameters, num_clients: int, full_participation: bool
-):
+def nothing_pending(hyperparameters, mixing, full_participation: bool):
   """Returns the start of the server state's field `pending`.
 
-  Matchings have bool[N, N]: row i, the clients that model i has still to visit
-  in its epoch. Permutations need no memory: ().
+  Matchings have `<clients, visits>`, int32[N, K]: row i, how often model i has
+  still to visit which clients in its epoch. Permutations need no memory: ().
+
+  Args:
+    hyperparameters: `ShufflingHyperparameters`.
+    mixing: Mixing weights, of K columns.
+    full_participation: Whether every round has all clients.
   """
   if uses_matching(hyperparameters, full_participation):
-    return tf.zeros([num_clients, num_clients], tf.bool)
+    rows = mixing_rows.MixingRows(mixing)
+    return collections.OrderedDict(
+        clients=rows.clients, visits=tf.zeros(rows.clients.shape, tf.int32)
+    )
   return ()
 
 
 def is_matching(pending_type: tff.Type) -> bool:
   """Returns whether rounds are matchings, by the type of `pending`."""
-  return isinstance(pending_type, tff.TensorType)
+  return len(pending_type) > 0
 
 
-def next_owners(clock, mixing, pending, cohort):
+def visits_per_epoch(alpha, count, hyperparameters):
+  """Returns how often a model visits a client in its epoch, int32.
+
+  In an epoch model i takes s_i alpha_i(c) as many steps at client c as in local
+  training, s_i = `count`, in visits of about `step_cap` each: a client of large
+  weight is visited several times. One visit with a large step would not do,
+  because a step size is chosen as large as it may be.
+
+  Args:
+    alpha: alpha_i(c), float32.
+    count: int32 of the same shape, the number of clients with alpha_i(c) > 0.
+    hyperparameters: `ShufflingHyperparameters`.
+  """
+  once = tf.cast(alpha > 0, tf.int32)
+  cap = hyperparameters.cap(matched=True)
+  if hyperparameters.step_scale == 'one' or not cap:
+    return once
+  visits = tf.round(tf.cast(count, tf.float32) * alpha / cap)
+  return once * tf.maximum(tf.cast(visits, tf.int32), 1)
+
+
+def next_owners(clock, mixing, pending, cohort, hyperparameters):
   """Returns (model at each client int32[N], -1 for none; pending).
 
   Args:
@@ -50,10 +80,11 @@ def next_owners(clock, mixing, pending, cohort):
     mixing: Mixing weights whose support matchings visit.
     pending: See `nothing_pending`.
     cohort: bool[N], who takes part; permutations need all clients.
+    hyperparameters: `ShufflingHyperparameters`.
   """
-  if isinstance(pending, tf.Tensor):
+  if pending:
     key = random.key(clock['seed'], _MATCHING_USE, clock['round'])
-    return matching_owners(pending, mixing, cohort, key)
+    return matching_owners(pending, mixing, cohort, key, hyperparameters)
   all_are_here = tf.debugging.Assert(
       tf.reduce_all(cohort),
       ['Every round must have all clients: the process was built for full'
@@ -72,29 +103,48 @@ def permutation_owners(seed, visit_round, num_clients: int):
   return schedule.owners(hosts, num_clients)
 
 
-def matching_owners(pending, mixing, cohort, key):
+def matching_owners(pending, mixing, cohort, key, hyperparameters):
   """Returns (model at each client, pending) of a round by matching.
 
   A model that has nobody left to visit starts its next epoch: the support of
-  alpha_i.
+  alpha_i. With partial participation a model whose last hosts are not there
+  does not wait for them: it starts the next epoch, and owes them their visits,
+  of two epochs at most.
 
   Args:
-    pending: bool[N, N].
+    pending: See `nothing_pending`.
     mixing: Mixing weights.
     cohort: bool[N].
     key: int64[2].
+    hyperparameters: `ShufflingHyperparameters`.
   """
-  num_clients = cohort.shape[0]
-  supported = mixing_rows.MixingRows(mixing).support()
-  pending = tf.logical_and(pending, supported)  # A may have changed.
-  is_done = tf.logical_not(tf.reduce_any(pending, axis=1, keepdims=True))
-  pending = tf.where(is_done, supported, pending)
-  hosts = schedule.matching(pending, cohort, key)
-  visited = tf.one_hot(
-      hosts, num_clients, on_value=True, off_value=False, dtype=tf.bool
+  rows = mixing_rows.MixingRows(mixing)
+  alpha, clients = rows.values, rows.clients
+  counts = tf.reduce_sum(tf.cast(alpha > 0, tf.int32), axis=1, keepdims=True)
+  epoch = visits_per_epoch(alpha, counts, hyperparameters)
+  # A may have changed since.
+  left = tf.minimum(rows.looked_up(**pending), 2 * epoch)
+  is_done = tf.reduce_all(tf.equal(left, 0), axis=1, keepdims=True)
+  left = tf.where(is_done, epoch, left)
+  hosts = matching.matching(clients, left, cohort, key)
+
+  is_free = tf.logical_and(
+      cohort, schedule.owners(hosts, cohort.shape[0]) < 0
   )
-  owners = schedule.owners(hosts, num_clients)
-  return owners, tf.logical_and(pending, tf.logical_not(visited))
+  waits = tf.logical_and(hosts < 0, tf.logical_not(tf.reduce_all(cohort)))
+  further = tf.minimum(left + epoch, 2 * epoch)
+  others = matching.matching(
+      clients, tf.where(waits[:, None], further, 0), is_free,
+      random.fold_in(key, 1),
+  )
+  left = tf.where(others[:, None] >= 0, further, left)
+  hosts = tf.maximum(hosts, others)
+
+  visited = tf.cast(tf.equal(clients, hosts[:, None]), tf.int32)
+  # A client of weight 0 may stand in several columns.
+  left = tf.maximum(left - visited, 0)
+  owners = schedule.owners(hosts, cohort.shape[0])
+  return owners, collections.OrderedDict(clients=clients, visits=left)
 
 
 def build_cohort(data_type: tff.Type, num_clients: int) -> tff.Computation:

@@ -42,11 +42,12 @@ class ShufflingHyperparameters(hp.LocalTraining):
       ' i meets in an epoch, so that eta is that of FedAvg) or one.',
       choices=('clients', 'one'),
   )
-  step_cap: float = hp.field(
-      4.0,
-      'Largest s_i * alpha_i(c), in units of eta: s_i <= cap / max_c'
-      ' alpha_i(c), for networks; 0: no cap.',
-      minimum=0.0, when='step_scale=clients',
+  step_cap: object = hp.field(
+      'auto',
+      'Largest s_i * alpha_i(c), in units of eta. Where it would be exceeded a'
+      ' model visits c several times in an epoch with matchings, and s_i <= cap'
+      ' / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no cap.',
+      minimum=0.0, auto=True, when='step_scale=clients',
   )
   schedule: str = hp.field(
       'matching',
@@ -58,11 +59,20 @@ class ShufflingHyperparameters(hp.LocalTraining):
   )
 
 
-def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
-  """Returns s_owner * alpha_owner(host), float64.
+  def cap(self, *, matched: bool) -> float:
+    """Returns `step_cap` of matchings or of permutations, 0: none."""
+    if self.step_cap != 'auto':
+      return self.step_cap
+    return 1.0 if matched else 4.0
 
-  s_i is the number of clients that model i meets in an epoch (or 1), at most
-  cap / max_c alpha_i(c). With one weight of 1 it is local training.
+
+def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
+  """Returns the step of a visit, in units of eta, float64.
+
+  With permutations it is s_i alpha_i(c), s_i = N, but at most cap / max_c
+  alpha_i(c). With matchings s_i is the number of clients with alpha_i(c) > 0,
+  and the step is shared by the visits of an epoch, see
+  `visit_schedule.visits_per_epoch`; a weight of 1 is local training.
 
   Args:
     mixing: A.
@@ -73,14 +83,21 @@ def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
       alpha_i(c) > 0; else they meet all N.
   """
   rows = mixing_rows.MixingRows(mixing)
-  alpha = tf.cast(rows.weight(owner, host), tf.float64)
+  weight = rows.weight(owner, host)
+  alpha = tf.cast(weight, tf.float64)
   if hyperparameters.step_scale == 'one':
     return alpha
-  num_hosts = rows.count(owner) if matched else rows.num_clients
-  scale = tf.cast(num_hosts, tf.float64)
-  if hyperparameters.step_cap:
+  if matched:
+    count = rows.count(owner)
+    visits = visit_schedule.visits_per_epoch(weight, count, hyperparameters)
+    return tf.math.divide_no_nan(
+        tf.cast(count, tf.float64) * alpha, tf.cast(visits, tf.float64)
+    )
+  scale = tf.constant(rows.num_clients, tf.float64)
+  cap = hyperparameters.cap(matched=False)
+  if cap:
     largest = tf.cast(rows.maximum(owner), tf.float64)
-    scale = tf.minimum(scale, hyperparameters.step_cap / largest)
+    scale = tf.minimum(scale, cap / largest)
   return scale * alpha
 
 

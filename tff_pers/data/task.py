@@ -47,6 +47,8 @@ class Task:
     tier_assignment: `fixed` or `dynamic`, see `data/tiers.py`.
     tiers: int32[N], the tier of each client, and then of those that were held
       out; None: they are dealt.
+    num_new_clients: How many clients were held out: they never train, and are
+      evaluated under the indices N and above.
   """
 
   name: str
@@ -69,6 +71,7 @@ class Task:
   rank_ratios: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125)
   tier_assignment: str = 'fixed'
   tiers: Optional[np.ndarray] = None
+  num_new_clients: int = 0
 
   @property
   def num_clients(self) -> int:

@@ -12,31 +12,29 @@ def center(vectors):
   return vectors - tf.reduce_mean(vectors, axis=0, keepdims=True)
 
 
-def gram_distances(vectors, first: int = 0, num_rows=None):
+def gram_distances(vectors, owners=None):
   """Returns ||g_i - g_j||^2 through one Gram matrix: q_i + q_j - 2 <g_i, g_j>.
 
   Args:
     vectors: Centered gradients (see `center`), floats [N, d].
-    first: First row i to compute.
-    num_rows: Number of rows i; None for all.
+    owners: int32[M], the rows i to compute; None for all.
 
   Returns:
-    Distances, [num_rows, N], >= 0, with exact zeros on the diagonal.
+    Distances, [M, N], >= 0, with exact zeros at d_ii.
   """
-  num_rows = tf.shape(vectors)[0] if num_rows is None else num_rows
-  rows = vectors[first : first + num_rows]
+  clients = tf.range(tf.shape(vectors)[0])
+  owners = clients if owners is None else owners
+  rows = tf.gather(vectors, owners)
   q = tf.reduce_sum(tf.square(vectors), axis=1)
-  # One matrix product instead of the differences of all pairs, [N, N, d].
+  # One matrix product instead of the differences of all pairs, [M, N, d].
   squared = (
-      q[first : first + num_rows, None]
+      tf.gather(q, owners)[:, None]
       + q[None, :]
       - 2 * tf.matmul(rows, vectors, transpose_b=True)
   )
   # Rounding leaves a small number, possibly negative, where the distance is 0:
   # d_ii is set to exactly 0, others are cut at 0.
-  own = tf.equal(
-      first + tf.range(num_rows)[:, None], tf.range(tf.shape(vectors)[0])
-  )
+  own = tf.equal(owners[:, None], clients)
   return tf.where(own, tf.zeros_like(squared), tf.maximum(squared, 0))
 
 

@@ -1,0 +1,122 @@
+"""Clients that PERM meets after training: issue of new clients, ours."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import acting
+from tests.algorithms import visits
+from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_new_clients
+from tff_pers.numerics import mixing
+
+_N, _LAMBDA = 4, 40.0
+_PROBLEM = visits.random_quadratics(0, _N, 3)
+_SIZES = np.asarray(_PROBLEM.num_examples, np.float64)
+
+
+def _build(full=True, **values):
+  hyperparameters = acting.hyperparameters(
+      perm.PermHyperparameters,
+      dict(
+          local_steps=2, batch_size=4, learning_rate=0.05, warmup_rounds=1,
+          global_learning_rate=0.1, warmup='gradient', lambda_=_LAMBDA,
+      ),
+      **values,
+  )
+  return hyperparameters, perm.build_perm(
+      _PROBLEM.model, _N, hyperparameters, full_participation=full,
+      num_new_clients=3,
+  )
+
+
+def _new(client, index):
+  """A new client with the data of another."""
+  return collections.OrderedDict(
+      _PROBLEM.clients()[client], index=np.int32(index)
+  )
+
+
+def _deployed(process, hyperparameters, state, data):
+  state_type = process.initialize_seeded.type_signature.result.member
+  dispatch = perm_new_clients.build_dispatch(
+      _PROBLEM.model, state_type, _N, 3, hyperparameters
+  )
+  return [np.asarray(w[0]) for w in dispatch(state, data)]
+
+
+@pytest.mark.parametrize('full', [True, False])
+def test_a_new_client_gets_the_mixture_of_its_row(full):
+  """Eq. (2) over the clients that trained, at the w that they compared."""
+  hyperparameters, process = _build(full)
+  state = process.initialize_seeded(3)
+  for _ in range(3):
+    anchor = state['weights'][0]
+    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  gradients = np.einsum(
+      'nij,nj->ni', _PROBLEM.curvatures, anchor - _PROBLEM.centers
+  )
+  found = _deployed(
+      process, hyperparameters, state,
+      [_PROBLEM.clients()[2], _new(1, 6), _new(3, 4)],
+  )
+  np.testing.assert_array_equal(found[0], state['models'][0][2])
+  for client, weights in ((1, found[1]), (3, found[2])):
+    distances = np.sum((gradients - gradients[client]) ** 2, axis=-1)
+    alpha = mixing.water_filling(distances, tf.constant(_SIZES), _LAMBDA)
+    np.testing.assert_allclose(
+        weights, alpha.numpy() @ state['models'][0], rtol=1e-5
+    )
+
+
+def test_before_any_comparison_new_clients_deploy_the_shared_model():
+  hyperparameters, process = _build()
+  state = process.initialize_seeded(3)
+  found = _deployed(process, hyperparameters, state, [_new(1, 5)])
+  np.testing.assert_array_equal(found[0], state['weights'][0])
+
+
+def test_a_new_client_without_examples_deploys_the_shared_model():
+  hyperparameters, process = _build()
+  state = process.initialize_seeded(3)
+  for _ in range(2):
+    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  empty = collections.OrderedDict(_new(1, 5), num_examples=np.int32(0))
+  found = _deployed(process, hyperparameters, state, [_new(1, 4), empty])
+  np.testing.assert_array_equal(found[1], state['weights'][0])
+  assert np.any(found[0] != state['weights'][0])
+
+
+def test_sparse_rows_and_sketches_serve_new_clients_too():
+  hyperparameters, process = _build(row_nonzeros=2, sketch=64, lambda_=8.0)
+  state = process.initialize_seeded(3)
+  for _ in range(2):
+    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  found = _deployed(process, hyperparameters, state, [_new(1, 4)])
+  assert np.all(np.isfinite(found[0]))
+
+
+@pytest.mark.parametrize('epochs', [0, 3])
+def test_only_new_clients_adapt(epochs):
+  """Local epochs from the mixture; clients that trained deploy their model."""
+  hyperparameters, process = _build(adapt_epochs=epochs)
+  state = process.initialize_seeded(3)
+  for _ in range(2):
+    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  data = [_PROBLEM.clients()[1], _new(1, 4)]
+  deployed = _deployed(process, hyperparameters, state, data)
+  losses = [
+      m['loss'] for m in process.evaluate(
+          state, [()] * 2,
+          [collections.OrderedDict(adapt=d, test=d) for d in data],
+      )
+  ]
+  offsets = np.stack(deployed) - _PROBLEM.centers[1]
+  before = np.einsum('ki,ij,kj->k', offsets, _PROBLEM.curvatures[1], offsets)
+  np.testing.assert_allclose(losses[0], before[0] / 2, rtol=1e-5)
+  if epochs:
+    assert losses[1] < 0.95 * before[1] / 2
+  else:
+    np.testing.assert_allclose(losses[1], before[1] / 2, rtol=1e-5)

@@ -1,0 +1,61 @@
+"""The clients' gradients at the shared model, as PERM's server keeps them.
+
+Mixing weights compare gradients of all clients at the same w. Where a round
+has some of the clients only, a gradient is kept until w moves, so that after
+about N / m rounds of m clients all N are known. This is ours; the paper has all
+clients in every round.
+
+A table is `<fingerprints [N, p], rows, sizes, variances float32[N], dates
+int32[N]>` by client: the gradient or its sketch (see `perm_client.fingerprint`),
+the examples it was taken from, those that there are, their gradients' variance,
+and the round it was taken in, -1: never. Who is left out has size 0.
+"""
+
+import collections
+
+import tensorflow as tf
+
+
+def nobody(num_clients: int, dimension: int, dtype):
+  """Returns the table before the first gradient."""
+  zeros = tf.zeros([num_clients])
+  return collections.OrderedDict(
+      dates=tf.fill([num_clients], -1),
+      fingerprints=tf.zeros([num_clients, dimension], dtype),
+      rows=zeros, sizes=zeros, variances=zeros,
+  )
+
+
+def written(table, gradients, t):
+  """Returns the table after a round.
+
+  Args:
+    table: See above.
+    gradients: Collected rows `<fingerprints [M, p], keys int32[M], rows, sizes,
+      variances float32[M]>`, in any order.
+    t: The round.
+  """
+  keys = gradients['keys']
+  dates = tf.fill(tf.shape(keys), t)
+  return collections.OrderedDict(
+      # Scattered, not permuted: a static shape demanded inside a `tf.cond`
+      # would be folded into the shapes outside of it (TensorFlow 2.14).
+      (
+          name, tf.tensor_scatter_nd_update(
+              column, keys[:, None],
+              dates if name == 'dates' else gradients[name],
+          )
+      )
+      for name, column in table.items()
+  )
+
+
+def since(table, first_round):
+  """Returns the table without gradients taken before `first_round`."""
+  is_comparable = table['dates'] >= first_round
+
+  def keep(column):
+    kept = tf.reshape(is_comparable, [-1] + [1] * (column.shape.rank - 1))
+    return tf.where(kept, column, tf.zeros_like(column))
+
+  return tf.nest.map_structure(keep, table)

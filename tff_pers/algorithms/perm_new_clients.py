@@ -1,0 +1,172 @@
+"""What PERM deploys at clients that never trained.
+
+A new client n sends its gradient at the shared w of the last comparison. The
+server solves Eq. (2) for its row over the clients that trained, all of which it
+has to learn from others, and sends the mixture of their models:
+
+    G_n <- grad f_n(w);   d_nj <- ||G_n - G_j||^2;   alpha_n <- Eq. (2), j != n
+    w_n <- sum_j alpha_n(j) w_j
+
+which it may train further on its own examples. This is ours; the paper has no
+new clients.
+"""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import random
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import fingerprints
+from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_mixing
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.data import client_data
+
+_ADAPT_USE = 4
+
+
+def build_dispatch(
+    model, state_type: tff.StructType, num_clients: int, num_new_clients: int,
+    hyperparameters,
+) -> tff.Computation:
+  """Returns (S@SERVER, {D}@CLIENTS -> {W}@CLIENTS), what a client deploys.
+
+  A client that trained gets its model; a new one, whose index is N or more, its
+  mixture, and w as long as no gradients were compared.
+
+  Args:
+    model: The model.
+    state_type: S, with its `table` and `anchor`.
+    num_clients: N.
+    num_new_clients: How many new clients there may be.
+    hyperparameters: `PermHyperparameters`.
+  """
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  num_keys = num_clients + num_new_clients
+  message_type = collections.OrderedDict(
+      seed=np.int64, round=np.int32, weights=state_type['anchor']
+  )
+
+  @tff.tensorflow.computation(message_type, data_type)
+  def show(message, data):
+    return _show(model, message, data, num_clients, hyperparameters)
+
+  collect = keyed.RowCollectionFactory(max(num_new_clients, 1)).create(
+      show.type_signature.result
+  )
+
+  @tff.tensorflow.computation(
+      state_type, collect.next.type_signature.result['result'].member
+  )
+  def mix(state, rows):
+    return collections.OrderedDict(
+        keys=rows['keys'], mixtures=_mixtures(state, rows, hyperparameters),
+        models=state['models'], weights=state['weights'],
+    )
+
+  fetch = keyed.build_fetch(
+      mix.type_signature.result,
+      lambda found, client: _chosen(found, client, num_clients), num_keys,
+  )
+  index_of = tff.tensorflow.computation(lambda data: data['index'], data_type)
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def dispatch(state, data):
+    message = tff.federated_broadcast(
+        tff.federated_zip(
+            collections.OrderedDict(
+                seed=state.seed, round=state.round, weights=state.anchor
+            )
+        )
+    )
+    shown = tff.federated_map(show, (message, data))
+    rows = collect.next(collect.initialize(), shown).result
+    found = tff.federated_map(mix, (state, rows))
+    return fetch(found, tff.federated_map(index_of, data))
+
+  return dispatch
+
+
+def adapted(model, weights, data, hyperparameters, num_clients: int):
+  """Returns the weights after a new client's `adapt_epochs` local epochs."""
+  if not hyperparameters.adapt_epochs:
+    return weights
+
+  def train():
+    return local_sgd.train(
+        model, weights, data, local=local_step.build(hyperparameters),
+        learning_rate=hyperparameters.learning_rate,
+        seed=random.key(0, _ADAPT_USE, data['index']),
+        batch_size=hyperparameters.batch_size,
+        num_epochs=hyperparameters.adapt_epochs,
+    )[0]
+
+  return tf.cond(data['index'] >= num_clients, train, lambda: weights)
+
+
+def _show(model, message, data, num_clients: int, hyperparameters):
+  """Returns 0 or 1 rows of `fingerprints.written`: those of new clients."""
+  is_new = tf.logical_and(
+      data['index'] >= num_clients, data['num_examples'] > 0
+  )
+  found = perm_client.gradient_if(
+      is_new, model, message, data, hyperparameters
+  )
+  return perm_client.rows(found, message, data, is_new, hyperparameters)
+
+
+def _mixtures(state, rows, hyperparameters):
+  """Returns the mixtures of M new clients, a table [M, ...]."""
+  lambda_ = perm_mixing.choose_lambda(
+      state['table'], state['scale'], hyperparameters
+  )
+
+  def mixed():
+    alpha = perm_mixing.rows_of_strangers(
+        state['table'], rows, lambda_, hyperparameters
+    )
+    return tf.nest.map_structure(
+        lambda table: tf.tensordot(tf.cast(alpha, table.dtype), table, axes=1),
+        state['models'],
+    )
+
+  def shared():
+    return tf.nest.map_structure(
+        lambda w: tf.tile(
+            w[None], tf.concat([[tf.size(rows['keys'])], [1] * w.shape.rank], 0)
+        ),
+        state['weights'],
+    )
+
+  return tf.cond(
+      tf.reduce_any(state['table']['sizes'] > 0), mixed, shared
+  )
+
+
+def _chosen(found, client, num_clients: int):
+  """Returns what client `client` deploys."""
+  place = tf.cast(tf.where(tf.equal(found['keys'], client))[:, 0], tf.int32)
+
+  def of_stranger():  # Without examples there is no mixture either.
+    return tf.cond(
+        tf.size(place) > 0,
+        lambda: tf.nest.map_structure(
+            lambda table: table[place[0]], found['mixtures']
+        ),
+        lambda: found['weights'],
+    )
+
+  return tf.cond(
+      client < num_clients,
+      lambda: tf.nest.map_structure(
+          lambda table: table[client], found['models']
+      ),
+      of_stranger,
+  )

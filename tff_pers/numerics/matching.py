@@ -1,0 +1,172 @@
+"""Who hosts whose model: maximum matchings of models to clients.
+
+The pairs that may be matched are a list of edges, so that the cost goes with
+their number, not with models times clients.
+"""
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.numerics import schedule
+
+
+def matching(clients, visits, available, seed):
+  """Returns a random maximum matching of models to available clients.
+
+  First every model asks the free client that it likes best, and every client
+  takes the model with the most pending visits that asks, ties at random, until
+  nobody can ask. Clients that are left are matched along augmenting paths: a
+  matched client stays matched, so the matching has maximum cardinality. Cost
+  per turn of asking and per step of the search: O(edges + models + clients);
+  both are few.
+
+  Args:
+    clients: int32[N, K]; row i, clients in any order.
+    visits: int32[N, K], how often model i has still to visit them; a client of
+      whom this is > 0 is once in a row.
+    available: bool[C], the clients of this cohort.
+    seed: int64[2] key of the draws.
+
+  Returns:
+    int32[N], client hosting model i in this round, -1 for none.
+  """
+  num_models = clients.shape[0]
+  edges = tf.where(tf.logical_and(visits > 0, tf.gather(available, clients)))
+  models = tf.cast(edges[:, 0], tf.int32)
+  counts = tf.cast(tf.reduce_sum(visits, axis=1), tf.float32)
+  ties = tf.random.stateless_uniform([num_models], seed)
+  # Counts are integers and a tie adds less than 1/2, so ties never overturn a
+  # difference in counts.
+  priority = tf.argsort(-(counts + 0.5 * ties), stable=True)
+  rank = tf.math.invert_permutation(priority)
+  likes = tf.random.experimental.stateless_shuffle(
+      tf.range(tf.size(models)), random.fold_in(seed, 1)
+  )
+  hosts = tf.gather_nd(clients, edges)
+  owners = _by_asking(models, hosts, rank, likes, available.shape[0])
+  owners = _augmented(models, hosts, rank, owners)
+  return schedule.owners(owners, num_models)  # By model.
+
+
+def _by_asking(models, clients, rank, likes, num_clients: int):
+  """Returns a maximal matching, int32[C] by client, -1 for none.
+
+  Args:
+    models: int32[E], the models of the edges.
+    clients: int32[E], their clients.
+    rank: int32[N]; a client takes the model of the smallest that asks.
+    likes: int32[E], distinct and >= 0, how much models like clients.
+    num_clients: C.
+  """
+  num_models = rank.shape[0]
+
+  def turn(owners, _):
+    can_ask = tf.logical_and(
+        tf.gather(owners, clients) < 0,
+        tf.gather(schedule.owners(owners, num_models) < 0, models),
+    )
+    wishes = tf.where(can_ask, likes, -1)
+    best = tf.math.unsorted_segment_max(wishes, models, num_models)
+    asks = tf.logical_and(can_ask, tf.equal(wishes, tf.gather(best, models)))
+    ranks = tf.where(asks, tf.gather(rank, models), num_models)
+    first = tf.math.unsorted_segment_min(ranks, clients, num_clients)
+    taken = tf.where(
+        tf.logical_and(asks, tf.equal(ranks, tf.gather(first, clients)))
+    )
+    owners = tf.tensor_scatter_nd_update(
+        owners, tf.gather(clients, taken), tf.gather(models, taken[:, 0])
+    )
+    return owners, tf.reduce_any(can_ask)
+
+  owners, _ = tf.while_loop(
+      lambda owners, goes_on: goes_on, turn,
+      (tf.fill([num_clients], -1), tf.constant(True)),
+  )
+  return owners
+
+
+def _augmented(models, clients, rank, owners):
+  """Returns a maximum matching, from a matching `owners` int32[C] by client.
+
+  Alternating trees grow from all free clients at once, over edges and back
+  along matched pairs. They have no model in common, so that one path of each
+  that ends at a free model can be flipped at the same time. When no tree has
+  one, there is no augmenting path (Berge).
+  """
+  num_models, num_clients = rank.shape[0], owners.shape[0]
+
+  def flip_one_path_of_each_tree(owners, _):
+    parent, root = _grow(models, clients, owners, num_models)
+    is_end = tf.logical_and(
+        parent >= 0, schedule.owners(owners, num_models) < 0
+    )
+    ends = tf.where(is_end)[:, 0]
+    trees = tf.gather(root, tf.gather(parent, ends))
+    best = tf.math.unsorted_segment_min(
+        tf.gather(rank, ends), trees, num_clients
+    )
+    is_chosen = tf.equal(tf.gather(rank, ends), tf.gather(best, trees))
+    chosen = tf.cast(tf.boolean_mask(ends, is_chosen), tf.int32)
+    return _flip(parent, owners, chosen), tf.size(chosen) > 0
+
+  owners, _ = tf.while_loop(
+      lambda owners, goes_on: goes_on, flip_one_path_of_each_tree,
+      (owners, tf.constant(True)),
+  )
+  return owners
+
+
+def _grow(models, clients, owners, num_models: int):
+  """Grows an alternating tree from every free client, breadth first.
+
+  Returns:
+    `(parent, root)`: int32[N], the client from which a model was reached; and
+    int32[C], the free client in whose tree a client is; -1: not reached.
+  """
+  num_clients = owners.shape[0]
+
+  def step(parent, root, frontier):
+    reaches = tf.where(
+        tf.logical_and(
+            tf.gather(frontier, clients), tf.gather(parent, models) < 0
+        ),
+        clients, -1,
+    )
+    via = tf.math.unsorted_segment_max(reaches, models, num_models)
+    # Not reached: -1, and the smallest integer for a model without an edge.
+    is_new = via >= 0
+    parent = tf.where(is_new, via, parent)
+    hosted = tf.maximum(owners, 0)
+    frontier = tf.logical_and(owners >= 0, tf.gather(is_new, hosted))
+    root = tf.where(
+        frontier,
+        tf.gather(root, tf.maximum(tf.gather(parent, hosted), 0)), root,
+    )
+    return parent, root, frontier
+
+  is_free = owners < 0
+  parent, root, _ = tf.while_loop(
+      lambda parent, root, frontier: tf.reduce_any(frontier), step,
+      (
+          tf.fill([num_models], -1),
+          tf.where(is_free, tf.range(num_clients), -1), is_free,
+      ),
+  )
+  return parent, root
+
+
+def _flip(parent, owners, ends):
+  """Flips the paths that end at the free models `ends` int32[P]."""
+
+  def step(current, owners):
+    # The model moves to the client that it was reached from, which leaves the
+    # one that it had; a root had none.
+    hosts = tf.gather(parent, current)
+    had = tf.gather(owners, hosts)
+    owners = tf.tensor_scatter_nd_update(owners, hosts[:, None], current)
+    return tf.boolean_mask(had, had >= 0), owners
+
+  return tf.while_loop(
+      lambda current, owners: tf.size(current) > 0, step, (ends, owners),
+      shape_invariants=(tf.TensorShape([None]), owners.shape),
+  )[1]

@@ -76,6 +76,28 @@ def dropped_sentence(folder: str) -> str:
   return f'Dropped because of NaN or infinity: {", ".join(clients)}.'
 
 
+def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
+  """Says how much clients learned from others; empty if nothing was mixed.
+
+  Args:
+    metrics: Columns of `metrics.csv`, of which the last row counts.
+  """
+  if 'weights_entropy' not in metrics:
+    return ''
+  last = {name: values[-1] for name, values in metrics.items()}
+  chosen = (
+      f"; kappa {last['lambda_scale']:,.0f} was chosen"
+      if 'lambda_scale' in last else ''
+  )
+  return (
+      f"Mixing weights: a client learns from {last['weights_nonzeros']:.1f}"
+      f" clients, its own weight is {last['weights_self']:.2f}"
+      f" (entropy {last['weights_entropy']:.2f} of 1),"
+      f" {last['weights_alone']:.0%} learn from themselves alone,"
+      f" {last['visits_idle']:.0%} idle in the last round{chosen}."
+  )
+
+
 def _cell(values, i: int) -> Optional[float]:
   """Returns a client's metric, None if it has no test examples."""
   return None if values is None else _number(values[i])

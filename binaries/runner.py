@@ -160,7 +160,11 @@ def execute(
       ) as states:
         _train(experiment, process, states, folder, exported)
     if not quiet:
-      print(outputs.final_table(results.read_run(folder).clients))
+      finished = results.read_run(folder)
+      print(outputs.final_table(finished.clients))
+      mixed = outputs.mixing_sentence(finished.metrics)
+      if mixed:
+        print(mixed)
     dropped = outputs.dropped_sentence(folder)
     if dropped:
       print(f'{experiment.variant}: {dropped}')

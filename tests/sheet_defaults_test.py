@@ -22,7 +22,7 @@ _PERM = (
     ('perm', 'variant', 'single_loop', 'perm 4.1'),
     ('perm', 'local_steps', 20, 'perm 4: K'),
     ('perm', 'step_scale', 'clients', 'perm 2.3: s_i = N'),
-    ('perm', 'step_cap', 4.0, 'perm 2.3: c_max'),
+    ('perm', 'step_cap', 'auto', 'perm 2.3: 4 with permutations'),
     ('perm', 'schedule', 'matching', 'perm 2.6: zero-skipping'),
     ('perm', 'init', 'global', 'perm 2.3'),
     ('perm', 'warmup_rounds', 10, 'perm 2.4: T_w'),
@@ -38,8 +38,8 @@ _PERM = (
     ('perm', 'freeze_after', 0, 'perm 7, trap 5'),
     ('perm', 'sketch', 0, 'perm 6'),
     ('perm', 'row_nonzeros', 0, 'perm 6'),
-    ('oracle_groups', 'step_cap', 4.0, 'perm 2.3: c_max'),
-    ('uniform_shuffling', 'step_cap', 4.0, 'perm 2.3: c_max'),
+    ('oracle_groups', 'step_cap', 'auto', 'perm 2.3'),
+    ('uniform_shuffling', 'step_cap', 'auto', 'perm 2.3'),
 )
 _FEDHM = (
     ('fedhm', 'tiers', 'all', 'fedhm 2.9'),

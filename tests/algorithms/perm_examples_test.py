@@ -64,7 +64,7 @@ def _task():
           _NUM_CLASSES, dtype=tf.float64, l2=_L2,
       ),
       num_clients=len(_GROUPS), groups=_GROUPS, has_groups=True,
-      client_weighting='examples', full_participation=True,
+      client_weighting='examples', full_participation=True, num_new_clients=0,
       train=dense(0), test=dense(1),
   )
 

@@ -397,7 +397,7 @@ def test_many_clients_keep_sparse_rows():
 def test_warm_up_is_as_long_for_every_client():
   """With 10 of 40 clients a round four times as many rounds."""
   task = lambda cohort: types.SimpleNamespace(
-      clients_per_round=cohort, num_clients=40
+      clients_per_round=cohort, num_clients=40, full_participation=not cohort
   )
   hyperparameters = perm.PermHyperparameters()
   assert hyperparameters.for_cohorts(task(10)).warmup_rounds == 40

@@ -157,10 +157,12 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     A model is visited in m of N rounds, w is trained in all: it is worth
     training until clients took part `warmup_rounds` times each.
     """
-    share = (task.clients_per_round or task.num_clients) / task.num_clients
-    if self.variant != 'single_loop' or share == 1:
+    if self.variant != 'single_loop' or task.full_participation:
       return self
-    return hp.replace(self, warmup_rounds=math.ceil(self.warmup_rounds / share))
+    rounds = math.ceil(
+        self.warmup_rounds * task.num_clients / task.clients_per_round
+    )
+    return hp.replace(self, warmup_rounds=rounds)
 
   def kept_per_row(self, num_clients: int) -> int:
     """Returns the mixing weights kept per row, 0: all, as a dense table."""

@@ -68,6 +68,7 @@ _FLORAL = (
     ('floral', 'adapt_norm', False, 'floral 3.4'),
     ('floral', 'budget', 0.01, 'floral 5.3: FLoRAL(1 %)'),
     ('floral', 'router_learning_rate', 0.1, 'floral 5.2'),
+    ('floral', 'router_step', 'scale_free', 'ours: floral 2.1 has gradient'),
     ('floral', 'eval_router', 'stored', 'floral 5.1'),
 )
 _BASELINES = (

@@ -243,7 +243,8 @@ def test_stateless_clients_warm_their_router_up_in_every_round():
       tf.nest.map_structure(tf.constant, state['weights']),
       rounds.tensors(data), rates=router_training.Rates(0.1, 0.1, 0.1),
       seed=random.key(rounds.SEED, 3, 3, 0),
-      mix=router_training.build_softmax_mix(), num_steps=5, batch_size=2,
+      mix=router_training.build_softmax_mix(), router_step='scale_free',
+      num_steps=5, batch_size=2,
   )
   np.testing.assert_allclose(
       output['weight'], [6, *(6 * tf.nn.softmax(router))], rtol=1e-6
@@ -295,13 +296,14 @@ def test_noise_is_for_training_and_a_minimum_for_deployment_too():
   )
 
 
-@pytest.mark.parametrize('options, rate, precondition', [
-    (dict(), 0.1, True),
-    (dict(adaptor_learning_rate=0.03), 0.03, True),
-    (dict(precondition=False), 0.1, False),
+@pytest.mark.parametrize('options, rate, changed', [
+    (dict(), 0.1, dict()),
+    (dict(adaptor_learning_rate=0.03), 0.03, dict()),
+    (dict(precondition=False), 0.1, dict(precondition=False)),
+    (dict(router_step='gradient'), 0.1, dict(router_step='gradient')),
 ])
 def test_adaptors_may_have_their_own_rate_or_no_preconditioner(
-    options, rate, precondition
+    options, rate, changed
 ):
   """A cohort of one client: the server takes over what it has trained."""
   process = floral.build_floral(_adapted(), _hyperparameters(**options))
@@ -313,8 +315,9 @@ def test_adaptors_may_have_their_own_rate_or_no_preconditioner(
       ),
       rounds.tensors(problems.tiny_clients()[3]),
       rates=router_training.Rates(0.1, rate, 0.1),
-      seed=random.key(rounds.SEED, 0, 3, 0), precondition=precondition,
+      seed=random.key(rounds.SEED, 0, 3, 0),
       mix=router_training.build_softmax_mix(), num_steps=5, batch_size=2,
+      **{'router_step': 'scale_free', **changed},
   )
   rounds.assert_close(states[0]['weights'], weights)
   rounds.assert_close(client_states[3]['router'], router)

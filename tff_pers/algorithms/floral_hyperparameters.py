@@ -89,9 +89,19 @@ class FloralHyperparameters(AdaptorHyperparameters):
       'learned', 'learned, or oracle (the true cluster, frozen).',
       choices=('learned', 'oracle'),
   )
+  # Not in the paper, whose step is the gradient's: with U = 0 the uniform
+  # router is a saddle, which the gradient takes long to leave.
+  router_step: str = hp.field(
+      'scale_free',
+      "Step of the router's logits: scale_free (the slope of the loss in each"
+      ' mixture weight, divided by the largest of them) or gradient (that of the'
+      ' logits, as in the paper).',
+      choices=('scale_free', 'gradient'), when=_LEARNED,
+  )
   router_learning_rate: float = hp.field(
       0.1,
-      'eta_router: step size of the router; 0: it moves by its warm-up alone.',
+      'Step size of the router: with scale_free the most that a logit moves in a'
+      ' step, with gradient eta_router; 0: it moves by its warm-up alone.',
       minimum=0.0, when=_LEARNED,
   )
   router_state: str = hp.field(

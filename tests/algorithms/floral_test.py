@@ -193,14 +193,14 @@ def test_deploys_the_merged_weights_and_reports_the_router():
   )
 
 
-def _learned(state, client, adapted, steps=20, rate=1.0):
+def _learned(state, client, adapted, steps, rate=1.0):
   """Returns the router that a client learns alone, float[C]."""
   weights = tf.nest.map_structure(tf.constant, state['weights'])
   return tf.nn.softmax(
       router_training.learn_router(
           adapted, tf.zeros([adapted.num_adaptors], tf.float64), weights,
           rounds.tensors(problems.tiny_clients()[client]), num_steps=steps,
-          learning_rate=rate,
+          learning_rate=rate, router_step='scale_free',
       )
   )
 
@@ -218,7 +218,7 @@ def test_clients_that_never_train_learn_a_router(router, known):
       [data, dict(data, index=np.int32(5))],
   )
   np.testing.assert_array_equal(waiting['router'], known)
-  learned = _learned(state, 4, _adapted())
+  learned = _learned(state, 4, _adapted(), steps=5)
   np.testing.assert_allclose(new['router'], learned, rtol=1e-6)
   assert np.abs(new['router'] - 0.5).max() > 1e-3
 
@@ -237,7 +237,7 @@ def test_stateless_clients_warm_their_router_up_in_every_round():
   state, data = states[-1], problems.tiny_clients()[3]
   messages = process.parts.dispatch(state, [3])
   output = process.parts.work(messages, [()], [data])[0]
-  warm = _learned(state, 3, _adapted())
+  warm = _learned(state, 3, _adapted(), steps=20)
   router, weights, _ = router_training.train(
       _adapted(), tf.math.log(warm),
       tf.nest.map_structure(tf.constant, state['weights']),

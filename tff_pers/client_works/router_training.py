@@ -220,34 +220,53 @@ def model_weights(lines):
   )
 
 
-def learn_router(
-    adapted, logits, weights, data, *, num_steps, learning_rate: float
-):
-  """Returns logits after full-batch gradient descent; all else is frozen.
+def learn_router(adapted, logits, weights, data, **options):
+  """Returns a FLoRAL client's logits, learned alone: see `learn_logits`.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
     logits: float[C], where to start.
-    weights: <adaptors, base>.
-    data: Dense client data or a dataset of batches; all of it in every step,
-      dropout off.
+    weights: <adaptors, base>, frozen.
+    data: Dense client data or a dataset of batches.
+    **options: See `learn_logits`.
+  """
+  return learn_logits(
+      lambda pi, batch: adapted.mixed(pi).batch_loss(
+          weights, batch, training=False
+      ),
+      logits, data, **options,
+  )
+
+
+def learn_logits(
+    loss, logits, data, *, num_steps, learning_rate: float,
+    router_step: str = 'gradient',
+):
+  """Returns logits after full-batch descent; all else is frozen.
+
+  Args:
+    loss: `(pi, Batch) -> scalar`, the mean loss of a mixture, dropout off.
+    logits: float[C], where to start.
+    data: Dense client data or a dataset of batches; all of it in every step.
     num_steps: Steps, an int or an int32 scalar; 0 returns `logits`.
     learning_rate: Step size.
+    router_step: See `train`.
   """
 
   def body(t, theta):
+    pi = tf.nn.softmax(theta)
+
     def gradient(batch):
       with tf.GradientTape() as tape:
         tape.watch(theta)
-        mixed = adapted.mixed(tf.nn.softmax(theta))
-        loss = mixed.batch_loss(weights, batch, training=False)
+        value = loss(tf.nn.softmax(theta), batch)
       return tape.gradient(
-          loss, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
+          value, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )
-    step = local_sgd.descend(
-        theta, full_mean(gradient, data, tf.zeros_like(theta)), learning_rate
-    )
-    return t + 1, step
+    g_theta = full_mean(gradient, data, tf.zeros_like(theta))
+    if router_step == 'scale_free':
+      g_theta = scale_free(g_theta, pi)
+    return t + 1, local_sgd.descend(theta, g_theta, learning_rate)
 
   # A loop of TensorFlow, since the number of steps may depend on the client.
   return tf.while_loop(

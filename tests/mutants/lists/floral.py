@@ -19,6 +19,7 @@ _ROUTERS = 'tff_pers/algorithms/floral_routers.py'
 _TRAINING = 'tff_pers/client_works/router_training.py'
 _TRAINING_TEST = 'tests/client_works/router_training_test.py'
 _AGGREGATOR = 'tff_pers/aggregators/router.py'
+_CLUSTERS = 'tff_pers/evaluation/clusters.py'
 _AGGREGATOR_TEST = 'tests/aggregators/router_test.py'
 
 FAULTS = (
@@ -287,6 +288,52 @@ FAULTS = (
         old='router_step=hyperparameters.router_step, **options',
         new="router_step='gradient', **options",
         tests=_OWN_RATE,
+    ),
+    Fault(
+        'new_clients_spend_a_warmup',
+        what='New clients take the steps of stateless ones.',
+        file=_ROUTERS,
+        old='tf.where(never_trains, self._hp.adapt_epochs, 0)',
+        new='tf.where(never_trains, self._hp.router_warmup_steps, 0)',
+        tests=(
+            f'{_ALGORITHM_TEST}'
+            '::test_clients_that_never_train_learn_a_router',
+        ),
+    ),
+    Fault(
+        'warmup_ignores_the_step',
+        what='Routers that are learned alone always follow the gradient.',
+        file=_ROUTERS,
+        old='router_step=hyperparameters.router_step',
+        new="router_step='gradient'",
+        tests=(
+            f'{_ALGORITHM_TEST}'
+            '::test_clients_that_never_train_learn_a_router',
+        ),
+    ),
+    Fault(
+        'overlap_of_the_most_distant',
+        what='The overlap is that of the two clusters farthest apart.',
+        file=_CLUSTERS,
+        old='return max(
+      (float(np.minimum(a, b).sum())',
+        new='return min(
+      (float(np.minimum(a, b).sum())',
+        tests=(
+            'tests/evaluation/clusters_test.py'
+            '::test_overlap_is_that_of_the_nearest_two_clusters',
+        ),
+    ),
+    Fault(
+        'load_of_the_decided',
+        what='Every adaptor with any weight counts as used.',
+        file=_CLUSTERS,
+        old='used=len(np.unique(of_router(router)))',
+        new='used=int(np.any(router, axis=0).sum())',
+        tests=(
+            'tests/evaluation/clusters_test.py'
+            '::test_a_shared_adaptor_shows_in_load_and_overlap',
+        ),
     ),
     Fault(
         'noise_about_zero',

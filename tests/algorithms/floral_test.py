@@ -529,3 +529,38 @@ def test_reports_how_undecided_routers_are():
   metrics = [m['router_entropy'] for m in _run()[3]]
   assert all(0 < entropy < np.log(2) for entropy in metrics)
   assert all(m['router_entropy'] == 0 for m in _run(router='oracle')[3])
+
+
+@pytest.mark.parametrize('options', [
+    dict(router_step='gradient', router_learning_rate=0.2),
+    # Slopes are far below 1e-3: as a gradient step of 1000 C times the rate.
+    dict(router_step='scale_free', router_learning_rate=0.2 / 2000),
+])
+def test_adaptors_leave_the_saddle_as_the_documentation_says(options):
+  """Differences grow by sqrt(2 eta eta_router) D / C per step.
+
+  Two clusters at +-1, so D = 1; C = 2 adaptors of no rank, one step a round.
+  """
+  quadratics = problems.Quadratics(
+      np.ones([2, 1, 1]), np.array([[1.0], [-1.0]]), [1, 1], np.zeros(1)
+  )
+  process = floral.build_floral(
+      adaptors.full(quadratics.model, 2),
+      floral_hp.FloralHyperparameters(
+          local_steps=1, batch_size=1, learning_rate=0.2, **options
+      ),
+  )
+  state, differences = process.initialize_seeded(0), []
+  state['weights']['adaptors'] = tf.nest.map_structure(
+      lambda leaf: leaf + np.array([[1e-7], [0]]), state['weights']['adaptors']
+  )
+  own = [process.initialize_client(state, k) for k in range(2)]
+  for _ in range(50):
+    output = process.next(state, own, quadratics.clients())
+    state, own = output['state'], output['client_states']
+    [leaf] = tf.nest.flatten(state['weights']['adaptors'])
+    differences.append(float(np.abs(leaf[0] - leaf[1]).max()))
+  growth = np.log(differences[-1] / differences[-21]) / 20
+  assert differences[-1] < 1e-4  # Still close to the saddle.
+  # To first order in the rates.
+  np.testing.assert_allclose(growth, np.sqrt(2 * 0.2 * 0.2) / 2, rtol=0.05)

@@ -101,14 +101,14 @@ class FloralHyperparameters(AdaptorHyperparameters):
   router_step: str = hp.field(
       'scale_free',
       "Step of the router's logits: scale_free (the slope of the loss in each"
-      ' mixture weight, divided by the largest of them) or gradient (that of the'
-      ' logits, as in the paper).',
+      ' mixture weight, divided by the largest of them) or gradient (as in the'
+      ' paper).',
       choices=('scale_free', 'gradient'), when=_WARMED_UP,
   )
   router_learning_rate: float = hp.field(
       0.1,
-      'Step size of the router: with scale_free the most that a logit moves in a'
-      ' step, with gradient eta_router; 0: it moves by its warm-up alone.',
+      'Step size of the router: with scale_free the most that a logit moves'
+      ' in a step, with gradient eta_router; 0: it moves by its warm-up alone.',
       minimum=0.0, when=_LEARNED,
   )
   router_state: str = hp.field(

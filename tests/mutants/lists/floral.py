@@ -315,10 +315,8 @@ FAULTS = (
         'overlap_of_the_most_distant',
         what='The overlap is that of the two clusters farthest apart.',
         file=_CLUSTERS,
-        old='return max(
-      (float(np.minimum(a, b).sum())',
-        new='return min(
-      (float(np.minimum(a, b).sum())',
+        old='return max(\n      (float(',
+        new='return min(\n      (float(',
         tests=(
             'tests/evaluation/clusters_test.py'
             '::test_overlap_is_that_of_the_nearest_two_clusters',

@@ -28,10 +28,12 @@ from tff_pers.models import mixtures
 
 # Models with a smaller weight are skipped when a client deploys.
 _SKIPPED = 1e-3
+# Step size of a router that a new client learns alone, as in FLoRAL.
+_ADAPT_RATE = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
-class EnsembleHyperparameters(hp.LocalTraining):
+class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
   """Hyperparameters of the ensemble."""
 
   num_models: int = hp.field(
@@ -45,6 +47,10 @@ class EnsembleHyperparameters(hp.LocalTraining):
       0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0,
       when='router=learned',
   )
+  router_noise: float = hp.field(
+      0.0, 'Uniform noise added to the logits in training, as in floral.',
+      minimum=0.0, when='router=learned',
+  )
   mix: str = hp.field(
       'logits', 'What is mixed.', choices=('logits', 'probabilities')
   )
@@ -56,12 +62,13 @@ def build_ensemble(
     *,
     num_models: int = 4,
     groups: Optional[np.ndarray] = None,
+    num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds the ensemble.
 
     client i: w_ic <- w_c;  K times, with a minibatch b:
-                pi = softmax(t);  loss = f_i(sum_c pi_c logits_c; b)
+                pi = softmax(t [+ noise]);  loss = f_i(sum_c pi_c logits_c; b)
                 t    <- t    - eta_router grad_t loss
                 w_ic <- w_ic - eta grad_{w_ic} loss    for every c, same point
               pi_i = softmax(t) after the last step
@@ -72,14 +79,17 @@ def build_ensemble(
   Clients deploy the mixture without models of weight below 0.001. Server state:
   `models`, a table (see `mixtures`), from C independent initializations. Client
   state: `router` t, float[C], at first 0; nothing with router=oracle, where pi
-  is one-hot at the true cluster: C separate FedAvg runs. A client that
-  never trains deploys the uniform mixture. C = 1 is FedAvg.
+  is one-hot at the true cluster: C separate FedAvg runs. A client that never
+  trains learns t from 0 in `adapt_epochs` full-batch steps, the models frozen,
+  by FLoRAL's step without a scale. C = 1 is FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
     hyperparameters: See `EnsembleHyperparameters`.
     num_models: C if `hyperparameters.num_models` is 0.
     groups: int32[N], true clusters; needed with router=oracle.
+    num_clients: N; a client of a larger index never trains. None: every client
+      may train.
     client_weighting: q_i, see `fedavg.build_fedavg`.
 
   Raises:
@@ -91,8 +101,24 @@ def build_ensemble(
   routing = _Routing(model, hyperparameters, num_models, groups)
   mixed = mixtures.mixture(model, num_models, hyperparameters.mix)
 
-  def deployed_weights(models, client_state, index):
-    pi = routing.mixing(routing.start(client_state, index))
+  def adapted_mixing(message, client_state, data):
+    """Returns pi, which a client that never trains learns first."""
+    stored = routing.mixing(routing.start(client_state, data['index']))
+    is_new = client_work.is_unseen(data['index'], num_clients)
+
+    def loss(pi, batch):
+      weights = collections.OrderedDict(mixing=pi, models=message['models'])
+      return mixed.batch_loss(weights, batch, training=False)
+
+    # Others take 0 steps, since `tf.where` computes both branches.
+    learned = router_training.learn_logits(
+        loss, tf.zeros([num_models], model.dtype), data,
+        num_steps=tf.where(is_new, hyperparameters.adapt_epochs, 0),
+        learning_rate=_ADAPT_RATE, router_step='scale_free',
+    )
+    return tf.where(is_new, tf.nn.softmax(learned), stored)
+
+  def deployed_weights(models, pi):
     # What is skipped sums to less than C / 1000, so the rest is not rescaled.
     skipped = tf.where(pi < _SKIPPED, tf.zeros_like(pi), pi)
     return pi, collections.OrderedDict(mixing=skipped, models=models)
@@ -101,10 +127,12 @@ def build_ensemble(
       model, num_models,
       build_ensemble_work(mixed, hyperparameters, routing, client_weighting),
       deploy=lambda message, client_state, data: deployed_weights(
-          message['models'], client_state, data['index']
+          message['models'], adapted_mixing(message, client_state, data)
       ),
       deployed=mixed,
-      client_model=lambda *arguments: deployed_weights(*arguments)[1],
+      client_model=lambda models, client_state, index: deployed_weights(
+          models, routing.mixing(routing.start(client_state, index))
+      )[1],
       init_client=lambda seed: routing.initial_state(),
   )
 
@@ -116,6 +144,9 @@ class _Routing:
     self._dtype = model.dtype
     self._num_models, self._groups = num_models, groups
     self._learned = hyperparameters.router == 'learned'
+    self._noisy = router_training.build_softmax_mix(
+        hyperparameters.router_noise
+    )
     self.learning_rate = (
         # The number 0 freezes the oracle's pi, see `local_step.moves`.
         hyperparameters.router_learning_rate if self._learned else 0.0
@@ -141,6 +172,10 @@ class _Routing:
     """Returns pi."""
     return tf.nn.softmax(router) if self._learned else router
 
+  def training_mix(self, router, seed):
+    """Returns the weights of a step's forward pass: pi with noise."""
+    return self._noisy(router, seed) if self._learned else router
+
 
 def build_ensemble_work(
     mixed: functional.FunctionalModel, hyperparameters, routing,
@@ -163,9 +198,9 @@ def build_ensemble_work(
       tape.watch((models, router))
       # One loss of the mixture, so the chain rule gives the gradient of model c
       # its factor pi_c, and router and models are differentiated at one point.
+      mixing = routing.training_mix(router, batch.seed)
       loss = mixed.batch_loss(
-          collections.OrderedDict(mixing=routing.mixing(router), models=models),
-          batch,
+          collections.OrderedDict(mixing=mixing, models=models), batch
       )
     gradient, router_gradient = tape.gradient(
         loss, (models, router),
@@ -240,5 +275,6 @@ def _build(task, hyperparameters):
       task.model, hyperparameters,
       num_models=model_table.num_clusters(task, 4),
       groups=task.groups if task.has_groups else None,
+      num_clients=task.num_clients,
       client_weighting=task.client_weighting,
   )

@@ -6,6 +6,7 @@ Federated Multi-Task Learning under a Mixture of Distributions.
 
 import collections
 import dataclasses
+from typing import Optional
 
 import tensorflow as tf
 
@@ -23,13 +24,13 @@ from tff_pers.models import mixtures
 
 
 @dataclasses.dataclass(frozen=True)
-class FedEmHyperparameters(hp.LocalTraining):
-  """Hyperparameters of FedEM."""
+class FedEmHyperparameters(hp.LocalTraining, hp.NewClients):
+  """Hyperparameters of FedEM; a pass of `adapt_epochs` is an E-step."""
 
-  num_models: int = hp.field(3, 'Components C.', minimum=1)
-  unseen_steps: int = hp.field(
-      5, 'E-steps of a client that has never trained, when it deploys.',
-      minimum=1,
+  num_models: int = hp.field(
+      0,
+      "Components C; 0: the task's number of clusters, 3 if that is unknown.",
+      minimum=0,
   )
 
 
@@ -37,6 +38,8 @@ def build_fedem(
     model: functional.FunctionalModel,
     hyperparameters: FedEmHyperparameters = FedEmHyperparameters(),
     *,
+    num_models: int = 3,
+    num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds FedEM.
@@ -52,33 +55,31 @@ def build_fedem(
   The components' gradients are clipped by the norm of all of them together.
   Server state: `models`, a table (see `mixtures`), from C independent
   initializations. Client state: `mixing` pi, float[C], at first uniform; a
-  client whose pi is still that takes `unseen_steps` E-steps to deploy. C = 1 is
+  client that never trains takes `adapt_epochs` E-steps to deploy. C = 1 is
   FedAvg.
 
   Args:
     model: The architecture. Its loss is a negative log-likelihood; squared
       errors are taken for those of unit variance (half their sum).
     hyperparameters: See `FedEmHyperparameters`.
+    num_models: C if `hyperparameters.num_models` is 0.
+    num_clients: N; a client of a larger index never trains. None: every client
+      may train.
     client_weighting: n_i, see `fedavg.build_fedavg`.
   """
-  num_models = hyperparameters.num_models
-  # Rounded to the dtype of the weights here, so that `tf.equal` below
-  # recognizes a stored pi that never changed.
-  uniform = tf.constant(
-      [1 / num_models] * num_models, model.dtype
-  ).numpy()
+  num_models = hyperparameters.num_models or num_models
 
   def mixing_of(message, client_state, data):
     """Returns pi after the E-steps of a client that deploys."""
     losses = negative_log_likelihoods(
         model, message['models'], num_models, data
     )
-    pi = client_state['mixing']
-    is_new = tf.reduce_all(tf.equal(pi, uniform))
+    is_new = client_work.is_unseen(data['index'], num_clients)
+    num_steps = tf.where(is_new, hyperparameters.adapt_epochs, 1)
     return tf.while_loop(
-        lambda t, _: t < tf.where(is_new, hyperparameters.unseen_steps, 1),
+        lambda t, _: t < num_steps,
         lambda t, pi: (t + 1, e_step(pi, losses, data)[1]),
-        (tf.constant(0), pi),
+        (tf.constant(0), client_state['mixing']),
     )[1]
 
   def deploy(message, client_state, data):
@@ -93,13 +94,15 @@ def build_fedem(
 
   return model_table.build_model_table(
       model, num_models,
-      build_fedem_work(model, hyperparameters, client_weighting),
+      build_fedem_work(model, hyperparameters, num_models, client_weighting),
       deploy=deploy,
       # The model is a mixture of distributions, so not of logits.
       deployed=mixtures.mixture(model, num_models, 'probabilities'),
       client_model=client_model,
       init_client=lambda seed: collections.OrderedDict(
-          mixing=tf.constant(uniform)
+          mixing=tf.fill(
+              [num_models], tf.constant(1 / num_models, model.dtype)
+          )
       ),
   )
 
@@ -158,10 +161,10 @@ def weighted_loss(model, models, batch, responsibilities):
 def build_fedem_work(
     model: functional.FunctionalModel,
     hyperparameters: FedEmHyperparameters,
+    num_models: int,
     client_weighting: str,
 ) -> client_work.ClientWork:
   """Returns the client work: one E-step, then the local steps of the M-step."""
-  num_models = hyperparameters.num_models
   local = local_step.build(hyperparameters)
 
   def update(message, client_state, data):
@@ -216,5 +219,7 @@ def build_fedem_work(
 )
 def _build(task, hyperparameters):
   return build_fedem(
-      task.model, hyperparameters, client_weighting=task.client_weighting
+      task.model, hyperparameters,
+      num_models=model_table.num_clusters(task, 3),
+      num_clients=task.num_clients, client_weighting=task.client_weighting,
   )

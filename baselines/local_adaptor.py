@@ -26,15 +26,10 @@ from tff_pers.models import adaptors
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalAdaptorHyperparameters(floral_hp.AdaptorHyperparameters):
+class LocalAdaptorHyperparameters(
+    floral_hp.AdaptorHyperparameters, hp.NewClients
+):
   """Hyperparameters of local adaptors."""
-
-  adapt_epochs: int = hp.field(
-      5,
-      'Passes E over its training data in which a client that never trains'
-      ' learns its adaptors, the base frozen, before it is evaluated.',
-      minimum=0,
-  )
 
 
 def build_local_adaptor(

@@ -254,6 +254,22 @@ class Aggregation:
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class NewClients:
+  """What a client may spend that never trains, the same in every method.
+
+  It learns what it would keep for itself (a router, mixing weights, adaptors,
+  private weights) from what an initial state has; all that is shared is frozen.
+  """
+
+  adapt_epochs: int = field(
+      5,
+      'Passes over its training data in which a client that never trains learns'
+      ' what is its own, all else frozen, before it is evaluated.',
+      minimum=0,
+  )
+
+
 SCHEDULES = ('constant', 'exponential', 'cosine', 'steps', 'linear')
 _IS_SCHEDULED = 'learning_rate_schedule!=constant'
 # The linear schedule ends near 0, whatever the factor.

@@ -193,14 +193,14 @@ def test_deploys_the_merged_weights_and_reports_the_router():
   )
 
 
-def _learned(state, client, adapted, steps=20, rate=1.0):
+def _learned(state, client, adapted, steps, rate=1.0):
   """Returns the router that a client learns alone, float[C]."""
   weights = tf.nest.map_structure(tf.constant, state['weights'])
   return tf.nn.softmax(
       router_training.learn_router(
           adapted, tf.zeros([adapted.num_adaptors], tf.float64), weights,
           rounds.tensors(problems.tiny_clients()[client]), num_steps=steps,
-          learning_rate=rate,
+          learning_rate=rate, router_step='scale_free',
       )
   )
 
@@ -218,7 +218,7 @@ def test_clients_that_never_train_learn_a_router(router, known):
       [data, dict(data, index=np.int32(5))],
   )
   np.testing.assert_array_equal(waiting['router'], known)
-  learned = _learned(state, 4, _adapted())
+  learned = _learned(state, 4, _adapted(), steps=5)
   np.testing.assert_allclose(new['router'], learned, rtol=1e-6)
   assert np.abs(new['router'] - 0.5).max() > 1e-3
 
@@ -237,13 +237,14 @@ def test_stateless_clients_warm_their_router_up_in_every_round():
   state, data = states[-1], problems.tiny_clients()[3]
   messages = process.parts.dispatch(state, [3])
   output = process.parts.work(messages, [()], [data])[0]
-  warm = _learned(state, 3, _adapted())
+  warm = _learned(state, 3, _adapted(), steps=20)
   router, weights, _ = router_training.train(
       _adapted(), tf.math.log(warm),
       tf.nest.map_structure(tf.constant, state['weights']),
       rounds.tensors(data), rates=router_training.Rates(0.1, 0.1, 0.1),
       seed=random.key(rounds.SEED, 3, 3, 0),
-      mix=router_training.build_softmax_mix(), num_steps=5, batch_size=2,
+      mix=router_training.build_softmax_mix(), router_step='scale_free',
+      num_steps=5, batch_size=2,
   )
   np.testing.assert_allclose(
       output['weight'], [6, *(6 * tf.nn.softmax(router))], rtol=1e-6
@@ -295,13 +296,14 @@ def test_noise_is_for_training_and_a_minimum_for_deployment_too():
   )
 
 
-@pytest.mark.parametrize('options, rate, precondition', [
-    (dict(), 0.1, True),
-    (dict(adaptor_learning_rate=0.03), 0.03, True),
-    (dict(precondition=False), 0.1, False),
+@pytest.mark.parametrize('options, rate, changed', [
+    (dict(), 0.1, dict()),
+    (dict(adaptor_learning_rate=0.03), 0.03, dict()),
+    (dict(precondition=False), 0.1, dict(precondition=False)),
+    (dict(router_step='gradient'), 0.1, dict(router_step='gradient')),
 ])
 def test_adaptors_may_have_their_own_rate_or_no_preconditioner(
-    options, rate, precondition
+    options, rate, changed
 ):
   """A cohort of one client: the server takes over what it has trained."""
   process = floral.build_floral(_adapted(), _hyperparameters(**options))
@@ -313,8 +315,9 @@ def test_adaptors_may_have_their_own_rate_or_no_preconditioner(
       ),
       rounds.tensors(problems.tiny_clients()[3]),
       rates=router_training.Rates(0.1, rate, 0.1),
-      seed=random.key(rounds.SEED, 0, 3, 0), precondition=precondition,
+      seed=random.key(rounds.SEED, 0, 3, 0),
       mix=router_training.build_softmax_mix(), num_steps=5, batch_size=2,
+      **{'router_step': 'scale_free', **changed},
   )
   rounds.assert_close(states[0]['weights'], weights)
   rounds.assert_close(client_states[3]['router'], router)
@@ -526,3 +529,38 @@ def test_reports_how_undecided_routers_are():
   metrics = [m['router_entropy'] for m in _run()[3]]
   assert all(0 < entropy < np.log(2) for entropy in metrics)
   assert all(m['router_entropy'] == 0 for m in _run(router='oracle')[3])
+
+
+@pytest.mark.parametrize('options', [
+    dict(router_step='gradient', router_learning_rate=0.2),
+    # Slopes are far below 1e-3: as a gradient step of 1000 C times the rate.
+    dict(router_step='scale_free', router_learning_rate=0.2 / 2000),
+])
+def test_adaptors_leave_the_saddle_as_the_documentation_says(options):
+  """Differences grow by sqrt(2 eta eta_router) D / C per step.
+
+  Two clusters at +-1, so D = 1; C = 2 adaptors of no rank, one step a round.
+  """
+  quadratics = problems.Quadratics(
+      np.ones([2, 1, 1]), np.array([[1.0], [-1.0]]), [1, 1], np.zeros(1)
+  )
+  process = floral.build_floral(
+      adaptors.full(quadratics.model, 2),
+      floral_hp.FloralHyperparameters(
+          local_steps=1, batch_size=1, learning_rate=0.2, **options
+      ),
+  )
+  state, differences = process.initialize_seeded(0), []
+  state['weights']['adaptors'] = tf.nest.map_structure(
+      lambda leaf: leaf + np.array([[1e-7], [0]]), state['weights']['adaptors']
+  )
+  own = [process.initialize_client(state, k) for k in range(2)]
+  for _ in range(50):
+    output = process.next(state, own, quadratics.clients())
+    state, own = output['state'], output['client_states']
+    [leaf] = tf.nest.flatten(state['weights']['adaptors'])
+    differences.append(float(np.abs(leaf[0] - leaf[1]).max()))
+  growth = np.log(differences[-1] / differences[-21]) / 20
+  assert differences[-1] < 1e-4  # Still close to the saddle.
+  # To first order in the rates.
+  np.testing.assert_allclose(growth, np.sqrt(2 * 0.2 * 0.2) / 2, rtol=0.05)

@@ -185,6 +185,58 @@ def test_small_weights_are_skipped_when_a_client_deploys():
   np.testing.assert_allclose(result['router'][0], 1 / (1 + np.exp(7)))
 
 
+@pytest.mark.parametrize('router, known', [
+    ('learned', [0.5, 0.5]), ('oracle', [1.0, 0.0])
+])
+def test_new_clients_learn_a_router(router, known):
+  """As in FLoRAL: five full-batch steps without a scale, models frozen."""
+  model, data = problems.tiny_model(), problems.tiny_clients()[4]
+  process = ensemble.build_ensemble(
+      model, ensemble.EnsembleHyperparameters(router=router, **_VALUES),
+      num_models=2, groups=_GROUPS, num_clients=5,
+  )
+  state = rounds.train(process)[0][-1]
+  waiting, new = process.evaluate(
+      state, [process.initialize_client(state, i) for i in (4, 5)],
+      [dict(adapt=d, test=d) for d in (data, dict(data, index=np.int32(5)))],
+  )
+  np.testing.assert_allclose(waiting['router'], known)
+  x, y = data['examples']['x'][:7], data['examples']['y'][:7]
+  logits = [
+      model.predict(_row(state['models'], c), x, False, None) for c in range(2)
+  ]
+  t = tf.zeros([2], tf.float64)
+  for _ in range(5):
+    with tf.GradientTape() as tape:
+      tape.watch(t)
+      pi = tf.nn.softmax(t)
+      loss = tf.reduce_mean(
+          tf.nn.sparse_softmax_cross_entropy_with_logits(
+              y, pi[0] * logits[0] + pi[1] * logits[1]
+          )
+      )
+    h = tape.gradient(loss, t) / pi
+    t -= h / (np.abs(h).max() + 1e-3)
+  np.testing.assert_allclose(new['router'], tf.nn.softmax(t), rtol=1e-6)
+  assert np.abs(t).max() > 1
+
+
+def test_noise_explores_in_training_alone():
+  """The mix of a step has it; what the server and the report get has not."""
+  work, model = _work(2, router_noise=1.0, router_learning_rate=0.0)
+  plain, _ = _work(2, router_learning_rate=0.0)
+  models = mixtures.initial_models(model, 2, 1)
+  data = rounds.tensors(problems.tiny_clients()[4])
+  own = dict(router=tf.constant([0.3, -0.2], tf.float64))
+  noisy, quiet = (w.update(_message(models), own, data) for w in (work, plain))
+  np.testing.assert_array_equal(noisy.weight, quiet.weight)
+  gaps = [
+      np.abs(a - b).max() for a, b in
+      zip(noisy.update['adaptors'], quiet.update['adaptors'])
+  ]
+  assert max(gaps) > 1e-3
+
+
 def test_a_client_never_seen_mixes_evenly():
   process, states, _, _ = rounds.run('ensemble', num_models=2)
   fresh = process.initialize_client(states[-1], 4)

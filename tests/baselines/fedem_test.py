@@ -121,7 +121,7 @@ def test_identical_components_stay_identical():
       lambda leaf: tf.stack([leaf, leaf]), model.initial_weights(1)
   )
   values = fedem.FedEmHyperparameters(num_models=2, **_VALUES)
-  output = fedem.build_fedem_work(model, values, 'examples').update(
+  output = fedem.build_fedem_work(model, values, 2, 'examples').update(
       _message(models), _state([0.5, 0.5]),
       rounds.tensors(problems.tiny_clients()[4]),
   )
@@ -138,7 +138,7 @@ def test_responsibilities_follow_their_examples_and_are_frozen():
   model, client = problems.tiny_model(), problems.tiny_clients()[3]
   data, models = rounds.tensors(client), mixtures.initial_models(model, 2, 1)
   values = fedem.FedEmHyperparameters(num_models=2, **_VALUES)
-  output = fedem.build_fedem_work(model, values, 'examples').update(
+  output = fedem.build_fedem_work(model, values, 2, 'examples').update(
       _message(models), _state([0.3, 0.7]), data
   )
 
@@ -176,19 +176,22 @@ def test_responsibilities_follow_their_examples_and_are_frozen():
   np.testing.assert_array_equal(output.weight, [6, 6, 6])
 
 
-def test_client_never_trained_takes_five_e_steps_and_others_one():
-  """Baselines 4.1: from uniform pi, models frozen, on training data."""
+def test_new_clients_take_five_e_steps_and_others_one():
+  """Baselines 4.1: from uniform pi, models frozen, on training data.
+
+  One that has not been sampled yet is no new client, here as elsewhere.
+  """
   process, states, client_states, _ = rounds.run('fedem')
   clients, model = problems.tiny_clients(), problems.tiny_model()
-  adapt = [clients[4], clients[0]]
+  adapt = [dict(clients[4], index=np.int32(5)), clients[4], clients[0]]
   fresh = process.initialize_client(states[-1], 4)
   results = process.evaluate(
-      states[-1], [fresh, client_states[0]],
+      states[-1], [fresh, fresh, client_states[0]],
       [dict(adapt=a, test=clients[1]) for a in adapt],
   )
   np.testing.assert_allclose(fresh['mixing'], [1 / 3] * 3)
-  starts = (fresh['mixing'], client_states[0]['mixing'])
-  for result, a, start, steps in zip(results, adapt, starts, (5, 1)):
+  starts = (fresh['mixing'], fresh['mixing'], client_states[0]['mixing'])
+  for result, a, start, steps in zip(results, adapt, starts, (5, 1, 1)):
     data = rounds.tensors(a)
     table = fedem.negative_log_likelihoods(
         model, states[-1]['models'], 3, data
@@ -249,5 +252,5 @@ def test_squared_errors_of_keras_are_likelihoods_too(loss):
 
 
 def test_raises_on_no_component():
-  with pytest.raises(ValueError, match='`num_models` must be an integer >= 1'):
-    dataclasses.replace(fedem.FedEmHyperparameters(), num_models=0)
+  with pytest.raises(ValueError, match='`num_models` must be an integer >= 0'):
+    dataclasses.replace(fedem.FedEmHyperparameters(), num_models=-1)

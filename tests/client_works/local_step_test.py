@@ -93,11 +93,13 @@ def _parts(**rates):
   return parts, gradients, dict(ones, **rates)
 
 
-def _joint(step, num_steps=1, **rates):
+def _joint(step, num_steps=1, unclipped=(), **rates):
   parts, gradients, rates = _parts(**rates)
   lines = step.start_parts(parts, rates)
   for _ in range(num_steps):
-    lines = step.take_parts(lines, gradients, rates, undecayed=('router',))
+    lines = step.take_parts(
+        lines, gradients, rates, undecayed=('router',), unclipped=unclipped
+    )
   moved = {
       name: float(parts[name][0] - line.weights[0])
       for name, line in lines.items()
@@ -108,6 +110,12 @@ def _joint(step, num_steps=1, **rates):
 def test_parts_share_one_norm_and_have_their_own_rates():
   moved, _ = _joint(local_step.LocalStep(clip_norm=1.3), base=0.1)
   assert moved == pytest.approx(dict(adaptors=0.3, base=0.04, router=1.2))
+
+
+def test_an_unclipped_part_keeps_its_length_and_does_not_count():
+  step = local_step.LocalStep(clip_norm=0.5)  # Adaptors and base have 5.
+  moved, _ = _joint(step, unclipped=('router',))
+  assert moved == pytest.approx(dict(adaptors=0.3, base=0.4, router=12.0))
 
 
 def test_a_frozen_part_has_no_gradient_no_momentum_and_no_decay():

@@ -111,12 +111,71 @@ def test_a_step_moves_all_parts_from_the_old_point(precondition):
   assert np.abs(theta - alternating).max() > 1e-4
 
 
-def _moved(rates=_RATES, **step):
+def test_scale_free_direction_is_the_slope_in_the_mixture():
+  """g_theta_c = pi_c (s_c - sum_j pi_j s_j) for slopes s."""
+  slopes = np.array([3.0, -1.0, 0.5])
+  for logits in ([0.0, 0.0, 0.0], [9.0, -9.0, 0.0]):
+    pi = tf.nn.softmax(tf.constant(logits, tf.float64))
+    h = slopes - np.sum(pi * slopes)
+    found = router_training.scale_free(pi * h, pi)
+    np.testing.assert_allclose(
+        found, h / (np.abs(h).max() + 1e-3), rtol=1e-9
+    )
+    # Whatever the size of the loss, a step is the same but for the 1e-3.
+    larger = router_training.scale_free(100 * pi * h, pi)
+    np.testing.assert_allclose(larger, found, rtol=1e-3)
+    assert 0.999 < np.abs(larger).max() <= 1
+
+
+def test_scale_free_direction_of_what_cannot_move_is_zero():
+  pi = tf.constant([1.0, 0.0])
+  for g_theta, weights in (
+      ([0.0, 0.0], [0.5, 0.5]),  # At the start no adaptor has an effect.
+      ([0.0, 0.0], pi),  # A weight that has underflowed.
+  ):
+    found = router_training.scale_free(
+        tf.constant(g_theta), tf.constant(weights)
+    )
+    np.testing.assert_array_equal(found, [0.0, 0.0])
+  # A slope that is much less than 1e-3 moves a logit in proportion to it.
+  found = router_training.scale_free(
+      tf.constant([1e-6, -1e-6]), tf.constant([0.5, 0.5])
+  )
+  np.testing.assert_allclose(found, [2e-3, -2e-3], rtol=1e-2)
+
+
+@pytest.mark.parametrize('noise', [0.0, 2.0])
+def test_scale_free_step_is_joint_and_with_the_weights_in_use(noise):
+  weights, mix = _weights(), router_training.build_softmax_mix(noise)
+  data, options = _data(), dict(
+      rates=_RATES, seed=_SEED, mix=mix, num_steps=1, shuffle=False
+  )
+  theta, moved, loss = router_training.train(
+      _ADAPTED, _LOGITS, weights, data, router_step='scale_free', **options
+  )
+  plain_theta, *plain = router_training.train(
+      _ADAPTED, _LOGITS, weights, data, **options
+  )
+  _assert_close((moved, loss), plain)
+  seen = []
+  spied = lambda logits, seed: seen.append(mix(logits, seed)) or seen[-1]
+  router_training.train(
+      _ADAPTED, _LOGITS, weights, data, **dict(options, mix=spied)
+  )
+  h = (_LOGITS - plain_theta) / 0.3 / seen[-1]
+  _assert_close(
+      theta, _LOGITS - 0.3 * h / (np.abs(h).max() + 1e-3), 1e-9
+  )
+  assert np.abs(theta - plain_theta).max() > 0.05
+
+
+def _moved(rates=_RATES, router_step='gradient', **step):
   """Returns how far each part is after one step, in units of its rate."""
   weights = _weights()
   theta, moved, _ = router_training.train(
       _ADAPTED, _LOGITS, weights, _data(), rates=rates, seed=_SEED, mix=_MIX,
-      local=local_step.LocalStep(**step), num_steps=1, shuffle=False,
+      local=local_step.LocalStep(**step), router_step=router_step, num_steps=1,
+      shuffle=False,
   )
   before = dict(weights, router=_LOGITS)
   return {
@@ -144,6 +203,14 @@ def test_clipping_bounds_all_parts_after_the_preconditioning():
   # A frozen part does not count.
   only = _moved(router_training.Rates(0.1, 0.0, 0.0), clip_norm=0.01)
   np.testing.assert_allclose(_norm(only['base']), 0.01, rtol=1e-9)
+
+
+def test_clipping_leaves_the_scale_free_step_alone():
+  plain = _moved(router_step='scale_free')
+  clipped = _moved(router_step='scale_free', clip_norm=0.01)
+  _assert_close(clipped['router'], plain['router'])
+  models = _norm([clipped['base'], clipped['adaptors']])
+  np.testing.assert_allclose(models, 0.01, rtol=1e-9)
 
 
 def test_models_decay_and_routers_do_not():

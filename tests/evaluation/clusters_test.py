@@ -38,6 +38,27 @@ def test_routers_count_by_their_largest_weight():
   assert clusters.score([5, 6], router=router).accuracy == 1.0
 
 
+def test_a_shared_adaptor_shows_in_load_and_overlap():
+  """Two of three clusters at adaptor 1, adaptor 2 left over."""
+  groups = np.array([0, 1, 2, 0, 1, 2])
+  apart, shared = np.eye(3)[groups], np.eye(3)[[0, 1, 1, 0, 1, 1]]
+  assert clusters.load(apart) == (3, 1 / 3)
+  assert clusters.overlap(apart, groups) == 0.0
+  assert clusters.load(shared) == (2, 2 / 3)
+  assert clusters.overlap(shared, groups) == 1.0
+  uniform = np.full([6, 3], 1 / 3)
+  assert clusters.load(uniform).used == 1
+  np.testing.assert_allclose(clusters.overlap(uniform, groups), 1.0)
+
+
+def test_overlap_is_that_of_the_nearest_two_clusters():
+  router = np.array([[0.8, 0.2, 0], [0.6, 0.4, 0], [0, 0.5, 0.5], [0, 0, 1]])
+  # Means (.7, .3, 0), (0, .5, .5), (0, 0, 1).
+  found = clusters.overlap(router, np.array([5, 5, 7, 9]))
+  np.testing.assert_allclose(found, 0.5)
+  assert clusters.overlap(router, np.zeros(4, int)) == 0.0
+
+
 def test_mixing_weights_within_groups_are_clusters():
   """PERM: rows on the simplex, nearly block-wise, asymmetric."""
   rng = np.random.default_rng(0)

@@ -193,8 +193,8 @@ def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
       process, data, states, groups=task.groups
   )
   found = trainer.columns
-  assert found[-2:] == ['cluster_accuracy', 'cluster_nmi']
-  assert _columns(process, data) == found[:-2]
+  assert found[-3:] == ['cluster_accuracy', 'cluster_nmi', 'cluster_overlap']
+  assert _columns(process, data) == found[:-3]
   with release.Releases(
       str(tmp_path), found, 0
   ) as releases, progress.Progress(1, 0, io.StringIO()) as shown:
@@ -206,6 +206,12 @@ def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
   with open(tmp_path / 'metrics.csv', newline='', encoding='utf-8') as file:
     [row] = list(csv.DictReader(file))
   assert row['cluster_accuracy'] == row['cluster_nmi'] == '1.0'
+  # Every pi is (e, 1, 1, 1) / (e + 3) in some order.
+  np.testing.assert_allclose(
+      float(row['cluster_overlap']), 4 / (np.e + 3), rtol=1e-6
+  )
+  assert row['router_used'] == '4'
+  np.testing.assert_allclose(float(row['router_largest_load']), 0.25)
 
 
 def test_no_recovery_where_a_method_has_no_view(problem):

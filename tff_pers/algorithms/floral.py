@@ -230,7 +230,8 @@ def _build_work(
       # weights that were received.
       return router, weights, loss
     return router_training.train(
-        adapted, router, message['weights'], data, mix=routers.mix, **options
+        adapted, router, message['weights'], data, mix=routers.mix,
+        router_step=hyperparameters.router_step, **options,
     )
 
   def update(message, client_state, data):

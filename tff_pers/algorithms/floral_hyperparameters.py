@@ -12,8 +12,15 @@ from tff_pers.models import layers
 
 # When routers are logits that SGD trains, see `floral_routers.Learned`.
 _LEARNED = 'router=learned and objective=fml'
-# When some clients learn a router by itself; with an oracle, new clients do,
-# whose cluster it does not know.
+# When clients without a router of their own learn one in every round, or at
+# evaluation.
+_RELEARNED = 'router_state=stateless or eval_router=relearned'
+# When new clients alone do; with an oracle, their cluster is not known.
+_NEW = (
+    'router=oracle or objective=fml and router_state=stateful and'
+    ' eval_router=stored'
+)
+# When one of these cases is possible.
 _WARMED_UP = 'objective=fml or router=oracle'
 # The kind of weights that a hyperparameter concerns, see `LayerWeight`.
 _ABOUT = dict(conv_form='conv', adapt_bias='bias', adapt_norm='norm')
@@ -89,9 +96,19 @@ class FloralHyperparameters(AdaptorHyperparameters):
       'learned', 'learned, or oracle (the true cluster, frozen).',
       choices=('learned', 'oracle'),
   )
+  # Not in the paper, whose step is the gradient's: with U = 0 the uniform
+  # router is a saddle, which the gradient takes long to leave.
+  router_step: str = hp.field(
+      'scale_free',
+      "Step of the router's logits: scale_free (the slope of the loss in each"
+      ' mixture weight, divided by the largest of them) or gradient (as in the'
+      ' paper).',
+      choices=('scale_free', 'gradient'), when=_WARMED_UP,
+  )
   router_learning_rate: float = hp.field(
       0.1,
-      'eta_router: step size of the router; 0: it moves by its warm-up alone.',
+      'Step size of the router: with scale_free the most that a logit moves'
+      ' in a step, with gradient eta_router; 0: it moves by its warm-up alone.',
       minimum=0.0, when=_LEARNED,
   )
   router_state: str = hp.field(
@@ -104,12 +121,15 @@ class FloralHyperparameters(AdaptorHyperparameters):
   # has too few of them (papers/floral.md 2.6).
   router_warmup_steps: int = hp.field(
       20,
-      'Full-batch steps of a router alone: of stateless clients in every round,'
-      ' of new clients at evaluation.',
-      minimum=0, when=_WARMED_UP,
+      'Full-batch steps in which a router is learned from zero, all else'
+      ' frozen: by stateless clients in every round, by all at evaluation.',
+      minimum=0, when=_RELEARNED,
   )
+  adapt_epochs: int = hp.inherited(hp.NewClients, 'adapt_epochs', when=_NEW)
   router_warmup_learning_rate: float = hp.field(
-      1.0, 'Step size of these steps.', above=0.0, when=_WARMED_UP
+      1.0,
+      'Step size of a router that is learned alone, in full-batch steps.',
+      above=0.0, when=_WARMED_UP,
   )
   router_noise: float = hp.field(
       0.0,

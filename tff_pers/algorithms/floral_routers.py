@@ -12,6 +12,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.client_works import client_work
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_training
 
@@ -65,11 +66,10 @@ class Learned:
   def at_evaluation(self, message, client_state, data):
     """pi and the mix that the client deploys."""
     if self._stateful and self._hp.eval_router == 'stored':
-      never_trains = _is_unseen(data['index'], self._num_clients)
-      # Stored routers take 0 steps: the warm-up is for clients without one.
+      never_trains = client_work.is_unseen(data['index'], self._num_clients)
+      # Stored routers take 0 steps: only clients without one learn it here.
       learned = self._learn(
-          message, data,
-          tf.where(never_trains, self._hp.router_warmup_steps, 0),
+          message, data, tf.where(never_trains, self._hp.adapt_epochs, 0)
       )
       router = tf.where(never_trains, learned, client_state['router'])
     else:
@@ -83,10 +83,8 @@ class Learned:
     return self._deployed_mix(tf.convert_to_tensor(router), None)
 
   def _learn(self, message, data, num_steps):
-    return router_training.learn_router(
-        self._adapted, tf.constant(self._zeros), message['weights'], data,
-        num_steps=num_steps,
-        learning_rate=self._hp.router_warmup_learning_rate,
+    return _learn(
+        self._adapted, self._hp, self._zeros, message, data, num_steps
     )
 
 
@@ -178,15 +176,14 @@ class Oracle:
   def at_evaluation(self, message, client_state, data):
     del client_state  # Nothing.
     # Known clients take 0 steps, since `tf.where` computes both branches.
-    is_unseen = _is_unseen(data['index'], len(self._groups))
-    learned = tf.nn.softmax(
-        router_training.learn_router(
-            self._adapted, tf.constant(self._zeros), message['weights'], data,
-            num_steps=tf.where(is_unseen, self._hp.router_warmup_steps, 0),
-            learning_rate=self._hp.router_warmup_learning_rate,
-        )
+    is_unseen = client_work.is_unseen(data['index'], len(self._groups))
+    learned = _learn(
+        self._adapted, self._hp, self._zeros, message, data,
+        tf.where(is_unseen, self._hp.adapt_epochs, 0),
     )
-    pi = tf.where(is_unseen, learned, self._known(data['index']))
+    pi = tf.where(
+        is_unseen, tf.nn.softmax(learned), self._known(data['index'])
+    )
     return pi, pi
 
   def without_data(self, client_state, index):
@@ -199,11 +196,13 @@ class Oracle:
     )
 
 
-def _is_unseen(index, num_clients: Optional[int]):
-  """Whether a client never trains: its index is not below N."""
-  if num_clients is None:
-    return tf.constant(False)
-  return index >= num_clients
+def _learn(adapted, hyperparameters, zeros, message, data, num_steps):
+  """Returns logits, learned from zero in full-batch steps, float[C]."""
+  return router_training.learn_router(
+      adapted, tf.constant(zeros), message['weights'], data,
+      num_steps=num_steps, router_step=hyperparameters.router_step,
+      learning_rate=hyperparameters.router_warmup_learning_rate,
+  )
 
 
 def _zeros(adapted) -> np.ndarray:

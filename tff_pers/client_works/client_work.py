@@ -8,7 +8,7 @@ state; `as_client_work_process` into what `tff.learning.templates` composes.
 
 import collections
 import dataclasses
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -74,6 +74,18 @@ def key(message, data, use: int = 0):
   # Two datasets thus get equal draws in a round, e.g. of dropout.
   index = 0 if isinstance(data, tf.data.Dataset) else data['index']
   return random.key(message['seed'], message['round'], index, use)
+
+
+def is_unseen(index, num_clients: Optional[int]):
+  """Returns whether a client never trains: its index is not below N.
+
+  Args:
+    index: int32 scalar.
+    num_clients: N; None: every client may train.
+  """
+  if num_clients is None:
+    return tf.constant(False)
+  return index >= num_clients
 
 
 def client_weight(weighting: str, data, batch_size: int):

@@ -118,6 +118,7 @@ class LocalStep:
       gradients: Mapping[str, Any],
       rates: Mapping[str, Any],
       undecayed: Sequence[str] = (),
+      unclipped: Sequence[str] = (),
   ) -> dict[str, Line]:
     """Returns the lines after a joint step: one norm, a rate for each part.
 
@@ -129,13 +130,16 @@ class LocalStep:
       gradients: By name, each like its part; all taken at the same point.
       rates: See `start_parts`.
       undecayed: Parts that are no weights of a model and do not decay.
+      unclipped: Parts whose directions have no scale of their own: they are not
+        shortened, and do not count in the norm.
     """
     moving = [name for name in lines if moves(rates[name])]
     # Frozen parts leave before the norm is taken, or their gradients would
     # shorten the steps of the others.
     gradients = {name: gradients[name] for name in moving}
     if self.clip_norm:
-      gradients = clip(gradients, self.clip_norm)
+      clipped = {n: g for n, g in gradients.items() if n not in unclipped}
+      gradients.update(clip(clipped, self.clip_norm))
     after = collections.OrderedDict(lines)
     for name in moving:
       # Without clip_norm: the joint norm has been limited above.

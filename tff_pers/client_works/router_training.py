@@ -22,6 +22,9 @@ _NOISE_USE = -1  # Keeps the router's noise apart from a step's other draws.
 # Rows per pass of full gradients. It bounds the memory; a mean over all rows
 # does not depend on it.
 _CHUNK = 256
+# Slopes of the loss below this are noise rather than a preference for an
+# adaptor: towards it a step without a scale shrinks to 0.
+_FLAT = 1e-3
 
 
 class Rates(NamedTuple):
@@ -126,6 +129,26 @@ def gradients(adapted, router, weights, batch, mix):
   return loss, *tf.nest.map_structure(tf.convert_to_tensor, found)
 
 
+def scale_free(g_theta, pi):
+  """Returns the direction of the router's step without a scale.
+
+    h / (max_c |h_c| + 1e-3),   h_c = g_theta_c / pi_c
+
+  h_c is the slope of the loss in pi_c, less the mean slope. Dividing by pi_c
+  lets an adaptor of little weight move as fast as others, and by the largest
+  |h_c| bounds a logit's step by the step size, whatever loss, C and pi are.
+  Ours: the paper's step is g_theta, which is 0 at the start, where all adaptors
+  have no effect, and small for a long time after it.
+
+  Args:
+    g_theta: float[C], the gradient of the logits.
+    pi: float[C], the weights of the adaptors at these logits.
+  """
+  # A weight that has underflowed to 0 has the gradient 0, too, and stays.
+  h = tf.math.divide_no_nan(g_theta, pi)
+  return h / (tf.reduce_max(tf.abs(h)) + tf.constant(_FLAT, h.dtype))
+
+
 def train(
     adapted,
     router,
@@ -135,6 +158,7 @@ def train(
     rates: Rates,
     seed,
     mix,
+    router_step: str = 'gradient',
     precondition: bool = True,
     local: local_step.LocalStep = local_step.PLAIN,
     **budget,
@@ -152,6 +176,8 @@ def train(
     rates: Step sizes.
     seed: int64[2] key of the batches.
     mix: `(router, seed) -> float[C]`, e.g. `build_softmax_mix()`.
+    router_step: `gradient` (Algorithm 1) or `scale_free`, which is not clipped:
+      its size is bounded.
     precondition: Whether the gradients of low-rank factors are preconditioned
       (Appendix D).
     local: The step; routers do not decay.
@@ -159,10 +185,14 @@ def train(
   """
 
   rates = rates._asdict()
+  unclipped = ('router',) if router_step == 'scale_free' else ()
 
   def step(lines, batch):
     theta, w = lines['router'].weights, model_weights(lines)
     loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
+    if router_step == 'scale_free':
+      # The weights of this forward pass, noise included.
+      g_theta = scale_free(g_theta, mix(theta, batch.seed))
     g_adaptors = g['adaptors']
     if precondition:
       # At the old factors of this step, each with the other's Gram matrix.
@@ -170,7 +200,10 @@ def train(
     # A joint step, not alternating ones: theta, u and a_c move from the same
     # point (Algorithm 1).
     found = dict(adaptors=g_adaptors, base=g['base'], router=g_theta)
-    return local.take_parts(lines, found, rates, undecayed=('router',)), loss
+    lines = local.take_parts(
+        lines, found, rates, undecayed=('router',), unclipped=unclipped
+    )
+    return lines, loss
 
   parts = collections.OrderedDict(weights, router=router)
   lines, loss = client_data.fold_batches(
@@ -187,34 +220,53 @@ def model_weights(lines):
   )
 
 
-def learn_router(
-    adapted, logits, weights, data, *, num_steps, learning_rate: float
-):
-  """Returns logits after full-batch gradient descent; all else is frozen.
+def learn_router(adapted, logits, weights, data, **options):
+  """Returns a FLoRAL client's logits, learned alone: see `learn_logits`.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
     logits: float[C], where to start.
-    weights: <adaptors, base>.
-    data: Dense client data or a dataset of batches; all of it in every step,
-      dropout off.
+    weights: <adaptors, base>, frozen.
+    data: Dense client data or a dataset of batches.
+    **options: See `learn_logits`.
+  """
+  return learn_logits(
+      lambda pi, batch: adapted.mixed(pi).batch_loss(
+          weights, batch, training=False
+      ),
+      logits, data, **options,
+  )
+
+
+def learn_logits(
+    loss, logits, data, *, num_steps, learning_rate: float,
+    router_step: str = 'gradient',
+):
+  """Returns logits after full-batch descent; all else is frozen.
+
+  Args:
+    loss: `(pi, Batch) -> scalar`, the mean loss of a mixture, dropout off.
+    logits: float[C], where to start.
+    data: Dense client data or a dataset of batches; all of it in every step.
     num_steps: Steps, an int or an int32 scalar; 0 returns `logits`.
     learning_rate: Step size.
+    router_step: See `train`.
   """
 
   def body(t, theta):
+    pi = tf.nn.softmax(theta)
+
     def gradient(batch):
       with tf.GradientTape() as tape:
         tape.watch(theta)
-        mixed = adapted.mixed(tf.nn.softmax(theta))
-        loss = mixed.batch_loss(weights, batch, training=False)
+        value = loss(tf.nn.softmax(theta), batch)
       return tape.gradient(
-          loss, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
+          value, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )
-    step = local_sgd.descend(
-        theta, full_mean(gradient, data, tf.zeros_like(theta)), learning_rate
-    )
-    return t + 1, step
+    g_theta = full_mean(gradient, data, tf.zeros_like(theta))
+    if router_step == 'scale_free':
+      g_theta = scale_free(g_theta, pi)
+    return t + 1, local_sgd.descend(theta, g_theta, learning_rate)
 
   # A loop of TensorFlow, since the number of steps may depend on the client.
   return tf.while_loop(

@@ -5,6 +5,7 @@ ensembles, FedEM, IFCA), or mixing weights, float[N, N] (PERM). Learned numbers
 of clusters are arbitrary, so both scores ignore them.
 """
 
+import itertools
 from typing import Any, Mapping, NamedTuple, Optional
 
 import numpy as np
@@ -25,6 +26,51 @@ class Recovery(NamedTuple):
 
   accuracy: float
   nmi: float
+
+
+class Load(NamedTuple):
+  """How clients use what they route to; it needs no true clusters.
+
+  If C is the number of clusters and two clusters share an adaptor, another one
+  is left over: fewer than C are used, and one has the load of two.
+
+  Attributes:
+    used: How many adaptors (models) have the largest weight of some client.
+    largest: The largest mean weight, 1 / C if all are used alike.
+  """
+
+  used: int
+  largest: float
+
+
+def load(router) -> Load:
+  """Returns how clients use adaptors; router is float[N, C], C >= 1."""
+  router = np.asarray(router)
+  return Load(
+      used=len(np.unique(of_router(router))),
+      largest=float(router.mean(axis=0).max()),
+  )
+
+
+def overlap(router, groups) -> float:
+  """Returns how much two true clusters share adaptors, at most.
+
+    max_{a != b} sum_c min(m_ac, m_bc),   m_a = mean of pi over cluster a
+
+  0 if every adaptor serves one cluster, 1 if two clusters have the same mean
+  router; 0 with one cluster.
+
+  Args:
+    router: float[N, C].
+    groups: int[N], the true clusters.
+  """
+  router, groups = np.asarray(router), np.asarray(groups)
+  means = [router[groups == g].mean(axis=0) for g in np.unique(groups)]
+  return max(
+      (float(np.minimum(a, b).sum())
+       for a, b in itertools.combinations(means, 2)),
+      default=0.0,
+  )
 
 
 def recovery(predicted, groups) -> Recovery:

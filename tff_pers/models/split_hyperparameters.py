@@ -12,7 +12,7 @@ NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitHyperparameters(hp.Aggregation, hp.LocalTraining):
+class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
   """Which weights are private; the hyperparameters of a method extend it."""
 
   final_epochs = 0  # Not a field: only some methods leave the choice.
@@ -26,13 +26,6 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining):
       0,
       'Rank of the private adaptors with split=adapter; 0: as large as 1 % of'
       ' each kernel.',
-      minimum=0,
-  )
-  adapt_epochs: int = hp.field(
-      5,
-      'Passes E over its training data in which a client that never trains'
-      ' learns its private weights, the global ones frozen, before it is'
-      ' evaluated.',
       minimum=0,
   )
 

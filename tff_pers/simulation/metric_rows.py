@@ -19,6 +19,8 @@ _SUMMARY_COLUMNS = (
 )
 _VALIDATION_COLUMNS = ('accuracy_validation', 'loss_validation')
 _CLUSTER_COLUMNS = ('cluster_accuracy', 'cluster_nmi')
+_ROUTER_COLUMNS = ('router_used', 'router_largest_load')
+_OVERLAP_COLUMN = 'cluster_overlap'
 
 
 class MetricRows:
@@ -27,7 +29,8 @@ class MetricRows:
   Columns, after `round`: the common ones, `bytes_down` and `bytes_up` (per
   client and round, mean over the rounds so far), the scalar metrics of the
   method (those of a nested structure under the path, as
-  `aggregator/clipping_norm`), and then what the task knows.
+  `aggregator/clipping_norm`), how clients use what they route to (see
+  `clusters.Load`) if the method reports a router, and then what the task knows.
 
   Attributes:
     columns: Their names.
@@ -48,7 +51,8 @@ class MetricRows:
     Args:
       process: The method.
       groups: int[N], the true clusters, or None. How well the method recovers
-        them is two columns if it has a view on them, see `evaluation.clusters`.
+        them is two columns if it has a view on them, see `evaluation.clusters`,
+        and a third one if that is a router: how much two clusters share.
       honest: int[H], the clients that are evaluated; None: all.
       has_validation: Whether there are `accuracy_validation` and
         `loss_validation`, means over clients as `accuracy_mean`.
@@ -61,15 +65,19 @@ class MetricRows:
         path for path, _ in _tensors(_metrics_type(process), ())
         if path[-1] == 'refused'
     ]
+    self._routes = _reports_router(process)
     self._groups = groups if _sees_clusters(process, groups) else None
     self._honest = honest
     self.columns = [
         *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up',
         *[name for name in self._paths if name not in _OWN_COLUMNS],
+        *(_ROUTER_COLUMNS if self._routes else ()),
         *(_VALIDATION_COLUMNS if has_validation else ()),
         *(['distance'] if has_distance else ()),
         *(['dropped'] if has_dropped or self._refused_paths else ()),
         *(_CLUSTER_COLUMNS if self._groups is not None else ()),
+        *([_OVERLAP_COLUMN]
+          if self._groups is not None and self._routes else []),
     ]
 
   def measured(self, metrics) -> dict[str, float]:
@@ -119,7 +127,7 @@ class MetricRows:
         bytes_down=position.bytes_down / max(position.clients, 1),
         bytes_up=position.bytes_up / max(position.clients, 1),
         dropped=position.num_dropped,
-        **self._recovery(metrics, state),
+        **self._recovery(metrics, state), **self._load(metrics),
     )
     if validation is not None:
       loss, accuracy = _summaries(validation)
@@ -142,8 +150,20 @@ class MetricRows:
       groups = groups[self._honest]
       if mixing is not None:
         mixing = mixing[np.ix_(self._honest, self._honest)]
-    found = clusters.score(groups, metrics.get('router'), mixing)
-    return dict(zip(_CLUSTER_COLUMNS, found or (None, None)))
+    router = metrics.get('router')
+    found = clusters.score(groups, router, mixing)
+    columns = dict(zip(_CLUSTER_COLUMNS, found or (None, None)))
+    if self._routes:
+      columns[_OVERLAP_COLUMN] = clusters.overlap(router, groups)
+    return columns
+
+  def _load(self, metrics) -> dict[str, Optional[float]]:
+    """Returns the router columns of a round, None without adaptors."""
+    if not self._routes:
+      return {}
+    has_any = np.shape(metrics['router'])[1]
+    found = clusters.load(metrics['router']) if has_any else (None, None)
+    return dict(zip(_ROUTER_COLUMNS, found))
 
 
 def _summaries(metrics):
@@ -157,10 +177,14 @@ def _summaries(metrics):
   )
 
 
-def _sees_clusters(process, groups) -> bool:
+def _reports_router(process) -> bool:
   reports = process.evaluate.type_signature.result.member
+  return 'router' in tff.structure.name_list(reports)
+
+
+def _sees_clusters(process, groups) -> bool:
   return groups is not None and (
-      'router' in tff.structure.name_list(reports)
+      _reports_router(process)
       or 'mixing' in tff.structure.name_list(process.server_state_type)
   )
 

@@ -248,6 +248,35 @@ FAULTS = (
         ),
     ),
     Fault(
+        'new_clients_of_ensembles_mix_evenly',
+        what='Clients that never train do not learn a router.',
+        file=_ENSEMBLE,
+        old='num_steps=tf.where(is_new, hyperparameters.adapt_epochs, 0)',
+        new='num_steps=0',
+        tests=(f'{_ENSEMBLE_TEST}::test_new_clients_learn_a_router',),
+    ),
+    Fault(
+        'ensemble_noise_in_vain',
+        what='The noise of the router is not added.',
+        file=_ENSEMBLE,
+        old='mixing = routing.training_mix(router, batch.seed)',
+        new='mixing = routing.mixing(router)',
+        tests=(f'{_ENSEMBLE_TEST}::test_noise_explores_in_training_alone',),
+    ),
+    Fault(
+        'fedem_takes_those_who_wait_for_new',
+        what='Clients that have not been sampled yet take five E-steps, too.',
+        file='baselines/fedem.py',
+        old="client_work.is_unseen(data['index'], num_clients)",
+        new=(
+            "tf.reduce_all(client_state['mixing'] == 1 / num_models)"
+        ),
+        tests=(
+            'tests/baselines/fedem_test.py'
+            '::test_new_clients_take_five_e_steps_and_others_one',
+        ),
+    ),
+    Fault(
         'ensemble_skips_nothing',
         what='Models of small weight are deployed, too.',
         file=_ENSEMBLE,

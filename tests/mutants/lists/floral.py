@@ -19,6 +19,7 @@ _ROUTERS = 'tff_pers/algorithms/floral_routers.py'
 _TRAINING = 'tff_pers/client_works/router_training.py'
 _TRAINING_TEST = 'tests/client_works/router_training_test.py'
 _AGGREGATOR = 'tff_pers/aggregators/router.py'
+_CLUSTERS = 'tff_pers/evaluation/clusters.py'
 _AGGREGATOR_TEST = 'tests/aggregators/router_test.py'
 
 FAULTS = (
@@ -204,14 +205,132 @@ FAULTS = (
         'router_at_the_rate_of_adaptors',
         what='The router moves by the step size of the adaptors.',
         file=_TRAINING,
-        old='  rates = rates._asdict()\n\n  def step',
+        old='  rates = rates._asdict()\n  unclipped',
         new=(
-            '  rates = dict(rates._asdict(), router=rates.adaptors)\n\n'
-            '  def step'
+            '  rates = dict(rates._asdict(), router=rates.adaptors)\n'
+            '  unclipped'
         ),
         tests=(
             f'{_TRAINING_TEST}'
             '::test_a_step_moves_all_parts_from_the_old_point',
+        ),
+    ),
+    Fault(
+        'slope_of_the_logits',
+        what='The step without a scale forgets to divide by pi.',
+        file=_TRAINING,
+        old='h = tf.math.divide_no_nan(g_theta, pi)',
+        new='h = g_theta',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_scale_free_direction_is_the_slope_in_the_mixture',
+        ),
+    ),
+    Fault(
+        'underflow_is_not_a_number',
+        what='A mixture weight of 0 gives a step that is not a number.',
+        file=_TRAINING,
+        old='h = tf.math.divide_no_nan(g_theta, pi)',
+        new='h = g_theta / pi',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_scale_free_direction_of_what_cannot_move_is_zero',
+        ),
+    ),
+    Fault(
+        'largest_slope_with_its_sign',
+        what='The step is divided by the largest h, not by the largest |h|.',
+        file=_TRAINING,
+        old='h / (tf.reduce_max(tf.abs(h)) + ',
+        new='h / (tf.reduce_max(h) + ',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_scale_free_direction_is_the_slope_in_the_mixture',
+        ),
+    ),
+    Fault(
+        'noise_moves_full_steps',
+        what='Slopes that are nearly 0 move a logit by a full step.',
+        file=_TRAINING,
+        old='_FLAT = 1e-3',
+        new='_FLAT = 1e-12',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_scale_free_direction_of_what_cannot_move_is_zero',
+        ),
+    ),
+    Fault(
+        'slope_without_the_noise',
+        what='The slope is divided by the weights without their noise.',
+        file=_TRAINING,
+        old='scale_free(g_theta, mix(theta, batch.seed))',
+        new='scale_free(g_theta, tf.nn.softmax(theta))',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_scale_free_step_is_joint_and_with_the_weights_in_use',
+        ),
+    ),
+    Fault(
+        'scale_free_step_is_clipped',
+        what='Clipping shortens the step without a scale.',
+        file=_TRAINING,
+        old="('router',) if router_step == 'scale_free' else ()",
+        new='()',
+        tests=(
+            f'{_TRAINING_TEST}'
+            '::test_clipping_leaves_the_scale_free_step_alone',
+        ),
+    ),
+    Fault(
+        'router_step_ignored',
+        what="Routers always take the paper's step.",
+        file=_ALGORITHM,
+        old='router_step=hyperparameters.router_step, **options',
+        new="router_step='gradient', **options",
+        tests=_OWN_RATE,
+    ),
+    Fault(
+        'new_clients_spend_a_warmup',
+        what='New clients take the steps of stateless ones.',
+        file=_ROUTERS,
+        old='tf.where(never_trains, self._hp.adapt_epochs, 0)',
+        new='tf.where(never_trains, self._hp.router_warmup_steps, 0)',
+        tests=(
+            f'{_ALGORITHM_TEST}'
+            '::test_clients_that_never_train_learn_a_router',
+        ),
+    ),
+    Fault(
+        'warmup_ignores_the_step',
+        what='Routers that are learned alone always follow the gradient.',
+        file=_ROUTERS,
+        old='router_step=hyperparameters.router_step',
+        new="router_step='gradient'",
+        tests=(
+            f'{_ALGORITHM_TEST}'
+            '::test_clients_that_never_train_learn_a_router',
+        ),
+    ),
+    Fault(
+        'overlap_of_the_most_distant',
+        what='The overlap is that of the two clusters farthest apart.',
+        file=_CLUSTERS,
+        old='return max(\n      (float(',
+        new='return min(\n      (float(',
+        tests=(
+            'tests/evaluation/clusters_test.py'
+            '::test_overlap_is_that_of_the_nearest_two_clusters',
+        ),
+    ),
+    Fault(
+        'load_of_the_decided',
+        what='Every adaptor with any weight counts as used.',
+        file=_CLUSTERS,
+        old='used=len(np.unique(of_router(router)))',
+        new='used=int(np.any(router, axis=0).sum())',
+        tests=(
+            'tests/evaluation/clusters_test.py'
+            '::test_a_shared_adaptor_shows_in_load_and_overlap',
         ),
     ),
     Fault(

@@ -46,12 +46,12 @@ FAULTS = (
         tests=(f'{_READ}[pfedme]',),
     ),
     Fault(
-        'fedem_unseen_steps_in_vain',
+        'fedem_adapt_epochs_in_vain',
         what='New clients take five E-steps, whatever the flag.',
         file='baselines/fedem.py',
-        old='tf.where(is_new, hyperparameters.unseen_steps, 1)',
-        new='tf.where(is_new, 5 + 0 * hyperparameters.unseen_steps, 1)',
-        tests=(f'{_ACTS}[fedem-unseen_steps]',),
+        old='tf.where(is_new, hyperparameters.adapt_epochs, 1)',
+        new='tf.where(is_new, 5 + 0 * hyperparameters.adapt_epochs, 1)',
+        tests=(f'{_ACTS}[fedem-adapt_epochs]',),
     ),
     Fault(
         'step_cap_in_vain',

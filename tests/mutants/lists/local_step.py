@@ -105,6 +105,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'everything_is_clipped',
+        what='A part whose steps have no scale is shortened too.',
+        file='tff_pers/client_works/local_step.py',
+        old='for n, g in gradients.items() if n not in unclipped}',
+        new='for n, g in gradients.items()}',
+        tests=(
+            'tests/client_works/local_step_test.py'
+            '::test_an_unclipped_part_keeps_its_length_and_does_not_count',
+        ),
+    ),
+    Fault(
         'everything_decays',
         what='Parts that are no weights decay too.',
         file='tff_pers/client_works/local_step.py',
@@ -223,11 +234,8 @@ FAULTS = (
         'routers_decay',
         what='Weight decay pulls routers to the uniform mixture.',
         file='tff_pers/client_works/router_training.py',
-        old=(
-            'return local.take_parts(lines, found, rates, undecayed='
-            "('router',)), loss"
-        ),
-        new='return local.take_parts(lines, found, rates), loss',
+        old="lines, found, rates, undecayed=('router',), unclipped=unclipped",
+        new='lines, found, rates, unclipped=unclipped',
         tests=(
             'tests/client_works/router_training_test.py'
             '::test_models_decay_and_routers_do_not',

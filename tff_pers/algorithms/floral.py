@@ -145,6 +145,7 @@ def build_floral(
       init_client=lambda seed: routers.initial_state(),
       deploy=deploy,
       client_model=client_model,
+      deployed=adapted.merged,
   )
 
 

@@ -5,13 +5,14 @@
 A small Transformer is trained on pooled public data and frozen, as Keras users
 freeze a model. Then clients of two groups, who call the classes by other names,
 train low-rank adaptors on all its projections with FLoRAL; nothing but adaptors
-travels. In the end each client's own model is plain Keras again.
+travels. In the end a client's own model is plain Keras again.
 """
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers import models
+from tff_pers import random
 from tff_pers import runtime
 from tff_pers.algorithms import floral
 from tff_pers.algorithms import floral_hyperparameters
@@ -62,7 +63,7 @@ def train(adapted: adaptors.AdaptedModel, data):
       ),
   )
   state = process.initialize_seeded(0)
-  own = [process.initialize_client(state, i) for i in range(NUM_CLIENTS)]
+  own = [process.initialize_client(state, i) for i in range(len(data))]
   for _ in range(NUM_ROUNDS):
     output = process.next(state, own, data)
     state, own = output['state'], output['client_states']
@@ -85,16 +86,14 @@ def main():
   with runtime.use('fused'):
     for weights, routers, loss in train(adapted, data):
       print(f'train loss {loss:.3f}')
-  x, y = sequences(rng, 500, 1)
-  print(f'accuracy of the base for group 1: {accuracy(keras_model, x, y):.3f}')
+  x, _ = sequences(rng, 100)
+  expected = adapted.as_model().predict(
+      dict(weights, router=routers[0]), tf.constant(x), False, random.key(0)
+  )
   # The model of client 0, in Keras again by one call.
   keras_model.set_weights(adapted.merge(weights, routers[0]))
-  print(f'accuracy of client 0: {accuracy(keras_model, x, y):.3f}')
-
-
-def accuracy(keras_model: tf.keras.Model, x, y) -> float:
-  """Returns the share of the examples that the model classifies rightly."""
-  return np.mean(np.argmax(keras_model(x), axis=-1) == y)
+  difference = np.abs(keras_model(x) - expected).max()
+  print(f'largest difference of the outputs after merging: {difference:.1e}')
 
 
 if __name__ == '__main__':

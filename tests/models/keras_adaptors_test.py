@@ -305,6 +305,8 @@ def test_full_adaptors_leave_frozen_weights_alone():
   assert [entry.weight.layer for entry in adapted.plan] == [
       'first', 'first', 'last', 'last'
   ]
+  weights = _trained(adapted)
+  assert len(adapted.merge(weights, weights['router'])) == 4
 
 
 def test_warns_where_the_budget_is_more_because_of_rank_one(caplog):

@@ -12,6 +12,7 @@ from tff_pers.models import functional
 from tff_pers.models import keras_checks
 from tff_pers.models import keras_network
 
+
 def from_keras(
     keras_model: Union[tf.keras.Model, Callable[[], tf.keras.Model]],
     loss: Union[str, Callable[[Any, Any], Any]],

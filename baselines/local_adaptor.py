@@ -68,8 +68,10 @@ def build_local_adaptor(
     client_weighting: n_k, see `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: If `adapted` has not one adaptor.
+    ValueError: If `adapted` has not one adaptor, or a frozen base an
+      aggregator.
   """
+  hyperparameters.check_aggregator(adapted)
   if adapted.num_adaptors != 1:
     raise ValueError(
         '`adapted` must have one adaptor, which every client has for itself,'

@@ -78,6 +78,13 @@ _FROZEN = dict(
 )
 
 
+_METHODS = [
+    (floral.build_floral, floral_hp.FloralHyperparameters),
+    (local_adaptor.build_local_adaptor,
+     local_adaptor.LocalAdaptorHyperparameters),
+]
+
+
 def _adapted(num_adaptors):
   return adaptors.floral(problems.tiny_model(), num_adaptors, rank=1)
 
@@ -106,11 +113,7 @@ def test_rate_zero_freezes_the_base_of_local_adaptors():
   assert np.abs(client_states[0][0]['u'] - first[0]['u']).max() > 1e-5
 
 
-@pytest.mark.parametrize('build, kind', [
-    (floral.build_floral, floral_hp.FloralHyperparameters),
-    (local_adaptor.build_local_adaptor,
-     local_adaptor.LocalAdaptorHyperparameters),
-])
+@pytest.mark.parametrize('build, kind', _METHODS)
 def test_client_deploys_all_weights_of_a_model_with_frozen_ones(build, kind):
   layers = tf.keras.layers
   keras_model = tf.keras.Sequential([
@@ -141,6 +144,24 @@ def test_client_deploys_all_weights_of_a_model_with_frozen_ones(build, kind):
       result['loss'],
       lora_transformer.LOSS(data['examples']['y'], keras_model(x)), rtol=1e-5,
   )
+
+
+@pytest.mark.parametrize('is_all_frozen', [True, False])
+@pytest.mark.parametrize('build, kind', _METHODS)
+def test_raises_on_a_rule_for_a_frozen_base(build, kind, is_all_frozen):
+  """Robust rules are for the base: adaptors have their weighted mean."""
+  keras_model = tf.keras.Sequential(
+      [tf.keras.layers.InputLayer([3]), tf.keras.layers.Dense(2)]
+  )
+  keras_model.trainable = not is_all_frozen
+  adapted = adaptors.floral(
+      models.from_keras(keras_model, lora_transformer.LOSS), 1, rank=1
+  )
+  options = dict(adaptor_learning_rate=0.1, aggregator='median')
+  if not is_all_frozen:
+    options['learning_rate'] = 0.0
+  with pytest.raises(ValueError, match='`aggregator` must be mean where the'):
+    build(adapted, kind(**options))
 
 
 @pytest.mark.parametrize('options, message', [

@@ -82,6 +82,15 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       return self.learning_rate
     return self.adaptor_learning_rate
 
+  def check_aggregator(self, adapted: adaptors.AdaptedModel) -> None:
+    """Raises ValueError if a rule is to combine a base that nobody trains."""
+    is_trained = self.learning_rate and adapted.base.num_parameters
+    if self.aggregator != 'mean' and not is_trained:
+      raise ValueError(
+          '`aggregator` must be mean where the base is frozen, because it is'
+          f' for the base alone, found {self.aggregator}.'
+      )
+
   def adapt(self, model, num_adaptors: int) -> adaptors.AdaptedModel:
     """Returns `model` with adaptors of these sizes.
 

@@ -72,7 +72,9 @@ class AdaptedModel:
       adaptors: Like `initial_adaptors`.
       mix: Floats [C], usually on the simplex.
     """
-    return self._add(self._join(base_weights), self._deltas(adaptors, mix))
+    return self._add(
+        self.base.all_weights(base_weights), self._deltas(adaptors, mix)
+    )
 
   def mixed(self, mix) -> functional.FunctionalModel:
     """Returns the model of one mixture, over the weights <adaptors, base>.
@@ -279,17 +281,11 @@ class AdaptedModel:
         return entry.adaptor.mixed_update(leaf, own, mix)
       return leaf + entry.adaptor.mixed_delta(own, mix)
 
-    base = self._join(weights['base'])
+    base = self.base.all_weights(weights['base'])
     leaves = tf.nest.flatten(base)
     return tf.nest.pack_sequence_as(
         base, [apply(*pair) for pair in zip(leaves, self.plan)]
     )
-
-  def _join(self, base_weights):
-    """Returns weights of `merged`: frozen ones are put in their places."""
-    if self.base.frozen is None:
-      return base_weights
-    return self.base.frozen.join(base_weights)
 
   def _add(self, base_weights, deltas):
     """Adds one change to each adapted leaf of weights of `merged`."""

@@ -90,7 +90,7 @@ def floral(
         f' {"; ".join(reasons)}. Tip: describe its weights in `layers`.'
     )
   share = adaptor_plan.kernel_share(plan)
-  if rules.rho is not None and share > rules.rho:
+  if num_adaptors and rules.rho is not None and share > rules.rho:
     logging.warning(
         'One adaptor of %s has %.2g %% of the size of the kernels that it'
         ' adapts, more than the budget of %.2g %%, because no rank is below 1.'

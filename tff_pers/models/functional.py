@@ -161,10 +161,14 @@ class FunctionalModel:
     if self.frozen is None:
       return self
     return dataclasses.replace(
-        self, init=lambda seed: self.frozen.join(self.init(seed)),
+        self, init=lambda seed: self.all_weights(self.init(seed)),
         predict=self.frozen.predict, penalty=self.frozen.penalty,
         layers=self.frozen.layers, frozen=None,
     )
+
+  def all_weights(self, weights):
+    """Returns weights of `of_all_weights`: frozen ones join `weights`."""
+    return weights if self.frozen is None else self.frozen.join(weights)
 
   def batch_loss(self, weights, batch, training: bool = True):
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty."""

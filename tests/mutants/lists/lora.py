@@ -201,11 +201,19 @@ FAULTS = (
         tests=_OPTIONS,
     ),
     Fault(
+        'rules_for_nothing',
+        what='A robust rule is accepted for a base that learning_rate=0 freezes.',
+        file=_HYPERPARAMETERS,
+        old='is_trained = self.learning_rate and adapted',
+        new='is_trained = adapted',
+        tests=(f'{_FLORAL_TEST}::test_raises_on_a_rule_for_a_frozen_base',),
+    ),
+    Fault(
         'no_warning',
         what='Nobody is told that rank 1 costs more than the budget.',
         file=_ADAPTORS,
-        old='if rules.rho is not None and share > rules.rho:',
-        new='if rules.budget is not None and share > rules.budget:',
+        old='rules.rho is not None and share > rules.rho:',
+        new='rules.budget is not None and share > rules.budget:',
         tests=_WARNS,
     ),
     Fault(

@@ -99,6 +99,7 @@ def build_averaging(
     deploy=None,
     project=None,
     model_aggregator: Optional[composition.Aggregator] = None,
+    deployed: Optional[functional.FunctionalModel] = None,
 ) -> process.PersonalizedProcess:
   """Builds a method whose server is FedAvg's: a mean of client updates.
 
@@ -108,7 +109,7 @@ def build_averaging(
   what `init_client` returns.
 
   Args:
-    model: The model that is trained and deployed, W its weights.
+    model: The model that is trained.
     work: What a client does; its update is w - u_i, its weight q_i.
     server_learning_rate: eta_g; 1 with an optimizer, which has its own.
     server_optimizer: Replaces the server's step: it takes the mean update for
@@ -127,6 +128,7 @@ def build_averaging(
       `combine`.
     project: `w -> w`, a TensorFlow function of what the server's step gives.
     model_aggregator: Replaces the weighted mean.
+    deployed: The model over W; None: `model`.
 
   Returns:
     A `PersonalizedProcess`.
@@ -189,7 +191,7 @@ def build_averaging(
       client_model=client_model or (
           lambda state, own, index: combine(state['weights'], own)
       ),
-      tiers=tiers,
+      tiers=tiers, deployed=deployed,
   )
 
 

@@ -63,8 +63,10 @@ def build_local_adaptor(
     client_weighting: n_k, see `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: If `adapted` has not one adaptor.
+    ValueError: If `adapted` has not one adaptor, or a frozen base an
+      aggregator.
   """
+  hyperparameters.check_aggregator(adapted)
   if adapted.num_adaptors != 1:
     raise ValueError(
         '`adapted` must have one adaptor, which every client has for itself,'
@@ -89,13 +91,13 @@ def build_local_adaptor(
       adapted.base, build_work(adapted, hyperparameters, client_weighting),
       init_client=adapted.initial_adaptors,
       combine=lambda base, own: combine(adapted, base, own), deploy=deploy,
-      model_aggregator=choice.chosen(hyperparameters),
+      model_aggregator=choice.chosen(hyperparameters), deployed=adapted.merged,
   )
 
 
 def combine(adapted, base, own):
   """Returns u + a_k: the weights that client k deploys."""
-  return adapted.effective(base, own, _only(base))
+  return adapted.effective(base, own, _only(adapted))
 
 
 def train(adapted, message, own, data, hyperparameters, rates, **budget):
@@ -113,7 +115,7 @@ def train(adapted, message, own, data, hyperparameters, rates, **budget):
   # FLoRAL with C = 1: the mix is the constant 1, and its rate of 0 keeps it out
   # of the step.
   _, weights, loss = router_training.train(
-      adapted, _only(message['weights']),
+      adapted, _only(adapted),
       collections.OrderedDict(adaptors=own, base=message['weights']), data,
       rates=rates, seed=client_work.key(message, data),
       mix=router_training.known_mix, precondition=hyperparameters.precondition,
@@ -151,9 +153,9 @@ def build_work(
   return client_work.ClientWork(update)
 
 
-def _only(base):
+def _only(adapted):
   """The mix of one adaptor."""
-  return tf.ones([1], tf.nest.flatten(base)[0].dtype)
+  return tf.ones([1], adapted.base.dtype)
 
 
 @methods.register(

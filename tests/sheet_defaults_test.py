@@ -67,6 +67,8 @@ _FLORAL = (
     ('floral', 'conv_form', 'balanced_2d', 'floral 3.2'),
     ('floral', 'adapt_bias', True, 'floral 3.3'),
     ('floral', 'adapt_norm', False, 'floral 3.4'),
+    ('floral', 'adapt_embedding', False, 'floral 3.5'),
+    ('floral', 'zero_factor', 'output', 'floral 3.1'),
     ('floral', 'budget', 0.01, 'floral 5.3: FLoRAL(1 %)'),
     ('floral', 'router_learning_rate', 0.1, 'floral 5.2'),
     ('floral', 'router_step', 'scale_free', 'ours: floral 2.1 has gradient'),

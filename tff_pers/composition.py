@@ -15,6 +15,7 @@ import collections
 from typing import Any, Callable, Mapping, Optional, Union
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import attacks
@@ -93,8 +94,10 @@ def compose(
 
   Raises:
     TypeError: If the pieces do not fit; the message names the offending type.
+    ValueError: If the weights of the deployed model are all frozen.
   """
   deployed = deployed or model
+  _check_is_trained(deployed)
   # Only inside of `attacks.carried_out`; else both stay as they are.
   work, factory = attacks.build_in(work, _factory(aggregator))
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
@@ -175,6 +178,14 @@ def compose(
       ),
       tiers=tiers,
   )
+
+
+def _check_is_trained(model: functional.FunctionalModel) -> None:
+  if model.frozen is not None and not tf.nest.flatten(model.spec):
+    raise ValueError(
+        f'`model` must have weights that are trained, found {model.name}, whose'
+        ' weights are all frozen. Tip: give it adaptors, see adaptors.floral.'
+    )
 
 
 def _factory(aggregator):

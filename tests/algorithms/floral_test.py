@@ -330,6 +330,7 @@ def _described_model():
       ('conv/bias', 'conv', 'bias', (8,)),
       ('norm/scale', 'norm', 'norm', (8,)),
       ('dense/kernel', 'dense', 'dense', (20, 12)),
+      ('embed/table', 'embed', 'embedding', (30, 12)),
   ]
   return functional.FunctionalModel(
       init=lambda seed: tuple(tf.zeros(shape) for *_, shape in kinds),
@@ -344,6 +345,8 @@ def _described_model():
     (dict(conv_form='in'), dict(budget=0.01, conv_form='in')),
     (dict(adapt_norm=True), dict(budget=0.01, adapt_norm=True)),
     (dict(adapt_bias=False), dict(budget=0.01, adapt_bias=False)),
+    (dict(adapt_embedding=True), dict(budget=0.01, adapt_embedding=True)),
+    (dict(zero_factor='input'), dict(budget=0.01, zero_factor='input')),
     (dict(budget_=0.9), dict(budget=0.9)),
     (dict(rank=2), dict(rank=2)),
 ])

@@ -143,8 +143,8 @@ def candidates(spec, value):
 def _task(name):
   """Returns a tiny task; its first client has one class only.
 
-  The layers of `convolutional` are of all kinds; `representation` is linear,
-  and its hidden layer one matrix.
+  The layers of `convolutional` are of all kinds but `lookup`'s;
+  `representation` is linear, and its hidden layer one matrix.
   """
   task = tiny.task()
   task.train[0]['examples']['y'][:] = 1
@@ -156,6 +156,17 @@ def _task(name):
         tf.keras.Sequential([
             tf.keras.layers.Input([3]),
             tf.keras.layers.Dense(2, use_bias=False),
+            tf.keras.layers.Dense(2),
+        ]),
+        tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ))
+  if name == 'lookup':
+    return dataclasses.replace(task, model=keras.from_keras(
+        tf.keras.Sequential([
+            tf.keras.layers.Input([3]),
+            tf.keras.layers.Lambda(lambda x: tf.cast(x > 0, tf.int32)),
+            tf.keras.layers.Embedding(2, 2),
+            tf.keras.layers.Flatten(),
             tf.keras.layers.Dense(2),
         ]),
         tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -289,7 +300,7 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
   """The first variant that does not refuse it decides."""
   found = 'refused'
   for task_name, variant in itertools.product(
-      ('plain', 'convolutional', 'representation'), variants(method)
+      ('plain', 'convolutional', 'representation', 'lookup'), variants(method)
   ):
     if found != 'refused':
       break

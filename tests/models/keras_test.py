@@ -338,5 +338,5 @@ def test_raises_on_several_outputs():
 
 def test_raises_on_nothing_to_train():
   network = tf.keras.Sequential([L.InputLayer([4]), L.Flatten()])
-  with pytest.raises(ValueError, match='must have trainable weights.*found 0'):
+  with pytest.raises(ValueError, match='must have weights.*found 0'):
     keras.from_keras(network, LOSS)

@@ -301,7 +301,7 @@ def test_adapted_models_name_their_factors_as_adaptors():
       ('adaptors/dense_0/bias/delta', 'adaptor', (3, 64)),
   ]
   assert described[6:-1] == base.layers
-  assert described[-1][1:] == ('router', 'router', (3,))
+  assert described[-1][1:4] == ('router', 'router', (3,))
   assert len({w.name for w in described}) == len(described)
   # No layer of the base has a factor among its weights.
   of_base = {w.layer for w in base.layers}

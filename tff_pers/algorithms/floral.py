@@ -84,8 +84,9 @@ def build_floral(
 
   Raises:
     ValueError: If router=oracle has no groups, or more groups than adaptors,
-      or objective=mfl no adaptors.
+      or objective=mfl no adaptors, or a frozen base an aggregator.
   """
+  hyperparameters.check_aggregator(adapted)
   routers = _routers(adapted, hyperparameters, groups, num_clients)
   optimizers = hyperparameters.server_optimizers()
 
@@ -145,6 +146,7 @@ def build_floral(
       init_client=lambda seed: routers.initial_state(),
       deploy=deploy,
       client_model=client_model,
+      deployed=adapted.merged,
   )
 
 

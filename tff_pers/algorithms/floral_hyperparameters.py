@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 from tff_pers import conditions
 from tff_pers import hyperparameters as hp
 from tff_pers.models import adaptor_forms
+from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptors
 from tff_pers.models import layers
 
@@ -23,13 +24,22 @@ _NEW = (
 # When one of these cases is possible.
 _WARMED_UP = 'objective=fml or router=oracle'
 # The kind of weights that a hyperparameter concerns, see `LayerWeight`.
-_ABOUT = dict(conv_form='conv', adapt_bias='bias', adapt_norm='norm')
+_ABOUT = dict(
+    conv_form='conv', adapt_bias='bias', adapt_norm='norm',
+    adapt_embedding='embedding',
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   """What every method that trains adaptors has."""
 
+  learning_rate: float = hp.field(
+      0.1,
+      'Step size eta of local SGD, per step; 0: the base is frozen, adaptors'
+      ' alone are trained.',
+      minimum=0.0,
+  )
   rank: int = hp.field(
       0, 'Rank r of every adapted kernel; 0: as large as budget allows.',
       minimum=0,
@@ -47,6 +57,15 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   adapt_norm: bool = hp.field(
       False, 'Whether normalization layers have adaptors.'
   )
+  adapt_embedding: bool = hp.field(
+      False, 'Whether embedding tables have low-rank adaptors.'
+  )
+  zero_factor: str = hp.field(
+      'output',
+      'Which factor of a low-rank adaptor is zero at first: output (U) or input'
+      ' (V); the other is random.',
+      choices=adaptor_layers.ZERO_FACTORS,
+  )
   precondition: bool = hp.field(
       True, 'Whether gradients of low-rank factors are preconditioned.'
   )
@@ -55,6 +74,14 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       above=0.0, auto=True,
   )
 
+  def __post_init__(self):
+    super().__post_init__()
+    if not self.learning_rate and self.adaptor_learning_rate == 'auto':
+      raise ValueError(
+          '`adaptor_learning_rate` must be a number with learning_rate=0, which'
+          ' freezes the base, because auto is learning_rate, found auto.'
+      )
+
   @property
   def adaptor_rate(self) -> float:
     """eta_lora."""
@@ -62,13 +89,22 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       return self.learning_rate
     return self.adaptor_learning_rate
 
+  def check_aggregator(self, adapted: adaptors.AdaptedModel) -> None:
+    """Raises ValueError if a rule is to combine a base that nobody trains."""
+    is_trained = self.learning_rate and adapted.base.num_parameters
+    if self.aggregator != 'mean' and not is_trained:
+      raise ValueError(
+          '`aggregator` must be mean where the base is frozen, because it is'
+          f' for the base alone, found {self.aggregator}.'
+      )
+
   def adapt(self, model, num_adaptors: int) -> adaptors.AdaptedModel:
     """Returns `model` with adaptors of these sizes.
 
     Raises:
       ValueError: If a hyperparameter is about layers that the model lacks.
     """
-    kinds = {weight.kind for weight in layers.describe(model)}
+    kinds = {weight.kind for weight in layers.describe(model.of_all_weights)}
     for name, kind in _ABOUT.items():
       value, default = getattr(self, name), getattr(type(self), name)
       if value != default and kind not in kinds:
@@ -81,6 +117,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
     return adaptors.floral(
         model, num_adaptors, conv_form=self.conv_form,
         adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm, **size,
+        adapt_embedding=self.adapt_embedding, zero_factor=self.zero_factor,
     )
 
 
@@ -178,6 +215,14 @@ class FloralHyperparameters(AdaptorHyperparameters):
       'Server step size of the adaptors; auto: server_learning_rate.',
       above=0.0, auto=True,
   )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.center and not self.learning_rate:
+      raise ValueError(
+          '`center` must be false with learning_rate=0, because it moves the'
+          ' base, which this freezes, found true.'
+      )
 
   def server_optimizers(self):
     """Returns TFF's optimizers of the server by part of the weights."""

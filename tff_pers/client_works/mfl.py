@@ -93,7 +93,7 @@ def exponential_router(adapted, weights, data, *, rate: float):
     data: Dense client data or a dataset of batches; all of it, dropout off.
     rate: > 0, constant.
   """
-  dtype = tf.nest.flatten(weights['base'])[0].dtype
+  dtype = adapted.base.dtype
   losses = router_training.full_mean(
       lambda batch: model_losses(adapted, weights, batch, training=False),
       data, tf.zeros([adapted.num_adaptors], dtype),
@@ -104,7 +104,7 @@ def exponential_router(adapted, weights, data, *, rate: float):
 
 def model_losses(adapted, weights, batch, training: bool = True):
   """Returns f(u, a_c; b) for every c, float[C]: C forward passes."""
-  dtype = tf.nest.flatten(weights['base'])[0].dtype
+  dtype = adapted.base.dtype
   only = tf.eye(adapted.num_adaptors, dtype=dtype)
   return tf.stack([
       adapted.mixed(only[c]).batch_loss(weights, batch, training)

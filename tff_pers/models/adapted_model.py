@@ -11,6 +11,7 @@ from tff_pers import random
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
 from tff_pers.models import functional
+from tff_pers.models import layers as layers_lib
 
 _ADAPTORS_USE = -2  # Folded into the model's key.
 
@@ -26,12 +27,18 @@ class AdaptedModel:
   Attributes:
     base: The model whose weights are adapted.
     num_adaptors: C.
-    plan: One `adaptor_plan.AdaptedWeight` per leaf of the base weights.
+    plan: One `adaptor_plan.AdaptedWeight` per leaf of the base weights; of all
+      weights, if the base has frozen ones.
   """
 
   base: functional.FunctionalModel
   num_adaptors: int
   plan: tuple[adaptor_plan.AdaptedWeight, ...]
+
+  @functools.cached_property
+  def merged(self) -> functional.FunctionalModel:
+    """The model over merged weights: the base, frozen weights included."""
+    return self.base.of_all_weights
 
   def initial_adaptors(self, seed):
     """Returns the adaptors of the run `seed`; all change nothing."""
@@ -52,17 +59,22 @@ class AdaptedModel:
   @property
   def relative_budget(self) -> float:
     """Parameters of one adaptor relative to those of the base model."""
-    return self.parameters_per_adaptor / self.base.num_parameters
+    return self.parameters_per_adaptor / self.merged.num_parameters
 
   def effective(self, base_weights, adaptors, mix):
-    """Returns W + sum_c mix_c L_c, a structure like `base_weights`.
+    """Returns W + sum_c mix_c L_c, weights of `merged`.
+
+    A structure like `base_weights`; with frozen weights all weights, in their
+    order.
 
     Args:
       base_weights: Weights of the base model.
       adaptors: Like `initial_adaptors`.
       mix: Floats [C], usually on the simplex.
     """
-    return self._add(base_weights, self._deltas(adaptors, mix))
+    return self._add(
+        self.base.all_weights(base_weights), self._deltas(adaptors, mix)
+    )
 
   def mixed(self, mix) -> functional.FunctionalModel:
     """Returns the model of one mixture, over the weights <adaptors, base>.
@@ -81,13 +93,13 @@ class AdaptedModel:
       )
 
     def predict(weights, x, training, seed):
-      return self.base.predict(
+      return self.merged.predict(
           self._factorised(weights, mix), x, training, seed
       )
 
     def penalty(weights):
       # A norm needs the whole matrix, so the penalty cannot use factors.
-      return self.base.penalty(
+      return self.merged.penalty(
           self.effective(weights['base'], weights['adaptors'], mix)
       )
 
@@ -121,7 +133,10 @@ class AdaptedModel:
     )
 
   def merge(self, weights, router):
-    """Returns plain weights of the base model for one router.
+    """Returns plain weights, those of `merged`, for one router.
+
+    Of a Keras model these are all its weights in Keras's order:
+    `keras_model.set_weights(adapted.merge(weights, router))`.
 
     Args:
       weights: <adaptors, base>.
@@ -144,7 +159,15 @@ class AdaptedModel:
 
     Returns:
       <adaptors, base>.
+
+    Raises:
+      ValueError: If the base has frozen weights, which nothing may move.
     """
+    if self.base.frozen is not None:
+      raise ValueError(
+          '`center` must be false for a model with frozen weights, because it'
+          ' moves them, found true. Tip: let all weights be trainable.'
+      )
     probabilities = tf.cast(probabilities, self._dtype)
     # u <- u + E_c[a_c], a_c <- a_c - E_c[a_c] (section 2.5 of the sheet).
     means, rests = [], []
@@ -187,7 +210,7 @@ class AdaptedModel:
     extra = self.num_adaptors * self.parameters_per_adaptor
     return (
         f'{adaptor_plan.table(self.plan)}\n'
-        f'{self.base.name}: {self.base.num_parameters} parameters;'
+        f'{self.base.name}: {self.merged.num_parameters} parameters;'
         f' {self.num_adaptors} adaptors of {self.parameters_per_adaptor}'
         f' ({self.relative_budget:.2%} each): {extra} extra.'
     )
@@ -201,7 +224,7 @@ class AdaptedModel:
       penalty = functional.no_penalty
     return dataclasses.replace(
         self.base, init=init, predict=predict, penalty=penalty, layers=layers,
-        takes_factors=False, name=f'{self.base.name}_adapted',
+        takes_factors=False, frozen=None, name=f'{self.base.name}_adapted',
     )
 
   @property
@@ -209,7 +232,7 @@ class AdaptedModel:
     """What the leaves of <adaptors, base> are, in the order of `tf.nest`."""
     return (
         *adaptor_plan.describe(self.plan, self.num_adaptors),
-        *(entry.weight for entry in self.plan),
+        *layers_lib.describe(self.base),
     )
 
   @functools.cached_property
@@ -258,13 +281,14 @@ class AdaptedModel:
         return entry.adaptor.mixed_update(leaf, own, mix)
       return leaf + entry.adaptor.mixed_delta(own, mix)
 
-    leaves = tf.nest.flatten(weights['base'])
+    base = self.base.all_weights(weights['base'])
+    leaves = tf.nest.flatten(base)
     return tf.nest.pack_sequence_as(
-        weights['base'], [apply(*pair) for pair in zip(leaves, self.plan)]
+        base, [apply(*pair) for pair in zip(leaves, self.plan)]
     )
 
   def _add(self, base_weights, deltas):
-    """Adds one change to each adapted leaf of the base weights."""
+    """Adds one change to each adapted leaf of weights of `merged`."""
     deltas = iter(deltas)
     return tf.nest.pack_sequence_as(base_weights, [
         leaf if entry.adaptor is None else leaf + next(deltas)

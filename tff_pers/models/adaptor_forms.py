@@ -62,6 +62,31 @@ def matrix(shape: tuple[int, ...]) -> Form:
   return Form(shape, (0,))
 
 
+def product(
+    shape: tuple[int, ...], summed_axes: tuple[int, ...]
+) -> Form:
+  """The form of a kernel of `tf.einsum`: V takes the axes that are summed over.
+
+  It is that of the matrix [summed, others], e.g. of a query's kernel
+  [inputs, heads, size] seen as [inputs, heads * size]: ours, since the paper
+  has no such layers.
+
+  Args:
+    shape: Shape of the kernel.
+    summed_axes: Ascending; at least one, and not all.
+  """
+  return Form(shape, summed_axes)
+
+
+def depthwise(shape: tuple[int, ...]) -> Form:
+  """The form of a kernel [height, width, in, multiplier].
+
+  V has r windows, U how much of each every channel takes. Ours: the paper
+  leaves grouped convolutions out.
+  """
+  return Form(shape, (_HEIGHT, _WIDTH))
+
+
 def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
   """The form of a kernel [height, width, in, out] (section 3.2 of the sheet).
 
@@ -102,11 +127,11 @@ def budget_rank(form: Form, budget: float, rank_rule: str) -> int:
   Args:
     form: The form.
     budget: rho > 0, parameters of one adaptor relative to its kernel.
-    rank_rule: One of `RANK_RULES`.
+    rank_rule: One of `RANK_RULES`; 'paper' for all but convolutions.
   """
   # The authors' code takes every window for one of 2 x 2 (section 3.2 of the
   # sheet).
-  if rank_rule == 'release' and len(form.shape) == 4:
+  if rank_rule == 'release':
     form = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')
   share = math.prod(form.shape) / form.parameters_per_rank
   # A product that is an integer in exact arithmetic may come out just below it

@@ -13,6 +13,11 @@ from tff_pers.models import functional
 from tff_pers.models import layers
 
 
+_ADAPTED = (
+    'dense', 'conv', 'depthwise', 'einsum', 'embedding', 'norm', 'vector',
+)
+
+
 class AdaptedWeight(NamedTuple):
   """A leaf of the base weights and its adaptor, if it has one.
 
@@ -60,6 +65,13 @@ class Rules:
           '`bias_only` must be False with adapt_bias=False, found True.'
       )
 
+  @property
+  def rho(self) -> Optional[float]:
+    """The budget of a kernel; None: its rank is given."""
+    if self.budget is None and self.rank is None:
+      return 0.01  # The smaller budget of the paper.
+    return self.budget
+
   def plan(self, weights) -> tuple[AdaptedWeight, ...]:
     """Returns one entry per `functional.LayerWeight`, in their order."""
     # Kernels are decided first, because a bias has an adaptor only if the
@@ -91,7 +103,7 @@ class Rules:
 
   def _other(self, weight):
     """Returns the adaptor of a kernel, table or norm, or why it has none."""
-    if weight.kind not in ('dense', 'conv', 'embedding', 'norm', 'vector'):
+    if weight.kind not in _ADAPTED:
       return f'no adaptor for {weight.kind}'
     if self.bias_only:
       return 'bias_only=True'
@@ -106,17 +118,25 @@ class Rules:
     if weight.kind == 'conv':
       return self._low_rank(
           adaptor_forms.convolution(weight.shape, self.conv_form),
-          has_matrix_gram=self.conv_form == 'reshaped_linear',
+          self.rank_rule, has_matrix_gram=self.conv_form == 'reshaped_linear',
+      )
+    if weight.kind == 'depthwise':
+      return self._low_rank(adaptor_forms.depthwise(weight.shape))
+    if weight.kind == 'einsum':
+      if len(weight.summed_axes) in (0, len(weight.shape)):
+        return adaptor_layers.Additive(weight.shape)  # No matrix.
+      return self._low_rank(
+          adaptor_forms.product(weight.shape, weight.summed_axes)
       )
     return self._low_rank(
         adaptor_forms.matrix(weight.shape), is_table=weight.kind == 'embedding'
     )
 
-  def _low_rank(self, form, **options) -> adaptor_layers.LowRank:
+  def _low_rank(
+      self, form, rank_rule='paper', **options
+  ) -> adaptor_layers.LowRank:
     if self.rank is None:
-      # 1 %, the smaller budget of the paper.
-      budget = 0.01 if self.budget is None else self.budget
-      rank = adaptor_forms.budget_rank(form, budget, self.rank_rule)
+      rank = adaptor_forms.budget_rank(form, self.rho, rank_rule)
     else:
       rank = self.rank
     return adaptor_layers.LowRank(
@@ -126,6 +146,17 @@ class Rules:
 
   def _accepts(self, weight) -> bool:
     return self.predicate is None or self.predicate(weight)
+
+
+def kernel_share(plan) -> float:
+  """Returns the parameters of one adaptor of all kernels relative to them.
+
+  That is what a budget promises; biases and norms do not count. 0 without an
+  adapted kernel.
+  """
+  kernels = [x for x in plan if isinstance(x.adaptor, adaptor_layers.LowRank)]
+  size = sum(math.prod(kernel.weight.shape) for kernel in kernels)
+  return sum(x.adaptor.num_parameters for x in kernels) / max(size, 1)
 
 
 def describe(plan, num_adaptors: int) -> tuple[functional.LayerWeight, ...]:

@@ -12,7 +12,10 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
     (sections: papers/floral.md).
 """
 
+import dataclasses
 from typing import Callable, Optional
+
+from absl import logging
 
 from tff_pers.models import adapted_model
 from tff_pers.models import adaptor_layers
@@ -43,13 +46,15 @@ def floral(
 
   Every adaptor changes nothing at first, whatever the router; its input
   factors are random and differ between adaptors. With no adaptors the adapted
-  model is the model.
+  model is the model. Frozen weights have adaptors like all others: they stay
+  as they are, and what is added to them is trained.
 
   Args:
     model: The base model; `layers.describe` says what its weights are.
     num_adaptors: C >= 0.
     budget: rho > 0: parameters of one adaptor of a kernel relative to the
-      kernel, which decides its rank; at least rank 1. None: 0.01, unless
+      kernel, which decides its rank; at least rank 1, which may be more than
+      the budget: then a warning says what it comes to. None: 0.01, unless
       `rank` is given. Biases do not count.
     rank: r >= 1 of every kernel, cut at its full rank.
     conv_form: How convolution kernels are factorised: see
@@ -77,12 +82,20 @@ def floral(
       adapt_embedding=adapt_embedding, zero_factor=zero_factor,
       rank_rule=rank_rule, predicate=predicate,
   )
-  plan = rules.plan(layers.describe(model))
+  plan = rules.plan(layers.describe(model.of_all_weights))
   if num_adaptors and predicate is None and not any(x.adaptor for x in plan):
     reasons = sorted({x.reason for x in plan})
     raise ValueError(
         '`model` must have a weight that can be adapted, found'
         f' {"; ".join(reasons)}. Tip: describe its weights in `layers`.'
+    )
+  share = adaptor_plan.kernel_share(plan)
+  if num_adaptors and rules.rho is not None and share > rules.rho:
+    logging.warning(
+        'One adaptor of %s has %.2g %% of the size of the kernels that it'
+        ' adapts, more than the budget of %.2g %%, because no rank is below 1.'
+        ' Tip: `summary` lists them; leave small kernels out.', model.name,
+        100 * share, 100 * rules.rho,
     )
   return AdaptedModel(model, num_adaptors, plan)
 
@@ -93,6 +106,7 @@ def full(
   """Returns `model` with C adaptors as large as itself, zero at first.
 
   With one-hot routers and a base that stays where it is these are C models.
+  Frozen weights have no adaptors here.
 
   Args:
     model: The base model.
@@ -102,6 +116,7 @@ def full(
     ValueError: If `num_adaptors` < 0.
   """
   _check_num_adaptors(num_adaptors)
+  model = dataclasses.replace(model, frozen=None)
   return AdaptedModel(model, num_adaptors, tuple(
       adaptor_plan.AdaptedWeight(weight, adaptor_layers.Additive(weight.shape))
       for weight in layers.describe(model)

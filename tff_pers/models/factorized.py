@@ -198,7 +198,7 @@ class Factorization:
         init=lambda key: self.factorized(base.init(key)),
         predict=lambda weights, *rest: base.predict(inner(weights), *rest),
         penalty=penalty, layers=self._layers, takes_factors=False,
-        full_rank=(), name=f'{base.name} (ratio {self.ratio:g})',
+        full_rank=(), frozen=None, name=f'{base.name} (ratio {self.ratio:g})',
     )
 
   def summary(self) -> str:

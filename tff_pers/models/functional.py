@@ -24,17 +24,43 @@ class LayerWeight(NamedTuple):
     name: Unique within the model, e.g. 'conv_0/kernel'.
     layer: Name of its layer; a kernel and its bias have the same.
     kind: 'dense' (kernel [n, m], also of recurrent layers), 'conv' (kernel
-      [height, width, in, out]), 'embedding' ([vocabulary, dimension]), 'vector'
-      (kernel [n] of a single output), 'bias', 'norm' (scale or offset of a
-      normalization), 'adaptor' (a factor or a change of one of these),
-      'unknown', or any other word.
+      [height, width, in, out]), 'depthwise' (kernel [height, width, in,
+      multiplier]), 'einsum' (kernel of any other product, as the projections
+      of attention), 'embedding' ([vocabulary, dimension]), 'vector' (kernel [n]
+      of a single output), 'bias', 'norm' (scale or offset of a normalization),
+      'adaptor' (a factor or a change of one of these), 'unknown', or any other
+      word.
     shape: Its shape.
+    summed_axes: Of kind 'einsum': the axes of the kernel that are summed over,
+      ascending; the output has the others.
   """
 
   name: str
   layer: str
   kind: str
   shape: tuple[int, ...]
+  summed_axes: tuple[int, ...] = ()
+
+
+class Frozen(NamedTuple):
+  """Weights of a network that are no weights of its model: nobody trains them.
+
+  All weights are a tuple of both, in the network's own order.
+
+  Attributes:
+    join: `(weights of the model) -> all weights`; the frozen ones are
+      constants.
+    layers: What each of all weights is.
+    dtype: Of the weights of the model, and of frozen kernels.
+    predict: As the model's, of all weights.
+    penalty: As the model's, of all weights.
+  """
+
+  join: Callable[[Any], tuple[Any, ...]]
+  layers: tuple[LayerWeight, ...]
+  dtype: tf.DType
+  predict: Callable[[Any, Any, bool, Any], Any]
+  penalty: Callable[[Any], Any]
 
 
 def init_key(seed):
@@ -52,8 +78,8 @@ class FunctionalModel:
   """A model as pure functions of its weights.
 
   Attributes:
-    init: `(seed: int64[2]) -> weights`, a nonempty structure of float tensors
-      of one dtype.
+    init: `(seed: int64[2]) -> weights`, a structure of float tensors of one
+      dtype; empty only where all weights are frozen.
     predict: `(weights, x, training: bool, seed: int64[2]) -> predictions`, with
       x [batch, ...] and predictions [batch, ...]; `seed` feeds dropout.
     example_loss: `(y, predictions) -> loss per example`, [batch].
@@ -74,6 +100,8 @@ class FunctionalModel:
       factorised; empty: the rule of `factorized.layers_of_full_rank`.
     slim: `(width: float) -> FunctionalModel`, the same architecture with the
       widths of hidden layers scaled; None: it has but one size.
+    frozen: The weights that stay as they are, which adaptors may change; None:
+      there are none.
   """
 
   init: Callable[[Any], Any]
@@ -90,6 +118,7 @@ class FunctionalModel:
   takes_factors: bool = False
   full_rank: tuple[str, ...] = ()
   slim: Optional[Callable[[float], 'FunctionalModel']] = None
+  frozen: Optional[Frozen] = None
 
   def initial_weights(self, seed):
     """Returns w^0 of the run `seed`, the same in every method."""
@@ -123,7 +152,23 @@ class FunctionalModel:
   @property
   def dtype(self) -> tf.DType:
     """The one dtype of the weights."""
-    return tf.nest.flatten(self.spec)[0].dtype
+    leaves = tf.nest.flatten(self.spec)
+    return leaves[0].dtype if leaves else self.frozen.dtype
+
+  @property
+  def of_all_weights(self) -> 'FunctionalModel':
+    """The model over all weights; itself, if none are frozen."""
+    if self.frozen is None:
+      return self
+    return dataclasses.replace(
+        self, init=lambda seed: self.all_weights(self.init(seed)),
+        predict=self.frozen.predict, penalty=self.frozen.penalty,
+        layers=self.frozen.layers, frozen=None,
+    )
+
+  def all_weights(self, weights):
+    """Returns weights of `of_all_weights`: frozen ones join `weights`."""
+    return weights if self.frozen is None else self.frozen.join(weights)
 
   def batch_loss(self, weights, batch, training: bool = True):
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty."""

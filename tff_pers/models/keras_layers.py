@@ -10,23 +10,33 @@ from tff_pers.models import functional
 
 _L = tf.keras.layers
 _NORMS = (_L.LayerNormalization, _L.GroupNormalization)
+_DEPTHWISE = (_L.DepthwiseConv2D, _L.SeparableConv2D)
 _CELLS = (_L.SimpleRNNCell, _L.GRUCell, _L.LSTMCell)
 
 
-def describe(layers, variables):
+def flatten(model):
+  """Returns the model and all its layers and cells, nested ones too."""
+  # `submodules` is public, but fails once an RNN has been called.
+  return list(model._flatten_layers())
+
+
+def describe(layers, variables, dtype: tf.DType):
   """Returns a tuple of `functional.LayerWeight`, one per variable.
 
   Kernels of layers that are no product with a matrix and no plain convolution
-  (depthwise, transposed, grouped or of other dimensions, attention) keep their
-  class as their kind, as does all that is not known.
+  (transposed, grouped or of other dimensions) keep their class as their kind,
+  as does all that is not known.
 
   Args:
     layers: The model and all its layers and cells, nested ones too.
-    variables: Trainable variables, in order.
+    variables: All variables, in order, those that are not trainable too.
+    dtype: That of the trainable ones; a variable of another one has its name
+      as its kind.
   """
   owners = {
       variable.ref(): layer
-      for layer in layers for variable in layer._trainable_weights
+      for layer in layers
+      for variable in (*layer._trainable_weights, *layer._non_trainable_weights)
   }
   names, taken = {}, collections.Counter()
 
@@ -41,9 +51,13 @@ def describe(layers, variables):
   def describe_one(variable):
     role = variable.name.split('/')[-1].split(':')[0]
     layer = owners.get(variable.ref(), layers[0])
+    kind = _kind(layer, role)
+    if variable.dtype != dtype:
+      kind = variable.dtype.name
     return functional.LayerWeight(
-        f'{unique_name(layer)}/{role}', unique_name(layer), _kind(layer, role),
+        f'{unique_name(layer)}/{role}', unique_name(layer), kind,
         tuple(variable.shape),
+        _summed_axes(layer.equation) if kind == 'einsum' else (),
     )
 
   return tuple(describe_one(variable) for variable in variables)
@@ -61,7 +75,26 @@ def _kind(layer, role: str) -> str:
     return 'norm'
   if _is_convolution(layer) and role == 'kernel':
     return 'conv'
+  # Of a separable convolution this is the 1 x 1 convolution that comes second.
+  if isinstance(layer, _L.SeparableConv2D) and role == 'pointwise_kernel':
+    return 'conv'
+  if isinstance(layer, _DEPTHWISE) and role == 'depthwise_kernel':
+    return 'depthwise'
+  # The projections of MultiHeadAttention are such layers, too.
+  if isinstance(layer, _L.EinsumDense) and role == 'kernel':
+    return 'einsum'
   return type(layer).__name__
+
+
+def _summed_axes(equation: str) -> tuple[int, ...]:
+  """Returns `LayerWeight.summed_axes` of the kernel of an `EinsumDense`.
+
+  Args:
+    equation: As 'abcd,cde->abe', whose kernel [c, d, e] is summed over (0, 1).
+  """
+  operands, outputs = equation.split('->')
+  kernel = operands.split(',')[1]
+  return tuple(i for i, axis in enumerate(kernel) if axis not in outputs)
 
 
 def _is_convolution(layer) -> bool:

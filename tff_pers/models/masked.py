@@ -70,7 +70,7 @@ def masked(
     logits = model.predict(*arguments)
     return tf.where(classes > 0, logits, tf.zeros_like(logits))
 
-  return dataclasses.replace(model, predict=predict)
+  return dataclasses.replace(model, predict=predict, frozen=None)
 
 
 def keep_unowned(positions, shares, new, old):

@@ -148,7 +148,7 @@ def mixture(
 
   return dataclasses.replace(
       model, init=init, predict=predict, penalty=penalty, layers=None,
-      name=f'mixture of {num_models} {model.name}',
+      frozen=None, name=f'mixture of {num_models} {model.name}',
   )
 
 

@@ -143,7 +143,7 @@ class Partition:
         model,
         init=lambda key: self.split(model.init(key))[side],
         predict=lambda part, *rest: model.predict(merge(part), *rest),
-        penalty=penalty,
+        penalty=penalty, frozen=None,
         name=f'{model.name} ({_SIDES[side]} part)',
         layers=tuple(
             weight for weight, private in zip(self.weights, self.is_private)

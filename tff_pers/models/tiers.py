@@ -139,7 +139,7 @@ class TieredModel:
 
     return dataclasses.replace(
         base, init=init, penalty=penalty, layers=None, takes_factors=False,
-        full_rank=(), name=f'{base.name} (tiers)',
+        full_rank=(), frozen=None, name=f'{base.name} (tiers)',
         predict=lambda weights, *rest: base.predict(
             self._recovered(weights), *rest
         ),

@@ -1,0 +1,197 @@
+"""The functions of a Keras model, over tensors in the place of its variables.
+
+While one of our functions is traced, every read of a variable gives the tensor
+that we pass instead, and every draw is keyed by the seed that we pass; so the
+layers run as they are, and the trace holds neither.
+"""
+
+# pylint: disable=protected-access  Keras has no public way to its random state.
+
+import contextlib
+import functools
+import itertools
+from typing import Optional
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.models import functional
+from tff_pers.models import keras_layers
+
+
+class Network:
+  """A Keras model as functions of its trainable weights, or of all of them.
+
+  All weights come in the order of Keras's `get_weights`.
+  """
+
+  def __init__(self, model: tf.keras.Model, initializers):
+    """Initializes the network.
+
+    Args:
+      model: The Keras model, built.
+      initializers: How variables are initialized, by reference; the others
+        start from their present values.
+    """
+    layers = keras_layers.flatten(model)
+    self._model = model
+    self.trained = list(model.trainable_variables)
+    self._all = list(model.weights)
+    positions = {v.ref(): i for i, v in enumerate(self.trained)}
+    # Of each variable among the trained ones; None: it is frozen.
+    self._positions = [positions.get(v.ref()) for v in self._all]
+    # Values, because a trace that captures a variable is refused.
+    self._values = [
+        v.numpy() if position is None else None
+        for v, position in zip(self._all, self._positions)
+    ]
+    generators = (getattr(x, '_random_generator', None) for x in layers)
+    self._generators = [g for g in generators if g is not None]
+    self.regularizers = [
+        regularizer
+        for layer in layers
+        for regularizer in layer._callable_losses
+    ]
+    self._traced = tf.function(self._predict, reduce_retracing=True)
+    self._traced_penalty = tf.function(self._penalty)
+    self._initial = [
+        initializers.get(v.ref()) or functools.partial(tf.constant, v.numpy())
+        for v in self.trained
+    ]
+    self._described = keras_layers.describe(layers, self._all, self._dtype)
+
+  def init(self, seed):
+    """Returns the initial weights."""
+    return tuple(
+        _initial_weight(initial, random.fold_in(seed, position))
+        for position, initial in enumerate(self._initial)
+    )
+
+  def predict(self, weights, x, training, seed):
+    """Returns the model's outputs."""
+    return self._predict_all(self._join(weights), x, training, seed)
+
+  def penalty(self, weights):
+    """Returns the sum of the weights' regularizers."""
+    return self._penalty_of_all(self._join(weights))
+
+  @property
+  def layers(self) -> tuple[functional.LayerWeight, ...]:
+    """What each trainable weight is."""
+    found = dict(zip(self._positions, self._described))
+    return tuple(found[position] for position in range(len(self.trained)))
+
+  @property
+  def frozen(self) -> Optional[functional.Frozen]:
+    """The weights that are not trainable, if there are any."""
+    if None not in self._positions:
+      return None
+    return functional.Frozen(
+        join=self._join, layers=self._described, dtype=self._dtype,
+        predict=self._predict_all,
+        penalty=(
+            self._penalty_of_all if self.regularizers
+            else functional.no_penalty
+        ),
+    )
+
+  @property
+  def _dtype(self) -> tf.DType:
+    """Of the trainable weights, or if there are none of the frozen ones."""
+    floats = [v for v in self._all if v.dtype.is_floating]
+    return (self.trained or floats)[0].dtype
+
+  def _join(self, weights):
+    """Returns all weights, the frozen ones as constants."""
+    weights = tuple(weights)
+    return tuple(
+        tf.constant(value) if position is None else weights[position]
+        for position, value in zip(self._positions, self._values)
+    )
+
+  def _predict_all(self, weights, x, training, seed):
+    # An eager operation would read the variable itself, not the tensor that
+    # stands in for it, so predictions are always made in a trace.
+    predict = self._traced if tf.executing_eagerly() else self._predict
+    return predict(tuple(weights), x, bool(training), seed)
+
+  def _penalty_of_all(self, weights):
+    penalty = self._traced_penalty if tf.executing_eagerly() else self._penalty
+    return penalty(tuple(weights))
+
+  def _predict(self, weights, x, training, seed):
+    with self._substituted(weights), contextlib.ExitStack() as stack:
+      for position, generator in enumerate(self._generators):
+        stack.enter_context(
+            _seeded(generator, random.fold_in(seed, position))
+        )
+      return self._model(x, training=training)
+
+  def _penalty(self, weights):
+    with self._substituted(weights):
+      return tf.add_n([regularizer() for regularizer in self.regularizers])
+
+  @contextlib.contextmanager
+  def _substituted(self, weights):
+    """Makes every read of the model's variables give tensors."""
+    with contextlib.ExitStack() as stack:
+      for variable, tensor in zip(self._all, weights):
+        stack.enter_context(_overriding(variable, **_reads(tensor)))
+      yield
+
+
+def _initial_weight(initial, key):
+  """Calls a Keras variable's `initial_value`, drawing from `key`."""
+  initializer = getattr(initial, 'func', None)  # Keras makes partials.
+  generator = getattr(initializer, '_random_generator', None)
+  if generator is None:
+    return tf.convert_to_tensor(initial())
+  # Keras warns that a second call of an initializer repeats the first. That is
+  # what we want: the same key gives the same weights.
+  with _seeded(generator, key), _overriding(
+      initializer, _warn_reuse=lambda: None
+  ):
+    return tf.convert_to_tensor(initial())
+
+
+def _reads(tensor):
+  """The members by which TensorFlow reads a variable, giving `tensor`."""
+  return dict(
+      _handle=tensor,  # An embedding lookup is colocated with it.
+      value=lambda: tensor,
+      read_value=lambda: tensor,
+      sparse_read=lambda indices, name=None: tf.gather(tensor, indices),
+      gather_nd=lambda indices, name=None: tf.gather_nd(tensor, indices),
+      assign=_refuse_write, assign_add=_refuse_write, assign_sub=_refuse_write,
+  )
+
+
+def _refuse_write(*args, **kwargs):
+  del args, kwargs  # Unused.
+  raise ValueError(
+      '`keras_model` must not write its variables when it is called, because'
+      ' clients share nothing but trainable weights, found a layer that does.'
+      ' Tip: use layers without running statistics.'
+  )
+
+
+def _seeded(generator, key):
+  """Makes a Keras random generator draw from `key`, each draw anew."""
+  count = itertools.count()
+  return _overriding(
+      generator, _rng_type=generator.RNG_STATELESS, _built=True,
+      make_seed_for_stateless_op=lambda: random.fold_in(key, next(count)),
+  )
+
+
+@contextlib.contextmanager
+def _overriding(target, **attributes):
+  """Sets attributes of the instance `target` for a while, untracked."""
+  before = {k: vars(target)[k] for k in attributes if k in vars(target)}
+  vars(target).update(attributes)
+  try:
+    yield
+  finally:
+    for name in attributes:
+      del vars(target)[name]
+    vars(target).update(before)

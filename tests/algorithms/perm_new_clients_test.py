@@ -1,6 +1,7 @@
 """Clients that PERM meets after training: issue of new clients, ours."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ _PROBLEM = visits.random_quadratics(0, _N, 3)
 _SIZES = np.asarray(_PROBLEM.num_examples, np.float64)
 
 
-def _build(full=True, **values):
+@functools.lru_cache(maxsize=None)
+def _trained(full=True, **values):
+  """Returns (hyperparameters, process, w compared at, S after two rounds)."""
   hyperparameters = acting.hyperparameters(
       perm.PermHyperparameters,
       dict(
@@ -26,10 +29,15 @@ def _build(full=True, **values):
       ),
       **values,
   )
-  return hyperparameters, perm.build_perm(
+  process = perm.build_perm(
       _PROBLEM.model, _N, hyperparameters, full_participation=full,
       num_new_clients=3,
   )
+  state = process.initialize_seeded(3)
+  for _ in range(3):
+    anchor = state['weights'][0]
+    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  return hyperparameters, process, anchor, state
 
 
 def _new(client, index):
@@ -39,22 +47,23 @@ def _new(client, index):
   )
 
 
-def _deployed(process, hyperparameters, state, data):
+@functools.lru_cache(maxsize=None)
+def _dispatch(process, hyperparameters):
   state_type = process.initialize_seeded.type_signature.result.member
-  dispatch = perm_new_clients.build_dispatch(
+  return perm_new_clients.build_dispatch(
       _PROBLEM.model, state_type, _N, 3, hyperparameters
   )
+
+
+def _deployed(process, hyperparameters, state, data):
+  dispatch = _dispatch(process, hyperparameters)
   return [np.asarray(w[0]) for w in dispatch(state, data)]
 
 
 @pytest.mark.parametrize('full', [True, False])
 def test_a_new_client_gets_the_mixture_of_its_row(full):
   """Eq. (2) over the clients that trained, at the w that they compared."""
-  hyperparameters, process = _build(full)
-  state = process.initialize_seeded(3)
-  for _ in range(3):
-    anchor = state['weights'][0]
-    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  hyperparameters, process, anchor, state = _trained(full)
   gradients = np.einsum(
       'nij,nj->ni', _PROBLEM.curvatures, anchor - _PROBLEM.centers
   )
@@ -72,17 +81,14 @@ def test_a_new_client_gets_the_mixture_of_its_row(full):
 
 
 def test_before_any_comparison_new_clients_deploy_the_shared_model():
-  hyperparameters, process = _build()
+  hyperparameters, process, _, _ = _trained()
   state = process.initialize_seeded(3)
   found = _deployed(process, hyperparameters, state, [_new(1, 5)])
   np.testing.assert_array_equal(found[0], state['weights'][0])
 
 
 def test_a_new_client_without_examples_deploys_the_shared_model():
-  hyperparameters, process = _build()
-  state = process.initialize_seeded(3)
-  for _ in range(2):
-    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  hyperparameters, process, _, state = _trained()
   empty = collections.OrderedDict(_new(1, 5), num_examples=np.int32(0))
   found = _deployed(process, hyperparameters, state, [_new(1, 4), empty])
   np.testing.assert_array_equal(found[1], state['weights'][0])
@@ -90,21 +96,15 @@ def test_a_new_client_without_examples_deploys_the_shared_model():
 
 
 def test_sparse_rows_and_sketches_serve_new_clients_too():
-  hyperparameters, process = _build(row_nonzeros=2, sketch=64, lambda_=8.0)
-  state = process.initialize_seeded(3)
-  for _ in range(2):
-    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  hyperparameters, process, _, state = _trained(row_nonzeros=2, sketch=64, lambda_=8.0)
   found = _deployed(process, hyperparameters, state, [_new(1, 4)])
   assert np.all(np.isfinite(found[0]))
 
 
-@pytest.mark.parametrize('epochs', [0, 3])
-def test_only_new_clients_adapt(epochs):
+@pytest.mark.parametrize('values', [dict(), dict(finetune_epochs=3)])
+def test_only_new_clients_adapt(values):
   """Local epochs from the mixture; clients that trained deploy their model."""
-  hyperparameters, process = _build(adapt_epochs=epochs)
-  state = process.initialize_seeded(3)
-  for _ in range(2):
-    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+  hyperparameters, process, _, state = _trained(**values)
   data = [_PROBLEM.clients()[1], _new(1, 4)]
   deployed = _deployed(process, hyperparameters, state, data)
   losses = [
@@ -116,7 +116,7 @@ def test_only_new_clients_adapt(epochs):
   offsets = np.stack(deployed) - _PROBLEM.centers[1]
   before = np.einsum('ki,ij,kj->k', offsets, _PROBLEM.curvatures[1], offsets)
   np.testing.assert_allclose(losses[0], before[0] / 2, rtol=1e-5)
-  if epochs:
+  if values:
     assert losses[1] < 0.95 * before[1] / 2
   else:
     np.testing.assert_allclose(losses[1], before[1] / 2, rtol=1e-5)

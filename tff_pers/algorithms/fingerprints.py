@@ -6,9 +6,9 @@ about N / m rounds of m clients all N are known. This is ours; the paper has all
 clients in every round.
 
 A table is `<fingerprints [N, p], rows, sizes, variances float32[N], dates
-int32[N]>` by client: the gradient or its sketch (see `perm_client.fingerprint`),
-the examples it was taken from, those that there are, their gradients' variance,
-and the round it was taken in, -1: never. Who is left out has size 0.
+int32[N]>` by client: the gradient or its sketch (see `perm_client`), the
+examples it was taken from, those that there are, their gradients' variance, and
+the round it was taken in, -1: never. Who is left out has size 0.
 """
 
 import collections

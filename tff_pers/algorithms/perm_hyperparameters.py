@@ -107,10 +107,10 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       minimum=0,
   )
 
-  adapt_epochs: int = hp.field(
+  finetune_epochs: int = hp.field(
       0,
-      'Local epochs by which a client that never trained adapts its mixture of'
-      ' the models.',
+      'Local epochs in which a client that never trained goes on from its'
+      ' mixture of the models.',
       minimum=0,
   )
 

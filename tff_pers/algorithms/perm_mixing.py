@@ -1,15 +1,14 @@
 """Line (b) of PERM: mixing weights from the clients' gradients.
 
 What the server does with gradients: distances, lambda, and the rows of A by Eq.
-(2). See `algorithms.perm` for the rounds around it, and `algorithms.
-fingerprints` for the table that the gradients are kept in.
+(2). See `algorithms.perm` for the rounds around it; the gradients are in a
+table, see `algorithms.fingerprints`.
 """
 
 import collections
 
 import tensorflow as tf
 
-from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import mixing_rows
 from tff_pers.numerics import distances
 from tff_pers.numerics import mixing

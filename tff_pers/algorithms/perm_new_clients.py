@@ -19,7 +19,6 @@ import tensorflow_federated as tff
 
 from tff_pers import random
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_sgd
@@ -95,8 +94,8 @@ def build_dispatch(
 
 
 def adapted(model, weights, data, hyperparameters, num_clients: int):
-  """Returns the weights after a new client's `adapt_epochs` local epochs."""
-  if not hyperparameters.adapt_epochs:
+  """Returns the weights after a new client's `finetune_epochs` local epochs."""
+  if not hyperparameters.finetune_epochs:
     return weights
 
   def train():
@@ -105,7 +104,7 @@ def adapted(model, weights, data, hyperparameters, num_clients: int):
         learning_rate=hyperparameters.learning_rate,
         seed=random.key(0, _ADAPT_USE, data['index']),
         batch_size=hyperparameters.batch_size,
-        num_epochs=hyperparameters.adapt_epochs,
+        num_epochs=hyperparameters.finetune_epochs,
     )[0]
 
   return tf.cond(data['index'] >= num_clients, train, lambda: weights)

@@ -58,7 +58,6 @@ class ShufflingHyperparameters(hp.LocalTraining):
       choices=('matching', 'permutation'),
   )
 
-
   def cap(self, *, matched: bool) -> float:
     """Returns `step_cap` of matchings or of permutations, 0: none."""
     if self.step_cap != 'auto':

@@ -57,8 +57,8 @@ FAULTS = (
         'step_cap_in_vain',
         what='The cap of the step is too high to matter.',
         file='tff_pers/algorithms/visits.py',
-        old='hyperparameters.step_cap / largest',
-        new='max(hyperparameters.step_cap, 1e9) / largest',
+        old='    if self.step_cap != ',
+        new='    if 0 and self.step_cap != ',
         tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),
     ),
     Fault(
@@ -81,8 +81,8 @@ FAULTS = (
         'solver_steps_never_read',
         what='projected_gradient takes ten steps, whatever the flag.',
         file='tff_pers/algorithms/perm_mixing.py',
-        old='hyperparameters.solver_steps,',
-        new='10,',
+        old='start(), hyperparameters.solver_steps',
+        new='start(), 10',
         tests=(f'{_READ}[perm]',),
     ),
     Fault(

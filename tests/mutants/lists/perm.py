@@ -21,6 +21,12 @@ _CLIENT = 'tff_pers/algorithms/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm_server.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
 _SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
+_MATCHING = 'tff_pers/numerics/matching.py'
+_TABLE = 'tff_pers/algorithms/fingerprints.py'
+_KEPT = (f'{_PERM_TEST}::test_gradients_of_cohorts_are_kept',)
+_NEW = 'tff_pers/algorithms/perm_new_clients.py'
+_NEW_TEST = 'tests/algorithms/perm_new_clients_test.py'
+_MIXTURE = (f'{_NEW_TEST}::test_a_new_client_gets_the_mixture_of_its_row',)
 
 FAULTS = (
     Fault(
@@ -61,62 +67,62 @@ FAULTS = (
         'transposed_weights',
         what='The weight of a visit is that of the host for the owner.',
         file=_ROWS,
-        old='return self.values[owner, host]',
-        new='return self.values[host, owner]',
+        old='tf.stack([owner, host], axis=-1)',
+        new='tf.stack([host, owner], axis=-1)',
         tests=(f'{_SHUFFLING_TEST}::test_owner_row_scales_at_the_host',),
     ),
     Fault(
         'no_factor_n',
         what='The step of a visit lacks the factor N.',
         file=_VISITS,
-        old='scale = tf.cast(num_hosts, tf.float64)',
-        new='scale = tf.cast(1 + 0 * num_hosts, tf.float64)',
+        old='scale = tf.constant(rows.num_clients, tf.float64)',
+        new='scale = tf.constant(1, tf.float64)',
         tests=(f'{_SHUFFLING_TEST}::test_scale_n_is_step_n_eta',),
     ),
     Fault(
         'matched_steps_by_n',
         what='With matchings the step of a visit has the factor N as well.',
         file=_VISITS,
-        old='num_hosts = rows.count(owner) if matched else rows.num_clients',
-        new='num_hosts = rows.num_clients',
+        old='        tf.cast(count, tf.float64) * alpha, tf',
+        new='        rows.num_clients * alpha, tf',
         tests=(f'{_SHUFFLING_TEST}::test_one_hot_rows_are_local_training',),
     ),
     Fault(
         'nobody_is_displaced',
         what='A matching is done when nobody can ask, maximum or not.',
-        file='tff_pers/numerics/schedule.py',
-        old='tf.boolean_mask(priority, tf.gather(asked, priority) < 0)',
-        new='tf.boolean_mask(priority, tf.gather(asked, priority) < -1)',
+        file=_MATCHING,
+        old='  owners = _augmented(models, hosts, rank, owners)\n',
+        new='',
         tests=(
-            'tests/numerics/schedule_test.py'
+            'tests/numerics/matching_test.py'
             '::test_matching_is_maximum_and_valid',
         ),
     ),
     Fault(
         'clients_take_the_emptiest',
         what='A client takes the model with the fewest pending clients.',
-        file='tff_pers/numerics/schedule.py',
+        file=_MATCHING,
         old='priority = tf.argsort(-(counts + 0.5 * ties), stable=True)',
         new='priority = tf.argsort(counts + 0.5 * ties, stable=True)',
         tests=(
-            'tests/numerics/schedule_test.py'
-            '::test_matching_prefers_the_fullest_pending_sets',
+            'tests/numerics/matching_test.py'
+            '::test_matching_prefers_the_models_with_the_most_visits',
         ),
     ),
     Fault(
         'pending_outside_the_support',
         what='Models still visit clients that they no longer learn from.',
         file=_SCHEDULE,
-        old='pending = tf.logical_and(pending, supported)  # A may',
-        new='pending = tf.identity(pending)  # A may',
+        old='tf.minimum(rows.looked_up(**pending), 2 * epoch)',
+        new='rows.looked_up(**pending)',
         tests=_NUMPY,
     ),
     Fault(
         'visited_again',
         what='A matched client stays pending.',
         file=_SCHEDULE,
-        old='return owners, tf.logical_and(pending, tf.logical_not(visited))',
-        new='return owners, tf.logical_or(pending, visited)',
+        old='left = tf.maximum(left - visited, 0)',
+        new='left = tf.maximum(left - 0 * visited, 0)',
         tests=(
             f'{_SHUFFLING_TEST}'
             '::test_matching_with_all_clients_visits_supported_pairs_once',
@@ -182,7 +188,7 @@ FAULTS = (
         'no_cap',
         what='The cap of the largest step is ignored.',
         file=_VISITS,
-        old='scale = tf.minimum(scale, hyperparameters.step_cap / largest)',
+        old='scale = tf.minimum(scale, cap / largest)',
         new='del largest',
         tests=_NUMPY,
     ),
@@ -227,17 +233,17 @@ FAULTS = (
     Fault(
         'matching_outside_the_support',
         what='Matchings visit clients of weight 0 as well.',
-        file=_ROWS,
-        old='      return self.values > 0\n',
-        new='      return self.values >= 0\n',
+        file=_SCHEDULE,
+        old='  once = tf.cast(alpha > 0, tf.int32)\n',
+        new='  once = tf.cast(alpha >= 0, tf.int32)\n',
         tests=(f'{_PERM_TEST}::test_matching_visits_the_support',),
     ),
     Fault(
         'lambda_by_m_over_n',
         what='lambda is scaled by M / n instead of n / M.',
         file=_MIXING,
-        old='tf.math.divide_no_nan(sizes, rows)  # n_i / M',
-        new='tf.math.divide_no_nan(rows, sizes)  # n_i / M',
+        old="tf.math.divide_no_nan(table['sizes'], rows)  # n_i / M",
+        new="tf.math.divide_no_nan(rows, table['sizes'])  # n_i / M",
         tests=(
             f'{_EXAMPLES}'
             '::test_gradients_of_few_rows_follow_the_algorithm_in_numpy',
@@ -311,7 +317,7 @@ FAULTS = (
         'sketch_of_each_client',
         what='Clients sketch under different seeds.',
         file=_CLIENT,
-        old="seed = random.key(message['seed'], _SKETCH_USE, message['round'])",
+        old="seed = random.key(message['seed'], _SKETCH_USE)",
         new=(
             'seed = tf.cast(tf.reduce_sum(vector) * 1e6, tf.int64)'
             " + random.key(message['seed'], _SKETCH_USE)"
@@ -358,24 +364,11 @@ FAULTS = (
         ),
     ),
     Fault(
-        'distances_not_averaged',
-        what='With partial participation a pair forgets what it was before.',
-        file=_MIXING,
-        old='tf.where(tf.math.is_finite(known), 0.5 * (known + found), found)',
-        new='tf.where(tf.math.is_finite(known), found, found)',
-        tests=(
-            f'{_PERM_TEST}'
-            '::test_partial_participation_updates_pairs_of_the_cohort',
-        ),
-    ),
-    Fault(
         'cold_start',
         what='Projected gradient starts from uniform weights in every round.',
         file=_MIXING,
-        old='c, sizes, lambda_, tf.gather(previous, owners),',
-        new=(
-            'c, sizes, lambda_, tf.nn.softmax(0 * tf.gather(previous, owners)),'
-        ),
+        old='start=lambda: tf.gather(old, owners),',
+        new='start=lambda: tf.nn.softmax(0 * tf.gather(old, owners)),',
         tests=(f'{_PERM_TEST}::test_projected_gradient_is_warm_started',),
     ),
     Fault(
@@ -414,8 +407,8 @@ FAULTS = (
         'stage_two_moves_w',
         what='Two stages: A is solved in every round of stage 2.',
         file=_CLIENT,
-        old='tf.equal(t, first) if full_participation else t >= first',
-        new='t >= first',
+        old='    measured = tf.equal(t, hyperparameters.first_visit)\n',
+        new='    measured = t >= hyperparameters.first_visit\n',
         tests=(f'{_PERM_TEST}::test_cost_is_that_of_the_sheet',),
     ),
     Fault(
@@ -428,5 +421,140 @@ FAULTS = (
             ' **dict(hyperparameters.budget(), num_steps=1),'
         ),
         tests=(f'{_PERM_TEST}::test_two_stage_is_algorithm_3_then_1',),
+    ),
+    Fault(
+        'w_moves_between_cohorts',
+        what='w moves on while gradients of other rounds are kept.',
+        file=_CLIENT,
+        old="hyperparameters.variant == 'two_stage' or not full_participation:",
+        new="hyperparameters.variant == 'two_stage':",
+        tests=_KEPT,
+    ),
+    Fault(
+        'gradients_forgotten',
+        what='Only the gradients of the present cohort are compared.',
+        file=_CLIENT,
+        old='return tf.minimum(t, hyperparameters.first_visit)',
+        new='return t',
+        tests=_KEPT,
+    ),
+    Fault(
+        'gradients_sent_again',
+        what='Clients send their gradient in every round.',
+        file=_CLIENT,
+        old='      tf.logical_not(is_known),\n',
+        new='      tf.logical_or(tf.logical_not(is_known), True),\n',
+        tests=_KEPT,
+    ),
+    Fault(
+        'rows_of_everybody',
+        what='Rows of clients that are not there are solved, too.',
+        file=_MIXING,
+        old="tf.where(tf.logical_and(cohort, table['sizes'] > 0))",
+        new="tf.where(tf.logical_or(cohort, table['sizes'] > 0))",
+        tests=_KEPT,
+    ),
+    Fault(
+        'strangers_at_distance_0',
+        what='Clients that are not in the table are at the distance of zeros.',
+        file=_MIXING,
+        old="        tf.where(is_known, c, float('inf')), table['sizes'], lambda_,",
+        new="        tf.where(is_known, c, c), table['sizes'], lambda_,",
+        tests=_KEPT,
+    ),
+    Fault(
+        'gradients_at_the_wrong_client',
+        what='The table has the gradients in the order in which they came.',
+        file=_TABLE,
+        old="  keys = gradients['keys']\n",
+        new="  keys = tf.range(tf.size(gradients['keys']))\n",
+        tests=_KEPT,
+    ),
+    Fault(
+        'models_wait_for_the_absent',
+        what='A model whose last hosts are away waits for them.',
+        file=_SCHEDULE,
+        old='waits = tf.logical_and(hosts < 0, tf.logical_not(',
+        new='waits = tf.logical_and(hosts < -1, tf.logical_not(',
+        tests=(
+            f'{_SHUFFLING_TEST}'
+            '::test_models_do_not_wait_for_clients_that_are_not_there',
+        ),
+    ),
+    Fault(
+        'visits_without_bound',
+        what='Models owe absent clients more and more visits.',
+        file=_SCHEDULE,
+        old='further = tf.minimum(left + epoch, 2 * epoch)',
+        new='further = left + epoch',
+        tests=(
+            f'{_SHUFFLING_TEST}'
+            '::test_models_do_not_wait_for_clients_that_are_not_there',
+        ),
+    ),
+    Fault(
+        'one_large_step',
+        what='A client of large weight is visited once, with a large step.',
+        file=_SCHEDULE,
+        old='tf.maximum(tf.cast(visits, tf.int32), 1)',
+        new='tf.maximum(0 * tf.cast(visits, tf.int32), 1)',
+        tests=(
+            f'{_SHUFFLING_TEST}'
+            '::test_matchings_visit_clients_of_large_weight_several_times',
+        ),
+    ),
+    Fault(
+        'step_not_shared',
+        what='Each of several visits takes the step of all of them.',
+        file=_VISITS,
+        old='alpha, tf.cast(visits, tf.float64)',
+        new='alpha, tf.cast(visits ** 0, tf.float64)',
+        tests=(
+            f'{_SHUFFLING_TEST}'
+            '::test_matchings_visit_clients_of_large_weight_several_times',
+        ),
+    ),
+    Fault(
+        'visits_by_column',
+        what='Pending visits stay in their columns when sparse rows change.',
+        file=_ROWS,
+        old='    return tf.where(is_same, found, 0)\n',
+        new='    return tf.where(is_same, visits, visits)\n',
+        tests=(
+            f'{_SHUFFLING_TEST}'
+            '::test_visits_follow_clients_to_other_columns',
+        ),
+    ),
+    Fault(
+        'warmup_of_the_cohort',
+        what='The warm-up is as long with cohorts as with all clients.',
+        file=_HYPERPARAMETERS,
+        old='    return hp.replace(self, warmup_rounds=rounds)\n',
+        new='    return hp.replace(self, warmup_rounds=self.warmup_rounds)\n',
+        tests=(f'{_PERM_TEST}::test_warm_up_is_as_long_for_every_client',),
+    ),
+    Fault(
+        'new_clients_at_another_w',
+        what='New clients show their gradient at w, after the comparison.',
+        file=_NEW,
+        old='round=state.round, weights=state.anchor',
+        new='round=state.round, weights=state.weights',
+        tests=_MIXTURE,
+    ),
+    Fault(
+        'new_clients_like_the_first',
+        what='All new clients deploy the mixture of the first.',
+        file=_NEW,
+        old='lambda table: table[place[0]], found',
+        new='lambda table: table[0 * place[0]], found',
+        tests=_MIXTURE,
+    ),
+    Fault(
+        'clients_that_trained_are_new',
+        what='Clients that trained go on from their models, too.',
+        file=_NEW,
+        old="tf.cond(data['index'] >= num_clients, train,",
+        new="tf.cond(data['index'] >= 0, train,",
+        tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
     ),
 )

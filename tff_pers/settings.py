@@ -118,9 +118,7 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         # Times 20 gradients: above 2 / L, about 6, it diverges.
         'fedsgd': dict(learning_rate=0.1),
         'perfedavg': dict(a=1.0, learning_rate=0.1),
-        'perm': dict(
-            _WARM_UP, global_learning_rate=1.0, step_cap=0, stage1_rounds=50,
-        ),
+        'perm': dict(_WARM_UP, global_learning_rate=1.0, stage1_rounds=50),
         'pfedme': dict(lam=1.0, inner_lr=0.1),
     },
 }

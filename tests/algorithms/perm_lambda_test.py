@@ -11,6 +11,7 @@ from tests import acting
 from tests.algorithms import perm_numpy
 from tff_pers import random
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
 from tff_pers.data import client_data
 from tff_pers.models import zoo
@@ -74,7 +75,7 @@ def test_losses_follow_numpy():
     )
     return [
         perm_lambda.score(
-            _MODEL, message, one, perm_lambda.mixtures(table, i, 6), data
+            _MODEL, message, one, perm_lambda.mixtures(table, i, 6), data, 6
         )['losses']
         for i, (one, data) in enumerate(zip(tried, clients))
     ]
@@ -172,4 +173,10 @@ def test_kappa_is_chosen_once():
 
 def test_a_cohort_chooses_for_all():
   metrics = _run(3, (0,) * 6, False, (4, 1, 3))
-  assert metrics[-1]['lambda_scale'] in perm_lambda.CANDIDATES[2:]
+  assert metrics[-1]['lambda_scale'] in perm_hyperparameters.kappas(6)[2:]
+
+
+def test_many_clients_may_have_a_larger_kappa():
+  assert perm_hyperparameters.kappas(20) == (3, 10, 30, 1e6)
+  assert perm_hyperparameters.kappas(100) == (3, 10, 30, 100, 1e6)
+  assert perm_hyperparameters.kappas(1000) == (3, 10, 30, 100, 300, 1e6)

@@ -77,6 +77,7 @@ class Perm:
     first = h.stage1_rounds if two_stage else h.warmup_rounds
     gamma = h.global_learning_rate
     self._pending = np.zeros((n, n), np.int32)
+    self._so_far = np.zeros(n, np.int32)
     self._permutations = visits.hosts_of_epochs(
         self.seed, n, -(-(num_rounds - first) // n)
     )
@@ -179,10 +180,11 @@ class Perm:
     n = len(mixing)
     hosts = matching.matching(
         tf.tile(tf.range(n)[None], [n, 1]), tf.constant(self._pending),
-        tf.ones([n], tf.bool),
+        tf.constant(self._so_far), tf.ones([n], tf.bool),
         random.key(self.seed, _MATCHING_USE, visit_round),
     ).numpy()
     self._pending[hosts >= 0, hosts[hosts >= 0]] -= 1
+    self._so_far += hosts >= 0
     return hosts
 
   def _visits(self, row):

@@ -300,10 +300,10 @@ def test_matching_visits_the_support():
   states, _ = _run(5, schedule='matching', lambda_=8.0)
   for before, after in zip(states[1:], states[2:]):
     weights = after['mixing']
-    pending = np.where(weights > 0, before['pending']['visits'], 0)
+    pending = np.where(weights > 0, before['pending']['left'], 0)
     done = ~pending.any(axis=1)
     pending[done] = weights[done] > 0
-    hosts = pending - after['pending']['visits']
+    hosts = pending - after['pending']['left']
     assert hosts.sum(axis=0).max() == 1 and hosts.sum(axis=1).max() == 1
     expected = before['models'][0].copy()
     scale = np.sum(weights > 0, axis=1)
@@ -394,16 +394,20 @@ def test_many_clients_keep_sparse_rows():
   assert gradient.kept_per_row(2000) == 0
 
 
-def test_warm_up_is_as_long_for_every_client():
+def test_warm_up_is_as_long_for_every_client(caplog):
   """With 10 of 40 clients a round four times as many rounds."""
-  task = lambda cohort: types.SimpleNamespace(
-      clients_per_round=cohort, num_clients=40, full_participation=not cohort
+  task = lambda cohort, rounds=100: types.SimpleNamespace(
+      clients_per_round=cohort, num_clients=40, full_participation=not cohort,
+      rounds=rounds,
   )
   hyperparameters = perm.PermHyperparameters()
   assert hyperparameters.for_cohorts(task(10)).warmup_rounds == 40
   assert hyperparameters.for_cohorts(task(0)) is hyperparameters
   two_stage = perm.PermHyperparameters(variant='two_stage')
   assert two_stage.for_cohorts(task(10)) is two_stage
+  assert not caplog.records
+  hyperparameters.for_cohorts(task(10, rounds=40))
+  assert 'in 40 of the 40 rounds' in caplog.text
 
 
 def test_auto_lambda_is_scaled_gradient_variance():

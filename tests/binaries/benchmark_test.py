@@ -12,13 +12,14 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 @pytest.mark.parametrize('program, rows', [
     ('benchmark_round', ['fedavg', 'perm_two_stage', 'perm_single_loop']),
+    ('benchmark_round --clients_per_round=2', ['fedavg', 'perm']),
     ('benchmark_memory', ['two_stage', 'single_loop']),
     ('benchmark_collecting', ['sum', 'collect']),
 ])
 def test_prints_a_row_per_measurement(program, rows):
   output = subprocess.run(
       [
-          sys.executable, '-m', f'binaries.{program}', '--clients=3',
+          sys.executable, '-m', *f'binaries.{program}'.split(), '--clients=3',
           '--rounds=1',
       ],
       cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,

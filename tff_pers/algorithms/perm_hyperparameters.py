@@ -3,13 +3,26 @@
 import dataclasses
 import math
 
+from absl import logging
+
 from tff_pers import hyperparameters as hp
 from tff_pers.algorithms import visits
 
-# A dense table of all pairs of this many clients takes 4 MB, its solution 0.1
-# seconds; both grow with the square.
+# A dense table of all pairs of this many clients takes 4 MB; it grows with the
+# square.
 _DENSE = 1000
 _KEPT_OF_MANY = 100
+# What kappa may be chosen from. Groups of many clients need a large one; with
+# few clients it would mix all of them, as infinity does.
+_KAPPAS = (3.0, 10.0, 30.0, 100.0, 300.0)
+_FEW_CLIENTS = 30
+_INFINITY = 1e6  # Weights by sizes.
+
+
+def kappas(num_clients: int) -> tuple[float, ...]:
+  """Returns the candidates of `lambda_scale=auto`, ascending."""
+  largest = max(_FEW_CLIENTS, num_clients)
+  return (*(kappa for kappa in _KAPPAS if kappa <= largest), _INFINITY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +175,13 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     rounds = math.ceil(
         self.warmup_rounds * task.num_clients / task.clients_per_round
     )
+    if rounds >= task.rounds:
+      logging.warning(
+          'PERM trains one model for all in %d of the %d rounds: no client'
+          ' visits another. Tip: a warmup_rounds below %d.', task.rounds,
+          task.rounds,
+          task.rounds * task.clients_per_round // task.num_clients,
+      )
     return hp.replace(self, warmup_rounds=rounds)
 
   def kept_per_row(self, num_clients: int) -> int:

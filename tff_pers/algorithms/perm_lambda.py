@@ -8,9 +8,8 @@ client's own gradient of the 80 %, the visits would lead about to
 
     M_i(kappa, s) = w + s (alpha_ii u_i^- + sum_{j != i} alpha_ij u_j - w)
 
-where s stands for how long they go on. The kappa is taken, one for all
-clients, whose best s has the least loss on the held-out 20 %, summed over the
-clients. This is ours; the paper leaves lambda open.
+where s stands for how long they go on. The kappa is taken, one for all clients,
+whose best s has the least loss on all that was held out. This is ours.
 """
 
 import collections
@@ -24,20 +23,16 @@ from tff_pers import deployment
 from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.numerics import mixing
 
-# The last one stands for infinity: weights by sizes.
-CANDIDATES = (3.0, 10.0, 30.0, 1e6)
-# Where nothing can be chosen (papers/perm.md 7, trap 3).
-DEFAULT = 10.0
+DEFAULT = 10.0  # Where nothing can be chosen (papers/perm.md 7, trap 3).
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-# Shorter trials tell less: five rounds' worth took 10 for 3 on label shift with
-# raw pixels, and 30 for 10 on turned digits, in one of three seeds each.
-_ROUNDS = 10
+_ROUNDS = 10  # Of half as many, one of three seeds chose another kappa.
 _HELD_OUT = 0.2
 _HUGE = 1e9  # The loss of a mixture that is not finite.
 _SPLIT_USE, _TRIAL_USE = 2, 3
@@ -56,10 +51,11 @@ def build_choice(
 
   Returns:
     (scale@SERVER, message@CLIENTS, {D}@CLIENTS -> <scale@SERVER,
-    report@CLIENTS>), a float32, chosen in the round `first_measure` and else
-    what it was; the report is that of `visits.build_client_metrics`.
+    report@CLIENTS>), chosen in the round `first_measure` and else what it was;
+    the report is that of `visits.build_client_metrics`.
   """
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  kappas = perm_hyperparameters.kappas(num_clients)
 
   @tff.tensorflow.computation(message_type, data_type)
   def alone(message, data):
@@ -76,13 +72,15 @@ def build_choice(
       message_type, tried_type, fetch.type_signature.result.member, data_type
   )
   def scored_by(message, tried, mixed, data):
-    return score(model, message, tried, mixed, attacks.poisoned(data))
+    return score(
+        model, message, tried, mixed, attacks.poisoned(data), num_clients
+    )
 
   @tff.tensorflow.computation(
       np.float32, scored_by.type_signature.result['losses']
   )
   def choose(before, losses):
-    best = tf.gather(CANDIDATES, tf.argmin(tf.reduce_min(losses, axis=1)))
+    best = tf.gather(kappas, tf.argmin(tf.reduce_min(losses, axis=1)))
     return tf.where(tf.reduce_any(losses > 0), best, before)
 
   @tff.federated_computation(
@@ -217,7 +215,7 @@ def mixtures(table, client, num_clients: int):
   )[client]
 
   def mixed():
-    alpha = _rows(table, place)  # [kappa, M]
+    alpha = _rows(table, place, num_clients)
     is_own = tf.equal(tf.range(num_rows), place)
     others = tf.where(is_own, tf.zeros_like(alpha), alpha)
     return tf.nest.map_structure(
@@ -234,7 +232,7 @@ def mixtures(table, client, num_clients: int):
   return collections.OrderedDict(models=models, own=own)
 
 
-def _rows(table, place):
+def _rows(table, place, num_clients: int):
   """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
 
   The client at `place` knows the gradient of what it did not hold out.
@@ -246,11 +244,12 @@ def _rows(table, place):
   sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
   variance = mixing.auto_lambda(table['variances'], tf.ones_like(own), 1.0)
   return tf.stack([
-      mixing.water_filling(c, sizes, kappa * variance) for kappa in CANDIDATES
+      mixing.water_filling(c, sizes, kappa * variance)
+      for kappa in perm_hyperparameters.kappas(num_clients)
   ])
 
 
-def score(model, message, tried, mixed, data):
+def score(model, message, tried, mixed, data, num_clients: int):
   """Evaluates the mixtures on what a client held out.
 
   Args:
@@ -259,12 +258,13 @@ def score(model, message, tried, mixed, data):
     tried: See `try_alone`.
     mixed: See `mixtures`.
     data: Dense client data.
+    num_clients: N.
 
   Returns:
     `<losses float32[kappa, s], report>`; losses are sums over the examples,
     zeros where there is nothing to choose.
   """
-  shape = (len(CANDIDATES), len(_SCALES))
+  shape = (len(perm_hyperparameters.kappas(num_clients)), len(_SCALES))
   w, num_held = message['weights'], _num_held(data['num_examples'])
   works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
 

@@ -30,8 +30,9 @@ def uses_matching(hyperparameters, full_participation: bool) -> bool:
 def nothing_pending(hyperparameters, mixing, full_participation: bool):
   """Returns the start of the server state's field `pending`.
 
-  Matchings have `<clients, visits>`, int32[N, K]: row i, how often model i has
-  still to visit which clients in its epoch. Permutations need no memory: ().
+  Matchings have `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
+  i, how often model i has still to visit which clients in its epoch, and how
+  often it was visited. Permutations need no memory: ().
 
   Args:
     hyperparameters: `ShufflingHyperparameters`.
@@ -41,7 +42,8 @@ def nothing_pending(hyperparameters, mixing, full_participation: bool):
   if uses_matching(hyperparameters, full_participation):
     rows = mixing_rows.MixingRows(mixing)
     return collections.OrderedDict(
-        clients=rows.clients, visits=tf.zeros(rows.clients.shape, tf.int32)
+        clients=rows.clients, left=tf.zeros(rows.clients.shape, tf.int32),
+        so_far=tf.zeros([rows.num_clients], tf.int32),
     )
   return ()
 
@@ -123,10 +125,13 @@ def matching_owners(pending, mixing, cohort, key, hyperparameters):
   counts = tf.reduce_sum(tf.cast(alpha > 0, tf.int32), axis=1, keepdims=True)
   epoch = visits_per_epoch(alpha, counts, hyperparameters)
   # A may have changed since.
-  left = tf.minimum(rows.looked_up(**pending), 2 * epoch)
+  left = tf.minimum(
+      rows.looked_up(pending['clients'], pending['left']), 2 * epoch
+  )
   is_done = tf.reduce_all(tf.equal(left, 0), axis=1, keepdims=True)
   left = tf.where(is_done, epoch, left)
-  hosts = matching.matching(clients, left, cohort, key)
+  so_far = pending['so_far']
+  hosts = matching.matching(clients, left, so_far, cohort, key)
 
   is_free = tf.logical_and(
       cohort, schedule.owners(hosts, cohort.shape[0]) < 0
@@ -134,7 +139,7 @@ def matching_owners(pending, mixing, cohort, key, hyperparameters):
   waits = tf.logical_and(hosts < 0, tf.logical_not(tf.reduce_all(cohort)))
   further = tf.minimum(left + epoch, 2 * epoch)
   others = matching.matching(
-      clients, tf.where(waits[:, None], further, 0), is_free,
+      clients, tf.where(waits[:, None], further, 0), so_far, is_free,
       random.fold_in(key, 1),
   )
   left = tf.where(others[:, None] >= 0, further, left)
@@ -144,7 +149,9 @@ def matching_owners(pending, mixing, cohort, key, hyperparameters):
   # A client of weight 0 may stand in several columns.
   left = tf.maximum(left - visited, 0)
   owners = schedule.owners(hosts, cohort.shape[0])
-  return owners, collections.OrderedDict(clients=clients, visits=left)
+  return owners, collections.OrderedDict(
+      clients=clients, left=left, so_far=so_far + tf.cast(hosts >= 0, tf.int32)
+  )
 
 
 def build_cohort(data_type: tff.Type, num_clients: int) -> tff.Computation:

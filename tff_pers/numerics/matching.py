@@ -10,12 +10,14 @@ from tff_pers import random
 from tff_pers.numerics import schedule
 
 
-def matching(clients, visits, available, seed):
+def matching(clients, visits, so_far, available, seed):
   """Returns a random maximum matching of models to available clients.
 
-  First every model asks the free client that it likes best, and every client
-  takes the model with the most pending visits that asks, ties at random, until
-  nobody can ask. Clients that are left are matched along augmenting paths: a
+  First every model asks one of the free clients, drawn in proportion to how
+  often it has to visit them, so that an epoch that is never finished is no
+  other mixture. Every client takes the model that asks and was visited least so
+  far, ties at random, until nobody can ask: so models train alike, however long
+  their epochs are. Clients that are left are matched along augmenting paths: a
   matched client stays matched, so the matching has maximum cardinality. Cost
   per turn of asking and per step of the search: O(edges + models + clients);
   both are few.
@@ -24,6 +26,7 @@ def matching(clients, visits, available, seed):
     clients: int32[N, K]; row i, clients in any order.
     visits: int32[N, K], how often model i has still to visit them; a client of
       whom this is > 0 is once in a row.
+    so_far: int32[N], how often models were visited.
     available: bool[C], the clients of this cohort.
     seed: int64[2] key of the draws.
 
@@ -33,19 +36,28 @@ def matching(clients, visits, available, seed):
   num_models = clients.shape[0]
   edges = tf.where(tf.logical_and(visits > 0, tf.gather(available, clients)))
   models = tf.cast(edges[:, 0], tf.int32)
-  counts = tf.cast(tf.reduce_sum(visits, axis=1), tf.float32)
   ties = tf.random.stateless_uniform([num_models], seed)
-  # Counts are integers and a tie adds less than 1/2, so ties never overturn a
-  # difference in counts.
-  priority = tf.argsort(-(counts + 0.5 * ties), stable=True)
+  # Visits are integers and a tie adds less than 1/2, so ties never overturn a
+  # difference in visits.
+  priority = tf.argsort(tf.cast(so_far, tf.float32) + 0.5 * ties, stable=True)
   rank = tf.math.invert_permutation(priority)
-  likes = tf.random.experimental.stateless_shuffle(
-      tf.range(tf.size(models)), random.fold_in(seed, 1)
-  )
   hosts = tf.gather_nd(clients, edges)
+  likes = _likes(tf.gather_nd(visits, edges), random.fold_in(seed, 1))
   owners = _by_asking(models, hosts, rank, likes, available.shape[0])
   owners = _augmented(models, hosts, rank, owners)
   return schedule.owners(owners, num_models)  # By model.
+
+
+def _likes(visits, seed):
+  """Returns distinct int32[E]; the largest of some edges is drawn by visits.
+
+  log(visits) plus Gumbel noise is largest with a probability in proportion to
+  the visits.
+  """
+  uniform = tf.random.stateless_uniform(tf.shape(visits), seed, 1e-7)
+  gumbel = -tf.math.log(-tf.math.log(uniform))
+  order = tf.argsort(tf.math.log(tf.cast(visits, tf.float32)) + gumbel)
+  return tf.math.invert_permutation(order)
 
 
 def _by_asking(models, clients, rank, likes, num_clients: int):

@@ -99,22 +99,22 @@ FAULTS = (
         ),
     ),
     Fault(
-        'clients_take_the_emptiest',
-        what='A client takes the model with the fewest pending clients.',
+        'clients_take_the_most_visited',
+        what='A client takes the model that was visited most.',
         file=_MATCHING,
-        old='priority = tf.argsort(-(counts + 0.5 * ties), stable=True)',
-        new='priority = tf.argsort(counts + 0.5 * ties, stable=True)',
+        old='  priority = tf.argsort(tf.cast(so_far, tf.float32)',
+        new='  priority = tf.argsort(-tf.cast(so_far, tf.float32)',
         tests=(
             'tests/numerics/matching_test.py'
-            '::test_matching_prefers_the_models_with_the_most_visits',
+            '::test_matching_prefers_models_that_were_visited_least',
         ),
     ),
     Fault(
         'pending_outside_the_support',
         what='Models still visit clients that they no longer learn from.',
         file=_SCHEDULE,
-        old='tf.minimum(rows.looked_up(**pending), 2 * epoch)',
-        new='rows.looked_up(**pending)',
+        old="rows.looked_up(pending['clients'], pending['left']), 2 * epoch",
+        new="rows.looked_up(pending['clients'], pending['left']), 2 + 0 * epoch",
         tests=_NUMPY,
     ),
     Fault(

@@ -5,6 +5,7 @@ import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
 import pytest  # pylint: disable=g-import-not-at-top
+import tensorflow as tf  # pylint: disable=g-import-not-at-top
 import tensorflow_federated as tff  # pylint: disable=g-import-not-at-top
 
 from tff_pers.runtime import fused  # pylint: disable=g-import-not-at-top
@@ -20,6 +21,12 @@ def _fused_runtime():
   fused.use(strategy='loop')
   yield
   native.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_seed_of_another_test():
+  """With a global seed, unseeded data sets are the same in every pass."""
+  tf.random.set_seed(None)
 
 
 @pytest.fixture(autouse=True)

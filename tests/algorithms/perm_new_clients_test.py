@@ -5,6 +5,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.optimize
 import tensorflow as tf
 
 from tests import acting
@@ -13,7 +14,7 @@ from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_new_clients
 from tff_pers.numerics import mixing
 
-_N, _LAMBDA = 4, 40.0
+_N, _LAMBDA = 4, 100.0
 _PROBLEM = visits.random_quadratics(0, _N, 3)
 _SIZES = np.asarray(_PROBLEM.num_examples, np.float64)
 
@@ -60,9 +61,29 @@ def _deployed(process, hyperparameters, state, data):
   return [np.asarray(w[0]) for w in dispatch(state, data)]
 
 
+def _row_of_new(gradients, client):
+  """Eq. (2) with a fifth client like `client`, less the fifth's own weight."""
+  distances = np.sum((gradients - gradients[client]) ** 2, axis=-1)
+  alpha = mixing.water_filling(
+      np.append(distances, 0.0),
+      tf.constant(np.append(_SIZES, _SIZES[client])), _LAMBDA,
+  ).numpy()
+  return alpha[:_N] / np.sum(alpha[:_N])
+
+
+def _nearest_combination(mixing_weights, row):
+  """Non-negative least squares, with a heavy row for the sum of 1."""
+  heavy = 1e4
+  beta, _ = scipy.optimize.nnls(
+      np.vstack([mixing_weights.T, heavy * np.ones([1, len(mixing_weights)])]),
+      np.append(row, heavy),
+  )
+  return beta
+
+
 @pytest.mark.parametrize('full', [True, False])
-def test_a_new_client_gets_the_mixture_of_its_row(full):
-  """Eq. (2) over the clients that trained, at the w that they compared."""
+def test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row(full):
+  """At the w that the others compared, against SciPy."""
   hyperparameters, process, anchor, state = _trained(full)
   gradients = np.einsum(
       'nij,nj->ni', _PROBLEM.curvatures, anchor - _PROBLEM.centers
@@ -73,11 +94,48 @@ def test_a_new_client_gets_the_mixture_of_its_row(full):
   )
   np.testing.assert_array_equal(found[0], state['models'][0][2])
   for client, weights in ((1, found[1]), (3, found[2])):
-    distances = np.sum((gradients - gradients[client]) ** 2, axis=-1)
-    alpha = mixing.water_filling(distances, tf.constant(_SIZES), _LAMBDA)
-    np.testing.assert_allclose(
-        weights, alpha.numpy() @ state['models'][0], rtol=1e-5
-    )
+    row = _row_of_new(gradients, client)
+    assert np.max(row) < 0.9
+    beta = _nearest_combination(state['mixing'], row)
+    np.testing.assert_allclose(weights, beta @ state['models'][0], rtol=1e-3)
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_combinations_are_the_least_squares(seed):
+  rng = np.random.default_rng(seed)
+  rows = rng.dirichlet(np.full(6, 0.5), 6).astype(np.float32)
+  targets = rng.dirichlet(np.full(6, 0.5), 3)
+  found = perm_new_clients.combinations(
+      tf.constant(rows), tf.constant(targets)
+  )
+  expected = [_nearest_combination(rows, target) for target in targets]
+  assert np.sum(np.max(expected, axis=1) < 0.9) > 1
+  np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+@pytest.mark.parametrize('sparse', [False, True])
+def test_a_row_of_a_client_that_trained_gets_its_model(sparse):
+  """beta is one-hot, if no other clients' rows make up the same mixture."""
+  rng = np.random.default_rng(0)
+  rows = rng.dirichlet(np.full(6, 0.5), 6).astype(np.float32)
+  columns = np.tile(np.arange(6, dtype=np.int32)[::-1], [6, 1])
+  found = perm_new_clients.combinations(
+      dict(columns=tf.constant(columns), values=tf.constant(rows[:, ::-1]))
+      if sparse else tf.constant(rows),
+      tf.constant(rows[[4, 1]], tf.float64),
+  )
+  np.testing.assert_allclose(found, np.eye(6)[[4, 1]], atol=0.02)
+
+
+def test_combinations_of_many_clients_are_of_those_with_weight():
+  """150 clients in three groups that do not share; a row of the third."""
+  groups = np.repeat(np.arange(3), 50)
+  rows = (groups[:, None] == groups) / 50
+  found = perm_new_clients.combinations(
+      tf.constant(rows, tf.float32), tf.constant(rows[-1:])
+  ).numpy()[0]
+  np.testing.assert_allclose(np.sum(found), 1)
+  np.testing.assert_allclose(np.sum(found[100:]), 1, atol=1e-4)
 
 
 def test_before_any_comparison_new_clients_deploy_the_shared_model():

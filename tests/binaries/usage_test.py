@@ -290,8 +290,8 @@ def test_a_method_that_events_drive_is_refused_before_data_are_read(
 
 
 def test_a_table_of_models_refuses_held_out_clients(tmp_path, capsys):
-  """PERM has a model for each client that trains, and no other."""
-  argv = ['train', '--algo=perm', *TINY, '--holdout_clients=1']
+  """Shuffling has a model for each client that trains, and no other."""
+  argv = ['train', '--algo=oracle_groups', *TINY, '--holdout_clients=1']
   assert train.main([*argv, f'--output_dir={tmp_path / "run"}']) == 2
   assert '`--holdout_clients` must be 0' in _stderr_sentence(capsys)
   assert not (tmp_path / 'run').exists()

@@ -61,6 +61,20 @@ class MixingRows:
     owners = tf.range(self.num_clients)
     return self.weight(owners, owners)
 
+  def dense(self, owners):
+    """Returns the rows of `owners`, int32[M], as float32[M, N]."""
+    if self._is_dense:
+      return tf.gather(self.values, owners)
+    clients = tf.gather(self.clients, owners)
+    places = tf.stack([
+        tf.broadcast_to(tf.range(tf.size(owners))[:, None], tf.shape(clients)),
+        clients,
+    ], axis=-1)
+    return tf.scatter_nd(
+        places, tf.gather(self.values, owners),
+        [tf.size(owners), self.num_clients],
+    )
+
   def looked_up(self, clients, visits):
     """Returns what `visits` has for the clients of these rows, int32[N, K].
 

@@ -85,7 +85,7 @@ def build_perm(
   lambda -> 0 the identity, local training.
 
   Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
-  with flipped labels their work in all  Not attacked are what else they
+  with flipped labels their work in all of it. Not attacked is what else they
   send, the G_i of (b) and the visited models of (c): these go to their owners,
   and into no mean.
 

@@ -74,7 +74,12 @@ def solve_cohort(old, table, lambda_, cohort, hyperparameters):
 
 
 def rows_of_strangers(table, gradients, lambda_, hyperparameters):
-  """Returns rows of clients that nobody learns from, not even they themselves.
+  """Returns what clients that never trained learn from those that did.
+
+  A stranger's row is what it would be if it had trained, less its own weight:
+  so it takes from others what it would have taken, and where it is much like
+  its group the own weight is small. Who would have learned from itself alone
+  gets the row of Eq. (2) without itself.
 
   Args:
     table: Of the N clients that trained.
@@ -90,10 +95,22 @@ def rows_of_strangers(table, gradients, lambda_, hyperparameters):
       (name, tf.concat([table[name], gradients[name]], axis=0))
       for name in ('fingerprints', 'rows', 'sizes', 'variances')
   )
-  c = _distances(both, tf.range(n, n + m), hyperparameters)[:, :n]
-  return _row(
-      tf.where(table['sizes'] > 0, c, float('inf')), table['sizes'], lambda_,
-      hyperparameters, start=lambda: tf.fill([m, n], 1 / n),
+  owners = tf.range(n, n + m)
+  c = _distances(both, owners, hyperparameters)
+  c = tf.where(both['sizes'] > 0, c, float('inf'))
+  has_trained = tf.range(n + m) < n
+  itself = tf.equal(owners[:, None], tf.range(n + m))
+
+  def row(teachers):
+    return _row(
+        tf.where(teachers, c, float('inf')), both['sizes'], lambda_,
+        hyperparameters, start=lambda: tf.fill([m, n + m], 1 / (n + m)),
+    )[:, :n]
+
+  shared = row(tf.logical_or(has_trained, itself))
+  given = tf.reduce_sum(shared, axis=1, keepdims=True)
+  return tf.where(
+      given > 1 - _ALONE, tf.math.divide_no_nan(shared, given), row(has_trained)
   )
 
 

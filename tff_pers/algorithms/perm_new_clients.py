@@ -1,11 +1,15 @@
 """What PERM deploys at clients that never trained.
 
 A new client n sends its gradient at the shared w of the last comparison. The
-server solves Eq. (2) for its row over the clients that trained, all of which it
-has to learn from others, and sends the mixture of their models:
+server solves Eq. (2) for what its row would be if it had trained, and leaves
+its own weight out. Model w_j stands for the mixture alpha_j of losses, so the
+new client gets the combination of models whose mixtures come nearest to its
+own (the models combined by alpha_n itself would be mixed twice):
 
-    G_n <- grad f_n(w);   d_nj <- ||G_n - G_j||^2;   alpha_n <- Eq. (2), j != n
-    w_n <- sum_j alpha_n(j) w_j
+    G_n <- grad f_n(w);   d_nj <- ||G_n - G_j||^2;   alpha_n <- Eq. (2)
+    alpha_n <- alpha_n(j), j != n, normalized
+    beta <- argmin over the simplex of ||sum_j beta_j alpha_j - alpha_n||^2
+    w_n <- sum_j beta_j w_j
 
 which it may train further on its own examples. This is ours; the paper has no
 new clients.
@@ -19,13 +23,19 @@ import tensorflow_federated as tff
 
 from tff_pers import random
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
+from tff_pers.numerics import simplex
 
 _ADAPT_USE = 4
+# A combination is of the models of so many clients, those of largest weight.
+_MOST_MODELS = 100
+# Steps towards it.
+_NUM_STEPS = 300
 
 
 def build_dispatch(
@@ -131,8 +141,9 @@ def _mixtures(state, rows, hyperparameters):
     alpha = perm_mixing.rows_of_strangers(
         state['table'], rows, lambda_, hyperparameters
     )
+    beta = combinations(state['mixing'], alpha)
     return tf.nest.map_structure(
-        lambda table: tf.tensordot(tf.cast(alpha, table.dtype), table, axes=1),
+        lambda table: tf.tensordot(tf.cast(beta, table.dtype), table, axes=1),
         state['models'],
     )
 
@@ -147,6 +158,47 @@ def _mixtures(state, rows, hyperparameters):
   return tf.cond(
       tf.reduce_any(state['table']['sizes'] > 0), mixed, shared
   )
+
+
+def combinations(mixing, targets):
+  """Returns beta, with sum_j beta_j alpha_j near each target.
+
+  argmin_beta ||sum_j beta_j alpha_j - target||^2 over the simplex, by
+  Nesterov's projected gradient from the target itself. Only the clients of largest weight in
+  the target take part, at most 100.
+
+  Args:
+    mixing: A, dense or sparse, see `mixing_rows`.
+    targets: Rows on the simplex, float64[M, N].
+
+  Returns:
+    float64[M, N], rows on the simplex.
+  """
+  rows = mixing_rows.MixingRows(mixing)
+  n = rows.num_clients
+
+  def combination(target):
+    start, clients = tf.math.top_k(target, min(n, _MOST_MODELS))
+    known = tf.cast(rows.dense(clients), tf.float64)
+    gram = tf.matmul(known, known, transpose_b=True)
+    wanted = tf.linalg.matvec(known, target)
+    # The largest row sum bounds the curvature of this quadratic.
+    step = 1 / tf.maximum(tf.reduce_max(tf.reduce_sum(gram, axis=1)), 1e-12)
+
+    def descend(k, beta, ahead):
+      new = simplex.project(
+          ahead - step * (tf.linalg.matvec(gram, ahead) - wanted)
+      )
+      momentum = tf.cast(k / (k + 3), tf.float64)
+      return k + 1, new, new + momentum * (new - beta)
+
+    start /= tf.reduce_sum(start)
+    _, beta, _ = tf.while_loop(
+        lambda k, *_: k < _NUM_STEPS, descend, (0, start, start)
+    )
+    return tf.scatter_nd(clients[:, None], beta, [n])
+
+  return tf.map_fn(combination, targets)
 
 
 def _chosen(found, client, num_clients: int):

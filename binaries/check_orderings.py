@@ -29,12 +29,15 @@ python -m binaries.check_orderings --runs=DIR --expect=CLAIM[,CLAIM...]
 
 Checks claims about a folder that compare wrote. A claim is a chain of terms and
 < or <=, as 'fedavg<local_adaptor<=floral[rank=4]'; a term is a variant as in
---algos, a number, or number*variant: 'floral<0.001*fedavg'. Prints a row per
-link of a chain. Exit codes: 0 all claims hold, 1 one does not, 2 bad flags. A
-variant that diverged fulfils no claim."""
+--algos, a number, number*variant, or one of the latter with a number behind:
+'floral<0.001*fedavg', 'local_only+0.1<perm'. Prints a row per link of a chain.
+Exit codes: 0 all claims hold, 1 one does not, 2 bad flags. A variant that
+diverged fulfils no claim."""
 
 STATISTICS = {'mean': np.mean, 'median': np.median}
 _COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
+# A variant and what is added to it: brackets may hold signs, too.
+_OFFSET = re.compile(r'(.*[\w\]])\s*([+-]\s*[\d.]+)')
 _COMPARE = {'<': operator.lt, '<=': operator.le}
 
 # A metric by seed, by variant.
@@ -42,10 +45,11 @@ Values = Mapping[str, Mapping[int, float]]
 
 
 class Term(NamedTuple):
-  """factor * variant, or the number `factor` if the variant is None."""
+  """factor * variant + offset, or `factor` alone if the variant is None."""
 
   factor: float
   variant: Optional[str]
+  offset: float = 0.0
 
 
 class Link(NamedTuple):
@@ -134,22 +138,35 @@ def _parse_claims(text: str) -> list[Link]:
 
 
 def _parse_term(text: str, claim: str) -> Term:
-  """Reads `variant`, `number` or `number*variant`."""
-  factor, star, variant = text.rpartition('*')
+  """Reads `number`, or `variant`, `number*variant`, these +number, -number."""
+  factor, star, rest = text.rpartition('*')
+  offset = _OFFSET.fullmatch(rest.strip())
+  variant = offset[1] if offset else rest.strip()
+  if not variant:
+    raise _bad_claim(claim)
   try:
-    if star:
-      return Term(float(factor), variant.strip())
-    return Term(float(text), None)
+    if not star and _is_number(text):
+      return Term(float(text), None)
+    return Term(
+        float(factor) if star else 1.0, variant,
+        float(offset[2].replace(' ', '')) if offset else 0.0,
+    )
   except ValueError:
-    if star or not text:
-      raise _bad_claim(claim) from None
-    return Term(1.0, text)
+    raise _bad_claim(claim) from None
+
+
+def _is_number(text: str) -> bool:
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return True
 
 
 def _bad_claim(claim: str) -> flags.UsageError:
   return flags.UsageError(
       '`--expect` must be claims such as fedavg<floral[rank=4] or'
-      f' floral<0.001*fedavg, found {claim!r}.'
+      f' floral<0.001*fedavg or local_only+0.1<perm, found {claim!r}.'
   )
 
 
@@ -254,7 +271,7 @@ def _row(
 def _value(term: Term, values: Values, seed: int) -> float:
   if term.variant is None:
     return term.factor
-  return term.factor * values[term.variant][seed]
+  return term.factor * values[term.variant][seed] + term.offset
 
 
 if __name__ == '__main__':

@@ -18,6 +18,7 @@ from binaries import flags
 from binaries import jobs as jobs_lib
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
@@ -30,11 +31,12 @@ Trains every variant with each value of one hyperparameter on the first seed,
 chooses the value with the best mean validation accuracy over clients (loss on
 regression tasks; test data choose nothing), and trains with it on all seeds. A
 run that diverges loses; a value with which that of a later seed does is given
-up for the next best. --grid='A:1,2;B:3,4' tries all combinations of two. All
-are training runs in OUTPUT_DIR/<variant>/seed<seed>, as those of compare:
-finished runs are not run again, interrupted ones are resumed. Writes
-trials.csv, runs.csv, summary.csv, summary.md, tiers.csv and the plots of
-compare, of the chosen values."""
+up for the next best. --grid='A:1,2;B:3,4' tries all combinations of two, and
+--grid='A:1,2;perm.B:3,4;apfl.C:5,6' those of A with one that the method alone
+has; every variant must have a grid of the same size. All are training runs in
+OUTPUT_DIR/<variant>/seed<seed>, as those of compare: finished runs are not run
+again, interrupted ones are resumed. Writes trials.csv, runs.csv, summary.csv,
+summary.md, tiers.csv and the plots of compare, of the chosen values."""
 
 _DEFAULTS = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
@@ -61,13 +63,13 @@ def _compare_tuned(argv: Sequence[str]) -> int:
   variants = jobs_lib.parse_variants(given.pop('algos'))
   seeds = jobs_lib.parse_seeds(given.pop('seeds'))
   with flags.sentences():
-    grid = tuning.parse_grid(given.pop('grid'))
+    grids = grids_lib.parse_grids(given.pop('grid'), variants)
     trials = {
         variant: {
-            value: tuning.with_options(variant, grid, value)
+            value: grids_lib.with_options(variant, grid, value)
             for value in grid.values
         }
-        for variant in variants
+        for variant, grid in grids.items()
     }
   task = given.get('task', flags.DEFAULTS['task'])
   algos = [brackets.parse(variant)[0] for variant in variants]
@@ -76,18 +78,20 @@ def _compare_tuned(argv: Sequence[str]) -> int:
       f'runs/compare_tuned_{task}'
   )
   jobs = jobs_lib.Jobs('compare_tuned', given, top)
-  first = trials[variants[0]][grid.values[0]]
+  first = next(iter(trials[variants[0]].values()))
   jobs.check(
       [(name, seeds[0]) for tried in trials.values() for name in tried.values()]
       + [(first, seed) for seed in seeds[1:]]
   )
-  steps = _Steps(len(variants) * (len(grid.values) + len(seeds) - 1), jobs)
+  steps = _Steps(
+      sum(map(len, trials.values())) + len(variants) * (len(seeds) - 1), jobs
+  )
   found = {
       variant: {v: steps.run(name, seeds[0]) for v, name in tried.items()}
       for variant, tried in trials.items()
   }
-  choices, final = _choose_and_run(steps, grid, trials, found, seeds)
-  _write(top, grid, choices, final, given.get('holdout_clients', 0) > 0)
+  choices, final = _choose_and_run(steps, grids, trials, found, seeds)
+  _write(top, grids, choices, final, given.get('holdout_clients', 0) > 0)
   return int(None in final.values())
 
 
@@ -134,7 +138,7 @@ class _Steps:
     self._number += number
 
 
-def _choose_and_run(steps: _Steps, grid, trials, found, seeds):
+def _choose_and_run(steps: _Steps, grids, trials, found, seeds):
   """Returns the choices by variant, and the runs with the chosen values.
 
   Validation data of the first seed choose. A value with which the run of a
@@ -143,7 +147,7 @@ def _choose_and_run(steps: _Steps, grid, trials, found, seeds):
   """
   while True:
     choices = tuning.choose(found)
-    _print_choices(grid, choices)
+    _print_choices(grids, choices)
     runs = _final_runs(steps, trials, choices, seeds)
     lost = {
         variant for (variant, _), run in runs.items()
@@ -159,14 +163,14 @@ def _choose_and_run(steps: _Steps, grid, trials, found, seeds):
 
 
 def _print_choices(
-    grid: tuning.Grid, choices: Mapping[str, tuning.Choice]
+    grids: Mapping[str, grids_lib.Grid], choices: Mapping[str, tuning.Choice]
 ) -> None:
   print('\nChosen by validation data:')
   for variant, choice in choices.items():
     chosen = 'none, because all runs diverged'
     if choice.value is not None:
       chosen = choice.value + ', at the border' * bool(choice.at_border)
-    print(f'  {variant}: {";".join(grid.names)} {chosen}')
+    print(f'  {variant}: {";".join(grids[variant].names)} {chosen}')
 
 
 def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
@@ -181,7 +185,7 @@ def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
   return runs
 
 
-def _write(top: str, grid, choices, runs, has_new: bool) -> None:
+def _write(top: str, grids, choices, runs, has_new: bool) -> None:
   """Writes all tables and plots; prints the table of the results."""
   os.makedirs(top, exist_ok=True)
   results.write_csv(
@@ -193,8 +197,8 @@ def _write(top: str, grid, choices, runs, has_new: bool) -> None:
       comparison.run_rows(runs),
   )
   comparison.write_tiers(top, runs)
-  columns = tuning.columns(grid, choices, has_new)
-  rows = tuning.rows(grid, choices, runs)
+  columns = tuning.columns(grids, choices, has_new)
+  rows = tuning.rows(grids, choices, runs)
   rows = [{column: row[column] for column in columns} for row in rows]
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
   text = tuning.markdown(columns, rows)

@@ -14,8 +14,9 @@ from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_new_clients
 from tff_pers.numerics import mixing
 
-_N, _LAMBDA = 4, 100.0
-_PROBLEM = visits.random_quadratics(0, _N, 3)
+_N, _LAMBDA = 4, 50.0
+# Those that train, and two that do not.
+_PROBLEM = visits.random_quadratics(10, _N + 2, 3)
 _SIZES = np.asarray(_PROBLEM.num_examples, np.float64)
 
 
@@ -37,7 +38,7 @@ def _trained(full=True, **values):
   state = process.initialize_seeded(3)
   for _ in range(3):
     anchor = state['weights'][0]
-    state = process.next(state, [()] * _N, _PROBLEM.clients())['state']
+    state = process.next(state, [()] * _N, _PROBLEM.clients()[:_N])['state']
   return hyperparameters, process, anchor, state
 
 
@@ -62,11 +63,11 @@ def _deployed(process, hyperparameters, state, data):
 
 
 def _row_of_new(gradients, client):
-  """Eq. (2) with a fifth client like `client`, less the fifth's own weight."""
-  distances = np.sum((gradients - gradients[client]) ** 2, axis=-1)
+  """Eq. (2) over those that trained and `client`, less its own weight."""
+  some = [*range(_N), client]
+  distances = np.sum((gradients[some] - gradients[client]) ** 2, axis=-1)
   alpha = mixing.water_filling(
-      np.append(distances, 0.0),
-      tf.constant(np.append(_SIZES, _SIZES[client])), _LAMBDA,
+      distances, tf.constant(_SIZES[some]), _LAMBDA
   ).numpy()
   return alpha[:_N] / np.sum(alpha[:_N])
 
@@ -90,13 +91,13 @@ def test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row(full):
   )
   found = _deployed(
       process, hyperparameters, state,
-      [_PROBLEM.clients()[2], _new(1, 6), _new(3, 4)],
+      [_PROBLEM.clients()[2], _new(5, 6), _new(4, 4)],
   )
   np.testing.assert_array_equal(found[0], state['models'][0][2])
-  for client, weights in ((1, found[1]), (3, found[2])):
+  for client, weights in ((5, found[1]), (4, found[2])):
     row = _row_of_new(gradients, client)
-    assert np.max(row) < 0.9
     beta = _nearest_combination(state['mixing'], row)
+    assert np.max(beta) < 0.9
     np.testing.assert_allclose(weights, beta @ state['models'][0], rtol=1e-3)
 
 

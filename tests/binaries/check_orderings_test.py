@@ -47,6 +47,11 @@ def _check(folder, expect, *argv):
     (['0.3<a<b[rank=1]'], 1),  # 0.3 is not below 0.3: the first link.
     (['a<b[rank=1]<0.3'], 1),  # The last link.
     (['a<b[rank=1], b[rank=1]<a'], 1),
+    (['a+0.09<b[rank=1]'], 0),  # 0.39 and 0.4.
+    (['a + 0.11<b[rank=1]'], 1),
+    (['b[rank=1]-0.11<a'], 0),
+    (['2*a-0.21<b[rank=1]'], 0),
+    (['2*a-0.19<b[rank=1]'], 1),
     (['b[rank=1]<0.001*a', '--metric=loss'], 1),
     (['b[rank=1]<0.001*a', '--metric=loss', '--statistic=median'], 0),
     (['a<b[rank=1]', '--in_seeds=2'], 0),
@@ -74,6 +79,8 @@ def test_table_has_the_numbers(folder, capsys):
     ([''], 'must be claims'),
     (['a'], 'must be claims'),
     (['a<'], 'must be claims'),
+    (['a<2*'], 'must be claims'),
+    (['a<b[rank=1]+0.1.2'], 'must be claims'),
     (['x*a<b[rank=1]'], 'must be claims'),
     (['1<2'], 'must be claims'),
     (['a<b'], 'must name variants of the folder, a, b[rank=1], gone'),

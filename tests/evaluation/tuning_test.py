@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tff_pers.evaluation import results
+from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import tuning
 
-GRID = tuning.Grid(('learning_rate',), ('0.1', '0.3', '1'))
+GRID = grids_lib.Grid(('learning_rate',), ('0.1', '0.3', '1'))
+GRIDS = {'one': GRID}
 
 
 def _run(validation=0.5, test=0.5, accuracy=(0.5,), num_test=(1,), seen=(1,),
@@ -95,7 +97,7 @@ def test_rows_are_means_over_clients_and_over_their_examples():
       for seed, accuracy in enumerate(accuracies)
   }
   choices = {'one': tuning.Choice('accuracy', {'0.1': 0.4, '1': 0.5}, '1')}
-  row, = tuning.rows(GRID, choices, runs)
+  row, = tuning.rows(GRIDS, choices, runs)
   assert row['learning_rate'] == '1' and row['seeds'] == 2
   assert row['at_border'] == 'yes' and row['validation'] == '0.1: 0.4000  1: 0.5000'
   expected = dict(
@@ -111,19 +113,19 @@ def test_rows_are_means_over_clients_and_over_their_examples():
 
 def test_markdown_has_mean_and_deviation_in_one_cell():
   choices = {'one': tuning.Choice('accuracy', {'1': 0.5}, '1')}
-  table = tuning.rows(GRID, choices, {('one', 0): _run(), ('one', 1): _run()})
-  columns = tuning.columns(GRID, choices, has_new=False)
+  table = tuning.rows(GRIDS, choices, {('one', 0): _run(), ('one', 1): _run()})
+  columns = tuning.columns(GRIDS, choices, has_new=False)
   head, _, line = tuning.markdown(columns, table).splitlines()
   assert head.split()[1::2][-2:] == ['accuracy', 'pooled_accuracy']
   assert '0.5000 ± 0.0000' in line
-  one = tuning.rows(GRID, choices, {('one', 0): _run()})
+  one = tuning.rows(GRIDS, choices, {('one', 0): _run()})
   assert '±' not in tuning.markdown(columns, one)
-  assert tuning.columns(GRID, choices, True)[-1] == 'new_pooled_accuracy_std'
+  assert tuning.columns(GRIDS, choices, True)[-1] == 'new_pooled_accuracy_std'
 
 
 def test_a_variant_with_a_diverged_seed_is_nan():
   choices = {'one': tuning.Choice('accuracy', {'1': 0.5}, '1')}
-  row, = tuning.rows(GRID, choices, {('one', 0): _run(), ('one', 1): None})
+  row, = tuning.rows(GRIDS, choices, {('one', 0): _run(), ('one', 1): None})
   assert math.isnan(row['accuracy_mean'])
 
 
@@ -136,31 +138,30 @@ def test_trials_are_a_row_per_value():
   ]
 
 
-def test_an_option_joins_the_others():
-  assert tuning.with_option('a', 'b', '1') == 'a[b=1]'
-  assert tuning.with_option('a[c=[d=2]]', 'b', '1') == 'a[c=[d=2],b=1]'
-  with pytest.raises(ValueError, match='`algos` must leave b to `grid`'):
-    tuning.with_option('a[b=2]', 'b', '1')
+def test_hyperparameters_of_one_method_share_a_column():
+  grids = grids_lib.parse_grids('rate:1,2;b.k:3,4;c.m:5,6', ['b', 'c'])
+  choices = {
+      name: tuning.Choice('accuracy', dict.fromkeys(grid.values, 0.5), '2;' + v)
+      for (name, grid), v in zip(grids.items(), '46')
+  }
+  choices['c'] = choices['c']._replace(value=None)
+  assert tuning.columns(grids, choices, False)[:4] == [
+      'algo', 'rate', 'own', 'at_border'
+  ]
+  chosen, none = tuning.rows(grids, choices, {('b', 0): _run()})
+  assert (chosen['rate'], chosen['own']) == ('2', 'k=4')
+  assert (none['rate'], none['own']) == (None, None)
 
 
-def test_a_grid_is_a_name_and_distinct_values():
-  assert tuning.parse_grid('rate: 0.1, 1') == (('rate',), ['0.1', '1'])
-  for text in ('', 'rate', 'rate:', ':1', 'rate:1,,2', 'rate:0.1,0.10',
-               'rate:1;', 'rate:1;rate:2'):
-    with pytest.raises(ValueError, match='`grid` must be a hyperparameter and'):
-      tuning.parse_grid(text)
-
-
-def test_a_grid_of_several_has_all_combinations():
-  grid = tuning.parse_grid('a:1,2; b:3,4')
-  assert grid == (('a', 'b'), ['1;3', '1;4', '2;3', '2;4'])
-  assert tuning.with_options('m[c=0]', grid, '2;3') == 'm[c=0,a=2,b=3]'
+def test_several_hyperparameters_have_a_column_each():
+  grids = grids_lib.parse_grids('a:1,2; b:3,4', ['m', 'diverged'])
+  grid = grids['m']
   choices = {
       'm': tuning.Choice('accuracy', dict.fromkeys(grid.values, 0.5), '2;3'),
       'diverged': tuning.Choice('accuracy', {'1;3': math.nan}, None),
   }
-  row, none = tuning.rows(grid, choices, {('m', 0): _run()})
+  row, none = tuning.rows(grids, choices, {('m', 0): _run()})
   assert (row['a'], row['b'], none['a'], none['b']) == ('2', '3', None, None)
-  assert tuning.columns(grid, choices, False)[:4] == [
+  assert tuning.columns(grids, choices, False)[:4] == [
       'algo', 'a', 'b', 'at_border'
   ]

@@ -164,8 +164,8 @@ def combinations(mixing, targets):
   """Returns beta, with sum_j beta_j alpha_j near each target.
 
   argmin_beta ||sum_j beta_j alpha_j - target||^2 over the simplex, by
-  Nesterov's projected gradient from the target itself. Only the clients of largest weight in
-  the target take part, at most 100.
+  Nesterov's projected gradient from the target itself. Only the clients of
+  largest weight in the target take part, at most 100.
 
   Args:
     mixing: A, dense or sparse, see `mixing_rows`.

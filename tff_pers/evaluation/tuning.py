@@ -6,35 +6,17 @@ validation loss is finite there. Nothing here looks at test data before the
 value is chosen.
 """
 
-import itertools
 import math
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
-from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 
 TRIAL_COLUMNS = ('algo', 'value', 'metric', 'validation', 'chosen')
 # Who is evaluated, by the prefix of its columns: `seen` in `clients.csv`.
 _CLIENTS = {'': 1, 'new_': 0}
-
-
-class Grid(NamedTuple):
-  """Values of one hyperparameter, or all combinations of those of several.
-
-  Attributes:
-    names: Of the hyperparameters.
-    values: As texts; a combination is one text, in the order of the names and
-      with semicolons in between.
-  """
-
-  names: tuple[str, ...]
-  values: Sequence[str]
-
-  def options(self, value: str) -> dict[str, str]:
-    """Returns the value of each hyperparameter by name."""
-    return dict(zip(self.names, value.split(';')))
 
 
 class Choice(NamedTuple):
@@ -59,7 +41,7 @@ class Choice(NamedTuple):
     nothing was chosen or the values are no numbers.
     """
     numbers = {
-        value: [_number(part) for part in value.split(';')]
+        value: [grids_lib.number(part) for part in value.split(';')]
         for value in self.scores
     }
     if self.value is None or any(None in own for own in numbers.values()):
@@ -68,59 +50,6 @@ class Choice(NamedTuple):
         chosen in (min(tried), max(tried))
         for chosen, tried in zip(numbers[self.value], zip(*numbers.values()))
     )
-
-
-def parse_grid(text: str) -> Grid:
-  """Returns the grid `name:value,value,...`, or that of several by semicolons.
-
-    parse_grid('learning_rate:0.03,0.1,0.3')
-    parse_grid('learning_rate:0.03,0.1;server_learning_rate:0.5,1')
-
-  Raises:
-    ValueError: If `text` has another form, or a name or a value twice.
-  """
-  table = {}
-  for part in text.split(';'):
-    name, _, rest = part.partition(':')
-    values = [value.strip() for value in rest.split(',')]
-    # 0.1 and 0.10 are the same value, of which one run would be idle.
-    distinct = {value if _number(value) is None else _number(value)
-                for value in values}
-    well_formed = name.strip() and all(values)
-    if not well_formed or len(distinct) < len(values) or name.strip() in table:
-      raise ValueError(
-          '`grid` must be a hyperparameter and distinct values, as'
-          ' learning_rate:0.03,0.1,0.3, or several of those with semicolons in'
-          f' between, found {text!r}.'
-      )
-    table[name.strip()] = values
-  return Grid(
-      tuple(table), [';'.join(v) for v in itertools.product(*table.values())]
-  )
-
-
-def with_options(variant: str, grid: Grid, value: str) -> str:
-  """Returns the variant with a value of the grid, see `with_option`."""
-  for name, own in grid.options(value).items():
-    variant = with_option(variant, name, own)
-  return variant
-
-
-def with_option(variant: str, name: str, value: str) -> str:
-  """Returns the variant with one option more in its brackets.
-
-    with_option('fedper[split=norm]', 'learning_rate', '0.1')
-    # 'fedper[split=norm,learning_rate=0.1]'
-
-  Raises:
-    ValueError: If it has that option already.
-  """
-  if name in brackets.parse(variant)[1]:
-    raise ValueError(
-        f'`algos` must leave {name} to `grid`, found {variant!r}.'
-    )
-  head = variant[:-1] + ',' if variant.endswith(']') else variant + '['
-  return f'{head}{name}={value}]'
 
 
 def choose(
@@ -168,17 +97,22 @@ def trial_rows(choices: Mapping[str, Choice]) -> list[dict[str, Any]]:
 
 
 def columns(
-    grid: Grid, choices: Mapping[str, Choice], has_new: bool
+    grids: Mapping[str, grids_lib.Grid], choices: Mapping[str, Choice],
+    has_new: bool,
 ) -> list[str]:
   """Returns the columns of a table of chosen values.
 
+  Those of hyperparameters that only some methods have are in one, `own`.
+
   Args:
-    grid: The grid.
+    grids: By variant.
     choices: By variant.
     has_new: Whether there are clients that never train.
   """
+  common = grids_lib.common(grids)
+  has_own = any(len(grid.names) > len(common) for grid in grids.values())
   return [
-      'algo', *grid.names, 'at_border', 'validation', 'seeds',
+      'algo', *common, *['own'] * has_own, 'at_border', 'validation', 'seeds',
       *(f'{prefix}{name}_{statistic}'
         for prefix in (_CLIENTS if has_new else [''])
         for name in _fields(choices)
@@ -187,7 +121,8 @@ def columns(
 
 
 def rows(
-    grid: Grid, choices: Mapping[str, Choice], runs: comparison.Runs
+    grids: Mapping[str, grids_lib.Grid], choices: Mapping[str, Choice],
+    runs: comparison.Runs,
 ) -> list[dict[str, Any]]:
   """Returns a row per variant: its choice, and its test results over seeds.
 
@@ -197,7 +132,7 @@ def rows(
   diverged seed has NaN.
 
   Args:
-    grid: The grid.
+    grids: By variant.
     choices: By variant.
     runs: Those with the chosen values, by (variant, seed).
   """
@@ -206,11 +141,15 @@ def rows(
     own = [run for (name, _), run in runs.items() if name == variant]
     border = {None: None, True: 'yes', False: 'no'}[choice.at_border]
     scores = [f'{value}: {s:.4f}' for value, s in choice.scores.items()]
-    chosen = dict.fromkeys(grid.names)
+    chosen, alone = dict.fromkeys(grids[variant].names), None
     if choice.value is not None:
-      chosen = grid.options(choice.value)
+      chosen = grids[variant].options(choice.value)
+      alone = ' '.join(
+          f'{name}={value}' for name, value in chosen.items()
+          if name not in grids_lib.common(grids)
+      )
     row = {
-        'algo': variant, **chosen, 'at_border': border,
+        'algo': variant, **chosen, 'own': alone, 'at_border': border,
         'validation': '  '.join(scores), 'seeds': len(own),
     }
     for prefix, seen in _CLIENTS.items():
@@ -271,10 +210,3 @@ def _fields(choices: Mapping[str, Choice]) -> dict[str, str]:
   """Returns the fields of a summary that are shown, by their new names."""
   metric = next(iter(choices.values())).metric  # The same for all.
   return {metric: 'mean', f'pooled_{metric}': 'weighted_mean'}
-
-
-def _number(text: str) -> Optional[float]:
-  try:
-    return float(text)
-  except ValueError:
-    return None

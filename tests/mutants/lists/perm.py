@@ -26,7 +26,10 @@ _TABLE = 'tff_pers/algorithms/fingerprints.py'
 _KEPT = (f'{_PERM_TEST}::test_gradients_of_cohorts_are_kept',)
 _NEW = 'tff_pers/algorithms/perm_new_clients.py'
 _NEW_TEST = 'tests/algorithms/perm_new_clients_test.py'
-_MIXTURE = (f'{_NEW_TEST}::test_a_new_client_gets_the_mixture_of_its_row',)
+_MIXTURE = (
+    f'{_NEW_TEST}'
+    '::test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row',
+)
 
 FAULTS = (
     Fault(
@@ -556,5 +559,29 @@ FAULTS = (
         old="tf.cond(data['index'] >= num_clients, train,",
         new="tf.cond(data['index'] >= 0, train,",
         tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
+    ),
+    Fault(
+        'new_clients_mixed_twice',
+        what='A new client deploys the models combined by its row itself.',
+        file=_NEW,
+        old="    beta = combinations(state['mixing'], alpha)\n",
+        new='    beta = alpha\n',
+        tests=_MIXTURE,
+    ),
+    Fault(
+        'new_clients_row_without_itself',
+        what='The row of a new client is solved as if it had no examples.',
+        file=_MIXING,
+        old='  shared = row(tf.logical_or(has_trained, itself))',
+        new='  shared = row(has_trained)',
+        tests=_MIXTURE,
+    ),
+    Fault(
+        'combinations_not_descended',
+        what='The combination of models is where the descent starts.',
+        file=_NEW,
+        old='lambda k, *_: k < _NUM_STEPS, descend',
+        new='lambda k, *_: k < 0, descend',
+        tests=(f'{_NEW_TEST}::test_combinations_are_the_least_squares',),
     ),
 )

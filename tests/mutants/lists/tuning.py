@@ -3,8 +3,10 @@
 from tests.mutants.faults import Fault
 
 _TUNING = 'tff_pers/evaluation/tuning.py'
+_GRIDS = 'tff_pers/evaluation/grids.py'
 _PROGRAM = 'binaries/compare_tuned.py'
 _TEST = 'tests/evaluation/tuning_test.py'
+_GRIDS_TEST = 'tests/evaluation/grids_test.py'
 _PROGRAM_TEST = 'tests/binaries/compare_tuned_test.py'
 _ROWS = (
     f'{_TEST}::test_rows_are_means_over_clients_and_over_their_examples',
@@ -99,10 +101,32 @@ FAULTS = (
     Fault(
         'last_of_several_alone',
         what='Of a combination only the last hyperparameter is set.',
-        file=_TUNING,
+        file=_GRIDS,
         old='variant = with_option(variant, name, own)\n  return variant',
         new='last = with_option(variant, name, own)\n  return last',
-        tests=(f'{_TEST}::test_a_grid_of_several_has_all_combinations',),
+        tests=(f'{_GRIDS_TEST}::test_a_grid_of_several_has_all_combinations',),
+    ),
+    Fault(
+        'own_hyperparameters_of_everybody',
+        what='What one method alone has is tried with all of them.',
+        file=_GRIDS,
+        old="if name.rpartition('.')[0] in ('', method)",
+        new='if method',
+        tests=(
+            f'{_GRIDS_TEST}::test_a_method_has_its_own_hyperparameters_beside'
+            '_the_common_ones',
+        ),
+    ),
+    Fault(
+        'unequal_grids',
+        what='Variants may have grids of different size.',
+        file=_GRIDS,
+        old='if len(set(sizes.values())) > 1:',
+        new='if len(set(sizes.values())) > 9:',
+        tests=(
+            f'{_GRIDS_TEST}::test_unequal_grids_and_methods_that_are_not'
+            '_compared_are_refused',
+        ),
     ),
     Fault(
         'pooled_is_the_mean_over_clients',

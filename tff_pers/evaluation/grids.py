@@ -1,0 +1,123 @@
+"""Grids of hyperparameters, one for each variant of a comparison."""
+
+import itertools
+from typing import Mapping, NamedTuple, Optional, Sequence
+
+from tff_pers.data import brackets
+
+
+class Grid(NamedTuple):
+  """Values of one hyperparameter, or all combinations of those of several.
+
+  Attributes:
+    names: Of the hyperparameters.
+    values: As texts; a combination is one text, in the order of the names and
+      with semicolons in between.
+  """
+
+  names: tuple[str, ...]
+  values: Sequence[str]
+
+  def options(self, value: str) -> dict[str, str]:
+    """Returns the value of each hyperparameter by name."""
+    return dict(zip(self.names, value.split(';')))
+
+
+def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
+  """Returns the grid of each variant, `name:value,value,...`.
+
+  Several hyperparameters, with semicolons in between, are tried in all
+  combinations. One that only one method has is named with it:
+
+    parse_grids('learning_rate:0.03,0.1,0.3', variants)
+    parse_grids('learning_rate:0.03,0.1;server_learning_rate:0.5,1', variants)
+    parse_grids('learning_rate:0.1,0.3;perm.warmup_rounds:5,10;'
+                'perfedavg.steps:1,20', ['perm', 'perfedavg'])
+
+  Raises:
+    ValueError: If `text` has another form, or a name or a value twice, if a
+      method is none of the variants', or if these have grids of different size.
+  """
+  table = _factors(text)
+  methods = {variant: brackets.parse(variant)[0] for variant in variants}
+  for name in table:
+    owner = name.rpartition('.')[0]
+    if owner and owner not in methods.values():
+      raise ValueError(
+          f'`grid` must be for the methods in `algos`, found {name}.'
+      )
+  grids = {}
+  for variant, method in methods.items():
+    own = {
+        name.rpartition('.')[2]: values for name, values in table.items()
+        if name.rpartition('.')[0] in ('', method)
+    }
+    grids[variant] = Grid(
+        tuple(own), [';'.join(v) for v in itertools.product(*own.values())]
+    )
+  sizes = {variant: len(grid.values) for variant, grid in grids.items()}
+  if len(set(sizes.values())) > 1:
+    found = ', '.join(f'{name} {size}' for name, size in sizes.items())
+    raise ValueError(
+        '`grid` must have as many values for each variant, because more trials'
+        f' are an advantage, found {found}.'
+    )
+  return grids
+
+
+def _factors(text: str) -> dict[str, list[str]]:
+  """Returns the values by name, as the names are typed."""
+  table = {}
+  for part in text.split(';'):
+    name, _, rest = part.partition(':')
+    values = [value.strip() for value in rest.split(',')]
+    # 0.1 and 0.10 are the same value, of which one run would be idle.
+    distinct = {value if number(value) is None else number(value)
+                for value in values}
+    well_formed = name.strip() and all(values)
+    if not well_formed or len(distinct) < len(values) or name.strip() in table:
+      raise ValueError(
+          '`grid` must be a hyperparameter and distinct values, as'
+          ' learning_rate:0.03,0.1,0.3, or several of those with semicolons in'
+          f' between, found {text!r}.'
+      )
+    table[name.strip()] = values
+  return table
+
+
+def with_options(variant: str, grid: Grid, value: str) -> str:
+  """Returns the variant with a value of the grid, see `with_option`."""
+  for name, own in grid.options(value).items():
+    variant = with_option(variant, name, own)
+  return variant
+
+
+def with_option(variant: str, name: str, value: str) -> str:
+  """Returns the variant with one option more in its brackets.
+
+    with_option('fedper[split=norm]', 'learning_rate', '0.1')
+    # 'fedper[split=norm,learning_rate=0.1]'
+
+  Raises:
+    ValueError: If it has that option already.
+  """
+  if name in brackets.parse(variant)[1]:
+    raise ValueError(
+        f'`algos` must leave {name} to `grid`, found {variant!r}.'
+    )
+  head = variant[:-1] + ',' if variant.endswith(']') else variant + '['
+  return f'{head}{name}={value}]'
+
+
+def common(grids: Mapping[str, Grid]) -> list[str]:
+  """Returns the hyperparameters that all variants have values of."""
+  first, *others = [grid.names for grid in grids.values()]
+  return [name for name in first if all(name in names for names in others)]
+
+
+def number(text: str) -> Optional[float]:
+  """Returns the number that a text is, None if it is none."""
+  try:
+    return float(text)
+  except ValueError:
+    return None

@@ -15,6 +15,7 @@ from tff_pers import runtime
     ],
     ids=lambda part: part.__name__,
 )
+@pytest.mark.slow
 def test_numbers_are_those_of_tff(part):
   found = []
   for name in ('native', 'fused'):

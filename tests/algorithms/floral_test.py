@@ -478,6 +478,7 @@ def test_routers_find_the_clusters(options):
   assert np.mean([r['loss'] for r in results]) < 0.05
 
 
+@pytest.mark.slow
 def test_runs_in_tff_learning_on_sequences():
   """Stateless clients, TFF's own composition, clipped sums."""
   adapted, options = _adapted(), dict(

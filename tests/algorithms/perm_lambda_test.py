@@ -151,6 +151,7 @@ def _run(num_rounds, shifts, full_participation=True, cohort=range(6)):
   return metrics
 
 
+@pytest.mark.slow
 def test_kappa_fits_the_clients():
   """All alike: (nearly) one mixture; two groups with other labels: not."""
   assert _run(4, (0,) * 6)[-1]['lambda_scale'] >= 30
@@ -171,6 +172,7 @@ def test_kappa_is_chosen_once():
   assert up[2] - up[3] == pytest.approx(8 * 3 * d + 4 * 3 + 4 * 24)
 
 
+@pytest.mark.slow
 def test_a_cohort_chooses_for_all():
   metrics = _run(3, (0,) * 6, False, (4, 1, 3))
   assert metrics[-1]['lambda_scale'] in perm_hyperparameters.kappas(6)[2:]

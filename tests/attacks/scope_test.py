@@ -132,6 +132,7 @@ def test_who_is_not_in_the_cohort_does_not_attack():
   np.testing.assert_allclose(mean(output), (SUMS[0] + 2 * SUMS[2]) / 3)
 
 
+@pytest.mark.slow
 def test_without_byzantine_clients_no_bit_changes():
   plain = first_round(compose(None))
   for attack in ('adaptive', 'label_flip', 'nan', 'noise'):

@@ -133,6 +133,7 @@ def test_curves_follow_the_algorithms_of_the_paper(folder, oracle):
     )
 
 
+@pytest.mark.slow
 def test_l2gd_has_both_step_sizes(folder):
   """(M/2)/max is M^2 = 400 times (2M)^-1/max, and moves as much further."""
   found = _norms(folder)

@@ -4,6 +4,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -15,6 +17,7 @@ def _run(*arguments):
   )
 
 
+@pytest.mark.slow
 def test_prints_a_row_per_rule():
   result = _run(
       '--clients=10', '--parameters=50', '--repetitions=1',

@@ -119,6 +119,7 @@ def test_test_data_choose_nothing(tmp_path, monkeypatch, whole):
   assert (tmp_path / summary).read_bytes() != (whole / summary).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_value_that_diverges_with_a_later_seed_is_given_up(
     tmp_path, monkeypatch, capsys
 ):

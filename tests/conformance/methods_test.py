@@ -40,6 +40,7 @@ def test_rounds_and_evaluation(name):
   agree(process.client_model, state, clients[0], 0)
 
 
+@pytest.mark.slow
 def test_clients_of_several_ranks():
   """Their shapes differ: no stack of them exists, vectorized is a loop."""
   task = tiny.task()

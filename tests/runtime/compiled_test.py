@@ -80,7 +80,9 @@ _METHODS = {
 }
 
 
-@pytest.mark.parametrize('method', _METHODS)
+@pytest.mark.parametrize('method', [
+    'fedavg', pytest.param('floral', marks=pytest.mark.slow),
+])
 def test_rounds_of_what_is_measured_are_those_of_a_loop(
     method, monkeypatch, tmp_path
 ):

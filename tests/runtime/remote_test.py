@@ -71,6 +71,7 @@ def test_weighted_fedavg_is_the_same(started):
   assert len(evaluated) == 5
 
 
+@pytest.mark.slow
 def test_perm_single_loop_is_the_same(started):
   """Issue 4, 'must show' 4: select, keyed collection, two exchanges."""
   process = perm.build_perm(

@@ -29,7 +29,9 @@ def _assert_same(found, expected):
 
 
 # Without client state, with weights as one, with a router as one.
-@pytest.mark.parametrize('algo', ['fedavg', 'ditto', 'floral'])
+@pytest.mark.parametrize('algo', [
+    'fedavg', pytest.param('ditto', marks=pytest.mark.slow), 'floral',
+])
 @pytest.mark.parametrize('name', ['fused', 'native'])
 def test_rounds_are_those_of_the_process(algo, name, task):
   process = tiny.build(algo, task)

@@ -169,7 +169,9 @@ def test_one_theta_is_the_root_of_every_operator():
 
 
 @pytest.mark.parametrize('name', _NAMES)
-@pytest.mark.parametrize('scale', ['tiny', 'paper'])
+@pytest.mark.parametrize(
+    'scale', ['tiny', pytest.param('paper', marks=pytest.mark.slow)]
+)
 def test_optimum_is_the_root_of_the_mean_operator(name, scale):
   task = _build(name) if scale == 'tiny' else _paper(name)
   oracle = oracle_lib.LeastSquares(task)

@@ -78,6 +78,9 @@ BENCHMARK = tuned_parts.Benchmark(
         'emnist': dict(
             task='emnist', num_clients=30, clients_per_round=10,
             model='logistic_regression', rounds=100,
+            # Local steps as on digits, because some grids are of their number.
+            **{f'{method}_{name}': value for method in _OWN
+               for name, value in dict(local_epochs=0, local_steps=10).items()},
         ),
         **{name: dict(task='digits', partition=partition)
            for name, (partition, _) in _PARTITIONS.items()},

@@ -69,7 +69,8 @@ BENCHMARK = tuned_parts.Benchmark(
     note=(
         'Means over clients of test accuracies and over seeds, ± the standard'
         ' deviation over seeds. Rates are chosen on validation data of the'
-        ' first seed. The number of clusters is known to all methods that have one.'
+        ' first seed. The number of clusters is known to all methods that have'
+        ' one.'
     ),
     parts={
         'mnist_shifted': dict(_SHIFTED, algos=_METHODS, grid=_GRID),

@@ -204,4 +204,15 @@ FAULTS = (
             '::test_a_value_that_diverges_with_a_later_seed_is_given_up',
         ),
     ),
+    Fault(
+        'offset_of_a_claim_ignored',
+        what='local_only+0.1<perm is checked as local_only<perm.',
+        file='binaries/check_orderings.py',
+        old='values[term.variant][seed] + term.offset',
+        new='values[term.variant][seed]',
+        tests=(
+            'tests/binaries/check_orderings_test.py'
+            '::test_exit_code_says_whether_all_claims_hold',
+        ),
+    ),
 )

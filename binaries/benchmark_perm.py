@@ -48,7 +48,7 @@ _OWN = {
     'local_only': 'local_steps:5,20',
 }
 _GRID = ';'.join([
-    'learning_rate:0.03,0.1,0.3',
+    'learning_rate:0.1,0.3,1',
     *(f'{method}.{values}' for method, values in _OWN.items()),
 ])
 _COMMON = dict(

@@ -80,6 +80,8 @@ def test_all_variants_are_compared_by_one_metric():
         ('1 0.3 10', '10', True), ('1', '1', True), ('a b', 'a', None),
         ('1 2', None, None), ('1;5 2;5 3;5 1;6 2;6 3;6 2;7', '2;6', False),
         ('1;5 2;5 3;5 1;6 2;6 3;6 2;7', '2;7', True), ('1;a 2;b', '1;a', None),
+        ('1;5 2;5 3;5 1;6 2;6 3;6', '2;6', False),
+        ('1;5 2;5 3;5 1;6 2;6 3;6', '3;6', True), ('1;5 2;5', '2;5', True),
     ],
 )
 def test_the_border_is_that_of_numbers_in_any_order(values, chosen, expected):

@@ -37,8 +37,9 @@ class Choice(NamedTuple):
   def at_border(self) -> Optional[bool]:
     """Whether no value on one side of the chosen one was tried.
 
-    Of a combination, whether that is so of one of its hyperparameters. None if
-    nothing was chosen or the values are no numbers.
+    Of a combination, whether that is so of one of its hyperparameters; those
+    with two values, both of which are at a border, do not count beside longer
+    ones. None if nothing was chosen or the values are no numbers.
     """
     numbers = {
         value: [grids_lib.number(part) for part in value.split(';')]
@@ -46,9 +47,10 @@ class Choice(NamedTuple):
     }
     if self.value is None or any(None in own for own in numbers.values()):
       return None
+    pairs = list(zip(numbers[self.value], zip(*numbers.values())))
+    long = [(chosen, tried) for chosen, tried in pairs if len(set(tried)) > 2]
     return any(
-        chosen in (min(tried), max(tried))
-        for chosen, tried in zip(numbers[self.value], zip(*numbers.values()))
+        chosen in (min(tried), max(tried)) for chosen, tried in long or pairs
     )
 
 

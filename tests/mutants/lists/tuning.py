@@ -99,6 +99,16 @@ FAULTS = (
         ),
     ),
     Fault(
+        'two_values_are_a_border',
+        what='With a hyperparameter of two values every choice is at a border.',
+        file=_TUNING,
+        old='if len(set(tried)) > 2]',
+        new='if len(set(tried)) > 1]',
+        tests=(
+            f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
+        ),
+    ),
+    Fault(
         'last_of_several_alone',
         what='Of a combination only the last hyperparameter is set.',
         file=_GRIDS,

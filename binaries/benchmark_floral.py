@@ -29,7 +29,7 @@ grid; those of forms have the task's rate.
   mnist_shifted, mnist_rotated   Table 1, reduced to 5 % of the images.
   cifar10_shifted                Table 1, reduced, with one hidden layer.
   label_shift   Generated: four clusters give the classes other names.
-  adaptors      Table 2: C and rho, on that task.
+  adaptors      Table 2: C and the rank, on that task.
   conv_forms, biases             Tables 4 and 5 in part: MNIST, a CNN.
 
 DIR holds the files of MNIST and of CIFAR-10. The scale cpu has 40 clients and
@@ -55,10 +55,10 @@ _GENERATED = dict(
 _CNN = dict(_SHIFTED, model='emnist_cnn', grid=_RATE)
 
 
-def _sizes(budget: float):
+def _sizes(rank: int):
   """Returns FLoRAL with half, as many and twice the adaptors of clusters."""
   return [
-      f'floral[budget={budget},num_adaptors={number}]' for number in (2, 4, 8)
+      f'floral[rank={rank},num_adaptors={number}]' for number in (2, 4, 8)
   ]
 
 
@@ -84,7 +84,7 @@ BENCHMARK = tuned_parts.Benchmark(
         ),
         'label_shift': dict(_GENERATED, algos=_METHODS, grid=_GRID),
         'adaptors': dict(
-            _GENERATED, algos=','.join(_sizes(0.01) + _sizes(0.1)), grid=_RATE
+            _GENERATED, algos=','.join(_sizes(1) + _sizes(4)), grid=_RATE
         ),
         'conv_forms': dict(_CNN, algos=','.join(
             f'floral[conv_form={form}]'
@@ -97,7 +97,7 @@ BENCHMARK = tuned_parts.Benchmark(
         'mnist_rotated': 'MNIST, rotated, reduced',
         'cifar10_shifted': 'CIFAR-10, shifted labels, reduced',
         'label_shift': 'Clusters that give the classes other names',
-        'adaptors': 'C and rho, on that task',
+        'adaptors': 'C and rank, on that task',
         'conv_forms': 'Forms of convolution kernels, MNIST, shifted labels',
         'biases': 'With and without adaptors of biases, the same task',
     },

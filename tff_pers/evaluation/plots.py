@@ -174,7 +174,7 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   """Plots the mixing weights, clients ordered by true group if known."""
   matrix = np.asarray(run.mixing)
   order, edges = _group_order(run.groups, matrix.shape[1])
-  has_owners = matrix.shape[0] == matrix.shape[1]
+  has_owners = 'models_used' not in run.metrics
   matrix = matrix[np.ix_(order, order)] if has_owners else matrix[:, order]
   picture, axes = figures.new_figure(5.0, 4.2, 1)
   image = axes[0].imshow(

@@ -11,6 +11,7 @@ from tests import acting
 from tests import problems
 from tests.algorithms import visits
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_clusters
 from tff_pers.numerics import mixing
 
 _N = 6
@@ -174,6 +175,25 @@ def test_cohorts_make_clients_known_and_models_of_one_group_part():
   assert metrics[-2]['bytes_down'] == pytest.approx(2 * 8 * (2 + 1) / 3)
   assert metrics[-2]['bytes_up'] == pytest.approx(2 * 8 * 2 / 3)
   assert metrics[-2]['visits_idle'] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize('names', [(0, 1), (1, 0)])
+def test_models_keep_their_clusters_and_the_unknown_teach_nobody(names):
+  """Client 4 has no gradient; with so large a lambda all others teach."""
+  table = dict(
+      fingerprints=tf.constant(-_CENTERS * (np.arange(_N) != 4)[:, None]),
+      sizes=tf.constant(np.where(np.arange(_N) == 4, 0, _SIZES), tf.float32),
+  )
+  old = dict(
+      mixing=tf.fill([2, _N], 1 / _N),
+      assignment=tf.constant(np.array(names, np.int32)[_GROUPS]),
+  )
+  rows, assignment = perm_clusters.solve(
+      dict(round=tf.constant(5), seed=tf.constant(3, tf.int64)), old, table,
+      tf.constant(1e4, tf.float64), perm.PermHyperparameters(models=2),
+  )
+  np.testing.assert_array_equal(assignment, old['assignment'])
+  np.testing.assert_array_equal(rows.numpy() > 0, [np.arange(_N) != 4] * 2)
 
 
 def test_a_cluster_without_clients_is_visited_by_nobody():

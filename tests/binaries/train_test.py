@@ -229,9 +229,8 @@ def test_mixing_weights_are_saved_and_drawn(tmp_path):
 
 def test_models_of_clusters_are_told_drawn_and_scored(tmp_path, capsys):
   folder = tmp_path / 'run'
-  assert _train(
-      folder, '--algo=perm[models=2]', '--perm_warmup_rounds=1', '--quiet=false'
-  ) == 0
+  argv = ['--algo=perm[models=2]', '--perm_warmup_rounds=1']
+  assert _train(folder, *argv) == 0
   assert 'clients share 2 models; a model learns' in capsys.readouterr().out
   assert results.read_run(str(folder)).mixing.shape == (2, 5)
   assert (folder / 'mixing.svg').exists()

@@ -70,6 +70,13 @@ def test_weights_decide(weight, groups):
   assert _is_same(found, groups)
 
 
+def test_a_light_vector_far_away_gets_no_cluster_of_its_own():
+  """A pair of weight 100 costs 200 together, the other one 6 at most."""
+  vectors = np.array([[0.0], [2.0], [10.0]]) - 4
+  found, _ = _assign(vectors, [100, 100, 0.1], [-1] * 3, 2)
+  assert _is_same(found, [0, 1, 1])
+
+
 def test_vectors_without_weight_count_for_nothing():
   """No cluster goes to the one far away, and no center is drawn to it."""
   vectors = np.vstack([_VECTORS, [[50.0, 50.0]]])

@@ -137,6 +137,4 @@ def _candidates(vectors, weights, near, seed):
       tf.math.log(weights * near) + gumbel, min(_CANDIDATES, near.shape[0])
   )
   apart = distances.to_points(tf.gather(vectors, drawn), vectors)
-  gains = tf.reduce_sum(weights * tf.maximum(near - apart, 0), axis=1)
-  # Fewer vectors than candidates may have weight.
-  return apart, tf.where(tf.gather(weights, drawn) > 0, gains, 0)
+  return apart, tf.reduce_sum(weights * tf.maximum(near - apart, 0), axis=1)

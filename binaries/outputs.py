@@ -89,6 +89,13 @@ def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
       f"; kappa {last['lambda_scale']:,.0f} was chosen"
       if 'lambda_scale' in last else ''
   )
+  if 'models_used' in last:
+    return (
+        f"Mixing weights: clients share {last['models_used']:.0f} models; a"
+        f" model learns from {last['weights_nonzeros']:.1f} clients"
+        f" (entropy {last['weights_entropy']:.2f} of 1),"
+        f" {last['visits_idle']:.0%} idle in the last round{chosen}."
+    )
   return (
       f"Mixing weights: a client learns from {last['weights_nonzeros']:.1f}"
       f" clients, its own weight is {last['weights_self']:.2f}"

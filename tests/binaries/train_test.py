@@ -227,6 +227,17 @@ def test_mixing_weights_are_saved_and_drawn(tmp_path):
   np.testing.assert_allclose(mixing.sum(1), 1.0, rtol=1e-5)
 
 
+def test_models_of_clusters_are_told_drawn_and_scored(tmp_path, capsys):
+  folder = tmp_path / 'run'
+  argv = ['--algo=perm[models=2]', '--perm_warmup_rounds=1']
+  assert _train(folder, *argv) == 0
+  assert 'clients share 2 models; a model learns' in capsys.readouterr().out
+  assert results.read_run(str(folder)).mixing.shape == (2, 5)
+  assert (folder / 'mixing.svg').exists()
+  row = _read(folder / 'metrics.csv')[-1]
+  assert row['models_used'] == '2.0' and 'weights_self' not in row
+
+
 def test_metrics_are_released_before_their_checkpoint(tmp_path, monkeypatch):
   """Else a kill between the two would lose a row for ever."""
   order = []

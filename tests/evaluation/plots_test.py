@@ -65,6 +65,27 @@ def test_every_figure_is_png_and_svg(tmp_path, regression):
       assert '</svg>' in file.read()
 
 
+def test_rows_of_models_without_owners_keep_their_order(monkeypatch):
+  """Three models of six clients, whose groups are [1, 0, 1, 0, 2, 2]."""
+  saved = []
+  monkeypatch.setattr(
+      plots.figures, 'save', lambda picture, *rest: saved.append(picture)
+  )
+  run = _run('perm', 0)
+  shared = run._replace(
+      mixing=run.mixing[:3], metrics=dict(run.metrics, models_used=np.ones(4))
+  )
+  for each in (run, shared):
+    plots.plot_mixing(each, '')
+  order = [1, 3, 0, 2, 4, 5]
+  images = [np.asarray(p.axes[0].images[0].get_array()) for p in saved]
+  np.testing.assert_array_equal(images[0], run.mixing[np.ix_(order, order)])
+  np.testing.assert_array_equal(images[1], run.mixing[:3][:, order])
+  # Lines between the groups: of rows and columns, or of columns alone.
+  assert [len(p.axes[0].lines) for p in saved] == [4, 2]
+  assert saved[1].axes[0].get_ylabel() == 'Model'
+
+
 def test_costs_are_cumulative_and_what_sends_nothing_is_left_out(
     tmp_path, monkeypatch
 ):

@@ -83,3 +83,12 @@ def test_sketch_keeps_distances():
     ]
     ratios.append(np.sum((a - b) ** 2) / np.sum((g[0] - g[1]) ** 2))
   assert abs(np.mean(ratios) - 1) < 4 * 0.18 / 20
+
+
+def test_distances_to_points_equal_a_naive_loop():
+  rng = np.random.default_rng(2)
+  points, vectors = rng.standard_normal((3, 20)), rng.standard_normal((7, 20))
+  np.testing.assert_allclose(
+      distances.to_points(tf.constant(points), tf.constant(vectors)),
+      np.sum((points[:, None] - vectors) ** 2, axis=-1), rtol=1e-10,
+  )

@@ -109,8 +109,11 @@ def test_clusters_are_scored_for_honest_clients_alone():
   rows = metric_rows.MetricRows(
       process, groups=np.array([0, 0, 0, 1, 1]), honest=np.array([0, 2, 3, 4])
   )
-  row = rows.row(
+  score = lambda **state: rows.row(
       position.Position(), {n: 0 for n in ('train_loss', *rows.columns)},
-      dict(loss=np.ones(4), num_examples=np.ones(4)), state=dict(mixing=mixing),
-  )
-  assert row['cluster_accuracy'] == 1.0
+      dict(loss=np.ones(4), num_examples=np.ones(4)), state=state,
+  )['cluster_accuracy']
+  assert score(mixing=mixing, assignment=()) == 1.0
+  # With a model per cluster it is said who has which; client 4 has none yet.
+  shared = dict(mixing=mixing[:3], assignment=np.array([2, 0, 2, 0, -1]))
+  assert score(**shared) == 0.75

@@ -1,7 +1,8 @@
 """Mixing weights A: row i is client i's mixture of everybody's losses.
 
 Dense, they are float32[N, N]; sparse, <columns int32[N, k], values float32[N,
-k]>, for more clients than a table of all pairs has room for.
+k]>, for more clients than a table of all pairs has room for. With a model per
+cluster of clients they are dense rows of the C models, float32[C, N].
 
 Distributed Personalized Empirical Risk Minimization
     Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
@@ -22,6 +23,7 @@ class MixingRows:
   Attributes:
     values: float32[N, K], what is kept of the rows, K = N or k.
     clients: int32[N, K], whose weights these are.
+    num_models: How many rows there are, N or C.
     num_clients: N.
   """
 
@@ -29,11 +31,12 @@ class MixingRows:
     """Wraps rows.
 
     Args:
-      rows: float32[N, N], or `<columns, values>` of [N, k].
+      rows: float32[N, N] or [C, N], or `<columns, values>` of [N, k].
     """
     self._is_dense = isinstance(rows, tf.Tensor)
     self.values = rows if self._is_dense else rows['values']
-    self.num_clients = self.values.shape[0]
+    self.num_models = self.values.shape[0]
+    self.num_clients = self.values.shape[1 if self._is_dense else 0]
     self.clients = (
         tf.broadcast_to(tf.range(self.num_clients), self.values.shape)
         if self._is_dense else rows['columns']
@@ -112,9 +115,9 @@ def identity(num_clients: int, num_nonzeros: int = 0):
   )
 
 
-def uniform(num_clients: int):
-  """Returns A = 1 / N, one mixture for all."""
-  return tf.fill([num_clients, num_clients], np.float32(1 / num_clients))
+def uniform(num_models: int, num_clients: int):
+  """Returns A = 1 / N, one mixture for all models."""
+  return tf.fill([num_models, num_clients], np.float32(1 / num_clients))
 
 
 def kept(alpha, owners, num_nonzeros: int = 0):

@@ -26,6 +26,7 @@ from tff_pers import server_state
 from tff_pers.aggregators import choice
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_clusters
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_new_clients
@@ -70,11 +71,15 @@ def build_perm(
   that, and the server keeps it: after about N / m rounds of m clients it knows
   all pairs. In each round it solves for the rows of the cohort.
 
+  With `models=C` the server has C models, not N, for clusters of clients: line
+  (b) solves for the rows of their centers, see `perm_clusters`.
+
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
   (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
-  of gradients (see `fingerprints`) at the model `anchor`, `scale` (kappa) and
-  `lambda_`, with which A was solved (0: not yet). Clients are stateless. Those
-  that never trained get a mixture of models, see `perm_new_clients`.
+  of gradients (see `fingerprints`) at the model `anchor`, `assignment` to models
+  (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which A was
+  solved (0: not yet). Clients are stateless. Those that never trained get a
+  mixture of models, see `perm_new_clients`.
 
   The step of stage 1 and of the visits is that of `local_step`. In line (a) of
   Algorithm 2 clients clip and decay what w descends, not the G_i that are
@@ -101,10 +106,10 @@ def build_perm(
 
   Raises:
     ValueError: If `alpha_update=epoch` meets matchings, which have no common
-      epoch; if `freeze_after` has no update to prevent; if `row_nonzeros`
-      exceeds N.
+      epoch; if `freeze_after` has no update to prevent; if `row_nonzeros` or
+      `models` exceed N.
   """
-  _check(hyperparameters, num_clients, full_participation)
+  hyperparameters.check(num_clients, full_participation)
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   aggregator = _aggregator(model, data_type, hyperparameters)
   initialize_seeded = server_state.build_initialize(
@@ -185,8 +190,8 @@ def build_perm(
     here = cohort(data)
     old = tff.federated_zip(
         collections.OrderedDict(
-            mixing=state.mixing, lambda_=state.lambda_, table=state.table,
-            anchor=state.anchor,
+            mixing=state.mixing, assignment=state.assignment,
+            lambda_=state.lambda_, table=state.table, anchor=state.anchor,
         )
     )
     solved = tff.federated_map(
@@ -214,7 +219,7 @@ def build_perm(
             state, aggregator=mean.state, weights=weights,
             models=visited.models, mixing=solved.mixing, pending=hosts.pending,
             table=solved.table, anchor=solved.anchor, scale=scale,
-            lambda_=solved.lambda_,
+            assignment=solved.assignment, lambda_=solved.lambda_,
         ),
         client_states=client_states,
         metrics=round_metrics.merge(
@@ -223,12 +228,7 @@ def build_perm(
         ),
     )
 
-  if not num_new_clients:
-    return shuffling.deploying_own_rows(
-        model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn
-    )
-  return shuffling.deploying_own_rows(
-      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn,
+  for_new = {} if not num_new_clients else dict(
       dispatch=perm_new_clients.build_dispatch(
           model, state_type, num_clients, num_new_clients, hyperparameters
       ),
@@ -236,32 +236,10 @@ def build_perm(
           model, weights, data, hyperparameters, num_clients
       ),
   )
-
-
-def _check(hyperparameters, num_clients: int, full_participation: bool):
-  """Raises what `build_perm` documents."""
-  updates_once = full_participation and hyperparameters.variant == 'two_stage'
-  if updates_once and hyperparameters.freeze_after:
-    raise ValueError(
-        '`freeze_after` must be 0 with variant=two_stage and full participation'
-        ' because the mixing weights are updated once, found'
-        f' {hyperparameters.freeze_after}.'
-    )
-  with_matching = visit_schedule.uses_matching(
-      hyperparameters, full_participation
+  return shuffling.deploying_own_rows(
+      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn,
+      row=perm_clusters.own_row, **for_new,
   )
-  by_epoch = hyperparameters.alpha_update == 'epoch'
-  if with_matching and by_epoch and hyperparameters.variant == 'single_loop':
-    raise ValueError(
-        '`alpha_update` must be round with matchings (partial participation or'
-        ' schedule=matching) because they have no common epoch, found epoch.'
-        ' Tip: schedule=permutation, and all clients in every round.'
-    )
-  if hyperparameters.row_nonzeros > num_clients:
-    raise ValueError(
-        f'`row_nonzeros` must be <= {num_clients}, the number of clients, found'
-        f' {hyperparameters.row_nonzeros}.'
-    )
 
 
 def _aggregator(model, data_type, hyperparameters):

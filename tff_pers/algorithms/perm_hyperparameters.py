@@ -6,6 +6,7 @@ import math
 from absl import logging
 
 from tff_pers import hyperparameters as hp
+from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
 
 # A dense table of all pairs of this many clients takes 4 MB; it grows with the
@@ -94,7 +95,13 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   debias: str = hp.field(
       'none',
       'variance subtracts v_i / n_i + v_j / n_j from the distances.',
-      choices=('none', 'variance'),
+      choices=('none', 'variance'), when='models=0',
+  )
+  models: int = hp.field(
+      0,
+      'C: models at the server, one for each cluster of clients with gradients'
+      ' near each other; 0: one for each client.',
+      minimum=0,
   )
   sketch: int = hp.field(
       0,
@@ -117,7 +124,7 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       0,
       'Largest mixing weights kept per client; 0: all, or 100 of more than 1000'
       ' clients.',
-      minimum=0,
+      minimum=0, when='models=0',
   )
 
   finetune_epochs: int = hp.field(
@@ -186,9 +193,13 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
 
   def kept_per_row(self, num_clients: int) -> int:
     """Returns the mixing weights kept per row, 0: all, as a dense table."""
-    if num_clients <= _DENSE or self.solver != 'water_filling':
+    if num_clients <= _DENSE or self.solver != 'water_filling' or self.models:
       return self.row_nonzeros
     return self.row_nonzeros or _KEPT_OF_MANY
+
+  def num_models(self, num_clients: int) -> int:
+    """Returns C, or N with a model for each client."""
+    return self.models or num_clients
 
   @property
   def chooses_scale(self) -> bool:
@@ -206,3 +217,27 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   def first_measure(self) -> int:
     """The first round that solves for mixing weights."""
     return self.first_visit - int(self.one_trip)
+
+  def check(self, num_clients: int, full_participation: bool) -> None:
+    """Raises what `perm.build_perm` documents."""
+    updates_once = full_participation and self.variant == 'two_stage'
+    if updates_once and self.freeze_after:
+      raise ValueError(
+          '`freeze_after` must be 0 with variant=two_stage and full'
+          ' participation because the mixing weights are updated once, found'
+          f' {self.freeze_after}.'
+      )
+    with_matching = visit_schedule.uses_matching(self, full_participation)
+    by_epoch = self.alpha_update == 'epoch'
+    if with_matching and by_epoch and self.variant == 'single_loop':
+      raise ValueError(
+          '`alpha_update` must be round with matchings (partial participation'
+          ' or schedule=matching) because they have no common epoch, found'
+          ' epoch. Tip: schedule=permutation, and all clients in every round.'
+      )
+    for name in ('row_nonzeros', 'models'):
+      if getattr(self, name) > num_clients:
+        raise ValueError(
+            f'`{name}` must be <= {num_clients}, the number of clients, found'
+            f' {getattr(self, name)}.'
+        )

@@ -22,10 +22,13 @@ _ALONE = 0.99
 def initial(num_clients: int, hyperparameters):
   """Returns A before the first update, which no visit uses.
 
-  The identity; for projected gradient, which starts from it, uniform.
+  The identity; uniform for projected gradient, which starts from it, and for
+  models of clusters, which have no client of their own.
   """
-  if hyperparameters.solver == 'projected_gradient':
-    return mixing_rows.uniform(num_clients)
+  if hyperparameters.models or hyperparameters.solver == 'projected_gradient':
+    return mixing_rows.uniform(
+        hyperparameters.num_models(num_clients), num_clients
+    )
   return mixing_rows.identity(
       num_clients, hyperparameters.kept_per_row(num_clients)
   )
@@ -71,6 +74,24 @@ def solve_cohort(old, table, lambda_, cohort, hyperparameters):
   owners = tf.cast(owners, tf.int32)
   solve = _solver(table, lambda_, old, hyperparameters)
   return mixing_rows.replaced(old, owners, solve(owners))
+
+
+def rows_of_centers(c, table, lambda_, old, hyperparameters):
+  """Returns the rows of models of clusters, float32[C, N].
+
+  Args:
+    c: Squared distances of the clusters' centers to the clients, floats [C, N].
+    table: See `solve_all`.
+    lambda_: See `solve_all`.
+    old: The rows so far.
+    hyperparameters: `PermHyperparameters`.
+  """
+  sizes = table['sizes']
+  alpha = _row(
+      tf.where(sizes > 0, c, float('inf')), sizes, lambda_, hyperparameters,
+      start=lambda: old,
+  )
+  return tf.cast(alpha, tf.float32)
 
 
 def rows_of_strangers(table, gradients, lambda_, hyperparameters):

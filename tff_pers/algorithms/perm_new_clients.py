@@ -11,8 +11,9 @@ own (the models combined by alpha_n itself would be mixed twice):
     beta <- argmin over the simplex of ||sum_j beta_j alpha_j - alpha_n||^2
     w_n <- sum_j beta_j w_j
 
-which it may train further on its own examples. This is ours; the paper has no
-new clients.
+which it may train further on its own examples. With models of clusters it gets
+that of the nearest (see `perm_clusters`). This is ours; the paper has no new
+clients.
 """
 
 import collections
@@ -25,6 +26,7 @@ from tff_pers import random
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_clusters
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -74,7 +76,8 @@ def build_dispatch(
   def mix(state, rows):
     return collections.OrderedDict(
         keys=rows['keys'], mixtures=_mixtures(state, rows, hyperparameters),
-        models=state['models'], weights=state['weights'],
+        models=state['models'], assignment=state['assignment'],
+        weights=state['weights'],
     )
 
   fetch = keyed.build_fetch(
@@ -138,6 +141,8 @@ def _mixtures(state, rows, hyperparameters):
   )
 
   def mixed():
+    if hyperparameters.models:
+      return perm_clusters.models_of_strangers(state, rows)
     alpha = perm_mixing.rows_of_strangers(
         state['table'], rows, lambda_, hyperparameters
     )
@@ -215,9 +220,6 @@ def _chosen(found, client, num_clients: int):
     )
 
   return tf.cond(
-      client < num_clients,
-      lambda: tf.nest.map_structure(
-          lambda table: table[client], found['models']
-      ),
+      client < num_clients, lambda: perm_clusters.own_row(found, client),
       of_stranger,
   )

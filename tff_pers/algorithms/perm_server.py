@@ -14,6 +14,7 @@ from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_clusters
 from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import visit_schedule
@@ -28,8 +29,8 @@ class Lines(NamedTuple):
 
   Attributes:
     descend: (clock, w, mean update -> w), line (a).
-    solve: (clock, <mixing, lambda_, table, anchor>, w, kappa, cohort, gradients
-      -> <mixing, lambda_, table, anchor, measurements>), line (b).
+    solve: (clock, <mixing, assignment, lambda_, table, anchor>, w, kappa,
+      cohort, gradients -> <the same fields, measurements>), line (b).
     start: (clock, w, models -> models), before line (c).
     host: (clock, A, pending, cohort -> <owners, pending, measurements>), of
       line (c).
@@ -51,7 +52,7 @@ def initial_fields(
   mixing = perm_mixing.initial(num_clients, hyperparameters)
   return collections.OrderedDict(
       weights=weights,
-      models=visits.tile(weights, num_clients),
+      models=visits.tile(weights, hyperparameters.num_models(num_clients)),
       mixing=mixing,
       pending=visit_schedule.nothing_pending(
           hyperparameters, mixing, full_participation
@@ -60,6 +61,7 @@ def initial_fields(
           num_clients, hyperparameters.sketch or vector.shape[0], vector.dtype
       ) if keeps_table else (),
       anchor=weights if keeps_table else (),
+      assignment=perm_clusters.nobody(num_clients, hyperparameters),
       scale=tf.constant(
           perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
           else hyperparameters.lambda_scale, tf.float32,
@@ -121,7 +123,8 @@ def build_lines(
   @tff.tensorflow.computation(
       clock_type,
       collections.OrderedDict(
-          mixing=mixing_type, lambda_=np.float32, table=state_type['table'],
+          mixing=mixing_type, assignment=state_type['assignment'],
+          lambda_=np.float32, table=state_type['table'],
           anchor=state_type['anchor'],
       ),
       weights_type, np.float32, cohort_type, gradients_type,
@@ -161,7 +164,7 @@ def _solve(
     clock, old, weights, scale, cohort, gradients, num_clients: int,
     hyperparameters, full_participation: bool,
 ):
-  """(b) The rows of A: of all clients, or of the cohort's."""
+  """(b) The rows of A: of all clients, of the cohort's, or of clusters."""
   t = clock['round']
   vectors = gradients['fingerprints']
   kept = fingerprints.written(
@@ -184,43 +187,56 @@ def _solve(
 
   def solved():
     lambda_ = perm_mixing.choose_lambda(table, scale, hyperparameters)
-    mixing = (
-        perm_mixing.solve_all(old['mixing'], table, lambda_, hyperparameters)
-        if full_participation else perm_mixing.solve_cohort(
-            old['mixing'], table, lambda_, cohort, hyperparameters
-        )
-    )
-    return mixing, tf.cast(lambda_, tf.float32)
+    assignment = old['assignment']
+    if hyperparameters.models:
+      mixing, assignment = perm_clusters.solve(
+          clock, old, table, lambda_, hyperparameters
+      )
+    elif full_participation:
+      mixing = perm_mixing.solve_all(
+          old['mixing'], table, lambda_, hyperparameters
+      )
+    else:
+      mixing = perm_mixing.solve_cohort(
+          old['mixing'], table, lambda_, cohort, hyperparameters
+      )
+    return mixing, assignment, tf.cast(lambda_, tf.float32)
 
-  mixing, lambda_ = tf.cond(
-      is_measured, solved, lambda: (old['mixing'], old['lambda_'])
+  mixing, assignment, lambda_ = tf.cond(
+      is_measured, solved,
+      lambda: (old['mixing'], old['assignment'], old['lambda_']),
   )
   anchor = tf.nest.map_structure(
       lambda before, now: tf.where(is_measured, now, before), old['anchor'],
       weights if old['table'] else (),
   )
-  measured = perm_mixing.measurements(mixing, lambda_)
+  measured = (
+      perm_clusters.measurements(mixing, assignment, lambda_)
+      if hyperparameters.models
+      else perm_mixing.measurements(mixing, lambda_)
+  )
   if hyperparameters.chooses_scale:
     measured['lambda_scale'] = scale
   return collections.OrderedDict(
-      mixing=mixing, lambda_=lambda_, table=kept if old['table'] else (),
-      anchor=anchor, measurements=measured,
+      mixing=mixing, assignment=assignment, lambda_=lambda_,
+      table=kept if old['table'] else (), anchor=anchor, measurements=measured,
   )
 
 
 def _start(clock, weights, models, model, num_clients, hyperparameters):
   """All w_i are w (or w^0) until the visits begin."""
   first = hyperparameters.first_visit
+  num_models = hyperparameters.num_models(num_clients)
 
   def beginning():
     if hyperparameters.init == 'global':
-      return visits.tile(weights, num_clients)
+      return visits.tile(weights, num_models)
     is_last = tf.equal(clock['round'], first - 1)
     origin = tf.nest.map_structure(
         lambda initial, w: tf.where(is_last, initial, w),
         model.initial_weights(clock['seed']), weights,
     )
-    return visits.tile(origin, num_clients)
+    return visits.tile(origin, num_models)
 
   return tf.cond(clock['round'] < first, beginning, lambda: models)
 

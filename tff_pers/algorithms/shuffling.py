@@ -123,9 +123,14 @@ def build_shuffling(
   )
 
 
+def own_row(state, client):
+  """Returns the client's own row of `models`."""
+  return tf.nest.map_structure(lambda table: table[client], state['models'])
+
+
 def deploying_own_rows(
     model: functional.FunctionalModel, num_clients: int, *, initialize_seeded,
-    next_fn, dispatch=None,
+    next_fn, row=own_row, dispatch=None,
     deploy=lambda weights, client_state, data: weights,
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
@@ -135,6 +140,7 @@ def deploying_own_rows(
     num_clients: N.
     initialize_seeded: Makes S; its field `models` is the table of N models.
     next_fn: See `process.PersonalizedProcess`; clients are stateless.
+    row: `(S, client's index) -> W`, a TensorFlow function, its row.
     dispatch: What `evaluate` sends to clients in the place of their rows, see
       `deployment.build_evaluate`.
     deploy: What they do with it, likewise.
@@ -143,20 +149,17 @@ def deploying_own_rows(
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   stateless = tff.to_type(())
 
-  def own_row(state, client):
-    return tf.nest.map_structure(lambda table: table[client], state['models'])
-
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,
       initialize_client=server_state.stateless_client(state_type),
       next_fn=next_fn,
       # A client deploys its own row of the table, fetched by its index.
       evaluate=deployment.build_evaluate(
-          dispatch or keyed.build_fetch(state_type, own_row, num_clients),
+          dispatch or keyed.build_fetch(state_type, row, num_clients),
           stateless, data_type, deploy, model,
       ),
       client_model=tff.tensorflow.computation(
-          lambda state, client_state, index: own_row(state, index),
+          lambda state, client_state, index: row(state, index),
           state_type, stateless, np.int32,
       ),
       deployed=model,

@@ -43,7 +43,7 @@ def nothing_pending(hyperparameters, mixing, full_participation: bool):
     rows = mixing_rows.MixingRows(mixing)
     return collections.OrderedDict(
         clients=rows.clients, left=tf.zeros(rows.clients.shape, tf.int32),
-        so_far=tf.zeros([rows.num_clients], tf.int32),
+        so_far=tf.zeros([rows.num_models], tf.int32),
     )
   return ()
 
@@ -96,7 +96,9 @@ def next_owners(clock, mixing, pending, cohort, hyperparameters):
     owners = permutation_owners(
         clock['seed'], clock['round'], cohort.shape[0]
     )
-    return owners, pending
+    num_models = mixing_rows.MixingRows(mixing).num_models
+    # Of fewer models than clients, they visit whom they would visit of many.
+    return tf.where(owners < num_models, owners, -1), pending
 
 
 def permutation_owners(seed, visit_round, num_clients: int):

@@ -100,10 +100,10 @@ def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
   return scale * alpha
 
 
-def tile(weights, num_clients: int):
-  """Returns the model table whose N rows are all `weights`."""
+def tile(weights, num_models: int):
+  """Returns the model table whose rows are all `weights`."""
   return tf.nest.map_structure(
-      lambda w: tf.tile(w[None], [num_clients] + [1] * w.shape.rank), weights
+      lambda w: tf.tile(w[None], [num_models] + [1] * w.shape.rank), weights
   )
 
 

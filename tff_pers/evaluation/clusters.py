@@ -1,8 +1,9 @@
 """How well a method's view of its clients recovers the true clusters.
 
 A view is a router per client, float[N, C] (what `evaluate` reports: FLoRAL,
-ensembles, FedEM, IFCA), or mixing weights, float[N, N] (PERM). Learned numbers
-of clusters are arbitrary, so both scores ignore them.
+ensembles, FedEM, IFCA), or mixing weights, float[N, N], or the assignment of
+clients to models, int[N] (PERM). Learned numbers of clusters are arbitrary, so
+both scores ignore them.
 """
 
 import itertools

@@ -172,20 +172,25 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
 
 def plot_mixing(run: results.Run, output_dir: str) -> str:
   """Plots the mixing weights, clients ordered by true group if known."""
-  order, edges = _group_order(run.groups, len(run.mixing))
-  matrix = np.asarray(run.mixing)[np.ix_(order, order)]
+  matrix = np.asarray(run.mixing)
+  order, edges = _group_order(run.groups, matrix.shape[1])
+  has_owners = 'models_used' not in run.metrics
+  matrix = matrix[np.ix_(order, order)] if has_owners else matrix[:, order]
   picture, axes = figures.new_figure(5.0, 4.2, 1)
   image = axes[0].imshow(
-      matrix, cmap='viridis', vmin=0.0, interpolation='nearest'
+      matrix, cmap='viridis', vmin=0.0, interpolation='nearest',
+      aspect='equal' if has_owners else 'auto',
   )
   bar = picture.colorbar(image, ax=axes[0], fraction=0.046, pad=0.04)
   bar.set_label('Mixing weight')
-  _mark_groups(axes[0], edges, 'white', both=True)
+  _mark_groups(axes[0].axvline, edges, 'white')
   _client_ticks(axes[0].xaxis, order)
-  _client_ticks(axes[0].yaxis, order)
+  if has_owners:
+    _mark_groups(axes[0].axhline, edges, 'white')
+    _client_ticks(axes[0].yaxis, order)
   grouped = ' (ordered by true group)' if edges else ''
   axes[0].set_xlabel(f'Source client{grouped}')
-  axes[0].set_ylabel('Owner of the model')
+  axes[0].set_ylabel('Owner of the model' if has_owners else 'Model')
   axes[0].set_title(f'{run.variant}: who learns from whom', fontsize=10)
   return figures.save(picture, output_dir, 'mixing')
 
@@ -204,7 +209,7 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   )
   bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Weight')
-  _mark_groups(axes[0], edges, 'white', both=False)
+  _mark_groups(axes[0].axhline, edges, 'white')
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
   _client_ticks(axes[0].yaxis, order)
   axes[0].set_xlabel('Adaptor or model')
@@ -269,7 +274,7 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Training examples')
   bar.locator = ticker.MaxNLocator(integer=True)
-  _mark_groups(axes[0], edges, figures.COLORS[1], both=False)
+  _mark_groups(axes[0].axhline, edges, figures.COLORS[1])
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
   _client_ticks(axes[0].yaxis, order)
   axes[0].set_xlabel('Class')
@@ -314,11 +319,10 @@ def _group_order(groups, num_clients: int):
   return order, (np.flatnonzero(np.diff(groups[order])) + 1).tolist()
 
 
-def _mark_groups(axis, edges, color: str, both: bool) -> None:
+def _mark_groups(line, edges, color: str) -> None:
+  """Draws lines between groups; `line` is `axhline` or `axvline`."""
   for edge in edges:
-    axis.axhline(edge - 0.5, color=color, lw=1.2)
-    if both:
-      axis.axvline(edge - 0.5, color=color, lw=1.2)
+    line(edge - 0.5, color=color, lw=1.2)
 
 
 def _client_ticks(axis, order) -> None:

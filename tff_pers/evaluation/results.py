@@ -5,6 +5,7 @@
     clients.csv   a row per client, last evaluated round
     data.csv      client, group, examples per class     classes or groups known
     mixing.npy    float32[N, N], mixing weights         methods that learn them
+                  (float32[C, N] with C models)
     router.npy    float[N, C], weights of the models    methods that report them
     tiers.csv     a row per capacity tier's model       if there are tiers
     finetuning.csv  the global model after local steps  --finetune_steps
@@ -45,7 +46,7 @@ class Run(NamedTuple):
     clients: Columns of `clients.csv`, likewise; None while it runs.
     class_counts: int64[N, num_classes], or None.
     groups: int64[N], -1 unknown, or None.
-    mixing: float32[N, N], or None.
+    mixing: float32[N, N] or, with C models, [C, N]; or None.
     router: float[N, C], or None.
     finetuning: Columns of `finetuning.csv`, floats, or None.
   """

@@ -38,6 +38,21 @@ def gram_distances(vectors, owners=None):
   return tf.where(own, tf.zeros_like(squared), tf.maximum(squared, 0))
 
 
+def to_points(points, vectors):
+  """Returns ||p_c - g_j||^2 >= 0, [C, N].
+
+  Args:
+    points: Floats [C, d], centered with the vectors.
+    vectors: Floats [N, d].
+  """
+  squared = (
+      tf.reduce_sum(tf.square(points), axis=1)[:, None]
+      + tf.reduce_sum(tf.square(vectors), axis=1)
+      - 2 * tf.matmul(points, vectors, transpose_b=True)
+  )
+  return tf.maximum(squared, 0)
+
+
 def sketch(vector, dimension: int, seed):
   """Returns a count-sketch of `vector`: E ||S g - S h||^2 = ||g - h||^2.
 

@@ -105,12 +105,17 @@ def auto_lambda(variances, has_variance, scale):
   return scale * total / tf.maximum(tf.reduce_sum(known), 1)
 
 
-def entropy(alpha):
-  """Returns the mean row entropy over ln N, in [0, 1]; alpha [N, K]."""
+def entropy(alpha, num_clients=None):
+  """Returns the mean row entropy over ln N, in [0, 1].
+
+  Args:
+    alpha: Rows on the simplex, [M, K], K <= N.
+    num_clients: N; None: M, a row for each client.
+  """
   a = _float64(alpha)
   rows = -tf.reduce_sum(tf.math.xlogy(a, tf.maximum(a, _TINY)), axis=-1)
   # For a single client ln N would be 0, and the quotient 0 / 0.
-  num_clients = tf.cast(tf.shape(a)[0], tf.float64)
+  num_clients = tf.cast(num_clients or tf.shape(a)[0], tf.float64)
   return tf.reduce_mean(rows) / tf.math.log(tf.maximum(num_clients, 2.0))
 
 

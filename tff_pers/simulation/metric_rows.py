@@ -144,14 +144,16 @@ class MetricRows:
     if self._groups is None:
       return {}
     groups, mixing = np.asarray(self._groups), None
-    if 'mixing' in state:
+    honest = slice(None) if self._honest is None else self._honest
+    assignment = np.asarray(state.get('assignment', ()))
+    if 'mixing' in state and not assignment.size:
       mixing = clusters.dense_mixing(state['mixing'], len(groups))
-    if self._honest is not None:
-      groups = groups[self._honest]
-      if mixing is not None:
-        mixing = mixing[np.ix_(self._honest, self._honest)]
-    router = metrics.get('router')
-    found = clusters.score(groups, router, mixing)
+      mixing = mixing[honest][:, honest]
+    groups, router = groups[honest], metrics.get('router')
+    found = (
+        clusters.recovery(assignment[honest], groups) if assignment.size
+        else clusters.score(groups, router, mixing)
+    )
     columns = dict(zip(_CLUSTER_COLUMNS, found or (None, None)))
     if self._routes:
       columns[_OVERLAP_COLUMN] = clusters.overlap(router, groups)

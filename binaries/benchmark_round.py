@@ -9,7 +9,8 @@ TensorFlow. Then the server's update of the mixing weights alone.
 With --clients_per_round, rounds of PERM with so many of the clients instead: 20
 examples of 64 features each, logistic regression of 650 weights, 5 local steps;
 CPU seconds per round (with those of the clients), beside FedAvg's, and the most
-memory of the process.
+memory of the process so far; first with 20 models of clusters, then with one
+per client.
 
   python -m binaries.benchmark_round --rounds=5
   python -m binaries.benchmark_round --clients=10000 --clients_per_round=100
@@ -56,6 +57,7 @@ _RUNTIME = flags.DEFINE_enum(
     'runtime', 'fused', ['fused', 'native'], 'Where the rounds run.'
 )
 _EXAMPLES = 100
+_FEW_MODELS = 20
 _TRAINING = dict(local_steps=20, batch_size=20, learning_rate=0.05)
 
 
@@ -123,18 +125,21 @@ def _many_clients(num_clients: int, cohort_size: int):
       )
       for i in range(num_clients)
   ]
-  processes = dict(
-      fedavg=fedavg.build_fedavg(
+  built = lambda **values: perm.build_perm(
+      model, num_clients,
+      perm.PermHyperparameters(
+          warmup_rounds=0, lambda_scale=10.0, **training, **values
+      ),
+      full_participation=False,
+  )
+  few = min(_FEW_MODELS, num_clients)
+  processes = {
+      'fedavg': fedavg.build_fedavg(
           model, fedavg.FedAvgHyperparameters(**training)
       ),
-      perm=perm.build_perm(
-          model, num_clients,
-          perm.PermHyperparameters(
-              warmup_rounds=0, lambda_scale=10.0, **training
-          ),
-          full_participation=False,
-      ),
-  )
+      f'perm[models={few}]': built(models=few),
+      'perm': built(),
+  }
   print(
       f'{cohort_size} of {num_clients} clients per round,'
       f' {model.num_parameters} weights, {_RUNTIME.value} runtime\n'

@@ -37,7 +37,7 @@ diverged fulfils no claim."""
 STATISTICS = {'mean': np.mean, 'median': np.median}
 _COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
 # A variant and what is added to it: brackets may hold signs, too.
-_OFFSET = re.compile(r'(.*[\w\]])\s*([+-]\s*[\d.]+)')
+_OFFSET = re.compile(r'(.*?[\w\]])\s*([+-]\s*[\d.]+(?:e[+-]?\d+)?)')
 _COMPARE = {'<': operator.lt, '<=': operator.le}
 
 # A metric by seed, by variant.
@@ -223,6 +223,12 @@ def _from_metrics(
   """Returns a column of a run's `metrics.csv`, at a round."""
   name = experiment.folder_name(row['algo'])
   path = os.path.join(folder, name, f'seed{row["seed"]}')
+  if not os.path.exists(os.path.join(path, results.CONFIG)):
+    raise flags.UsageError(
+        f'`--runs` must hold the runs of `compare`, found none in {path}. Tip:'
+        ' of compare_tuned, only accuracy and loss of the last round can be'
+        ' checked.'
+    )
   columns = results.read_run(path).metrics
   column = f'{metric}_mean' if metric in ('accuracy', 'loss') else metric
   if column not in columns:

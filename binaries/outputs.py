@@ -82,11 +82,16 @@ def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
   Args:
     metrics: Columns of `metrics.csv`, of which the last row counts.
   """
-  if 'weights_entropy' not in metrics:
+  if not {'weights_entropy', 'visits_idle', 'lambda'} <= set(metrics):
     return ''
   last = {name: values[-1] for name, values in metrics.items()}
+  if not last['lambda']:
+    return (
+        'Mixing weights: none, because no round came after those that train one'
+        ' model for all.'
+    )
   chosen = (
-      f"; kappa {last['lambda_scale']:,.0f} was chosen"
+      f"; kappa is {last['lambda_scale']:,.0f}"
       if 'lambda_scale' in last else ''
   )
   if 'models_used' in last:

@@ -75,7 +75,8 @@ def test_losses_follow_numpy():
     )
     return [
         perm_lambda.score(
-            _MODEL, message, one, perm_lambda.mixtures(table, i, 6), data, 6
+            _MODEL, message, one,
+            perm_lambda.mixtures(table, i, 6, hyperparameters), data, 6,
         )['losses']
         for i, (one, data) in enumerate(zip(tried, clients))
     ]
@@ -168,8 +169,8 @@ def test_kappa_is_chosen_once():
   down = [m['bytes_down'] for m in metrics]
   assert down[2] - down[3] == pytest.approx(8 * 4 * (d + 1))
   up = [m['bytes_up'] for m in metrics]
-  # Three sizes and variances, and the table of losses, are float32.
-  assert up[2] - up[3] == pytest.approx(8 * 3 * d + 4 * 3 + 4 * 24)
+  # Sizes, rows and the variance, and the table of losses, are float32.
+  assert up[2] - up[3] == pytest.approx(8 * 3 * d + 4 * 4 + 4 * 24)
 
 
 @pytest.mark.slow

@@ -50,6 +50,8 @@ def _check(folder, expect, *argv):
     (['a+0.09<b[rank=1]'], 0),  # 0.39 and 0.4.
     (['a + 0.11<b[rank=1]'], 1),
     (['b[rank=1]-0.11<a'], 0),
+    (['a+9e-2<b[rank=1]'], 0),
+    (['a+1.1e-1<b[rank=1]'], 1),
     (['2*a-0.21<b[rank=1]'], 0),
     (['2*a-0.19<b[rank=1]'], 1),
     (['b[rank=1]<0.001*a', '--metric=loss'], 1),

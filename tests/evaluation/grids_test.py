@@ -46,3 +46,5 @@ def test_unequal_grids_and_methods_that_are_not_compared_are_refused():
     grids.parse_grids('rate:1,2;a.k:3,4', ['a', 'b'])
   with pytest.raises(ValueError, match='methods in `algos`, found c.k.'):
     grids.parse_grids('rate:1,2;c.k:3,4', ['a', 'b'])
+  with pytest.raises(ValueError, match='found both for a.rate.'):
+    grids.parse_grids('a.rate:3,4;rate:1,2', ['a', 'b'])

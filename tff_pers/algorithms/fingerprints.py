@@ -54,8 +54,11 @@ def since(table, first_round):
   """Returns the table without gradients taken before `first_round`."""
   is_comparable = table['dates'] >= first_round
 
-  def keep(column):
+  def keep(column, nothing):
     kept = tf.reshape(is_comparable, [-1] + [1] * (column.shape.rank - 1))
-    return tf.where(kept, column, tf.zeros_like(column))
+    return tf.where(kept, column, tf.cast(nothing, column.dtype))
 
-  return tf.nest.map_structure(keep, table)
+  return collections.OrderedDict(
+      (name, keep(column, -1 if name == 'dates' else 0))
+      for name, column in table.items()
+  )

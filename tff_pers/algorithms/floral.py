@@ -60,7 +60,10 @@ def build_floral(
 
   All gradients of a step are taken at the same point, and all parts move in one
   step: they are clipped by one norm, after the preconditioning (see
-  `local_step`). All three rates follow the schedule; routers do not decay.
+  `local_step`). All three rates follow the schedule; routers do not decay. With
+  `router_step=scale_free`, the default, which is ours, theta_k moves by a
+  multiple of its gradient instead, which is not clipped (see
+  `client_works.router_training`).
 
   Server state: `weights` <adaptors, base>, and `optimizer`, the states of their
   server optimizers under the same names. Client state: `router`

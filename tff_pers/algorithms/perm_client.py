@@ -129,18 +129,18 @@ def global_line(
 
 
 def gradient_if(needed, model, message, data, hyperparameters):
-  """Returns G_i = grad f_i(w), if it is needed; else zeros of no row."""
-  weights = message['weights']
-  dtype = tf.nest.flatten(weights)[0].dtype
-
-  def nothing():
-    return local_gradient.LocalGradient(
-        tf.nest.map_structure(tf.zeros_like, weights), tf.zeros([], dtype),
-        tf.constant(0), tf.zeros([], dtype),
-    )
-
+  """Returns G_i = grad f_i(w), if it is needed; else `no_gradient`."""
   return tf.cond(
-      needed, lambda: gradient(model, message, data, hyperparameters), nothing
+      needed, lambda: gradient(model, message, data, hyperparameters),
+      lambda: no_gradient(message['weights']),
+  )
+
+
+def no_gradient(weights):
+  """Returns a `LocalGradient` of zeros, of no row."""
+  zero = tf.zeros([], tf.nest.flatten(weights)[0].dtype)
+  return local_gradient.LocalGradient(
+      tf.nest.map_structure(tf.zeros_like, weights), zero, tf.constant(0), zero
   )
 
 

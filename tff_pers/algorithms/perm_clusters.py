@@ -52,7 +52,8 @@ def solve(clock, old, table, lambda_, hyperparameters):
     hyperparameters: `PermHyperparameters`.
   """
   assignment, apart = kmeans.assign(
-      distances.center(table['fingerprints']), table['sizes'],
+      distances.center(table['fingerprints'], table['sizes'] > 0),
+      table['sizes'],
       old['assignment'], hyperparameters.models,
       random.key(clock['seed'], _CLUSTERS_USE, clock['round']),
   )
@@ -92,7 +93,8 @@ def models_of_strangers(state, gradients):
   table = state['table']
   n = table['sizes'].shape[0]
   vectors = distances.center(
-      tf.concat([table['fingerprints'], gradients['fingerprints']], axis=0)
+      tf.concat([table['fingerprints'], gradients['fingerprints']], axis=0),
+      tf.concat([table['sizes'], gradients['sizes']], axis=0) > 0,
   )
   points, is_used = kmeans.centers(
       vectors[:n], table['sizes'], state['assignment'],

@@ -44,8 +44,8 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   )
   warmup_rounds: int = hp.field(
       10,
-      'T_w: first rounds that train only w; with m of N clients per round, N /'
-      ' m times as many.',
+      'T_w: first rounds that train only w; programs take N / m times as many'
+      ' with m of N clients per round.',
       minimum=0, when='variant=single_loop',
   )
   warmup: str = hp.field(
@@ -126,7 +126,6 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       ' clients.',
       minimum=0, when='models=0',
   )
-
   finetune_epochs: int = hp.field(
       0,
       'Local epochs in which a client that never trained goes on from its'
@@ -179,15 +178,13 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     """
     if self.variant != 'single_loop' or task.full_participation:
       return self
-    rounds = math.ceil(
-        self.warmup_rounds * task.num_clients / task.clients_per_round
-    )
+    n, m = task.num_clients, task.clients_per_round
+    rounds = math.ceil(self.warmup_rounds * n / m)
     if rounds >= task.rounds:
       logging.warning(
           'PERM trains one model for all in %d of the %d rounds: no client'
-          ' visits another. Tip: a warmup_rounds below %d.', task.rounds,
-          task.rounds,
-          task.rounds * task.clients_per_round // task.num_clients,
+          ' visits another. Tip: more rounds, or warmup_rounds of at most %d.',
+          task.rounds, task.rounds, (task.rounds - 1) * m // n,
       )
     return hp.replace(self, warmup_rounds=rounds)
 

@@ -1,9 +1,9 @@
 """lambda of Eq. (2) chosen from data: kappa by what clients held out.
 
 The right lambda depends on how alike the clients are, which nobody knows
-beforehand. So once, before the first visits, every client i trains from the
-shared w for ten rounds' worth of steps: u_j on all its examples, and u_i^- on
-80 % of them. For each kappa, lambda = kappa v, row alpha of Eq. (2) with the
+beforehand. So once, before the first visits, every client i of a round trains
+from the shared w for ten rounds' worth of steps: u_j on all its examples, and
+u_i^- on 80 %. For each kappa, lambda = kappa v, row alpha of Eq. (2) with the
 client's own gradient of the 80 %, the visits would lead about to
 
     M_i(kappa, s) = w + s (alpha_ii u_i^- + sum_{j != i} alpha_ij u_j - w)
@@ -24,6 +24,7 @@ from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_hyperparameters
+from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -65,7 +66,9 @@ def build_choice(
   collect = keyed.RowCollectionFactory(num_clients).create(tried_type['rows'])
   fetch = keyed.build_fetch(
       collect.next.type_signature.result['result'].member,
-      lambda table, client: mixtures(table, client, num_clients), num_clients,
+      lambda table, client: mixtures(
+          table, client, num_clients, hyperparameters
+      ), num_clients,
   )
 
   @tff.tensorflow.computation(
@@ -116,8 +119,8 @@ def try_alone(model, message, data, hyperparameters):
 
   Returns:
     `<kept, rows>`, 0 or 1 rows of each: u_i^-, which it keeps, and what it
-    sends, `<fingerprints, keys, models, own_fingerprints, own_sizes, sizes,
-    variances>`; models are u_i, `own_` is of what it did not hold out.
+    sends: a row of `perm_client.rows` and `<models, own_fingerprints,
+    own_sizes>`; models are u_i, `own_` is of what it did not hold out.
   """
   weights = message['weights']
   now = tf.equal(message['round'], hyperparameters.first_measure)
@@ -135,40 +138,35 @@ def try_alone(model, message, data, hyperparameters):
     )
     return final
 
-  def gradient(data):
-    found = perm_client.gradient(model, message, data, hyperparameters)
-    vector = perm_client.fingerprint(message, found.gradient, hyperparameters)
-    return vector, found
-
   def work():
     some, _ = _split(message, data)
-    vector, found = gradient(data)
-    return train(data), train(some), vector, gradient(some)[0], found.variance
+    found, own = (
+        perm_client.gradient(model, message, rows, hyperparameters)
+        for rows in (data, some)
+    )
+    return train(data), train(some), found, own.gradient
 
   def rest():
-    nothing = tf.nest.map_structure(tf.zeros_like, weights)
-    vector = perm_client.fingerprint(message, nothing, hyperparameters)
-    return nothing, nothing, vector, vector, tf.zeros([], vector.dtype)
+    nothing = perm_client.no_gradient(weights)
+    return nothing.gradient, nothing.gradient, nothing, nothing.gradient
 
-  tried = tf.cond(now, work, rest)
-  trained, kept, vector, own_vector, variance = tried
+  trained, kept, found, own = tf.cond(now, work, rest)
   is_sent = tf.cond(
-      now, lambda: round_metrics.all_finite(tried), lambda: tf.constant(False)
+      now, lambda: round_metrics.all_finite(
+          (trained, kept, found.gradient, found.variance, own)
+      ), lambda: tf.constant(False),
   )
-  count = tf.cast(is_sent, tf.int32)
-  row = lambda value: value[None][:count]
-  number = lambda value: row(tf.cast(value, tf.float32))
+  row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
   size = data['num_examples']
   return collections.OrderedDict(
       kept=tf.nest.map_structure(row, kept),
       rows=collections.OrderedDict(
-          fingerprints=row(vector),
-          keys=row(data['index']),
+          perm_client.rows(found, message, data, is_sent, hyperparameters),
           models=tf.nest.map_structure(row, trained),
-          own_fingerprints=row(own_vector),
-          own_sizes=number(size - _num_held(size)),
-          sizes=number(size),
-          variances=number(variance),
+          own_fingerprints=row(
+              perm_client.fingerprint(message, own, hyperparameters)
+          ),
+          own_sizes=row(tf.cast(size - _num_held(size), tf.float32)),
       ),
   )
 
@@ -197,13 +195,14 @@ def _split(message, data):
   return take(start, size - held), take(order, held)
 
 
-def mixtures(table, client, num_clients: int):
+def mixtures(table, client, num_clients: int, hyperparameters):
   """Mixes the others' models for client i.
 
   Args:
     table: The collected rows of `try_alone`.
     client: i.
     num_clients: N.
+    hyperparameters: `PermHyperparameters`.
 
   Returns:
     `<models, own>`, one row per kappa, or none without a row of the client:
@@ -215,7 +214,7 @@ def mixtures(table, client, num_clients: int):
   )[client]
 
   def mixed():
-    alpha = _rows(table, place, num_clients)
+    alpha = _rows(table, place, num_clients, hyperparameters)
     is_own = tf.equal(tf.range(num_rows), place)
     others = tf.where(is_own, tf.zeros_like(alpha), alpha)
     return tf.nest.map_structure(
@@ -232,19 +231,22 @@ def mixtures(table, client, num_clients: int):
   return collections.OrderedDict(models=models, own=own)
 
 
-def _rows(table, place, num_clients: int):
+def _rows(table, place, num_clients: int, hyperparameters):
   """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
 
   The client at `place` knows the gradient of what it did not hold out.
   """
   own = tf.equal(tf.range(tf.shape(table['keys'])[0]), place)
   differences = table['fingerprints'] - table['own_fingerprints'][place]
-  c = tf.reduce_sum(tf.square(differences), axis=1)
-  c = tf.where(own, tf.zeros_like(c), c)
+  c = perm_mixing.denoised(
+      tf.reduce_sum(tf.square(differences), axis=1)[None], place[None], table,
+      hyperparameters,
+  )[0]
   sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-  variance = mixing.auto_lambda(table['variances'], tf.ones_like(own), 1.0)
   return tf.stack([
-      mixing.water_filling(c, sizes, kappa * variance)
+      mixing.water_filling(
+          c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
+      )
       for kappa in perm_hyperparameters.kappas(num_clients)
   ])
 

@@ -19,13 +19,18 @@ _BLOCK = 512
 _ALONE = 0.99
 
 
-def initial(num_clients: int, hyperparameters):
-  """Returns A before the first update, which no visit uses.
+def initial(num_clients: int, hyperparameters, full_participation: bool):
+  """Returns A before the first update.
 
-  The identity; uniform for projected gradient, which starts from it, and for
-  models of clusters, which have no client of their own.
+  The identity: with cohorts a model stays where it is until its client first
+  takes part. Uniform for projected gradient that solves for all rows at once,
+  because it starts from there, and for models of clusters, which have no client
+  of their own.
   """
-  if hyperparameters.models or hyperparameters.solver == 'projected_gradient':
+  starts_uniform = (
+      full_participation and hyperparameters.solver == 'projected_gradient'
+  )
+  if hyperparameters.models or starts_uniform:
     return mixing_rows.uniform(
         hyperparameters.num_models(num_clients), num_clients
     )
@@ -154,9 +159,9 @@ def _solver(table, lambda_, old, hyperparameters):
 
 def _distances(table, owners, hyperparameters):
   """Returns d_ij of the clients `owners` int32[M], [M, N]."""
-  vectors = distances.center(table['fingerprints'])
+  vectors = distances.center(table['fingerprints'], table['sizes'] > 0)
   c = distances.gram_distances(vectors, owners)
-  return _denoise(c, owners, _noise(table), hyperparameters)
+  return denoised(c, owners, table, hyperparameters)
 
 
 def _row(c, sizes, lambda_, hyperparameters, *, start):
@@ -227,9 +232,17 @@ def _noise(table):
   return tf.math.divide_no_nan(tf.where(rows > 1, variances, mean), rows)
 
 
-def _denoise(c, owners, noise, hyperparameters):
-  """Subtracts the expected noise from distances, if asked; >= 0, 0 to self."""
+def denoised(c, owners, table, hyperparameters):
+  """Returns distances less their expected noise, if asked; >= 0, 0 to self.
+
+  Args:
+    c: Distances of `owners` to all clients, floats [M, N].
+    owners: int32[M].
+    table: See `fingerprints.nobody`.
+    hyperparameters: `PermHyperparameters`.
+  """
   if hyperparameters.debias == 'variance':
+    noise = _noise(table)
     c = c - tf.cast(tf.gather(noise, owners)[:, None] + noise, c.dtype)
-  own = tf.equal(owners[:, None], tf.range(tf.shape(noise)[0]))
+  own = tf.equal(owners[:, None], tf.range(tf.shape(c)[1]))
   return tf.where(own, tf.zeros_like(c), tf.maximum(c, 0))

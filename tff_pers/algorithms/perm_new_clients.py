@@ -22,12 +22,15 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import deployment
 from tff_pers import random
+from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_clusters
 from tff_pers.algorithms import perm_mixing
+from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
@@ -84,7 +87,6 @@ def build_dispatch(
       mix.type_signature.result,
       lambda found, client: _chosen(found, client, num_clients), num_keys,
   )
-  index_of = tff.tensorflow.computation(lambda data: data['index'], data_type)
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -101,7 +103,9 @@ def build_dispatch(
     shown = tff.federated_map(show, (message, data))
     rows = collect.next(collect.initialize(), shown).result
     found = tff.federated_map(mix, (state, rows))
-    return fetch(found, tff.federated_map(index_of, data))
+    return fetch(
+        found, tff.federated_map(deployment.client_index(data_type), data)
+    )
 
   return dispatch
 
@@ -120,31 +124,32 @@ def adapted(model, weights, data, hyperparameters, num_clients: int):
         num_epochs=hyperparameters.finetune_epochs,
     )[0]
 
-  return tf.cond(data['index'] >= num_clients, train, lambda: weights)
+  is_new = client_work.is_unseen(data['index'], num_clients)
+  return tf.cond(is_new, train, lambda: weights)
 
 
 def _show(model, message, data, num_clients: int, hyperparameters):
   """Returns 0 or 1 rows of `fingerprints.written`: those of new clients."""
   is_new = tf.logical_and(
-      data['index'] >= num_clients, data['num_examples'] > 0
+      client_work.is_unseen(data['index'], num_clients),
+      data['num_examples'] > 0,
   )
   found = perm_client.gradient_if(
       is_new, model, message, data, hyperparameters
   )
-  return perm_client.rows(found, message, data, is_new, hyperparameters)
+  is_sent = tf.logical_and(
+      is_new, round_metrics.all_finite((found.gradient, found.variance))
+  )
+  return perm_client.rows(found, message, data, is_sent, hyperparameters)
 
 
 def _mixtures(state, rows, hyperparameters):
   """Returns the mixtures of M new clients, a table [M, ...]."""
-  lambda_ = perm_mixing.choose_lambda(
-      state['table'], state['scale'], hyperparameters
-  )
-
   def mixed():
     if hyperparameters.models:
       return perm_clusters.models_of_strangers(state, rows)
     alpha = perm_mixing.rows_of_strangers(
-        state['table'], rows, lambda_, hyperparameters
+        state['table'], rows, state['lambda_'], hyperparameters
     )
     beta = combinations(state['mixing'], alpha)
     return tf.nest.map_structure(

@@ -49,7 +49,9 @@ def initial_fields(
   """Returns the method's own fields of S, see `perm.build_perm`."""
   weights = model.initial_weights(seed)
   vector = distances.flatten(weights)
-  mixing = perm_mixing.initial(num_clients, hyperparameters)
+  mixing = perm_mixing.initial(
+      num_clients, hyperparameters, full_participation
+  )
   return collections.OrderedDict(
       weights=weights,
       models=visits.tile(weights, hyperparameters.num_models(num_clients)),
@@ -80,20 +82,26 @@ def build_is_known(
   w, so that another one would say nothing new.
   """
   first = hyperparameters.first_visit
-  if not full_participation and not hyperparameters.gradient_batch:
-    return keyed.build_fetch(
-        state_type['table'],
-        lambda table, client: table['dates'][client] >= first, num_clients,
-    )
+  keeps = not full_participation and not hyperparameters.gradient_batch
+  # Without them every round has new gradients.
   nobody = tff.tensorflow.computation(lambda client: False, np.int32)
+  if keeps:
+    dates_of = tff.tensorflow.computation(
+        lambda table: table['dates'], state_type['table']
+    )
+    fetch = keyed.build_fetch(
+        dates_of.type_signature.result,
+        lambda dates, client: dates[client] >= first, num_clients,
+    )
 
   @tff.federated_computation(
       tff.FederatedType(state_type['table'], tff.SERVER),
       tff.FederatedType(np.int32, tff.CLIENTS),
   )
   def is_known(table, index):
-    del table  # Every round has new gradients.
-    return tff.federated_map(nobody, index)
+    if not keeps:
+      return tff.federated_map(nobody, index)
+    return fetch(tff.federated_map(dates_of, table), index)
 
   return is_known
 
@@ -118,7 +126,14 @@ def build_lines(
 
   @tff.tensorflow.computation(clock_type, weights_type, weights_type)
   def descend(clock, weights, mean_update):
-    return _descend(clock, weights, mean_update, hyperparameters)
+    return tf.cond(
+        # Attackers may send something even when w rests.
+        perm_client.descends(
+            clock['round'], hyperparameters, num_clients, full_participation
+        ),
+        lambda: _descend(clock, weights, mean_update, hyperparameters),
+        lambda: weights,
+    )
 
   @tff.tensorflow.computation(
       clock_type,
@@ -206,10 +221,11 @@ def _solve(
       is_measured, solved,
       lambda: (old['mixing'], old['assignment'], old['lambda_']),
   )
-  anchor = tf.nest.map_structure(
-      lambda before, now: tf.where(is_measured, now, before), old['anchor'],
-      weights if old['table'] else (),
-  )
+  def after_solving(before, now):
+    return tf.nest.map_structure(
+        lambda b, n: tf.where(is_measured, n, b), before, now
+    )
+
   measured = (
       perm_clusters.measurements(mixing, assignment, lambda_)
       if hyperparameters.models
@@ -219,7 +235,10 @@ def _solve(
     measured['lambda_scale'] = scale
   return collections.OrderedDict(
       mixing=mixing, assignment=assignment, lambda_=lambda_,
-      table=kept if old['table'] else (), anchor=anchor, measurements=measured,
+      # What new clients are compared with: gradients at one w, the anchor.
+      table=after_solving(kept, table) if old['table'] else (),
+      anchor=after_solving(old['anchor'], weights) if old['table'] else (),
+      measurements=measured,
   )
 
 

@@ -1,8 +1,9 @@
 """Shuffling Local SGD: N personalized models trained by visits (Algorithm 1).
 
-In the N rounds of an epoch every model visits every client once, see
-`algorithms.visits`. Here the mixing weights are fixed; `algorithms.perm` learns
-them.
+In the N rounds of an epoch of permutations every model visits every client
+once; by default clients are matched to models that learn from them, see
+`algorithms.visit_schedule`. Here the mixing weights are fixed;
+`algorithms.perm` learns them.
 
 Distributed Personalized Empirical Risk Minimization
     Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.

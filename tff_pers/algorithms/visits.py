@@ -44,15 +44,17 @@ class ShufflingHyperparameters(hp.LocalTraining):
   )
   step_cap: object = hp.field(
       'auto',
-      'Largest s_i * alpha_i(c), in units of eta. Where it would be exceeded a'
-      ' model visits c several times in an epoch with matchings, and s_i <= cap'
-      ' / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no cap.',
+      'About the largest s_i * alpha_i(c), in units of eta. Where it would be'
+      ' exceeded a model visits c several times in an epoch with matchings, and'
+      ' s_i <= cap / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no'
+      ' cap.',
       minimum=0.0, auto=True, when='step_scale=clients',
   )
   schedule: str = hp.field(
       'matching',
       'Who hosts whom: matching (in an epoch a model meets the clients with'
-      ' alpha_i(c) > 0 once; always used with partial participation) or'
+      ' alpha_i(c) > 0, those of large weight several times; always used with'
+      ' partial participation) or'
       ' permutation (it meets all N, where alpha_i(c) = 0 in vain:'
       ' Algorithm 1).',
       choices=('matching', 'permutation'),

@@ -46,6 +46,11 @@ def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
       raise ValueError(
           f'`grid` must be for the methods in `algos`, found {name}.'
       )
+    if owner and name.rpartition('.')[2] in table:
+      raise ValueError(
+          '`grid` must name a hyperparameter for all methods or for each by'
+          f' itself, found both for {name}.'
+      )
   grids = {}
   for variant, method in methods.items():
     own = {

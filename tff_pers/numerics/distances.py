@@ -3,13 +3,23 @@
 import tensorflow as tf
 
 
-def center(vectors):
+def center(vectors, counts=None):
   """Subtracts the mean row of `vectors` [N, d].
 
   Distances do not change, but without it a common component (all gradients
   share one) cancels catastrophically in float32.
+
+  Args:
+    vectors: Gradients, floats [N, d].
+    counts: bool[N], the rows that the mean is of; None for all.
   """
-  return vectors - tf.reduce_mean(vectors, axis=0, keepdims=True)
+  if counts is None:
+    return vectors - tf.reduce_mean(vectors, axis=0, keepdims=True)
+  counted = tf.where(counts[:, None], vectors, tf.zeros_like(vectors))
+  number = tf.reduce_sum(tf.cast(counts, vectors.dtype))
+  return vectors - tf.math.divide_no_nan(
+      tf.reduce_sum(counted, axis=0, keepdims=True), number
+  )
 
 
 def gram_distances(vectors, owners=None):

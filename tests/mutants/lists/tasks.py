@@ -151,8 +151,8 @@ FAULTS = (
         'groups_of_the_first_clients',
         what='Clusters are scored with the groups of the first clients.',
         file=_METRIC_ROWS,
-        old='groups = groups[self._honest]',
-        new='groups = groups[:len(self._honest)]',
+        old='groups, router = groups[honest],',
+        new='groups, router = groups[:len(groups[honest])],',
         tests=(
             'tests/simulation/metric_rows_test.py'
             '::test_clusters_are_scored_for_honest_clients_alone',

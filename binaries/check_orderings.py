@@ -22,6 +22,7 @@ import numpy as np
 from binaries import experiment
 from binaries import flags
 from tff_pers.data import brackets
+from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 
 SUMMARY = """\
@@ -145,7 +146,7 @@ def _parse_term(text: str, claim: str) -> Term:
   if not variant:
     raise _bad_claim(claim)
   try:
-    if not star and _is_number(text):
+    if not star and grids.number(text) is not None:
       return Term(float(text), None)
     return Term(
         float(factor) if star else 1.0, variant,
@@ -153,14 +154,6 @@ def _parse_term(text: str, claim: str) -> Term:
     )
   except ValueError:
     raise _bad_claim(claim) from None
-
-
-def _is_number(text: str) -> bool:
-  try:
-    float(text)
-  except ValueError:
-    return False
-  return True
 
 
 def _bad_claim(claim: str) -> flags.UsageError:

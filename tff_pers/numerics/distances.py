@@ -34,18 +34,10 @@ def gram_distances(vectors, owners=None):
   """
   clients = tf.range(tf.shape(vectors)[0])
   owners = clients if owners is None else owners
-  rows = tf.gather(vectors, owners)
-  q = tf.reduce_sum(tf.square(vectors), axis=1)
-  # One matrix product instead of the differences of all pairs, [M, N, d].
-  squared = (
-      tf.gather(q, owners)[:, None]
-      + q[None, :]
-      - 2 * tf.matmul(rows, vectors, transpose_b=True)
-  )
-  # Rounding leaves a small number, possibly negative, where the distance is 0:
-  # d_ii is set to exactly 0, others are cut at 0.
+  squared = to_points(tf.gather(vectors, owners), vectors)
+  # Rounding leaves a small number where the distance to oneself is 0.
   own = tf.equal(owners[:, None], clients)
-  return tf.where(own, tf.zeros_like(squared), tf.maximum(squared, 0))
+  return tf.where(own, tf.zeros_like(squared), squared)
 
 
 def to_points(points, vectors):
@@ -55,12 +47,13 @@ def to_points(points, vectors):
     points: Floats [C, d], centered with the vectors.
     vectors: Floats [N, d].
   """
+  # One matrix product instead of the differences of all pairs, [C, N, d].
   squared = (
       tf.reduce_sum(tf.square(points), axis=1)[:, None]
       + tf.reduce_sum(tf.square(vectors), axis=1)
       - 2 * tf.matmul(points, vectors, transpose_b=True)
   )
-  return tf.maximum(squared, 0)
+  return tf.maximum(squared, 0)  # Rounding may leave less.
 
 
 def sketch(vector, dimension: int, seed):

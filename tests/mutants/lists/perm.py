@@ -301,8 +301,8 @@ FAULTS = (
         'distances_not_squared',
         what='Distances enter Eq. (2) without the square.',
         file='tff_pers/numerics/distances.py',
-        old='tf.zeros_like(squared), tf.maximum(squared, 0))',
-        new='tf.zeros_like(squared), tf.sqrt(tf.maximum(squared, 0)))',
+        old='  return tf.where(own, tf.zeros_like(squared), squared)',
+        new='  return tf.where(own, tf.zeros_like(squared), tf.sqrt(squared))',
         tests=('tests/numerics/distances_test.py::test_gram_equals_naive_loop',),
     ),
     Fault(

@@ -30,9 +30,9 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.aggregators import robust
 from tff_pers.data import brackets
+from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness
-from tff_pers.evaluation import tuning
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -213,7 +213,7 @@ class _Grid:
     found = experiment_lib.build(
         dict(
             self._given, seed=seed, attack=attack,
-            algo=tuning.with_option(self._given['algo'], 'aggregator', rule),
+            algo=grids.with_option(self._given['algo'], 'aggregator', rule),
         ),
         self._table, brackets_win=True, task=self._tasks.get(seed),
         byzantine_last=True,

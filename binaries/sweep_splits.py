@@ -18,9 +18,9 @@ from binaries import flags
 from binaries import jobs as jobs_lib
 from tff_pers import methods
 from tff_pers.data import brackets
+from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
-from tff_pers.evaluation import tuning
 from tff_pers.models import split_hyperparameters
 
 SUMMARY = """\
@@ -116,7 +116,7 @@ def _variants(algo: str, splits: str) -> dict[str, str]:
       raise ValueError(
           f'`splits` must name each split once, at least one, found {splits!r}.'
       )
-    found = {tuning.with_option(algo, 'split', name): name for name in names}
+    found = {grids.with_option(algo, 'split', name): name for name in names}
   return {**found, **{name: name for name in ENDS}}
 
 

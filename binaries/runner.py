@@ -121,6 +121,7 @@ def execute(
     *,
     export: str = '',
     quiet: bool = False,
+    is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> None:
   """Trains to the end and writes all results; a finished run stays as it is.
 
@@ -129,6 +130,8 @@ def execute(
     folder: Where; a run that is there continues from its last checkpoint.
     export: Clients whose weights are written, as `3,17`.
     quiet: Whether to leave out the tables of the data and of the results.
+    is_enough: Whether a run ends after the evaluated round of a row of metrics,
+      see `TrainingProgram.run`.
 
   Raises:
     Diverged: If the loss is not finite.
@@ -158,7 +161,7 @@ def execute(
       with store.ClientStateStore(
           os.path.join(folder, results.CHECKPOINT)
       ) as states:
-        _train(experiment, process, states, folder, exported)
+        _train(experiment, process, states, folder, exported, is_enough)
     if not quiet:
       finished = results.read_run(folder)
       print(outputs.final_table(finished.clients))
@@ -254,7 +257,9 @@ def _check_unseen(experiment, process) -> None:
     ) from error
 
 
-def _train(experiment, process, states, folder, exported) -> None:
+def _train(
+    experiment, process, states, folder, exported, is_enough
+) -> None:
   """Trains, evaluates and writes the results."""
   task = experiment.task
   data = program.Data(task.train, task.test, task.validation)
@@ -273,7 +278,7 @@ def _train(experiment, process, states, folder, exported) -> None:
     metrics = trainer.run(
         cohort.uniform(task.num_clients, task.clients_per_round),
         rounds=task.rounds, eval_every=task.eval_every, releases=releases,
-        progress=shown,
+        progress=shown, is_enough=is_enough,
     )
   _write_clients(experiment, trainer, folder, metrics)
   _write_arrays(task, trainer, folder, metrics)

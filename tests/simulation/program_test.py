@@ -35,7 +35,9 @@ def _problem():
   return process, program.Data(task.train, task.test)
 
 
-def _run(problem, folder, *, rounds, max_cached_bytes=2**30, seed=3):
+def _run(
+    problem, folder, *, rounds, max_cached_bytes=2**30, seed=3, **options
+):
   """Runs up to `rounds` with cohorts of 2; returns (trainer, metrics)."""
   process, data = problem
   states = store.ClientStateStore(
@@ -48,7 +50,7 @@ def _run(problem, folder, *, rounds, max_cached_bytes=2**30, seed=3):
   ) as releases, progress.Progress(rounds, start, io.StringIO()) as shown:
     metrics = trainer.run(
         cohort.uniform(4, 2), rounds=rounds, eval_every=2, releases=releases,
-        progress=shown,
+        progress=shown, **options,
     )
   return trainer, states, metrics
 
@@ -86,6 +88,18 @@ def test_interrupted_run_ends_as_the_uninterrupted(problem, tmp_path):
   assert _csv_without_seconds(parts) == _csv_without_seconds(whole)
   rounds = [row[0] for row in _csv_without_seconds(whole)]
   assert rounds == ['round', '2', '4', '5']
+
+
+def test_ends_after_the_row_that_is_enough(problem, tmp_path):
+  seen = []
+  def is_enough(row):
+    seen.append((row['round'], row['loss_mean']))
+    return len(seen) == 2
+  trainer, states, _ = _run(problem, tmp_path, rounds=9, is_enough=is_enough)
+  assert [number for number, _ in seen] == [2, 4]
+  assert seen[0][1] != seen[1][1]
+  assert trainer.position.round == states.position()['round'] == 4
+  assert [row[0] for row in _csv_without_seconds(tmp_path)[1:]] == ['2', '4']
 
 
 def test_states_of_clients_outside_the_cohort_do_not_change(problem):

@@ -7,7 +7,7 @@ continues from its last checkpoint ends with the same bits.
 
 import collections
 import time
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -136,6 +136,7 @@ class TrainingProgram:
       eval_every: int,
       releases: release.Releases,
       progress: progress_lib.Progress,
+      is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
   ) -> Mapping[str, np.ndarray]:
     """Trains up to round `rounds`; returns the metrics of the last evaluation.
 
@@ -148,6 +149,8 @@ class TrainingProgram:
         after every `eval_every` rounds and after the last.
       releases: Takes a row of `columns` per evaluated round.
       progress: Is notified after every round.
+      is_enough: Sees every row, `round` included, after its checkpoint; the run
+        ends there if it returns True. It may raise, too.
 
     Raises:
       NonFiniteError: See `train_round`.
@@ -156,6 +159,7 @@ class TrainingProgram:
     metrics = None
     saved = time.monotonic()
     for round_num in range(self._position.round + 1, rounds + 1):
+      row = None
       cohort = sampler(self._seed, round_num - 1)
       measured = self.train_round(cohort)
       progress.round_done(round_num, measured['train_loss'], len(cohort))
@@ -171,6 +175,8 @@ class TrainingProgram:
       # row would be missing.
       self._states.commit(self._state, self._position._asdict())
       saved = time.monotonic()
+      if row is not None and is_enough(dict(row, round=round_num)):
+        break
     if metrics is None:
       metrics = self._evaluate_honest()
     return metrics

@@ -78,9 +78,10 @@ BENCHMARK = tuned_parts.Benchmark(
         'emnist': dict(
             task='emnist', num_clients=30, clients_per_round=10,
             model='logistic_regression', rounds=100,
-            # Local steps as on digits, because some grids are of their number.
-            **{f'{method}_{name}': value for method in _OWN
-               for name, value in dict(local_epochs=0, local_steps=10).items()},
+            # Local steps as on digits; some grids are of their number.
+            **{f'{method}_local_epochs': 0 for method in _OWN},
+            **{f'{method}_local_steps': 10 for method, values in _OWN.items()
+               if not values.startswith('local_steps:')},
         ),
         **{name: dict(task='digits', partition=partition)
            for name, (partition, _) in _PARTITIONS.items()},

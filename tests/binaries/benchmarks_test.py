@@ -24,6 +24,21 @@ def test_every_method_of_a_part_has_as_many_trials(name):
     assert len({len(grid.values) for grid in found.values()}) == 1, part
 
 
+@pytest.mark.parametrize('name', _PROGRAMS)
+def test_no_flag_is_of_what_a_grid_sets(name):
+  """compare_tuned refuses it, because it would act in no variant."""
+  for part, own in _PROGRAMS[name].BENCHMARK.parts.items():
+    flags = {**_PROGRAMS[name].BENCHMARK.scales['cpu'], **own}
+    found = grids.parse_grids(
+        flags['grid'], brackets.split_list(flags['algos'])
+    )
+    tried = {
+        f'{brackets.parse(variant)[0]}_{option}'
+        for variant, grid in found.items() for option in grid.names
+    }
+    assert not tried & set(flags), part
+
+
 @pytest.mark.parametrize('scale', ['cpu', 'paper'])
 def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   handed = []

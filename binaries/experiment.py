@@ -62,6 +62,21 @@ class Experiment:
   unseen_clients: np.ndarray
   config: Mapping[str, Any]
 
+  def names(self, numbers) -> list[Any]:
+    """Returns clients as users know them.
+
+    Args:
+      numbers: Their numbers in the whole task.
+
+    Returns:
+      Their names in the data, texts; their numbers where the data name nobody.
+    """
+    if self.task.client_names is None:
+      return [int(number) for number in numbers]
+    everybody = [*self.clients, *self.unseen_clients]
+    names = dict(zip(everybody, self.task.client_names))
+    return [names[number] for number in numbers]
+
   def flag(self, name: str):
     """Returns the value of a flag after all defaults."""
     return self.config['flags'][name]
@@ -394,15 +409,18 @@ def _restrict(
       if name in given
   }
   pick = lambda rows: None if rows is None else np.asarray(rows)[clients]
-  tiers = task.tiers
+  tiers, names = task.tiers, task.client_names
+  everybody = [*clients, *unseen]
   if tiers is not None:
-    tiers = np.asarray(tiers)[[*clients, *unseen]]
+    tiers = np.asarray(tiers)[everybody]
+  if names is not None:
+    names = [names[client] for client in everybody]
   return dataclasses.replace(
       task, train=data.train, test=data.test, validation=data.validation,
       groups=pick(task.groups), class_counts=pick(task.class_counts),
       byzantine=pick(task.byzantine),
       optimum=tf.nest.map_structure(pick, task.optimum), tiers=tiers,
-      num_new_clients=len(unseen), **changes,
+      num_new_clients=len(unseen), client_names=names, **changes,
   )
 
 

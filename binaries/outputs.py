@@ -32,10 +32,10 @@ def final_table(clients: Mapping[str, np.ndarray]) -> str:
 
 
 def client_rows(clients, seen: int, data: program.Data, metrics):
-  """Returns the rows of `clients.csv`."""
+  """Returns the rows of `clients.csv`; `clients` are names or numbers."""
   return [
       dict(
-          client=int(client), seen=seen,
+          client=client, seen=seen,
           num_train=int(data.train[i]['num_examples']),
           num_test=int(data.test[i]['num_examples']),
           accuracy=_cell(metrics.get('accuracy'), i),
@@ -171,8 +171,8 @@ def num_floats(types) -> Optional[int]:
   return sum(math.prod(shape) for shape in shapes)
 
 
-def export_weights(folder: str, client: int, weights) -> None:
-  """Writes what a client deploys to export/client_<number>.npz, by leaf."""
+def export_weights(folder: str, client: str, weights) -> None:
+  """Writes what a client deploys to export/client_<client>.npz, by leaf."""
   os.makedirs(os.path.join(folder, 'export'), exist_ok=True)
   leaves = {
       '/'.join(map(str, path)): np.asarray(leaf)

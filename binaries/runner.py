@@ -15,6 +15,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import runtime
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
+from tff_pers.data import client_names
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import finetuning as finetuning_rows
@@ -177,10 +178,10 @@ def execute(
   except (flags.UsageError, flags.Failure):
     raise
   except non_finite.NonFiniteError as error:
-    # The program numbers only the clients that train; users know the numbers of
-    # the whole task.
+    # The program numbers only the clients that train; users know the names, or
+    # the numbers of the whole task.
     named = type(error)(
-        error.round_num, experiment.clients[error.clients].tolist()
+        error.round_num, experiment.names(experiment.clients[error.clients])
     )
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
@@ -290,13 +291,18 @@ def _train(
     ))
   _write_finetuning(experiment, process, trainer, folder)
   if experiment.flag('on_non_finite') == 'drop' or trainer.position.dropped:
-    results.write_dropped(folder, {
-        int(experiment.clients[client]): rounds
+    rounds = {
+        experiment.clients[client]: rounds
         for client, rounds in trainer.position.dropped
-    })
+    }
+    dropped = sorted(rounds)
+    results.write_dropped(folder, dict(
+        zip(experiment.names(dropped), [rounds[client] for client in dropped])
+    ))
+  files = client_names.file_names(experiment.names(experiment.clients))
   for client in exported:
     outputs.export_weights(
-        folder, experiment.clients[client], trainer.client_weights(client)
+        folder, files[client], trainer.client_weights(client)
     )
   plots.plot_run(folder)
   # Last: a run that is killed before this writes its results again.
@@ -315,12 +321,14 @@ def _write_clients(experiment, trainer, folder: str, metrics) -> None:
   task = experiment.task
   seen = program.Data(task.train, task.test).pick(task.honest)
   unseen = trainer.evaluate(experiment.unseen)
+  numbers = [*experiment.clients[task.honest], *experiment.unseen_clients]
+  names = experiment.names(numbers)
   rows = outputs.client_rows(
-      experiment.clients[task.honest], 1, seen, metrics
+      names[:len(seen.train)], 1, seen, metrics
   ) + outputs.client_rows(
-      experiment.unseen_clients, 0, experiment.unseen, unseen
+      names[len(seen.train):], 0, experiment.unseen, unseen
   )
-  results.write_clients(folder, sorted(rows, key=lambda row: row['client']))
+  results.write_clients(folder, [rows[row] for row in np.argsort(numbers)])
 
 
 def _write_finetuning(experiment, process, trainer, folder: str) -> None:
@@ -386,6 +394,7 @@ def _write_arrays(task, trainer, folder: str, metrics) -> None:
 def _describe(experiment, folder: str, quiet: bool) -> None:
   """Prints what is run on what; writes the data map."""
   task = experiment.task
+  names = experiment.names(experiment.clients)
   held = len(experiment.unseen_clients)
   byzantine = task.num_clients - len(task.honest)
   total = lambda part: sum(int(data['num_examples']) for data in part)
@@ -399,26 +408,30 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + f' and {total(task.test)} test examples, {task.rounds} rounds.'
   )
   if task.class_counts is not None and not quiet:
-    print(partition.table(task.class_counts, task.groups))
+    print(partition.table(task.class_counts, task.groups, names=names))
   described = experiment.hyperparameters.describe(task.model)
   if described and not quiet:
     print(described)
-  if task.class_counts is not None or task.has_groups:
-    results.write_data(
-        folder, experiment.clients, task.class_counts, task.groups
-    )
+  if not (
+      task.class_counts is None and task.client_names is None
+      and not task.has_groups
+  ):
+    results.write_data(folder, names, task.class_counts, task.groups)
 
 
 def _parse_clients(text: str, experiment) -> list[int]:
   """Returns the positions of the clients to export."""
-  known = {str(client): i for i, client in enumerate(experiment.clients)}
-  for client in filter(None, text.split(',')):
+  names = map(str, experiment.names(experiment.clients))
+  known = {name: position for position, name in enumerate(names)}
+  asked = client_names.parse(text)
+  for client in asked:
     if client not in known:
+      kind = 'numbers' if experiment.task.client_names is None else 'names'
       raise flags.UsageError(
-          '`--export_clients` must be numbers of clients that train, found'
+          f'`--export_clients` must be {kind} of clients that train, found'
           f' {client!r}.'
       )
-  return [known[client] for client in filter(None, text.split(','))]
+  return [known[client] for client in asked]
 
 
 def _last_checkpoint(folder: str) -> str:

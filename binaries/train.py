@@ -41,7 +41,7 @@ def _train(argv: Sequence[str]) -> int:
       ),
       flags.own_flag(
           'export_clients', '',
-          'Clients whose weights are written to export/, as 3,17.',
+          'Clients whose weights are written to export/, as 3,17 or alice,bob.',
       ),
   )
   if flags.wants_help(argv):

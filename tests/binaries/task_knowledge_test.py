@@ -269,7 +269,7 @@ def test_measurements_of_an_aggregator_are_columns(quadratic, tiered, tmp_path):
 
 @pytest.fixture(name='broken')
 def _broken(tmp_path):
-  """Returns flags of a task whose client 1 of three overflows."""
+  """Returns flags of a task whose client b of three overflows."""
   path = tmp_path / 'data.csv'
   overflow.write(path, scale=1e25)
   return [
@@ -279,7 +279,7 @@ def _broken(tmp_path):
   ]
 
 
-SENTENCE = 'Dropped because of NaN or infinity: client 1 in {} rounds.'
+SENTENCE = 'Dropped because of NaN or infinity: client b in {} rounds.'
 
 
 def test_drop_goes_on_counts_and_lists(broken, tmp_path, capsys, monkeypatch):
@@ -289,7 +289,7 @@ def test_drop_goes_on_counts_and_lists(broken, tmp_path, capsys, monkeypatch):
   counts = [int(row['dropped']) for row in rows]
   assert counts == sorted(counts) and 2 <= counts[-1] <= 6
   assert _read(tmp_path / 'whole' / 'dropped.csv') == [
-      dict(client='1', rounds=str(counts[-1]))
+      dict(client='b', rounds=str(counts[-1]))
   ]
   assert SENTENCE.format(counts[-1]) in capsys.readouterr().out
   # Interrupted after every round, the counts go on.

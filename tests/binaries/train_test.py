@@ -180,7 +180,7 @@ def test_nan_stops_with_round_client_and_checkpoint(tmp_path, capsys):
   assert train.main(argv) == 1
   error = capsys.readouterr().err.strip()
   assert len(error.splitlines()) == 1
-  assert 'NaN or infinity in round' in error and 'at client 1.' in error
+  assert 'NaN or infinity in round' in error and 'at client b.' in error
   assert 'checkpoint' in error
   assert not (folder / 'clients.csv').exists()
 

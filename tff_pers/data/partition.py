@@ -135,7 +135,8 @@ def class_counts(labels: Sequence[np.ndarray], num_classes: int) -> np.ndarray:
 
 
 def table(
-    counts: np.ndarray, groups: Optional[np.ndarray] = None, max_rows: int = 12
+    counts: np.ndarray, groups: Optional[np.ndarray] = None, max_rows: int = 12,
+    names: Optional[Sequence[Any]] = None,
 ) -> str:
   """Returns clients x classes as text, at most `max_rows` clients.
 
@@ -143,6 +144,7 @@ def table(
     counts: Examples, int[N, num_classes].
     groups: int[N], shown where known (>= 0).
     max_rows: Longer tables keep the first and the last clients, >= 2.
+    names: What clients are called; None: by their position.
   """
   num_clients, num_classes = counts.shape
   head = ['client', 'group', *map(str, range(num_classes)), 'total']
@@ -154,7 +156,8 @@ def table(
       continue
     group = str(groups[client]) if known else ''
     rows.append([
-        str(client), group, *(str(n) if n else '.' for n in counts[client]),
+        str(client if names is None else names[client]), group,
+        *(str(n) if n else '.' for n in counts[client]),
         str(counts[client].sum()),
     ])
   rows.append(['all', '', *map(str, counts.sum(axis=0)), str(counts.sum())])

@@ -49,6 +49,8 @@ class Task:
       out; None: they are dealt.
     num_new_clients: How many clients were held out: they never train, and are
       evaluated under the indices N and above.
+    client_names: The name that the data give to each of the N clients, and then
+      to those that were held out; None: they have numbers alone.
   """
 
   name: str
@@ -72,6 +74,7 @@ class Task:
   tier_assignment: str = 'fixed'
   tiers: Optional[np.ndarray] = None
   num_new_clients: int = 0
+  client_names: Optional[Sequence[str]] = None
 
   @property
   def num_clients(self) -> int:

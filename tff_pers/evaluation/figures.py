@@ -1,6 +1,7 @@
 """What all figures share: colours, axes, legends, files."""
 
 import os
+import warnings
 
 from matplotlib import figure
 import numpy as np
@@ -28,9 +29,13 @@ def save(picture, output_dir: str, name: str) -> str:
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
   margin = dict(bbox_inches='tight', pad_inches=0.08)
-  picture.savefig(path + '.png', dpi=150, **margin)
-  # Without a date, which would differ between figures of the same numbers.
-  picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
+  with warnings.catch_warnings():
+    # Names of clients may be in a script that the font lacks; a box stands for
+    # each letter then.
+    warnings.filterwarnings('ignore', 'Glyph .* missing')
+    picture.savefig(path + '.png', dpi=150, **margin)
+    # Without a date, which would differ between figures of the same numbers.
+    picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
   return path
 
 
@@ -91,6 +96,14 @@ def add_legend(picture, axes) -> None:
         handles.values(), handles.keys(), loc='outside lower center',
         ncols=min(len(handles), 3), frameon=False, fontsize=9,
     )
+
+
+def shortened(name: str, longest: int = 16) -> str:
+  """Returns a name for a label: its beginning, drawn as it is written."""
+  if len(name) > longest:
+    name = name[:longest - 1] + '\u2026'
+  # Matplotlib reads what is between two dollars as a formula.
+  return name.replace('$', r'\$')
 
 
 def has(columns, name: str) -> bool:

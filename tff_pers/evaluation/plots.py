@@ -58,6 +58,10 @@ _LABELS = {
 }
 
 
+# Longer names below an axis would run into each other.
+_MAX_UPRIGHT = 3
+
+
 def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots accuracy and loss against rounds: mean and range over seeds."""
   names = [
@@ -184,10 +188,10 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   bar = picture.colorbar(image, ax=axes[0], fraction=0.046, pad=0.04)
   bar.set_label('Mixing weight')
   _mark_groups(axes[0].axvline, edges, 'white')
-  _client_ticks(axes[0].xaxis, order)
+  _client_ticks(axes[0].xaxis, order, run.client_names)
   if has_owners:
     _mark_groups(axes[0].axhline, edges, 'white')
-    _client_ticks(axes[0].yaxis, order)
+    _client_ticks(axes[0].yaxis, order, run.client_names)
   grouped = ' (ordered by true group)' if edges else ''
   axes[0].set_xlabel(f'Source client{grouped}')
   axes[0].set_ylabel('Owner of the model' if has_owners else 'Model')
@@ -211,7 +215,7 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   bar.set_label('Weight')
   _mark_groups(axes[0].axhline, edges, 'white')
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
-  _client_ticks(axes[0].yaxis, order)
+  _client_ticks(axes[0].yaxis, order, run.client_names)
   axes[0].set_xlabel('Adaptor or model')
   axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
   axes[0].set_title(f'{run.variant}: who uses what', fontsize=10)
@@ -276,7 +280,7 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   bar.locator = ticker.MaxNLocator(integer=True)
   _mark_groups(axes[0].axhline, edges, figures.COLORS[1])
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
-  _client_ticks(axes[0].yaxis, order)
+  _client_ticks(axes[0].yaxis, order, run.client_names)
   axes[0].set_xlabel('Class')
   axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
   axes[0].set_title(
@@ -325,7 +329,11 @@ def _mark_groups(line, edges, color: str) -> None:
     line(edge - 0.5, color=color, lw=1.2)
 
 
-def _client_ticks(axis, order) -> None:
-  """Labels at most eleven clients by their number."""
+def _client_ticks(axis, order, names) -> None:
+  """Labels at most eleven clients by their names, or numbers if None."""
   shown = np.arange(0, len(order), max(1, -(-len(order) // 10)))
-  axis.set_ticks(shown, [str(order[position]) for position in shown])
+  clients = order[shown] if names is None else names[order[shown]]
+  labels = [figures.shortened(str(client)) for client in clients]
+  axis.set_ticks(shown, labels)
+  if axis.axis_name == 'x' and max(map(len, labels)) > _MAX_UPRIGHT:
+    axis.set_tick_params(rotation=90)

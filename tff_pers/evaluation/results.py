@@ -3,7 +3,7 @@
     config.json   flags, variant, versions, seed        written first
     metrics.csv   a row per evaluated round (see simulation/program.py)
     clients.csv   a row per client, last evaluated round
-    data.csv      client, group, examples per class     classes or groups known
+    data.csv      client, group, examples per class     classes, groups or names
     mixing.npy    float32[N, N], mixing weights         methods that learn them
                   (float32[C, N] with C models)
     router.npy    float[N, C], weights of the models    methods that report them
@@ -12,12 +12,15 @@
     dropped.csv   client, rounds it was dropped in      --on_non_finite=drop, or
                                                         some message was refused
 
+Column `client` has the names that the data give, else numbers of the whole
+task.
 Byzantine clients are no rows of clients.csv, and NaN in router.npy.
 """
 
 import csv
 import json
 import os
+import re
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -43,12 +46,15 @@ class Run(NamedTuple):
     folder: The folder.
     config: `config.json`.
     metrics: Columns of `metrics.csv`, floats; NaN for empty cells.
-    clients: Columns of `clients.csv`, likewise; None while it runs.
+    clients: Columns of `clients.csv`, likewise, but `client` is int64[N] or,
+      if one of them is no number, text [N]; None while it runs.
     class_counts: int64[N, num_classes], or None.
     groups: int64[N], -1 unknown, or None.
     mixing: float32[N, N] or, with C models, [C, N]; or None.
     router: float[N, C], or None.
     finetuning: Columns of `finetuning.csv`, floats, or None.
+    client_names: int64[N] or text [N], the clients that train; None: unknown,
+      they have numbers 0..N-1 alone.
   """
 
   folder: str
@@ -60,6 +66,7 @@ class Run(NamedTuple):
   mixing: Optional[np.ndarray]
   router: Optional[np.ndarray] = None
   finetuning: Optional[Mapping[str, np.ndarray]] = None
+  client_names: Optional[np.ndarray] = None
 
   @property
   def variant(self) -> str:
@@ -84,6 +91,7 @@ def read_run(folder: str) -> Run:
       mixing=_load_optional(folder, MIXING),
       router=_load_optional(folder, ROUTER),
       finetuning=_read_optional(folder, FINETUNING),
+      client_names=counts['client'] if counts else None,
   )
 
 
@@ -125,10 +133,10 @@ def write_finetuning(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   write_csv(os.path.join(folder, FINETUNING), FINETUNING_COLUMNS, rows)
 
 
-def write_dropped(folder: str, rounds: Mapping[int, int]) -> None:
+def write_dropped(folder: str, rounds: Mapping[Any, int]) -> None:
   """Writes `dropped.csv`: in how many rounds each client was dropped."""
   rows = [
-      dict(client=client, rounds=rounds[client]) for client in sorted(rounds)
+      dict(client=client, rounds=number) for client, number in rounds.items()
   ]
   write_csv(os.path.join(folder, DROPPED), DROPPED_COLUMNS, rows)
 
@@ -147,7 +155,7 @@ def write_data(folder: str, clients, class_counts, groups) -> None:
 
   Args:
     folder: The run's folder.
-    clients: int[N], the number of each client that trains.
+    clients: The name or number of each client that trains.
     class_counts: int[N, num_classes], its training examples.
     groups: int[N], its true cluster, -1 unknown; or None.
   """
@@ -155,7 +163,7 @@ def write_data(folder: str, clients, class_counts, groups) -> None:
     class_counts = np.zeros([len(clients), 0], np.int64)
   names = [str(label) for label in range(class_counts.shape[1])]
   rows = [
-      dict(zip(names, counts.tolist()), client=int(client), group=-1)
+      dict(zip(names, counts.tolist()), client=client, group=-1)
       for client, counts in zip(clients, class_counts)
   ]
   for row, group in zip(rows, () if groups is None else groups):
@@ -197,7 +205,7 @@ def _cell(value) -> str:
 
 
 def _read_optional(folder: str, name: str):
-  """Returns the columns of a CSV file as floats, None if there is no file."""
+  """Returns the columns of a CSV file, None if there is no file."""
   path = os.path.join(folder, name)
   if not os.path.exists(path):
     return None
@@ -205,10 +213,21 @@ def _read_optional(folder: str, name: str):
     reader = csv.DictReader(file)
     rows, names = list(reader), reader.fieldnames or []
   return {
-      # An empty cell is a metric that the task or the method lacks.
-      column: np.array([float(row[column] or 'nan') for row in rows])
-      for column in names
+      column: _column(column, [row[column] for row in rows]) for column in names
   }
+
+
+# As `data/tables.py` reads names: 01 is a text, not the number 1.
+_INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
+
+
+def _column(name: str, cells: Sequence[str]) -> np.ndarray:
+  """Returns floats; of clients their names, int64 if all are integers."""
+  if name == 'client':
+    are_numbers = all(_INTEGER.fullmatch(cell) for cell in cells)
+    return np.array(cells, np.int64 if are_numbers else str)
+  # An empty cell is a metric that the task or the method lacks.
+  return np.array([float(cell or 'nan') for cell in cells])
 
 
 def _load_optional(folder: str, name: str) -> Optional[np.ndarray]:

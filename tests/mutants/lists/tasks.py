@@ -200,8 +200,8 @@ FAULTS = (
         'dropped_clients_from_one',
         what='The list of dropped clients numbers them from 1.',
         file='binaries/runner.py',
-        old='int(experiment.clients[client]): rounds',
-        new='int(client) + 1: rounds',
+        old='experiment.clients[client]: rounds',
+        new='client + 1: rounds',
         tests=(f'{_FILES_TEST}::test_drop_goes_on_counts_and_lists',),
     ),
     Fault(

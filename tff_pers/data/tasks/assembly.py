@@ -83,12 +83,15 @@ def assemble(
       request.partition or partition, examples.y,
       request.num_clients or num_clients, request.seed, examples.clients,
   )
+  names = None
+  if brackets.parse(made.name)[0] == 'by_client':
+    names = [str(examples.clients[rows[0]]) for rows in made.indices]
   deal = made.deals_test and examples.global_test is not None
   if deal:
     train, test = _deal(made, examples, request)
   else:
     fraction = request.train_fraction or train_fraction
-    splits = _splits(made, examples, fraction, request.seed)
+    splits = _splits(made, examples, fraction, request.seed, names)
     parts = made.clients(examples.x, examples.y)
     train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
     test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
@@ -122,6 +125,7 @@ def assemble(
       partition=made.name,
       global_test=None if deal else _global_test(examples),
       tiers=tiers,
+      client_names=names,
       **task_fields,
   )
 
@@ -134,11 +138,8 @@ def build_model(
   return zoo.build(name, x_spec, num_classes, l2=l2)
 
 
-def _splits(made, examples: Examples, train_fraction: float, seed: int):
+def _splits(made, examples: Examples, train_fraction: float, seed: int, names):
   """Returns the split of each client's rows, given or drawn."""
-  names = None
-  if brackets.parse(made.name)[0] == 'by_client':
-    names = [examples.clients[rows[0]] for rows in made.indices]
   if examples.is_test is None:
     sizes = [len(rows) for rows in made.indices]
     return split_lib.split_clients(

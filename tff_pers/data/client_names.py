@@ -1,0 +1,71 @@
+"""Names of clients: which can be used, as a list in a flag, as file names."""
+
+import collections
+import csv
+from typing import Any, Sequence
+import unicodedata
+import urllib.parse
+
+from tff_pers.data import errors
+
+# Of a file's name; file systems take 255 bytes, with a prefix and a suffix.
+_LONGEST = 60
+
+
+def check(names: Sequence[Any], where: str) -> None:
+  """Refuses names that no message, table or flag could show.
+
+  Args:
+    names: Numbers or texts.
+    where: The file, for messages.
+
+  Raises:
+    errors.DataError: If a name is empty, begins or ends with a space, or holds
+      a character that cannot be printed, such as the end of a line.
+  """
+  for name in map(str, names):
+    if not name or name != name.strip() or not name.isprintable():
+      raise errors.DataError(
+          f'{where}: names of clients must be printable texts without spaces'
+          f' around them, found {name!r}.'
+      )
+
+
+def parse(text: str) -> list[str]:
+  """Returns the names in a list such as `alice,17,"Smith, Ann"`.
+
+  Quotes are as in a CSV file: around a name with commas, and doubled within.
+  """
+  line = ' '.join(text.splitlines())
+  [names] = csv.reader([line], skipinitialspace=True)
+  return [name.strip() for name in names if name.strip()]
+
+
+def file_names(names: Sequence[Any]) -> list[str]:
+  """Returns a part of a file's name for each client, all distinct.
+
+  Letters of any language, digits, `_`, `.` and `-` stay; other characters are
+  written as in web addresses (`/` is `%2F`). Where two names would still be one
+  file, also where case does not count, or are too long, `~` and the position of
+  the client follow.
+
+  Args:
+    names: Distinct numbers or texts.
+  """
+  safe = [_encoded(str(name)) for name in names]
+  short = [name[:_LONGEST] for name in safe]
+  keys = [unicodedata.normalize('NFKC', name).casefold() for name in short]
+  times = collections.Counter(keys)
+  return [
+      name if times[key] == 1 and name == whole else f'{name}~{position}'
+      for position, (whole, name, key) in enumerate(zip(safe, short, keys))
+  ]
+
+
+def _encoded(name: str) -> str:
+  # `quote` keeps `~`, which marks positions, and encodes all letters but ASCII.
+  return ''.join(
+      c if c.isalnum() or c in '_.-' else
+      '%7E' if c == '~' else urllib.parse.quote(c, safe='')
+      for c in name
+  )

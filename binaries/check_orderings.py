@@ -4,15 +4,15 @@
       --expect='fedavg<local_only<perm'
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import csv
 import math
 import operator
+import os
 import re
 import sys
 from typing import Any, Mapping, NamedTuple, Optional, Sequence

@@ -27,7 +27,7 @@ from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 
 # Flags that may differ when a run is resumed: they change no number.
-_FREE = ('output_dir', 'resume', 'export_clients')
+_FREE = ('output_dir', 'resume', 'export_clients', 'config', 'quiet')
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
 _IN_BRACKETS = ('client_weighting',)
 # Shared flags whose defaults are fields of the task.

@@ -162,7 +162,10 @@ class TrainingProgram:
       row = None
       cohort = sampler(self._seed, round_num - 1)
       measured = self.train_round(cohort)
-      progress.round_done(round_num, measured['train_loss'], len(cohort))
+      progress.round_done(
+          round_num, measured['train_loss'], len(cohort),
+          measured.get('visits_idle', 0.0),
+      )
       if round_num % eval_every == 0 or round_num == rounds:
         metrics = self._evaluate_honest()
         row = self._row(measured, metrics)

@@ -9,7 +9,6 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import csv
 import math
 import operator
 import os
@@ -22,6 +21,8 @@ import numpy as np
 from binaries import experiment
 from binaries import flags
 from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 
@@ -174,8 +175,12 @@ def _rows_of(folder: str, links: Sequence[Link]) -> list[Mapping[str, str]]:
     raise flags.UsageError(
         f'`--runs` must name a folder that compare wrote, found {folder!r}.'
     )
-  with open(path, newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = results.read_rows(
+      folder, 'runs.csv', comparison.RUN_COLUMNS, numbers=('accuracy', 'loss')
+  )
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    for row in rows:
+      int(row['seed'])
   present = list(dict.fromkeys(row['algo'] for row in rows))
   named = [variant for link in links for variant in _variants(link)]
   for variant in named:

@@ -27,6 +27,7 @@ from tff_pers import methods
 from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.data import tiers
+from tff_pers.evaluation import damaged
 from tff_pers.models import zoo
 from tff_pers.runtime import errors
 from tff_pers.runtime import fused
@@ -158,8 +159,8 @@ class SharedFlags:
       '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
   )
   config: str = hp.field(
-      '', 'YAML file of flags, as rounds: 60 in a line, or config.json of a run;'
-      ' flags on the command line go before.'
+      '', 'YAML file of flags, as rounds: 60 in a line, or config.json of a'
+      ' run; flags on the command line go before.'
   )
   quiet: bool = hp.field(
       False, 'Print errors and the last line, and nothing else.'
@@ -389,7 +390,7 @@ def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
   try:
     with quiet.scope():
       return main(argv)
-  except UsageError as error:
+  except (UsageError, damaged.DamagedError) as error:
     code, text = 2, str(error)
   except (Failure, errors.ComputationError) as error:
     code, text = 1, str(error)

@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from binaries import experiment as experiment_lib
 from binaries import flags
+from binaries import folders
 from binaries import outputs
+from binaries import saved_runs
 from tff_pers import finetuning
 from tff_pers import hyperparameters as hp
 from tff_pers import runtime
@@ -17,6 +19,7 @@ from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -67,7 +70,10 @@ def prepare(
   Raises:
     flags.UsageError: If the flags are bad, or the folder holds a run and
       `resume` is False or the run is another.
+    damaged.DamagedError: If a file of that run is damaged.
   """
+  with flags.sentences():
+    folders.check(folder)
   saved = None
   if os.path.exists(os.path.join(folder, results.CONFIG)):
     if not resume:
@@ -75,7 +81,7 @@ def prepare(
           f'`--output_dir` must not hold a run already, found one in {folder}.'
           ' Tip: continue it with --resume.'
       )
-    saved = results.read_config(folder)
+    saved = saved_runs.read(folder, table)
     if not same_flags:
       given = experiment_lib.resumed(given, saved)
   finetune_steps(given.get('finetune_steps', ''))
@@ -106,13 +112,8 @@ def _finetune_rate(experiment) -> float:
 
 def is_finished(folder: str) -> bool:
   """Whether `folder` holds a run with all its results."""
-  path = os.path.join(folder, results.CHECKPOINT)
-  if not os.path.exists(path):
-    return False
-  states = store.ClientStateStore(path)
-  position = states.position()
-  states.close()
-  return position is not None and position['finished']
+  position = saved_runs.position(folder)
+  return position is not None and position.finished
 
 
 def execute(
@@ -174,7 +175,7 @@ def execute(
     if not quiet:
       print(f'Results are in {folder}.')
   # They are sentences already.
-  except (flags.UsageError, flags.Failure):
+  except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise
   except non_finite.NonFiniteError as error:
     # The program numbers only the clients that train; users know the numbers of
@@ -423,17 +424,14 @@ def _parse_clients(text: str, experiment) -> list[int]:
 
 def _last_checkpoint(folder: str) -> str:
   """Returns the sentence that names the last good checkpoint."""
-  path = os.path.join(folder, results.CHECKPOINT)
-  position = None
-  if os.path.exists(path):
-    try:
-      with store.ClientStateStore(path) as states:
-        position = states.position()
-    except OSError as error:
-      return f'The last checkpoint cannot be read: {error}'
+  try:
+    position = saved_runs.position(folder)
+  except damaged.DamagedError as error:
+    return f'The last checkpoint cannot be read: {error}'
   if position is None:
     return 'There is no checkpoint yet.'
+  path = os.path.join(folder, results.CHECKPOINT)
   return (
-      f'The last good checkpoint is {path}, round {position["round"]}. Tip:'
+      f'The last good checkpoint is {path}, round {position.round}. Tip:'
       ' continue with --resume.'
   )

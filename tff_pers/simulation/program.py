@@ -106,7 +106,7 @@ class TrainingProgram:
     self._state = process.initialize_seeded(seed)
     self._position = position_lib.Position()
     if states.position() is not None:
-      self._position = position_lib.Position(**states.position())
+      self._position = position_lib.read(states.position())
       self._state = states.server_state(like=self._state)
 
   @property

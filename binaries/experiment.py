@@ -353,6 +353,11 @@ def _build_task(given, family, options) -> task_lib.Task:
       task = family.build(tasks.TaskRequest(**request), options)
   except (OSError, ImportError) as error:
     raise flags.UsageError(' '.join(f'{error}'.split())) from error
+  except MemoryError as error:
+    raise flags.UsageError(
+        f'`--task` {family.name} must fit into memory, found it too large.'
+        ' Tip: fewer clients, or smaller numbers in the flags of the task.'
+    ) from error
   constant = lambda clients: [client_data.constant(data) for data in clients]
   return dataclasses.replace(
       task, train=constant(task.train), test=constant(task.test),

@@ -51,7 +51,9 @@ class SharedFlags:
       '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5];'
       ' empty: as the task does.'
   )
-  num_clients: int = hp.field(1, 'Number of clients.', minimum=1)
+  num_clients: int = hp.field(
+      1, 'Number of clients.', minimum=1, maximum=10**6
+  )
   clients_per_round: int = hp.field(
       0, 'Clients that train in a round; 0: all of them.', minimum=0
   )
@@ -302,8 +304,7 @@ def _value(name: str, flag: Flag, text: Any):
   """Returns the checked value of one flag."""
   with sentences(name[:len(name) - len(hp.flag_name(flag.spec.name))]):
     value = text if isinstance(text, bool) else hp.parse(flag.spec, text)
-    if flag.kind == 'shared':
-      hp.replace(flag.default, **{hp.flag_name(flag.spec.name): value})
+    hp.check(flag.spec, value)
   return resolve_path(value) if name in _PATHS and value else value
 
 

@@ -1,6 +1,7 @@
 """Runs one experiment in its folder: what train and compare have in common."""
 
 import os
+import re
 import traceback
 from typing import Any, Callable, Mapping, Optional
 
@@ -361,7 +362,8 @@ def finetune_steps(text: str) -> list[int]:
     flags.UsageError: If they are not increasing integers >= 0.
   """
   items = [item for item in text.split(',') if item]
-  numbers = [int(item) for item in items if item.isdecimal()]
+  # At most nine digits, so that none is too large for TensorFlow.
+  numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,9}', item)]
   if len(numbers) < len(items) or numbers != sorted(set(numbers)):
     raise flags.UsageError(
         '`--finetune_steps` must be increasing integers >= 0 with commas'

@@ -15,7 +15,7 @@ from tff_pers import conditions
 
 # TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
 # else have these bounds; `--help` does not repeat them for each.
-_LARGEST_INTEGER = 2**31 - 1
+LARGEST_INTEGER = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
 
 
@@ -107,7 +107,7 @@ def _sentence(spec: dataclasses.Field, value) -> str:
   """Returns what is allowed, and what was found."""
   limit = ''
   if _is_too_large(spec, value):
-    limit = f' and <= {_LARGEST_INTEGER}'
+    limit = f' and <= {LARGEST_INTEGER}'
   return (
       f'`{flag_name(spec.name)}` must be {allowed(spec)}{limit}, found'
       f' {value!r}.'
@@ -124,9 +124,7 @@ def validate(hyperparameters) -> None:
   """
   specs = dataclasses.fields(hyperparameters)
   for spec in specs:
-    value = getattr(hyperparameters, spec.name)
-    if not is_allowed(spec, value):
-      raise ValueError(_sentence(spec, value))
+    check(spec, getattr(hyperparameters, spec.name))
   values = as_dict(hyperparameters)
   for spec in specs:
     value = getattr(hyperparameters, spec.name)
@@ -138,6 +136,12 @@ def validate(hyperparameters) -> None:
           f' effect otherwise, found {conditions.as_text(value)} with'
           f' {conditions.found(when, values)}.'
       )
+
+
+def check(spec: dataclasses.Field, value) -> None:
+  """Raises a ValueError if a value is out of the field's range."""
+  if not is_allowed(spec, value):
+    raise ValueError(_sentence(spec, value))
 
 
 def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
@@ -234,7 +238,7 @@ def _is_too_large(spec: dataclasses.Field, value) -> bool:
   return (
       isinstance(spec.default, int) and isinstance(value, int)
       and spec.metadata['maximum'] is None
-      and value > _LARGEST_INTEGER
+      and value > LARGEST_INTEGER
   )
 
 
@@ -431,7 +435,10 @@ class LocalTraining(LocalBatches):
       rounds = [int(text) for text in self.learning_rate_rounds.split(':')]
     except ValueError:
       rounds = []
-    if not rounds or rounds[0] < 1 or rounds != sorted(set(rounds)):
+    if (
+        not rounds or rounds[0] < 1 or rounds != sorted(set(rounds))
+        or rounds[-1] > LARGEST_INTEGER
+    ):
       raise ValueError(
           '`learning_rate_rounds` must be increasing integers >= 1 with colons'
           f' between them with learning_rate_schedule='

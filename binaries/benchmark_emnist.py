@@ -6,12 +6,12 @@ Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity (papers/partial_personalization.md 5.2 to 5.5: FEMNIST).
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
+import os
 import sys
 from typing import Any, Mapping, Sequence
 

@@ -7,10 +7,9 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors
     4 and 5.
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import sys

@@ -9,13 +9,13 @@ Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing
     Karimireddy, He, Jaggi. ICLR 2022 (MNIST).
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import csv
+import os
 import sys
 from typing import Mapping, Sequence
 

@@ -4,15 +4,14 @@
       --expect='fedavg<local_only<perm'
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import csv
 import math
 import operator
+import os
 import re
 import sys
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
@@ -22,6 +21,8 @@ import numpy as np
 from binaries import experiment
 from binaries import flags
 from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 
@@ -174,8 +175,12 @@ def _rows_of(folder: str, links: Sequence[Link]) -> list[Mapping[str, str]]:
     raise flags.UsageError(
         f'`--runs` must name a folder that compare wrote, found {folder!r}.'
     )
-  with open(path, newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = results.read_rows(
+      folder, 'runs.csv', comparison.RUN_COLUMNS, numbers=('accuracy', 'loss')
+  )
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    for row in rows:
+      int(row['seed'])
   present = list(dict.fromkeys(row['algo'] for row in rows))
   named = [variant for link in links for variant in _variants(link)]
   for variant in named:

@@ -4,14 +4,14 @@
     python -m binaries.cost --runs=runs/compare_digits --accuracy=0.8
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import dataclasses
 import functools
+import os
 import sys
 from typing import Any, Mapping, Sequence
 

@@ -27,7 +27,7 @@ from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 
 # Flags that may differ when a run is resumed: they change no number.
-_FREE = ('output_dir', 'resume', 'export_clients')
+_FREE = ('output_dir', 'resume', 'export_clients', 'config', 'quiet')
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
 _IN_BRACKETS = ('client_weighting',)
 # Shared flags whose defaults are fields of the task.
@@ -368,6 +368,11 @@ def _build_task(given, family, options) -> task_lib.Task:
       task = family.build(tasks.TaskRequest(**request), options)
   except (OSError, ImportError) as error:
     raise flags.UsageError(' '.join(f'{error}'.split())) from error
+  except MemoryError as error:
+    raise flags.UsageError(
+        f'`--task` {family.name} must fit into memory, found it too large.'
+        ' Tip: fewer clients, or smaller numbers in the flags of the task.'
+    ) from error
   constant = lambda clients: [client_data.constant(data) for data in clients]
   return dataclasses.replace(
       task, train=constant(task.train), test=constant(task.test),

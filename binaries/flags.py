@@ -16,13 +16,18 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from absl import flags as absl_flags
 
+from binaries import config_files
+from binaries import folders
 from binaries import methods_and_tasks
+from binaries import quiet
+from binaries import startup
 from tff_pers import attacks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.data import tiers
+from tff_pers.evaluation import damaged
 from tff_pers.models import zoo
 from tff_pers.runtime import errors
 from tff_pers.runtime import fused
@@ -46,7 +51,9 @@ class SharedFlags:
       '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5];'
       ' empty: as the task does.'
   )
-  num_clients: int = hp.field(1, 'Number of clients.', minimum=1)
+  num_clients: int = hp.field(
+      1, 'Number of clients.', minimum=1, maximum=10**6
+  )
   clients_per_round: int = hp.field(
       0, 'Clients that train in a round; 0: all of them.', minimum=0
   )
@@ -57,7 +64,10 @@ class SharedFlags:
   eval_every: int = hp.field(
       1, 'Rounds from one evaluation of all clients to the next.', minimum=1
   )
-  seed: int = hp.field(0, 'Seed of data, weights, cohorts, batches.', minimum=0)
+  seed: int = hp.field(
+      0, 'Seed of data, weights, cohorts, batches.', minimum=0,
+      maximum=hp.LARGEST_SEED,
+  )
   output_dir: str = hp.field('', 'Folder of the results; empty: one in runs/.')
   resume: bool = hp.field(False, 'Continue from the last checkpoint.')
   data_dir: str = hp.field(
@@ -150,6 +160,13 @@ class SharedFlags:
   model: str = hp.field(
       '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
   )
+  config: str = hp.field(
+      '', 'YAML file of flags, as rounds: 60 in a line, or config.json of a'
+      ' run; flags on the command line go before.'
+  )
+  quiet: bool = hp.field(
+      False, 'Print errors and the last line, and nothing else.'
+  )
 
 
 # Defaults that do not come from the task.
@@ -160,9 +177,9 @@ DEFAULTS = dict(
     num_byzantine=0, runtime='fused', device='',
     strategy='auto', tf32=False, deterministic=True, workers='',
     connect_seconds=60.0, round_seconds=3600.0,
-    tls_cert='', tls_key='', tls_ca='', model='',
+    tls_cert='', tls_key='', tls_ca='', model='', config='', quiet=False,
 )
-_PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca')
+_PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca', 'config')
 
 
 class Flag(NamedTuple):
@@ -219,9 +236,12 @@ def _part_flags(kind: str, owner: str, dataclass) -> dict[str, Flag]:
 def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
   """Returns the values of the flags that are given, by name.
 
+  Two of them act here and are left out: the flags in the file of `--config`
+  count as given, too, and with `--quiet` output ends, see `run`.
+
   Raises:
     UsageError: If a flag is unknown, has no or a bad value, or an argument is
-      not a flag.
+      not a flag; if no results can be written to `--output_dir`.
   """
   # Texts without defaults: `hp.parse` reads the values below, as it reads
   # options in brackets, and what is not given must stay recognizable.
@@ -243,11 +263,35 @@ def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
     raise UsageError(
         f'Arguments must be flags (--name=value), found {rest[0]!r}.'
     )
-  return {
+  given = {
       name: _value(name, flag, values[name].value)
       for name, flag in table.items()
       if values[name].present
   }
+  config = given.pop('config', '')
+  if config:
+    given = {**_from_file(config, table), **given}
+  if given.get('output_dir'):
+    with sentences():
+      folders.check(given['output_dir'])
+  if given.pop('quiet', False):
+    quiet.begin()
+  return given
+
+
+def _from_file(path: str, table: Mapping[str, Flag]) -> dict[str, Any]:
+  """Returns the values of the flags in a file."""
+  with sentences():
+    entries = config_files.read(path)
+  given = {}
+  for name, (text, line) in entries.items():
+    try:
+      if name not in table or name == 'config':
+        raise UsageError(_unknown(name, table))
+      given[name] = _value(name, table[name], text)
+    except UsageError as error:
+      raise UsageError(f'{path}, line {line}: {error}') from error
+  return given
 
 
 def _unknown(name: str, table: Mapping[str, Flag]) -> str:
@@ -260,8 +304,7 @@ def _value(name: str, flag: Flag, text: Any):
   """Returns the checked value of one flag."""
   with sentences(name[:len(name) - len(hp.flag_name(flag.spec.name))]):
     value = text if isinstance(text, bool) else hp.parse(flag.spec, text)
-    if flag.kind == 'shared':
-      hp.replace(flag.default, **{hp.flag_name(flag.spec.name): value})
+    hp.check(flag.spec, value)
   return resolve_path(value) if name in _PATHS and value else value
 
 
@@ -299,8 +342,7 @@ def as_typed(values: Mapping[str, Any]) -> list[str]:
   return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
 
 
-def wants_help(argv: Sequence[str]) -> bool:
-  return any(word in ('--help', '-h', '-help', '--helpfull') for word in argv)
+wants_help = startup.wants_help
 
 
 def help_text(summary: str, table: Mapping[str, Flag], argv) -> str:
@@ -347,8 +389,9 @@ def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
   # context would then print an error.
   native.drop_default_context()
   try:
-    return main(argv)
-  except UsageError as error:
+    with quiet.scope():
+      return main(argv)
+  except (UsageError, damaged.DamagedError) as error:
     code, text = 2, str(error)
   except (Failure, errors.ComputationError) as error:
     code, text = 1, str(error)

@@ -6,12 +6,14 @@ was interrupted is resumed.
 """
 
 import os
+import re
 import sys
 from typing import Any, Iterable, Mapping, Optional
 
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import runner
+from tff_pers import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 
@@ -111,12 +113,18 @@ def parse_seeds(text: str) -> list[int]:
   """Returns the seeds of `--seeds`, as in `0,1,2`.
 
   Raises:
-    flags.UsageError: If they are not distinct integers >= 0.
+    flags.UsageError: If they are not distinct integers of an int64, >= 0.
   """
   items = text.split(',')
-  distinct = len(set(items)) == len(items)
-  if not distinct or not all(item.isdecimal() for item in items):
+  # Not `isdecimal` alone, which holds for digits of all scripts.
+  numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,19}', item)]
+  if (
+      len(numbers) < len(items)
+      or len(set(numbers)) < len(numbers)  # 1 and 01 are one seed.
+      or max(numbers) > hp.LARGEST_SEED
+  ):
     raise flags.UsageError(
-        f'`--seeds` must be distinct integers >= 0, as 0,1,2, found {text!r}.'
+        f'`--seeds` must be distinct integers >= 0 and <= {hp.LARGEST_SEED}, as'
+        f' 0,1,2, found {text!r}.'
     )
-  return [int(item) for item in items]
+  return numbers

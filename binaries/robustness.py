@@ -8,14 +8,13 @@ Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import csv
 import json
+import os
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -30,6 +29,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.aggregators import robust
 from tff_pers.data import brackets
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness
@@ -307,7 +307,9 @@ class _Table:
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, _CONFIG), 'w', encoding='utf-8') as file:
       json.dump(config, file, indent=2)
-    self._rows = _read_rows(self._path)
+    self._rows = results.read_rows(
+        folder, _FILE, robustness.COLUMNS, numbers=['final']
+    )
 
   def has(self, rule: str, attack: str, seed: int) -> bool:
     """Whether the cell is there."""
@@ -340,15 +342,11 @@ class _Table:
 def _read_json(path: str):
   if not os.path.exists(path):
     return None
-  with open(path, encoding='utf-8') as file:
-    return json.load(file)
-
-
-def _read_rows(path: str) -> list[dict[str, Any]]:
-  if not os.path.exists(path):
-    return []
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  with open(path, encoding='utf-8') as file, damaged.reading(path):
+    saved = json.load(file)
+    if not isinstance(saved, dict):
+      raise ValueError('no mapping')
+    return saved
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 """Runs one experiment in its folder: what train and compare have in common."""
 
 import os
+import re
 import traceback
 from typing import Any, Callable, Mapping, Optional
 
@@ -9,7 +10,9 @@ import tensorflow as tf
 
 from binaries import experiment as experiment_lib
 from binaries import flags
+from binaries import folders
 from binaries import outputs
+from binaries import saved_runs
 from tff_pers import finetuning
 from tff_pers import hyperparameters as hp
 from tff_pers import runtime
@@ -18,6 +21,7 @@ from tff_pers.data import client_data
 from tff_pers.data import client_names
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -68,7 +72,10 @@ def prepare(
   Raises:
     flags.UsageError: If the flags are bad, or the folder holds a run and
       `resume` is False or the run is another.
+    damaged.DamagedError: If a file of that run is damaged.
   """
+  with flags.sentences():
+    folders.check(folder)
   saved = None
   if os.path.exists(os.path.join(folder, results.CONFIG)):
     if not resume:
@@ -76,7 +83,7 @@ def prepare(
           f'`--output_dir` must not hold a run already, found one in {folder}.'
           ' Tip: continue it with --resume.'
       )
-    saved = results.read_config(folder)
+    saved = saved_runs.read(folder, table)
     if not same_flags:
       given = experiment_lib.resumed(given, saved)
   finetune_steps(given.get('finetune_steps', ''))
@@ -107,13 +114,8 @@ def _finetune_rate(experiment) -> float:
 
 def is_finished(folder: str) -> bool:
   """Whether `folder` holds a run with all its results."""
-  path = os.path.join(folder, results.CHECKPOINT)
-  if not os.path.exists(path):
-    return False
-  states = store.ClientStateStore(path)
-  position = states.position()
-  states.close()
-  return position is not None and position['finished']
+  position = saved_runs.position(folder)
+  return position is not None and position.finished
 
 
 def execute(
@@ -175,7 +177,7 @@ def execute(
     if not quiet:
       print(f'Results are in {folder}.')
   # They are sentences already.
-  except (flags.UsageError, flags.Failure):
+  except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise
   except non_finite.NonFiniteError as error:
     # The program numbers only the clients that train; users know the names, or
@@ -368,7 +370,8 @@ def finetune_steps(text: str) -> list[int]:
     flags.UsageError: If they are not increasing integers >= 0.
   """
   items = [item for item in text.split(',') if item]
-  numbers = [int(item) for item in items if item.isdecimal()]
+  # At most nine digits, so that none is too large for TensorFlow.
+  numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,9}', item)]
   if len(numbers) < len(items) or numbers != sorted(set(numbers)):
     raise flags.UsageError(
         '`--finetune_steps` must be increasing integers >= 0 with commas'
@@ -436,17 +439,14 @@ def _parse_clients(text: str, experiment) -> list[int]:
 
 def _last_checkpoint(folder: str) -> str:
   """Returns the sentence that names the last good checkpoint."""
-  path = os.path.join(folder, results.CHECKPOINT)
-  position = None
-  if os.path.exists(path):
-    try:
-      with store.ClientStateStore(path) as states:
-        position = states.position()
-    except OSError as error:
-      return f'The last checkpoint cannot be read: {error}'
+  try:
+    position = saved_runs.position(folder)
+  except damaged.DamagedError as error:
+    return f'The last checkpoint cannot be read: {error}'
   if position is None:
     return 'There is no checkpoint yet.'
+  path = os.path.join(folder, results.CHECKPOINT)
   return (
-      f'The last good checkpoint is {path}, round {position["round"]}. Tip:'
+      f'The last good checkpoint is {path}, round {position.round}. Tip:'
       ' continue with --resume.'
   )

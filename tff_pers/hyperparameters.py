@@ -13,6 +13,11 @@ from typing import Any, Mapping, Optional, Sequence
 
 from tff_pers import conditions
 
+# TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
+# else have these bounds; `--help` does not repeat them for each.
+LARGEST_INTEGER = 2**31 - 1
+LARGEST_SEED = 2**63 - 1
+
 
 def field(
     default: Any,
@@ -33,10 +38,11 @@ def field(
     help: One sentence with the unit, shown by `--help`.
     minimum: Smallest allowed value.
     above: Exclusive lower bound.
-    maximum: Largest allowed value.
+    maximum: Largest allowed value; of an integer 2^31 - 1 if it is not given.
     below: Exclusive upper bound.
     choices: Allowed strings.
-    auto: Whether the string `auto` is allowed beside a number.
+    auto: Whether the string `auto` is allowed beside a number, an integer if
+      the default is one.
     when: On what other hyperparameters it depends whether this one acts, as
       `router=learned`, see `conditions`; empty: it always does.
   """
@@ -79,7 +85,9 @@ def parse(spec: dataclasses.Field, text: str):
   """
   if spec.metadata['auto'] and text == 'auto':
     return text
-  kind = float if spec.metadata['auto'] else type(spec.default)
+  kind = type(spec.default)
+  if spec.metadata['auto'] and kind is str:
+    kind = float
   # Not `bool(text)`, which is true for 'false'.
   if kind is bool:
     lowered = text.lower()
@@ -92,8 +100,17 @@ def parse(spec: dataclasses.Field, text: str):
       return kind(text)
     except ValueError:
       pass
-  raise ValueError(
-      f'`{flag_name(spec.name)}` must be {allowed(spec)}, found {text!r}.'
+  raise ValueError(_sentence(spec, text))
+
+
+def _sentence(spec: dataclasses.Field, value) -> str:
+  """Returns what is allowed, and what was found."""
+  limit = ''
+  if _is_too_large(spec, value):
+    limit = f' and <= {LARGEST_INTEGER}'
+  return (
+      f'`{flag_name(spec.name)}` must be {allowed(spec)}{limit}, found'
+      f' {value!r}.'
   )
 
 
@@ -107,11 +124,7 @@ def validate(hyperparameters) -> None:
   """
   specs = dataclasses.fields(hyperparameters)
   for spec in specs:
-    value = getattr(hyperparameters, spec.name)
-    if not is_allowed(spec, value):
-      raise ValueError(
-          f'`{flag_name(spec.name)}` must be {allowed(spec)}, found {value!r}.'
-      )
+    check(spec, getattr(hyperparameters, spec.name))
   values = as_dict(hyperparameters)
   for spec in specs:
     value = getattr(hyperparameters, spec.name)
@@ -123,6 +136,12 @@ def validate(hyperparameters) -> None:
           f' effect otherwise, found {conditions.as_text(value)} with'
           f' {conditions.found(when, values)}.'
       )
+
+
+def check(spec: dataclasses.Field, value) -> None:
+  """Raises a ValueError if a value is out of the field's range."""
+  if not is_allowed(spec, value):
+    raise ValueError(_sentence(spec, value))
 
 
 def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
@@ -204,11 +223,22 @@ def is_allowed(spec: dataclasses.Field, value) -> bool:
   if isinstance(spec.default, int) and not isinstance(value, int):
     return False
   return not (
-      not math.isfinite(value)
+      _is_too_large(spec, value)
+      # Not `math.isfinite`, for which an integer may be too large.
+      or not -math.inf < value < math.inf
       or (meta['minimum'] is not None and value < meta['minimum'])
       or (meta['above'] is not None and value <= meta['above'])
       or (meta['maximum'] is not None and value > meta['maximum'])
       or (meta['below'] is not None and value >= meta['below'])
+  )
+
+
+def _is_too_large(spec: dataclasses.Field, value) -> bool:
+  """Whether an integer exceeds the bound of fields that give none."""
+  return (
+      isinstance(spec.default, int) and isinstance(value, int)
+      and spec.metadata['maximum'] is None
+      and value > LARGEST_INTEGER
   )
 
 
@@ -221,7 +251,7 @@ def allowed(spec: dataclasses.Field) -> str:
     return 'true or false'
   if isinstance(spec.default, str) and not meta['auto']:
     return 'a string'
-  is_int = isinstance(spec.default, int) and not meta['auto']
+  is_int = isinstance(spec.default, int)
   text = 'an integer' if is_int else 'a number'
   bounds = []
   if meta['minimum'] is not None:
@@ -405,7 +435,10 @@ class LocalTraining(LocalBatches):
       rounds = [int(text) for text in self.learning_rate_rounds.split(':')]
     except ValueError:
       rounds = []
-    if not rounds or rounds[0] < 1 or rounds != sorted(set(rounds)):
+    if (
+        not rounds or rounds[0] < 1 or rounds != sorted(set(rounds))
+        or rounds[-1] > LARGEST_INTEGER
+    ):
       raise ValueError(
           '`learning_rate_rounds` must be increasing integers >= 1 with colons'
           f' between them with learning_rate_schedule='

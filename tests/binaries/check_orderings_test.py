@@ -29,7 +29,7 @@ def _folder(tmp_path):
     run = tmp_path / 'b-rank=1' / f'seed{seed}'
     run.mkdir(parents=True)
     (run / 'metrics.csv').write_text(METRICS)
-    (run / 'config.json').write_text('{}')
+    (run / 'config.json').write_text('{"variant": "b[rank=1]", "flags": {}}')
   return tmp_path
 
 

@@ -101,6 +101,11 @@ def build(
     num_clients = len(np.unique(clients))
   if num_clients < 1:
     raise ValueError(f'`num_clients` must be >= 1, found {num_clients}.')
+  if num_clients > len(labels) and partitioner is not get('by_client'):
+    raise ValueError(
+        f'`num_clients` must be <= the {len(labels)} examples, found'
+        f' {num_clients}.'
+    )
   indices, groups, transforms = partitioner.assign(
       labels, num_clients, generator(seed, _PARTITION), options, clients
   )

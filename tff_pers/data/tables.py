@@ -16,6 +16,7 @@ import zlib
 import numpy as np
 
 from tff_pers.data import errors
+from tff_pers.data import npy_headers
 
 
 # What `np.load` raises on a file that is cut short or of another kind.
@@ -110,11 +111,17 @@ def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
     # No pickles: unpickling a file can run any code in it.
     with np.load(path, allow_pickle=False) as file:
       found = [n for n in (*required, *optional) if n in file.files]
+      npy_headers.check_npz(path, found)
       arrays = {name: file[name] for name in found}
   # Of a .npy file `np.load` returns an array, which is no context manager.
   except (AttributeError, TypeError) as error:
     raise errors.DataError(
         f'{path} must be an .npz file, found a single array.'
+    ) from error
+  except MemoryError as error:
+    raise errors.DataError(
+        f'{path} must hold arrays that fit into memory, found larger ones'
+        f' ({_line(error)}).'
     ) from error
   except _UNREADABLE as error:
     raise errors.DataError(

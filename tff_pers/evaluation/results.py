@@ -25,6 +25,9 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from tff_pers.data import npy_headers
+from tff_pers.evaluation import damaged
+
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
@@ -79,18 +82,20 @@ def read_run(folder: str) -> Run:
 
   Raises:
     FileNotFoundError: If it holds no run.
+    damaged.DamagedError: If a file cannot be what was written.
   """
-  counts = _read_optional(folder, DATA)
+  config = read_config(folder)
+  counts = _read_optional(folder, DATA, ('client', 'group'))
   return Run(
       folder=folder,
-      config=read_config(folder),
-      metrics=_read_optional(folder, METRICS) or {},
-      clients=_read_optional(folder, CLIENTS),
+      config=config,
+      metrics=_read_metrics(folder),
+      clients=_read_optional(folder, CLIENTS, CLIENT_COLUMNS),
       class_counts=_class_counts(counts) if counts else None,
       groups=counts['group'].astype(np.int64) if counts else None,
       mixing=_load_optional(folder, MIXING),
       router=_load_optional(folder, ROUTER),
-      finetuning=_read_optional(folder, FINETUNING),
+      finetuning=_read_optional(folder, FINETUNING, FINETUNING_COLUMNS),
       client_names=counts['client'] if counts else None,
   )
 
@@ -103,9 +108,21 @@ def find_runs(folder: str) -> list[str]:
 
 
 def read_config(folder: str) -> dict[str, Any]:
-  """Returns `config.json` of a run's folder."""
-  with open(os.path.join(folder, CONFIG), encoding='utf-8') as file:
-    return json.load(file)
+  """Returns `config.json` of a run's folder.
+
+  Raises:
+    FileNotFoundError: If there is none.
+    damaged.DamagedError: If it cannot be that of a run.
+  """
+  path = os.path.join(folder, CONFIG)
+  with open(path, encoding='utf-8') as file, damaged.reading(
+      path, damaged.RUN_AGAIN
+  ):
+    config = json.load(file)
+    for name, kind in (('variant', str), ('flags', dict)):
+      if not isinstance(config, dict) or not isinstance(config.get(name), kind):
+        raise ValueError(f'no {name} of a run')
+    return config
 
 
 def write_config(folder: str, config: Mapping[str, Any]) -> None:
@@ -141,13 +158,30 @@ def write_dropped(folder: str, rounds: Mapping[Any, int]) -> None:
   write_csv(os.path.join(folder, DROPPED), DROPPED_COLUMNS, rows)
 
 
-def read_rows(folder: str, name: str) -> list[dict[str, str]]:
-  """Returns the rows of a CSV file as texts, none if there is no file."""
+def read_rows(
+    folder: str, name: str, required: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+) -> list[dict[str, str]]:
+  """Returns the rows of a CSV file as texts, none if there is no file.
+
+  Args:
+    folder: The folder.
+    name: Of the file.
+    required: Columns that it must have.
+    numbers: Those of them that must be numbers or empty.
+
+  Raises:
+    damaged.DamagedError: If the file cannot be what was written.
+  """
   path = os.path.join(folder, name)
   if not os.path.exists(path):
     return []
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  rows = damaged.rows(path, required)[1]
+  with damaged.reading(path):
+    for row in rows:
+      for column in numbers:
+        damaged.number(row, column)
+  return rows
 
 
 def write_data(folder: str, clients, class_counts, groups) -> None:
@@ -204,35 +238,49 @@ def _cell(value) -> str:
   return str(value)
 
 
-def _read_optional(folder: str, name: str):
+def _read_metrics(folder: str) -> dict[str, np.ndarray]:
+  """Returns the columns of `metrics.csv`, none if there is no file."""
+  columns = _read_optional(folder, METRICS, ('round',)) or {}
+  with damaged.reading(os.path.join(folder, METRICS)):
+    damaged.check_rounds(columns.get('round', ()))
+  return columns
+
+
+def _read_optional(folder: str, name: str, required: Sequence[str]):
   """Returns the columns of a CSV file, None if there is no file."""
   path = os.path.join(folder, name)
   if not os.path.exists(path):
     return None
-  with open(path, newline='', encoding='utf-8') as file:
-    reader = csv.DictReader(file)
-    rows, names = list(reader), reader.fieldnames or []
-  return {
-      column: _column(column, [row[column] for row in rows]) for column in names
-  }
+  names, rows = damaged.rows(path, required)
+  with damaged.reading(path):
+    return {column: _column(column, rows) for column in names}
 
 
 # As `data/tables.py` reads names: 01 is a text, not the number 1.
 _INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 
-def _column(name: str, cells: Sequence[str]) -> np.ndarray:
+def _column(name: str, rows: Sequence[Mapping[str, str]]) -> np.ndarray:
   """Returns floats; of clients their names, int64 if all are integers."""
   if name == 'client':
+    cells = [row[name] for row in rows]
     are_numbers = all(_INTEGER.fullmatch(cell) for cell in cells)
     return np.array(cells, np.int64 if are_numbers else str)
   # An empty cell is a metric that the task or the method lacks.
-  return np.array([float(cell or 'nan') for cell in cells])
+  return np.array([damaged.number(row, name) for row in rows])
 
 
 def _load_optional(folder: str, name: str) -> Optional[np.ndarray]:
+  """Returns the matrix in a .npy file, None if there is no file."""
   path = os.path.join(folder, name)
-  return np.load(path) if os.path.exists(path) else None
+  if not os.path.exists(path):
+    return None
+  with damaged.reading(path):
+    npy_headers.check_npy(path)
+    matrix = np.load(path, allow_pickle=False)
+    if matrix.ndim != 2 or matrix.dtype.kind != 'f':
+      raise ValueError(f'shape {matrix.shape} of dtype {matrix.dtype}')
+    return matrix
 
 
 def _class_counts(columns) -> Optional[np.ndarray]:

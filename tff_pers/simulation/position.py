@@ -1,7 +1,8 @@
 """How far a run is: what a checkpoint holds beside the states."""
 
 import collections
-from typing import NamedTuple, Sequence
+import math
+from typing import Any, Mapping, NamedTuple, Sequence
 
 
 class Position(NamedTuple):
@@ -36,3 +37,37 @@ class Position(NamedTuple):
     counts = collections.Counter(dict(self.dropped))
     counts.update(clients)
     return self._replace(dropped=sorted(counts.items()))
+
+
+def read(saved: Mapping[str, Any]) -> Position:
+  """Returns the position that `_asdict` made `saved` of, by way of JSON.
+
+  Raises:
+    ValueError: If it cannot have.
+  """
+  position = Position(**{
+      name: saved.get(name, value)
+      for name, value in Position()._asdict().items()
+  })
+  counts = [position.round, position.clients]
+  sums = [position.seconds, position.bytes_down, position.bytes_up]
+  pairs = position.dropped
+  if not (
+      set(saved) <= set(Position._fields)
+      and all(_is_number(n, int) for n in counts)
+      and all(_is_number(n, (int, float)) for n in sums)
+      and isinstance(position.finished, bool)
+      and isinstance(pairs, (list, tuple))
+      and all(len(pair) == 2 and all(_is_number(n, int) for n in pair)
+              for pair in pairs)
+  ):
+    raise ValueError(f'the position is {dict(saved)}')
+  return position
+
+
+def _is_number(value, kinds) -> bool:
+  """Whether `value` is a finite number >= 0 of one of the types."""
+  return (
+      isinstance(value, kinds) and not isinstance(value, bool)
+      and math.isfinite(value) and value >= 0
+  )

@@ -106,7 +106,7 @@ class TrainingProgram:
     self._state = process.initialize_seeded(seed)
     self._position = position_lib.Position()
     if states.position() is not None:
-      self._position = position_lib.Position(**states.position())
+      self._position = position_lib.read(states.position())
       self._state = states.server_state(like=self._state)
 
   @property
@@ -162,7 +162,10 @@ class TrainingProgram:
       row = None
       cohort = sampler(self._seed, round_num - 1)
       measured = self.train_round(cohort)
-      progress.round_done(round_num, measured['train_loss'], len(cohort))
+      progress.round_done(
+          round_num, measured['train_loss'], len(cohort),
+          measured.get('visits_idle', 0.0),
+      )
       if round_num % eval_every == 0 or round_num == rounds:
         metrics = self._evaluate_honest()
         row = self._row(measured, metrics)

@@ -22,6 +22,8 @@ CHUNK_BYTES = 64 * 2**20
 _PAGE_BYTES = 16384
 _SERVER = -1
 _VERSION = 1
+# What reading damaged bytes, or those of another structure, raises.
+_BYTES = (ValueError, TypeError, IndexError, AttributeError, MemoryError)
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS committed (
@@ -114,12 +116,13 @@ class ClientStateStore:
     if client not in self._known:
       raise KeyError(f'Client {client} has no state.')
     if client not in self._cache:
-      with self._errors():
-        # `working` is newer than `committed`.
-        leaves = self._read('working', client) or self._read(
-            'committed', client
+      # `working` is newer than `committed`.
+      with self._errors(_BYTES):
+        state = tf.nest.pack_sequence_as(
+            like,
+            self._read('working', client) or self._read('committed', client),
         )
-      self._remember(client, tf.nest.pack_sequence_as(like, leaves))
+      self._remember(client, state)
     self._cache.move_to_end(client)
     return self._cache[client]
 
@@ -158,7 +161,7 @@ class ClientStateStore:
 
   def position(self) -> Optional[dict[str, Any]]:
     """Returns the position of the last checkpoint, None if there is none."""
-    with self._errors():
+    with self._errors(_BYTES):
       return self._position()
 
   def set_position(self, position: Mapping[str, Any]) -> None:
@@ -168,7 +171,7 @@ class ClientStateStore:
 
   def server_state(self, like):
     """Returns the server state of the last checkpoint, built as `like`."""
-    with self._errors():
+    with self._errors(_BYTES):
       return tf.nest.pack_sequence_as(like, self._read('committed', _SERVER))
 
   def close(self) -> None:
@@ -179,7 +182,12 @@ class ClientStateStore:
     row = self._db.execute(
         "SELECT value FROM meta WHERE key = 'position'"
     ).fetchone()
-    return json.loads(row[0]) if row else None
+    if row is None:
+      return None
+    position = json.loads(row[0])
+    if not isinstance(position, dict):
+      raise ValueError(f'the position is {position!r}')
+    return position
 
   def _check_version(self) -> None:
     row = self._db.execute(
@@ -234,8 +242,8 @@ class ClientStateStore:
   def _transaction(self):
     return _Transaction(self._db)
 
-  def _errors(self):
-    return _StoreErrors(self._path)
+  def _errors(self, others=()):
+    return _StoreErrors(self._path, others)
 
 
 class _Transaction:
@@ -255,18 +263,20 @@ class _Transaction:
 
 
 class _StoreErrors:
-  """Turns SQLite's errors into `StoreError`s that name the file."""
+  """Turns SQLite's errors, and others, into `StoreError`s with the file."""
 
-  def __init__(self, path):
-    self._path = path
+  def __init__(self, path, others):
+    self._path, self._kinds = path, (sqlite3.Error, *others)
 
   def __enter__(self):
     pass
 
   def __exit__(self, kind, error, trace):
-    if isinstance(error, sqlite3.Error):
+    if isinstance(error, self._kinds):
+      reason = ' '.join(f'{error}'.split())[:200].rstrip('.')
       raise StoreError(
-          f'{self._path} cannot be read or written: {error}.'
+          f'{self._path} cannot be read or written:'
+          f' {reason or type(error).__name__}.'
       ) from error
 
 

@@ -1,0 +1,47 @@
+"""`--quiet`: of what a program prints only the last line, and errors."""
+
+import contextlib
+import io
+import logging
+import sys
+from typing import Iterator
+
+
+class _LastLine(io.TextIOBase):
+  """A text stream that keeps its last line."""
+
+  def __init__(self):
+    super().__init__()
+    self.line = ''
+    self._open = ''
+
+  def write(self, text: str) -> int:
+    *ended, self._open = (self._open + text).split('\n')
+    for line in ended:
+      self.line = line or self.line
+    return len(text)
+
+
+def begin() -> None:
+  """Keeps back what is printed from now on, up to the end of `scope`."""
+  sys.stdout = _LastLine()
+  logging.getLogger('absl').addFilter(_is_no_warning)
+
+
+@contextlib.contextmanager
+def scope() -> Iterator[None]:
+  """Ends what `begin` began inside; prints the last line unless it raised."""
+  before = sys.stdout
+  try:
+    yield
+    if sys.stdout is not before and sys.stdout.line:
+      print(sys.stdout.line, file=before)
+  finally:
+    if sys.stdout is not before:
+      sys.stdout = before
+      logging.getLogger('absl').removeFilter(_is_no_warning)
+
+
+def _is_no_warning(record: logging.LogRecord) -> bool:
+  # What is less goes into the run's log, not onto the terminal.
+  return record.levelno != logging.WARNING

@@ -1,0 +1,52 @@
+"""What a run's folder holds when the run is to go on, checked beforehand."""
+
+import os
+from typing import Any, Mapping, Optional
+
+from binaries import flags
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers.data import brackets
+from tff_pers.evaluation import damaged
+from tff_pers.evaluation import results
+from tff_pers.simulation import position as position_lib
+from tff_pers.simulation import store
+
+
+def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
+  """Returns `config.json` of a run; everything else in its folder is readable.
+
+  Args:
+    folder: One that holds a run.
+    table: All flags.
+
+  Raises:
+    damaged.DamagedError: Names the file that is not what a program wrote.
+  """
+  config = results.read_run(folder).config
+  path = os.path.join(folder, results.CONFIG)
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    methods.get(brackets.parse(config['variant'])[0])
+    if not isinstance(config.get('given'), dict):
+      raise ValueError('no flags that were given')
+    for name, value in config['given'].items():
+      if name not in table or not hp.is_allowed(table[name].spec, value):
+        raise ValueError(f'--{name}={value}')
+  position(folder)
+  return config
+
+
+def position(folder: str) -> Optional[position_lib.Position]:
+  """Returns how far the run in a folder is, None without a checkpoint.
+
+  Raises:
+    damaged.DamagedError: If the checkpoint cannot be read.
+  """
+  path = os.path.join(folder, results.CHECKPOINT)
+  if not os.path.exists(path):
+    return None
+  with damaged.reading(path, damaged.RUN_AGAIN), store.ClientStateStore(
+      path
+  ) as states:
+    saved = states.position()
+    return None if saved is None else position_lib.read(saved)

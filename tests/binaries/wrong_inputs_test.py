@@ -1,0 +1,66 @@
+"""Wrong inputs: one sentence, exit code 2, nothing written."""
+
+import os
+
+import pytest
+
+from binaries import check_orderings
+from binaries import compare
+from binaries import compare_tuned
+from binaries import cost
+from binaries import pareto
+from binaries import plot
+from binaries import robustness
+from binaries import sweep_splits
+from binaries import train
+from tests.binaries import bad_files
+from tests.binaries import wrong_inputs
+
+PROGRAMS = {
+    program.__name__.rpartition('.')[2]: program for program in (
+        check_orderings, compare, compare_tuned, cost, pareto, plot, robustness,
+        sweep_splits, train,
+    )
+}
+_WITHOUT_OUTPUT = ('check_orderings', 'plot')
+
+
+@pytest.fixture(scope='module', name='files')
+def _files(tmp_path_factory):
+  folder = tmp_path_factory.mktemp('files')
+  bad_files.write(folder)
+  return folder
+
+
+def _snapshot(folder):
+  return {
+      path: (status.st_size, status.st_mtime_ns)
+      for top, _, names in os.walk(folder) for name in names
+      for path in [os.path.join(top, name)]
+      for status in [os.stat(path)]
+  }
+
+
+def test_there_are_enough_of_them():
+  """Issue 17, must show 6."""
+  assert len(wrong_inputs.ALL) >= 100
+  assert len(wrong_inputs.ALL) == sum(map(len, (
+      wrong_inputs.FLAGS, wrong_inputs.DATA, wrong_inputs.FOLDERS,
+      wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS,
+  )))
+
+
+@pytest.mark.parametrize('name', wrong_inputs.ALL)
+def test_wrong_input_is_one_sentence(name, files, tmp_path, capsys):
+  typed, message = wrong_inputs.ALL[name]
+  output = tmp_path / 'output'
+  program, *argv = typed.format(f=files, o=output).split(' ')
+  if program not in _WITHOUT_OUTPUT and '--output_dir' not in typed:
+    argv.append(f'--output_dir={output}')
+  before = _snapshot(files)
+  assert PROGRAMS[program].main([program, *argv]) == 2
+  lines = capsys.readouterr().err.strip().splitlines()
+  assert len(lines) == 1, lines
+  assert lines[0].startswith(f'{program}: ') and message in lines[0]
+  assert lines[0][-1] in '.?' and 'Traceback' not in lines[0]
+  assert not output.exists() and _snapshot(files) == before

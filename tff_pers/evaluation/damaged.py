@@ -1,0 +1,87 @@
+"""Files of a run's folder that cannot be what a program wrote."""
+
+import contextlib
+import csv
+import math
+from typing import Iterator, Mapping, Sequence
+
+# What readers of JSON, CSV and .npy raise on bytes of another kind.
+_UNREADABLE = (
+    OSError, EOFError, ValueError, KeyError, TypeError, MemoryError,
+    RecursionError, csv.Error,
+)
+GO_ON = 'delete it to go on without it'
+RUN_AGAIN = 'restore it, or delete its folder and run again'
+
+
+class DamagedError(ValueError):
+  """A file of results is damaged; one sentence says which, and what to do."""
+
+
+@contextlib.contextmanager
+def reading(path: str, tip: str = GO_ON) -> Iterator[None]:
+  """Turns whatever is raised in reading a file into a `DamagedError`.
+
+  Args:
+    path: The file.
+    tip: What to do about it.
+  """
+  try:
+    yield
+  except DamagedError:
+    raise
+  except _UNREADABLE as error:
+    reason = ' '.join(f'{error}'.split())[:200] or type(error).__name__
+    raise DamagedError(
+        f'{path} must be what the programs write, found otherwise'
+        f' ({reason.rstrip(".")}). Tip: {tip}.'
+    ) from error
+
+
+def rows(
+    path: str, required: Sequence[str] = ()
+) -> tuple[list[str], list[dict[str, str]]]:
+  """Returns the names of the columns of a CSV file, and its rows.
+
+  Args:
+    path: The file.
+    required: Columns that it must have.
+
+  Raises:
+    DamagedError: If one is missing, or a row has more or fewer values.
+  """
+  with reading(path), open(path, newline='', encoding='utf-8') as file:
+    reader = csv.DictReader(file)
+    names = list(reader.fieldnames or [])
+    for name in required:
+      if name not in names:
+        raise ValueError(f'no column {name}')
+    found = []
+    for row in reader:
+      # Of a row that is too long the rest is under None, of one that is too
+      # short the rest is None.
+      if None in row or None in row.values():
+        raise ValueError(f'another number of values in line {reader.line_num}')
+      found.append(row)
+  return names, found
+
+
+def number(row: Mapping[str, str], name: str) -> float:
+  """Returns a cell as a number, NaN for an empty one.
+
+  Raises:
+    ValueError: If it is none.
+  """
+  try:
+    return float(row[name] or 'nan')
+  except ValueError as error:
+    raise ValueError(f'{row[name]!r} in column {name}') from error
+
+
+def check_rounds(rounds: Sequence[float]) -> None:
+  """Raises a ValueError unless rounds are integers >= 1 that increase."""
+  before = 0.0
+  for this in rounds:
+    if not (math.isfinite(this) and this == int(this) and this > before):
+      raise ValueError(f'round {this:g} after round {before:g}')
+    before = this

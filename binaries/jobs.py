@@ -43,7 +43,7 @@ class Jobs:
     # Of each only the flags, because the data of all together may be large.
     found = [
         (experiment.method.name, experiment.config['flags'])
-        for experiment in (self._prepare(*key)[0] for key in keys)
+        for experiment in (self.prepare(*key)[0] for key in keys)
     ]
     for name, value in self._given.items():
       if name not in self._table or self._table[name].kind != 'method':
@@ -57,18 +57,46 @@ class Jobs:
 
   def run(self, variant: str, seed: int) -> Optional[results.Run]:
     """Runs one unless it is finished; returns None if it diverged."""
-    experiment, folder = self._prepare(variant, seed)
     try:
-      runner.execute(experiment, folder, quiet=True)
+      return self.execute(variant, seed)
     except runner.Diverged as error:
       print(f'{self._program}: {variant}: {error}', file=sys.stderr)
       return None
+
+  def execute(
+      self, variant: str, seed: int, *, within: str = '', **options
+  ) -> results.Run:
+    """Runs one unless it is finished.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      within: See `prepare`.
+      **options: See `runner.execute`.
+
+    Raises:
+      Diverged, flags.Failure: See `runner.execute`.
+    """
+    experiment, folder = self.prepare(variant, seed, within=within)
+    runner.execute(experiment, folder, quiet=True, **options)
     return results.read_run(folder)
 
-  def _prepare(self, variant: str, seed: int):
-    """Returns the experiment and its folder."""
+  def prepare(
+      self, variant: str, seed: int, *, within: str = ''
+  ) -> tuple[experiment_lib.Experiment, str]:
+    """Returns the experiment and its folder.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      within: Folder of the runs of all seeds, in that of all runs; empty: the
+        variant's own.
+
+    Raises:
+      flags.UsageError: If it cannot be run, or the folder holds another.
+    """
     folder = os.path.join(
-        self._top, experiment_lib.folder_name(variant), f'seed{seed}'
+        self._top, within or experiment_lib.folder_name(variant), f'seed{seed}'
     )
     experiment = runner.prepare(
         self._flags_of(variant, seed), self._table, folder, resume=True,

@@ -3,6 +3,7 @@
     config.json   flags, variant, versions, seed        written first
     metrics.csv   a row per evaluated round (see simulation/program.py)
     clients.csv   a row per client, last evaluated round
+    validation.csv  a row per client that trains  --validation_fraction
     data.csv      client, group, examples per class     classes or groups known
     mixing.npy    float32[N, N], mixing weights         methods that learn them
                   (float32[C, N] with C models)
@@ -25,9 +26,11 @@ import numpy as np
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
+VALIDATION = 'validation.csv'
 FINETUNING = 'finetuning.csv'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
+VALIDATION_COLUMNS = ('client', 'num_validation', 'accuracy', 'loss')
 TIER_COLUMNS = ('algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss')
 FINETUNING_COLUMNS = (
     'seen', 'steps', 'accuracy_mean', 'accuracy_worst_decile', 'loss_mean',
@@ -49,6 +52,7 @@ class Run(NamedTuple):
     mixing: float32[N, N] or, with C models, [C, N]; or None.
     router: float[N, C], or None.
     finetuning: Columns of `finetuning.csv`, floats, or None.
+    validation: Columns of `validation.csv`, floats, or None.
   """
 
   folder: str
@@ -60,6 +64,7 @@ class Run(NamedTuple):
   mixing: Optional[np.ndarray]
   router: Optional[np.ndarray] = None
   finetuning: Optional[Mapping[str, np.ndarray]] = None
+  validation: Optional[Mapping[str, np.ndarray]] = None
 
   @property
   def variant(self) -> str:
@@ -84,6 +89,7 @@ def read_run(folder: str) -> Run:
       mixing=_load_optional(folder, MIXING),
       router=_load_optional(folder, ROUTER),
       finetuning=_read_optional(folder, FINETUNING),
+      validation=_read_optional(folder, VALIDATION),
   )
 
 
@@ -113,6 +119,11 @@ def write_config(folder: str, config: Mapping[str, Any]) -> None:
 def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `clients.csv`; rows have `CLIENT_COLUMNS`."""
   write_csv(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
+
+
+def write_validation(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
+  """Writes `validation.csv`; rows have `VALIDATION_COLUMNS`."""
+  write_csv(os.path.join(folder, VALIDATION), VALIDATION_COLUMNS, rows)
 
 
 def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:

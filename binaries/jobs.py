@@ -7,7 +7,7 @@ was interrupted is resumed.
 
 import os
 import sys
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from binaries import experiment as experiment_lib
 from binaries import flags
@@ -99,12 +99,25 @@ class Jobs:
         self._top, within or experiment_lib.folder_name(variant), f'seed{seed}'
     )
     experiment = runner.prepare(
-        self._flags_of(variant, seed), self._table, folder, resume=True,
+        self.flags_of(variant, seed), self._table, folder, resume=True,
         same_flags=True, brackets_win=True,
     )
     return experiment, folder
 
-  def _flags_of(self, variant: str, seed: int) -> dict[str, Any]:
+  def asked(self, variant: str) -> list[str]:
+    """Returns the hyperparameters that flags or brackets set, by flag name."""
+    algo, options = brackets.parse(variant)
+    names = [
+        name for name in self._given
+        if name in self._table and self._table[name].kind == 'method'
+        and self._table[name].owner == algo
+    ]
+    names += [f'{algo}_{option}' for option in options]
+    # Brackets hold other flags, too.
+    return [name[len(algo) + 1:] for name in dict.fromkeys(names)
+            if name in self._table]
+
+  def flags_of(self, variant: str, seed: int) -> dict[str, Any]:
     """Returns the flags of one run."""
     algo = brackets.parse(variant)[0]
     own = {
@@ -114,6 +127,26 @@ class Jobs:
              or self._table[name].owner == algo)
     }
     return {**own, 'algo': variant, 'seed': seed}
+
+
+def check_all(
+    jobs: Jobs, variants: Sequence[str], seeds: Sequence[int]
+) -> None:
+  """Meets all errors that variants or seeds can have, see `Jobs.check`."""
+  # Each variant with one seed and each seed with one variant do.
+  jobs.check(
+      (variant, seed) for variant in variants for seed in seeds
+      if variant == variants[0] or seed == seeds[0]
+  )
+
+
+def validation_flag(default: float) -> tuple[str, flags.Flag]:
+  """Returns --validation_fraction of programs that choose."""
+  return flags.own_flag(
+      'validation_fraction', default,
+      'Share of each client\'s training examples that is held out to choose'
+      ' values on.', above=0.0, below=1.0,
+  )
 
 
 def parse_variants(text: str) -> list[str]:

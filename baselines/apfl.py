@@ -13,6 +13,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -27,9 +28,11 @@ class ApflHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   alpha0: float = hp.field(
       0.5, 'Initial share alpha of the personal model.', minimum=0.0,
-      maximum=1.0,
+      maximum=1.0, search=ranges.Between(0.05, 0.95),
   )
-  adaptive: bool = hp.field(True, 'Whether clients learn alpha.')
+  adaptive: bool = hp.field(
+      True, 'Whether clients learn alpha.', search=ranges.Among((True, False))
+  )
   alpha_learning_rate: float = hp.field(
       0.0, 'Step size of alpha; 0: learning_rate.', minimum=0.0,
       when='adaptive=true',

@@ -10,6 +10,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -23,7 +24,8 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Ditto."""
 
   lambda_: float = hp.field(
-      1.0, 'Pull lambda towards the federated model.', minimum=0.0
+      1.0, 'Pull lambda towards the federated model.', minimum=0.0,
+      search=ranges.Between(0.01, 10.0, log=True),
   )
   personal_steps: int = hp.field(
       0, 'Steps K_p of the personal model per round; 0: as the shared one.',

@@ -17,6 +17,7 @@ from baselines import model_table
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -37,7 +38,8 @@ class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
   """Hyperparameters of the ensemble."""
 
   num_models: int = hp.field(
-      0, "C; 0: the task's number of clusters, 4 if that is unknown.", minimum=0
+      0, "C; 0: the task's number of clusters, 4 if that is unknown.",
+      minimum=0, search=ranges.Between(2, 6),
   )
   router: str = hp.field(
       'learned', 'learned, or oracle (the true cluster, frozen).',
@@ -45,7 +47,7 @@ class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
   )
   router_learning_rate: float = hp.field(
       0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0,
-      when='router=learned',
+      when='router=learned', search=ranges.Around(10),
   )
   router_noise: float = hp.field(
       0.0, 'Uniform noise added to the logits in training, as in floral.',

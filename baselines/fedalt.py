@@ -13,6 +13,7 @@ from baselines import fedsim
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -31,7 +32,7 @@ class PhasesHyperparameters(fedsim.SharedHyperparameters):
       'Passes over the local data in the phase of the private weights; 0:'
       ' private_steps or, if that is 0, too, as long as the phase of the shared'
       ' ones.',
-      minimum=0,
+      minimum=0, search=ranges.Around(4),
   )
   private_steps: int = hp.field(
       0, 'Most steps of the phase of the private weights; 0: no limit.',

@@ -19,6 +19,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
+from tff_pers import ranges
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -42,13 +43,14 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
       0,
       'Fine-tuning steps s at evaluation, in minibatches; 0: as in training.',
       minimum=0, when='select=fixed',
+      search=ranges.Around(4, of='local_steps'),
   )
   max_epochs: int = hp.field(
       20, 'Most epochs that are tried.', minimum=1, when='select=validation'
   )
   lr: float = hp.field(
       0.0, 'Step size eta_p of fine-tuning, per step; 0: learning_rate.',
-      minimum=0.0,
+      minimum=0.0, search=ranges.Around(20, of='learning_rate'),
   )
   layers: str = hp.field(
       'all',

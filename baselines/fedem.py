@@ -14,6 +14,7 @@ from baselines import model_table
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import example_losses
@@ -30,7 +31,7 @@ class FedEmHyperparameters(hp.LocalTraining, hp.NewClients):
   num_models: int = hp.field(
       0,
       "Components C; 0: the task's number of clusters, 3 if that is unknown.",
-      minimum=0,
+      minimum=0, search=ranges.Between(2, 5),
   )
 
 

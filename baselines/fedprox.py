@@ -16,6 +16,7 @@ import tensorflow as tf
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import client_work
@@ -38,7 +39,8 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
       hp.LocalTraining, 'local_epochs', when=_ALL_FINISH
   )
   mu: float = hp.field(
-      0.1, 'Pull mu towards the received model; 0 is FedAvg.', minimum=0.0
+      0.1, 'Pull mu towards the received model; 0 is FedAvg.', minimum=0.0,
+      search=ranges.Between(1e-3, 1.0, log=True),
   )
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0

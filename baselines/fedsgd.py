@@ -10,6 +10,7 @@ import dataclasses
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import local_update
@@ -22,11 +23,11 @@ class FedSgdHyperparameters(hp.Aggregation, hp.LocalBatches):
 
   learning_rate: float = hp.field(
       0.1, 'Step size eta of the server, per gradient of a minibatch.',
-      above=0.0,
+      above=0.0, search=ranges.Around(20),
   )
   local_steps: int = hp.field(
       20, 'Minibatches K per client and round; 0: use local_epochs instead.',
-      minimum=0,
+      minimum=0, search=ranges.Around(4),
   )
 
 

@@ -14,6 +14,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -34,7 +35,7 @@ class SharedHyperparameters(
   private_learning_rate: float = hp.field(
       0.0,
       'Step size eta_w of the private weights, per step; 0: learning_rate.',
-      minimum=0.0,
+      minimum=0.0, search=ranges.Around(20, of='learning_rate'),
   )
 
   @property

@@ -18,6 +18,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
+from tff_pers import ranges
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import example_losses
@@ -48,7 +49,7 @@ class IfcaHyperparameters(hp.LocalTraining):
 
   num_models: int = hp.field(
       0, "k; 0: the task's number of clusters, 2 if that is unknown.",
-      minimum=0,
+      minimum=0, search=ranges.Between(2, 5),
   )
   average: str = hp.field(
       'model',

@@ -16,6 +16,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -54,7 +55,7 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
   local_epochs: int = hp.inherited(hp.LocalTraining, 'local_epochs', when=_AUTO)
   lambda_: float = hp.field(
       0.1, 'Penalty lambda on the distance of models from their mean.',
-      minimum=0.0,
+      minimum=0.0, search=ranges.Between(0.01, 1.0, log=True),
   )
   p: object = hp.field(
       'auto',

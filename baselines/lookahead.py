@@ -9,6 +9,7 @@ import dataclasses
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.algorithms import local_update as family
 from tff_pers.models import functional
 
@@ -18,7 +19,8 @@ class LookaheadHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Lookahead."""
 
   slow_step: float = hp.field(
-      0.5, 'Step a of the slow weights; 1 moves all the way.', above=0.0
+      0.5, 'Step a of the slow weights; 1 moves all the way.', above=0.0,
+      search=ranges.Between(0.2, 1.0),
   )
 
 

@@ -9,6 +9,7 @@ import dataclasses
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import local_sgd
@@ -22,15 +23,17 @@ class FomamlHyperparameters(hp.Aggregation, hp.Hyperparameters):
   """Hyperparameters of FOMAML."""
 
   learning_rate: float = hp.field(
-      0.1, 'Step size gamma of the adaptation, per step.', above=0.0
+      0.1, 'Step size gamma of the adaptation, per step.', above=0.0,
+      search=ranges.Around(20),
   )
   adaptation_steps: int = hp.field(
-      5, 'Adaptation steps J in training, in minibatches.', minimum=1
+      5, 'Adaptation steps J in training, in minibatches.', minimum=1,
+      search=ranges.Around(4),
   )
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
   server_learning_rate: float = hp.field(
       0.5, 'Step size eta of the server, whose gradient is that of one'
-      ' minibatch per client.', above=0.0,
+      ' minibatch per client.', above=0.0, search=ranges.Around(10),
   )
   steps: int = hp.field(
       0, 'Adaptation steps s at evaluation, in minibatches; 0: as in training.',

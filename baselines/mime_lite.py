@@ -17,6 +17,7 @@ from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.aggregators import entry_weight
 from tff_pers.client_works import client_work
@@ -31,7 +32,8 @@ class MimeLiteHyperparameters(hp.Aggregation, hp.LocalBatches):
   """Hyperparameters of Mime Lite."""
 
   beta: float = hp.field(
-      0.9, 'Momentum of the server; 0 is FedAvg.', minimum=0.0, below=1.0
+      0.9, 'Momentum of the server; 0 is FedAvg.', minimum=0.0, below=1.0,
+      search=ranges.Between(0.5, 0.95),
   )
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0

@@ -11,6 +11,7 @@ from baselines import fedavg
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -25,7 +26,8 @@ class PerFedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Per-FedAvg; `learning_rate` is the outer step beta."""
 
   a: float = hp.field(
-      0.1, 'Step size a of the adaptation step, per step.', minimum=0.0
+      0.1, 'Step size a of the adaptation step, per step.', minimum=0.0,
+      search=ranges.Around(10),
   )
   variant: str = hp.field(
       'fo',
@@ -34,7 +36,8 @@ class PerFedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
       choices=('fo', 'hf', 'exact'),
   )
   steps: int = hp.field(
-      1, 'Adaptation steps at evaluation, in minibatches.', minimum=0
+      1, 'Adaptation steps at evaluation, in minibatches.', minimum=0,
+      search=ranges.Between(1, 20, log=True),
   )
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import ranges
 from tff_pers.algorithms import local_update as family
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -39,7 +40,7 @@ class ReptileHyperparameters(hp.Aggregation, hp.LocalTraining):
   steps: int = hp.field(
       0,
       'Adaptation steps s at evaluation, in minibatches; 0: as in training.',
-      minimum=0,
+      minimum=0, search=ranges.Around(4, of='local_steps'),
   )
 
   def __post_init__(self):

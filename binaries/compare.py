@@ -59,13 +59,11 @@ def _compare(argv: Sequence[str]) -> int:
   experiment_lib.check_owners(given, table, algos, task)
   top = given.get('output_dir') or flags.resolve_path(f'runs/compare_{task}')
   jobs = jobs_lib.Jobs('compare', given, top)
-  keys = [(variant, seed) for variant in variants for seed in seeds]
-  # Each variant with one seed and each seed with one variant meet all errors.
-  jobs.check(
-      (variant, seed) for variant, seed in keys
-      if variant == variants[0] or seed == seeds[0]
-  )
-  runs = {key: jobs.run(*key) for key in keys}
+  jobs_lib.check_all(jobs, variants, seeds)
+  runs = {
+      (variant, seed): jobs.run(variant, seed)
+      for variant in variants for seed in seeds
+  }
   _write(top, runs)
   return int(None in runs.values())
 

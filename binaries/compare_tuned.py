@@ -107,11 +107,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'seeds', _DEFAULTS['seeds'],
           'Seeds of the runs, as 0,1,2; values are chosen on the first.',
       ),
-      flags.own_flag(
-          'validation_fraction', _DEFAULTS['validation_fraction'],
-          'Share of each client\'s training examples that is held out to choose'
-          ' values on.', above=0.0, below=1.0,
-      ),
+      jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
 

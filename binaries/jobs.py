@@ -8,7 +8,7 @@ was interrupted is resumed.
 import os
 import re
 import sys
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from binaries import experiment as experiment_lib
 from binaries import flags
@@ -45,7 +45,7 @@ class Jobs:
     # Of each only the flags, because the data of all together may be large.
     found = [
         (experiment.method.name, experiment.config['flags'])
-        for experiment in (self._prepare(*key)[0] for key in keys)
+        for experiment in (self.prepare(*key)[0] for key in keys)
     ]
     for name, value in self._given.items():
       if name not in self._table or self._table[name].kind != 'method':
@@ -59,26 +59,67 @@ class Jobs:
 
   def run(self, variant: str, seed: int) -> Optional[results.Run]:
     """Runs one unless it is finished; returns None if it diverged."""
-    experiment, folder = self._prepare(variant, seed)
     try:
-      runner.execute(experiment, folder, quiet=True)
+      return self.execute(variant, seed)
     except runner.Diverged as error:
       print(f'{self._program}: {variant}: {error}', file=sys.stderr)
       return None
+
+  def execute(
+      self, variant: str, seed: int, *, within: str = '', **options
+  ) -> results.Run:
+    """Runs one unless it is finished.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      within: See `prepare`.
+      **options: See `runner.execute`.
+
+    Raises:
+      Diverged, flags.Failure: See `runner.execute`.
+    """
+    experiment, folder = self.prepare(variant, seed, within=within)
+    runner.execute(experiment, folder, quiet=True, **options)
     return results.read_run(folder)
 
-  def _prepare(self, variant: str, seed: int):
-    """Returns the experiment and its folder."""
+  def prepare(
+      self, variant: str, seed: int, *, within: str = ''
+  ) -> tuple[experiment_lib.Experiment, str]:
+    """Returns the experiment and its folder.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      within: Folder of the runs of all seeds, in that of all runs; empty: the
+        variant's own.
+
+    Raises:
+      flags.UsageError: If it cannot be run, or the folder holds another.
+    """
     folder = os.path.join(
-        self._top, experiment_lib.folder_name(variant), f'seed{seed}'
+        self._top, within or experiment_lib.folder_name(variant), f'seed{seed}'
     )
     experiment = runner.prepare(
-        self._flags_of(variant, seed), self._table, folder, resume=True,
+        self.flags_of(variant, seed), self._table, folder, resume=True,
         same_flags=True, brackets_win=True,
     )
     return experiment, folder
 
-  def _flags_of(self, variant: str, seed: int) -> dict[str, Any]:
+  def asked(self, variant: str) -> list[str]:
+    """Returns the hyperparameters that flags or brackets set, by flag name."""
+    algo, options = brackets.parse(variant)
+    names = [
+        name for name in self._given
+        if name in self._table and self._table[name].kind == 'method'
+        and self._table[name].owner == algo
+    ]
+    names += [f'{algo}_{option}' for option in options]
+    # Brackets hold other flags, too.
+    return [name[len(algo) + 1:] for name in dict.fromkeys(names)
+            if name in self._table]
+
+  def flags_of(self, variant: str, seed: int) -> dict[str, Any]:
     """Returns the flags of one run."""
     algo = brackets.parse(variant)[0]
     own = {
@@ -88,6 +129,26 @@ class Jobs:
              or self._table[name].owner == algo)
     }
     return {**own, 'algo': variant, 'seed': seed}
+
+
+def check_all(
+    jobs: Jobs, variants: Sequence[str], seeds: Sequence[int]
+) -> None:
+  """Meets all errors that variants or seeds can have, see `Jobs.check`."""
+  # Each variant with one seed and each seed with one variant do.
+  jobs.check(
+      (variant, seed) for variant in variants for seed in seeds
+      if variant == variants[0] or seed == seeds[0]
+  )
+
+
+def validation_flag(default: float) -> tuple[str, flags.Flag]:
+  """Returns --validation_fraction of programs that choose."""
+  return flags.own_flag(
+      'validation_fraction', default,
+      'Share of each client\'s training examples that is held out to choose'
+      ' values on.', above=0.0, below=1.0,
+  )
 
 
 def parse_variants(text: str) -> list[str]:

@@ -45,6 +45,20 @@ def client_rows(clients, seen: int, data: program.Data, metrics):
   ]
 
 
+def validation_rows(clients, data: program.Data, metrics):
+  """Returns the rows of `validation.csv`; `data.test` is the validation part.
+  """
+  return [
+      dict(
+          client=int(client),
+          num_validation=int(data.test[i]['num_examples']),
+          accuracy=_cell(metrics.get('accuracy'), i),
+          loss=_cell(metrics['loss'], i),
+      )
+      for i, client in enumerate(clients)
+  ]
+
+
 def tier_rows(variant: str, seed: int, parameters, metrics):
   """Returns the rows of `tiers.csv`.
 

@@ -124,6 +124,7 @@ def execute(
     *,
     export: str = '',
     quiet: bool = False,
+    draw: bool = True,
     is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> None:
   """Trains to the end and writes all results; a finished run stays as it is.
@@ -133,6 +134,7 @@ def execute(
     folder: Where; a run that is there continues from its last checkpoint.
     export: Clients whose weights are written, as `3,17`.
     quiet: Whether to leave out the tables of the data and of the results.
+    draw: Whether to plot the results.
     is_enough: Whether a run ends after the evaluated round of a row of metrics,
       see `TrainingProgram.run`.
 
@@ -164,7 +166,7 @@ def execute(
       with store.ClientStateStore(
           os.path.join(folder, results.CHECKPOINT)
       ) as states:
-        _train(experiment, process, states, folder, exported, is_enough)
+        _train(experiment, process, states, folder, exported, is_enough, draw)
     if not quiet:
       finished = results.read_run(folder)
       print(outputs.final_table(finished.clients))
@@ -261,7 +263,7 @@ def _check_unseen(experiment, process) -> None:
 
 
 def _train(
-    experiment, process, states, folder, exported, is_enough
+    experiment, process, states, folder, exported, is_enough, draw
 ) -> None:
   """Trains, evaluates and writes the results."""
   task = experiment.task
@@ -284,6 +286,7 @@ def _train(
         progress=shown, is_enough=is_enough,
     )
   _write_clients(experiment, trainer, folder, metrics)
+  _write_validation(experiment, trainer, folder)
   _write_arrays(task, trainer, folder, metrics)
   common = _common_test(task, process)
   if process.evaluate_global is not None and common is not None:
@@ -306,7 +309,8 @@ def _train(
     outputs.export_weights(
         folder, files[client], trainer.client_weights(client)
     )
-  plots.plot_run(folder)
+  if draw:
+    plots.plot_run(folder)
   # Last: a run that is killed before this writes its results again.
   trainer.finish()
 
@@ -331,6 +335,17 @@ def _write_clients(experiment, trainer, folder: str, metrics) -> None:
       names[len(seen.train):], 0, experiment.unseen, unseen
   )
   results.write_clients(folder, [rows[row] for row in np.argsort(numbers)])
+
+
+def _write_validation(experiment, trainer, folder: str) -> None:
+  """Writes `validation.csv`, if there are validation data."""
+  task = experiment.task
+  if task.validation is None:
+    return
+  data = program.Data(task.train, task.validation).pick(task.honest)
+  results.write_validation(folder, outputs.validation_rows(
+      experiment.clients[task.honest], data, trainer.evaluate(data)
+  ))
 
 
 def _write_finetuning(experiment, process, trainer, folder: str) -> None:

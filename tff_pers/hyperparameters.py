@@ -12,6 +12,7 @@ import math
 from typing import Any, Mapping, Optional, Sequence
 
 from tff_pers import conditions
+from tff_pers import ranges
 
 # TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
 # else have these bounds; `--help` does not repeat them for each.
@@ -30,6 +31,7 @@ def field(
     choices: Optional[Sequence[str]] = None,
     auto: bool = False,
     when: str = '',
+    search: Optional[ranges.Range] = None,
 ):
   """Returns a dataclass field of a hyperparameter.
 
@@ -45,13 +47,14 @@ def field(
       the default is one.
     when: On what other hyperparameters it depends whether this one acts, as
       `router=learned`, see `conditions`; empty: it always does.
+    search: Where tuners search it, see `ranges`; None: they leave it alone.
   """
   return dataclasses.field(
       default=default,
       metadata=dict(
           help=help, minimum=minimum, above=above, maximum=maximum,
           below=below, choices=tuple(choices) if choices else None, auto=auto,
-          when=when,
+          when=when, search=search,
       ),
   )
 
@@ -325,15 +328,17 @@ class LocalBatches(Hyperparameters):
   """A step size, and the minibatches that a client visits in a round."""
 
   learning_rate: float = field(
-      0.1, 'Step size eta of local SGD, per step.', above=0.0
+      0.1, 'Step size eta of local SGD, per step.', above=0.0,
+      search=ranges.Around(20),
   )
   local_steps: int = field(
       20,
       'Local steps K per round, in minibatches; 0: use local_epochs instead.',
-      minimum=0,
+      minimum=0, search=ranges.Around(4),
   )
   local_epochs: int = field(
-      0, 'Passes over the local data per round, if local_steps is 0.', minimum=0
+      0, 'Passes over the local data per round, if local_steps is 0.',
+      minimum=0, search=ranges.Around(4),
   )
   batch_size: int = field(
       20, 'Examples per minibatch; 0: all of a client at once.', minimum=0

@@ -6,6 +6,7 @@ import tensorflow_federated as tff
 
 from tff_pers import conditions
 from tff_pers import hyperparameters as hp
+from tff_pers import ranges
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptors
@@ -38,7 +39,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       0.1,
       'Step size eta of local SGD, per step; 0: the base is frozen, adaptors'
       ' alone are trained.',
-      minimum=0.0,
+      minimum=0.0, search=ranges.Around(20),
   )
   rank: int = hp.field(
       0, 'Rank r of every adapted kernel; 0: as large as budget allows.',
@@ -71,7 +72,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   adaptor_learning_rate: object = hp.field(
       'auto', 'eta_lora: step size of the adaptors; auto: learning_rate.',
-      above=0.0, auto=True,
+      above=0.0, auto=True, search=ranges.Around(20, of='learning_rate'),
   )
 
   def __post_init__(self):
@@ -127,7 +128,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
 
   num_adaptors: int = hp.field(
       0, "C; 0: the task's number of clusters, 4 if that is unknown.",
-      minimum=0,
+      minimum=0, search=ranges.Between(2, 6),
   )
   router: str = hp.field(
       'learned', 'learned, or oracle (the true cluster, frozen).',

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp
+from tff_pers import ranges
 from tff_pers import server_optimizers
 from tff_pers.client_works import local_update
 
@@ -24,11 +25,11 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   )
   num_steps: int = hp.field(
       20, 'Gradients K of a client per round, one per minibatch.', minimum=1,
-      when='theta=sum or theta=last',
+      when='theta=sum or theta=last', search=ranges.Around(4),
   )
   gamma: float = hp.field(
       0.1, 'Step size of the clients; 0 takes all gradients at the model'
-      ' received.', minimum=0.0,
+      ' received.', minimum=0.0, search=ranges.Around(20),
   )
   alpha: float = hp.field(
       0.0, 'Strength of the pull towards the model received.', minimum=0.0
@@ -36,6 +37,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   eta: float = hp.field(
       0.1, 'Step size of the server, whose gradient is the weighted sum; with'
       ' theta=sum, that of the clients is FedAvg.', above=0.0,
+      search=ranges.Around(20),
   )
   server_optimizer: str = hp.field(
       'gd', 'Server optimizer: gradient descent, plain or with momentum.',

@@ -6,6 +6,7 @@ import math
 from absl import logging
 
 from tff_pers import hyperparameters as hp
+from tff_pers import ranges
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
 
@@ -46,7 +47,7 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
       10,
       'T_w: first rounds that train only w; programs take N / m times as many'
       ' with m of N clients per round.',
-      minimum=0, when='variant=single_loop',
+      minimum=0, when='variant=single_loop', search=ranges.Around(2),
   )
   warmup: str = hp.field(
       'fedavg',
@@ -56,7 +57,7 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
   )
   stage1_rounds: int = hp.field(
       50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
-      when='variant=two_stage',
+      when='variant=two_stage', search=ranges.Around(2),
   )
   lambda_: object = hp.field(
       'auto',

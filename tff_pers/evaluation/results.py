@@ -3,6 +3,7 @@
     config.json   flags, variant, versions, seed        written first
     metrics.csv   a row per evaluated round (see simulation/program.py)
     clients.csv   a row per client, last evaluated round
+    validation.csv  a row per client that trains  --validation_fraction
     data.csv      client, group, examples per class     classes, groups or names
     mixing.npy    float32[N, N], mixing weights         methods that learn them
                   (float32[C, N] with C models)
@@ -31,9 +32,11 @@ from tff_pers.evaluation import damaged
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
+VALIDATION = 'validation.csv'
 FINETUNING = 'finetuning.csv'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
+VALIDATION_COLUMNS = ('client', 'num_validation', 'accuracy', 'loss')
 TIER_COLUMNS = ('algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss')
 FINETUNING_COLUMNS = (
     'seen', 'steps', 'accuracy_mean', 'accuracy_worst_decile', 'loss_mean',
@@ -58,6 +61,7 @@ class Run(NamedTuple):
     finetuning: Columns of `finetuning.csv`, floats, or None.
     client_names: int64[N] or text [N], the clients that train; None: unknown,
       they have numbers 0..N-1 alone.
+    validation: Columns of `validation.csv`, floats, or None.
   """
 
   folder: str
@@ -70,6 +74,7 @@ class Run(NamedTuple):
   router: Optional[np.ndarray] = None
   finetuning: Optional[Mapping[str, np.ndarray]] = None
   client_names: Optional[np.ndarray] = None
+  validation: Optional[Mapping[str, np.ndarray]] = None
 
   @property
   def variant(self) -> str:
@@ -97,6 +102,7 @@ def read_run(folder: str) -> Run:
       router=_load_optional(folder, ROUTER),
       finetuning=_read_optional(folder, FINETUNING, FINETUNING_COLUMNS),
       client_names=counts['client'] if counts else None,
+      validation=_read_optional(folder, VALIDATION, CLIENT_COLUMNS),
   )
 
 
@@ -138,6 +144,11 @@ def write_config(folder: str, config: Mapping[str, Any]) -> None:
 def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `clients.csv`; rows have `CLIENT_COLUMNS`."""
   write_csv(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
+
+
+def write_validation(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
+  """Writes `validation.csv`; rows have `VALIDATION_COLUMNS`."""
+  write_csv(os.path.join(folder, VALIDATION), VALIDATION_COLUMNS, rows)
 
 
 def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -71,7 +71,7 @@ def choose(
   # On regression tasks the column is empty. Of runs that all diverged nobody
   # can say; then nothing is chosen by either.
   is_regression = bool(finished) and all(
-      math.isnan(_validation(run, 'accuracy')) for run in finished
+      math.isnan(_validation(_last_row(run), 'accuracy')) for run in finished
   )
   metric, best = ('loss', min) if is_regression else ('accuracy', max)
   choices = {}
@@ -179,19 +179,27 @@ def markdown(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> str:
   )
 
 
-def _score(run: Optional[results.Run], metric: str) -> float:
-  """Returns what a run is chosen by; see `Choice.scores`."""
-  if run is None:
-    return math.nan
+def score(row: Mapping[str, Any], metric: str) -> float:
+  """Returns what a row of `metrics.csv` is chosen by; see `Choice.scores`."""
   # The labels of predictions that are not finite still have an accuracy.
-  if metric == 'accuracy' and not math.isfinite(_validation(run, 'loss')):
+  if metric == 'accuracy' and not math.isfinite(_validation(row, 'loss')):
     return math.nan
-  return _validation(run, metric)
+  return _validation(row, metric)
 
 
-def _validation(run: results.Run, metric: str) -> float:
-  """Returns the mean over clients in the last evaluated round."""
-  return float(run.metrics[f'{metric}_validation'][-1])
+def _score(run: Optional[results.Run], metric: str) -> float:
+  """Returns what a run is chosen by, NaN if it diverged."""
+  return math.nan if run is None else score(_last_row(run), metric)
+
+
+def _last_row(run: results.Run) -> dict[str, float]:
+  """Returns the last evaluated round of a run."""
+  return {name: column[-1] for name, column in run.metrics.items()}
+
+
+def _validation(row: Mapping[str, Any], metric: str) -> float:
+  """Returns the mean over clients."""
+  return float(row[f'{metric}_validation'])
 
 
 def _over_clients(

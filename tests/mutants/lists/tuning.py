@@ -20,8 +20,8 @@ FAULTS = (
         'chosen_by_test_accuracy',
         what='The value is chosen by the accuracy on test data.',
         file=_TUNING,
-        old="run.metrics[f'{metric}_validation'][-1]",
-        new="run.metrics[f'{metric}_mean'][-1]",
+        old="return float(row[f'{metric}_validation'])",
+        new="return float(row[f'{metric}_mean'])",
         tests=(
             f'{_TEST}'
             '::test_the_best_validation_accuracy_is_chosen_whatever_test_data'
@@ -40,8 +40,8 @@ FAULTS = (
         'first_evaluation_decides',
         what='The score is that of the first evaluated round.',
         file=_TUNING,
-        old="_validation'][-1])",
-        new="_validation'][0])",
+        old='{name: column[-1] for name',
+        new='{name: column[0] for name',
         tests=(
             f'{_TEST}'
             '::test_the_best_validation_accuracy_is_chosen_whatever_test_data'

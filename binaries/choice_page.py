@@ -1,0 +1,203 @@
+"""The page of `choose`: reads the runs, decides, writes tables and plots."""
+
+import os
+from typing import Mapping, NamedTuple, Sequence
+
+from binaries import budgets
+from binaries import flags
+from binaries import variant_search
+from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import decision as decision_lib
+from tff_pers.evaluation import decision_page
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+from tff_pers.evaluation import trials as trials_lib
+
+_PAGE, _CHOICE, _DIFFERENCES = 'choice.md', 'choice.csv', 'differences.csv'
+# Flags of the runs that the command for the models leaves out: it may train on
+# the validation data, too.
+_NOT_TRAINED = ('output_dir', 'validation_fraction')
+_NOTES = """\
+* A value of a client is its mean over the seeds; intervals and tests are over
+  clients, the unit that is taken for independent. Clients learn from each
+  other, so that intervals are a little too narrow. p values are not corrected
+  for the number of methods.
+* `difference` > 0: the method is better than the recommended one on test data.
+* Recommended is the simplest method (the first in `--algos`) of those that are
+  at most a standard error of the paired difference behind the best, all on
+  validation data. Test data decide nothing.
+* `share_hurt_vs_X`: share of clients that are worse off than with X, mean over
+  seeds. `accuracy_worst_decile`: mean over the worst 10 % of the clients.
+* `seconds` and `bytes_per_client` (down and up) are those of one whole run."""
+
+
+class Results(NamedTuple):
+  """What the page is about.
+
+  Attributes:
+    request: What was searched.
+    searches: By variant, simple ones first.
+    chosen: The chosen trials; of variants without one no run came to an end.
+    seeds: Of the final runs.
+    seconds: That everything took.
+  """
+
+  request: variant_search.Request
+  searches: Mapping[str, variant_search.VariantSearch]
+  chosen: Mapping[str, trials_lib.Trial]
+  seeds: Sequence[int]
+  seconds: float
+
+  @property
+  def metric(self) -> str:
+    """`accuracy` or `loss`, the same for all."""
+    return next(iter(self.searches.values())).metric
+
+  def runs(self) -> comparison.Runs:
+    """Returns the final runs."""
+    return {
+        (variant, seed): self.searches[variant].result(trial, seed)
+        for variant, trial in self.chosen.items() for seed in self.seeds
+    }
+
+
+def write(found: Results) -> int:
+  """Writes the page and prints what it recommends; returns the exit code.
+
+  Raises:
+    flags.Failure: If no method came to an end.
+  """
+  top, metric, runs = found.request.top, found.metric, found.runs()
+  trials = {v: search.study.trials() for v, search in found.searches.items()}
+  columns, rows = trials_lib.table(trials)
+  results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
+  methods = decision_page.methods(
+      runs,
+      {v: found.searches[v].chosen_variant(t) for v, t in found.chosen.items()},
+      {v: len(own) for v, own in trials.items()}, metric,
+  )
+  if not methods:
+    raise flags.Failure(
+        f'No method came to an end; see trials.csv in {top}. Tip: a longer'
+        ' --budget, or fewer --rounds.'
+    )
+  validation = {v: method.validation for v, method in methods.items()}
+  decision = decision_lib.decide(validation, metric)
+  order = decision_lib.ranked(validation, metric)
+  sentences = [
+      decision_page.recommendation(decision, list(found.searches), metric),
+      decision_page.test_sentence(methods, decision.algo, metric),
+  ]
+  what = methods, order, metric, decision.algo
+  ranking = _write_ranking(
+      top, decision_page.choice_rows(methods, order, decision.algo), metric
+  )
+  rows = decision_page.difference_rows(*what)
+  columns = decision_page.DIFFERENCE_COLUMNS
+  results.write_csv(os.path.join(top, _DIFFERENCES), columns, rows)
+  differences = results.markdown(columns, rows)
+  _plot(top, what, trials, runs)
+  _write_text(os.path.join(top, _PAGE), [
+      f'# Which method for {_data(found.request)}?', *sentences, ranking,
+      _effort(found, trials, methods), '![Choice](choice.png)',
+      '## Compared with the recommended one, on test data', differences,
+      '## Get the models', _command(found, methods[decision.algo], runs),
+      '## How to read this', _NOTES, '![Clients](clients.png)',
+      '![Trials](history.png)',
+  ])
+  print('\n' + '\n\n'.join([*sentences, ranking]))
+  print(f'\nThe page is {os.path.join(top, _PAGE)}.')
+  return 0
+
+
+def _write_ranking(top: str, rows, metric: str) -> str:
+  """Writes `choice.csv`; returns the table in Markdown, with its metric."""
+  columns = decision_page.COLUMNS
+  shown = [
+      {column.replace('accuracy', metric): row[column] for column in columns}
+      for row in rows
+  ]
+  if metric != 'accuracy':
+    # There is none on regression tasks.
+    lost = [column for column in columns if column.startswith('accuracy')]
+    rows = [{**row, **dict.fromkeys(lost)} for row in rows]
+  results.write_csv(os.path.join(top, _CHOICE), columns, rows)
+  return results.markdown(list(shown[0]), shown)
+
+
+def _write_text(path: str, blocks: Sequence[str]) -> None:
+  with open(path + '_temp', 'w', encoding='utf-8') as file:
+    file.write('\n\n'.join(blocks) + '\n')
+  os.replace(path + '_temp', path)
+
+
+def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
+  """Plots the choice, the trials, and the curves of the final runs."""
+  methods, _, metric, _ = what
+  decision_page.plot(*what, top)
+  trials_lib.plot_history(trials, metric, top)
+  plots.plot_runs([
+      run._replace(config=dict(run.config, variant=algo))
+      for (algo, _), run in runs.items() if algo in methods
+  ], top)
+
+
+def _data(request: variant_search.Request) -> str:
+  """Returns what the data are called."""
+  task = request.given.get('task', flags.DEFAULTS['task'])
+  path = request.given.get('data_dir')
+  return f'{task} ({os.path.basename(path)})' if path else task
+
+
+def _effort(found: Results, trials, methods) -> str:
+  """Says what was done, and which methods have no row."""
+  seeds = ', '.join(map(str, found.seeds))
+  asked = len(found.request.seeds)
+  missing = '' if len(found.seeds) == asked else (
+      f' ({asked} were asked for; the budget was too short)'
+  )
+  text = (
+      f'{sum(map(len, trials.values()))} trials of {len(trials)} methods, then'
+      f' seeds {seeds}{missing}, in {budgets.as_text(found.seconds)}'
+      f' of a budget of {found.request.given["budget"]}.'
+  )
+  lost = [
+      f'{algo} ({own[0].state if own else "not begun in time"})'
+      for algo, own in trials.items() if algo not in methods
+  ]
+  if lost:
+    text += f' Without a whole run, and so left out: {", ".join(lost)}.'
+  return text
+
+
+def _command(
+    found: Results, method: decision_page.Method, runs: comparison.Runs
+) -> str:
+  """Says how to train the chosen values and export all clients' models."""
+  algo, options = brackets.parse(method.variant)
+  seed = found.seeds[0]
+  values = {
+      name: value
+      for name, value in found.request.jobs().flags_of(
+          method.variant, seed
+      ).items()
+      if name not in _NOT_TRAINED
+      # Brackets go before.
+      and name not in [f'{algo}_{option}' for option in options]
+  }
+  clients = runs[method.algo, seed].clients
+  values['export_clients'] = ','.join(
+      _name(client) for client in clients['client'][clients['seen'] == 1]
+  )
+  lines = ['python -m binaries.train', *flags.as_typed(values)]
+  return (
+      'On all training data, those for validation included, and with the'
+      ' weights of every client in `export/`:\n\n```\n'
+      + ' \\\n  '.join(lines) + '\n```'
+  )
+
+
+def _name(client) -> str:
+  """Returns the number or name of a client as flags take it."""
+  return f'{client:g}' if isinstance(client, float) else str(client)

@@ -1,0 +1,262 @@
+"""Which method is best for one's own clients, by how much, for whom it hurts.
+
+    python -m binaries.choose --task=npz --data_dir=FILE --budget=20m
+"""
+
+import os
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
+import json
+import sys
+from typing import Mapping, Optional, Sequence
+
+from binaries import budgets
+from binaries import choice_page
+from binaries import choice_plan
+from binaries import experiment as experiment_lib
+from binaries import flags
+from binaries import going_on
+from binaries import jobs as jobs_lib
+from binaries import lanes as lanes_lib
+from binaries import study_locks
+from binaries import variant_search
+from tff_pers import methods
+from tff_pers.data import brackets
+from tff_pers.evaluation import trials as trials_lib
+
+SUMMARY = """\
+python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
+    [--seeds=0,1,2] [--flag=value ...]
+
+Recommends a method for a task, above all for one's own data. Runs the defaults
+of every method, searches the hyperparameters of each for the same time (see
+tune), trains the chosen values with all seeds, and writes a page: choice.md,
+with choice.csv, differences.csv and plots. It ranks the methods, compares each
+with the recommended one at the same clients (95 % intervals, paired t tests),
+and says for whom a method hurts and what it costs. Validation data alone decide
+what is recommended, among methods that they cannot tell apart the first in
+--algos, where simple methods come first. --budget is for the whole program; if
+it is short, there are fewer seeds, then fewer methods. The same command goes on
+after a kill: its clock, too."""
+
+# Simple ones first. Those that need what the task lacks are left out.
+DEFAULT_ALGOS = (
+    'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ditto', 'apfl',
+    'ifca', 'floral', 'perm',
+)
+_DEFAULTS = dict(
+    budget='20m', seeds='0,1,2', jobs=0, validation_fraction=0.2,
+)
+_CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
+# The defaults of a method are run if they can be begun before this share of the
+# budget is spent, and have the same again to end.
+_FIRST_SHARE = 0.4
+# For tables and plots.
+_PAGE_SECONDS = 10.0
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('choose', _choose, argv)
+
+
+def _choose(argv: Sequence[str]) -> int:
+  table = flag_table()
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = {**_DEFAULTS, **flags.parse(argv, table)}
+  budget = budgets.parse(given['budget'])
+  record = dict(given)
+  task = given.get('task', flags.DEFAULTS['task'])
+  asked = given.pop('algos', '')
+  top = given.get('output_dir') or flags.resolve_path(f'runs/choose_{task}')
+  request = variant_search.Request(
+      'choose', given, top, jobs_lib.parse_seeds(given.pop('seeds'))
+  )
+  config = os.path.join(top, _CONFIG)
+  going_on.check(config, record, free=('jobs', 'output_dir'))
+  variants = jobs_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
+  algos = [brackets.parse(variant)[0] for variant in variants]
+  experiment_lib.check_owners(given, table, algos, task)
+  if not asked:
+    variants = _fitting(request, variants)
+  jobs_lib.check_all(request.jobs(), variants, request.seeds)
+  os.makedirs(top, exist_ok=True)
+  lock = study_locks.attempt(top)
+  if lock is None:
+    raise flags.Failure(f'Another process is at work in {top}.')
+  going_on.write(config, record)
+  clock = budgets.Clock(os.path.join(top, _CLOCK))
+  number = lanes_lib.number(given['jobs'], len(variants))
+  with clock, lanes_lib.Lanes(number) as lanes:
+    return _Choice(request, budget, clock, lanes, number).make(variants)
+
+
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags; some have other defaults here."""
+  return flags.all_flags(
+      flags.own_flag(
+          'algos', '', 'Variants to choose from, simple ones first; empty:'
+          f' those of {", ".join(DEFAULT_ALGOS)} that fit the task.'
+      ),
+      flags.own_flag(
+          'budget', _DEFAULTS['budget'],
+          'Time for everything, as 90s, 20m or 1.5h.',
+      ),
+      flags.own_flag(
+          'seeds', _DEFAULTS['seeds'],
+          'Seeds of the final runs, as 0,1,2; the first is that of the trials.',
+      ),
+      flags.own_flag(
+          'jobs', _DEFAULTS['jobs'], 'Methods at a time; 0: as many as there'
+          ' are cores, at most 2.', minimum=0,
+      ),
+      jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
+      without=('seed', 'validation_fraction'),
+  )
+
+
+def _fitting(
+    request: variant_search.Request, variants: Sequence[str]
+) -> list[str]:
+  """Returns the methods that have what they need on the task."""
+  # The first one needs nothing.
+  first, _ = request.jobs().prepare(variants[0], request.seeds[0])
+  return [
+      variant for variant in variants
+      if not methods.missing_needs(methods.get(variant), first.task.traits)
+  ]
+
+
+class _Choice:
+  """The steps from the first runs to the page, within the budget."""
+
+  def __init__(
+      self, request: variant_search.Request, budget: float,
+      clock: budgets.Clock, lanes: lanes_lib.Lanes, number: int,
+  ):
+    self._request, self._budget, self._clock = request, budget, clock
+    self._lanes, self._number = lanes, number
+
+  def make(self, variants: Sequence[str]) -> int:
+    """Runs everything and writes the page; returns the exit code."""
+    searches = {
+        v: variant_search.VariantSearch(self._request, v) for v in variants
+    }
+    plan = self._plan(searches)
+    self._say(f'trials, {budgets.as_text(plan.seconds)} for each method')
+    self._lanes.map(_run_trials, [
+        (self._request, variant, trial.seconds + plan.seconds)
+        for variant, trial in _first_trials(searches).items()
+    ])
+    chosen = {v: _candidate(search) for v, search in searches.items()}
+    chosen = {v: trial for v, trial in chosen.items() if trial is not None}
+    seeds = self._final_runs(searches, chosen, plan.num_seeds)
+    self._say('page')
+    return choice_page.write(choice_page.Results(
+        self._request, searches, chosen, seeds, self._clock.seconds
+    ))
+
+  def _plan(self, searches) -> choice_plan.Plan:
+    """Returns the plan after the first runs, the same one after a kill."""
+    path = os.path.join(self._request.top, _PLAN)
+    if not os.path.exists(path):
+      self._say(f'defaults of {", ".join(searches)}')
+      limit = _FIRST_SHARE * self._budget
+      self._lanes.map(_run_defaults, [
+          (self._request, variant, self._clock.at(limit), limit)
+          for variant in searches
+      ])
+      left = self._budget - self._clock.seconds - _PAGE_SECONDS
+      plan = choice_plan.plan(
+          [trial.seconds for trial in _first_trials(searches).values()],
+          max(left, 0.0), self._number, len(self._request.seeds),
+      )
+      going_on.write(path, plan._asdict())
+    with open(path, encoding='utf-8') as file:
+      return choice_plan.Plan(**json.load(file))
+
+  def _final_runs(
+      self, searches, chosen: Mapping[str, trials_lib.Trial], num_seeds: int
+  ) -> list[int]:
+    """Trains all methods with one seed after the other; returns the seeds."""
+    seconds = {v: trial.seconds for v, trial in chosen.items()}
+    order = sorted(chosen, key=lambda v: -seconds[v])
+    took = choice_plan.makespan(list(seconds.values()), self._number)
+    seeds = list(self._request.seeds[:1])
+    for seed in self._request.seeds[1:num_seeds]:
+      # What a killed process began goes on, whatever the time is.
+      is_begun = any(
+          os.path.exists(searches[v].folder(trial, seed))
+          for v, trial in chosen.items()
+      )
+      left = self._budget - self._clock.seconds - _PAGE_SECONDS
+      if took > left and not is_begun:
+        print('The budget is spent: no further seed.', flush=True)
+        break
+      self._say(f'chosen values with seed {seed}')
+      self._lanes.map(
+          _train, [(self._request, v, chosen[v], seed) for v in order]
+      )
+      seeds.append(seed)
+    return seeds
+
+  def _say(self, what: str) -> None:
+    print(
+        f'\n[{budgets.as_text(self._clock.seconds)} of'
+        f' {budgets.as_text(self._budget)}] {what}', flush=True,
+    )
+
+
+def _first_trials(searches) -> dict[str, trials_lib.Trial]:
+  """Returns the runs of defaults that ended in time, the longest first.
+
+  Other values may do for a method whose defaults diverge.
+  """
+  first = {v: s.study.trials()[:1] for v, s in searches.items()}
+  ended = {
+      v: trials[0] for v, trials in first.items()
+      if trials and trials[0].state in ('complete', 'diverged')
+  }
+  return dict(sorted(ended.items(), key=lambda item: -item[1].seconds))
+
+
+def _candidate(
+    search: variant_search.VariantSearch
+) -> Optional[trials_lib.Trial]:
+  """Returns the trial that validation data choose among complete ones."""
+  whole = [t for t in search.ranked() if t.state == 'complete']
+  return next(iter(whole), None)
+
+
+def _run_defaults(
+    request, variant: str, latest: float, seconds: float
+) -> None:
+  """Runs the defaults of a method, unless it is too late to begin."""
+  search = variant_search.VariantSearch(request, variant)
+  if not search.study.trials() and budgets.now() > latest:
+    print(f'[{variant}] left out: the budget is too short.', flush=True)
+    return
+  search.search(1, seconds)
+
+
+def _run_trials(request, variant: str, seconds: float) -> None:
+  variant_search.VariantSearch(request, variant).search(seconds=seconds)
+
+
+def _train(request, variant: str, trial: trials_lib.Trial, seed: int) -> None:
+  variant_search.VariantSearch(request, variant).train(trial, seed)
+  print(f'[{variant}] seed {seed} done', flush=True)
+
+
+if __name__ == '__main__':
+  run()

@@ -1,0 +1,51 @@
+"""A program that goes on where it was: the flags that it was started with."""
+
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from binaries import flags
+
+
+def check(
+    path: str, given: Mapping[str, Any], *, free: Sequence[str] = (),
+    growing: str = '',
+) -> None:
+  """Refuses other flags than those that a folder was begun with.
+
+  Args:
+    path: The file that holds those; if there is none, anything goes.
+    given: Values of the flags that are given now, defaults of the program
+      included.
+    free: Flags that may differ.
+    growing: A flag whose number may be larger.
+
+  Raises:
+    flags.UsageError: Names the first flag that differs, and both values.
+  """
+  if not os.path.exists(path):
+    return
+  with open(path, encoding='utf-8') as file:
+    saved = json.load(file)
+  if 0 < saved.get(growing, 0) < given.get(growing, 0):
+    free = [*free, growing]
+  for name in sorted({*saved, *given} - set(free)):
+    if saved.get(name) != given.get(name):
+      raise flags.UsageError(
+          f'`--{name}` must be {_shown(saved, name)} as in'
+          f' {os.path.basename(path)} to go on in this folder, found'
+          f' {_shown(given, name)}. Tip: another --output_dir.'
+      )
+
+
+def write(path: str, given: Mapping[str, Any]) -> None:
+  """Writes the flags, whole or not at all; makes the folder."""
+  os.makedirs(os.path.dirname(path), exist_ok=True)
+  with open(path + '_temp', 'w', encoding='utf-8') as file:
+    json.dump(dict(given), file, indent=2)
+    file.write('\n')
+  os.replace(path + '_temp', path)
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+  return repr(values[name]) if name in values else 'left out'

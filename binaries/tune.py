@@ -1,0 +1,240 @@
+"""Searches the hyperparameters of methods, the same effort for each.
+
+    python -m binaries.tune --algos='fedavg,ditto,perm[lambda=0.1]' \
+      --task=digits --trials=20 --seeds=0,1,2
+"""
+
+import os
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+# pylint: disable=g-import-not-at-top
+import json
+import math
+import sys
+from typing import Any, Mapping, Optional, Sequence
+
+from binaries import budgets
+from binaries import experiment as experiment_lib
+from binaries import flags
+from binaries import going_on
+from binaries import jobs as jobs_lib
+from binaries import lanes as lanes_lib
+from binaries import studies
+from binaries import study_locks
+from binaries import variant_search
+from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+from tff_pers.evaluation import trials as trials_lib
+
+SUMMARY = """\
+python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2
+    [--budget=20m] [--flag=value ...]
+
+Searches the hyperparameters of every variant with Optuna, in the ranges that
+its method declares; what flags or brackets set is not searched. The first trial
+is the method's defaults on the task. A trial that is behind most others after
+as many rounds is pruned. The best mean validation accuracy over clients (loss
+on regression tasks) is chosen, test data choose nothing; then the chosen values
+are trained with all seeds. Every variant has as many trials, or with --budget
+as many seconds: the time is that of all searches together, --jobs of them at a
+time, and the runs with all seeds come on top. The same command, or one with
+more --trials, goes on after a kill, with no trial lost or repeated, and several
+processes may work on it together. Writes trials.csv, best.json,
+runs.csv, summary.csv, summary.md and plots; the studies and all runs are in
+OUTPUT_DIR/<variant>."""
+
+_DEFAULTS = dict(
+    algos='fedavg,fedavg_finetuned,local_only', seeds='0,1,2', jobs=0,
+    validation_fraction=0.2,
+)
+_TRIALS = 20
+_CONFIG, _BEST = 'tune.json', 'best.json'
+# Flags that may differ when a search goes on.
+_FREE = ('jobs', 'output_dir')
+# What is known of the choice, after the columns of `compare`.
+_CHOICE_COLUMNS = ('trial', 'validation', 'chosen')
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('tune', _tune, argv)
+
+
+def _tune(argv: Sequence[str]) -> int:
+  table = flag_table()
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = {**_DEFAULTS, **flags.parse(argv, table)}
+  trials, seconds = _effort(given)
+  if trials:
+    given['trials'] = trials
+  record = dict(given)
+  task = given.get('task', flags.DEFAULTS['task'])
+  variants = jobs_lib.parse_variants(given.pop('algos'))
+  algos = [brackets.parse(variant)[0] for variant in variants]
+  experiment_lib.check_owners(given, table, algos, task)
+  top = given.get('output_dir') or flags.resolve_path(f'runs/tune_{task}')
+  request = variant_search.Request(
+      'tune', given, top, jobs_lib.parse_seeds(given.pop('seeds'))
+  )
+  config = os.path.join(top, _CONFIG)
+  going_on.check(config, record, free=_FREE, growing='trials')
+  jobs_lib.check_all(request.jobs(), variants, request.seeds)
+  going_on.write(config, record)
+  number = lanes_lib.number(given['jobs'], len(variants))
+  share = seconds / math.ceil(len(variants) / number)
+  with lanes_lib.Lanes(number) as lanes:
+    chosen = lanes.map(
+        _search, [(request, variant, trials, share) for variant in variants]
+    )
+  with study_locks.held(top):  # Another process may have come as far.
+    return _write(request, dict(zip(variants, chosen)))
+
+
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags; some have other defaults here."""
+  return flags.all_flags(
+      flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to tune.'),
+      flags.own_flag(
+          'trials', _TRIALS, 'Trials of each variant; not with --budget.',
+          minimum=1,
+      ),
+      flags.own_flag(
+          'budget', '', 'Time for the searches of all variants together, as'
+          ' 90s, 20m or 1.5h, in equal parts; empty: --trials counts.'
+      ),
+      flags.own_flag(
+          'seeds', _DEFAULTS['seeds'],
+          'Seeds of the final runs, as 0,1,2; the first is that of the trials.',
+      ),
+      flags.own_flag(
+          'jobs', _DEFAULTS['jobs'], 'Variants at a time; 0: as many as there'
+          ' are cores, at most 2.', minimum=0,
+      ),
+      jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
+      without=('seed', 'validation_fraction'),
+  )
+
+
+def _effort(given: Mapping[str, Any]) -> tuple[Optional[int], float]:
+  """Returns the trials of a variant, None: any number; seconds for all."""
+  if not given.get('budget'):
+    return given.get('trials', _TRIALS), math.inf
+  if 'trials' in given:
+    raise flags.UsageError(
+        '`--trials` must be left out with --budget, found'
+        f' {given["trials"]}.'
+    )
+  return None, budgets.parse(given['budget'])
+
+
+def _search(
+    request, variant: str, trials: Optional[int], seconds: float
+) -> Optional[trials_lib.Trial]:
+  """Searches one variant and trains what it chooses with all seeds.
+
+  Values with which a later seed diverges are given up for the next best, before
+  anybody looks at test data. If all of them do, those that validation data
+  chose stay.
+
+  Returns:
+    The chosen trial, None if all are lost.
+  """
+  search, seeds = variant_search.VariantSearch(request, variant), request.seeds
+  search.search(trials, seconds)
+  ranked = search.ranked()
+  for trial in ranked:
+    left = trial.seconds * (len(seeds) - 1)
+    print(
+        f'{search.chosen_variant(trial)}: trial {trial.number} is the best; all'
+        f' {len(seeds)} seeds take about {budgets.as_text(left)} more.',
+        flush=True,
+    )
+    if None not in [search.train(trial, seed) for seed in seeds]:
+      return trial
+  return next(iter(ranked), None)
+
+
+def _write(
+    request: variant_search.Request,
+    chosen: Mapping[str, Optional[trials_lib.Trial]],
+) -> int:
+  """Writes and prints the results; returns the exit code."""
+  searches = {
+      variant: variant_search.VariantSearch(request, variant)
+      for variant in chosen
+  }
+  metric = next(iter(searches.values())).metric
+  trials = {name: search.study.trials() for name, search in searches.items()}
+  path = lambda name: os.path.join(request.top, name)
+  columns, rows = trials_lib.table(trials)
+  results.write_csv(path('trials.csv'), columns, rows)
+  trials_lib.plot_history(trials, metric, request.top)
+  runs = {
+      (name, seed): chosen[name] and search.result(chosen[name], seed)
+      for name, search in searches.items() for seed in request.seeds
+  }
+  best = {n: _best_entry(searches[n], trial) for n, trial in chosen.items()}
+  with open(path(_BEST + '_temp'), 'w', encoding='utf-8') as file:
+    json.dump(best, file, indent=2)
+    file.write('\n')
+  os.replace(path(_BEST + '_temp'), path(_BEST))
+  results.write_csv(
+      path('runs.csv'), comparison.RUN_COLUMNS, comparison.run_rows(runs)
+  )
+  comparison.write_tiers(request.top, runs)
+  text = _write_summary(request.top, chosen, runs, best)
+  named = [
+      run._replace(config=dict(run.config, variant=name))
+      for (name, _), run in runs.items() if run is not None
+  ]
+  if named:
+    plots.plot_runs(named, request.top)
+  print(f'\n{text}\nResults are in {request.top}.')
+  return int(None in runs.values())
+
+
+def _best_entry(search, trial: Optional[trials_lib.Trial]):
+  """Returns what `best.json` holds of a variant, None: it has no choice."""
+  if trial is None:
+    return None
+  return dict(
+      trial=trial.number, variant=search.chosen_variant(trial),
+      metric=search.metric, validation=trial.validation,
+      hyperparameters=dict(trial.values),
+      folder=studies.trial_folder(trial.number),
+  )
+
+
+def _write_summary(top: str, chosen, runs, best) -> str:
+  """Writes `summary.csv` and `summary.md`; returns the table."""
+  columns = [*comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS]
+  rows = [
+      dict(
+          row,
+          trial=trial and trial.number,
+          validation=trial and trial.validation,
+          chosen=best[row['algo']] and best[row['algo']]['variant'],
+      )
+      for row in comparison.summary_rows(runs)
+      for trial in [chosen[row['algo']]]
+  ]
+  results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
+  text = results.markdown(columns, rows)
+  with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
+    file.write(text + '\n')
+  return text
+
+
+if __name__ == '__main__':
+  run()

@@ -1,0 +1,81 @@
+"""Which method to recommend: by validation data, the simplest of equals.
+
+Of the methods that are at most one standard error behind the best one on
+validation data, the simplest is recommended (the one-standard-error rule of
+Breiman et al., Classification and Regression Trees, 1984, section 3.4.3; here
+the error is that of the paired difference over clients). The order of the
+methods says which is simpler. Test data decide nothing.
+"""
+
+from typing import Mapping, NamedTuple, Optional
+
+from tff_pers.evaluation import paired
+
+
+class Decision(NamedTuple):
+  """What is recommended, and how sure that is.
+
+  Attributes:
+    algo: The recommended method.
+    best: The best one on validation data.
+    behind: How much the best one is ahead of the recommended one; None if that
+      is itself.
+    runner_up: The best one but for the recommended; None if it is alone.
+    ahead: How much the recommended one is ahead of the runner-up, maybe less
+      than 0; None if it is alone.
+  """
+
+  algo: str
+  best: str
+  behind: Optional[paired.Difference]
+  runner_up: Optional[str]
+  ahead: Optional[paired.Difference]
+
+
+def decide(
+    validation: Mapping[str, paired.Values], metric: str
+) -> Decision:
+  """Returns the decision.
+
+  Args:
+    validation: What every method reaches on validation data by client; of the
+      methods that did not diverge, simple ones first.
+    metric: `accuracy` or `loss`.
+
+  Raises:
+    ValueError: If there is no method.
+  """
+  if not validation:
+    raise ValueError('`validation` must have at least one method, found none.')
+  order = ranked(validation, metric)
+  best = order[0]
+  algo = next(
+      name for name in validation
+      if name == best or _is_close(validation[best], validation[name], metric)
+  )
+  behind, runner_up, ahead = None, None, None
+  if algo != best:
+    behind = paired.difference(validation[best], validation[algo], metric)
+  others = [name for name in order if name != algo]
+  if others:
+    runner_up = others[0]
+    ahead = paired.difference(validation[algo], validation[runner_up], metric)
+  return Decision(algo, best, behind, runner_up, ahead)
+
+
+def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:
+  """Returns the methods, best mean over clients first."""
+  sign = -1 if metric == 'accuracy' else 1
+  means = {
+      name: paired.mean(list(own.values())).mean
+      for name, own in values.items()
+  }
+  return sorted(means, key=lambda name: sign * means[name])
+
+
+def _is_close(
+    best: paired.Values, other: paired.Values, metric: str
+) -> bool:
+  """Whether a method is at most a standard error behind the best."""
+  gain = paired.difference(best, other, metric).gain
+  return gain.error is not None and gain.mean <= gain.error

@@ -1,0 +1,279 @@
+"""The page of a decision between methods: sentences, tables, a plot."""
+
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import decision as decision_lib
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import paired
+from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
+
+COLUMNS = (
+    'algo', 'accuracy_validation', 'accuracy_test', 'low', 'high',
+    'accuracy_worst_decile', 'share_hurt_vs_local_only',
+    'share_hurt_vs_fedavg', 'seconds', 'recommended',
+)
+DIFFERENCE_COLUMNS = (
+    'algo', 'variant', 'metric', 'validation', 'test', 'low', 'high',
+    'difference', 'difference_low', 'difference_high', 'p_value',
+    'share_better', 'share_worse', 'bytes_per_client', 'trials', 'seconds',
+)
+FIGURE = 'choice'
+
+
+class Method(NamedTuple):
+  """What is known of a method after its final runs.
+
+  Attributes:
+    algo: As it was asked for.
+    variant: With the chosen values.
+    trials: How many trials it had.
+    validation: What clients reach on validation data.
+    test: On test data.
+    worst_decile: Mean over the worst 10 % of the clients and over seeds.
+    hurt: Share of clients that are worse off than with `local_only` and
+      `fedavg`, None if those are not there.
+    bytes_per_client: Sent and received by a client in a whole run.
+    seconds: Of a run.
+  """
+
+  algo: str
+  variant: str
+  trials: int
+  validation: paired.Values
+  test: paired.Values
+  worst_decile: float
+  hurt: tuple[Optional[float], Optional[float]]
+  bytes_per_client: float
+  seconds: float
+
+
+def methods(
+    runs: comparison.Runs, variants: Mapping[str, str],
+    trials: Mapping[str, int], metric: str,
+) -> dict[str, Method]:
+  """Returns what is known of every method none of whose runs diverged.
+
+  Args:
+    runs: By (method, seed).
+    variants: The methods with the chosen values.
+    trials: Number of trials of each.
+    metric: `accuracy` or `loss`.
+  """
+  found = {}
+  for row in comparison.summary_rows(runs):
+    algo = row['algo']
+    own = [run for (name, _), run in runs.items() if name == algo]
+    if None in own:
+      continue
+    sent = row['bytes_down_per_client_round'] + row['bytes_up_per_client_round']
+    rounds = float(own[0].metrics['round'][-1])
+    found[algo] = Method(
+        algo, variants[algo], trials[algo],
+        paired.of_clients(own, metric, validation=True),
+        paired.of_clients(own, metric), _worst_decile(own, metric),
+        (row['share_hurt_vs_local'], row['share_hurt_vs_fedavg']),
+        sent * rounds, row['seconds_per_round'] * rounds,
+    )
+  return found
+
+
+def choice_rows(
+    found: Mapping[str, Method], order: Sequence[str], recommended: str
+) -> list[dict[str, Any]]:
+  """Returns the ranking, rows of `COLUMNS`; on regression, of losses.
+
+  Args:
+    found: By method.
+    order: The methods in the order of the rows.
+    recommended: The method that is.
+  """
+  rows = []
+  for algo in order:
+    method, test = found[algo], paired.mean(list(found[algo].test.values()))
+    rows.append(dict(
+        algo=algo, accuracy_validation=_mean(method.validation),
+        accuracy_test=test.mean, low=test.low, high=test.high,
+        accuracy_worst_decile=method.worst_decile,
+        share_hurt_vs_local_only=method.hurt[0],
+        share_hurt_vs_fedavg=method.hurt[1],
+        seconds=round(method.seconds, 3), recommended=int(algo == recommended),
+    ))
+  return rows
+
+
+def difference_rows(
+    found: Mapping[str, Method], order: Sequence[str], metric: str,
+    recommended: str,
+) -> list[dict[str, Any]]:
+  """Returns the rows of `differences.csv`, to the recommended, on test data.
+
+  Args:
+    found: By method.
+    order: The methods in the order of the rows.
+    metric: `accuracy` or `loss`.
+    recommended: The method that is.
+  """
+  rows = []
+  for algo in order:
+    method, test = found[algo], paired.mean(list(found[algo].test.values()))
+    row = dict.fromkeys(DIFFERENCE_COLUMNS)
+    row.update(
+        algo=algo, variant=method.variant, metric=metric,
+        validation=_mean(method.validation), test=test.mean, low=test.low,
+        high=test.high, bytes_per_client=round(method.bytes_per_client),
+        trials=method.trials, seconds=round(method.seconds, 3),
+    )
+    if algo != recommended:
+      found_there = paired.difference(
+          method.test, found[recommended].test, metric
+      )
+      row.update(
+          difference=found_there.gain.mean,
+          difference_low=found_there.gain.low,
+          difference_high=found_there.gain.high, p_value=found_there.p_value,
+          share_better=found_there.share_better,
+          share_worse=found_there.share_worse,
+      )
+    rows.append(row)
+  return rows
+
+
+def recommendation(
+    decision: decision_lib.Decision, order: Sequence[str], metric: str
+) -> str:
+  """Returns the sentence that recommends a method, and says how sure it is.
+
+  Args:
+    decision: What is recommended.
+    order: The methods, simple ones first.
+    metric: `accuracy` or `loss`.
+  """
+  start = f'**{decision.algo}** is recommended'
+  if decision.ahead is None:
+    return f'{start}: no other method came to an end.'
+  if decision.behind is not None:
+    return (
+        f'{start}: {decision.best} is better on validation data by'
+        f' {_amount(decision.behind, metric)}, which is within noise, and'
+        f' {decision.algo} is simpler.'
+    )
+  if not decision.ahead.gain.mean:
+    return (
+        f'{start}: on validation data it is as good as the next one,'
+        f' {decision.runner_up}, and simpler.'
+    )
+  amount = _amount(decision.ahead, metric)
+  if not decision.ahead.is_noise:
+    return (
+        f'{start}: on validation data it is better than every other method,'
+        f' than the next one, {decision.runner_up}, by {amount}, which is more'
+        ' than noise.'
+    )
+  is_simpler = order.index(decision.algo) < order.index(decision.runner_up)
+  why = (
+      f'{decision.algo} is the simpler of the two' if is_simpler else
+      f'{decision.runner_up} is simpler, but more than a standard error behind'
+  )
+  return (
+      f'{start}: it is the best on validation data, but better than the next'
+      f' one, {decision.runner_up}, by {amount}, which is within noise; {why}.'
+  )
+
+
+def test_sentence(
+    found: Mapping[str, Method], recommended: str, metric: str
+) -> str:
+  """Returns what test data say of the recommendation that they did not make."""
+  tests = {algo: method.test for algo, method in found.items()}
+  best = decision_lib.ranked(tests, metric)[0]
+  own = paired.mean(list(tests[recommended].values()))
+  text = (
+      'On test data, which had no part in this choice, it has'
+      f' {_article(metric)} {metric} of {own.mean:.4f}{_interval(own)}.'
+  )
+  if best == recommended:
+    return text + ' No other method is better there.'
+  behind = paired.difference(tests[best], tests[recommended], metric)
+  verdict = 'within noise' if behind.is_noise else 'more than noise'
+  return (
+      f'{text} The best one there is {best}, better by'
+      f' {_amount(behind, metric)}: {verdict}.'
+  )
+
+
+def plot(
+    found: Mapping[str, Method], order: Sequence[str], metric: str,
+    recommended: str, output_dir: str,
+) -> str:
+  """Plots what methods reach, and the differences to the recommended one.
+
+  Returns:
+    The path without suffix.
+  """
+  height = 1.4 + 0.32 * len(order)
+  picture, axes = figures.new_figure(9.6, height, 2)
+  for position, algo in enumerate(order):
+    color = figures.COLORS[1 if algo == recommended else 0]
+    method = found[algo]
+    _bar(axes[0], position, paired.mean(list(method.test.values())), color)
+    axes[0].plot(
+        _mean(method.validation), position, 'o', mfc='none', color=color, ms=8
+    )
+    if algo != recommended:
+      gain = paired.difference(
+          method.test, found[recommended].test, metric
+      ).gain
+      _bar(axes[1], position, gain, color)
+  axes[1].axvline(0.0, color=figures.COLORS[1], lw=1.2)
+  for axis in axes:
+    axis.set_yticks(range(len(order)), order)
+    axis.set_ylim(len(order) - 0.5, -0.5)
+    axis.grid(alpha=0.25)
+  axes[0].set_xlabel(f'Test {metric} (circle: validation)')
+  axes[1].set_xlabel(f'Test {metric}: better than {recommended} by')
+  return figures.save(picture, output_dir, FIGURE)
+
+
+def _bar(axis, position: int, found: paired.Mean, color: str) -> None:
+  """Draws a mean and its interval."""
+  spread = None
+  if found.low is not None:
+    spread = [[found.mean - found.low], [found.high - found.mean]]
+  axis.errorbar(
+      [found.mean], [position], xerr=spread, fmt='o', color=color, capsize=3
+  )
+
+
+def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
+  """Returns the mean over seeds of that over the worst 10 % of the clients."""
+  found = []
+  for run in runs:
+    seen = run.clients['seen'] == 1
+    found.append(summary.summarize(
+        run.clients[metric][seen], run.clients['num_test'][seen],
+        higher_is_better=metric == 'accuracy',
+    ).worst_decile)
+  return comparison.mean(found)
+
+
+def _mean(values: paired.Values) -> float:
+  return paired.mean(list(values.values())).mean
+
+
+def _article(metric: str) -> str:
+  return 'an' if metric == 'accuracy' else 'a'
+
+
+def _amount(found: paired.Difference, metric: str) -> str:
+  """Returns a gain with its interval: `0.0120 of accuracy (...)`."""
+  gain = found.gain
+  return f'{gain.mean:.4f} of {metric}{_interval(gain, with_clients=True)}'
+
+
+def _interval(found: paired.Mean, *, with_clients: bool = False) -> str:
+  if found.low is None:
+    return ' (one client has no interval)'
+  over = f' over {found.clients} clients' if with_clients else ''
+  return f' (95 % interval {found.low:.4f} to {found.high:.4f}{over})'

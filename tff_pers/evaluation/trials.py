@@ -1,0 +1,152 @@
+"""Trials of a search for hyperparameters: which is best, a table, a plot.
+
+A trial is a training run with some hyperparameters; what it is worth is the
+mean over clients of their validation accuracy (loss on regression tasks) in its
+last evaluated round.
+"""
+
+import math
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from matplotlib import ticker
+import numpy as np
+
+from tff_pers.evaluation import figures
+
+# complete: all rounds; stopped: until its time was over; pruned: worse than
+# others after as many rounds; diverged: NaN or infinity; refused: the method
+# cannot be built with these values; running: begun and not ended.
+STATES = (
+    'complete', 'stopped', 'pruned', 'diverged', 'refused', 'running'
+)
+# States in which a trial may be chosen. The number of a pruned one is that of
+# an early round, in which it was already behind.
+MAY_WIN = ('complete', 'stopped')
+COLUMNS = ('algo', 'trial', 'state', 'rounds', 'validation', 'seconds')
+HISTORY = 'history'
+
+
+class Trial(NamedTuple):
+  """What is known of a trial.
+
+  Attributes:
+    number: From 1; the first has the method's defaults on the task.
+    state: One of `STATES`.
+    rounds: The last evaluated round, 0: none.
+    validation: What it is worth; NaN: nothing.
+    seconds: Wall-clock seconds that it took, all included.
+    values: Hyperparameters by flag name, those that are searched and act.
+  """
+
+  number: int
+  state: str
+  rounds: int
+  validation: float
+  seconds: float
+  values: Mapping[str, Any]
+
+  @property
+  def has_defaults(self) -> bool:
+    """Whether its values are the method's defaults on the task."""
+    return self.number == 1
+
+  @property
+  def may_win(self) -> bool:
+    """Whether it may be chosen."""
+    return self.state in MAY_WIN and math.isfinite(self.validation)
+
+
+def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
+  """Returns the trials that may be chosen, best first.
+
+  Args:
+    trials: Of one method; of equal ones the first is the better.
+    metric: `accuracy` or `loss`.
+  """
+  sign = -1 if metric == 'accuracy' else 1
+  return sorted(
+      (trial for trial in trials if trial.may_win),
+      key=lambda trial: (sign * trial.validation, trial.number),
+  )
+
+
+def best(trials: Sequence[Trial], metric: str) -> Optional[Trial]:
+  """Returns the best trial, None if there is none to choose."""
+  return next(iter(ranked(trials, metric)), None)
+
+
+def line(trial: Trial, trials: Sequence[Trial], metric: str) -> str:
+  """Returns what is printed of a trial that has ended.
+
+  Args:
+    trial: The trial.
+    trials: All of the study.
+    metric: `accuracy` or `loss`.
+  """
+  values = ' '.join(f'{name}={value}' for name, value in trial.values.items())
+  parts = ['defaults: ' * trial.has_defaults + values]
+  if math.isfinite(trial.validation):
+    parts.append(f'{metric} {trial.validation:.4f}')
+  if trial.state != 'complete':
+    parts.append(f'{trial.state} after round {trial.rounds}')
+  parts.append(f'{trial.seconds:.1f} s')
+  first = best(trials, metric)
+  if first is not None and first.number != trial.number:
+    parts.append(f'best {first.validation:.4f} of trial {first.number}')
+  return ', '.join(parts)
+
+
+def table(
+    trials: Mapping[str, Sequence[Trial]]
+) -> tuple[list[str], list[dict[str, Any]]]:
+  """Returns the columns and the rows of `trials.csv`.
+
+  Args:
+    trials: By method.
+  """
+  names = list(dict.fromkeys(
+      name for own in trials.values() for trial in own for name in trial.values
+  ))
+  rows = [
+      dict(
+          {name: trial.values.get(name) for name in names},
+          algo=algo, trial=trial.number, state=trial.state,
+          rounds=trial.rounds, validation=trial.validation,
+          seconds=round(trial.seconds, 3),
+      )
+      for algo, own in trials.items() for trial in own
+  ]
+  return [*COLUMNS, *names], rows
+
+
+def plot_history(
+    trials: Mapping[str, Sequence[Trial]], metric: str, output_dir: str
+) -> str:
+  """Plots what every trial is worth, and the best so far, by method.
+
+  Returns:
+    The path without suffix.
+  """
+  picture, axes = figures.new_figure(6.4, 3.8, 1)
+  for number, (algo, own) in enumerate(trials.items()):
+    color, _ = figures.style(number)
+    for trial in own:
+      if math.isfinite(trial.validation):
+        axes[0].plot(
+            trial.number, trial.validation, 'o' if trial.may_win else 'x',
+            color=color, alpha=0.6, ms=5,
+        )
+    counted = [trial for trial in own if trial.may_win]
+    if counted:
+      running = np.maximum if metric == 'accuracy' else np.minimum
+      axes[0].step(
+          [trial.number for trial in counted],
+          running.accumulate([trial.validation for trial in counted]),
+          where='post', color=color, label=algo, lw=1.8,
+      )
+  axes[0].set_xlabel('Trial (cross: pruned)')
+  axes[0].set_ylabel(f'Validation {metric}, best so far')
+  axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+  axes[0].grid(alpha=0.25)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, HISTORY)

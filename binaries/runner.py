@@ -157,6 +157,7 @@ def execute(
                 process, experiment.task, experiment.hyperparameters
             ),
         ))
+      results.write_diverged(folder, None)
       _describe(experiment, folder, quiet)
       with store.ClientStateStore(
           os.path.join(folder, results.CHECKPOINT)
@@ -182,6 +183,7 @@ def execute(
     named = type(error)(
         error.round_num, experiment.clients[error.clients].tolist()
     )
+    results.write_diverged(folder, str(named))
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace

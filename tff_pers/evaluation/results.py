@@ -11,6 +11,7 @@
     finetuning.csv  the global model after local steps  --finetune_steps
     dropped.csv   client, rounds it was dropped in      --on_non_finite=drop, or
                                                         some message was refused
+    diverged.txt  the sentence that the run ended with  NaN or infinity
 
 Byzantine clients are no rows of clients.csv, and NaN in router.npy.
 """
@@ -26,6 +27,7 @@ CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
 FINETUNING = 'finetuning.csv'
+DIVERGED = 'diverged.txt'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
 TIER_COLUMNS = ('algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss')
@@ -49,6 +51,8 @@ class Run(NamedTuple):
     mixing: float32[N, N] or, with C models, [C, N]; or None.
     router: float[N, C], or None.
     finetuning: Columns of `finetuning.csv`, floats, or None.
+    diverged: The sentence that a run ended with which met NaN or infinity, or
+      None.
   """
 
   folder: str
@@ -60,6 +64,7 @@ class Run(NamedTuple):
   mixing: Optional[np.ndarray]
   router: Optional[np.ndarray] = None
   finetuning: Optional[Mapping[str, np.ndarray]] = None
+  diverged: Optional[str] = None
 
   @property
   def variant(self) -> str:
@@ -84,6 +89,7 @@ def read_run(folder: str) -> Run:
       mixing=_load_optional(folder, MIXING),
       router=_load_optional(folder, ROUTER),
       finetuning=_read_optional(folder, FINETUNING),
+      diverged=_read_diverged(folder),
   )
 
 
@@ -123,6 +129,24 @@ def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def write_finetuning(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `finetuning.csv`; rows have `FINETUNING_COLUMNS`."""
   write_csv(os.path.join(folder, FINETUNING), FINETUNING_COLUMNS, rows)
+
+
+def write_diverged(folder: str, sentence: Optional[str]) -> None:
+  """Writes `diverged.txt`; None: the run goes on, and there is no such file."""
+  path = os.path.join(folder, DIVERGED)
+  if sentence is not None:
+    with open(path, 'w', encoding='utf-8') as file:
+      file.write(sentence + '\n')
+  elif os.path.exists(path):
+    os.remove(path)
+
+
+def _read_diverged(folder: str) -> Optional[str]:
+  path = os.path.join(folder, DIVERGED)
+  if not os.path.exists(path):
+    return None
+  with open(path, encoding='utf-8') as file:
+    return file.read().strip()
 
 
 def write_dropped(folder: str, rounds: Mapping[int, int]) -> None:

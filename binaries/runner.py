@@ -1,5 +1,6 @@
 """Runs one experiment in its folder: what train and compare have in common."""
 
+import contextlib
 import os
 import traceback
 from typing import Any, Callable, Mapping, Optional
@@ -183,7 +184,8 @@ def execute(
     named = type(error)(
         error.round_num, experiment.clients[error.clients].tolist()
     )
-    results.write_diverged(folder, str(named))
+    with contextlib.suppress(OSError):  # A full disk must not hide it.
+      results.write_diverged(folder, str(named))
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace

@@ -85,24 +85,21 @@ def draw_seeds(
 def tick_at(axis, evaluated) -> None:
   """Ticks an axis of rounds only where something was evaluated.
 
-  Round numbers are preferred; where too few of them were evaluated, some that
-  were are taken as they are.
+  Few rounds are all ticked. Of many, round numbers are; where too few of them
+  were evaluated, some that were are taken as they are.
 
   Args:
     axis: Its x axis is of rounds.
     evaluated: The rounds that were evaluated, floats [T], in any order.
   """
-  rounds = np.unique(evaluated)
-  if not rounds.size:
-    return
-  ticks = ticker.MaxNLocator(_MAX_TICKS, integer=True).tick_values(
-      rounds[0], rounds[-1]
-  )
-  ticks = np.intersect1d(ticks, rounds)
-  if len(ticks) < min(len(rounds), 3):
-    step = -(-len(rounds) // _MAX_TICKS)
-    # Counted from the end, because the last round is what tables tell of.
-    ticks = rounds[::-1][::step][::-1]
+  rounds = ticks = np.unique(evaluated)
+  if len(rounds) > _MAX_TICKS:
+    locator = ticker.MaxNLocator(_MAX_TICKS, integer=True, steps=[1, 2, 5, 10])
+    ticks = np.intersect1d(locator.tick_values(rounds[0], rounds[-1]), rounds)
+    if len(ticks) < 2:
+      step = -(-len(rounds) // _MAX_TICKS)
+      # Counted from the end, because the last round is what tables tell of.
+      ticks = rounds[::-1][::step][::-1]
   axis.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
 
 

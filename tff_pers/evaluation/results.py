@@ -51,6 +51,8 @@ class Run(NamedTuple):
     mixing: float32[N, N] or, with C models, [C, N]; or None.
     router: float[N, C], or None.
     finetuning: Columns of `finetuning.csv`, floats, or None.
+    client_names: float64[N] or text [N], the clients that train; None: unknown,
+      they have numbers 0..N-1 alone.
     diverged: The sentence that a run ended with which met NaN or infinity, or
       None.
   """
@@ -64,6 +66,7 @@ class Run(NamedTuple):
   mixing: Optional[np.ndarray]
   router: Optional[np.ndarray] = None
   finetuning: Optional[Mapping[str, np.ndarray]] = None
+  client_names: Optional[np.ndarray] = None
   diverged: Optional[str] = None
 
   @property
@@ -89,6 +92,7 @@ def read_run(folder: str) -> Run:
       mixing=_load_optional(folder, MIXING),
       router=_load_optional(folder, ROUTER),
       finetuning=_read_optional(folder, FINETUNING),
+      client_names=counts['client'] if counts else None,
       diverged=_read_diverged(folder),
   )
 

@@ -15,7 +15,7 @@ class Column(NamedTuple):
     name: Key of the rows that it shows.
     title: Its head.
     style: How numbers are written: `number`, `percent`, `bytes`, `seconds`,
-      `integer`; or `text`.
+      `integer`, `short`; or `text`.
     hint: What it means, in a sentence; empty if the title says it.
   """
 
@@ -51,7 +51,7 @@ def text_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
       name for name in names if all(_is_number(row[name]) for row in rows)
   }
   return table(
-      [Column(name, name, 'number' if name in numbers else 'text')
+      [Column(name, name, 'short' if name in numbers else 'text')
        for name in names],
       [{name: _parsed(row[name], name in numbers) for name in names}
        for row in rows],

@@ -50,9 +50,14 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
 def names_of(run: results.Run) -> list[str]:
   """Returns what the clients of `clients.csv` are called."""
+  return as_names(run.clients['client'])
+
+
+def as_names(clients) -> list[str]:
+  """Returns names or numbers of clients, [N], as texts."""
   return [
       f'{name:.0f}' if isinstance(name, float) else str(name)
-      for name in np.asarray(run.clients['client']).tolist()
+      for name in np.asarray(clients).tolist()
   ]
 
 

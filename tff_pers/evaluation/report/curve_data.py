@@ -1,5 +1,6 @@
 """Curves of a page: a variant's columns of metrics against what they cost."""
 
+import itertools
 from typing import Any, Sequence
 
 import numpy as np
@@ -52,12 +53,19 @@ def of_label(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
 
 def thinned(number: int) -> np.ndarray:
-  """Returns which of so many points are shown, int[<= MAX_POINTS].
+  """Returns which of so many points are shown, int[<= MAX_POINTS + 1].
 
-  All, or evenly spread ones, the first and the last among them.
+  All, or the first and every k-th up to the last, where k is a round number, so
+  that round numbers of rounds are among them.
   """
-  spread = np.linspace(0, number - 1, min(number, MAX_POINTS))
-  return np.unique(np.round(spread).astype(np.int64))
+  step = next(
+      size for power in itertools.count()
+      for size in (10**power, 2 * 10**power, 5 * 10**power)
+      if size * MAX_POINTS >= number
+  )
+  return np.union1d(
+      np.arange(min(number, 1)), np.arange(number - 1, -1, -step)
+  ).astype(np.int64)
 
 
 def _over_seeds(values: np.ndarray) -> dict[str, Any]:

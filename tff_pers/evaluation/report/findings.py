@@ -9,6 +9,9 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation.report import members as members_lib
 from tff_pers.evaluation.report import settings_data
 
+# A loss that is larger by less may be one of another order of summation.
+_ROUNDING = 1e-3
+
 
 def of_groups(groups: Sequence[members_lib.Group]) -> list[dict[str, Any]]:
   """Returns findings about runs, each with `text` and `items`, gravest first.
@@ -31,7 +34,7 @@ def of_groups(groups: Sequence[members_lib.Group]) -> list[dict[str, Any]]:
           ],
       ),
       _finding(
-          'ended with a test loss above that of the first evaluation',
+          'ended with a test loss above that of the start',
           [text for member in members for text in _risen(member)],
       ),
       _finding(
@@ -73,12 +76,15 @@ def _risen(member: members_lib.Member) -> Iterator[str]:
   ):
     return
   losses, rounds = metrics['loss_mean'], metrics['round']
-  if not losses[-1] <= losses[0] and len(losses) > 1:
+  first, when = losses[0], f'in round {rounds[0]:.0f}'
+  if member.run.config.get('initial_loss') is not None:
+    first, when = member.run.config['initial_loss'], 'untrained'
+  if not losses[-1] <= first * (1 + _ROUNDING):
     lowest = int(np.nanargmin(losses))
     yield (
-        f'{member.name}: {losses[0]:.4g} in round {rounds[0]:.0f},'
-        f' {losses[-1]:.4g} in round {rounds[-1]:.0f}; lowest,'
-        f' {losses[lowest]:.4g}, in round {rounds[lowest]:.0f}'
+        f'{member.name}: {first:.4g} {when}, {losses[-1]:.4g} in round'
+        f' {rounds[-1]:.0f}; lowest, {losses[lowest]:.4g}, in round'
+        f' {rounds[lowest]:.0f}'
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -28,6 +28,13 @@ _CHOICE = (
                  'Clients that are better off with one model for all.'),
     cells.Column('seconds', 'Time', 'seconds'),
     cells.Column('recommended', 'Recommended', 'text'),
+)
+_BEST = (
+    cells.Column('algo', 'Method', 'text'),
+    cells.Column('trial', 'Trial', 'integer'),
+    cells.Column('validation', 'Validation', 'number',
+                 'What the trial was chosen by.'),
+    cells.Column('variant', 'Chosen', 'text'),
 )
 
 
@@ -105,15 +112,66 @@ def _trials(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def _best(folder: str) -> Iterator[dict[str, Any]]:
-  with open(os.path.join(folder, BEST), encoding='utf-8') as file:
-    flat = dict(_flattened(json.load(file), ()))
   yield dict(
-      kind='best', title='Best trial', table=cells.table(
-          [cells.Column('name', 'Name', 'text'),
-           cells.Column('value', 'Value', 'text')],
-          [dict(name=name, value=str(value)) for name, value in flat.items()],
-      ),
+      kind='best', title='Chosen trials', table=cells.table(_BEST, [
+          dict(dict.fromkeys(('trial', 'variant', 'validation')), **entry or {},
+               algo=algo)
+          for algo, entry in read_best(folder).items()
+      ]),
   )
+
+
+def read_best(folder: str) -> Mapping[str, Optional[Mapping[str, Any]]]:
+  """Returns `best.json`: by variant what was chosen, None if nothing was.
+
+  Raises:
+    ValueError: If it is damaged.
+  """
+  path = os.path.join(folder, BEST)
+  with open(path, encoding='utf-8') as file:
+    found = json.load(file)
+  entries = found.values() if isinstance(found, dict) else [()]
+  for entry in filter(lambda entry: entry is not None, entries):
+    if not isinstance(entry, dict) or not {'variant', 'folder'} <= set(entry):
+      raise ValueError('no variant and folder of a chosen trial')
+  return found
+
+
+def without_trials(
+    runs: Sequence[results.Run], paths: Sequence[str]
+) -> list[results.Run]:
+  """Returns the runs without the trials of searches that are over.
+
+  What was chosen stays, under the variant that was searched.
+
+  Args:
+    runs: All runs.
+    paths: See `find`.
+  """
+  searches = {
+      folder: read_best(folder)
+      for folder, name in map(os.path.split, paths) if name == BEST
+  }
+  kept = []
+  for run in runs:
+    inside = [
+        folder for folder in searches if run.folder.startswith(folder + os.sep)
+    ]
+    if not inside:
+      kept.append(run)
+    for folder in inside[-1:]:
+      kept += _chosen(run, folder, searches[folder])
+  return kept
+
+
+def _chosen(run: results.Run, folder: str, best) -> Iterator[results.Run]:
+  """Yields the run under the variant that it was chosen for, if it was."""
+  place = os.path.join(os.sep, os.path.relpath(run.folder, folder))
+  for name, entry in best.items():
+    if entry is None or run.variant != entry['variant']:
+      continue
+    if os.path.join(os.sep, entry['folder'], '') in place:
+      yield run._replace(config=dict(run.config, variant=name))
 
 
 def _robustness(folder: str) -> Iterator[dict[str, Any]]:
@@ -149,12 +207,3 @@ def _number(text: str):
 
 def _is_true(text: str) -> bool:
   return text.strip().lower() in ('1', 'true', 'yes')
-
-
-def _flattened(value: Any, path) -> Iterator[tuple[str, Any]]:
-  """Yields the leaves of nested mappings with their paths."""
-  if isinstance(value, Mapping):
-    for name, member in value.items():
-      yield from _flattened(member, (*path, str(name)))
-  else:
-    yield '.'.join(path) or 'value', value

@@ -99,14 +99,8 @@ def _clients(run: results.Run, number: int, title: str) -> _Axis:
   """Returns the axis of the clients that train, by true group if known."""
   order, edges = clusters.group_order(run.groups, number)
   names = _numbered(title, number).names
-  if run.clients is not None:
-    seen = [
-        name for name, is_seen in zip(
-            client_data.names_of(run), run.clients['seen']
-        ) if is_seen
-    ]
-    # Byzantine clients have rows here, and none in clients.csv.
-    names = seen if len(seen) == number else names
+  if run.client_names is not None and len(run.client_names) == number:
+    names = client_data.as_names(run.client_names)
   return _Axis(title, names, order, edges)
 
 

@@ -93,10 +93,10 @@ def groups(runs: Sequence[results.Run]) -> list[Group]:
   found = {}
   for run in runs:
     found.setdefault(_key(_data_flags(run)), []).append(run)
-  differing = differences([_data_flags(own[0]) for own in found.values()])
+  data = [_data_flags(own[0]) for own in found.values()]
   return [
-      Group(_group_name(_data_flags(own[0]), differing), _labelled(own))
-      for own in found.values()
+      Group(_group_name(flags, data), _labelled(own))
+      for flags, own in zip(data, found.values())
   ]
 
 
@@ -135,13 +135,19 @@ def _data_flags(run: results.Run) -> dict[str, Any]:
   return {name: flags.get(name) for name in (*_DATA_FLAGS, *own)}
 
 
-def _group_name(flags: dict[str, Any], differing: Sequence[str]) -> str:
+def _group_name(
+    flags: dict[str, Any], others: Sequence[dict[str, Any]]
+) -> str:
+  """Names data; of others of the same task, by what differs."""
+  same_kind = lambda other: all(
+      other[name] == flags[name] for name in ('task', 'partition')
+  )
+  differing = differences(list(filter(same_kind, others)))
   partition = f" ({flags['partition']})" if flags['partition'] else ''
-  rest = [
-      f'{name}={flags.get(name)}' for name in differing
-      if name not in ('task', 'partition')
-  ]
-  return ', '.join([f"{flags['task']}{partition}", *rest])
+  return ', '.join([
+      f"{flags['task']}{partition}",
+      *(f'{name}={flags.get(name)}' for name in differing),
+  ])
 
 
 def _labelled(runs: Sequence[results.Run]) -> list[Member]:

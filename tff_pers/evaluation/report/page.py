@@ -46,13 +46,14 @@ def collect(
   """
   for run in runs:
     members_lib.check(run)
-  groups = members_lib.groups(runs)
+  sections = folder_data.of_paths(tables, top)
+  groups = members_lib.groups(folder_data.without_trials(runs, tables))
   members = [member for group in groups for member in group.members]
   return dict(
       title=title,
       colors=figures.COLORS,
       findings=findings.of_groups(groups),
-      tables=folder_data.of_paths(tables, top),
+      tables=sections,
       groups=[_group(group, top) for group in groups],
       versions=settings_data.versions(members),
   )

@@ -53,13 +53,14 @@ function logTicks(scale, count) {
 }
 
 /**
- * Returns rounds to tick: round numbers among those that were evaluated, or,
- * where there are too few of them, some of the evaluated ones.
+ * Returns rounds to tick: all that were evaluated if they are few; else the
+ * round numbers among them, or, where there are too few of these, some.
  */
 function roundTicks(scale, rounds, count) {
+  if (rounds.length <= count) return rounds;
   const known = new Set(rounds);
   const ticks = ticksOf(scale, count).filter(value => known.has(value));
-  if (ticks.length >= Math.min(rounds.length, 3)) return ticks;
+  if (ticks.length > 1) return ticks;
   const step = Math.ceil(rounds.length / Math.max(count, 1));
   return rounds.filter((_, index) => (rounds.length - 1 - index) % step === 0);
 }

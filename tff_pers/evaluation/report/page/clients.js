@@ -18,7 +18,8 @@ function clientSection(group, view) {
   return make(
       'section', {}, make('h3', {}, 'Clients'), strips,
       make('p', {class: 'note'},
-           `A dot is a client (of one seed), the line the mean.` +
+           'A dot is a client (of one seed), the line the mean. Of many' +
+           ' clients, bars show how many there are.' +
            (unseen ? ' Clients that never train are not among them.' : '')),
       labels.length > 1 ? hurtPart(group, view, labels) : null,
       clientTable(clients, labels));

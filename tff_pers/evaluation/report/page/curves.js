@@ -79,7 +79,7 @@ function otherPanel(group, view, state, names) {
     'distance', 'cluster_accuracy', 'accuracy_worst_decile', 'train_loss'];
   let chosen = preferred.find(name => names.includes(name)) || names[0];
   const panel = curvePanel(group, view, state, () => chosen, menu(
-      'Also', names.map(name => [name, TITLES[name] || name]), chosen,
+      'Also:', names.map(name => [name, TITLES[name] || name]), chosen,
       name => {
         chosen = name;
         panel.redraw();
@@ -105,9 +105,7 @@ function curvePanel(group, view, state, nameOf, chooser) {
                      isLog = value;
                      panel.redraw();
                    });
-  panel.prepend(make(
-      'div', {class: 'panel-head'}, title,
-      make('span', {class: 'panel-controls'}, chooser, log)));
+  panel.prepend(make('div', {class: 'panel-head'}, chooser || title, log));
   return panel;
 }
 

@@ -113,22 +113,23 @@ function drawDots(svg, lane, scale, from, to) {
 /** Draws how many points each part of the axis has. */
 function drawHistogram(svg, lane, scale, from, to) {
   const width = (scale.end - scale.start) / BINS;
-  const bins = Array.from({length: BINS}, () => []);
+  // Counted from zero, so that no bin has values of both signs.
+  const bins = new Map();
   for (const point of lane.points) {
-    const bin = Math.floor((scale(point.value) - scale.start) / width);
-    bins[Math.max(0, Math.min(BINS - 1, bin))].push(point);
+    const bin = Math.floor((scale(point.value) - scale(0)) / width);
+    if (!bins.has(bin)) bins.set(bin, []);
+    bins.get(bin).push(point);
   }
-  const most = Math.max(1, ...bins.map(bin => bin.length));
-  bins.forEach((bin, index) => {
-    if (!bin.length) return;
+  const most = Math.max(...[...bins.values()].map(bin => bin.length));
+  for (const [index, bin] of bins) {
     const height = Math.max(1, bin.length / most * (to - from - 2));
     svg.append(draw(
         'rect', {
-          x: scale.start + index * width, width: Math.max(width - 1, 1),
+          x: scale(0) + index * width, width: Math.max(width - 1, 1),
           y: to - height, height,
           fill: bin[0].color || lane.color},
         draw('title', {}, `${bin.length} clients`)));
-  });
+  }
 }
 
 /** Shows the text of the spot under the pointer. */

@@ -38,14 +38,14 @@ function mapRun(map) {
 
 function mapNotes(map) {
   const sides = [map.rows, map.columns];
-  const averaged = sides.filter(side => side.block > 1).map(
-      side => `${MAP_TITLES[map.kind][0]}: ${side.number} ` +
-          `(${side.title.toLowerCase()}) are averaged over ${side.block} ` +
-          `neighbours each.`);
-  const ordered = sides.some(side => side.ordered) ?
-      [`${MAP_TITLES[map.kind][0]}: clients are ordered by their true group.`] :
-      [];
-  return [...ordered, ...averaged];
+  const name = MAP_TITLES[map.kind][0];
+  const large = sides.find(side => side.block > 1);
+  return [
+    sides.some(side => side.ordered) ?
+        `${name}: clients are ordered by their true group.` : '',
+    large ? `${name}: of ${large.number} clients, ${large.block} neighbours ` +
+        `each are averaged to one cell.` : '',
+  ];
 }
 
 /** Returns the values of a map, row by row; null for those not known. */
@@ -95,9 +95,8 @@ function pictureOf(map, values) {
 
 function mapChart(map, values, image, width) {
   const [rows, columns] = [map.rows.names.length, map.columns.names.length];
-  const names = [...map.rows.names].map(name => name.length);
-  const left = 26 + Math.min(90, 6.5 * Math.max(...names));
-  const wide = Math.min(width - left - 66, Math.max(columns * 34, 120), 460);
+  const left = 28 + 7 * longest(map.rows);
+  const wide = Math.min(width - left - 76, Math.max(columns * 34, 120), 460);
   const tall = rows === columns ? wide :
       Math.max(120, Math.min(460, rows * 14));
   const top = 6, height = top + tall + 44;
@@ -148,23 +147,22 @@ function drawEdges(svg, map, left, top, wide, tall, cell) {
 
 /** Names some rows and columns, and says what they are. */
 function drawSides(svg, map, left, top, wide, tall, cell) {
-  const letters = Math.max(...map.columns.names.map(name => name.length));
   const every = (number, room) => Math.ceil(number / Math.max(1, room));
   const {rows, columns} = map;
   const down = every(rows.names.length, tall / 15);
   const across = every(
-      columns.names.length, wide / (6.5 * Math.min(letters, 14) + 8));
+      columns.names.length, wide / (7 * longest(map.columns) + 6));
   rows.names.forEach((name, index) => {
     if (index % down) return;
     svg.append(draw('text', {
       class: 'tick', x: left - 5, y: top + (index + 0.5) * cell.y + 4,
-      'text-anchor': 'end'}, shortened(name)));
+      'text-anchor': 'end'}, shortened(name, rows)));
   });
   columns.names.forEach((name, index) => {
     if (index % across) return;
     svg.append(draw('text', {
       class: 'tick', x: left + (index + 0.5) * cell.x, y: top + tall + 14,
-      'text-anchor': 'middle'}, shortened(name)));
+      'text-anchor': 'middle'}, shortened(name, columns)));
   });
   const middle = top + tall / 2;
   svg.append(
@@ -176,8 +174,14 @@ function drawSides(svg, map, left, top, wide, tall, cell) {
            rows.title));
 }
 
-function shortened(name) {
+/** Returns a name as an axis has room for it; of neighbours the first. */
+function shortened(whole, side) {
+  const name = side.block > 1 ? whole.split(' … ')[0] : whole;
   return name.length > 14 ? `${name.slice(0, 13)}…` : name;
+}
+
+function longest(side) {
+  return Math.max(...side.names.map(name => shortened(name, side).length));
 }
 
 /** Draws what the colours mean. */

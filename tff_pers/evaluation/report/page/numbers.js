@@ -9,6 +9,7 @@ function written(value, style) {
   if (typeof value === 'string') return value;
   if (style === 'percent') return `${short(100 * value, 3)} %`;
   if (style === 'integer') return grouped(value);
+  if (style === 'short') return short(value, 6);
   if (style === 'bytes') return inBytes(value);
   if (style === 'seconds') return inSeconds(value);
   return plain(value);

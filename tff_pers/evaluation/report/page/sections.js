@@ -74,23 +74,30 @@ function legend(group, view) {
     buttons.forEach((button, index) => button.setAttribute(
         'aria-pressed',
         String(!view.hidden.has(group.curves[index].label))));
+    count.textContent = view.hidden.size ?
+        `${buttons.length - view.hidden.size} of ${buttons.length} are shown` :
+        '';
     view.watchers.forEach(watcher => watcher());
   }
+  const count = make('span', {class: 'note'});
   update();
   return make(
       'div', {class: 'legend', role: 'group', 'aria-label': 'Methods shown'},
-      ...buttons, ...(buttons.length > 3 ? [all(true), all(false)] : []));
+      ...buttons, ...(buttons.length > 3 ? [all(true), all(false)] : []),
+      count);
 }
 
-/** Returns which methods are hidden at first: all but the best ten. */
+/** Returns which methods are hidden at first: what diverged, and many. */
 function firstView(group) {
   const isAccuracy = group.final.metric === 'accuracy';
   const best = sortedRows(
       group.final.rows.map(row => [row.value, row.label]), 0, isAccuracy)
       .map(([, label]) => label);
-  const ordered = [...new Set(
-      [...best, ...group.curves.map(curve => curve.label)])];
-  return {hidden: new Set(ordered.slice(FIRST_SHOWN)), watchers: []};
+  const all = group.curves.map(curve => curve.label);
+  const shown = best.length ? best.slice(0, FIRST_SHOWN) : all;
+  return {
+    hidden: new Set(all.filter(label => !shown.includes(label))), watchers: [],
+  };
 }
 
 function resultSection(group) {
@@ -113,7 +120,7 @@ function folded(title, table, options = {}) {
   if (!table.rows.length) return null;
   return make(
       'details', {open: Boolean(options.open)}, make('summary', {}, title),
-      tableOf(table, {caption: title, ...options}));
+      tableOf(table, {caption: title, isNamed: true, ...options}));
 }
 
 function costSection(group) {

@@ -28,7 +28,7 @@ function sortedRows(rows, column, isDescending) {
 /**
  * Returns a table for `{columns, rows}`.
  *
- * Options: `caption`; `sortBy`, a column's name, and `isDescending`; `marked`,
+ * Options: `caption`, and `isNamed` if something beside it says so, too; `sortBy`, a column's name, and `isDescending`; `marked`,
  * a function that says whether a row is; `colors`, the colour of a row's dot.
  */
 function tableOf(table, options = {}) {
@@ -72,9 +72,10 @@ function tableOf(table, options = {}) {
           'div', {class: 'scroller', tabindex: 0, role: 'region',
                   'aria-label': options.caption || 'Table'},
           make(
-              'table', {},
-              options.caption ?
-                  make('caption', {}, options.caption) : null,
+              'table', {class: table.columns.length < 4 ? 'slim' : null},
+              options.caption ? make(
+                  'caption', {class: options.isNamed ? 'unseen' : null},
+                  options.caption) : null,
               make('thead', {}, make('tr', {}, ...heads)), body)),
       more);
 }

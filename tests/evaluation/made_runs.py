@@ -50,7 +50,7 @@ def run(variant, seed, regression=False, num_clients=6):
 
 
 def write(
-    folder, variant='fedavg', seed=0, *, rounds=(2, 4, 6), accuracy=0.5,
+    folder, variant='fedavg', seed=0, *, evaluated=(2, 4, 6), accuracy=0.5,
     loss=1.0, clients=None, validation=None, finished=True, groups=None,
     mixing=None, router=None, columns=None, config=None, **flags,
 ):
@@ -60,7 +60,7 @@ def write(
     folder: Where.
     variant: The method with its options.
     seed: The run's seed.
-    rounds: Evaluated rounds; 2 seconds and 30 + 10 bytes each.
+    evaluated: Rounds; each takes 2 seconds and sends 30 + 10 bytes.
     accuracy: `accuracy_mean` in the last of them; 0.1 less in each before. None
       on regression.
     loss: `loss_mean` in the last of them; 0.5 more in each before.
@@ -81,8 +81,7 @@ def write(
           variant=variant,
           flags={
               'algo': algo, 'task': 'digits', 'partition': 'iid',
-              'num_clients': len(clients), 'rounds': rounds[-1] if rounds else 6,
-              'seed': seed, **flags,
+              'num_clients': len(clients), 'rounds': 6, 'seed': seed, **flags,
           },
           given=dict(algo=variant, seed=seed), versions=dict(python='3.11'),
           parameters=dict(model=100, client=120),
@@ -92,11 +91,11 @@ def write(
   extra = dict(columns or {})
   if validation is not None:
     extra['accuracy_validation'] = [
-        validation - 0.1 * back for back in range(len(rounds))
+        validation - 0.1 * back for back in range(len(evaluated))
     ][::-1]
   rows = []
-  for i, number in enumerate(rounds):
-    back = len(rounds) - 1 - i
+  for i, number in enumerate(evaluated):
+    back = len(evaluated) - 1 - i
     rows.append(dict(
         {name: values[i] for name, values in extra.items()}, round=number,
         seconds=2.0 * number,

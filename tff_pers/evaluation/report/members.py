@@ -155,24 +155,34 @@ def _labelled(runs: Sequence[results.Run]) -> list[Member]:
   by_variant = {}
   for run in runs:
     by_variant.setdefault(run.variant, []).append(run)
-  members = [
+  labelled = Group('', [
       member for variant, own in by_variant.items()
       for member in _with_settings(variant, own)
-  ]
+  ]).by_label()
   common = os.path.commonpath([run.folder for run in runs])
-  # The same twice: the folder tells apart, that above the seed's if it can.
-  for place in (os.path.dirname, lambda folder: folder):
-    pairs = [(member.label, member.seed) for member in members]
-    repeated = {pair[0] for pair in pairs if pairs.count(pair) > 1}
-    members = [
-        member._replace(label=member.label + ' in ' + os.path.relpath(
-            place(member.run.folder), common
-        )) if member.label in repeated else member
-        for member in members
-    ]
+  placed = [
+      member for own in labelled.values() for member in _placed(own, common)
+  ]
   return [
-      member for own in Group('', members).by_label().values()
-      for member in own
+      member for own in Group('', placed).by_label().values() for member in own
+  ]
+
+
+def _placed(members: Sequence[Member], common: str) -> list[Member]:
+  """Returns members of a label; where a seed is twice, folders are named.
+
+  The folder above that of the seed if that tells them apart.
+  """
+  place = lambda member: ''
+  for place in (
+      place, lambda member: os.path.dirname(member.run.folder),
+      lambda member: member.run.folder,
+  ):
+    if len({(place(m), m.seed) for m in members}) == len(members):
+      break
+  return [
+      m._replace(label=f'{m.label} in {os.path.relpath(place(m), common)}')
+      if place(m) else m for m in members
   ]
 
 

@@ -46,11 +46,10 @@ def client_rows(clients, seen: int, data: program.Data, metrics):
 
 
 def validation_rows(clients, data: program.Data, metrics):
-  """Returns the rows of `validation.csv`; `data.test` is the validation part.
-  """
+  """Returns the rows of `validation.csv`; `data.test` are validation data."""
   return [
       dict(
-          client=int(client),
+          client=client,
           num_validation=int(data.test[i]['num_examples']),
           accuracy=_cell(metrics.get('accuracy'), i),
           loss=_cell(metrics['loss'], i),

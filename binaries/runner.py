@@ -1,5 +1,6 @@
 """Runs one experiment in its folder: what train and compare have in common."""
 
+import contextlib
 import os
 import re
 import traceback
@@ -162,6 +163,7 @@ def execute(
                 process, experiment.task, experiment.hyperparameters
             ),
         ))
+      results.write_diverged(folder, None)
       _describe(experiment, folder, quiet)
       with store.ClientStateStore(
           os.path.join(folder, results.CHECKPOINT)
@@ -187,6 +189,8 @@ def execute(
     named = type(error)(
         error.round_num, experiment.names(experiment.clients[error.clients])
     )
+    with contextlib.suppress(OSError):  # A full disk must not hide it.
+      results.write_diverged(folder, str(named))
     raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
@@ -344,7 +348,8 @@ def _write_validation(experiment, trainer, folder: str) -> None:
     return
   data = program.Data(task.train, task.validation).pick(task.honest)
   results.write_validation(folder, outputs.validation_rows(
-      experiment.clients[task.honest], data, trainer.evaluate(data)
+      experiment.names(experiment.clients[task.honest]), data,
+      trainer.evaluate(data),
   ))
 
 

@@ -26,7 +26,7 @@ of the family. It is plain data:
 
 `old` may span several lines. It must occur exactly once in the file, so that a
 row whose code has changed is noticed; take in a neighbouring line if it is not
-unique. The file must still be valid Python with `new` in its place. `tests`
+unique. A Python file must still be one with `new` in its place. `tests`
 names test functions, all their cases or one (`test_x[case]`), that pass without
 the fault; at least one of them must fail with it. Name the fastest test that is meant to catch the
 fault, not every test that does.
@@ -91,6 +91,8 @@ def planted(fault: Fault, root: pathlib.Path) -> str:
   if fault.new == fault.old:
     raise ValueError('`new` must differ from `old`')
   changed = text.replace(fault.old, fault.new)
+  if not fault.file.endswith('.py'):
+    return changed
   try:
     ast.parse(changed)
   except SyntaxError as error:

@@ -131,6 +131,21 @@ def dense_mixing(mixing, num_clients: int) -> np.ndarray:
   return table
 
 
+def group_order(
+    groups, num_clients: int
+) -> tuple[np.ndarray, list[int]]:
+  """Returns the clients sorted by group, and where a new group begins.
+
+  Args:
+    groups: int[N], -1 unknown, or None: then the clients stay as they are.
+    num_clients: N; of other clients the groups say nothing.
+  """
+  if groups is None or np.any(groups < 0) or len(groups) != num_clients:
+    return np.arange(num_clients), []
+  order = np.argsort(groups, kind='stable')
+  return order, (np.flatnonzero(np.diff(groups[order])) + 1).tolist()
+
+
 def score(
     groups, router=None, mixing: Optional[Any] = None
 ) -> Optional[Recovery]:

@@ -155,6 +155,8 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
     other = runs[reference, seed]
     if run is None or other is None:
       return math.nan
+    if run.clients is None or other.clients is None:  # Not finished.
+      continue
     metric = 'accuracy'
     if np.all(np.isnan(run.clients[metric])):
       # On regression there is no accuracy.

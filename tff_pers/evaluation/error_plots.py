@@ -2,7 +2,6 @@
 
 from typing import Mapping, NamedTuple, Sequence
 
-from matplotlib import ticker
 import numpy as np
 
 from tff_pers.evaluation import figures
@@ -107,7 +106,9 @@ def plot_panels(
     axis.set_xlabel('Communication round')
     axis.set_ylabel(label)
     axis.set_title(title, fontsize=10)
-    axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    figures.tick_at(axis, np.concatenate(
+        [[], *(curve.rounds for curve in curves.values())]
+    ))
     axis.grid(alpha=0.25)
   figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, name)

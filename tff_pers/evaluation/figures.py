@@ -4,6 +4,7 @@ import os
 import warnings
 
 from matplotlib import figure
+from matplotlib import ticker
 import numpy as np
 
 from tff_pers.evaluation import results
@@ -15,6 +16,7 @@ COLORS = (
     '#8C6D31',
 )
 _DASHES = ('-', '--', ':')
+_MAX_TICKS = 8
 
 
 def new_figure(width: float, height: float, num_axes: int):
@@ -60,8 +62,8 @@ def draw_line(axis, label: str, number: int, x, y, **line) -> None:
       one.
   """
   color, dash = style(number)
-  line.setdefault('marker', 'o' if len(x) == 1 else None)
-  axis.plot(x, y, dash, color=color, label=label, lw=1.8, **line)
+  line = {'marker': 'o' if len(x) == 1 else None, 'lw': 1.8, **line}
+  axis.plot(x, y, dash, color=color, label=label, **line)
 
 
 def draw_seeds(
@@ -83,6 +85,27 @@ def draw_seeds(
   if not np.array_equal(lowest, highest):  # One seed has no range.
     color, _ = style(number)
     axis.fill_between(x, lowest, highest, color=color, alpha=0.18, lw=0)
+
+
+def tick_at(axis, evaluated) -> None:
+  """Ticks an axis of rounds only where something was evaluated.
+
+  Few rounds are all ticked. Of many, round numbers are; where too few of them
+  were evaluated, some that were are taken as they are.
+
+  Args:
+    axis: Its x axis is of rounds.
+    evaluated: The rounds that were evaluated, floats [T], in any order.
+  """
+  rounds = ticks = np.unique(evaluated)
+  if len(rounds) > _MAX_TICKS:
+    locator = ticker.MaxNLocator(_MAX_TICKS, integer=True, steps=[1, 2, 5, 10])
+    ticks = np.intersect1d(locator.tick_values(rounds[0], rounds[-1]), rounds)
+    if len(ticks) < 2:
+      step = -(-len(rounds) // _MAX_TICKS)
+      # Counted from the end, because the last round is what tables tell of.
+      ticks = rounds[::-1][::step][::-1]
+  axis.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
 
 
 def add_legend(picture, axes) -> None:

@@ -6,7 +6,8 @@ from matplotlib import colors
 from matplotlib import ticker
 import numpy as np
 
-from tff_pers.evaluation import costs
+from tff_pers.evaluation import clusters
+from tff_pers.evaluation import curve_plots
 from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import finetuning
@@ -33,14 +34,14 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
 
 def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   """Plots what compares runs: curves and clients, a colour per variant."""
-  made = [plot_curves(runs, output_dir)]
+  made = [curve_plots.plot_curves(runs, output_dir)]
   is_known = all('bytes_down' in run.metrics for run in runs)
   if len(figures.by_variant(runs)) > 1 and is_known:
-    made.append(plot_costs(runs, output_dir))
+    made.append(curve_plots.plot_costs(runs, output_dir))
   if any(run.clients is not None for run in runs):
     made.append(plot_clients(runs, output_dir))
   if any(figures.has(run.metrics, 'cluster_accuracy') for run in runs):
-    made.append(plot_clusters(runs, output_dir))
+    made.append(curve_plots.plot_clusters(runs, output_dir))
   if any(figures.has(run.metrics, 'distance') for run in runs):
     made.append(error_plots.plot_runs(runs, output_dir))
   if any(run.finetuning is not None for run in runs):
@@ -50,97 +51,8 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   return made
 
 
-_LABELS = {
-    'accuracy_mean': 'Test accuracy, mean over clients',
-    'loss_mean': 'Test loss, mean over clients',
-    'cluster_accuracy': 'Clients in the right cluster',
-    'cluster_nmi': 'Normalized mutual information',
-}
-
-
 # Longer names below an axis would run into each other.
 _MAX_UPRIGHT = 3
-
-
-def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
-  """Plots accuracy and loss against rounds: mean and range over seeds."""
-  names = [
-      name
-      for name in ('accuracy_mean', 'loss_mean')
-      if any(figures.has(run.metrics, name) for run in runs)
-  ]
-  return _plot_columns(runs, names, output_dir, 'curves')
-
-
-def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
-  """Plots accuracy (or loss) against bytes and MACs of a client, cumulative."""
-  name = 'accuracy_mean'
-  if not any(figures.has(run.metrics, name) for run in runs):
-    name = 'loss_mean'
-  axes_of = {
-      'Bytes of a client that takes part in all rounds': costs.cumulative_bytes,
-      'MACs (forward) of such a client': costs.cumulative_macs,
-  }
-  if not any(costs.cumulative_macs(run) is not None for run in runs):
-    axes_of.popitem()
-  picture, axes = figures.new_figure(4.6 * len(axes_of), 3.4, len(axes_of))
-  for axis, (label, cost) in zip(axes, axes_of.items()):
-    for number, members in enumerate(figures.by_variant(runs).values()):
-      _plot_against(axis, number, members, cost, name)
-    axis.set_xlabel(label)
-    if axis.lines:
-      axis.set_xscale('log')
-    axis.set_ylabel(_LABELS[name])
-    axis.grid(alpha=0.25)
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, 'costs')
-
-
-def _plot_against(axis, number: int, members, cost, name: str) -> None:
-  """Plots the mean over the seeds of a variant against their mean cost."""
-  members = [
-      run for run in members
-      if cost(run) is not None and figures.has(run.metrics, name)
-  ]
-  rounds, values = _common_rounds(members, name)
-  spent = [
-      cost(run)[np.isin(run.metrics['round'], rounds)] for run in members
-  ]
-  # What sends nothing has no place on a logarithmic axis.
-  if not np.any(spent):
-    return
-  figures.draw_line(
-      axis, members[0].variant, number, np.mean(spent, axis=0), values.mean(0)
-  )
-
-
-def plot_clusters(runs: Sequence[results.Run], output_dir: str) -> str:
-  """Plots the recovery of the true clusters against rounds."""
-  names = ['cluster_accuracy', 'cluster_nmi']
-  return _plot_columns(runs, names, output_dir, 'clusters')
-
-
-def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
-  """Plots columns of `metrics.csv`, one axis each."""
-  num_axes = max(len(names), 1)
-  variants = figures.by_variant(runs)
-  picture, axes = figures.new_figure(4.6 * num_axes, 3.4, num_axes)
-  for axis, name in zip(axes, names):
-    for number, (variant, members) in enumerate(variants.items()):
-      rounds, values = _common_rounds(members, name)
-      if not rounds.size:
-        continue
-      figures.draw_seeds(
-          axis, variant, number, rounds, values.min(0), values.mean(0),
-          values.max(0),
-      )
-    axis.set_xlabel('Communication round')
-    _log_if_wide(axis, runs, name)
-    axis.set_ylabel(_LABELS[name])
-    axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    axis.grid(alpha=0.25)
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, figure_name)
 
 
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -177,7 +89,7 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
 def plot_mixing(run: results.Run, output_dir: str) -> str:
   """Plots the mixing weights, clients ordered by true group if known."""
   matrix = np.asarray(run.mixing)
-  order, edges = _group_order(run.groups, matrix.shape[1])
+  order, edges = clusters.group_order(run.groups, matrix.shape[1])
   has_owners = 'models_used' not in run.metrics
   matrix = matrix[np.ix_(order, order)] if has_owners else matrix[:, order]
   picture, axes = figures.new_figure(5.0, 4.2, 1)
@@ -202,7 +114,7 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
 def plot_router(run: results.Run, output_dir: str) -> str:
   """Plots clients x models, clients ordered by true group if known."""
   router = np.asarray(run.router)
-  order, edges = _group_order(run.groups, len(router))
+  order, edges = clusters.group_order(run.groups, len(router))
   height = min(max(2.6, 0.16 * len(router) + 1.2), 9.0)
   picture, axes = figures.new_figure(
       min(max(4.4, 0.35 * router.shape[1] + 2.0), 9.0), height, 1
@@ -248,9 +160,9 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   axes[0].set_xlim(left=-0.2)
   axes[0].xaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
   axes[0].set_xlabel('Parameters that a client handles beyond the model, %')
-  axes[0].set_ylabel(_LABELS[name])
+  axes[0].set_ylabel(curve_plots.LABELS[name])
   if name == 'loss_mean':
-    _log_if_wide(axes[0], runs, name)
+    curve_plots.log_if_wide(axes[0], runs, [name])
   axes[0].grid(alpha=0.25)
   figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, 'parameters')
@@ -267,7 +179,7 @@ def _extra_parameters(run: results.Run) -> Optional[float]:
 def plot_data(run: results.Run, output_dir: str) -> str:
   """Plots training examples per client and class."""
   counts = run.class_counts
-  order, edges = _group_order(run.groups, len(counts))
+  order, edges = clusters.group_order(run.groups, len(counts))
   height = min(max(2.6, 0.16 * len(counts) + 1.2), 9.0)
   width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)
   picture, axes = figures.new_figure(width, height, 1)
@@ -288,39 +200,6 @@ def plot_data(run: results.Run, output_dir: str) -> str:
       fontsize=10,
   )
   return figures.save(picture, output_dir, 'data')
-
-
-def _log_if_wide(axis, runs, name: str) -> None:
-  """Uses a logarithmic axis where a run that explodes would hide the others."""
-  values = np.concatenate(
-      [run.metrics[name] for run in runs if figures.has(run.metrics, name)]
-  )
-  values = values[np.isfinite(values)]
-  if values.size and 0 < values.min() < values.max() / 100:
-    axis.set_yscale('log')
-
-
-def _common_rounds(runs, name: str):
-  """Returns the rounds that all seeds have, and [seeds, rounds] values."""
-  having = [run for run in runs if figures.has(run.metrics, name)]
-  if not having:
-    return np.zeros(0), np.zeros([0, 0])
-  rounds = having[0].metrics['round']
-  # Seeds of a running comparison may have come to different rounds.
-  for run in having[1:]:
-    rounds = np.intersect1d(rounds, run.metrics['round'])
-  values = [
-      run.metrics[name][np.isin(run.metrics['round'], rounds)] for run in having
-  ]
-  return rounds, np.array(values)
-
-
-def _group_order(groups, num_clients: int):
-  """Returns the clients sorted by group, and where a new group begins."""
-  if groups is None or np.any(groups < 0) or len(groups) != num_clients:
-    return np.arange(num_clients), []
-  order = np.argsort(groups, kind='stable')
-  return order, (np.flatnonzero(np.diff(groups[order])) + 1).tolist()
 
 
 def _mark_groups(line, edges, color: str) -> None:

@@ -12,6 +12,7 @@
     finetuning.csv  the global model after local steps  --finetune_steps
     dropped.csv   client, rounds it was dropped in      --on_non_finite=drop, or
                                                         some message was refused
+    diverged.txt  the sentence that the run ended with  NaN or infinity
 
 Column `client` has the names that the data give, else numbers of the whole
 task.
@@ -34,6 +35,7 @@ DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
 VALIDATION = 'validation.csv'
 FINETUNING = 'finetuning.csv'
+DIVERGED = 'diverged.txt'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
 VALIDATION_COLUMNS = ('client', 'num_validation', 'accuracy', 'loss')
@@ -61,7 +63,9 @@ class Run(NamedTuple):
     finetuning: Columns of `finetuning.csv`, floats, or None.
     client_names: int64[N] or text [N], the clients that train; None: unknown,
       they have numbers 0..N-1 alone.
-    validation: Columns of `validation.csv`, floats, or None.
+    validation: Columns of `validation.csv`, or None.
+    diverged: The sentence that a run ended with which met NaN or infinity, or
+      None.
   """
 
   folder: str
@@ -75,6 +79,7 @@ class Run(NamedTuple):
   finetuning: Optional[Mapping[str, np.ndarray]] = None
   client_names: Optional[np.ndarray] = None
   validation: Optional[Mapping[str, np.ndarray]] = None
+  diverged: Optional[str] = None
 
   @property
   def variant(self) -> str:
@@ -102,7 +107,8 @@ def read_run(folder: str) -> Run:
       router=_load_optional(folder, ROUTER),
       finetuning=_read_optional(folder, FINETUNING, FINETUNING_COLUMNS),
       client_names=counts['client'] if counts else None,
-      validation=_read_optional(folder, VALIDATION, CLIENT_COLUMNS),
+      validation=_read_optional(folder, VALIDATION, VALIDATION_COLUMNS),
+      diverged=_read_diverged(folder),
   )
 
 
@@ -159,6 +165,24 @@ def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def write_finetuning(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `finetuning.csv`; rows have `FINETUNING_COLUMNS`."""
   write_csv(os.path.join(folder, FINETUNING), FINETUNING_COLUMNS, rows)
+
+
+def write_diverged(folder: str, sentence: Optional[str]) -> None:
+  """Writes `diverged.txt`; None: the run goes on, and there is no such file."""
+  path = os.path.join(folder, DIVERGED)
+  if sentence is not None:
+    with open(path, 'w', encoding='utf-8') as file:
+      file.write(sentence + '\n')
+  elif os.path.exists(path):
+    os.remove(path)
+
+
+def _read_diverged(folder: str) -> Optional[str]:
+  path = os.path.join(folder, DIVERGED)
+  if not os.path.exists(path):
+    return None
+  with open(path, encoding='utf-8') as file:
+    return file.read().strip()
 
 
 def write_dropped(folder: str, rounds: Mapping[Any, int]) -> None:

@@ -1,0 +1,139 @@
+"""Curves of runs: accuracy, loss, recovery of clusters, costs."""
+
+from typing import Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import costs
+from tff_pers.evaluation import curves
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+
+LABELS = {
+    'accuracy_mean': 'Test accuracy, mean over clients',
+    'loss_mean': 'Test loss, mean over clients',
+    'cluster_accuracy': 'Clients in the right cluster',
+    'cluster_nmi': 'Normalized mutual information',
+}
+# Validation data, where a run has some, are drawn as dots and without a band.
+_DOTS = dict(dashes=(1.0, 1.4), lw=1.3, alpha=0.9)
+_BOTH_LABELS = {
+    'accuracy_mean': 'Accuracy, mean over clients',
+    'loss_mean': 'Loss, mean over clients',
+}
+
+
+def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots accuracy and loss against rounds: mean and range over seeds.
+
+  Lines are of test data, dots of the same colour of validation data.
+  """
+  names = [
+      name
+      for name in ('accuracy_mean', 'loss_mean')
+      if any(figures.has(run.metrics, name) for run in runs)
+  ]
+  return _plot_columns(runs, names, output_dir, 'curves')
+
+
+def plot_clusters(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots the recovery of the true clusters against rounds."""
+  names = ['cluster_accuracy', 'cluster_nmi']
+  return _plot_columns(runs, names, output_dir, 'clusters')
+
+
+def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
+  """Plots columns of `metrics.csv`, one axis each."""
+  num_axes = max(len(names), 1)
+  variants = figures.by_variant(runs)
+  picture, axes = figures.new_figure(4.6 * num_axes, 3.4, num_axes)
+  for axis, name in zip(axes, names):
+    validation = curves.VALIDATION.get(name)
+    drawn = [
+        _draw_column(axis, number, members, name, validation)
+        for number, members in enumerate(variants.values())
+    ]
+    is_both = any(figures.has(run.metrics, validation) for run in runs)
+    axis.set_xlabel('Communication round')
+    log_if_wide(axis, runs, [name, validation])
+    axis.set_ylabel(_BOTH_LABELS[name] if is_both else LABELS[name])
+    figures.tick_at(axis, np.concatenate([[], *drawn]))
+    axis.grid(alpha=0.25)
+    if is_both:
+      _explain_dots(axis)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, figure_name)
+
+
+def _draw_column(axis, number: int, members, name: str, validation):
+  """Draws a variant's column, and that of validation; returns the rounds."""
+  rounds, values = curves.common_rounds(members, name)
+  if rounds.size:
+    figures.draw_seeds(
+        axis, members[0].variant, number, rounds, values.min(0),
+        values.mean(0), values.max(0),
+    )
+  held_out = curves.common_rounds(members, validation)
+  if held_out[0].size:
+    figures.draw_line(
+        axis, None, number, held_out[0], held_out[1].mean(0), **_DOTS
+    )
+  return np.concatenate([rounds, held_out[0]])
+
+
+def _explain_dots(axis) -> None:
+  """Adds what lines and dots mean to the legend."""
+  axis.plot([], [], '-', color='gray', lw=1.8, label='test data')
+  axis.plot([], [], color='gray', label='validation data', **_DOTS)
+
+
+def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots accuracy (or loss) against bytes and MACs of a client, cumulative."""
+  name = 'accuracy_mean'
+  if not any(figures.has(run.metrics, name) for run in runs):
+    name = 'loss_mean'
+  axes_of = {
+      'Bytes of a client that takes part in all rounds': costs.cumulative_bytes,
+      'MACs (forward) of such a client': costs.cumulative_macs,
+  }
+  if not any(costs.cumulative_macs(run) is not None for run in runs):
+    axes_of.popitem()
+  picture, axes = figures.new_figure(4.6 * len(axes_of), 3.4, len(axes_of))
+  for axis, (label, cost) in zip(axes, axes_of.items()):
+    for number, members in enumerate(figures.by_variant(runs).values()):
+      _plot_against(axis, number, members, cost, name)
+    axis.set_xlabel(label)
+    if axis.lines:
+      axis.set_xscale('log')
+    axis.set_ylabel(LABELS[name])
+    axis.grid(alpha=0.25)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, 'costs')
+
+
+def _plot_against(axis, number: int, members, cost, name: str) -> None:
+  """Plots the mean over the seeds of a variant against their mean cost."""
+  members = [
+      run for run in members
+      if cost(run) is not None and figures.has(run.metrics, name)
+  ]
+  rounds, values = curves.common_rounds(members, name)
+  spent = [
+      cost(run)[np.isin(run.metrics['round'], rounds)] for run in members
+  ]
+  # What sends nothing has no place on a logarithmic axis.
+  if not np.any(spent):
+    return
+  figures.draw_line(
+      axis, members[0].variant, number, np.mean(spent, axis=0), values.mean(0)
+  )
+
+
+def log_if_wide(axis, runs, names: Sequence[str]) -> None:
+  """Uses a logarithmic axis where a run that explodes would hide the others."""
+  values = np.concatenate([[], *(
+      run.metrics[name]
+      for name in names for run in runs if figures.has(run.metrics, name)
+  )])
+  if curves.is_wide(values):
+    axis.set_yscale('log')

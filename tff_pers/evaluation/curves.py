@@ -1,0 +1,42 @@
+"""What curves of several seeds have in common, whatever draws them."""
+
+from typing import Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+
+# Columns of `metrics.csv` on test data, and the same on validation data.
+VALIDATION = {
+    'accuracy_mean': 'accuracy_validation', 'loss_mean': 'loss_validation'
+}
+
+
+def common_rounds(
+    runs: Sequence[results.Run], name: str
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the rounds that all seeds have, [T], and values, [seeds, T].
+
+  Args:
+    runs: Those of one variant; who lacks the column is left out.
+    name: A column of `metrics.csv`.
+  """
+  having = [run for run in runs if figures.has(run.metrics, name)]
+  if not having:
+    return np.zeros(0), np.zeros([0, 0])
+  rounds = having[0].metrics['round']
+  # Seeds of a running comparison may have come to different rounds.
+  for run in having[1:]:
+    rounds = np.intersect1d(rounds, run.metrics['round'])
+  values = [
+      run.metrics[name][np.isin(run.metrics['round'], rounds)] for run in having
+  ]
+  return rounds, np.array(values)
+
+
+def is_wide(values) -> bool:
+  """Returns whether values fit a logarithmic axis better: all > 0, and wide."""
+  values = np.asarray(values)
+  values = values[np.isfinite(values)]
+  return bool(values.size and 0 < values.min() < values.max() / 100)

@@ -1,0 +1,94 @@
+"""Numbers and tables as a page holds them: what JSON can say, and short."""
+
+import math
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+# Curves and clients; a table has two digits more.
+_SERIES_DIGITS = 5
+_TABLE_DIGITS = 7
+
+
+class Column(NamedTuple):
+  """A column of a table.
+
+  Attributes:
+    name: Key of the rows that it shows.
+    title: Its head.
+    style: How numbers are written: `number`, `percent`, `bytes`, `seconds`,
+      `integer`, `short`; or `text`.
+    hint: What it means, in a sentence; empty if the title says it.
+  """
+
+  name: str
+  title: str
+  style: str = 'number'
+  hint: str = ''
+
+
+def table(
+    columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+  """Returns a table for a page; columns without any value are left out.
+
+  Args:
+    columns: Its columns.
+    rows: Values by the columns' names; None, or no value, is an empty cell.
+  """
+  shown = [
+      column for column in columns
+      if any(row.get(column.name) is not None for row in rows)
+  ]
+  return dict(
+      columns=[column._asdict() for column in shown],
+      rows=[[cell(row.get(column.name)) for column in shown] for row in rows],
+  )
+
+
+def text_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+  """Returns the table of a CSV file; columns of numbers are numbers."""
+  names = list(rows[0]) if rows else []
+  numbers = {
+      name for name in names if all(_is_number(row[name]) for row in rows)
+  }
+  return table(
+      [Column(name, name, 'short' if name in numbers else 'text')
+       for name in names],
+      [{name: _parsed(row[name], name in numbers) for name in names}
+       for row in rows],
+  )
+
+
+def cell(value: Any) -> Any:
+  """Returns a cell: None, a text, or a number; what is not finite is a text."""
+  if value is None or isinstance(value, str):
+    return value
+  number = float(value)
+  return rounded(number, _TABLE_DIGITS) if math.isfinite(number) else f'{number}'
+
+
+def series(values: Iterable[float]) -> list[Optional[float]]:
+  """Returns numbers with few digits, None in the place of NaN and infinity."""
+  return [
+      rounded(float(v), _SERIES_DIGITS) if math.isfinite(v) else None
+      for v in values
+  ]
+
+
+def rounded(value: float, digits: int) -> float:
+  """Returns a finite number with so many significant digits."""
+  short = float(f'{value:.{digits}g}')
+  return int(short) if short.is_integer() else short
+
+
+def _is_number(text: Optional[str]) -> bool:
+  try:
+    float(text or 'nan')
+  except ValueError:
+    return False
+  return True
+
+
+def _parsed(text: Optional[str], is_number: bool) -> Any:
+  if not text:
+    return None
+  return float(text) if is_number else text

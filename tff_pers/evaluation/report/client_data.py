@@ -1,0 +1,69 @@
+"""Clients of a page: the metric of each, by run."""
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+from tff_pers.evaluation.report import cells
+from tff_pers.evaluation.report import members as members_lib
+
+
+def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
+  """Returns the last evaluated metrics of all clients of a group.
+
+  Returns:
+    `metric`: `accuracy`, or `loss` where there is none; `names`: of the N
+    clients of any run; `runs`: `label`, `seed` and `values`, [N], None where
+    a client has no value; `seeds`: by seed, whose data may differ, `num_test`
+    [N] and `unseen`, the positions of clients that never train.
+  """
+  finished = [m for m in members if m.state == members_lib.FINISHED]
+  metric = 'accuracy'
+  if not any(figures.has(m.run.clients, metric) for m in finished):
+    metric = 'loss'
+  names = list(dict.fromkeys(
+      name for m in finished for name in names_of(m.run)
+  ))
+  places = {name: place for place, name in enumerate(names)}
+  return dict(
+      metric=metric, names=names,
+      runs=[
+          dict(label=m.label, seed=m.seed,
+               values=_placed(m.run, metric, places))
+          for m in finished
+      ],
+      seeds={
+          str(m.seed): dict(
+              num_test=_placed(m.run, 'num_test', places),
+              unseen=[
+                  places[name] for name, seen in zip(
+                      names_of(m.run), m.run.clients['seen']
+                  ) if not seen
+              ],
+          )
+          for m in finished
+      },
+  )
+
+
+def names_of(run: results.Run) -> list[str]:
+  """Returns what the clients of `clients.csv` are called."""
+  return as_names(run.clients['client'])
+
+
+def as_names(clients) -> list[str]:
+  """Returns names or numbers of clients, [N], as texts."""
+  return [
+      f'{name:.0f}' if isinstance(name, float) else str(name)
+      for name in np.asarray(clients).tolist()
+  ]
+
+
+def _placed(run: results.Run, column: str, places) -> list[Any]:
+  """Returns a column of `clients.csv`, a value for each of all clients."""
+  values = np.full(len(places), np.nan)
+  own = [places[name] for name in names_of(run)]
+  values[own] = run.clients[column]
+  return cells.series(values)

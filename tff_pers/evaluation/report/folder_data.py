@@ -1,0 +1,209 @@
+"""Tables of a page that other programs have written beside the runs."""
+
+import json
+import os
+from typing import Any, Iterator, Mapping, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import results
+from tff_pers.evaluation import robustness
+from tff_pers.evaluation.report import cells
+
+CHOICE, TRIALS, BEST = 'choice.csv', 'trials.csv', 'best.json'
+ROBUSTNESS = 'robustness.csv'
+_FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
+_CHOICE = (
+    cells.Column('algo', 'Method', 'text'),
+    cells.Column('accuracy_validation', 'Validation accuracy', 'number',
+                 'What the choice is made by.'),
+    cells.Column('accuracy_test', 'Test accuracy'),
+    cells.Column('low', 'from', 'number', '95 % interval of test accuracy.'),
+    cells.Column('high', 'to', 'number', '95 % interval of test accuracy.'),
+    cells.Column('accuracy_worst_decile', 'Worst decile', 'number',
+                 'Mean test accuracy of the worst tenth of the clients.'),
+    cells.Column('share_hurt_vs_local_only', 'Hurt against local_only',
+                 'percent', 'Clients that are better off by themselves.'),
+    cells.Column('share_hurt_vs_fedavg', 'Hurt against fedavg', 'percent',
+                 'Clients that are better off with one model for all.'),
+    cells.Column('seconds', 'Time', 'seconds'),
+    cells.Column('recommended', 'Recommended', 'text'),
+)
+_BEST = (
+    cells.Column('algo', 'Method', 'text'),
+    cells.Column('trial', 'Trial', 'integer'),
+    cells.Column('validation', 'Validation', 'number',
+                 'What the trial was chosen by.'),
+    cells.Column('variant', 'Chosen', 'text'),
+)
+
+
+def find(folders: Sequence[str]) -> list[str]:
+  """Returns the paths of such files in and under `folders`, sorted by kind."""
+  found = dict.fromkeys(
+      os.path.join(path, name)
+      for folder in folders for path, _, files in os.walk(folder)
+      for name in _FILES if name in files
+  )
+  return sorted(
+      found, key=lambda path: (_FILES.index(os.path.basename(path)), path)
+  )
+
+
+def of_paths(paths: Sequence[str], top: str) -> list[dict[str, Any]]:
+  """Returns a section for each file, see `_READERS`, with `place`.
+
+  Args:
+    paths: See `find`.
+    top: What `place`, the file's path, is relative to.
+
+  Raises:
+    ValueError: If one is damaged; names it.
+  """
+  return [
+      dict(section, place=os.path.relpath(path, top))
+      for path in paths for section in _read(path)
+  ]
+
+
+def _read(path: str) -> list[dict[str, Any]]:
+  folder, name = os.path.split(path)
+  try:
+    return list(_READERS[name](folder))
+  except (KeyError, TypeError, ValueError) as error:
+    raise ValueError(
+        f'`{path}` must be a table that a program has written, found'
+        f' {type(error).__name__}: {error}.'
+    ) from error
+
+
+def _choice(folder: str) -> Iterator[dict[str, Any]]:
+  """Yields `table`, `recommended` and `rows` as `result_data.final_values`."""
+  rows = results.read_rows(folder, CHOICE)
+  if not rows:
+    return
+  numbers = [
+      {**{name: _number(text) for name, text in row.items()
+          if name not in ('algo', 'recommended')}, 'algo': row['algo']}
+      for row in rows
+  ]
+  recommended = [row['algo'] for row in rows if _is_true(row['recommended'])]
+  for row in numbers:
+    row['recommended'] = 'yes' if row['algo'] in recommended else None
+  yield dict(
+      kind='choice', title='Which method', table=cells.table(_CHOICE, numbers),
+      recommended=recommended, metric='accuracy', rows=[
+          dict(label=row['algo'], **dict(zip(
+              ('value', 'low', 'high'),
+              cells.series([row['accuracy_test'], row['low'], row['high']]),
+          )))
+          for row in numbers if None not in (
+              row['accuracy_test'], row['low'], row['high']
+          )
+      ],
+  )
+
+
+def _trials(folder: str) -> Iterator[dict[str, Any]]:
+  yield dict(
+      kind='trials', title='Trials',
+      table=cells.text_table(results.read_rows(folder, TRIALS)),
+  )
+
+
+def _best(folder: str) -> Iterator[dict[str, Any]]:
+  yield dict(
+      kind='best', title='Chosen trials', table=cells.table(_BEST, [
+          dict(dict.fromkeys(('trial', 'variant', 'validation')), **entry or {},
+               algo=algo)
+          for algo, entry in read_best(folder).items()
+      ]),
+  )
+
+
+def read_best(folder: str) -> Mapping[str, Optional[Mapping[str, Any]]]:
+  """Returns `best.json`: by variant what was chosen, None if nothing was.
+
+  Raises:
+    ValueError: If it is damaged.
+  """
+  path = os.path.join(folder, BEST)
+  with open(path, encoding='utf-8') as file:
+    found = json.load(file)
+  entries = found.values() if isinstance(found, dict) else [()]
+  for entry in filter(lambda entry: entry is not None, entries):
+    if not isinstance(entry, dict) or not {'variant', 'folder'} <= set(entry):
+      raise ValueError('no variant and folder of a chosen trial')
+  return found
+
+
+def without_trials(
+    runs: Sequence[results.Run], paths: Sequence[str]
+) -> list[results.Run]:
+  """Returns the runs without the trials of searches that are over.
+
+  What was chosen stays, under the variant that was searched.
+
+  Args:
+    runs: All runs.
+    paths: See `find`.
+  """
+  searches = {
+      folder: read_best(folder)
+      for folder, name in map(os.path.split, paths) if name == BEST
+  }
+  kept = []
+  for run in runs:
+    inside = [
+        folder for folder in searches if run.folder.startswith(folder + os.sep)
+    ]
+    if not inside:
+      kept.append(run)
+    for folder in inside[-1:]:
+      kept += _chosen(run, folder, searches[folder])
+  return kept
+
+
+def _chosen(run: results.Run, folder: str, best) -> Iterator[results.Run]:
+  """Yields the run under the variant that it was chosen for, if it was."""
+  place = os.path.join(os.sep, os.path.relpath(run.folder, folder))
+  for name, entry in best.items():
+    if entry is None or run.variant != entry['variant']:
+      continue
+    if os.path.join(os.sep, entry['folder'], '') in place:
+      yield run._replace(config=dict(run.config, variant=name))
+
+
+def _robustness(folder: str) -> Iterator[dict[str, Any]]:
+  """Yields a table of rules by attacks for each task, method and number."""
+  found = {}
+  for row in results.read_rows(folder, ROBUSTNESS):
+    key = row['task'], row['algo'], row['num_byzantine']
+    found.setdefault(key, []).append(row)
+  for (task, algo, number), rows in found.items():
+    rules, attacks, values = robustness.cells(rows)
+    medians = np.where(np.isnan(values[..., 1]), None, values[..., 1])
+    columns = [cells.Column(f'a{i}', attack)
+               for i, attack in enumerate(attacks)]
+    yield dict(
+        kind='robustness',
+        title=f'Robust rules: {algo} on {task}, {number} Byzantine clients',
+        table=cells.table(
+            [cells.Column('rule', 'Rule', 'text'), *columns],
+            [dict({f'a{i}': value for i, value in enumerate(row)}, rule=rule)
+             for rule, row in zip(rules, medians.tolist())],
+        ),
+    )
+
+
+_READERS = {
+    CHOICE: _choice, TRIALS: _trials, BEST: _best, ROBUSTNESS: _robustness
+}
+
+
+def _number(text: str):
+  return float(text) if text else None
+
+
+def _is_true(text: str) -> bool:
+  return text.strip().lower() in ('1', 'true', 'yes')

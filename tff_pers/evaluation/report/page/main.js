@@ -1,0 +1,27 @@
+// Puts the page together.
+
+function start() {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const isAlone = data.groups.length === 1;
+  const links = isAlone ? [] : data.groups.map((group, index) => make(
+      'a', {href: `#group${index}`}, group.name));
+  document.getElementById('page').append(...[
+    make('header', {}, make('h1', {}, data.title)),
+    findingSection(data.findings),
+    ...data.tables.map(folderSection),
+    links.length ? make('nav', {'aria-label': 'Data'}, ...links) : null,
+    ...data.groups.map((group, index) => groupPart(group, index, isAlone)),
+    data.versions.rows.length ? make(
+        'section', {}, make('h2', {}, 'Versions'),
+        tableOf(data.versions, {caption: 'Packages that made the runs'})) :
+        null,
+    tip,
+  ].filter(Boolean));
+}
+
+// What is folded is printed, too.
+window.addEventListener('beforeprint', () => {
+  for (const fold of document.querySelectorAll('details')) fold.open = true;
+});
+
+start();

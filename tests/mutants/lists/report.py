@@ -3,7 +3,7 @@
 from tests.mutants.faults import Fault
 
 _REPORT = 'tff_pers/evaluation/report/'
-_PAGE = _REPORT + 'page/'
+_PAGE = _REPORT + 'web/'
 _TESTS = 'tests/evaluation/report/'
 _BROWSER = f'{_TESTS}browser_test.py::'
 _RESULTS = f'{_TESTS}result_data_test.py::'

@@ -9,6 +9,7 @@ import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
+import contextlib
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -70,30 +71,39 @@ def write(folders: Sequence[str], path: str) -> str:
     flags.UsageError: If there is nothing to show, a file is damaged, or the
       page cannot be written there.
   """
+  for folder in folders or ['none']:
+    if not results.find_runs(folder) and not folder_data.find([folder]):
+      raise flags.UsageError(
+          '`--runs` must name folders that hold runs (a config.json) or tables'
+          f' of them, found {folder}.'
+      )
   found = list(dict.fromkeys(
       run for folder in folders for run in results.find_runs(folder)
   ))
   tables = folder_data.find(folders)
-  if not found and not tables:
-    raise flags.UsageError(
-        '`--runs` must name folders that hold runs (a config.json) or tables of'
-        f' them, found {", ".join(folders) or "none"}.'
-    )
   with flags.sentences():
     text = page.render(page.collect(
         [results.read_run(folder) for folder in found],
         top=os.path.commonpath(folders), title=_title(folders), tables=tables,
     ))
+  _write_text(path, text)
+  return path
+
+
+def _write_text(path: str, text: str) -> None:
+  """Writes a file, whole or not at all."""
+  temporary = path + '_temp'
   try:
-    with open(path + '_temp', 'w', encoding='utf-8') as file:
+    with open(temporary, 'w', encoding='utf-8') as file:
       file.write(text)
-    os.replace(path + '_temp', path)
+    os.replace(temporary, path)
   except OSError as error:
+    with contextlib.suppress(OSError):
+      os.remove(temporary)
     raise flags.UsageError(
         f'`--output` must be a file that can be written, found {path}:'
         f' {error.strerror}.'
     ) from error
-  return path
 
 
 def _output(given: Mapping[str, Any], folders: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from binaries import train
 from tff_pers.evaluation import results
+from tff_pers.runtime import errors
+from tff_pers.simulation import program
 from tff_pers.simulation import release
 from tff_pers.simulation import store
 from tests.binaries import overflow
@@ -167,7 +169,9 @@ def test_resume_starts_where_there_is_no_checkpoint(tmp_path):
   assert len(_read(folder / 'metrics.csv')) == 2
 
 
-def test_nan_stops_with_round_client_and_checkpoint(tmp_path, capsys):
+def test_nan_stops_with_round_client_and_checkpoint(
+    tmp_path, capsys, monkeypatch
+):
   """Issue 3, section 6: NaN or Inf loss."""
   path = tmp_path / 'data.csv'
   overflow.write(path, scale=1e15)
@@ -183,6 +187,18 @@ def test_nan_stops_with_round_client_and_checkpoint(tmp_path, capsys):
   assert 'NaN or infinity in round' in error and 'at client b.' in error
   assert 'checkpoint' in error
   assert not (folder / 'clients.csv').exists()
+  # For reports: the sentence, as long as the run has not gone on.
+  sentence = (folder / 'diverged.txt').read_text()
+  assert sentence.startswith('The loss must stay finite') and (
+      sentence.strip() in error
+  )
+  seen = []
+  def go_on(*args, **unused_kwargs):
+    seen.append((folder / 'diverged.txt').exists())
+    raise errors.ComputationError('It stops here.')
+  monkeypatch.setattr(program.TrainingProgram, 'run', go_on)
+  assert train.main([*argv, '--resume']) == 1
+  assert seen == [False]
 
 
 def test_full_disk_names_the_last_checkpoint(tmp_path, capsys, monkeypatch):

@@ -86,6 +86,15 @@ def test_regression_has_no_accuracy_and_is_hurt_by_loss():
   assert row['loss_mean'] == 2.0 and row['share_hurt_vs_local'] == 0.5
 
 
+def test_an_unfinished_run_hurts_nobody_yet():
+  half = _run([0.5, 0.7, 0.0])._replace(clients=None)
+  whole = _run([0.1, 0.1, 0.0])
+  runs = {('perm', 0): half, ('fedavg', 0): whole, ('fedavg', 1): whole}
+  rows = comparison.summary_rows(runs)
+  assert [row['share_hurt_vs_fedavg'] for row in rows] == [None, 0.0]
+  assert rows[0]['accuracy_mean'] == pytest.approx(0.6)
+
+
 def test_a_diverged_run_is_nan():
   runs = {('perm', 0): None, ('perm', 1): _run([0.5, 0.7, 0.0])}
   assert math.isnan(comparison.run_rows(runs)[0]['accuracy'])

@@ -22,6 +22,7 @@ def test_run_reads_what_was_written(tmp_path):
   np.testing.assert_array_equal(run.clients['client'], [4, 7])
   np.testing.assert_array_equal(run.class_counts, [[1, 2, 0], [0, 0, 3]])
   np.testing.assert_array_equal(run.groups, [1, 0])
+  np.testing.assert_array_equal(run.client_names, [4, 7])
   assert results.find_runs(str(tmp_path)) == [folder]
 
 
@@ -42,6 +43,17 @@ def test_clients_csv_has_the_documented_columns(tmp_path):
   assert (tmp_path / 'clients.csv').read_text().splitlines() == [
       'client,seen,num_train,num_test,accuracy,loss'
   ]
+
+
+def test_a_diverged_run_has_its_sentence_until_it_goes_on(tmp_path):
+  folder = str(tmp_path)
+  results.write_config(folder, dict(variant='perm', flags={}))
+  assert results.read_run(folder).diverged is None
+  results.write_diverged(folder, None)
+  results.write_diverged(folder, 'NaN in round 3.')
+  assert results.read_run(folder).diverged == 'NaN in round 3.'
+  results.write_diverged(folder, None)
+  assert results.read_run(folder).diverged is None
 
 
 def test_raises_where_there_is_no_run(tmp_path):

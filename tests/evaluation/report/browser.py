@@ -115,20 +115,12 @@ function probe() {
   window.dispatchEvent(new Event('beforeprint'));
   seen.folded = document.querySelectorAll('details:not([open])').length;
 }
-function probeWhenDrawn(patience) {
-  const stages = [...document.querySelectorAll('.stage')];
-  if (patience && !stages.every(stage => stage.firstChild)) {
-    setTimeout(probeWhenDrawn, 50, patience - 1);
-    return;
-  }
-  try {
-    probe();
-  } catch (error) {
-    reportError(error.stack);
-  }
-  document.body.append(make('pre', {id: 'probe'}, JSON.stringify(seen)));
+try {
+  probe();
+} catch (error) {
+  reportError(error.stack);
 }
-probeWhenDrawn(60);
+document.body.append(make('pre', {id: 'probe'}, JSON.stringify(seen)));
 """
 
 
@@ -172,7 +164,8 @@ def look(folder, text, width=1200):
       [
           _browser(), '--headless', '--no-sandbox', '--disable-gpu',
           '--disable-dev-shm-usage', f'--user-data-dir={folder / "profile"}',
-          f'--window-size={width},900', '--virtual-time-budget=8000',
+          # Time for what the page does later, such as drawing again.
+          f'--window-size={width},900', '--virtual-time-budget=2000',
           '--dump-dom', path.as_uri(),
       ],
       capture_output=True, text=True, timeout=120, check=False,

@@ -114,6 +114,14 @@ def test_of_a_search_only_what_was_chosen_is_a_method(tmp_path):
   ]
 
 
+def test_another_variant_in_the_folder(tmp_path):
+  _search(tmp_path)
+  made_runs.write(str(tmp_path / 'perm' / 'trial0001' / 'y'), 'perm', 5)
+  runs = [results.read_run(f) for f in results.find_runs(str(tmp_path))]
+  kept = folder_data.without_trials(runs, folder_data.find([str(tmp_path)]))
+  assert [run.config['flags']['seed'] for run in kept] == [0, 1]
+
+
 def test_what_was_chosen_is_a_table(tmp_path):
   _search(tmp_path)
   (section,) = _sections(tmp_path)

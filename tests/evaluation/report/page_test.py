@@ -1,7 +1,9 @@
 """The page is one file, complete, bounded, and takes no name for markup."""
 
+import configparser
 from html import parser
 import json
+import pathlib
 import re
 
 import numpy as np
@@ -12,6 +14,7 @@ from tests.evaluation.report import made_pages
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import page
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 _VOID = ('meta', 'link', 'br', 'img', 'input', 'hr')
 
 
@@ -72,6 +75,18 @@ def test_the_data_come_back(text, data):
   assert json.loads(found)['groups'][0]['clients']['names'] == list(
       made_pages.CLIENTS
   )
+
+
+def test_an_installed_package_has_all_files_of_the_page():
+  config = configparser.ConfigParser()
+  config.read(ROOT / 'setup.cfg')
+  package, pattern = config.items('options.package_data')[0]
+  folder = ROOT / package.replace('.', '/')
+  files = [f for f in folder.rglob('*') if f.suffix in ('.js', '.css', '.html')]
+  assert len(files) > 5 and set(files) <= set(folder.glob(pattern))
+  # Each is part of the page.
+  scripts = {f.name for f in files if f.suffix == '.js'}
+  assert scripts == set(page.SCRIPTS)
 
 
 def test_nothing_is_fetched_from_elsewhere(text):

@@ -63,7 +63,9 @@ def cell(value: Any) -> Any:
   if value is None or isinstance(value, str):
     return value
   number = float(value)
-  return rounded(number, _TABLE_DIGITS) if math.isfinite(number) else f'{number}'
+  if not math.isfinite(number):
+    return f'{number}'
+  return rounded(number, _TABLE_DIGITS)
 
 
 def series(values: Iterable[float]) -> list[Optional[float]]:

@@ -1,6 +1,6 @@
 """One HTML file of runs, which needs nothing else: no network, no server.
 
-Python collects what is shown as one JSON object; the scripts in `page/` make
+Python collects what is shown as one JSON object; the scripts in `web/` make
 tables and pictures of it in the browser. What comes from files (names of
 clients, variants, flags) is data there, never markup.
 """
@@ -22,7 +22,7 @@ from tff_pers.evaluation.report import result_data
 from tff_pers.evaluation.report import settings_data
 
 # In the order in which they run.
-_SCRIPTS = (
+SCRIPTS = (
     'elements.js', 'numbers.js', 'tables.js', 'axes.js', 'curves.js',
     'lanes.js', 'clients.js', 'maps.js', 'sections.js', 'main.js',
 )
@@ -101,14 +101,14 @@ def _sentence(group: members_lib.Group) -> str:
 
 def render(data: dict[str, Any]) -> str:
   """Returns the page as HTML."""
-  files = resources.files(__package__).joinpath('page')
+  files = resources.files(__package__).joinpath('web')
   read = lambda name: files.joinpath(name).read_text(encoding='utf-8')
   parts = {
       'title': html.escape(data['title']),
       'palette': _palette(data['colors']),
       'style': read('style.css'),
       'data': as_json(data),
-      'scripts': '\n'.join(read(name) for name in _SCRIPTS),
+      'scripts': '\n'.join(read(name) for name in SCRIPTS),
   }
   page = read('page.html')
   # One pass, so that no part is searched for the names of others.

@@ -13,7 +13,7 @@ function findingSection(findings) {
 }
 
 /** Returns the section of a table that another program has written. */
-function folderSection(section) {
+function folderSection(section, groups) {
   const isChoice = section.kind === 'choice';
   const recommended = section.recommended || [];
   const mark = row => recommended.includes(row[0]);
@@ -25,25 +25,31 @@ function folderSection(section) {
           make('p', {class: 'lead'}, 'Recommended: ',
                make('strong', {}, recommended.join(', ')), '.') : null,
       isChoice ? intervalFigure(
-          section, 'Test accuracy, with 95 % interval', null) : null,
+          section, 'Test accuracy, with 95 % interval', groups) : null,
       tableOf(section.table, {
-        caption: section.title, marked: mark,
+        caption: section.title, isNamed: true, marked: mark,
         sortBy: isChoice ? 'accuracy_validation' : null, isDescending: true,
       }));
 }
 
+/** Returns a method's colour in the first group that has it. */
+function colorIn(groups, label) {
+  const group = groups.find(group => numberOf(group, label) >= 0);
+  return group ? color(numberOf(group, label)) : 'var(--soft)';
+}
+
 /** Returns a figure of a value with a range for each of `section.rows`. */
-function intervalFigure(section, title, group) {
+function intervalFigure(section, title, groups) {
   const isAccuracy = section.metric === 'accuracy';
   const rows = sortedRows(
       section.rows.map(row => [row.value, row]), 0, isAccuracy)
       .map(([, row]) => row);
-  return laneFigure(() => rows.map((row, index) => {
+  return laneFigure(() => rows.map(row => {
     const range = row.low < row.high ?
         ` (${plain(row.low)} to ${plain(row.high)})` : '';
     return {
       label: row.label, bar: [row.low, row.high],
-      color: color(group ? numberOf(group, row.label) : index),
+      color: colorIn(groups, row.label),
       note: plain(row.value) + range,
       points: [{
         value: row.value, text: `${row.label}: ${plain(row.value)}${range}`}],
@@ -112,7 +118,7 @@ function resultSection(group) {
       }),
       rows.length > 1 ? intervalFigure(
           group.final, `Test ${metric}` +
-          (several ? ', mean and range over seeds' : ''), group) : null);
+          (several ? ', mean and range over seeds' : ''), [group]) : null);
 }
 
 /** Returns a table in a fold, null if it has no rows. */
@@ -142,7 +148,8 @@ function settingSection(group) {
           tableOf(differing, {caption: 'Flags that differ between methods'}) :
           make('p', {class: 'note'},
                'All runs have the same flags, but for the method and seed.'),
-      folded('Other flags that were given', given, {open: true}),
+      folded(differing.rows.length ? 'Other flags that were given' :
+          'Flags that were given', given, {open: true}),
       folded('Flags of methods at their defaults', own),
       folded('Flags of all runs at their defaults', common));
 }

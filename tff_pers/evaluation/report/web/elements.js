@@ -74,7 +74,7 @@ function tick(title, isTicked, change) {
  * Returns a figure that is drawn again whenever its width changes.
  *
  * `paint` gets a width in pixels and returns an SVG element; `redraw` of the
- * figure calls it.
+ * figure calls it, `fit` does so if the width has changed.
  */
 function figure(paint) {
   const stage = make('div', {class: 'stage'});
@@ -83,14 +83,15 @@ function figure(paint) {
   whole.redraw = () => {
     if (width) stage.replaceChildren(paint(width));
   };
-  // In the next frame, because drawing changes the height that is observed.
-  new ResizeObserver(() => requestAnimationFrame(() => {
+  whole.fit = () => {
     const now = Math.floor(stage.clientWidth);
     if (now && now !== width) {
       width = now;
       whole.redraw();
     }
-  })).observe(stage);
+  };
+  // In the next frame, because drawing changes the height that is observed.
+  new ResizeObserver(() => requestAnimationFrame(whole.fit)).observe(stage);
   return whole;
 }
 

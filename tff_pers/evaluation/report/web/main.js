@@ -8,7 +8,7 @@ function start() {
   document.getElementById('page').append(...[
     make('header', {}, make('h1', {}, data.title)),
     findingSection(data.findings),
-    ...data.tables.map(folderSection),
+    ...data.tables.map(section => folderSection(section, data.groups)),
     links.length ? make('nav', {'aria-label': 'Data'}, ...links) : null,
     ...data.groups.map((group, index) => groupPart(group, index, isAlone)),
     data.versions.rows.length ? make(
@@ -17,6 +17,7 @@ function start() {
         null,
     tip,
   ].filter(Boolean));
+  for (const drawn of document.querySelectorAll('figure')) drawn.fit();
 }
 
 // What is folded is printed, too.

@@ -20,7 +20,7 @@ function mapSection(group) {
   const show = name => {
     const maps = group.maps.filter(map => mapRun(map) === name);
     panels.replaceChildren(...maps.map(mapFigure));
-    note.textContent = [...maps.flatMap(mapNotes), group.maps_left_out]
+    note.textContent = [...mapNotes(maps), group.maps_left_out]
         .filter(Boolean).join(' ');
   };
   const first = mapRun(learned || group.maps[0]);
@@ -36,15 +36,14 @@ function mapRun(map) {
   return `${map.label}, seed ${map.seed}`;
 }
 
-function mapNotes(map) {
-  const sides = [map.rows, map.columns];
-  const name = MAP_TITLES[map.kind][0];
+function mapNotes(maps) {
+  const sides = maps.flatMap(map => [map.rows, map.columns]);
   const large = sides.find(side => side.block > 1);
   return [
     sides.some(side => side.ordered) ?
-        `${name}: clients are ordered by their true group.` : '',
-    large ? `${name}: of ${large.number} clients, ${large.block} neighbours ` +
-        `each are averaged to one cell.` : '',
+        'Clients are ordered by their true group.' : '',
+    large ? `Of ${large.number} clients, ${large.block} neighbours each are ` +
+        'averaged to one cell.' : '',
   ];
 }
 

@@ -149,6 +149,9 @@ def execute(
       _check_unseen(experiment, process)
       # Only once the process is built: flags that cannot be used leave no run.
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
+        # First, so that a run that has its configuration has them too.
+        if experiment.task.features is not None:
+          results.write_features(folder, experiment.task.features)
         results.write_config(folder, dict(
             experiment.config,
             parameters=outputs.parameters(
@@ -156,6 +159,9 @@ def execute(
             ),
             cost=outputs.cost(
                 process, experiment.task, experiment.hyperparameters
+            ),
+            initial_loss=outputs.initial_loss(
+                experiment.task, experiment.flag('seed')
             ),
         ))
       _describe(experiment, folder, quiet)
@@ -169,9 +175,11 @@ def execute(
       mixed = outputs.mixing_sentence(finished.metrics)
       if mixed:
         print(mixed)
-    dropped = outputs.dropped_sentence(folder)
-    if dropped:
-      print(f'{experiment.variant}: {dropped}')
+    for sentence in (
+        outputs.dropped_sentence(folder), outputs.worse_sentence(folder)
+    ):
+      if sentence:
+        print(f'{experiment.variant}: {sentence}')
     if not quiet:
       print(f'Results are in {folder}.')
   # They are sentences already.
@@ -183,7 +191,10 @@ def execute(
     named = type(error)(
         error.round_num, experiment.names(experiment.clients[error.clients])
     )
-    raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
+    scale = ''
+    if experiment.task.about and not experiment.flag('standardize'):
+      scale = ' Or scale the features with --standardize.'
+    raise Diverged(f'{named}{scale} {_last_checkpoint(folder)}') from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
     # helps with all others, which are faults of the program.
@@ -407,6 +418,8 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + (f', {total(task.validation)} validation' if task.validation else '')
       + f' and {total(task.test)} test examples, {task.rounds} rounds.'
   )
+  if task.about:
+    print(task.about)
   if task.class_counts is not None and not quiet:
     print(partition.table(task.class_counts, task.groups, names=names))
   described = experiment.hyperparameters.describe(task.model)

@@ -21,6 +21,7 @@ from tff_pers import settings
 from tff_pers.aggregators import robust
 from tff_pers.data import brackets
 from tff_pers.data import client_data
+from tff_pers.data import holdout
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.simulation import cohort
@@ -116,7 +117,7 @@ def build(
   task_options = _task_options(given, table, family)
   full = task or _build_task(given, family, task_options)
   with flags.sentences():
-    held_out = cohort.holdout(
+    held_out = holdout.choose(
         full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
     )
   clients = np.setdiff1d(np.arange(full.num_clients), held_out)
@@ -455,6 +456,8 @@ def _shared_record(given, table, method, full, task) -> dict[str, Any]:
   )
   for name in _FROM_TASK:
     record[name] = getattr(task, name)
+  if full.features is not None:
+    record['standardize'] = full.features.standardize
   return record
 
 

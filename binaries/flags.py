@@ -79,6 +79,10 @@ class SharedFlags:
       ' examples where test sets are given (they stay whole).', above=0.0,
       maximum=1.0,
   )
+  standardize: bool = hp.field(
+      True, 'Scale each feature of your own data to mean 0 and variance 1 over'
+      ' the training examples of the clients that train.'
+  )
   validation_fraction: float = hp.field(
       0.0, 'Share of each client\'s training examples that is held out for'
       ' choices and evaluated beside the test data, below 1; 0: none.',

@@ -11,6 +11,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers.analysis import cost as cost_lib
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
+from tff_pers.models import functional
 from tff_pers.models import split_hyperparameters
 from tff_pers.simulation import program
 
@@ -87,6 +88,49 @@ def dropped_sentence(folder: str) -> str:
       for row in rows
   ]
   return f'Dropped because of NaN or infinity: {", ".join(clients)}.'
+
+
+def initial_loss(task, seed: int) -> Optional[float]:
+  """Returns the test loss of the untrained model, a mean over honest clients.
+
+  Of own data alone (None for other tasks), whose scale nobody has looked at.
+
+  Args:
+    task: The task.
+    seed: The run's seed.
+  """
+  if not task.about:
+    return None
+  weights = task.model.initial_weights(seed)
+  losses = []
+  for client in task.honest:
+    examples = task.test[client]['examples']
+    predictions = task.model.predict(
+        weights, examples['x'], False, functional.init_key(seed)
+    )
+    loss = task.model.example_loss(examples['y'], predictions)
+    losses.append(float(np.mean(loss)))
+  return float(np.mean(losses))
+
+
+# A loss that is larger by less may be one of another order of summation.
+_ROUNDING = 1e-3
+
+
+def worse_sentence(folder: str) -> str:
+  """Says that training made the model worse; empty if it did not."""
+  run = results.read_run(folder)
+  first, last = run.config.get('initial_loss'), run.metrics['loss_mean'][-1]
+  # Runs before this number, and on other tasks, do not have it.
+  if first is None or last <= first * (1 + _ROUNDING):
+    return ''
+  tip = 'lower the learning rate, or train fewer rounds.'
+  if not run.config['flags']['standardize']:
+    tip = f'scale the features with --standardize, {tip}'
+  return (
+      f'The final test loss, {last:.4g}, is above that of the untrained model,'
+      f' {first:.4g}. Tip: {tip}'
+  )
 
 
 def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:

@@ -154,6 +154,9 @@ def execute(
       _check_unseen(experiment, process)
       # Only once the process is built: flags that cannot be used leave no run.
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
+        # First, so that a run that has its configuration has them too.
+        if experiment.task.features is not None:
+          results.write_features(folder, experiment.task.features)
         results.write_config(folder, dict(
             experiment.config,
             parameters=outputs.parameters(
@@ -161,6 +164,9 @@ def execute(
             ),
             cost=outputs.cost(
                 process, experiment.task, experiment.hyperparameters
+            ),
+            initial_loss=outputs.initial_loss(
+                experiment.task, experiment.flag('seed')
             ),
         ))
       results.write_diverged(folder, None)
@@ -175,9 +181,11 @@ def execute(
       mixed = outputs.mixing_sentence(finished.metrics)
       if mixed:
         print(mixed)
-    dropped = outputs.dropped_sentence(folder)
-    if dropped:
-      print(f'{experiment.variant}: {dropped}')
+    for sentence in (
+        outputs.dropped_sentence(folder), outputs.worse_sentence(folder)
+    ):
+      if sentence:
+        print(f'{experiment.variant}: {sentence}')
     if not quiet:
       print(f'Results are in {folder}.')
   # They are sentences already.
@@ -191,7 +199,10 @@ def execute(
     )
     with contextlib.suppress(OSError):  # A full disk must not hide it.
       results.write_diverged(folder, str(named))
-    raise Diverged(f'{named} {_last_checkpoint(folder)}') from error
+    scale = ''
+    if experiment.task.about and not experiment.flag('standardize'):
+      scale = ' Or scale the features with --standardize.'
+    raise Diverged(f'{named}{scale} {_last_checkpoint(folder)}') from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
     # helps with all others, which are faults of the program.
@@ -430,6 +441,8 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + (f', {total(task.validation)} validation' if task.validation else '')
       + f' and {total(task.test)} test examples, {task.rounds} rounds.'
   )
+  if task.about:
+    print(task.about)
   if task.class_counts is not None and not quiet:
     print(partition.table(task.class_counts, task.groups, names=names))
   described = experiment.hyperparameters.describe(task.model)

@@ -160,5 +160,6 @@ def test_numbers_in_the_data_are_names_too(tmp_path, capsys):
   np.testing.assert_array_equal(read.clients['client'], [9, 14, 30])
   assert read.clients['client'].dtype == np.int64
   assert os.listdir(folder / 'export') == ['client_14.npz']
-  table = capsys.readouterr().out.splitlines()
-  assert [line.split()[0] for line in table[2:5]] == ['9', '14', '30']
+  words = [line.split() for line in capsys.readouterr().out.splitlines()]
+  [head] = [row for row, line in enumerate(words) if line[:1] == ['client']]
+  assert [line[0] for line in words[head + 1:head + 4]] == ['9', '14', '30']

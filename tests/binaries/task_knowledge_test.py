@@ -147,7 +147,7 @@ def test_byzantine_clients_are_no_rows(quadratic, tmp_path, capsys):
   argv += ['--holdout_clients=2']
   assert _train(tmp_path / 'some', *argv) == 0
   rows = _read(tmp_path / 'some' / 'clients.csv')
-  held = experiment.cohort.holdout(6, 2, 0).tolist()
+  held = experiment.holdout.choose(6, 2, 0).tolist()
   assert any(client in BYZANTINE for client in held)  # Else not tested.
   assert [int(row['client']) for row in rows] == [0, 2, 3, 5]
   unseen = [int(row['client']) for row in rows if row['seen'] == '0']
@@ -164,7 +164,7 @@ def test_distance_is_to_the_row_of_the_client_itself(quadratic, tmp_path):
       '--local_only_batch_size=64',
   ]
   assert _train(tmp_path / 'run', *argv) == 0
-  held = experiment.cohort.holdout(6, 2, 0)
+  held = experiment.holdout.choose(6, 2, 0)
   clients = np.setdiff1d(np.arange(6), [*held, *BYZANTINE])
   apart = [
       np.linalg.norm(

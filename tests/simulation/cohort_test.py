@@ -46,14 +46,6 @@ def test_fixed_repeats_its_schedule():
   assert [sample(7, t).tolist() for t in range(3)] == [[0, 2], [1], [0, 2]]
 
 
-def test_holdout_is_a_fixed_subset_of_the_seed():
-  chosen = cohort.holdout(40, 8, seed=3)
-  assert len(set(chosen.tolist())) == 8 and np.all(np.diff(chosen) > 0)
-  np.testing.assert_array_equal(chosen, cohort.holdout(40, 8, seed=3))
-  assert cohort.holdout(40, 8, seed=4).tolist() != chosen.tolist()
-  assert cohort.holdout(40, 0, seed=3).size == 0
-
-
 @pytest.mark.parametrize(
     'build, message',
     [
@@ -63,7 +55,6 @@ def test_holdout_is_a_fixed_subset_of_the_seed():
         (lambda: cohort.weighted([1.0, -1.0], 1), 'finite and >= 0'),
         (lambda: cohort.fixed([]), 'found none'),
         (lambda: cohort.fixed([[1, 1]]), 'distinct'),
-        (lambda: cohort.holdout(5, 5, 0), 'the 5 clients of the task, found 5'),
     ],
 )
 def test_raises_on_impossible_cohorts(build, message):

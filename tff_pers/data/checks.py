@@ -1,19 +1,23 @@
 """Checks of examples that come from outside."""
 
-from typing import Optional, Sequence
+from typing import Callable
 
 import numpy as np
 
 from tff_pers.data import errors
 
+# Returns what a row is called in messages.
+Place = Callable[[int], str]
+_row = 'row {}'.format
 
-def features(x, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
+
+def features(x, where: str, place: Place = _row) -> np.ndarray:
   """Returns x as float32[n, ...].
 
   Args:
     x: Numbers, [n, ...].
     where: The file (and array), for messages.
-    clients: Client of each row, for messages.
+    place: Returns what a row is called in messages.
 
   Raises:
     errors.DataError: If x is no array of finite numbers with rows.
@@ -31,13 +35,13 @@ def features(x, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
     )
   # What is too large for float32 becomes inf here and is reported below.
   with np.errstate(over='ignore'):
-    x = x.astype(np.float32)
+    x = x.astype(np.float32, copy=False)
   finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
-  _all_finite(finite, 'features', where, clients)
+  _all_finite(finite, 'features', where, place)
   return x
 
 
-def targets(y, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
+def targets(y, where: str, place: Place = _row) -> np.ndarray:
   """Returns regression targets y as float32[n]; raises as `features`."""
   y = np.asarray(y)
   if y.ndim != 1 or not len(y) or y.dtype.kind not in 'biuf':
@@ -47,12 +51,12 @@ def targets(y, where: str, clients: Optional[Sequence] = None) -> np.ndarray:
     )
   with np.errstate(over='ignore'):
     y = y.astype(np.float32)
-  _all_finite(np.isfinite(y), 'targets', where, clients)
+  _all_finite(np.isfinite(y), 'targets', where, place)
   return y
 
 
 def labels(
-    y, where: str, num_classes: int = 0, clients: Optional[Sequence] = None
+    y, where: str, num_classes: int = 0, place: Place = _row
 ) -> tuple[np.ndarray, int]:
   """Returns labels y as int32[n], and the number of classes C.
 
@@ -60,7 +64,7 @@ def labels(
     y: Integers 0..C-1, [n].
     where: The file (and array), for messages.
     num_classes: C; 0: the largest label + 1, and then every class must occur.
-    clients: Client of each row, for messages.
+    place: Returns what a row is called in messages.
 
   Raises:
     errors.DataError: If y is not that; names the client.
@@ -72,12 +76,12 @@ def labels(
         f' {list(y.shape)} of dtype {y.dtype}.'
     )
   whole = np.isfinite(y) & (y == np.round(y))
-  _each(whole, 'must be integers', y, where, clients)
+  _each(whole, 'must be integers', y, where, place)
   top = f'0..{num_classes - 1}' if num_classes else '0..C-1'
   # Labels become int32, and nobody has a million classes: a larger number is
   # a mistake, such as an identifier in the place of a label.
   limit = num_classes or 10**6
-  _each((y >= 0) & (y < limit), f'must be in {top}', y, where, clients)
+  _each((y >= 0) & (y < limit), f'must be in {top}', y, where, place)
   y = y.astype(np.int32)
   present = np.unique(y)
   if not num_classes and len(present) != present[-1] + 1:
@@ -85,7 +89,8 @@ def labels(
     raise errors.DataError(
         f'{where} must hold every label 0..C-1 at least once, found'
         f' {len(present)} classes up to {present[-1]} without {missing}. Tip:'
-        ' set num_classes if a class has no example here.'
+        ' set num_classes if a class has no example here, or choose regression'
+        ' if y is a quantity.'
     )
   num_classes = num_classes or int(present[-1]) + 1
   if num_classes < 2:
@@ -95,23 +100,18 @@ def labels(
   return y, num_classes
 
 
-def _each(good, rule: str, y, where: str, clients) -> None:
+def _each(good, rule: str, y, where: str, place) -> None:
   if not good.all():
     row = int(np.argmin(good))
     raise errors.DataError(
-        f'{where}: labels {rule}, found {y[row]} in row {row}'
-        f'{_at(clients, row)}.'
+        f'{where}: labels {rule}, found {y[row]} in {place(row)}.'
     )
 
 
-def _all_finite(finite, what: str, where: str, clients) -> None:
+def _all_finite(finite, what: str, where: str, place) -> None:
   if not finite.all():
     row = int(np.argmin(finite))
     raise errors.DataError(
         f'{where}: {what} must be finite (float32), found NaN or infinity in'
-        f' row {row}{_at(clients, row)}.'
+        f' {place(row)}.'
     )
-
-
-def _at(clients, row: int) -> str:
-  return '' if clients is None else f' of client {clients[row]}'

@@ -97,7 +97,10 @@ def _read_file(path: str) -> Writers:
   if 'duplicate' in arrays:
     kept = arrays['duplicate'] == 0
   writer = names[arrays['writer']]
-  y, _ = checks.labels(arrays['y'], f'{path}, y', NUM_CLASSES, writer)
+  y, _ = checks.labels(
+      arrays['y'], f'{path}, y', NUM_CLASSES,
+      lambda row: f'row {row} of client {writer[row]}',
+  )
   split = np.full([len(y)], UNKNOWN, np.int8)
   if 'split' in arrays:
     split = arrays['split'].astype(np.int8)

@@ -3,3 +3,9 @@
 
 class DataError(ValueError):
   """Data cannot be used; the message names the file, the client, the rule."""
+
+
+def first_line(error: Exception) -> str:
+  """Returns what a library says, as a part of a sentence."""
+  text = str(error).strip() or type(error).__name__
+  return text.splitlines()[0].rstrip('.')

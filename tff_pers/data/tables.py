@@ -1,73 +1,107 @@
-"""Reads a user's own per-client data: one .npz or one .csv file.
+"""A user's own per-client data as one table, and how an .npz becomes one.
 
-Both hold one row per example: features, `y` (label or target), `client` (whose
-it is, a number or a name) and optionally `split` (`train` or `test`; 0 or 1)
-and `tier` (that of the client's device: 0 is the first tier of a method, 1 the
-second, ...; the same in all rows of a client).
+A table holds one row per example: features, `y` (label or target), `client`
+(whose it is, a number or a name) and optionally `split` (`train` or `test`; 0
+or 1) and `tier` (that of the client's device: 0 is the first tier of a method,
+1 the second, ...; the same in all rows of a client). Files of columns (CSV,
+Parquet) are read in `columnar.py`.
 """
 
-import csv
 import os
 import re
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Sequence
 import zipfile
 import zlib
 
 import numpy as np
 
+from tff_pers.data import cells
+from tff_pers.data import client_names
 from tff_pers.data import errors
+from tff_pers.data import features
 from tff_pers.data import npy_headers
 
 
 # What `np.load` raises on a file that is cut short or of another kind.
 _UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
+# Columns that are no features: what a table must have, and what it may have.
+REQUIRED = ('client', 'y')
+OPTIONAL = ('split', 'tier')
 
-# Of each, a file may have one or not.
-_OPTIONAL = ('split', 'tier')
+# The tasks that read files, by the ends of their names.
+EXTENSIONS = {
+    'csv': ('.csv', '.csv.gz'), 'npz': ('.npz',), 'parquet': ('.parquet',)
+}
 
 
 class Table(NamedTuple):
-  """Examples as they are in the file; their values are not checked yet.
+  """Examples as they are in the file.
 
   Attributes:
     path: The file.
-    x: Features, [n, ...].
-    y: Labels (an integer dtype) or targets, [n].
-    client: int or text [n].
+    x: Values of the columns, [n, ...]. Of an .npz they are not checked yet.
+    y: Labels (an integer dtype) or targets, [n]; not checked yet.
+    client: int32[n], positions in `names`.
+    names: The clients, distinct and sorted: int64[C], or text [C].
     is_test: bool[n], or None if the file has no `split`.
     tier: int32[n], or None if the file has no `tier`.
+    columns: What x holds, or None: numbers without names.
+    classes: Names of the labels 0..C-1, or None: y holds numbers.
+    position: Returns the place of a row in the file in words, `line 7`.
   """
 
   path: str
   x: np.ndarray
   y: np.ndarray
   client: np.ndarray
+  names: np.ndarray
   is_test: Optional[np.ndarray]
   tier: Optional[np.ndarray] = None
+  columns: Optional[tuple[features.Column, ...]] = None
+  classes: Optional[tuple[str, ...]] = None
+  position: Callable[[int], str] = 'row {}'.format
+
+  def place(self, row: int) -> str:
+    """Returns whose example a row is, and where: `line 7 of client bob`."""
+    return f'{self.position(row)} of client {self.names[self.client[row]]}'
+
+  def at(self, row: int) -> str:
+    """Returns the same for a single cell: `at client bob in line 7`."""
+    return f'at client {self.names[self.client[row]]} in {self.position(row)}'
 
 
-def locate(data_dir: str, extension: str) -> str:
+def locate(data_dir: str, kind: str) -> str:
   """Returns `data_dir` if it is a file, else the one such file in that folder.
 
+  Args:
+    data_dir: A file or a folder.
+    kind: A key of `EXTENSIONS`.
+
   Raises:
-    errors.DataError: If there is no such file, or several.
+    errors.DataError: If there is no such file, or several, or it is of another
+      kind.
   """
+  ends = EXTENSIONS[kind]
   if not data_dir:
     raise errors.DataError(
-        f'`data_dir` must name a .{extension} file or the folder of one, found'
+        f'`data_dir` must name a {ends[0]} file or the folder of one, found'
         ' nothing.'
     )
   if os.path.isfile(data_dir):
+    for other, other_ends in EXTENSIONS.items():
+      if other != kind and data_dir.endswith(other_ends):
+        raise errors.DataError(
+            f'`data_dir` must name a {ends[0]} file for --task={kind}, found'
+            f' {data_dir}. Tip: --task={other}.'
+        )
     return data_dir
   if not os.path.isdir(data_dir):
     raise errors.DataError(f'`data_dir` must exist, found {data_dir!r}.')
-  files = sorted(
-      name for name in os.listdir(data_dir) if name.endswith('.' + extension)
-  )
+  files = sorted(name for name in os.listdir(data_dir) if name.endswith(ends))
   if len(files) != 1:
     raise errors.DataError(
-        f'`data_dir` must hold one .{extension} file, found'
+        f'`data_dir` must hold one {ends[0]} file, found'
         f' {", ".join(files) or "none"} in {data_dir}.'
     )
   return os.path.join(data_dir, files[0])
@@ -80,7 +114,7 @@ def read_npz(path: str) -> Table:
     errors.DataError: If the file cannot be read, lacks an array, holds ragged
       ones (dtype object), or they differ in length.
   """
-  arrays = load_arrays(path, ('x', 'y', 'client'), optional=_OPTIONAL)
+  arrays = load_arrays(path, ('x', 'y', 'client'), optional=OPTIONAL)
   lengths = {name: len(a) if a.ndim else 0 for name, a in arrays.items()}
   if len(set(lengths.values())) > 1:
     raise errors.DataError(
@@ -92,13 +126,17 @@ def read_npz(path: str) -> Table:
         f'{path}: client must be one integer or text per example, found shape'
         f' {list(client.shape)} of dtype {client.dtype}.'
     )
-  split = arrays.get('split')
-  if split is not None:
-    split = _is_test(split.tolist(), client, path)
-  tier = arrays.get('tier')
-  if tier is not None:
-    tier = _tiers(tier.tolist(), client, path)
-  return Table(path, arrays['x'], arrays['y'], client, split, tier)
+  names, codes = np.unique(client, return_inverse=True)
+  client_names.check(names, path)
+  table = Table(
+      path, arrays['x'], arrays['y'], codes.astype(np.int32), names, None
+  )
+  given = {}
+  for name in OPTIONAL:
+    if name in arrays:
+      distinct, codes = np.unique(arrays[name], return_inverse=True)
+      given[name] = codes, [str(value) for value in distinct.tolist()]
+  return with_optional(table, given)
 
 
 def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
@@ -121,12 +159,12 @@ def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
   except MemoryError as error:
     raise errors.DataError(
         f'{path} must hold arrays that fit into memory, found larger ones'
-        f' ({_line(error)}).'
+        f' ({errors.first_line(error)}).'
     ) from error
   except _UNREADABLE as error:
     raise errors.DataError(
         f'{path} must be a complete .npz file of plain arrays (no objects, no'
-        f' ragged rows), found it unreadable ({_line(error)}).'
+        f' ragged rows), found it unreadable ({errors.first_line(error)}).'
     ) from error
   missing = [name for name in required if name not in arrays]
   if missing:
@@ -137,142 +175,80 @@ def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
   return arrays
 
 
-def read_csv(path: str) -> Table:
-  """Returns `client`, `y`, and `split`, `tier` if there; all others are x.
+def sorted_names(
+    codes: np.ndarray, names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns `codes` and `names` with the names sorted.
 
-  The file is UTF-8 with one line of names. y is of an integer dtype if every
-  one of its texts is an integer.
+  As numbers, client 9 comes before client 10; as texts, after it. They are
+  numbers if all of them are integers in their usual form.
+
+  Args:
+    codes: int[n], positions in `names`.
+    names: Distinct texts.
+  """
+  are_numbers = all(cells.INTEGER.fullmatch(name) for name in names)
+  names, places = np.unique(
+      np.array(names, np.int64 if are_numbers else str), return_inverse=True
+  )
+  return places.astype(np.int32)[codes], names
+
+
+def with_optional(table: Table, given) -> Table:
+  """Returns the table with `is_test` and `tier`.
+
+  Args:
+    table: The table without them.
+    given: For each of `OPTIONAL` that the file has: int[n], positions in a list
+      of distinct texts, and that list.
 
   Raises:
-    errors.DataError: If the file cannot be read, or a line does not fit; names
-      the line and its client.
+    errors.DataError: If a text is none of those allowed, or a client has two
+      tiers.
   """
-  try:
-    # utf-8-sig: spreadsheets write a byte order mark, which would otherwise
-    # become part of the first name.
-    with open(path, encoding='utf-8-sig', newline='') as file:
-      reader = csv.reader(file)
-      names = [name.strip() for name in next(reader, [])]
-      features = _check_header(names, path)
-      rows = [
-          _check_row(row, names, reader.line_num, path) for row in reader if row
-      ]
-  except (OSError, UnicodeDecodeError, csv.Error) as error:
-    raise errors.DataError(
-        f'{path} must be a readable CSV file in UTF-8, found {_line(error)}.'
-    ) from error
-  if not rows:
-    raise errors.DataError(
-        f'{path} must hold at least one example, found none.'
-    )
-  at = names.index
-  client = np.array([row[at('client')] for row in rows])
-  x = [
-      [_number(row, at(name), name, path, client[r]) for name in features]
-      for r, row in enumerate(rows)
-  ]
-  y = [
-      _number(row, at('y'), 'y', path, client[r]) for r, row in enumerate(rows)
-  ]
-  y = np.array(y)
-  if all(_INTEGER.fullmatch(row[at('y')]) for row in rows):
-    y = y.astype(np.int64)
-  # As numbers, client 9 comes before client 10; as texts, after it.
-  if all(_INTEGER.fullmatch(name) for name in client):
-    client = np.array([int(name) for name in client])
-  split = None
-  if 'split' in names:
-    split = _is_test([row[at('split')] for row in rows], client, path)
-  tier = None
-  if 'tier' in names:
-    tier = _tiers([row[at('tier')] for row in rows], client, path)
-  return Table(path, np.array(x), y, client, split, tier)
+  if 'split' in given:
+    table = table._replace(is_test=_is_test(table, *given['split']))
+  if 'tier' in given:
+    table = table._replace(tier=_tiers(table, *given['tier']))
+  return table
 
-
-def _check_header(names, path: str) -> list[str]:
-  """Returns the names of the feature columns."""
-  for required in ('client', 'y'):
-    if required not in names:
-      raise errors.DataError(
-          f'{path} must have the columns client, y and features, found no'
-          f' {required} among {", ".join(names[:8]) or "none"}.'
-      )
-  if len(set(names)) < len(names):
-    raise errors.DataError(f'{path} must name every column once.')
-  features = [
-      name for name in names if name not in ('client', 'y', *_OPTIONAL)
-  ]
-  if not features:
-    raise errors.DataError(
-        f'{path} must have at least one column of features beside client, y,'
-        f' {" and ".join(_OPTIONAL)}, found none.'
-    )
-  return features
-
-
-def _check_row(row, names, line: int, path: str) -> list[str]:
-  row = [text.strip() for text in row]
-  at = names.index('client')
-  client = row[at] if at < len(row) else ''
-  if len(row) != len(names):
-    raise errors.DataError(
-        f'{path} must have {len(names)} values in every line, found {len(row)}'
-        f' in line {line} (client {client or "unknown"}).'
-    )
-  if not client:
-    raise errors.DataError(
-        f'{path} must name the client in every line, found none in line {line}.'
-    )
-  return row
-
-
-def _number(row, column: int, name: str, path: str, client) -> float:
-  try:
-    return float(row[column])
-  except ValueError as error:
-    raise errors.DataError(
-        f'{path}: {name} must be a number in every line, found {row[column]!r}'
-        f' at client {client}.'
-    ) from error
-
-
-# An integer in its usual form, so that 01 stays a text, of at most 15 digits: y
-# is parsed as a float64 first, which holds them exactly.
-_INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 _TIER = re.compile('[0-9]{1,4}')
 
 _SPLITS = {'train': False, '0': False, 'test': True, '1': True}
 
 
-def _is_test(split, client, path: str) -> np.ndarray:
+def _is_test(table: Table, codes, distinct) -> np.ndarray:
   """Returns the column `split` as bool[n]."""
-  for row, value in enumerate(split):
-    if str(value) not in _SPLITS:
-      raise errors.DataError(
-          f'{path}: split must be train or test (or 0 or 1), found {value!r} at'
-          f' client {client[row]}.'
-      )
-  return np.array([_SPLITS[str(value)] for value in split])
+  known = np.array([text in _SPLITS for text in distinct], bool)[codes]
+  if not known.all():
+    row = int(known.argmin())
+    raise errors.DataError(
+        f'{table.path}: split must be train or test (or 0 or 1), found'
+        f' {distinct[codes[row]]!r} {table.at(row)}.'
+    )
+  return np.array([_SPLITS.get(text) for text in distinct], bool)[codes]
 
 
-def _tiers(tier, client, path: str) -> np.ndarray:
+def _tiers(table: Table, codes, distinct) -> np.ndarray:
   """Returns the column `tier` as int32[n]."""
-  of_client = {}
-  for row, value in enumerate(tier):
-    if not _TIER.fullmatch(str(value)):
-      raise errors.DataError(
-          f'{path}: tier must be an integer >= 0 in every row, found {value!r}'
-          f' at client {client[row]}.'
-      )
-    if of_client.setdefault(client[row], str(value)) != str(value):
-      raise errors.DataError(
-          f'{path}: tier must be the same in all rows of a client, found'
-          f' {of_client[client[row]]} and {value} at client {client[row]}.'
-      )
-  return np.array([int(value) for value in tier], np.int32)
-
-
-def _line(error: Exception) -> str:
-  text = str(error).strip() or type(error).__name__
-  return text.splitlines()[0].rstrip('.')
+  good = np.array([bool(_TIER.fullmatch(t)) for t in distinct], bool)[codes]
+  if not good.all():
+    row = int(good.argmin())
+    raise errors.DataError(
+        f'{table.path}: tier must be an integer >= 0 in every row, found'
+        f' {distinct[codes[row]]!r} {table.at(row)}.'
+    )
+  numbers = [int(t) if _TIER.fullmatch(t) else 0 for t in distinct]
+  tier = np.array(numbers, np.int32)[codes]
+  of_client = np.zeros(len(table.names), np.int32)
+  # Backwards, so that the first row of a client is written last.
+  of_client[table.client[::-1]] = tier[::-1]
+  same = tier == of_client[table.client]
+  if not same.all():
+    row = int(same.argmin())
+    raise errors.DataError(
+        f'{table.path}: tier must be the same in all rows of a client, found'
+        f' {of_client[table.client[row]]} and {tier[row]} {table.at(row)}.'
+    )
+  return tier

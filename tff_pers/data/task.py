@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence
 import numpy as np
 
 from tff_pers import traits as traits_lib
+from tff_pers.data import features as features_lib
 from tff_pers.models import functional
 
 
@@ -49,8 +50,12 @@ class Task:
       out; None: they are dealt.
     num_new_clients: How many clients were held out: they never train, and are
       evaluated under the indices N and above.
-    client_names: The name that the data give to each of the N clients, and then
-      to those that were held out; None: they have numbers alone.
+    client_names: The name that the data give to each of the N clients, and
+      then to those that were held out; None: they have numbers alone.
+    about: What the data were taken for, a sentence to print; '' where users
+      know the task.
+    recipe: What is still to be made of x; None: nothing (see `data/fitting.py`).
+    features: What was made of x, or None: x is as the task has it.
   """
 
   name: str
@@ -75,6 +80,9 @@ class Task:
   tiers: Optional[np.ndarray] = None
   num_new_clients: int = 0
   client_names: Optional[Sequence[str]] = None
+  about: str = ''
+  recipe: Optional[features_lib.Recipe] = None
+  features: Optional[features_lib.Features] = None
 
   @property
   def num_clients(self) -> int:

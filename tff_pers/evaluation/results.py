@@ -4,6 +4,7 @@
     metrics.csv   a row per evaluated round (see simulation/program.py)
     clients.csv   a row per client, last evaluated round
     validation.csv  a row per client that trains  --validation_fraction
+    features.json what was made of the columns of a table, see data/features.py
     data.csv      client, group, examples per class     classes, groups or names
     mixing.npy    float32[N, N], mixing weights         methods that learn them
                   (float32[C, N] with C models)
@@ -27,15 +28,15 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from tff_pers.data import features as features_lib
 from tff_pers.data import npy_headers
 from tff_pers.evaluation import damaged
 
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
-VALIDATION = 'validation.csv'
-FINETUNING = 'finetuning.csv'
-DIVERGED = 'diverged.txt'
+VALIDATION, FEATURES = 'validation.csv', 'features.json'
+FINETUNING, DIVERGED = 'finetuning.csv', 'diverged.txt'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
 VALIDATION_COLUMNS = ('client', 'num_validation', 'accuracy', 'loss')
@@ -139,11 +140,28 @@ def read_config(folder: str) -> dict[str, Any]:
 
 def write_config(folder: str, config: Mapping[str, Any]) -> None:
   """Makes the folder and writes `config.json`, whole or not at all."""
+  _write_text(folder, CONFIG, json.dumps(config, indent=2) + '\n')
+
+
+def write_features(folder: str, features: features_lib.Features) -> None:
+  """Makes the folder and writes `features.json`, whole or not at all."""
+  _write_text(folder, FEATURES, features.to_json())
+
+
+def read_features(folder: str) -> Optional[features_lib.Features]:
+  """Returns what a run made of the columns of its table; None: x as it is."""
+  path = os.path.join(folder, FEATURES)
+  if not os.path.exists(path):
+    return None
+  with open(path, encoding='utf-8') as file:
+    return features_lib.Features.from_json(file.read())
+
+
+def _write_text(folder: str, name: str, text: str) -> None:
   os.makedirs(folder, exist_ok=True)
-  path = os.path.join(folder, CONFIG)
+  path = os.path.join(folder, name)
   with open(path + '_temp', 'w', encoding='utf-8') as file:
-    json.dump(config, file, indent=2)
-    file.write('\n')
+    file.write(text)
   os.replace(path + '_temp', path)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 # (seed, round) -> int32[cohort size], ascending.
 Sampler = Callable[[int, int], np.ndarray]
 
-# First number of a seed: the two kinds of draws must not share their numbers.
-_COHORT, _HOLDOUT = 1, 2
+# First number of a seed; 2 is that of held-out clients (`data/holdout.py`), and
+# the two kinds of draws must not share their numbers.
+_COHORT = 1
 
 
 def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
@@ -92,22 +93,6 @@ def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
           f' {entry.tolist()} at position {position}.'
       )
   return lambda seed, round_num: cohorts[round_num % len(cohorts)]
-
-
-def holdout(num_clients: int, num_held_out: int, seed: int) -> np.ndarray:
-  """Returns which clients never train, int32 and ascending.
-
-  Raises:
-    ValueError: If not at least one client is left to train.
-  """
-  if not 0 <= num_held_out < num_clients:
-    raise ValueError(
-        f'`holdout_clients` must be >= 0 and < the {num_clients} clients of the'
-        f' task, found {num_held_out}.'
-    )
-  generator = np.random.default_rng([_HOLDOUT, seed])
-  chosen = generator.choice(num_clients, num_held_out, replace=False)
-  return np.sort(chosen).astype(np.int32)
 
 
 def _check_size(num_clients: int, clients_per_round: int) -> None:

@@ -1,5 +1,7 @@
 """What tasks declare without data is what they are with data."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,8 @@ def _build(name, **request):
   return family.build(tasks.TaskRequest(**request), family.options())
 
 
-_BUILT_IN = [name for name in tasks.names() if name not in ('csv', 'npz')]
+_OWN = ('csv', 'npz', 'parquet')
+_BUILT_IN = [name for name in tasks.names() if name not in _OWN]
 
 
 @pytest.mark.parametrize('name', _BUILT_IN)
@@ -102,7 +105,10 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
   assert task.partition == declares.partition
   assert task.traits.groups == declares.traits.groups
   assert task.full_participation and declares.traits.full_participation
-  assert tasks.get('csv').declares == declares
+  assert declares.standardize is False
+  columns = dataclasses.replace(declares, standardize=True)
+  for name in ('csv', 'parquet'):
+    assert tasks.get(name).declares == columns
 
 
 def test_writers_are_a_partition_of_mnist_and_emnist_alone():

@@ -1,4 +1,4 @@
-"""Tests of the tasks `npz` and `csv`: good files, and every bad one."""
+"""Tests of the tasks of own data; files of columns: `columnar_test.py`."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,11 @@ from tff_pers.data import tasks
 from tff_pers.data.tasks import own_data
 
 
-def _build(name, path, options=own_data.OwnDataOptions(), **request):
-  return tasks.get(name).build(
-      tasks.TaskRequest(data_dir=str(path), **request), options
+def _build(name, path, options=None, **request):
+  family = tasks.get(name)
+  return family.build(
+      tasks.TaskRequest(data_dir=str(path), **request),
+      options or family.options(),
   )
 
 
@@ -120,7 +122,9 @@ def test_num_clients_takes_a_sample(tmp_path):
 
 
 def test_csv_columns_become_features(tmp_path):
-  task = _build('csv', _csv(tmp_path, _CSV), train_fraction=0.5)
+  task = _build(
+      'csv', _csv(tmp_path, _CSV), train_fraction=0.5, standardize=False
+  )
   assert task.num_classes == 2
   # Sorted as numbers: client 9 (3 rows), then 10 (2 rows).
   assert _sizes(task.train) == [2, 1] and _sizes(task.test) == [1, 1]
@@ -143,7 +147,7 @@ def test_csv_split_and_targets(tmp_path):
       '\ufeffy, a ,client,split\n0.5,1,"x, y",train\n1.5,2,"x, y",test\n\n'
       '1,3,z,test\n2,4,z,train\n'
   )
-  task = _build('csv', _csv(tmp_path, text))
+  task = _build('csv', _csv(tmp_path, text), standardize=False)
   assert task.num_classes == 0
   np.testing.assert_array_equal(task.test[0]['examples']['y'], [1.5])
   np.testing.assert_array_equal(task.train[1]['examples']['x'], [[4]])
@@ -267,44 +271,7 @@ def test_raises_on_npy(tmp_path):
     _build('npz', path)
 
 
-@pytest.mark.parametrize(
-    'text,message',
-    [
-        ('', 'must have the columns client, y and features, found no client'),
-        ('client,a\n1,2\n', 'found no y among client, a'),
-        ('client,y,split\n1,2,test\n', 'at least one column of features'),
-        ('client,y,a,a\n1,2,3,4\n', 'must name every column once'),
-        ('client,y,a\n', 'at least one example, found none'),
-        (
-            'client,y,a\n1,0,2\n7,1\n',
-            r'3 values in every line, found 2 in line 3 \(client 7\)',
-        ),
-        ('client,y,a\n,0,2\n', 'must name the client .* none in line 2'),
-        ('client,y,a\nbob,0,two\n', "a must be a number.*'two' at client bob"),
-        ('client,y,a\nbob,0,\n', "a must be a number.*'' at client bob"),
-        ('client,y,a\nbob,cat,1\n', "y must be a number.*'cat' at client bob"),
-        ('client,y,a\nbob,0,nan\nbob,1,2\n', 'NaN or infinity .* client bob'),
-        ('client,y,a\nbob,0,1\nann,1,2\nann,1,2\n', 'client bob must have at'),
-        ('client,y,a,split\nbob,0,1,dev\n', "split must .*'dev' at client bob"),
-        ('client,y,a\nbob,-1,1\nbob,0,1\n', 'found -1 in row 0 of client bob'),
-    ],
-)
-def test_raises_on_bad_csv_and_names_file(tmp_path, text, message):
-  path = _csv(tmp_path, text)
-  with pytest.raises(errors.DataError, match=message) as info:
-    _build('csv', path)
-  assert str(path) in str(info.value)
-  assert '\n' not in str(info.value)
-
-
-def test_raises_on_csv_that_is_no_text(tmp_path):
-  path = tmp_path / 'my.csv'
-  path.write_bytes(b'\xff\xfe\x00client')
-  with pytest.raises(errors.DataError, match='readable CSV file in UTF-8'):
-    _build('csv', path)
-
-
-@pytest.mark.parametrize('name', ['npz', 'csv'])
+@pytest.mark.parametrize('name', ['npz', 'csv', 'parquet'])
 def test_raises_without_one_file(tmp_path, name):
   with pytest.raises(errors.DataError, match='`data_dir` must name'):
     _build(name, '')
@@ -359,7 +326,7 @@ def test_csv_tiers_are_those_of_the_clients(tmp_path):
 @pytest.mark.parametrize('tier, message', [
     ([0] * 11 + [-1], "tier must be an integer >= 0 .* '?-1'? at client zoe"),
     ([0] * 11 + [1], 'tier must be the same .* 0 and 1 at client zoe'),
-    ([0.5] * 12, 'tier must be an integer >= 0 .* 0.5 at client anna'),
+    ([0.5] * 12, "tier must be an integer >= 0 .* '0.5' at client anna in row 0"),
 ])
 def test_raises_on_bad_tiers(tmp_path, tier, message):
   with pytest.raises(errors.DataError, match=message):

@@ -12,7 +12,7 @@ def test_known_names():
       'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
       'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
       'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
-      'overpersonalized_control', 'synthetic_groups',
+      'overpersonalized_control', 'parquet', 'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)
@@ -43,6 +43,16 @@ def test_raises_on_second_registration():
 def test_raises_on_bad_request(field, value, message):
   with pytest.raises(ValueError, match=message):
     tasks.TaskRequest(**{field: value})
+
+
+@pytest.mark.parametrize('value', [True, False])
+@pytest.mark.parametrize(
+    'name', sorted(set(tasks.names()) - {'csv', 'npz', 'parquet'})
+)
+def test_raises_on_standardize_where_features_have_a_scale(name, value):
+  family = tasks.get(name)
+  with pytest.raises(ValueError, match=f'`standardize` .* task {name}, found'):
+    family.build(tasks.TaskRequest(standardize=value), family.options())
 
 
 def _spec(array):

@@ -27,10 +27,13 @@ class Examples:
     y: int32[n] labels 0..C-1, or float32[n] targets.
     num_classes: C, or 0 for regression.
     where: Where they are from, for messages.
-    clients: The natural client of each example, or None.
+    clients: The natural client of each example, or None; sorted, they are in
+      the order of `client_names` if there are any.
     is_test: bool[n], which examples are held out, or None: to be drawn.
     global_test: (x, y) of a given test set, or None.
     tier: int32[n], the tier of the client of each example, or None.
+    client_names: Names of clients whose entries in `clients` are positions
+      here, or None: the entries are names.
   """
 
   x: np.ndarray
@@ -41,6 +44,7 @@ class Examples:
   is_test: Optional[np.ndarray] = None
   global_test: Optional[tuple[np.ndarray, np.ndarray]] = None
   tier: Optional[np.ndarray] = None
+  client_names: Optional[np.ndarray] = None
 
 
 def assemble(
@@ -85,7 +89,10 @@ def assemble(
   )
   names = None
   if brackets.parse(made.name)[0] == 'by_client':
-    names = [str(examples.clients[rows[0]]) for rows in made.indices]
+    names = [examples.clients[rows[0]] for rows in made.indices]
+    if examples.client_names is not None:
+      names = examples.client_names[names]
+    names = [str(name) for name in names]
   deal = made.deals_test and examples.global_test is not None
   if deal:
     train, test = _deal(made, examples, request)

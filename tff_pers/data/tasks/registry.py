@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable, Optional
 from tff_pers import registry
 from tff_pers import traits as traits_lib
 from tff_pers.data import byzantine
+from tff_pers.data import fitting
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import task as task_lib
 from tff_pers.data import validation
@@ -38,6 +39,9 @@ class TaskRequest:
     num_byzantine: `--num_byzantine`. In tasks that make their clients by a
       formula they come on top of `num_clients` (where the task says so); in
       others so many of the clients are drawn.
+    holdout_clients: `--holdout_clients`. They stay in the task; features are
+      not fitted to them.
+    standardize: `--standardize`, or None: as the task declares.
   """
 
   num_clients: int = 0
@@ -48,6 +52,8 @@ class TaskRequest:
   model: str = ''
   validation_fraction: float = 0.0
   num_byzantine: int = 0
+  holdout_clients: int = 0
+  standardize: Optional[bool] = None
 
   def __post_init__(self):
     if self.num_clients < 0:
@@ -83,6 +89,8 @@ class Declaration:
     partitions: Names of partitions that `--partition` may choose; none if the
       task makes its clients itself.
     groups: Whether the true groups are known; None: if the partition knows.
+    standardize: Default of `--standardize`; None: the task's features are never
+      scaled to training data.
   """
 
   classification: Optional[bool]
@@ -92,6 +100,7 @@ class Declaration:
   partition: str = 'by_client'
   partitions: tuple[str, ...] = ()
   groups: Optional[bool] = None
+  standardize: Optional[bool] = None
 
   @property
   def traits(self) -> traits_lib.Traits:
@@ -153,20 +162,40 @@ def register(
 
   The validation part is cut here, after `build`, so that every task has one
   and none can take it out of its test data; Byzantine clients are appointed
-  here, too.
+  here, too. Features are fitted last, when it is known what is trained on.
   """
   def family(build):
 
     @functools.wraps(build)
     def build_whole(request: TaskRequest, options):
+      request = _with_standardize(request, name, declares)
       task = validation.hold_out(
           build(request, options), request.validation_fraction, request.seed
       )
-      return byzantine.appoint(task, request.num_byzantine, request.seed)
+      task = byzantine.appoint(task, request.num_byzantine, request.seed)
+      return fitting.fit(task, request.holdout_clients, request.seed)
 
     return TaskFamily(name, options, build_whole, declares, summary)
 
   return _TASKS.register(name, family)
+
+
+def _with_standardize(
+    request: TaskRequest, name: str, declares: Declaration
+) -> TaskRequest:
+  """Returns the request with the task's default of `--standardize`.
+
+  Raises:
+    ValueError: If it is asked for and the task has none.
+  """
+  if request.standardize is None:
+    return dataclasses.replace(request, standardize=declares.standardize)
+  if declares.standardize is None:
+    raise ValueError(
+        f'`standardize` must not be given for task {name}, found'
+        f' {request.standardize}.'
+    )
+  return request
 
 
 def get(name: str) -> TaskFamily:

@@ -1,0 +1,274 @@
+"""A table of one's own: what is said, scaled, written; equal to by hand."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from sklearn import datasets
+
+from binaries import train
+from tff_pers import methods
+from tff_pers import traits as traits_lib
+from tff_pers.data import split as split_lib
+from tff_pers.data import tasks
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+
+_CLIENTS = 10
+
+
+def _cancer():
+  """Returns columns of breast_cancer: client, y, split, 30 raw features.
+
+  The clients are hospitals whose patients differ in the first feature.
+  """
+  data = datasets.load_breast_cancer()
+  generator = np.random.default_rng(0)
+  radius = data.data[:, 0] + generator.normal(0, 3, len(data.data))
+  client = np.argsort(np.argsort(radius)) * _CLIENTS // len(radius)
+  split = np.zeros(len(radius), int)
+  for rows in map(np.flatnonzero, client == np.arange(_CLIENTS)[:, None]):
+    [own] = split_lib.split_clients([len(rows)], 0, 0.8)
+    split[rows[own.test]] = 1
+  return dict(
+      client=[f'hospital {number}' for number in client],
+      y=data.target.tolist(), split=split.tolist(),
+      **{
+          name: values.tolist()
+          for name, values in zip(data.feature_names, data.data.T)
+      },
+  )
+
+
+def _gaps(columns):
+  """Makes a text of a column, and gaps in it and in another one."""
+  generator = np.random.default_rng(1)
+  area = np.array(columns['mean area'])
+  size = np.digitize(area, np.quantile(area, [0.3, 0.7]))
+  columns = dict(columns)
+  del columns['mean area']
+  columns['size'] = [
+      '' if gap else ('small', 'medium', 'large')[place]
+      for place, gap in zip(size, generator.random(len(size)) < 0.1)
+  ]
+  columns['mean smoothness'] = [
+      'NA' if gap else value
+      for value, gap in zip(
+          columns['mean smoothness'], generator.random(len(size)) < 0.2
+      )
+  ]
+  return columns
+
+
+def _by_hand(columns):
+  """Returns what somebody would feed to a model, all of it numbers."""
+  train_rows = np.array(columns['split']) == 0
+  made = {name: columns[name] for name in ('client', 'y', 'split')}
+  for name, column in columns.items():
+    if name == 'size':
+      for text in ('large', 'medium', 'small'):
+        made[f'size {text}'] = [int(cell == text) for cell in column]
+      made['no size'] = [int(not cell) for cell in column]
+    elif name not in made:
+      values = np.array([np.nan if v == 'NA' else v for v in column], float)
+      mean = np.nanmean(values[train_rows])
+      scaled = (values - mean) / np.nanstd(values[train_rows])
+      made[name] = np.nan_to_num(scaled).tolist()
+      if np.isnan(values).any():
+        made[f'no {name}'] = np.isnan(values).astype(int).tolist()
+  return made
+
+
+def _write(path, columns):
+  with open(path, 'w', encoding='utf-8', newline='') as file:
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values()))
+
+
+@pytest.fixture(autouse=True)
+def _without_plots(monkeypatch):
+  """Figures take longer than these runs."""
+  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+
+
+_GAP_FLAGS = ['--csv_missing=mean', '--csv_categories=one_hot']
+
+
+@pytest.fixture(name='tables', scope='module')
+def _tables(tmp_path_factory):
+  """Returns flags of the tables, raw and scaled by hand, by name."""
+  folder = tmp_path_factory.mktemp('tables')
+  flags = {}
+  for name, columns, own in (
+      ('raw', _cancer(), []), ('gaps', _gaps(_cancer()), _GAP_FLAGS)
+  ):
+    by_hand = f'{name}, by hand'
+    for table, made in ((name, columns), (by_hand, _by_hand(columns))):
+      _write(folder / f'{table}.csv', made)
+    flags[name] = [f'--data_dir={folder / name}.csv', *own]
+    flags[by_hand] = [f'--data_dir={folder / by_hand}.csv', '--nostandardize']
+  return flags
+
+
+def _train(folder, *argv):
+  return train.main(['train', '--task=csv', *argv, f'--output_dir={folder}'])
+
+
+@pytest.mark.parametrize('name', ['raw', 'gaps'])
+def test_x_is_what_one_makes_by_hand(tables, name):
+  """To a bit or two of float32: the file's numbers are rounded before."""
+  built = []
+  for which in (name, f'{name}, by hand'):
+    path = tables[which][0].split('=')[1]
+    options = {'missing': 'mean', 'categories': 'one_hot'}
+    built.append(tasks.get('csv').build(
+        tasks.TaskRequest(
+            data_dir=path, standardize=which == name
+        ),
+        tasks.get('csv').options(**options if name == 'gaps' else {}),
+    ))
+  order = np.argsort(_columns_by_hand(built[0].features.outputs))
+  by_hand = np.argsort(built[1].features.outputs)
+  for part in ('train', 'test'):
+    for ours, theirs in zip(*(getattr(task, part) for task in built)):
+      np.testing.assert_array_equal(
+          ours['examples']['y'], theirs['examples']['y']
+      )
+      np.testing.assert_allclose(
+          ours['examples']['x'][:, order], theirs['examples']['x'][:, by_hand],
+          rtol=2e-6, atol=2e-6,
+      )
+  assert {'raw': 30, 'gaps': 34}[name] == len(order)
+
+
+def _columns_by_hand(outputs):
+  """Returns names of features as they are called in `_by_hand`."""
+  return [
+      f"no {name[:-len(' is missing')]}" if name.endswith(' is missing')
+      else name.replace(' is ', ' ') for name in outputs
+  ]
+
+
+def _accuracies(tables, tmp_path, algo, name, *argv):
+  """Returns the final accuracy with default flags and by hand."""
+  found = []
+  for which in (name, f'{name}, by hand'):
+    folder = tmp_path / algo / which.replace(', ', '_')
+    assert _train(folder, f'--algo={algo}', *tables[which], *argv) == 0
+    found.append(results.read_run(str(folder)).metrics['accuracy_mean'][-1])
+  return found
+
+
+def test_accuracy_is_that_of_data_scaled_by_hand(tables, tmp_path):
+  ours, by_hand = _accuracies(
+      tables, tmp_path, 'fedavg', 'gaps', '--rounds=10'
+  )
+  assert abs(ours - by_hand) <= 0.01
+  assert ours > 0.9
+
+
+def _fitting():
+  """Returns the methods that train on a table of classes by default flags."""
+  declares = tasks.get('csv').declares
+  facts = traits_lib.Traits(
+      groups=False, full_participation=True, classification=True,
+      model='logistic_regression',
+  )
+  assert not declares.traits.groups
+  return [
+      name for name in methods.names()
+      if methods.get(name).driver == 'rounds' and not methods.missing_needs(
+          methods.get(name), facts, methods.get(name).hyperparameters()
+      )
+  ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['raw', 'gaps'])
+@pytest.mark.parametrize('algo', _fitting())
+def test_every_method_is_as_good_as_by_hand(tables, tmp_path, algo, name):
+  """Issue 17, must-show 2."""
+  ours, by_hand = _accuracies(tables, tmp_path, algo, name)
+  assert abs(ours - by_hand) <= 0.01
+
+
+def test_what_was_made_of_the_columns_stays_with_the_run(
+    tables, tmp_path, capsys
+):
+  folder = tmp_path / 'run'
+  argv = ['--algo=local_only', *tables['gaps'], '--rounds=1']
+  assert _train(folder, *argv) == 0
+  assert (
+      'Classification: 30 features, 10 clients, 2 classes (0, 1). Features are'
+      ' scaled to mean 0'
+  ) in capsys.readouterr().out
+  fitted = results.read_features(str(folder))
+  assert fitted.texts == ['size']
+  assert 'mean smoothness is missing' in fitted.outputs
+  config = json.loads((folder / 'config.json').read_text())
+  assert config['flags']['standardize'] is True
+  # It is decided once.
+  assert _train(folder, *argv, '--nostandardize', '--resume') == 2
+  assert '`--standardize` must be True as in config.json' in (
+      capsys.readouterr().err
+  )
+
+
+@pytest.fixture(name='hearts', scope='module')
+def _hearts(tmp_path_factory):
+  """Returns the path of a table with raw features and y 0.0 or 1.0."""
+  path = tmp_path_factory.mktemp('hearts') / 'hearts.csv'
+  generator = np.random.default_rng(0)
+  age, chol = generator.normal(54, 9, 200), generator.normal(246, 50, 200)
+  risk = (age - 54) / 9 + (chol - 246) / 50 + generator.normal(0, 1, 200)
+  _write(path, dict(
+      client=np.arange(200) % 4, y=(risk > 0).astype(float), age=age, chol=chol
+  ))
+  return path
+
+
+def test_labels_written_as_fractions_are_pointed_out(hearts, tmp_path, capsys):
+  argv = ['--algo=fedavg', f'--data_dir={hearts}', '--rounds=1']
+  assert _train(tmp_path / 'numbers', *argv) == 0
+  assert (
+      'Regression: 2 features, 4 clients, y from 0 to 1. All y are whole'
+      ' numbers; if they are labels: --csv_kind=classification.'
+  ) in capsys.readouterr().out
+  assert _train(
+      tmp_path / 'labels', *argv, '--csv_kind=classification'
+  ) == 0
+  output = capsys.readouterr().out
+  assert 'Classification: 2 features, 4 clients, 2 classes (0, 1).' in output
+  assert 'if they are labels' not in output
+
+
+def test_training_that_made_it_worse_is_said(hearts, tmp_path, capsys):
+  argv = [
+      '--algo=fedavg', f'--data_dir={hearts}', '--csv_kind=classification',
+      '--rounds=2',
+  ]
+  assert _train(tmp_path / 'raw', *argv, '--nostandardize') == 0
+  output = capsys.readouterr().out
+  # Logistic regression starts from zero: its loss is log 2.
+  assert 'is above that of the untrained model, 0.6931. Tip: scale' in output
+  config = results.read_config(str(tmp_path / 'raw'))
+  assert config['initial_loss'] == pytest.approx(np.log(2), rel=1e-6)
+  assert _train(tmp_path / 'scaled', *argv) == 0
+  assert 'untrained' not in capsys.readouterr().out
+  # A step that is too large is no matter of scale.
+  assert _train(
+      tmp_path / 'wild', *argv, '--fedavg_learning_rate=3000'
+  ) == 0
+  assert 'untrained model, 0.6931. Tip: lower the learning rate' in (
+      capsys.readouterr().out
+  )
+
+
+def test_divergence_of_raw_features_names_the_flag(hearts, tmp_path, capsys):
+  argv = ['--algo=fedavg', f'--data_dir={hearts}', '--rounds=9']
+  assert _train(tmp_path, *argv, '--nostandardize') == 1
+  assert 'at client 0, 1, 2, 3. Tip: lower the learning rate. Or scale' in (
+      capsys.readouterr().err
+  )

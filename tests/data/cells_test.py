@@ -1,0 +1,62 @@
+"""Cells are numbers, texts, or nothing."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tff_pers.data import cells
+
+
+@pytest.mark.parametrize('text, value', [
+    ('1', 1.0), ('+1', 1.0), ('.5', 0.5), ('5.', 5.0), ('1e3', 1e3),
+    ('-inf', -np.inf), ('true', 1.0), ('False', 0.0), ('', np.nan),
+    ('NaN', np.nan), ('N/A', np.nan), ('?', np.nan), ('null', np.nan),
+    ('none', None), ('1,5', None), ('0x10', None), ('1 2', None),
+])
+def test_a_text_is_a_number_or_missing_or_neither(text, value):
+  found = cells.number(text)
+  np.testing.assert_equal(found, value)
+  column = cells.numbers(pa.array(['3', f' {text} ']))
+  if value is None:
+    assert column.text == 1
+  else:
+    assert column.text is None
+    np.testing.assert_array_equal(column.values, [3.0, value])
+
+
+def test_numbers_are_read_to_the_last_bit():
+  generator = np.random.default_rng(0)
+  values = generator.standard_normal(999) * 10.0 ** generator.integers(
+      -300, 300, 999
+  )
+  found = cells.numbers(pa.array(list(map(repr, values.tolist()))))
+  np.testing.assert_array_equal(found.values, values)
+
+
+@pytest.mark.parametrize('column, expected', [
+    (['1', '-20', ' 3 '], True), (['1', '2.0'], False), (['01'], False),
+    (['1', 'x'], False), ([], True), ([1, 2], True), ([True], True),
+    ([1.0], False), ([1, None], False), (['9' * 16], False),
+])
+def test_integers_have_their_usual_form(column, expected):
+  assert cells.is_integer(pa.array(column, pa.string() if not column else None)
+                          ) is expected
+
+
+def test_texts_are_codes_without_spaces_around():
+  found = cells.texts(pa.array(['b', ' a', 'b ', None]))
+  assert found.distinct == ['b', 'a', '']
+  assert found.codes.tolist() == [0, 1, 0, 2] and found.codes.dtype == np.int32
+  assert cells.texts(pa.array([7, 7])).distinct == ['7']
+  assert cells.texts(pa.array([True, False])).distinct == ['1', '0']
+
+
+@pytest.mark.parametrize('kind, expected', [
+    (pa.string(), True), (pa.large_string(), True), (pa.bool_(), True),
+    (pa.uint8(), True), (pa.float16(), True), (pa.decimal128(5, 2), True),
+    (pa.null(), True), (pa.dictionary(pa.int8(), pa.string()), True),
+    (pa.date32(), False), (pa.timestamp('s'), False),
+    (pa.list_(pa.int8()), False), (pa.binary(), False),
+])
+def test_numbers_and_texts_are_usable(kind, expected):
+  assert cells.is_usable(kind) is expected

@@ -1,0 +1,125 @@
+"""Features are fitted to training rows of training clients, and nothing else.
+
+Twelve clients, of whom two are held out; a third of the training rows is for
+validation.
+"""
+
+import numpy as np
+import pytest
+
+from tff_pers.data import holdout
+from tff_pers.data import tasks
+
+_REQUEST = dict(validation_fraction=0.33, holdout_clients=2, seed=3)
+_HELD_OUT = holdout.choose(12, 2, 3)
+
+
+def _rows():
+  """Returns texts (client, y, a, b, color) of 12 clients with 20 rows each."""
+  generator = np.random.default_rng(0)
+  return [
+      [f'c{client:02}', str(row % 2), f'{generator.normal(200, 50):.9}',
+       f'{generator.normal():.9}', generator.choice(['red', 'blue'])]
+      for client in range(12) for row in range(20)
+  ]
+
+
+def _build(path, rows, **request):
+  path.write_text(
+      'client,y,a,b,color\n' + ''.join(','.join(row) + '\n' for row in rows),
+      encoding='utf-8',
+  )
+  family = tasks.get('csv')
+  options = family.options(missing='mean', categories='one_hot')
+  return family.build(
+      tasks.TaskRequest(data_dir=str(path), **{**_REQUEST, **request}), options
+  )
+
+
+def _part(data):
+  """Returns the values of column a in the data of some clients."""
+  return np.concatenate([d['examples']['x'][:, 0] for d in data])
+
+
+@pytest.fixture(name='path')
+def _path(tmp_path):
+  return tmp_path / 'my.csv'
+
+
+@pytest.fixture(name='unscaled')
+def _unscaled(path):
+  return _build(path, _rows(), standardize=False)
+
+
+def _parts(task):
+  """Returns the parts of a task by name, as lists of clients' data."""
+  seen = np.setdiff1d(np.arange(12), _HELD_OUT)
+  pick = lambda part, clients: [part[client] for client in clients]
+  return {
+      'training': pick(task.train, seen), 'test': pick(task.test, seen),
+      'validation': pick(task.validation, seen),
+      'held out, training': pick(task.train, _HELD_OUT),
+      'held out, validation': pick(task.validation, _HELD_OUT),
+      'held out, test': pick(task.test, _HELD_OUT),
+  }
+
+
+def _planted(part, cells):
+  """Returns the rows of the file, one of which is of that part and changed."""
+  value = float(_part(part)[7])
+  rows = _rows()
+  [row] = [row for row in rows if np.float32(row[2]) == np.float32(value)]
+  row[2:] = cells
+  return rows
+
+
+@pytest.mark.parametrize('cells', [['1e6', '-1e6', 'green'], ['', '?', '']])
+@pytest.mark.parametrize('part, counts', [
+    ('training', True), ('test', False), ('validation', False),
+    ('held out, training', False), ('held out, validation', False),
+    ('held out, test', False),
+])
+def test_outliers_count_where_clients_train_alone(
+    path, unscaled, part, counts, cells
+):
+  before = _build(path, _rows())
+  after = _build(path, _planted(_parts(unscaled)[part], cells))
+  assert (after.features != before.features) is counts
+  if not counts:
+    for old, new in zip(
+        _parts(before)['training'], _parts(after)['training']
+    ):
+      np.testing.assert_array_equal(
+          old['examples']['x'], new['examples']['x']
+      )
+
+
+def test_training_rows_have_mean_0_and_variance_1(path, unscaled):
+  task = _build(path, _rows())
+  raw, made = (_part(_parts(t)['training']) for t in (unscaled, task))
+  assert abs(made.mean(dtype=float)) < 1e-6
+  assert abs(made.std(dtype=float) - 1) < 1e-6
+  # All parts of all clients go through the same.
+  mean, scale = raw.mean(dtype=float), raw.std(dtype=float)
+  for name, part in _parts(task).items():
+    by_hand = (_part(_parts(unscaled)[name]) - mean) / scale
+    np.testing.assert_allclose(_part(part), by_hand, rtol=1e-5, atol=1e-6)
+
+
+def test_the_model_takes_what_was_made(path):
+  task = _build(path, _rows())
+  assert task.features.outputs == [
+      'a', 'b', 'color is blue', 'color is red'
+  ]
+  assert task.recipe is None
+  assert task.model.x_spec.shape.as_list() == [None, 4]
+  assert task.about.endswith(
+      'Features are scaled to mean 0 and variance 1 over the training examples;'
+      ' with texts and missing values as zeros and ones they are 4 numbers.'
+  )
+  assert _build(path, _rows(), standardize=False).about.count('left as') == 1
+
+
+def test_raises_if_nobody_trains(path):
+  with pytest.raises(ValueError, match='`holdout_clients` must be .* found 12'):
+    _build(path, _rows(), holdout_clients=12)

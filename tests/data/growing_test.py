@@ -1,0 +1,69 @@
+"""Columns grow batch by batch."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tff_pers.data import cells
+from tff_pers.data import growing
+
+
+@pytest.mark.parametrize('num_rows', [None, 100])
+def test_rows_stay_in_place_while_an_array_grows(num_rows):
+  grown = growing.Growing(np.float32, num_rows, 2)
+  expected = np.arange(200, dtype=np.float32).reshape(100, 2)
+  for first, end in ((0, 1), (1, 1), (1, 60), (60, 99), (99, 100)):
+    grown.extend(end - first)[:] = expected[first:end]
+    assert grown.size == end
+  np.testing.assert_array_equal(grown.array, expected)
+  assert grown.array.dtype == np.float32
+
+
+def test_an_array_whose_size_is_known_never_moves():
+  grown = growing.Growing(np.int32, 4)
+  first = grown.extend(1)
+  first[:] = 7
+  grown.extend(3)[:] = 8
+  assert grown.array.tolist() == [7, 8, 8, 8]
+  assert np.shares_memory(first, grown.array)
+
+
+def test_codes_are_the_same_in_all_batches():
+  codes = growing.Codes(None)
+  for batch in (['b', 'a', 'b'], ['c', 'a']):
+    codes.add(cells.texts(pa.array(batch)))
+  assert codes.distinct == ['b', 'a', 'c']
+  assert codes.codes.tolist() == [0, 1, 0, 2, 1]
+  assert (codes.find('a'), codes.find('c'), codes.find('d')) == (1, 3, None)
+
+
+def test_the_first_cells_decide_what_y_is():
+  kinds = [
+      type(growing.labels_or_targets(pa.array(batch), None))
+      for batch in (['1'], ['a', 'b'], ['a', '1'], ['', 'a'], [''], [1.0])
+  ]
+  assert kinds == [
+      growing.Targets, growing.Names, growing.Targets, growing.Names,
+      growing.Targets, growing.Targets,
+  ]
+
+
+def test_targets_are_labels_if_all_are_integers():
+  for batches, dtype in (
+      ((['1', '0'], ['2']), np.int64), ((['1', '0'], ['2.0']), np.float64)
+  ):
+    column = growing.Targets(None)
+    assert [column.add(pa.array(batch)) for batch in batches] == [None, None]
+    y, classes = column.result()
+    assert y.dtype == dtype and y.tolist() == [1, 0, 2] and classes is None
+  assert column.add(pa.array(['1', 'x', ''])) == 1
+  assert column.add(pa.array(['1', '', '2'])) == 1
+
+
+def test_names_become_positions_in_their_sorted_list():
+  column = growing.Names(None)
+  assert column.add(pa.array(['b', 'a'])) is None
+  assert column.add(pa.array(['c', 'a'])) is None
+  y, classes = column.result()
+  assert y.tolist() == [1, 0, 2, 0] and classes == ('a', 'b', 'c')
+  assert column.add(pa.array(['c', '5'])) == 1

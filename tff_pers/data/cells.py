@@ -1,0 +1,126 @@
+"""What is written in the cells of a column: numbers, texts, nothing."""
+
+import re
+from typing import NamedTuple, Optional
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+# Cells that say "no value", in small letters. (`none` is none of them: people
+# write it for a category.)
+MISSING = frozenset(('', '?', 'na', 'n/a', '#n/a', '<na>', 'nan', 'null'))
+
+# An integer in its usual form, so that 01 stays a text, of at most 15 digits: y
+# is parsed as a float64 first, which holds them exactly.
+INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
+
+_BOOLEANS = {'false': 0.0, 'true': 1.0}
+
+
+class Numbers(NamedTuple):
+  """A column as numbers.
+
+  Attributes:
+    values: float64[n]; NaN where there is no value.
+    text: The first row that is neither a number nor missing; None: there is
+      none.
+  """
+
+  values: np.ndarray
+  text: Optional[int]
+
+
+class Texts(NamedTuple):
+  """A column as texts.
+
+  Attributes:
+    codes: int32[n], positions in `distinct`.
+    distinct: The texts, without spaces around them; '' where a value is null.
+  """
+
+  codes: np.ndarray
+  distinct: list[str]
+
+
+def is_usable(kind: pa.DataType) -> bool:
+  """Returns whether cells of this type are numbers or texts."""
+  if pa.types.is_dictionary(kind):
+    kind = kind.value_type
+  return (
+      _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind)
+      or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+      or pa.types.is_null(kind)
+  )
+
+
+def is_integer(column: pa.Array) -> bool:
+  """Returns whether all cells are integers, also of a column of texts."""
+  column = _decoded(column)
+  if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+    return not column.null_count
+  if not _is_text(column.type):
+    return False
+  text = compute.utf8_trim_whitespace(column)
+  matches = compute.match_substring_regex(text, f'^({INTEGER.pattern})$')
+  return bool(compute.all(matches, min_count=0).as_py())
+
+
+def numbers(column: pa.Array) -> Numbers:
+  """Returns a column as numbers; true and false are 1 and 0."""
+  column = _decoded(column)
+  if not _is_text(column.type):
+    if pa.types.is_boolean(column.type):
+      column = column.cast(pa.uint8())
+    return Numbers(_float64(column.cast(pa.float64(), safe=False)), None)
+  column = compute.utf8_trim_whitespace(column)
+  try:
+    return Numbers(_float64(column.cast(pa.float64())), None)
+  except pa.ArrowInvalid:
+    pass  # Some cell is none: each distinct one is looked at.
+  encoded = texts(column)
+  known = [number(text) for text in encoded.distinct]
+  is_text = np.array([value is None for value in known])[encoded.codes]
+  values = np.array([value or 0.0 for value in known])[encoded.codes]
+  return Numbers(values, int(is_text.argmax()) if is_text.any() else None)
+
+
+def texts(column: pa.Array) -> Texts:
+  """Returns a column as texts; numbers are written as Python writes them."""
+  column = _decoded(column)
+  if pa.types.is_boolean(column.type):
+    column = column.cast(pa.uint8())
+  column = compute.fill_null(column.cast(pa.string()), '')
+  encoded = compute.utf8_trim_whitespace(column).dictionary_encode()
+  return Texts(
+      encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32),
+      encoded.dictionary.to_pylist(),
+  )
+
+
+def number(text: str) -> Optional[float]:
+  """Returns the number that a text is; NaN: missing; None: it is none."""
+  lower = text.lower()
+  if lower in MISSING:
+    return np.nan
+  if lower in _BOOLEANS:
+    return _BOOLEANS[lower]
+  try:
+    return float(text)
+  except ValueError:
+    return None
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+  """Returns the cells themselves where a file holds a dictionary of them."""
+  if pa.types.is_dictionary(column.type):
+    return column.dictionary_decode()
+  return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+  return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _float64(column: pa.Array) -> np.ndarray:
+  return column.to_numpy(zero_copy_only=False)

@@ -1,0 +1,81 @@
+"""Features of a task, fitted to the training data of the clients that train."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.data import client_data
+from tff_pers.data import features
+from tff_pers.data import holdout
+from tff_pers.data import task as task_lib
+from tff_pers.models import zoo
+
+
+def fit(
+    task: task_lib.Task, num_held_out: int, seed: int
+) -> task_lib.Task:
+  """Returns the task with `features` made by its `recipe`; itself without one.
+
+  The recipe is fitted to the training rows that are left once validation rows
+  are cut out, and to those of clients that are not held out. All rows of all
+  clients go through the result.
+
+  Args:
+    task: The task; its model is one of `zoo`.
+    num_held_out: How many clients the run will hold out, as it does.
+    seed: The run's seed.
+
+  Raises:
+    ValueError: If all clients would be held out.
+  """
+  if task.recipe is None:
+    return task
+  recipe = task.recipe
+  held_out = holdout.choose(task.num_clients, num_held_out, seed)
+  fitted = features.fit(
+      [
+          data['examples']['x'] for client, data in enumerate(task.train)
+          if client not in held_out
+      ],
+      recipe,
+  )
+  def made(clients):
+    return [
+        client_data.dense(
+            int(data['index']),
+            fitted.apply(data['examples']['x'], recipe.columns),
+            data['examples']['y'],
+        )
+        for data in clients
+    ]
+  train = made(task.train)
+  return dataclasses.replace(
+      task, train=train, test=made(task.test),
+      validation=task.validation and made(task.validation),
+      model=_of_width(task, train[0]['examples']['x']), recipe=None,
+      features=fitted, about=f'{task.about} {_sentence(fitted, recipe)}',
+  )
+
+
+def _of_width(task: task_lib.Task, x: np.ndarray):
+  """Returns the task's model for examples such as x."""
+  if list(x.shape[1:]) == task.model.x_spec.shape[1:].as_list():
+    return task.model
+  spec = tf.TensorSpec([None, *x.shape[1:]], tf.float32)
+  return zoo.build(task.model.name, spec, task.num_classes)
+
+
+def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
+  """Says what was made of the columns."""
+  scaled = (
+      'scaled to mean 0 and variance 1 over the training examples'
+      if fitted.standardize else 'left as they are'
+  )
+  width, before = len(fitted.outputs), len(recipe.columns)
+  if width == before:
+    return f'Features are {scaled}.'
+  return (
+      f'Features are {scaled}; with texts and missing values as zeros and ones'
+      f' they are {width} numbers.'
+  )

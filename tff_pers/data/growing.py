@@ -1,0 +1,148 @@
+"""Columns of a table that is read batch by batch."""
+
+from typing import Optional, Union
+
+import numpy as np
+import pyarrow as pa
+
+from tff_pers.data import cells
+
+
+def labels_or_targets(
+    first: pa.Array, num_rows: Optional[int]
+) -> Union['Names', 'Targets']:
+  """Returns an empty column y: names of classes, or else numbers.
+
+  Args:
+    first: The first cells; names if none of them is a number.
+    num_rows: How many cells will come; None: unknown.
+  """
+  values = [cells.number(text) for text in cells.texts(first).distinct]
+  is_name = [value is None for value in values]
+  is_number = [value is not None and not np.isnan(value) for value in values]
+  kind = Names if any(is_name) and not any(is_number) else Targets
+  return kind(num_rows)
+
+
+class Targets:
+  """y as numbers.
+
+  Attributes:
+    rule: What every cell must be.
+  """
+
+  rule = 'a number'
+
+  def __init__(self, num_rows: Optional[int]):
+    self._values = Growing(np.float64, num_rows)
+    self._are_integers = True
+
+  def add(self, column: pa.Array) -> Optional[int]:
+    """Adds cells; returns the first that is no number or missing."""
+    values, text = cells.numbers(column)
+    self._values.extend(len(values))[:] = values
+    self._are_integers = self._are_integers and cells.is_integer(column)
+    missing = np.isnan(values)
+    if text is None and missing.any():
+      return int(missing.argmax())
+    return text
+
+  def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
+    """Returns int64[n] if all are integers, else float64[n]; and no names."""
+    values = self._values.array
+    return (values.astype(np.int64) if self._are_integers else values), None
+
+
+class Names:
+  """y as names of classes; see `Targets`."""
+
+  rule = 'the name of a class, as it is in the first rows,'
+
+  def __init__(self, num_rows: Optional[int]):
+    self._codes = Codes(num_rows)
+
+  def add(self, column: pa.Array) -> Optional[int]:
+    """Adds cells; returns the first that is a number or missing."""
+    encoded = cells.texts(column)
+    self._codes.add(encoded)
+    bad = np.array(
+        [cells.number(text) is not None for text in encoded.distinct], bool
+    )[encoded.codes]
+    return int(bad.argmax()) if bad.any() else None
+
+  def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
+    """Returns labels, int64[n], and the names of the classes, sorted."""
+    names, places = np.unique(self._codes.distinct, return_inverse=True)
+    labels = places.astype(np.int64)[self._codes.codes]
+    return labels, tuple(names.tolist())
+
+
+class Known:
+  """Distinct texts in the order in which they came."""
+
+  def __init__(self):
+    self._codes = {}
+
+  @property
+  def texts(self) -> list[str]:
+    return list(self._codes)
+
+  def code(self, text: str) -> int:
+    """Returns the position of a text, which may be new."""
+    return self._codes.setdefault(text, len(self._codes))
+
+  def __contains__(self, text: str) -> bool:
+    return text in self._codes
+
+
+class Codes:
+  """A column of texts: positions in a list of distinct ones."""
+
+  def __init__(self, num_rows: Optional[int]):
+    self._rows, self._known = Growing(np.int32, num_rows), Known()
+
+  @property
+  def codes(self) -> np.ndarray:
+    return self._rows.array
+
+  @property
+  def distinct(self) -> list[str]:
+    return self._known.texts
+
+  def find(self, text: str) -> Optional[int]:
+    """Returns the first row that holds `text`, None if none does."""
+    if text not in self._known:
+      return None
+    return int(np.argmax(self.codes == self._known.code(text)))
+
+  def add(self, encoded: cells.Texts) -> None:
+    codes = [self._known.code(text) for text in encoded.distinct]
+    self._rows.extend(len(encoded.codes))[:] = np.array(codes, np.int32)[
+        encoded.codes
+    ]
+
+
+class Growing:
+  """An array whose rows come in batches.
+
+  Attributes:
+    size: How many there are.
+  """
+
+  def __init__(self, dtype, num_rows: Optional[int], *width: int):
+    """Starts without rows; `num_rows` will come, None: unknown."""
+    self._array = np.empty([num_rows or 0, *width], dtype)
+    self.size = 0
+
+  @property
+  def array(self) -> np.ndarray:
+    return self._array[:self.size]
+
+  def extend(self, number: int) -> np.ndarray:
+    """Returns a view of that many new rows, to be filled."""
+    first, self.size = self.size, self.size + number
+    if self.size > len(self._array):
+      # In place: a copy would take twice the memory. Nobody holds a view now.
+      length = max(self.size, len(self._array) * 9 // 8)
+      self._array.resize([length, *self._array.shape[1:]], refcheck=False)
+    return self._array[first:self.size]

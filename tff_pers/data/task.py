@@ -54,7 +54,7 @@ class Task:
       then to those that were held out; None: they have numbers alone.
     about: What the data were taken for, a sentence to print; '' where users
       know the task.
-    recipe: What is still to be made of x; None: nothing (see `data/fitting.py`).
+    recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
     features: What was made of x, or None: x is as the task has it.
   """
 

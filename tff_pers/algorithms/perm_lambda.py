@@ -79,9 +79,9 @@ def build_choice(
         model, message, tried, mixed, attacks.poisoned(data), num_clients
     )
 
-  @tff.tensorflow.computation(
-      np.float32, scored_by.type_signature.result['losses']
-  )
+  losses_type = scored_by.type_signature.result['losses']
+
+  @tff.tensorflow.computation(np.float32, losses_type)
   def choose(before, losses):
     best = tf.gather(kappas, tf.argmin(tf.reduce_min(losses, axis=1)))
     return tf.where(tf.reduce_any(losses > 0), best, before)
@@ -129,14 +129,13 @@ def try_alone(model, message, data, hyperparameters):
     budget[name] = budget[name] and _ROUNDS * budget[name]
 
   def train(data):
-    final, _ = local_sgd.train(
+    return local_sgd.train(
         model, weights, data, local=local_step.build(hyperparameters),
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.learning_rate
         ),
         seed=client_work.key(message, data, use=_TRIAL_USE), **budget,
-    )
-    return final
+    )[0]
 
   def work():
     some, _ = _split(message, data)
@@ -151,10 +150,9 @@ def try_alone(model, message, data, hyperparameters):
     return nothing.gradient, nothing.gradient, nothing, nothing.gradient
 
   trained, kept, found, own = tf.cond(now, work, rest)
+  sent = (trained, kept, found.gradient, found.variance, own)
   is_sent = tf.cond(
-      now, lambda: round_metrics.all_finite(
-          (trained, kept, found.gradient, found.variance, own)
-      ), lambda: tf.constant(False),
+      now, lambda: round_metrics.all_finite(sent), lambda: tf.constant(False)
   )
   row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
   size = data['num_examples']

@@ -183,7 +183,6 @@ def train(
     local: The step; routers do not decay.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
-
   rates = rates._asdict()
   unclipped = ('router',) if router_step == 'scale_free' else ()
 
@@ -289,8 +288,7 @@ def full_mean(value, data, zero):
     # Weighted by its rows: the last batch may be short.
     return total + rows * value(batch), count + rows
 
-  # A dataset has its own batches.
-  size = None
+  size = None  # A dataset has its own batches.
   if not isinstance(data, tf.data.Dataset):
     capacity = tf.shape(data['examples']['y'])[0]
     size = tf.minimum(tf.maximum(capacity, 1), _CHUNK)

@@ -26,10 +26,10 @@ train: setup
 	$(PYTHON_VENV) -m binaries.compare --task=digits --algos=perm,local_only,fedavg_finetuned,fedavg --output_dir=$(OUT) $(ARGS)
 
 test: setup
-	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 $(ARGS)
+	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 --timeout=300 --timeout-method=thread $(ARGS)
 
 test-slow: setup
-	$(PYTHON_VENV) -m pytest -m slow -n 2 $(ARGS)
+	$(PYTHON_VENV) -m pytest -m slow -n 2 --timeout=7200 --timeout-method=thread $(ARGS)
 
 test-mutants: setup
 	$(PYTHON_VENV) tests/mutants/run.py $(ARGS)

@@ -81,14 +81,19 @@ def test_they_end_with_us(end, modules, tmp_path):
       [sys.executable, '-m', 'program'], cwd=tmp_path,
       env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
       stderr=subprocess.DEVNULL,
+      # Where these tests run in the background of a shell, it is ignored.
+      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
   )
-  with process:
-    children = []
+  children = []
+  try:
     while len(children) < 2:
       time.sleep(0.05)
       children = psutil.Process(process.pid).children()
     time.sleep(0.2)  # Until they have said that they end with us.
     process.send_signal(end)
     assert process.wait(30) != 0
+  finally:
+    process.kill()
+    process.wait()
   _, alive = psutil.wait_procs(children, timeout=30)
   assert not alive

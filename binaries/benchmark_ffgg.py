@@ -3,7 +3,6 @@
     python -m binaries.benchmark_ffgg --output_dir=runs/figure1
 """
 
-import json
 import os
 import sys
 from typing import Sequence
@@ -13,6 +12,7 @@ os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
 from binaries import flags
+from binaries import going_on
 from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tff_pers import runtime
@@ -37,6 +37,7 @@ Writes a CSV file per curve, figure1.csv, and a figure per task. The same
 command goes on after the last curve that is finished."""
 
 _TASKS = ('overpersonalized', 'overpersonalized_control')
+_CONFIG = 'benchmark_ffgg.json'
 
 
 def run() -> None:
@@ -124,15 +125,9 @@ def _check_folder(output_dir: str, given) -> None:
   config = {
       name: given[name] for name in ('rounds', 'every', 'scale', 'seed')
   }
-  path = os.path.join(output_dir, results.CONFIG)
-  if not os.path.exists(path):
-    results.write_config(output_dir, config)
-  saved = results.read_config(output_dir)
-  if saved != config:
-    raise flags.UsageError(
-        '`--output_dir` must hold curves of the same flags, found'
-        f' {json.dumps(saved)} in {output_dir}. Tip: take another folder.'
-    )
+  path = os.path.join(output_dir, _CONFIG)
+  going_on.check(path, config)
+  going_on.write(path, config)
 
 
 def _numbers(given, name: str) -> list[int]:

@@ -224,7 +224,7 @@ def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
     ('--tasks=digits', '`--tasks` must be of overpersonalized, .*digits'),
     ('--device=gpu:9', '`--device` must be .*gpu:9'),
     ('--strategy=quick', '`--strategy` must be one of .*quick'),
-    ('--rounds=5', '`--output_dir` must hold curves of the same flags'),
+    ('--rounds=5', '`--rounds` must be 4 as in benchmark_ffgg.json .*found 5'),
 ])
 def test_bad_flags_are_a_sentence(folder, capsys, flag, message):
   assert _main(folder, flag) == 2

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import baselines  # pylint: disable=unused-import
+from binaries import continuing
 from binaries import flags
 import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import attacks
@@ -28,7 +29,10 @@ from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 
 # Flags that may differ when a run is resumed: they change no number.
-_FREE = ('output_dir', 'resume', 'export_clients', 'config', 'quiet')
+_FREE = (
+    'output_dir', 'resume', 'fork', 'export', 'export_clients', 'config',
+    'quiet',
+)
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
 _IN_BRACKETS = ('client_weighting',)
 # Shared flags whose defaults are fields of the task.
@@ -165,12 +169,17 @@ def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
     saved: `config.json` of the run.
 
   Raises:
-    flags.UsageError: If one of the flags given now differs from the saved.
+    flags.UsageError: If one of the flags given now differs from the saved;
+      `rounds` may be larger.
   """
+  grown = {}
+  if continuing.grows(saved, given.get('rounds')):
+    grown['rounds'] = given['rounds']
   _check_equal(
-      _all_flags(saved), given, [name for name in given if name not in _FREE]
+      _all_flags(saved), given,
+      [name for name in given if name not in (*_FREE, *grown)],
   )
-  return dict(saved['given'])
+  return {**saved['given'], **grown}
 
 
 def check_same(saved, config) -> None:
@@ -180,7 +189,10 @@ def check_same(saved, config) -> None:
     flags.UsageError: Names the first flag that differs, and both values.
   """
   old, new = _all_flags(saved), _all_flags(config)
-  _check_equal(old, new, set(old) | set(new))
+  names = set(old) | set(new)
+  if continuing.grows(saved, new['rounds']):
+    names.remove('rounds')
+  _check_equal(old, new, names)
 
 
 def _all_flags(config) -> dict[str, Any]:

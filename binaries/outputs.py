@@ -226,26 +226,3 @@ def num_floats(types) -> Optional[int]:
   if any(shape is None or None in shape for shape in shapes):
     return None
   return sum(math.prod(shape) for shape in shapes)
-
-
-def export_weights(folder: str, client: str, weights) -> None:
-  """Writes what a client deploys to export/client_<client>.npz, by leaf."""
-  os.makedirs(os.path.join(folder, 'export'), exist_ok=True)
-  leaves = {
-      '/'.join(map(str, path)): np.asarray(leaf)
-      for path, leaf in _flatten_with_path(weights)
-  }
-  np.savez(os.path.join(folder, 'export', f'client_{client}.npz'), **leaves)
-
-
-def _flatten_with_path(structure, path=()):
-  """Yields (path, leaf) of nested mappings and sequences."""
-  if isinstance(structure, Mapping):
-    items = structure.items()
-  elif isinstance(structure, (tuple, list)):
-    items = enumerate(structure)
-  else:
-    yield path or ('weights',), structure
-    return
-  for name, member in items:
-    yield from _flatten_with_path(member, (*path, name))

@@ -9,7 +9,9 @@ from typing import Any, Callable, Mapping, Optional
 import numpy as np
 import tensorflow as tf
 
+from binaries import continuing
 from binaries import experiment as experiment_lib
+from binaries import exports
 from binaries import flags
 from binaries import folders
 from binaries import outputs
@@ -19,7 +21,6 @@ from tff_pers import hyperparameters as hp
 from tff_pers import runtime
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
-from tff_pers.data import client_names
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import damaged
@@ -57,6 +58,7 @@ def prepare(
     resume: bool,
     same_flags: bool = False,
     brackets_win: bool = False,
+    fork: str = '',
 ) -> experiment_lib.Experiment:
   """Returns the experiment to run in `folder`; writes nothing.
 
@@ -69,6 +71,8 @@ def prepare(
     same_flags: Whether flags that are not given must mean the same again: the
       runs of a comparison must not differ.
     brackets_win: See `experiment.build`.
+    fork: The folder of a run whose checkpoint a new run starts from, and whose
+      flags it has unless they are given; '': none.
 
   Raises:
     flags.UsageError: If the flags are bad, or the folder holds a run and
@@ -87,6 +91,8 @@ def prepare(
     saved = saved_runs.read(folder, table)
     if not same_flags:
       given = experiment_lib.resumed(given, saved)
+  elif fork:
+    given = continuing.forked(fork, given, table)
   finetune_steps(given.get('finetune_steps', ''))
   experiment = experiment_lib.build(
       {'algo': DEFAULT_ALGO, **given}, table, brackets_win=brackets_win
@@ -123,7 +129,8 @@ def execute(
     experiment: experiment_lib.Experiment,
     folder: str,
     *,
-    export: str = '',
+    export: exports.Request = exports.Request(),
+    fork: str = '',
     quiet: bool = False,
     draw: bool = True,
     is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
@@ -133,7 +140,8 @@ def execute(
   Args:
     experiment: What to run.
     folder: Where; a run that is there continues from its last checkpoint.
-    export: Clients whose weights are written, as `3,17`.
+    export: Which clients' models are written, and how.
+    fork: A run whose checkpoint a new run starts from; '': none.
     quiet: Whether to leave out the tables of the data and of the results.
     draw: Whether to plot the results.
     is_enough: Whether a run ends after the evaluated round of a row of metrics,
@@ -144,14 +152,20 @@ def execute(
     flags.Failure: If something else stops the run. The sentence names the last
       checkpoint.
   """
-  exported = _parse_clients(export, experiment)
+  exported = exports.positions(export, experiment)
   try:
+    if os.path.exists(os.path.join(folder, results.CONFIG)):
+      continuing.reopen(folder, experiment.config)
     if is_finished(folder):
-      print(f'{folder}: finished already, nothing changed.')
+      print(f'{folder}: finished already, no round is left to train.')
+      if exported:
+        _export_finished(experiment, folder, exported, export.kind)
     else:
       use_runtime(experiment.flag, folder)
       process = experiment_lib.build_process(experiment)
       _check_unseen(experiment, process)
+      if fork:
+        continuing.check_fits(fork, process, experiment)
       # Only once the process is built: flags that cannot be used leave no run.
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
         # First, so that a run that has its configuration has them too.
@@ -168,13 +182,22 @@ def execute(
             initial_loss=outputs.initial_loss(
                 experiment.task, experiment.flag('seed')
             ),
+            **(
+                dict(fork=continuing.copy_checkpoint(fork, folder))
+                if fork else {}
+            ),
         ))
       results.write_diverged(folder, None)
       _describe(experiment, folder, quiet)
       with store.ClientStateStore(
           os.path.join(folder, results.CHECKPOINT)
       ) as states:
-        _train(experiment, process, states, folder, exported, is_enough, draw)
+        trainer = _train(
+            experiment, process, states, folder, is_enough, draw
+        )
+        exports.write(experiment, trainer, folder, exported, export.kind)
+        # Last: a run that is killed before this writes its results again.
+        trainer.finish()
     if not quiet:
       finished = results.read_run(folder)
       print(outputs.final_table(finished.clients))
@@ -202,7 +225,11 @@ def execute(
     scale = ''
     if experiment.task.about and not experiment.flag('standardize'):
       scale = ' Or scale the features with --standardize.'
-    raise Diverged(f'{named}{scale} {_last_checkpoint(folder)}') from error
+    raise Diverged(
+        f'{named}{scale} {_last_checkpoint(folder)} Or start from it with'
+        f' another rate: --fork={folder}'
+        f' --{experiment.method.name}_learning_rate=... --output_dir=...'
+    ) from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
     # helps with all others, which are faults of the program.
@@ -277,18 +304,35 @@ def _check_unseen(experiment, process) -> None:
     ) from error
 
 
-def _train(
-    experiment, process, states, folder, exported, is_enough, draw
-) -> None:
-  """Trains, evaluates and writes the results."""
+def open_trainer(experiment, process, states) -> program.TrainingProgram:
+  """Returns the program of a run, at the checkpoint that `states` holds."""
   task = experiment.task
-  data = program.Data(task.train, task.test, task.validation)
-  trainer = program.TrainingProgram(
-      process, data, states, seed=experiment.flag('seed'),
+  return program.TrainingProgram(
+      process, program.Data(task.train, task.test, task.validation), states,
+      seed=experiment.flag('seed'),
       groups=task.groups if task.has_groups else None,
       byzantine=task.byzantine, optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
   )
+
+
+def _export_finished(experiment, folder, exported, kind) -> None:
+  """Writes models of clients of a run that is over; changes nothing else."""
+  use_runtime(experiment.flag, folder)
+  process = experiment_lib.build_process(experiment)
+  with store.ClientStateStore(
+      os.path.join(folder, results.CHECKPOINT)
+  ) as states:
+    trainer = open_trainer(experiment, process, states)
+    exports.write(experiment, trainer, folder, exported, kind)
+
+
+def _train(
+    experiment, process, states, folder, is_enough, draw
+) -> program.TrainingProgram:
+  """Trains, evaluates and writes the results, but does not finish."""
+  task = experiment.task
+  trainer = open_trainer(experiment, process, states)
   start = trainer.position.round
   if start:
     print(f'Continuing after round {start}.')
@@ -319,15 +363,9 @@ def _train(
     results.write_dropped(folder, dict(
         zip(experiment.names(dropped), [rounds[client] for client in dropped])
     ))
-  files = client_names.file_names(experiment.names(experiment.clients))
-  for client in exported:
-    outputs.export_weights(
-        folder, files[client], trainer.client_weights(client)
-    )
   if draw:
     plots.plot_run(folder)
-  # Last: a run that is killed before this writes its results again.
-  trainer.finish()
+  return trainer
 
 
 def _common_test(task, process):
@@ -453,21 +491,6 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       and not task.has_groups
   ):
     results.write_data(folder, names, task.class_counts, task.groups)
-
-
-def _parse_clients(text: str, experiment) -> list[int]:
-  """Returns the positions of the clients to export."""
-  names = map(str, experiment.names(experiment.clients))
-  known = {name: position for position, name in enumerate(names)}
-  asked = client_names.parse(text)
-  for client in asked:
-    if client not in known:
-      kind = 'numbers' if experiment.task.client_names is None else 'names'
-      raise flags.UsageError(
-          f'`--export_clients` must be {kind} of clients that train, found'
-          f' {client!r}.'
-      )
-  return [known[client] for client in asked]
 
 
 def _last_checkpoint(folder: str) -> str:

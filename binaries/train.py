@@ -13,6 +13,7 @@ import sys
 from typing import Any, Mapping, Sequence
 
 from binaries import experiment as experiment_lib
+from binaries import exports
 from binaries import flags
 from binaries import runner
 
@@ -40,24 +41,29 @@ def _train(argv: Sequence[str]) -> int:
           'Method, see above; brackets set its options: perm[lambda=0.1].',
       ),
       flags.own_flag(
-          'export_clients', '',
-          'Clients whose weights are written to export/, as 3,17 or alice,bob.',
+          'fork', '',
+          'Folder of a run: a new run starts from its last checkpoint, with its'
+          ' flags unless others are given, as another learning rate.',
       ),
+      *exports.FLAGS,
   )
   if flags.wants_help(argv):
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = flags.parse(argv, table)
-  folder = given.get('output_dir') or _default_folder(given)
+  fork = flags.resolve_path(given['fork']) if given.get('fork') else ''
+  folder = given.get('output_dir') or _default_folder(given, fork)
   experiment = runner.prepare(
-      given, table, folder, resume=given.get('resume', False)
+      given, table, folder, resume=given.get('resume', False), fork=fork
   )
-  runner.execute(experiment, folder, export=given.get('export_clients', ''))
+  runner.execute(experiment, folder, export=exports.request(given), fork=fork)
   return 0
 
 
-def _default_folder(given: Mapping[str, Any]) -> str:
-  """Returns runs/<algo>_<task>_seed<seed>."""
+def _default_folder(given: Mapping[str, Any], fork: str) -> str:
+  """Returns runs/<algo>_<task>_seed<seed>; of a fork, a folder beside it."""
+  if fork:
+    return f'{fork}_fork'
   algo = experiment_lib.folder_name(given.get('algo', runner.DEFAULT_ALGO))
   task = given.get('task', flags.DEFAULTS['task'])
   seed = given.get('seed', flags.DEFAULTS['seed'])

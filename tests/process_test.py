@@ -141,6 +141,7 @@ PROCESS_ERRORS = [
     ('next_fn', _next_other_client_state, '1 .*float32.*found {<total='),
     ('next_fn', _next_short_result, 'client_states, metrics>, found <state='),
     ('next_fn', _next_mixed_up, '`client_states` .*, found {<index='),
+    ('deploy', _evaluate_without_data, 'take 3 .*found <state='),
     ('evaluate', _evaluate_without_data, 'take 3 .*found <state='),
     (
         'client_model', _client_model_without_client,
@@ -160,7 +161,7 @@ def test_process_raises_on_type(composed, name, piece, message):
       initialize_seeded=composed.initialize_seeded,
       initialize_client=composed.initialize_client,
       next_fn=composed.next,
-      evaluate=composed.evaluate,
+      deploy=composed.deploy, evaluate=composed.evaluate,
       client_model=composed.client_model,
       deployed=composed.deployed,
   )

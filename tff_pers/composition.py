@@ -149,6 +149,9 @@ def compose(
         metrics=applied.metrics,
     )
 
+  deploy_all = deployment.build_deploy(
+      send_all, client_type, data_type, deploy, deployed
+  )
   return process.PersonalizedProcess(
       initialize_seeded=server_state.build_initialize(init, aggregation),
       initialize_client=tff.tensorflow.computation(
@@ -158,9 +161,8 @@ def compose(
           ), state_type, np.int32
       ),
       next_fn=next_fn,
-      evaluate=deployment.build_evaluate(
-          send_all, client_type, data_type, deploy, deployed
-      ),
+      deploy=deploy_all,
+      evaluate=deployment.build_evaluate(deploy_all, deployed),
       client_model=tff.tensorflow.computation(
           client_model, state_type, client_type, np.int32
       ),

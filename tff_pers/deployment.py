@@ -85,18 +85,17 @@ def deployed_metrics(deployed, weights, data):
   return means
 
 
-def build_evaluate(
+def build_deploy(
     dispatch: tff.Computation,
     client_type: tff.Type,
     data_type: tff.Type,
     deploy: Union[Callable[[Any, Any, Any], Any], Choosing],
     deployed: functional.FunctionalModel,
 ) -> tff.Computation:
-  """Returns `evaluate`: deploy on `adapt`, then mean metrics on `test`.
+  """Returns `deploy`: what clients deploy after adapting to their own data.
 
-  The result is `<loss, accuracy, ..., num_examples>` per client: means over the
-  client's test examples (NaN when it has none), then the fields of the report,
-  if there is one. Nothing changes any state.
+  (S@SERVER, {C}@CLIENTS, {D}@CLIENTS -> {<report, weights=W>}@CLIENTS), D the
+  data that a client adapts to. Nothing changes any state.
 
   Args:
     dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), by the clients'
@@ -133,16 +132,10 @@ def build_evaluate(
         report=collections.OrderedDict(result.report), weights=result.weights
     )
 
-  result_type = deploy_fields.type_signature.result
   process.check_assignable(
-      'deploy', 'result', deployed.weights_type, result_type['weights']
+      'deploy', 'result', deployed.weights_type,
+      deploy_fields.type_signature.result['weights'],
   )
-
-  @tff.tensorflow.computation(result_type, data_type)
-  def evaluate_weights(result, data):
-    metrics = deployed_metrics(deployed, result['weights'], data)
-    return collections.OrderedDict(metrics, **dict(result['report']))
-
   if chooses:
     score = tff.tensorflow.computation(deploy.score, own_types)
     choose = tff.tensorflow.computation(
@@ -153,20 +146,54 @@ def build_evaluate(
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType(client_type, tff.CLIENTS),
-      tff.FederatedType(process.adapt_and_test(data_type), tff.CLIENTS),
+      tff.FederatedType(data_type, tff.CLIENTS),
   )
-  def evaluate(state, client_states, data):
+  def deploy_all(state, client_states, data):
     message = dispatch(
         state,
-        tff.federated_map(client_index(data_type), data.test) if by_index
-        else data.adapt,
+        tff.federated_map(client_index(data_type), data) if by_index else data,
     )
-    own = [message, client_states, data.adapt]
+    own = [message, client_states, data]
     if chooses:
       scores = tff.federated_map(score, tuple(own))
       best = tff.federated_map(choose, tff.federated_sum(scores))
       own.append(tff.federated_broadcast(best))
-    result = tff.federated_map(deploy_fields, tuple(own))
+    return tff.federated_map(deploy_fields, tuple(own))
+
+  return deploy_all
+
+
+def build_evaluate(
+    deploy: tff.Computation, deployed: functional.FunctionalModel
+) -> tff.Computation:
+  """Returns `evaluate`: deploy on `adapt`, then mean metrics on `test`.
+
+  The result is `<loss, accuracy, ..., num_examples>` per client: means over the
+  client's test examples (NaN when it has none), then the fields of the report,
+  if there is one. Nothing changes any state.
+
+  Args:
+    deploy: See `build_deploy`.
+    deployed: The model over W.
+  """
+  state_type, client_type, data_type = (
+      federated.member for federated in deploy.type_signature.parameter
+  )
+
+  @tff.tensorflow.computation(
+      deploy.type_signature.result.member, data_type
+  )
+  def evaluate_weights(result, data):
+    metrics = deployed_metrics(deployed, result['weights'], data)
+    return collections.OrderedDict(metrics, **dict(result['report']))
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(client_type, tff.CLIENTS),
+      tff.FederatedType(process.adapt_and_test(data_type), tff.CLIENTS),
+  )
+  def evaluate(state, client_states, data):
+    result = deploy(state, client_states, data.adapt)
     return tff.federated_map(evaluate_weights, (result, data.test))
 
   return evaluate

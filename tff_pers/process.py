@@ -55,6 +55,8 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     next              : (S@SERVER, {C}@CLIENTS, {D}@CLIENTS
                          -> <state=S@SERVER, client_states={C}@CLIENTS,
                              metrics=M@SERVER>)
+    deploy            : (S@SERVER, {C}@CLIENTS, {D}@CLIENTS
+                         -> {<report, weights=W>}@CLIENTS), after adapting to D
     evaluate          : (S@SERVER, {C}@CLIENTS, {<adapt=D, test=D>}@CLIENTS
                          -> {per-client metrics}@CLIENTS)
     evaluate_global   : (S@SERVER, D@SERVER -> <tier=metrics, ...>@SERVER)
@@ -74,6 +76,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       initialize_seeded: tff.Computation,
       initialize_client: tff.Computation,
       next_fn: tff.Computation,
+      deploy: tff.Computation,
       evaluate: tff.Computation,
       client_model: tff.Computation,
       deployed,
@@ -101,6 +104,14 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     client_type = initialize_client.type_signature.result
     _check_next(next_fn, state_type, client_type)
     data_type = next_fn.type_signature.parameter[2].member
+    _check_parameters(
+        'deploy', deploy,
+        [
+            tff.FederatedType(state_type, tff.SERVER),
+            tff.FederatedType(client_type, tff.CLIENTS),
+            tff.FederatedType(data_type, tff.CLIENTS),
+        ],
+    )
     _check_parameters(
         'evaluate', evaluate,
         [
@@ -137,6 +148,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     super().__init__(initialize, next_fn, next_is_multi_arg=True)
     self._initialize_seeded = initialize_seeded
     self._initialize_client = initialize_client
+    self._deploy = deploy
     self._evaluate = evaluate
     self._evaluate_global = evaluate_global
     self._tiers = dict(tiers or {})
@@ -152,6 +164,11 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
   @property
   def initialize_client(self) -> tff.Computation:
     return self._initialize_client
+
+  @property
+  def deploy(self) -> tff.Computation:
+    """What clients use after adapting to their data, as `evaluate` does."""
+    return self._deploy
 
   @property
   def evaluate(self) -> tff.Computation:

@@ -38,6 +38,8 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 
 PermHyperparameters = perm_hyperparameters.PermHyperparameters
+# Gradients of so many numbers are kept for clients that come later (64 MiB).
+_FEW_NUMBERS = 2**24
 
 
 def build_perm(
@@ -48,6 +50,7 @@ def build_perm(
     client_weighting: str = 'examples',
     full_participation: bool = True,
     num_new_clients: int = 0,
+    keep_gradients: bool = False,
 ) -> process.PersonalizedProcess:
   """Builds PERM.
 
@@ -116,7 +119,9 @@ def build_perm(
       lambda seed: perm_server.initial_fields(
           model, seed, num_clients, hyperparameters,
           full_participation=full_participation,
-          keeps_table=num_new_clients > 0 or not full_participation,
+          keeps_table=(
+              keep_gradients or num_new_clients > 0 or not full_participation
+          ),
       ),
       aggregator,
   )
@@ -270,9 +275,11 @@ def _measurements(mean):
     travels=None,
 )
 def _build(task, hyperparameters):
+  width = hyperparameters.sketch or task.model.num_parameters
   return build_perm(
       task.model, task.num_clients, hyperparameters.for_cohorts(task),
       client_weighting=task.client_weighting,
       full_participation=task.full_participation,
       num_new_clients=task.num_new_clients,
+      keep_gradients=task.num_clients * width <= _FEW_NUMBERS,
   )

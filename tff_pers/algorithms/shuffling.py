@@ -143,22 +143,24 @@ def deploying_own_rows(
     next_fn: See `process.PersonalizedProcess`; clients are stateless.
     row: `(S, client's index) -> W`, a TensorFlow function, its row.
     dispatch: What `evaluate` sends to clients in the place of their rows, see
-      `deployment.build_evaluate`.
+      `deployment.build_deploy`.
     deploy: What they do with it, likewise.
   """
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   stateless = tff.to_type(())
 
+  # A client deploys its own row of the table, fetched by its index.
+  deploy_rows = deployment.build_deploy(
+      dispatch or keyed.build_fetch(state_type, row, num_clients), stateless,
+      data_type, deploy, model,
+  )
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,
       initialize_client=server_state.stateless_client(state_type),
       next_fn=next_fn,
-      # A client deploys its own row of the table, fetched by its index.
-      evaluate=deployment.build_evaluate(
-          dispatch or keyed.build_fetch(state_type, row, num_clients),
-          stateless, data_type, deploy, model,
-      ),
+      deploy=deploy_rows,
+      evaluate=deployment.build_evaluate(deploy_rows, model),
       client_model=tff.tensorflow.computation(
           lambda state, client_state, index: row(state, index),
           state_type, stateless, np.int32,

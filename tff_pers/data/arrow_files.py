@@ -85,8 +85,8 @@ class CsvFile:
     try:
       for line, row in self._rows():
         if len(row) != len(self.names):
-          at = self.names.index('client')
-          client = row[at].strip() if at < len(row) else ''
+          cells = dict(zip(self.names, row))
+          client = cells.get('client', '').strip()
           raise errors.DataError(
               f'{self.path} must have {len(self.names)} values in every line,'
               f' found {len(row)} in line {line} (client'

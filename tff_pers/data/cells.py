@@ -98,6 +98,11 @@ def texts(column: pa.Array) -> Texts:
   )
 
 
+def nameless(num_rows: int) -> Texts:
+  """Returns a column of empty texts."""
+  return Texts(np.zeros([num_rows], np.int32), [''])
+
+
 def number(text: str) -> Optional[float]:
   """Returns the number that a text is; NaN: missing; None: it is none."""
   lower = text.lower()

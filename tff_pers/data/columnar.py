@@ -32,8 +32,8 @@ class Reading(NamedTuple):
     missing: Whether a cell may have no value; it is NaN in the table.
     texts: Whether a column may hold texts.
     text_columns: Columns to read as texts even if all are numbers.
-    needs: The columns that must be there, `client` at least; without `y`, all y
-      are 0.
+    needs: The columns that must be there. Without `y`, all y are 0; without
+      `client`, all rows are of one client whose name is ''.
   """
 
   task: str
@@ -121,8 +121,9 @@ class _Rows:
     self._y = None
     self._codes = {
         name: growing.Codes(file.num_rows)
-        for name in ('client', *tables.OPTIONAL) if name in self._at
+        for name in tables.OPTIONAL if name in self._at
     }
+    self._codes['client'] = growing.Codes(file.num_rows)
     self._categories = {
         name: growing.Known() for name in names if name in texts
     }
@@ -132,8 +133,11 @@ class _Rows:
     if not len(batch[0]):
       return set()
     start = self._x.size
+    if 'client' not in self._at:
+      self._codes['client'].add(cells.nameless(len(batch[0])))
     for name, codes in self._codes.items():
-      codes.add(self._texts(batch, name))
+      if name in self._at:
+        codes.add(self._texts(batch, name))
     self._check_clients()
     if 'y' in self._at:
       self._add_y(batch[self._at['y']], start)
@@ -173,7 +177,8 @@ class _Rows:
           f'{path} must hold at least one example, found none.'
       )
     client = self._codes.pop('client')
-    client_names.check(client.distinct, path)
+    if 'client' in self._at:
+      client_names.check(client.distinct, path)
     codes, names = tables.sorted_names(client.codes, client.distinct)
     y, classes = (
         (np.zeros(len(codes), np.int64), None) if self._y is None
@@ -208,7 +213,9 @@ class _Rows:
     return cells.texts(column)
 
   def _check_clients(self) -> None:
-    """Refuses rows of nobody."""
+    """Refuses rows of nobody, where others are of somebody."""
+    if 'client' not in self._at:
+      return
     row = self._codes['client'].find('')
     if row is not None:
       raise errors.DataError(

@@ -170,6 +170,11 @@ def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   write_csv(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
 
 
+def read_clients(folder: str) -> Optional[Mapping[str, np.ndarray]]:
+  """Returns the columns of `clients.csv`, see `Run`; None: there is none."""
+  return _read_optional(folder, CLIENTS, CLIENT_COLUMNS)
+
+
 def write_validation(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `validation.csv`; rows have `VALIDATION_COLUMNS`."""
   write_csv(os.path.join(folder, VALIDATION), VALIDATION_COLUMNS, rows)

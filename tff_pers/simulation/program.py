@@ -114,6 +114,11 @@ class TrainingProgram:
     return self._position
 
   @property
+  def deployed(self):
+    """The model over what clients deploy."""
+    return self._process.deployed
+
+  @property
   def columns(self) -> list[str]:
     """The columns of a row of metrics, after `round`."""
     return self._rows.columns
@@ -287,11 +292,22 @@ class TrainingProgram:
         for chunk in _chunks(self.honest.tolist())
     ])
 
-  def client_weights(self, client: int):
-    """Returns what `client` deploys, as the method's `client_model` says."""
-    return self._process.client_model(
-        self._state, self._client_states([client])[0], client
-    )
+  def deployed_weights(self, data: Data) -> list[Any]:
+    """Returns what clients deploy after adapting to `data.train`.
+
+    These are the weights that `evaluate` evaluates, if it is given the same
+    clients: some methods let the clients choose something together.
+    """
+    weights = []
+    for chunk in _chunks(data.train):
+      weights += [
+          result['weights'] for result in self._process.deploy(
+              self._state,
+              self._client_states([int(client['index']) for client in chunk]),
+              list(chunk),
+          )
+      ]
+    return weights
 
   def finish(self) -> None:
     """Notes in the checkpoint that all results are written."""

@@ -1,0 +1,172 @@
+"""A client's model for use elsewhere: TensorFlow's SavedModel, Keras, npz.
+
+A SavedModel holds the weights that a client deploys and the prediction that is
+made with them, and needs nothing of this package:
+
+    loaded = tf.saved_model.load(path)
+    loaded.predict(x)                       # predictions of the model, [n, ...]
+    loaded.signatures['serving_default']    # the same, for TensorFlow Serving
+
+With class labels the predictions are logits (or logarithms of probabilities,
+where a method mixes models): their softmax are the probabilities.
+"""
+
+import os
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.models import functional
+
+FORMATS = ('saved_model', 'keras', 'npz')
+
+
+def export_saved_model(process, state, data, path: str, client_state=()):
+  """Writes what one client deploys after adapting, as a SavedModel.
+
+  The client adapts to its data as it does before it is evaluated: for a method
+  without such a step these are only asked for its index.
+
+  Args:
+    process: A `PersonalizedProcess`.
+    state: Its server state.
+    data: Dense data of the client (`client_data.dense`), what it adapts to.
+    path: The folder to write.
+    client_state: The client's own state; `()` if the method is stateless.
+
+  Returns:
+    The weights that were written, a structure as `process.deployed` takes.
+  """
+  weights = process.deploy(state, [client_state], [data])[0]['weights']
+  save_model(process.deployed, weights, path)
+  return weights
+
+
+def save(kind: str, model: functional.FunctionalModel, weights, path: str):
+  """Writes a model in one of `FORMATS`; `path` is without an ending.
+
+  Returns:
+    The file or folder that was written.
+  """
+  if kind == 'npz':
+    path = f'{path}.npz'
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    np.savez(path, **leaves(weights))
+    return path
+  if kind == 'saved_model':
+    save_model(model, weights, path)
+    return path
+  if kind == 'keras':
+    path = f'{path}_keras'
+    to_keras(model, weights).save(path, save_format='tf', include_optimizer=False)
+    return path
+  raise ValueError(f'`kind` must be one of {", ".join(FORMATS)}, found {kind}.')
+
+
+def save_model(model: functional.FunctionalModel, weights, path: str) -> None:
+  """Writes a functional model and its weights as a SavedModel."""
+  module = tf.Module()
+  predict = _predict(model, weights, module)
+  module.predict = tf.function(predict, input_signature=[model.x_spec])
+  served = tf.function(
+      lambda x: dict(predictions=predict(x)),
+      input_signature=[tf.TensorSpec(model.x_spec.shape, model.x_spec.dtype, 'x')],
+  )
+  tf.saved_model.save(
+      module, path, signatures=served.get_concrete_function()
+  )
+
+
+def to_keras(model: functional.FunctionalModel, weights) -> tf.keras.Model:
+  """Returns a Keras model of one layer that predicts as the functional one.
+
+  Its weights are variables in the order of `tf.nest.flatten`.
+  """
+  inputs = tf.keras.Input(model.x_spec.shape[1:], dtype=model.x_spec.dtype)
+  layer = _Layer(model, weights, name=model.name)
+  return tf.keras.Model(inputs, layer(inputs))
+
+
+class _Layer(tf.keras.layers.Layer):
+  """All of a functional model."""
+
+  def __init__(self, model, weights, **options):
+    super().__init__(dtype=model.dtype, **options)
+    self._predict = _predict(model, weights, self)
+
+  def call(self, inputs):
+    return self._predict(inputs)
+
+
+def _predict(model, weights, owner):
+  """Returns `x -> predictions`; `owner.variables_` holds the weights."""
+  named = leaves(weights)
+  owner.variables_ = [
+      tf.Variable(leaf, name=_name(name)) for name, leaf in named.items()
+  ]
+
+  def predict(x):
+    held = [tf.convert_to_tensor(v) for v in owner.variables_]
+    return model.predict(
+        tf.nest.pack_sequence_as(weights, held), x, False,
+        tf.zeros([2], tf.int64),  # Dropout is off; nothing is drawn.
+    )
+
+  return predict
+
+
+def _name(path: str) -> str:
+  """Returns a name that TensorFlow allows."""
+  return ''.join(c if c.isalnum() or c in '._/-' else '_' for c in path)
+
+
+def merge_into(
+    keras_model: tf.keras.Model, weights: Sequence[Any]
+) -> tf.keras.Model:
+  """Sets a Keras model's weights to those of a client; returns the model.
+
+  Args:
+    keras_model: The model that `from_keras` was given, or one built alike.
+    weights: A flat tuple: what a method deploys over `from_keras` (its
+      trainable variables), or with frozen layers and adaptors all of its
+      weights, as `AdaptedModel.merge` returns them.
+
+  Raises:
+    ValueError: If number or shapes of the weights are those of neither.
+  """
+  given = [np.asarray(leaf) for leaf in tf.nest.flatten(weights)]
+  shapes = [leaf.shape for leaf in given]
+  for variables in (keras_model.trainable_variables, keras_model.variables):
+    if [tuple(v.shape) for v in variables] == shapes:
+      for variable, leaf in zip(variables, given):
+        variable.assign(leaf)
+      return keras_model
+  raise ValueError(
+      '`weights` must be those of the trainable variables of `keras_model`, or'
+      f' of all its variables, found shapes {shapes} for'
+      f' {[tuple(v.shape) for v in keras_model.trainable_variables]}. Tip:'
+      ' weights with adaptors are merged first (`merge(weights, router)`).'
+  )
+
+
+def leaves(weights) -> Mapping[str, np.ndarray]:
+  """Returns the leaves by their paths, in the order of `tf.nest.flatten`."""
+  flat = tf.nest.flatten(weights)
+  paths = ['/'.join(map(str, p)) for p in _paths(weights)] or ['weights']
+  return {
+      path or 'weights': np.asarray(leaf) for path, leaf in zip(paths, flat)
+  }
+
+
+def _paths(structure, path=()):
+  """Yields the paths of leaves, mappings by sorted keys as `tf.nest` does."""
+  if isinstance(structure, Mapping):
+    items = [(name, structure[name]) for name in sorted(structure)]
+  elif isinstance(structure, (tuple, list)):
+    items = list(enumerate(structure))
+  else:
+    yield path
+    return
+  for name, member in items:
+    yield from _paths(member, (*path, name))

@@ -20,8 +20,8 @@ FLAGS = (
     flags.own_flag(
         'export', '',
         'Writes the models of clients to export/, as they use them after'
-        ' adapting: a SavedModel, a Keras model or weights as .npz; empty: none,'
-        ' or npz with --export_clients.',
+        ' adapting: a SavedModel, a Keras model or weights as .npz; empty:'
+        ' none, or npz with --export_clients.',
         choices=('', *export.FORMATS),
     ),
     flags.own_flag(

@@ -1,7 +1,6 @@
 """What a run leaves behind: rows per client, tables, weights."""
 
 import math
-import os
 from typing import Mapping, Optional
 
 import numpy as np

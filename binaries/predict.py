@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from binaries import exports
 from binaries import flags
-from tff_pers.data import errors
 from tff_pers.data import new_data
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
@@ -86,7 +85,7 @@ def _record(folder: str) -> Mapping[str, Any]:
   with damaged.reading(path, damaged.RUN_AGAIN):
     record = exports.read_record(os.path.join(folder, exports.FOLDER))
     if record is not None:
-      record['clients'], record['x_shape']  # pylint: disable=pointless-statement
+      _ = record['clients'], record['x_shape']
   if record is None:
     raise flags.UsageError(
         f'`--run` must name a folder with exported models, found none in'

@@ -59,7 +59,9 @@ def save(kind: str, model: functional.FunctionalModel, weights, path: str):
     return path
   if kind == 'keras':
     path = f'{path}_keras'
-    to_keras(model, weights).save(path, save_format='tf', include_optimizer=False)
+    to_keras(model, weights).save(
+        path, save_format='tf', include_optimizer=False
+    )
     return path
   raise ValueError(f'`kind` must be one of {", ".join(FORMATS)}, found {kind}.')
 
@@ -71,7 +73,9 @@ def save_model(model: functional.FunctionalModel, weights, path: str) -> None:
   module.predict = tf.function(predict, input_signature=[model.x_spec])
   served = tf.function(
       lambda x: dict(predictions=predict(x)),
-      input_signature=[tf.TensorSpec(model.x_spec.shape, model.x_spec.dtype, 'x')],
+      input_signature=[
+          tf.TensorSpec(model.x_spec.shape, model.x_spec.dtype, 'x')
+      ],
   )
   tf.saved_model.save(
       module, path, signatures=served.get_concrete_function()

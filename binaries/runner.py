@@ -153,7 +153,9 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
-  try:
+  with flags.sentences():
+    alone = folders.Alone(folder)
+  with alone, _sentences(experiment, folder):
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
@@ -211,6 +213,13 @@ def execute(
         print(f'{experiment.variant}: {sentence}')
     if not quiet:
       print(f'Results are in {folder}.')
+
+
+@contextlib.contextmanager
+def _sentences(experiment, folder: str):
+  """Makes one sentence of whatever stops a run."""
+  try:
+    yield
   # They are sentences already.
   except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise

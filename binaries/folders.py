@@ -1,4 +1,4 @@
-"""Whether a folder can hold results, asked before any work is done; one writer."""
+"""Folders of results: can they be written, and does only one process write?"""
 
 import errno
 import os

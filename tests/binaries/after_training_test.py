@@ -216,21 +216,24 @@ def test_a_fork_starts_where_the_run_is(folder, tmp_path, capsys):
 
 
 def test_the_tip_after_a_divergence_works(folder, tmp_path, capsys):
-  run = tmp_path / 'run'
-  data = f'--data_dir={folder}/mine.csv'
-  assert _train(run, data, '--rounds=2', '--eval_every=1') == 0
-  fork = tmp_path / 'fork'
+  run = folder / 'run'
   rate = '--fedavg_finetuned_learning_rate'
+  for every, size, tip in (
+      (4, 1e38, 'Or start from it'), (1, 1e37, 'rather than from there')
+  ):
+    fork = tmp_path / f'fork{every}'
+    capsys.readouterr()
+    assert _train(
+        fork, f'--fork={run}', f'{rate}={size}', '--rounds=60',
+        f'--eval_every={every}', common=(),
+    ) == 1
+    assert tip in capsys.readouterr().err
   assert _train(
-      fork, f'--fork={run}', f'{rate}=1e38', '--rounds=4', common=()
-  ) == 1
-  sentence = capsys.readouterr().err
-  assert f'--fork={fork} --fedavg_finetuned_learning_rate=' in sentence
-  assert _train(
-      tmp_path / 'mended', f'--fork={fork}', f'{rate}=0.1', '--rounds=4',
+      tmp_path / 'mended', f'--fork={tmp_path}/fork4', f'{rate}=0.1', '--rounds=6',
       common=(),
   ) == 0
-  assert np.isfinite(float(_metrics(tmp_path / 'mended')[-1]['loss_mean']))
+  [row] = _metrics(tmp_path / 'mended')
+  assert row['round'] == '6' and float(row['loss_mean']) < 1
 
 
 def test_models_of_a_finished_run_can_still_be_exported(folder, tmp_path):

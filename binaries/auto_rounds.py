@@ -1,4 +1,4 @@
-"""How long a run trains: `--rounds=auto`, and rounds that fit one's own data."""
+"""How long a run trains: `--rounds=auto`, and rounds that fit own data."""
 
 import dataclasses
 import math
@@ -95,8 +95,8 @@ def _at_most(
   )
   if most <= cadence.first:
     raise flags.UsageError(
-        f'`--max_rounds` must be > {cadence.first}, the first rounds, after'
-        f' which the models of this method are compared, found {most}.'
+        f'`--max_rounds` must be > {cadence.first}, the first rounds, after which'
+        f' the models of this method are compared, found {most}.'
     )
   return most
 
@@ -113,8 +113,8 @@ def _eval_every(
   if largest % task.eval_every:
     raise flags.UsageError(
         f'`--eval_every` must divide {largest} with --rounds=auto, because'
-        f' models are compared at ends of epochs of {cadence.cycle} rounds after'
-        f' the first {cadence.first}, found {task.eval_every}.'
+        f' models are compared at ends of epochs of {cadence.cycle} rounds,'
+        f' after the first {cadence.first}, found {task.eval_every}.'
     )
   return task.eval_every
 

@@ -98,8 +98,8 @@ class SharedFlags:
   )
   validation_fraction: float = hp.field(
       0.0, 'Share of each client\'s training examples that is held out for'
-      ' choices and evaluated beside the test data, below 1; 0: none; not given,'
-      ' it is 0.2 with --rounds=auto.',
+      ' choices and evaluated beside the test data, below 1; 0: none; with'
+      ' --rounds=auto it is 0.2 unless it is given.',
       minimum=0.0,
   )
   on_non_finite: str = hp.field(

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import time
 from typing import Any, Mapping
 

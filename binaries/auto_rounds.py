@@ -95,8 +95,8 @@ def _at_most(
   )
   if most <= cadence.first:
     raise flags.UsageError(
-        f'`--max_rounds` must be > {cadence.first}, the first rounds, after which'
-        f' the models of this method are compared, found {most}.'
+        f'`--max_rounds` must be > {cadence.first}, the first rounds, after'
+        f' which the models of this method are compared, found {most}.'
     )
   return most
 

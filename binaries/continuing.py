@@ -139,8 +139,9 @@ def check_fits(source: str, process, experiment) -> None:
         ' the same model, with other rates and numbers of steps.'
     )
   if experiment.task.rounds <= done:
+    name = 'rounds' if experiment.stopping is None else 'max_rounds'
     raise flags.UsageError(
-        f'`--rounds` must be > the {done} rounds that the run of --fork has'
+        f'`--{name}` must be > the {done} rounds that the run of --fork has'
         f' done, found {experiment.task.rounds}.'
     )
 

@@ -261,9 +261,11 @@ def test_training_that_made_it_worse_is_said(hearts, tmp_path, capsys):
   assert _train(
       tmp_path / 'wild', *argv, '--fedavg_learning_rate=3000'
   ) == 0
-  assert 'untrained model, 0.6931. Tip: lower the learning rate' in (
-      capsys.readouterr().out
-  )
+  output = capsys.readouterr().out
+  assert 'untrained model, 0.6931. Tip: lower the learning rate' in output
+  # And at once.
+  assert 'The training loss in round 1, ' in output
+  assert 'too large. Tip: --fedavg_learning_rate=300.' in output
 
 
 def test_divergence_of_raw_features_names_the_flag(hearts, tmp_path, capsys):

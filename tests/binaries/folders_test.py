@@ -1,67 +1,34 @@
-"""One process writes to a folder."""
+"""Whether a folder can hold results."""
 
 import os
-import subprocess
-import sys
+import tempfile
 
 import pytest
 
-from binaries import compare
 from binaries import folders
-from binaries import study_locks
-from binaries import train
 
 
-def test_a_folder_is_held_once_and_let_go(tmp_path):
-  path = str(tmp_path / 'a' / 'b')
-  with folders.Alone(path):
-    with pytest.raises(ValueError, match=f'found one at work in {path}. Tip'):
-      folders.Alone(path)
-    (tmp_path / 'a' / 'b' / 'results').write_text('1')
-  with folders.Alone(path):
-    pass
-  assert os.path.exists(path + '/results')
+def test_a_folder_that_is_there_or_can_be_made_stays_as_it_is(tmp_path):
+  folders.check(str(tmp_path))
+  folders.check(str(tmp_path / 'a' / 'b'))
+  assert not os.listdir(tmp_path)
 
 
-def test_an_empty_folder_that_was_made_is_taken_away(tmp_path):
-  (tmp_path / 'mine').mkdir()
-  with pytest.raises(ZeroDivisionError), folders.Alone(
-      str(tmp_path / 'mine' / 'a' / 'b')
-  ):
-    _ = 1 / 0
-  with folders.Alone(str(tmp_path / 'mine')):
-    pass
-  assert os.listdir(tmp_path) == ['mine'] and not os.listdir(tmp_path / 'mine')
+def test_refuses_files_and_what_is_below_them(tmp_path):
+  path = tmp_path / 'file'
+  path.write_text('text')
+  for folder in (path, path / 'a'):
+    with pytest.raises(ValueError, match='file, which is no folder'):
+      folders.check(str(folder))
+  (tmp_path / 'nowhere').symlink_to(tmp_path / 'gone')
+  with pytest.raises(ValueError, match='nowhere, which is no folder'):
+    folders.check(str(tmp_path / 'nowhere'))
 
 
-def test_a_killed_process_lets_go(tmp_path):
-  with subprocess.Popen(
-      [
-          sys.executable, '-c',
-          'import sys, time; from binaries import folders\n'
-          f'with folders.Alone({str(tmp_path)!r}):\n'
-          '  print(1, flush=True); time.sleep(60)',
-      ], stdout=subprocess.PIPE,
-  ) as other:
-    other.stdout.readline()
-    with pytest.raises(ValueError, match='no other process'):
-      folders.Alone(str(tmp_path))
-    other.kill()
-  with folders.Alone(str(tmp_path)):
-    pass
+def test_refuses_what_cannot_be_written(tmp_path, monkeypatch):
+  def read_only(dir):  # pylint: disable=redefined-builtin
+    raise OSError(30, 'Read-only file system')
 
-
-@pytest.mark.parametrize('program, algo', [(train, 'algo'), (compare, 'algos')])
-def test_the_second_program_ends_with_a_sentence(
-    program, algo, tmp_path, capsys
-):
-  lock = study_locks.attempt(str(tmp_path))
-  code = program.main([
-      'x', f'--{algo}=local_only', '--task=overpersonalized', '--rounds=1',
-      f'--output_dir={tmp_path}',
-  ])
-  lock.release()
-  assert code == 2 and not os.listdir(tmp_path)
-  error = capsys.readouterr().err
-  assert '`--output_dir` must be a folder that no other process' in error
-  assert error.count('\n') == 1
+  monkeypatch.setattr(tempfile, 'TemporaryFile', read_only)
+  with pytest.raises(ValueError, match=r'can be written, found .*\(Read-only'):
+    folders.check(str(tmp_path / 'a'))

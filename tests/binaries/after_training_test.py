@@ -83,9 +83,14 @@ def test_exported_models_have_the_results_of_the_run(folder):
   for name, data in zip(opened.names, opened.data.test):
     model = tf.saved_model.load(str(folder / 'run/export' / f'client_{name}'))
     x, y = data['examples']['x'], data['examples']['y']
-    right = np.mean((np.squeeze(model.predict(x)) > 0) == y)  # One logit.
-    expected = float(_clients(folder / 'run')[name]['accuracy'])
-    np.testing.assert_allclose(right, expected, rtol=1e-6)
+    logits = np.squeeze(model.predict(x))  # One logit, that of class 1.
+    expected = _clients(folder / 'run')[name]
+    found = np.mean((logits > 0) == y), np.mean(
+        np.logaddexp(0, logits) - logits * y
+    )
+    np.testing.assert_allclose(
+        found, [float(expected[m]) for m in ('accuracy', 'loss')], rtol=1e-5
+    )
 
 
 def test_new_clients_are_adapted_evaluated_exported(folder, tmp_path):
@@ -116,11 +121,14 @@ def test_new_clients_are_adapted_evaluated_exported(folder, tmp_path):
   with open(data, newline='', encoding='utf-8') as file:
     truth = list(csv.DictReader(file))
   tests = [
-      p['prediction'] == t['y'] for p, t in zip(predicted, truth)
+      (p['prediction'] == t['y'], -np.log(float(p[f'probability_{t["y"]}'])))
+      for p, t in zip(predicted, truth)
       if t['client'] == 'zoe' and t['split'] == 'test'
   ]
   np.testing.assert_allclose(
-      np.mean(tests), float(rows['zoe']['accuracy']), rtol=1e-6
+      np.mean(tests, axis=0),
+      [float(rows['zoe'][metric]) for metric in ('accuracy', 'loss')],
+      rtol=1e-5,
   )
   chances = [
       float(p['probability_no']) + float(p['probability_yes'])

@@ -31,7 +31,7 @@ FAULTS = (
         what='A fork may deal the data in another way, and test on what trained.',
         file='binaries/continuing.py',
         old='    if name in given and given[name] != before:',
-        new='    if name in given and not before:',
+        new='    if name in given and not given:',
         tests=(_FORK,),
     ),
     Fault(
@@ -107,7 +107,7 @@ FAULTS = (
     ),
     Fault(
         'export_of_the_wrong_client',
-        what='Models of Byzantine order: clients get the weights of others.',
+        what='A file holds the weights of another client.',
         file='binaries/exports.py',
         old='      {names[c]: weights[c] for c in clients},\n      files',
         new='      {names[c]: weights[everybody[-1]] for c in clients},\n      files',

@@ -227,10 +227,14 @@ def execute(
     scale = ''
     if experiment.task.about and not experiment.flag('standardize'):
       scale = ' Or scale the features with --standardize.'
+    fork = ''
+    if saved_runs.position(folder) is not None:
+      fork = (
+          f' Or start from it with another rate: --fork={folder}'
+          f' --{experiment.method.name}_learning_rate=... --output_dir=...'
+      )
     raise Diverged(
-        f'{named}{scale} {_last_checkpoint(folder)} Or start from it with'
-        f' another rate: --fork={folder}'
-        f' --{experiment.method.name}_learning_rate=... --output_dir=...'
+        f'{named}{scale} {_last_checkpoint(folder)}{fork}'
     ) from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace

@@ -238,7 +238,7 @@ def _sentences(experiment, folder: str):
       scale = ' Or scale the features with --standardize.'
     raise Diverged(
         f'{named}{scale} {_last_checkpoint(folder)}'
-        f' {_other_rate(experiment, folder)}'
+        f'{_other_rate(experiment, folder)}'
     ) from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
@@ -531,20 +531,20 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
 
 def _other_rate(experiment, folder: str) -> str:
   """Says where to start with another rate: at the checkpoint if it helps."""
-  flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
   if saved_runs.position(folder) is None:
-    return f'Start anew with another rate: {flag}'
+    return ''
   losses = [
       float(row['loss_mean'])
       for row in results.read_rows(folder, results.METRICS)
   ]  # Of a fork perhaps none: its checkpoint is another run's.
   first = results.read_config(folder).get('initial_loss') or (losses or [0])[0]
+  flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
   if losses and not losses[-1] <= first:
     return (
-        f'Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
+        f' Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
         f' than from there, start anew with another rate: {flag}'
     )
-  return f'Or start from it with another rate: --fork={folder} {flag}'
+  return f' Or start from it with another rate: --fork={folder} {flag}'
 
 
 def _last_checkpoint(folder: str) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
+from binaries import auto_rounds
 from binaries import flags
 from tff_pers import methods
 from tff_pers.data import brackets
@@ -102,11 +103,22 @@ def check(
           f" rounds, found {given['network_delays']!r}."
       )
     return
+  if given.get('rounds') == auto_rounds.AUTO:
+    raise flags.UsageError(
+        '`--rounds` must be a number of server updates with driver=events,'
+        ' found auto.'
+    )
   attack = given.get('attack', flags.DEFAULTS['attack'])
   if brackets.parse(attack)[0] != 'none':
     raise flags.UsageError(
         '`--attack` must be none with driver=events, where messages arrive one'
         f' by one and none is seen beside the others, found {attack}.'
+    )
+  rule = getattr(hyperparameters, 'aggregator', 'mean')
+  if rule != 'mean':
+    raise flags.UsageError(
+        '`--driver` must be rounds with a robust rule, which compares messages,'
+        f' found events and {rule}.'
     )
   if getattr(hyperparameters, 'pretrain_rounds', 0):
     raise flags.UsageError(

@@ -5,6 +5,7 @@ import math
 
 from absl import logging
 
+from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import ranges
 from tff_pers.algorithms import visit_schedule
@@ -180,7 +181,7 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     if self.variant != 'single_loop' or task.full_participation:
       return self
     n, m = task.num_clients, task.clients_per_round
-    rounds = math.ceil(self.warmup_rounds * n / m)
+    rounds = self._warmup_of_cohorts(n, m)
     if rounds >= task.rounds:
       logging.warning(
           'PERM trains one model for all in %d of the %d rounds: no client'
@@ -188,6 +189,18 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
           task.rounds, task.rounds, (task.rounds - 1) * m // n,
       )
     return hp.replace(self, warmup_rounds=rounds)
+
+  def _warmup_of_cohorts(self, num_clients: int, cohort_size: int) -> int:
+    return math.ceil(self.warmup_rounds * num_clients / cohort_size)
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; models are compared from their first visits on."""
+    first = self.first_visit
+    if self.variant == 'single_loop':
+      first = self._warmup_of_cohorts(num_clients, cohort_size)
+    return super().cadence(num_clients, cohort_size).after(first)
 
   def kept_per_row(self, num_clients: int) -> int:
     """Returns the mixing weights kept per row, 0: all, as a dense table."""

@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import attacks
+from tff_pers import cadence as cadence_lib
 from tff_pers import deployment
 from tff_pers import hyperparameters as hp
 from tff_pers import round_metrics
@@ -59,6 +60,18 @@ class ShufflingHyperparameters(hp.LocalTraining):
       ' Algorithm 1).',
       choices=('matching', 'permutation'),
   )
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; an epoch has N rounds.
+
+    With permutations models are alike at its end only.
+    """
+    is_matched = visit_schedule.uses_matching(self, num_clients == cohort_size)
+    return super().cadence(num_clients, cohort_size)._replace(
+        cycle=num_clients, at_ends=not is_matched
+    )
 
   def cap(self, *, matched: bool) -> float:
     """Returns `step_cap` of matchings or of permutations, 0: none."""

@@ -39,6 +39,7 @@ class Task:
     client_weighting: Default of `--client_weighting`.
     clients_per_round: Cohort size, 0 for all clients.
     rounds: Default of `--rounds`.
+    fits_rounds: Whether it is that of `fitting_rounds` instead.
     updates: Default of `--rounds` where messages are applied as they arrive; 0:
       as many as take the messages of `rounds`.
     eval_every: Default of `--eval_every`, in rounds.
@@ -85,6 +86,7 @@ class Task:
   client_weighting: str = 'examples'
   clients_per_round: int = 0
   rounds: int = 100
+  fits_rounds: bool = False
   updates: int = 0
   eval_every: int = 10
   regimes: Sequence[str] = ()

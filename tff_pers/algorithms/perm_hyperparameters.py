@@ -175,19 +175,23 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     """Returns them with the warm-up as long as the task's cohorts need.
 
     A model is visited in m of N rounds, w is trained in all: it is worth
-    training until clients took part `warmup_rounds` times each.
+    training until clients took part `warmup_rounds` times each. Says so if that
+    leaves no round for visits.
     """
-    if self.variant != 'single_loop' or task.full_participation:
-      return self
-    n, m = task.num_clients, task.clients_per_round
-    rounds = math.ceil(self.warmup_rounds * n / m)
-    if rounds >= task.rounds:
+    fitted, n, m = self, 1, 1
+    if self.variant == 'single_loop' and not task.full_participation:
+      n, m = task.num_clients, task.clients_per_round
+      fitted = hp.replace(
+          self, warmup_rounds=math.ceil(self.warmup_rounds * n / m)
+      )
+    if fitted.first_visit >= task.rounds:
+      name = 'stage1' if self.variant == 'two_stage' else 'warmup'
       logging.warning(
           'PERM trains one model for all in %d of the %d rounds: no client'
-          ' visits another. Tip: more rounds, or warmup_rounds of at most %d.',
-          task.rounds, task.rounds, (task.rounds - 1) * m // n,
+          ' visits another. Tip: more rounds, or %s_rounds of at most %d.',
+          task.rounds, task.rounds, name, (task.rounds - 1) * m // n,
       )
-    return hp.replace(self, warmup_rounds=rounds)
+    return fitted
 
   def kept_per_row(self, num_clients: int) -> int:
     """Returns the mixing weights kept per row, 0: all, as a dense table."""

@@ -9,6 +9,8 @@ _ORACLE = (
 )
 _PERM = 'tff_pers/algorithms/perm.py'
 _PERM_TEST = 'tests/algorithms/perm_test.py'
+_MIXING_TEST = 'tests/algorithms/perm_mixing_test.py'
+_COHORTS_TEST = 'tests/algorithms/perm_cohorts_test.py'
 _MIXING = 'tff_pers/algorithms/perm_mixing.py'
 _SHUFFLING = 'tff_pers/algorithms/shuffling.py'
 _VISITS = 'tff_pers/algorithms/visits.py'
@@ -23,7 +25,7 @@ _HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
 _SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
 _MATCHING = 'tff_pers/numerics/matching.py'
 _TABLE = 'tff_pers/algorithms/fingerprints.py'
-_KEPT = (f'{_PERM_TEST}::test_gradients_of_cohorts_are_kept',)
+_KEPT = (f'{_COHORTS_TEST}::test_gradients_of_cohorts_are_kept',)
 _NEW = 'tff_pers/algorithms/perm_new_clients.py'
 _NEW_TEST = 'tests/algorithms/perm_new_clients_test.py'
 _MIXTURE = (
@@ -258,7 +260,7 @@ FAULTS = (
         file='tff_pers/numerics/mixing.py',
         old='return scale * total / tf.maximum(tf.reduce_sum(known), 1)',
         new='return scale * total * tf.ones_like(tf.reduce_sum(known))',
-        tests=(f'{_PERM_TEST}::test_auto_lambda_is_scaled_gradient_variance',),
+        tests=(f'{_MIXING_TEST}::test_auto_lambda_is_scaled_gradient_variance',),
     ),
     Fault(
         'half_lambda',
@@ -344,7 +346,7 @@ FAULTS = (
         old='lambda x, y: (x + y) / tf.maximum(count, 1), a[:2], b[:2]',
         new='lambda x, y: x + y, a[:2], b[:2]',
         tests=(
-            f'{_PERM_TEST}::test_auto_lambda_is_scaled_gradient_variance',
+            f'{_MIXING_TEST}::test_auto_lambda_is_scaled_gradient_variance',
         ),
     ),
     Fault(
@@ -362,7 +364,7 @@ FAULTS = (
         old='tf.gather(noise, owners)[:, None] + noise, c.dtype)',
         new='0 * tf.gather(noise, owners)[:, None] + noise, c.dtype)',
         tests=(
-            f'{_PERM_TEST}'
+            f'{_MIXING_TEST}'
             '::test_debias_subtracts_the_noise_of_both_gradients',
         ),
     ),
@@ -534,7 +536,7 @@ FAULTS = (
         file=_HYPERPARAMETERS,
         old='    return hp.replace(self, warmup_rounds=rounds)\n',
         new='    return hp.replace(self, warmup_rounds=self.warmup_rounds)\n',
-        tests=(f'{_PERM_TEST}::test_warm_up_is_as_long_for_every_client',),
+        tests=(f'{_COHORTS_TEST}::test_warm_up_is_as_long_for_every_client',),
     ),
     Fault(
         'new_clients_at_another_w',

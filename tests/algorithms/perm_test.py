@@ -9,6 +9,7 @@ import tensorflow as tf
 from baselines import fedavg
 from tests.algorithms import perm_runs
 from tests.algorithms import visits
+from tff_pers import attacks
 from tff_pers.algorithms import perm
 from tff_pers.numerics import mixing
 
@@ -213,6 +214,18 @@ def test_cost_is_that_of_the_sheet():
   for m, floats_down, floats_up in zip(metrics, down, up):
     assert m['bytes_down'] == size * floats_down
     assert m['bytes_up'] == size * floats_up
+
+
+def test_a_robust_rule_moves_w():
+  """The median of what clients send, in the place of the mean."""
+  with attacks.carried_out(attacks.parse('huge'), np.arange(_N) == 1):
+    states, _ = perm_runs.run(1, aggregator='median')
+  sent = perm_runs.gradients_at(_PROBLEM.start)
+  sent[1] = 1e30
+  np.testing.assert_allclose(
+      states[0]['weights'][0],
+      _PROBLEM.start - 0.1 * np.median(sent, axis=0), rtol=1e-10,
+  )
 
 
 def test_non_finite_client_is_listed_and_dropped():

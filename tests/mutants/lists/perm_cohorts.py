@@ -10,7 +10,7 @@ _ROWS = 'tff_pers/algorithms/mixing_rows.py'
 _SCHEDULE = 'tff_pers/algorithms/visit_schedule.py'
 _TABLE = 'tff_pers/algorithms/fingerprints.py'
 _VISITS = 'tff_pers/algorithms/visits.py'
-_SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
+_SCHEDULE_TEST = 'tests/algorithms/visit_schedule_test.py'
 _COHORTS_TEST = 'tests/algorithms/perm_cohorts_test.py'
 _KEPT = (f'{_COHORTS_TEST}::test_gradients_of_cohorts_are_kept',)
 _NOT_BEGUN = (
@@ -78,7 +78,7 @@ FAULTS = (
         old='waits = tf.logical_and(hosts < 0, tf.logical_not(',
         new='waits = tf.logical_and(hosts < -1, tf.logical_not(',
         tests=(
-            f'{_SHUFFLING_TEST}'
+            f'{_SCHEDULE_TEST}'
             '::test_models_do_not_wait_for_clients_that_are_not_there',
         ),
     ),
@@ -89,7 +89,7 @@ FAULTS = (
         old='further = tf.minimum(left + epoch, 2 * epoch)',
         new='further = left + epoch',
         tests=(
-            f'{_SHUFFLING_TEST}'
+            f'{_SCHEDULE_TEST}'
             '::test_models_do_not_wait_for_clients_that_are_not_there',
         ),
     ),
@@ -100,7 +100,7 @@ FAULTS = (
         old='tf.maximum(tf.cast(visits, tf.int32), 1)',
         new='tf.maximum(0 * tf.cast(visits, tf.int32), 1)',
         tests=(
-            f'{_SHUFFLING_TEST}'
+            f'{_SCHEDULE_TEST}'
             '::test_matchings_visit_clients_of_large_weight_several_times',
         ),
     ),
@@ -111,7 +111,7 @@ FAULTS = (
         old='alpha, tf.cast(visits, tf.float64)',
         new='alpha, tf.cast(visits ** 0, tf.float64)',
         tests=(
-            f'{_SHUFFLING_TEST}'
+            f'{_SCHEDULE_TEST}'
             '::test_matchings_visit_clients_of_large_weight_several_times',
         ),
     ),
@@ -122,7 +122,7 @@ FAULTS = (
         old='    return tf.where(is_same, found, 0)\n',
         new='    return tf.where(is_same, visits, visits)\n',
         tests=(
-            f'{_SHUFFLING_TEST}'
+            f'{_SCHEDULE_TEST}'
             '::test_visits_follow_clients_to_other_columns',
         ),
     ),
@@ -229,7 +229,7 @@ FAULTS = (
         old='  count = tf.cast(owner >= 0, tf.int32)\n',
         new='  count = tf.cast(owner >= -1, tf.int32)\n',
         tests=(
-            f'{_SHUFFLING_TEST}::test_clients_without_a_visit_send_nothing',
+            f'{_SCHEDULE_TEST}::test_clients_without_a_visit_send_nothing',
         ),
     ),
 )

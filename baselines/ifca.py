@@ -14,6 +14,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import model_table
+from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -77,6 +78,12 @@ class IfcaHyperparameters(hp.LocalTraining):
           '`restarts` must be 1 with warmup_rounds, which start from one'
           f' model, found {self.restarts}.'
       )
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; before, all clients have one model."""
+    return super().cadence(num_clients, cohort_size).after(self.warmup_rounds)
 
   def longest_line(self) -> int:
     return 1 if self.average == 'gradient' else super().longest_line()

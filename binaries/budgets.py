@@ -7,6 +7,7 @@ import threading
 import time
 
 from binaries import flags
+from tff_pers.evaluation import damaged
 
 _UNITS = dict(s=1, m=60, h=3600)
 _SAVE_SECONDS = 2.0
@@ -53,11 +54,14 @@ class Clock:
 
     Args:
       path: The file; it is made when the clock is entered.
+
+    Raises:
+      damaged.DamagedError: If it holds no seconds.
     """
     self._path, self._before = path, 0.0
     if os.path.exists(path):
-      with open(path, encoding='utf-8') as file:
-        self._before = json.load(file)['seconds']
+      with damaged.reading(path), open(path, encoding='utf-8') as file:
+        self._before = float(json.load(file)['seconds'])
     self._started = now()
     self._stop = threading.Event()
     self._thread = threading.Thread(target=self._save_often, daemon=True)

@@ -3,13 +3,12 @@
     python -m binaries.choose --task=npz --data_dir=FILE --budget=20m
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import json
+import os
 import sys
 from typing import Mapping, Optional, Sequence
 
@@ -25,6 +24,7 @@ from binaries import study_locks
 from binaries import variant_search
 from tff_pers import methods
 from tff_pers.data import brackets
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 
 SUMMARY = """\
@@ -182,8 +182,8 @@ class _Choice:
           max(left, 0.0), self._number, len(self._request.seeds),
       )
       going_on.write(path, plan._asdict())
-    with open(path, encoding='utf-8') as file:
-      return choice_plan.Plan(**json.load(file))
+    with damaged.reading(path):
+      return choice_plan.Plan(**going_on.read(path))
 
   def _final_runs(
       self, searches, chosen: Mapping[str, trials_lib.Trial], num_seeds: int

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import baselines  # pylint: disable=unused-import
+from binaries import auto_rounds
 from binaries import continuing
 from binaries import flags
 import tff_pers.algorithms  # pylint: disable=unused-import
@@ -25,6 +26,7 @@ from tff_pers.data import client_data
 from tff_pers.data import holdout
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
+from tff_pers.evaluation import stopping as stopping_lib
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 
@@ -56,6 +58,8 @@ class Experiment:
       of `task`.
     unseen_clients: Their numbers in the whole task.
     config: What `config.json` holds.
+    stopping: When validation data end the run before its last round, None: they
+      do not.
   """
 
   variant: str
@@ -66,6 +70,7 @@ class Experiment:
   unseen: program.Data
   unseen_clients: np.ndarray
   config: Mapping[str, Any]
+  stopping: Optional[stopping_lib.Rule] = None
 
   def names(self, numbers) -> list[Any]:
     """Returns clients as users know them.
@@ -111,6 +116,7 @@ def build(
     flags.UsageError: If flags do not go together, or the data cannot be used.
   """
   given = {name: value for name, value in given.items() if name not in _FREE}
+  given = auto_rounds.with_validation(given)
   with flags.sentences():
     name, options = brackets.parse(given['algo'])
     method = methods.get(name)
@@ -136,6 +142,7 @@ def build(
   # Flags of a comparison are for all variants; brackets are for this one.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
   hyperparameters = _hyperparameters(method, full, own, asked)
+  task, stopping = auto_rounds.settle(task, given, hyperparameters)
   with flags.sentences(f'{method.name}_', ['aggregator']):
     _informed(hyperparameters, task)
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
@@ -158,6 +165,7 @@ def build(
           versions=_versions(),
           seeds=dict(run=shared['seed']),
       ),
+      stopping=stopping,
   )
 
 
@@ -424,7 +432,7 @@ def _restrict(
   changes = {
       name: given[name]
       for name in _FROM_TASK
-      if name in given
+      if name in given and given[name] != auto_rounds.AUTO
   }
   pick = lambda rows: None if rows is None else np.asarray(rows)[clients]
   tiers, names = task.tiers, task.client_names
@@ -468,6 +476,8 @@ def _shared_record(given, table, method, full, task) -> dict[str, Any]:
   )
   for name in _FROM_TASK:
     record[name] = getattr(task, name)
+  if given.get('rounds') == auto_rounds.AUTO:
+    record.update(rounds=auto_rounds.AUTO, max_rounds=task.rounds)
   if full.features is not None:
     record['standardize'] = full.features.standardize
   return record

@@ -60,7 +60,20 @@ class SharedFlags:
   holdout_clients: int = hp.field(
       0, 'Clients that never train and are evaluated at the end.', minimum=0
   )
-  rounds: int = hp.field(1, 'Communication rounds.', minimum=1)
+  rounds: int = hp.field(
+      1, 'Communication rounds; auto: until --patience evaluations in a row did'
+      ' not improve the mean accuracy (regression: loss) on validation data.',
+      minimum=1, auto=True,
+  )
+  patience: int = hp.field(
+      5, 'Evaluations without an improvement after which --rounds=auto ends a'
+      ' run; methods that train clients or models in turn get at least one turn'
+      ' of all.', minimum=1,
+  )
+  max_rounds: int = hp.field(
+      0, 'Rounds after which --rounds=auto ends a run in any case; 0: 5 times'
+      ' the default of --rounds.', minimum=0,
+  )
   eval_every: int = hp.field(
       1, 'Rounds from one evaluation of all clients to the next.', minimum=1
   )
@@ -85,7 +98,8 @@ class SharedFlags:
   )
   validation_fraction: float = hp.field(
       0.0, 'Share of each client\'s training examples that is held out for'
-      ' choices and evaluated beside the test data, below 1; 0: none.',
+      ' choices and evaluated beside the test data, below 1; 0: none; with'
+      ' --rounds=auto it is 0.2 unless it is given.',
       minimum=0.0,
   )
   on_non_finite: str = hp.field(
@@ -175,7 +189,8 @@ class SharedFlags:
 
 # Defaults that do not come from the task.
 DEFAULTS = dict(
-    task='digits', partition='', holdout_clients=0, seed=0, output_dir='',
+    task='digits', partition='', holdout_clients=0, patience=5, max_rounds=0,
+    seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
     finetune_steps='', finetune_learning_rate=0.0, attack='none',
     num_byzantine=0, runtime='fused', device='',

@@ -5,6 +5,7 @@ import os
 from typing import Any, Mapping, Sequence
 
 from binaries import flags
+from tff_pers.evaluation import damaged
 
 
 def check(
@@ -22,11 +23,11 @@ def check(
 
   Raises:
     flags.UsageError: Names the first flag that differs, and both values.
+    damaged.DamagedError: If the file cannot be what `write` wrote.
   """
   if not os.path.exists(path):
     return
-  with open(path, encoding='utf-8') as file:
-    saved = json.load(file)
+  saved = read(path)
   if 0 < saved.get(growing, 0) < given.get(growing, 0):
     free = [*free, growing]
   for name in sorted({*saved, *given} - set(free)):
@@ -36,6 +37,20 @@ def check(
           f' {os.path.basename(path)} to go on in this folder, found'
           f' {_shown(given, name)}. Tip: another --output_dir.'
       )
+
+
+def read(path: str) -> dict[str, Any]:
+  """Returns what `write` wrote.
+
+  Raises:
+    damaged.DamagedError: If that cannot be.
+  """
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    with open(path, encoding='utf-8') as file:
+      saved = json.load(file)
+    if not isinstance(saved, dict):
+      raise ValueError(f'{saved!r:.40}')
+  return saved
 
 
 def write(path: str, given: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
+from binaries import auto_rounds
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs as jobs_lib
@@ -90,6 +91,11 @@ def _robustness(argv: Sequence[str]) -> int:
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = {**_DEFAULTS, **flags.parse(argv, table)}
+  if given.get('rounds') == auto_rounds.AUTO:
+    raise flags.UsageError(
+        '`--rounds` must be an integer here, because all cells of the table'
+        ' have as many rounds, found auto.'
+    )
   top = given.pop('output_dir', '') or flags.resolve_path(
       f'runs/robustness_{given["task"]}'
   )
@@ -130,6 +136,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'seed', 'task', 'attack', 'num_byzantine', 'holdout_clients',
           'resume', 'clients_per_round', 'validation_fraction',
           'on_non_finite', 'finetune_steps', 'finetune_learning_rate',
+          'patience', 'max_rounds',
       ),
   )
 

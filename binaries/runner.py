@@ -9,6 +9,7 @@ from typing import Any, Callable, Mapping, Optional
 import numpy as np
 import tensorflow as tf
 
+from binaries import auto_rounds
 from binaries import continuing
 from binaries import experiment as experiment_lib
 from binaries import exports
@@ -32,6 +33,7 @@ from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 from tff_pers.simulation import progress
+from tff_pers.simulation import rate_check
 from tff_pers.simulation import release
 from tff_pers.simulation import store
 
@@ -153,7 +155,9 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
-  try:
+  with flags.sentences():
+    alone = folders.Alone(folder)
+  with alone, _sentences(experiment, folder):
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
@@ -211,6 +215,13 @@ def execute(
         print(f'{experiment.variant}: {sentence}')
     if not quiet:
       print(f'Results are in {folder}.')
+
+
+@contextlib.contextmanager
+def _sentences(experiment, folder: str):
+  """Makes one sentence of whatever stops a run."""
+  try:
+    yield
   # They are sentences already.
   except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise
@@ -226,9 +237,8 @@ def execute(
     if experiment.task.about and not experiment.flag('standardize'):
       scale = ' Or scale the features with --standardize.'
     raise Diverged(
-        f'{named}{scale} {_last_checkpoint(folder)} Or start from it with'
-        f' another rate: --fork={folder}'
-        f' --{experiment.method.name}_learning_rate=... --output_dir=...'
+        f'{named}{scale} {_last_checkpoint(folder)}'
+        f'{_other_rate(experiment, folder)}'
     ) from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
@@ -336,14 +346,23 @@ def _train(
   start = trainer.position.round
   if start:
     print(f'Continuing after round {start}.')
+  ending = auto_rounds.Ending(
+      experiment.stopping, saved_runs.rows(folder, start), is_enough
+  )
   with release.Releases(
       folder, trainer.columns, start
-  ) as releases, progress.Progress(task.rounds, start) as shown:
+  ) as releases, progress.Progress(
+      task.rounds, start, may_end=experiment.stopping is not None,
+      remark=_rate_check(experiment, folder),
+  ) as shown:
     metrics = trainer.run(
         cohort.uniform(task.num_clients, task.clients_per_round),
-        rounds=task.rounds, eval_every=task.eval_every, releases=releases,
-        progress=shown, is_enough=is_enough,
+        rounds=start if ending.is_over else task.rounds,
+        eval_every=task.eval_every, releases=releases, progress=shown,
+        is_enough=ending,
     )
+  if ending.sentence(trainer.position.round):
+    print(f'{experiment.variant}: {ending.sentence(trainer.position.round)}')
   _write_clients(experiment, trainer, folder, metrics)
   _write_validation(experiment, trainer, folder)
   _write_arrays(task, trainer, folder, metrics)
@@ -366,6 +385,21 @@ def _train(
   if draw:
     plots.plot_run(folder)
   return trainer
+
+
+def _rate_check(experiment, folder: str) -> rate_check.RateCheck:
+  """Returns what warns of a learning rate that is too large."""
+  if experiment.task.byzantine is not None:
+    # Attacks make the loss rise.
+    return lambda round_num, loss: ''
+  tip = 'lower the learning rate'
+  rate = getattr(experiment.hyperparameters, 'learning_rate', None)
+  if rate:
+    tip = f'--{experiment.method.name}_learning_rate={rate / 10:g}'
+  if experiment.task.about and not experiment.flag('standardize'):
+    tip = f'scale the features with --standardize, or {tip}'
+  initial_loss = results.read_config(folder).get('initial_loss')
+  return rate_check.RateCheck(initial_loss, f'{tip}.')
 
 
 def _common_test(task, process):
@@ -477,7 +511,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + (f' and {held} held out' if held else '')
       + f', {total(task.train)} training'
       + (f', {total(task.validation)} validation' if task.validation else '')
-      + f' and {total(task.test)} test examples, {task.rounds} rounds.'
+      + f' and {total(task.test)} test examples,'
+      + ('' if experiment.stopping is None else ' at most')
+      + f' {task.rounds} rounds.'
   )
   if task.about:
     print(task.about)
@@ -491,6 +527,24 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       and not task.has_groups
   ):
     results.write_data(folder, names, task.class_counts, task.groups)
+
+
+def _other_rate(experiment, folder: str) -> str:
+  """Says where to start with another rate: at the checkpoint if it helps."""
+  if saved_runs.position(folder) is None:
+    return ''
+  losses = [
+      float(row['loss_mean'])
+      for row in results.read_rows(folder, results.METRICS)
+  ]  # Of a fork perhaps none: its checkpoint is another run's.
+  first = results.read_config(folder).get('initial_loss') or (losses or [0])[0]
+  flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
+  if losses and not losses[-1] <= first:
+    return (
+        f' Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
+        f' than from there, start anew with another rate: {flag}'
+    )
+  return f' Or start from it with another rate: --fork={folder} {flag}'
 
 
 def _last_checkpoint(folder: str) -> str:

@@ -50,3 +50,16 @@ def position(folder: str) -> Optional[position_lib.Position]:
   ) as states:
     saved = states.position()
     return None if saved is None else position_lib.read(saved)
+
+
+def rows(folder: str, last: int) -> list[dict[str, float]]:
+  """Returns the rows of metrics up to round `last`; empty cells are NaN.
+
+  Raises:
+    damaged.DamagedError: If `metrics.csv` cannot be what was written.
+  """
+  return [
+      {name: float(text or 'nan') for name, text in row.items()}
+      for row in results.read_rows(folder, results.METRICS)
+      if int(row['round']) <= last
+  ]

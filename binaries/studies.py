@@ -6,6 +6,7 @@ whose process was killed has no lock any more; the next process that asks for a
 trial gets it, with the values that it had.
 """
 
+import json
 import os
 from typing import Any, Mapping, Optional
 import zlib
@@ -16,6 +17,7 @@ from optuna.storages import journal
 
 from binaries import study_locks
 from tff_pers import search_spaces
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 
 JOURNAL = 'study.journal'
@@ -26,6 +28,7 @@ _RANDOM_TRIALS = 5
 # first part of the rounds.
 _TRIALS_TO_COMPARE = 3
 _UNPRUNED_SHARE = 0.2
+_TIP = 'delete its folder to search anew'
 
 
 class Study:
@@ -44,17 +47,22 @@ class Study:
       seed: Drawn values are a function of it, of the number of the trial and of
         the trials before; the first ones of different methods are alike.
       rounds: Of a run.
+
+    Raises:
+      damaged.DamagedError: If the journal is not one of such a study.
     """
     self._folder, self._space, self._seed = folder, space, seed
     os.makedirs(folder, exist_ok=True)
-    self._study = optuna.create_study(
-        storage=_storage(folder), study_name='study', load_if_exists=True,
-        direction='maximize' if metric == 'accuracy' else 'minimize',
-        pruner=optuna.pruners.MedianPruner(
-            n_startup_trials=_TRIALS_TO_COMPARE,
-            n_warmup_steps=int(_UNPRUNED_SHARE * rounds),
-        ),
-    )
+    with damaged.reading(os.path.join(folder, JOURNAL), _TIP):
+      self._study = optuna.create_study(
+          storage=_storage(folder), study_name='study', load_if_exists=True,
+          direction='maximize' if metric == 'accuracy' else 'minimize',
+          pruner=optuna.pruners.MedianPruner(
+              n_startup_trials=_TRIALS_TO_COMPARE,
+              n_warmup_steps=int(_UNPRUNED_SHARE * rounds),
+          ),
+      )
+      self.trials()
 
   def claim(self, limit: Optional[int] = None) -> Optional['Claim']:
     """Returns a trial that nobody works on, begun by a killed process or new.
@@ -203,9 +211,25 @@ def _storage(folder: str) -> optuna.storages.JournalStorage:
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   path = os.path.join(folder, JOURNAL)
   lock = study_locks.JournalLock(path)
+  lock.acquire()
+  try:
+    _check_journal(path)
+  finally:
+    lock.release()
   return optuna.storages.JournalStorage(
       journal.JournalFileBackend(path, lock_obj=lock)
   )
+
+
+def _check_journal(path: str) -> None:
+  """Raises a ValueError unless all lines are such as Optuna writes."""
+  with open(path, encoding='utf-8') as file:
+    for number, line in enumerate(file, 1):
+      entry = json.loads(line)
+      if not isinstance(entry, dict) or not {'op_code', 'worker_id'} <= set(
+          entry
+      ):
+        raise ValueError(f'line {number} is no entry of a journal')
 
 
 def _read(frozen: optuna.trial.FrozenTrial) -> trials_lib.Trial:

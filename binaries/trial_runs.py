@@ -9,11 +9,10 @@ from typing import Any, Mapping
 from binaries import flags
 from binaries import jobs as jobs_lib
 from binaries import runner
+from binaries import saved_runs
 from binaries import studies
 from tff_pers.evaluation import grids
-from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
-from tff_pers.simulation import store
 
 
 class _Ended(flags.Failure):
@@ -46,7 +45,8 @@ def run(
     experiment, folder = jobs.prepare(name, seed, within=within)
     watch.rounds = experiment.task.rounds
     if not runner.is_finished(folder):
-      for row in committed_rows(folder):
+      position = saved_runs.position(folder)
+      for row in saved_runs.rows(folder, position.round if position else 0):
         watch(row)
     with silence():
       done = jobs.execute(
@@ -70,21 +70,6 @@ def with_options(variant: str, options: Mapping[str, str]) -> str:
   for name, text in options.items():
     variant = grids.with_option(variant, name, text)
   return variant
-
-
-def committed_rows(folder: str) -> list[dict[str, Any]]:
-  """Returns the rows of metrics up to the last checkpoint of a run."""
-  path = os.path.join(folder, results.CHECKPOINT)
-  if not os.path.exists(path):
-    return []
-  with store.ClientStateStore(path) as states:
-    position = states.position() or dict(round=0)
-  return [
-      # An empty cell is a metric that the task lacks.
-      {name: float(text or 'nan') for name, text in row.items()}
-      for row in results.read_rows(folder, results.METRICS)
-      if int(row['round']) <= position['round']
-  ]
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import dataclasses
 import math
 from typing import Any, Mapping, Optional, Sequence
 
+from tff_pers import cadence as cadence_lib
 from tff_pers import conditions
 from tff_pers import ranges
 
@@ -322,6 +323,17 @@ class Hyperparameters:
     """Returns what `train` prints of `model` first; '' is nothing."""
     return ''  # Methods that change or split it say how.
 
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """Returns when the models of different rounds can be compared.
+
+    Args:
+      num_clients: N, those that train.
+      cohort_size: How many of them take part in a round.
+    """
+    return cadence_lib.Cadence(cycle=math.ceil(num_clients / cohort_size))
+
 
 @dataclasses.dataclass(frozen=True)
 class LocalBatches(Hyperparameters):
@@ -425,6 +437,15 @@ class LocalTraining(LocalBatches):
           '`momentum` must be 0 where a client takes one step whenever it takes'
           f' part, because it starts anew each time, found {self.momentum}.'
       )
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; models still improve when a step size falls."""
+    whole = super().cadence(num_clients, cohort_size)
+    if self.learning_rate_schedule == 'constant':
+      return whole
+    return whole.after(self.schedule_rounds()[-1])
 
   def longest_line(self) -> int:
     """Returns the most steps that one momentum lives; 0 if data decide."""

@@ -196,51 +196,6 @@ def test_models_keep_their_clusters_and_the_unknown_teach_nobody(names):
   np.testing.assert_array_equal(rows.numpy() > 0, [np.arange(_N) != 4] * 2)
 
 
-def _few_known(common):
-  """Six of 60 clients known, in float32, on top of what all have in common."""
-  vectors = (-_CENTERS + common).astype(np.float32)
-  table = dict(
-      fingerprints=np.zeros([60, 2], np.float32),
-      sizes=np.zeros(60, np.float32),
-  )
-  keys = np.array([3, 50, 7, 22, 9, 41])
-  table['fingerprints'][keys], table['sizes'][keys] = vectors, _SIZES
-  return keys, tf.nest.map_structure(tf.constant, table)
-
-
-def test_clusters_of_few_known_clients_are_exact():
-  """Centered with the zeros of 54 others, float32 would lose distances of 6."""
-  keys, table = _few_known(3e4)
-  old = dict(mixing=tf.fill([2, 60], 1 / 60), assignment=tf.fill([60], -1))
-  rows, assignment = perm_clusters.solve(
-      dict(round=tf.constant(5), seed=tf.constant(3, tf.int64)), old, table,
-      tf.constant(20.0, tf.float64), perm.PermHyperparameters(models=2),
-  )
-  found = assignment.numpy()[keys]
-  assert len(set(zip(found, _GROUPS))) == len(set(found)) == 2
-  for cluster in (0, 1):
-    np.testing.assert_allclose(
-        rows.numpy()[cluster][keys], _row(np.zeros(2), found == cluster),
-        atol=5e-3,
-    )
-
-
-def test_new_clients_are_compared_with_who_is_known():
-  """The nearest of three clusters, beside what all gradients share."""
-  keys, table = _few_known(3e4)
-  assignment = np.full(60, -1, np.int32)
-  assignment[keys] = [0, 0, 0, 1, 1, 2]
-  state = dict(
-      table=table, assignment=tf.constant(assignment),
-      models=(tf.range(3.0),),
-  )
-  found = perm_clusters.models_of_strangers(state, dict(
-      fingerprints=tf.gather(table['fingerprints'], keys[[5, 0, 3]]),
-      sizes=tf.ones([3]),
-  ))
-  np.testing.assert_array_equal(found[0], [2, 0, 1])
-
-
 def test_a_cluster_without_clients_is_visited_by_nobody():
   _, states, metrics = _run([range(_N)] * 6, models=4, same=True)
   state = states[-1]

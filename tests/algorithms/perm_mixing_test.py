@@ -97,38 +97,6 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
     np.testing.assert_allclose(weights[[0, 2]][:, [0, 2]], expected, atol=1e-6)
 
 
-def test_rows_of_few_known_clients_are_exact():
-  """Three of 40 are known, and their gradients have much in common.
-
-  Centered with the zeros of the others, 37 / 40 of it would stay: in float32
-  distances of 1 are lost beside squares of 1e7.
-  """
-  rng = np.random.default_rng(0)
-  common = 1e3 * rng.standard_normal(30)
-  g = (common + 0.2 * rng.standard_normal([3, 30])).astype(np.float32)
-  sizes = np.array([20.0, 30.0, 50.0], np.float32)
-  keys = [31, 4, 17]
-  table = fingerprints.written(
-      fingerprints.nobody(40, 30, tf.float32),
-      dict(
-          fingerprints=tf.constant(g), keys=tf.constant(keys),
-          rows=tf.constant(sizes), sizes=tf.constant(sizes),
-          variances=tf.ones([3]),
-      ), 0,
-  )
-  found = perm_mixing.solve_cohort(
-      tf.eye(40), table, tf.constant(80.0, tf.float64),
-      tf.range(40) > 3, perm.PermHyperparameters(lambda_=80.0),
-  ).numpy()
-  exact = g.astype(np.float64)
-  c = np.sum((exact[:, None] - exact) ** 2, axis=-1)
-  expected = mixing.water_filling(c, tf.constant(sizes), 80.0).numpy()
-  assert np.count_nonzero(expected) > 6 and expected.max() > 0.6
-  np.testing.assert_allclose(found[keys][:, keys], expected, atol=1e-4)
-  others = np.delete(np.arange(40), keys)
-  np.testing.assert_array_equal(found[others], np.eye(40)[others])
-
-
 @pytest.mark.parametrize('sparse', [False, True])
 def test_health_of_the_weights(sparse):
   """Who fell back to itself, own weights, how many teach, entropy."""

@@ -6,6 +6,7 @@ from typing import Any, Optional
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import ranges
 from tff_pers.client_works import fine_tuners
@@ -77,6 +78,12 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
   def pretrain_rate(self) -> float:
     """Step size of the clients while they pre-train."""
     return self.pretrain_learning_rate or self.learning_rate
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; before, all clients have one model."""
+    return super().cadence(num_clients, cohort_size).after(self.pretrain_rounds)
 
   def final_budget(self) -> dict[str, Any]:
     """Returns the budget of the fine-tuning before a client is evaluated."""

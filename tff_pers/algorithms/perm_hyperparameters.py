@@ -5,10 +5,11 @@ import math
 
 from absl import logging
 
+from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import ranges
+from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
-from tff_pers.algorithms import visits
 
 # A dense table of all pairs of this many clients takes 4 MB; it grows with the
 # square.
@@ -28,7 +29,9 @@ def kappas(num_clients: int) -> tuple[float, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
+class PermHyperparameters(
+    hp.Aggregation, visit_hyperparameters.ShufflingHyperparameters
+):
   """Hyperparameters of PERM."""
 
   variant: str = hp.field(
@@ -181,9 +184,7 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     fitted, n, m = self, 1, 1
     if self.variant == 'single_loop' and not task.full_participation:
       n, m = task.num_clients, task.clients_per_round
-      fitted = hp.replace(
-          self, warmup_rounds=math.ceil(self.warmup_rounds * n / m)
-      )
+      fitted = hp.replace(self, warmup_rounds=self._warmup_of_cohorts(n, m))
     if fitted.first_visit >= task.rounds:
       name = 'stage1' if self.variant == 'two_stage' else 'warmup'
       logging.warning(
@@ -192,6 +193,18 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
           task.rounds, task.rounds, name, (task.rounds - 1) * m // n,
       )
     return fitted
+
+  def _warmup_of_cohorts(self, num_clients: int, cohort_size: int) -> int:
+    return math.ceil(self.warmup_rounds * num_clients / cohort_size)
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; models are compared from their first visits on."""
+    first = self.first_visit
+    if self.variant == 'single_loop':
+      first = self._warmup_of_cohorts(num_clients, cohort_size)
+    return super().cadence(num_clients, cohort_size).after(first)
 
   def kept_per_row(self, num_clients: int) -> int:
     """Returns the mixing weights kept per row, 0: all, as a dense table."""

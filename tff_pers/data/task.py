@@ -26,6 +26,7 @@ class Task:
     client_weighting: Default of `--client_weighting`.
     clients_per_round: Cohort size, 0 for all clients.
     rounds: Default of `--rounds`.
+    fits_rounds: Whether it is that of `fitting_rounds` instead.
     eval_every: Default of `--eval_every`, in rounds.
     regimes: What sets this task apart from others of its name where settings
       of methods are chosen (`tff_pers/settings.py`), e.g. `reduced` data.
@@ -68,6 +69,7 @@ class Task:
   client_weighting: str = 'examples'
   clients_per_round: int = 0
   rounds: int = 100
+  fits_rounds: bool = False
   eval_every: int = 10
   regimes: Sequence[str] = ()
   class_counts: Optional[np.ndarray] = None

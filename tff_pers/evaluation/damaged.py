@@ -5,10 +5,11 @@ import csv
 import math
 from typing import Iterator, Mapping, Sequence
 
-# What readers of JSON, CSV and .npy raise on bytes of another kind.
+# What readers of JSON, CSV, .npy and Optuna's journal raise on bytes of another
+# kind.
 _UNREADABLE = (
     OSError, EOFError, ValueError, KeyError, TypeError, MemoryError,
-    RecursionError, csv.Error,
+    RecursionError, AssertionError, csv.Error,
 )
 GO_ON = 'delete it to go on without it'
 RUN_AGAIN = 'restore it, or delete its folder and run again'

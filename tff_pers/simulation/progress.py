@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 import tqdm
 
@@ -18,7 +18,9 @@ class Progress:
   """
 
   def __init__(
-      self, rounds: int, start: int = 0, stream=None, *, may_end: bool = False
+      self, rounds: int, start: int = 0, stream=None, *,
+      may_end: bool = False,
+      remark: Callable[[int, float], str] = lambda round_num, loss: '',
   ):
     """Starts the clock.
 
@@ -28,8 +30,10 @@ class Progress:
       stream: Where to write; None: the standard output.
       may_end: Whether the run may end earlier, after any evaluated round. There
         is then a line for each of these and no time to go.
+      remark: What there is to say after a round with its training loss, see
+        `RateCheck`; '': nothing.
     """
-    self._stream = stream or sys.stdout
+    self._stream, self._remark = stream or sys.stdout, remark
     self._rounds, self._may_end = rounds, may_end
     self._first: Optional[int] = None
     self._since = self._last = time.monotonic()
@@ -71,12 +75,17 @@ class Progress:
       self._bar.update(0 if is_first else 1)
     elif not self._may_end and _line_at(round_num, self._rounds):
       self._print_line()
+    remark = self._remark(round_num, loss)
+    if remark:
+      # A bar is drawn again below it.
+      (self._bar or tqdm.tqdm).write(remark, file=self._stream)
 
   def evaluated(self, accuracy: Optional[float]) -> None:
     """Sets the accuracy to show from now on, None where there is none."""
     self._accuracy = accuracy
     if not self._has_evaluated:
-      self._since += time.monotonic() - self._last
+      now = time.monotonic()
+      self._since, self._last = self._since + now - self._last, now
       self._has_evaluated = True
     if self._may_end and self._bar is None:
       self._print_line()

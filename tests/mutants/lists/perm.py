@@ -213,7 +213,10 @@ FAULTS = (
         file=_MIXING,
         old="distances.center(table['fingerprints'], table['sizes'] > 0)",
         new="distances.center(table['fingerprints'])",
-        tests=(f'{_MIXING_TEST}::test_rows_of_few_known_clients_are_exact',),
+        tests=(
+            'tests/algorithms/perm_few_known_test.py'
+            '::test_rows_of_few_known_clients_are_exact',
+        ),
     ),
     Fault(
         'mean_over_all_rows',

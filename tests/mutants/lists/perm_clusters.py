@@ -165,7 +165,10 @@ FAULTS = (
         file=_CLUSTERS,
         old="distances.center(table['fingerprints'], table['sizes'] > 0)",
         new="distances.center(table['fingerprints'])",
-        tests=(f'{_TEST}::test_clusters_of_few_known_clients_are_exact',),
+        tests=(
+            'tests/algorithms/perm_few_known_test.py'
+            '::test_clusters_of_few_known_clients_are_exact',
+        ),
     ),
     Fault(
         'new_clients_are_centered_with_zeros',
@@ -173,7 +176,10 @@ FAULTS = (
         file=_CLUSTERS,
         old="gradients['sizes']], axis=0) > 0,",
         new="gradients['sizes']], axis=0) >= 0,",
-        tests=(f'{_TEST}::test_new_clients_are_compared_with_who_is_known',),
+        tests=(
+            'tests/algorithms/perm_few_known_test.py'
+            '::test_new_clients_are_compared_with_who_is_known',
+        ),
     ),
     Fault(
         'clusters_scored_by_rows',

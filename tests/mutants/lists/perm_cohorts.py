@@ -130,7 +130,7 @@ FAULTS = (
         'warmup_of_the_cohort',
         what='The warm-up is as long with cohorts as with all clients.',
         file=_HYPERPARAMETERS,
-        old='math.ceil(self.warmup_rounds * n / m)',
+        old='math.ceil(self.warmup_rounds * num_clients / cohort_size)',
         new='self.warmup_rounds',
         tests=(f'{_COHORTS_TEST}::test_warm_up_is_as_long_for_every_client',),
     ),

@@ -147,7 +147,7 @@ def _build(
     )
   width = int(np.prod(table.x.shape[1:]))
   return dataclasses.replace(
-      task, recipe=recipe, about=_sentence(
+      task, recipe=recipe, fits_rounds=True, about=_sentence(
           name, options, y, table.classes, num_classes,
           f'{width} features, {task.num_clients} clients',
       ),

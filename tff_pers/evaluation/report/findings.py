@@ -62,7 +62,10 @@ def _finding(text: str, items: Sequence[str]):
 
 
 def _progress(member: members_lib.Member) -> str:
-  planned = member.run.config['flags'].get('rounds')
+  asked = member.run.config['flags']
+  planned = asked.get('rounds')
+  if planned == 'auto':
+    planned = f"at most {asked.get('max_rounds')}"
   if member.last_round is None:
     return f'no evaluated round yet, of {planned} rounds'
   return f'round {member.last_round} of {planned}'

@@ -3,12 +3,12 @@
     python -m binaries.choose --task=npz --data_dir=FILE --budget=20m
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
+import os
 import sys
 from typing import Sequence
 

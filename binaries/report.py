@@ -3,13 +3,13 @@
     python -m binaries.report --runs=runs/compare_digits
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import contextlib
+import os
 import sys
 from typing import Any, Mapping, Sequence
 

@@ -155,7 +155,9 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
-  try:
+  with flags.sentences():
+    alone = folders.Alone(folder)
+  with alone, _sentences(experiment, folder):
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
@@ -213,6 +215,13 @@ def execute(
         print(f'{experiment.variant}: {sentence}')
     if not quiet:
       print(f'Results are in {folder}.')
+
+
+@contextlib.contextmanager
+def _sentences(experiment, folder: str):
+  """Makes one sentence of whatever stops a run."""
+  try:
+    yield
   # They are sentences already.
   except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise
@@ -228,9 +237,8 @@ def execute(
     if experiment.task.about and not experiment.flag('standardize'):
       scale = ' Or scale the features with --standardize.'
     raise Diverged(
-        f'{named}{scale} {_last_checkpoint(folder)} Or start from it with'
-        f' another rate: --fork={folder}'
-        f' --{experiment.method.name}_learning_rate=... --output_dir=...'
+        f'{named}{scale} {_last_checkpoint(folder)}'
+        f'{_other_rate(experiment, folder)}'
     ) from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
@@ -519,6 +527,24 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       and not task.has_groups
   ):
     results.write_data(folder, names, task.class_counts, task.groups)
+
+
+def _other_rate(experiment, folder: str) -> str:
+  """Says where to start with another rate: at the checkpoint if it helps."""
+  if saved_runs.position(folder) is None:
+    return ''
+  losses = [
+      float(row['loss_mean'])
+      for row in results.read_rows(folder, results.METRICS)
+  ]  # Of a fork perhaps none: its checkpoint is another run's.
+  first = results.read_config(folder).get('initial_loss') or (losses or [0])[0]
+  flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
+  if losses and not losses[-1] <= first:
+    return (
+        f' Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
+        f' than from there, start anew with another rate: {flag}'
+    )
+  return f' Or start from it with another rate: --fork={folder} {flag}'
 
 
 def _last_checkpoint(folder: str) -> str:

@@ -34,9 +34,11 @@ def attempt(path: str) -> Optional[Lock]:
   descriptor = os.open(path, os.O_RDONLY)
   try:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError:
+  except OSError as error:
     os.close(descriptor)
-    return None
+    if isinstance(error, BlockingIOError):
+      return None
+    raise
   return Lock(descriptor)
 
 

@@ -4,13 +4,13 @@
       --task=digits --trials=20 --seeds=0,1,2
 """
 
-import os
+from binaries import startup
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import math
+import os
 import sys
 from typing import Any, Mapping, Optional, Sequence
 

@@ -8,8 +8,10 @@ from binaries import check_orderings
 from binaries import compare
 from binaries import compare_tuned
 from binaries import cost
+from binaries import evaluate
 from binaries import pareto
 from binaries import plot
+from binaries import predict
 from binaries import robustness
 from binaries import sweep_splits
 from binaries import train
@@ -18,11 +20,11 @@ from tests.binaries import wrong_inputs
 
 PROGRAMS = {
     program.__name__.rpartition('.')[2]: program for program in (
-        check_orderings, compare, compare_tuned, cost, pareto, plot, robustness,
-        sweep_splits, train,
+        check_orderings, compare, compare_tuned, cost, evaluate, pareto, plot,
+        predict, robustness, sweep_splits, train,
     )
 }
-_WITHOUT_OUTPUT = ('check_orderings', 'plot')
+_WITHOUT_OUTPUT = ('check_orderings', 'plot', 'predict')
 
 
 @pytest.fixture(scope='module', name='files')
@@ -46,7 +48,7 @@ def test_there_are_enough_of_them():
   assert len(wrong_inputs.ALL) >= 100
   assert len(wrong_inputs.ALL) == sum(map(len, (
       wrong_inputs.FLAGS, wrong_inputs.DATA, wrong_inputs.FOLDERS,
-      wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS,
+      wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS, wrong_inputs.AFTER,
   )))
 
 

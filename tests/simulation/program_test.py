@@ -231,3 +231,21 @@ def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
 def test_no_recovery_where_a_method_has_no_view(problem):
   names = _columns(*problem, groups=np.zeros(4, int))
   assert 'cluster_accuracy' not in names
+
+
+def test_the_clock_leaves_out_what_comes_after_an_evaluation(
+    problem, tmp_path, monkeypatch
+):
+  """The first release and checkpoint take as long as a compilation."""
+  done = []
+  def noted(kind, name):
+    method = getattr(kind, name)
+    def call(self, *args):
+      done.append(name)
+      return method(self, *args)
+    monkeypatch.setattr(kind, name, call)
+  noted(release.Releases, 'release')
+  noted(store.ClientStateStore, 'commit')
+  noted(progress.Progress, 'evaluated')
+  _run(problem, tmp_path, rounds=2)
+  assert done == ['release', 'commit', 'evaluated']

@@ -174,7 +174,6 @@ class TrainingProgram:
       if round_num % eval_every == 0 or round_num == rounds:
         metrics = self._evaluate_honest()
         row = self._row(measured, metrics)
-        progress.evaluated(row['accuracy_mean'])
         releases.release(row, round_num)
       elif time.monotonic() - saved < _CHECKPOINT_SECONDS:
         continue
@@ -183,7 +182,11 @@ class TrainingProgram:
       # row would be missing.
       self._states.commit(self._state, self._position._asdict())
       saved = time.monotonic()
-      if row is not None and is_enough(dict(row, round=round_num)):
+      if row is None:
+        continue
+      # Last, because the first release and checkpoint take longer, too.
+      progress.evaluated(row['accuracy_mean'])
+      if is_enough(dict(row, round=round_num)):
         break
     if metrics is None:
       metrics = self._evaluate_honest()

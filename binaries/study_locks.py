@@ -10,7 +10,10 @@ from typing import Iterator, Optional
 
 
 class Lock:
-  """A lock that is held until `release`, or until the process ends."""
+  """A lock that is held until `release`, or until the process ends.
+
+  `with` releases it in the end.
+  """
 
   def __init__(self, descriptor: int):
     self._descriptor = descriptor
@@ -18,6 +21,12 @@ class Lock:
   def release(self) -> None:
     """Lets others have it."""
     os.close(self._descriptor)
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    self.release()
 
 
 def attempt(path: str) -> Optional[Lock]:

@@ -120,7 +120,10 @@ def _write_yaml(folder: pathlib.Path) -> None:
 def write_run(folder: pathlib.Path) -> None:
   """Writes a finished run of one round, without its arrays."""
   folder.mkdir(parents=True)
-  flags = dict(algo='fedavg', rounds=1)
+  flags = dict(
+      algo='fedavg', rounds=1, task='digits', partition='iid', num_clients=4,
+      seed=0,
+  )
   results.write_config(str(folder), dict(
       variant='fedavg', flags=flags, given=flags
   ))
@@ -161,6 +164,7 @@ def _write_runs(folder: pathlib.Path) -> None:
   ).items():
     write_run(folder / name)
     (folder / name / file).write_text(text)
+  write_run(folder / 'config_whole')  # Nothing is wrong with it.
   write_run(folder / 'metrics_binary')
   (folder / 'metrics_binary' / 'metrics.csv').write_bytes(b'\xff\xfe\xfa')
   for name, array in dict(

@@ -5,6 +5,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 from binaries import budgets
 from binaries import flags
+from binaries import report
 from binaries import variant_search
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -13,8 +14,9 @@ from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
+from tff_pers.evaluation.report import folder_data
 
-_PAGE, _CHOICE, _DIFFERENCES = 'choice.md', 'choice.csv', 'differences.csv'
+_TEXT, _PAGE = 'choice.md', 'choice.html'
 # Flags of the runs that the command for the models leaves out: it may train on
 # the validation data, too.
 _NOT_TRAINED = ('output_dir', 'validation_fraction')
@@ -70,6 +72,7 @@ def write(found: Results) -> int:
   """
   top, metric, runs = found.request.top, found.metric, found.runs()
   trials = {v: search.study.trials() for v, search in found.searches.items()}
+  variant_search.write_best(top, found.searches, found.chosen)
   columns, rows = trials_lib.table(trials)
   results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
   methods = decision_page.methods(
@@ -95,10 +98,13 @@ def write(found: Results) -> int:
   )
   rows = decision_page.difference_rows(*what)
   columns = decision_page.DIFFERENCE_COLUMNS
-  results.write_csv(os.path.join(top, _DIFFERENCES), columns, rows)
+  results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
   _plot(top, what, trials, runs)
-  _write_text(os.path.join(top, _PAGE), [
+  _write_text(os.path.join(top, folder_data.SENTENCES), [
+      sentence.replace('**', '') for sentence in sentences
+  ])
+  _write_text(os.path.join(top, _TEXT), [
       f'# Which method for {_data(found.request)}?', *sentences, ranking,
       _effort(found, trials, methods), '![Choice](choice.png)',
       '## Compared with the recommended one, on test data', differences,
@@ -107,7 +113,8 @@ def write(found: Results) -> int:
       '![Trials](history.png)',
   ])
   print('\n' + '\n\n'.join([*sentences, ranking]))
-  print(f'\nThe page is {os.path.join(top, _PAGE)}.')
+  page = report.write([top], os.path.join(top, _PAGE))
+  print(f'\nThe page is {page}, and in short {os.path.join(top, _TEXT)}.')
   return 0
 
 
@@ -122,7 +129,7 @@ def _write_ranking(top: str, rows, metric: str) -> str:
     # There is none on regression tasks.
     lost = [column for column in columns if column.startswith('accuracy')]
     rows = [{**row, **dict.fromkeys(lost)} for row in rows]
-  results.write_csv(os.path.join(top, _CHOICE), columns, rows)
+  results.write_csv(os.path.join(top, folder_data.CHOICE), columns, rows)
   return results.markdown(list(shown[0]), shown)
 
 
@@ -163,12 +170,24 @@ def _effort(found: Results, trials, methods) -> str:
       f' of a budget of {found.request.given["budget"]}.'
   )
   lost = [
-      f'{algo} ({own[0].state if own else "not begun in time"})'
+      f'{algo} ({_reason(own, algo in found.chosen)})'
       for algo, own in trials.items() if algo not in methods
   ]
   if lost:
-    text += f' Without a whole run, and so left out: {", ".join(lost)}.'
+    text += f' Left out: {", ".join(lost)}.'
   return text
+
+
+def _reason(trials: Sequence[trials_lib.Trial], is_chosen: bool) -> str:
+  """Returns why a method has no row."""
+  if is_chosen:
+    return 'diverged with another seed'
+  if not trials:
+    return 'the budget was too short to begin it'
+  states = {trial.state for trial in trials}
+  if states == {'diverged'}:
+    return 'diverged in all trials'
+  return 'the budget was too short for a whole run'
 
 
 def _command(

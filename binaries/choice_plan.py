@@ -28,7 +28,7 @@ def plan(
   """Returns the plan for the time that is left.
 
   Args:
-    first: Seconds that each method's defaults took.
+    first: Seconds that each method's defaults took; none: no method is left.
     left: Seconds that are left for all.
     lanes: How many runs are trained at a time.
     most_seeds: How many seeds were asked for. Each but the first is a run more
@@ -38,6 +38,8 @@ def plan(
   num_seeds = most_seeds
   while num_seeds > 1 and (num_seeds - 1) * one_more > _FINAL_SHARE * left:
     num_seeds -= 1
+  if not first:
+    return Plan(0.0, 1)
   search = max(left - (num_seeds - 1) * one_more, 0.0)
   return Plan(search / math.ceil(len(first) / lanes), num_seeds)
 

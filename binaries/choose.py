@@ -10,7 +10,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import os
 import sys
-from typing import Mapping, Optional, Sequence
+from typing import Sequence
 
 from binaries import budgets
 from binaries import choice_page
@@ -33,14 +33,15 @@ python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
 
 Recommends a method for a task, above all for one's own data. Runs the defaults
 of every method, searches the hyperparameters of each for the same time (see
-tune), trains the chosen values with all seeds, and writes a page: choice.md,
-with choice.csv, differences.csv and plots. It ranks the methods, compares each
-with the recommended one at the same clients (95 % intervals, paired t tests),
-and says for whom a method hurts and what it costs. Validation data alone decide
-what is recommended, among methods that they cannot tell apart the first in
---algos, where simple methods come first. --budget is for the whole program; if
-it is short, there are fewer seeds, then fewer methods. The same command goes on
-after a kill: its clock, too."""
+tune), trains the chosen values with all seeds, and writes a page, choice.html,
+which any browser shows (choice.md: the same in short), with choice.csv,
+differences.csv, trials.csv, best.json and plots. It ranks the methods, compares
+each with the recommended one at the same clients (95 % intervals, paired t
+tests), and says for whom a method hurts and what it costs. Validation data
+alone decide what is recommended, among methods that they cannot tell apart the
+first in --algos, where simple methods come first. --budget is for the whole
+program; if it is short, there are fewer seeds, then fewer methods. The same
+command goes on after a kill: its clock, too."""
 
 # Simple ones first. Those that need what the task lacks are left out.
 DEFAULT_ALGOS = (
@@ -97,7 +98,7 @@ def _choose(argv: Sequence[str]) -> int:
   going_on.write(config, record)
   clock = budgets.Clock(os.path.join(top, _CLOCK))
   number = lanes_lib.number(given['jobs'], len(variants))
-  with clock, lanes_lib.Lanes(number) as lanes:
+  with lock, clock, lanes_lib.Lanes(number) as lanes:
     return _Choice(request, budget, clock, lanes, number).make(variants)
 
 
@@ -158,8 +159,8 @@ class _Choice:
         (self._request, variant, trial.seconds + plan.seconds)
         for variant, trial in _first_trials(searches).items()
     ])
-    chosen = {v: _candidate(search) for v, search in searches.items()}
-    chosen = {v: trial for v, trial in chosen.items() if trial is not None}
+    candidates = {v: _candidates(search) for v, search in searches.items()}
+    chosen = {v: trials[0] for v, trials in candidates.items() if trials}
     seeds = self._final_runs(searches, chosen, plan.num_seeds)
     self._say('page')
     return choice_page.write(choice_page.Results(
@@ -186,9 +187,12 @@ class _Choice:
       return choice_plan.Plan(**going_on.read(path))
 
   def _final_runs(
-      self, searches, chosen: Mapping[str, trials_lib.Trial], num_seeds: int
+      self, searches, chosen: dict[str, trials_lib.Trial], num_seeds: int
   ) -> list[int]:
-    """Trains all methods with one seed after the other; returns the seeds."""
+    """Trains all methods with one seed after the other; returns the seeds.
+
+    Values with which one diverges are exchanged in `chosen`.
+    """
     seconds = {v: trial.seconds for v, trial in chosen.items()}
     order = sorted(chosen, key=lambda v: -seconds[v])
     took = choice_plan.makespan(list(seconds.values()), self._number)
@@ -204,10 +208,10 @@ class _Choice:
         print('The budget is spent: no further seed.', flush=True)
         break
       self._say(f'chosen values with seed {seed}')
-      self._lanes.map(
-          _train, [(self._request, v, chosen[v], seed) for v in order]
-      )
       seeds.append(seed)
+      chosen.update(zip(order, self._lanes.map(
+          _train, [(self._request, v, chosen[v], seeds) for v in order]
+      )))
     return seeds
 
   def _say(self, what: str) -> None:
@@ -230,12 +234,11 @@ def _first_trials(searches) -> dict[str, trials_lib.Trial]:
   return dict(sorted(ended.items(), key=lambda item: -item[1].seconds))
 
 
-def _candidate(
+def _candidates(
     search: variant_search.VariantSearch
-) -> Optional[trials_lib.Trial]:
-  """Returns the trial that validation data choose among complete ones."""
-  whole = [t for t in search.ranked() if t.state == 'complete']
-  return next(iter(whole), None)
+) -> list[trials_lib.Trial]:
+  """Returns the complete trials, the best on validation data first."""
+  return [trial for trial in search.ranked() if trial.state == 'complete']
 
 
 def _run_defaults(
@@ -253,9 +256,22 @@ def _run_trials(request, variant: str, seconds: float) -> None:
   variant_search.VariantSearch(request, variant).search(seconds=seconds)
 
 
-def _train(request, variant: str, trial: trials_lib.Trial, seed: int) -> None:
-  variant_search.VariantSearch(request, variant).train(trial, seed)
-  print(f'[{variant}] seed {seed} done', flush=True)
+def _train(
+    request, variant: str, chosen: trials_lib.Trial, seeds: Sequence[int]
+) -> trials_lib.Trial:
+  """Trains what a method has chosen with all seeds so far.
+
+  Returns:
+    The chosen trial, or the next best one with which no seed diverges. If they
+    all do, the chosen one stays.
+  """
+  search = variant_search.VariantSearch(request, variant)
+  trials = _candidates(search)
+  for trial in trials[trials.index(chosen):]:
+    if None not in [search.train(trial, seed) for seed in seeds]:
+      print(f'[{variant}] seed {seeds[-1]} done', flush=True)
+      return trial
+  return chosen
 
 
 if __name__ == '__main__':

@@ -14,6 +14,7 @@ from typing import Sequence
 
 from binaries import experiment as experiment_lib
 from binaries import flags
+from binaries import folders
 from binaries import jobs as jobs_lib
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -60,11 +61,14 @@ def _compare(argv: Sequence[str]) -> int:
   top = given.get('output_dir') or flags.resolve_path(f'runs/compare_{task}')
   jobs = jobs_lib.Jobs('compare', given, top)
   jobs_lib.check_all(jobs, variants, seeds)
-  runs = {
-      (variant, seed): jobs.run(variant, seed)
-      for variant in variants for seed in seeds
-  }
-  _write(top, runs)
+  with flags.sentences():
+    alone = folders.Alone(top)
+  with alone:
+    runs = {
+        (variant, seed): jobs.run(variant, seed)
+        for variant in variants for seed in seeds
+    }
+    _write(top, runs)
   return int(None in runs.values())
 
 

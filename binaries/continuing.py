@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from binaries import flags
 from binaries import saved_runs
+from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
 from tff_pers.simulation import store
@@ -120,6 +121,13 @@ def check_fits(source: str, process, experiment) -> None:
     flags.UsageError: Says that the method, the model or the clients differ, or
       that no round is left.
   """
+  # States of two methods may look alike and mean different things.
+  method = brackets.parse(results.read_config(source)['variant'])[0]
+  if experiment.method.name != method:
+    raise flags.UsageError(
+        f'`--algo` must be {method} as in the run of --fork, found'
+        f' {experiment.method.name}.'
+    )
   path = os.path.join(source, results.CHECKPOINT)
   with store.ClientStateStore(path) as states:
     done = states.position()['round']
@@ -128,7 +136,7 @@ def check_fits(source: str, process, experiment) -> None:
     raise flags.UsageError(
         '`--fork` must name a run whose checkpoint holds what'
         f' {experiment.variant} keeps, found another state in {source}. Tip:'
-        ' the same method and model, with other rates and numbers of steps.'
+        ' the same model, with other rates and numbers of steps.'
     )
   if experiment.task.rounds <= done:
     name = 'rounds' if experiment.stopping is None else 'max_rounds'

@@ -1,7 +1,10 @@
-"""Whether a folder can hold results, asked before any work is done."""
+"""Folders of results: can they be written, and does only one process write?"""
 
+import errno
 import os
 import tempfile
+
+from binaries import study_locks
 
 
 def check(path: str) -> None:
@@ -31,3 +34,51 @@ def check(path: str) -> None:
         f'`output_dir` must be a folder that can be written, found {nearest}'
         f' ({error.strerror}).'
     ) from error
+
+
+class Alone:
+  """Keeps other processes out of a folder while a `with` block writes to it.
+
+  The folder is made if need be, and taken away again if the block leaves it
+  empty. The kernel lets go of it when this process ends, however it ends.
+  """
+
+  def __init__(self, path: str):
+    """Raises ValueError if another process holds the folder."""
+    self._made, self._lock = _make(path), None
+    try:
+      self._lock = study_locks.attempt(path)
+    except OSError as error:
+      # A network file system without locks, where nobody can be kept out.
+      if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP):
+        raise
+    else:
+      if self._lock is None:
+        raise ValueError(
+            '`output_dir` must be a folder that no other process writes to,'
+            f' found one at work in {path}. Tip: wait for it, or take another'
+            ' folder.'
+        )
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    try:
+      for path in self._made:
+        os.rmdir(path)
+    except OSError:
+      pass  # It holds results.
+    if self._lock is not None:
+      self._lock.release()
+
+
+def _make(path: str) -> list[str]:
+  """Makes a folder; returns those that were not there, the innermost first."""
+  missing = []
+  while not os.path.isdir(path):
+    missing.append(path)
+    path = os.path.dirname(path)
+  for path in reversed(missing):
+    os.makedirs(path, exist_ok=True)  # Another process may be as far.
+  return missing

@@ -29,6 +29,7 @@ from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.runtime import errors
+from tff_pers.simulation import asynchrony_program
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -155,7 +156,9 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
-  try:
+  with flags.sentences():
+    alone = folders.Alone(folder)
+  with alone, _sentences(experiment, folder):
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
@@ -213,6 +216,13 @@ def execute(
         print(f'{experiment.variant}: {sentence}')
     if not quiet:
       print(f'Results are in {folder}.')
+
+
+@contextlib.contextmanager
+def _sentences(experiment, folder: str):
+  """Makes one sentence of whatever stops a run."""
+  try:
+    yield
   # They are sentences already.
   except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise
@@ -227,14 +237,9 @@ def execute(
     scale = ''
     if experiment.task.about and not experiment.flag('standardize'):
       scale = ' Or scale the features with --standardize.'
-    fork = ''
-    if saved_runs.position(folder) is not None:
-      fork = (
-          f' Or start from it with another rate: --fork={folder}'
-          f' --{experiment.method.name}_learning_rate=... --output_dir=...'
-      )
     raise Diverged(
-        f'{named}{scale} {_last_checkpoint(folder)}{fork}'
+        f'{named}{scale} {_last_checkpoint(folder)}'
+        f'{_other_rate(experiment, folder)}'
     ) from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
@@ -312,14 +317,22 @@ def _check_unseen(experiment, process) -> None:
 
 def open_trainer(experiment, process, states) -> program.TrainingProgram:
   """Returns the program of a run, at the checkpoint that `states` holds."""
-  task = experiment.task
-  return program.TrainingProgram(
-      process, program.Data(task.train, task.test, task.validation), states,
+  task, plan = experiment.task, experiment.plan
+  data = program.Data(task.train, task.test, task.validation)
+  options = dict(
       seed=experiment.flag('seed'),
       groups=task.groups if task.has_groups else None,
       byzantine=task.byzantine, optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
   )
+  if plan.schedule is None:
+    return program.TrainingProgram(
+        process, data, states, clock=plan.clock, **options
+    )
+  with flags.sentences(names=('delays',)):
+    return asynchrony_program.AsynchronousProgram(
+        process, data, states, plan.schedule, **options
+    )
 
 
 def _export_finished(experiment, folder, exported, kind) -> None:
@@ -352,7 +365,8 @@ def _train(
       remark=_rate_check(experiment, folder),
   ) as shown:
     metrics = trainer.run(
-        cohort.uniform(task.num_clients, task.clients_per_round),
+        cohort.uniform(task.num_clients, task.clients_per_round)
+        if experiment.plan.schedule is None else trainer.sampler,
         rounds=start if ending.is_over else task.rounds,
         eval_every=task.eval_every, releases=releases, progress=shown,
         is_enough=ending,
@@ -509,7 +523,10 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + (f', {total(task.validation)} validation' if task.validation else '')
       + f' and {total(task.test)} test examples,'
       + ('' if experiment.stopping is None else ' at most')
-      + f' {task.rounds} rounds.'
+      + f' {task.rounds}'
+      + (' rounds.' if task.arrivals is None else ' server updates,'
+         f' {task.arrivals.in_flight} clients at work at a time,'
+         f' largest delay {task.arrivals.max_delay} updates.')
   )
   if task.about:
     print(task.about)
@@ -523,6 +540,24 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       and not task.has_groups
   ):
     results.write_data(folder, names, task.class_counts, task.groups)
+
+
+def _other_rate(experiment, folder: str) -> str:
+  """Says where to start with another rate: at the checkpoint if it helps."""
+  if saved_runs.position(folder) is None:
+    return ''
+  losses = [
+      float(row['loss_mean'])
+      for row in results.read_rows(folder, results.METRICS)
+  ]  # Of a fork perhaps none: its checkpoint is another run's.
+  first = results.read_config(folder).get('initial_loss') or (losses or [0])[0]
+  flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
+  if losses and not losses[-1] <= first:
+    return (
+        f' Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
+        f' than from there, start anew with another rate: {flag}'
+    )
+  return f' Or start from it with another rate: --fork={folder} {flag}'
 
 
 def _last_checkpoint(folder: str) -> str:

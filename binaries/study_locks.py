@@ -10,7 +10,10 @@ from typing import Iterator, Optional
 
 
 class Lock:
-  """A lock that is held until `release`, or until the process ends."""
+  """A lock that is held until `release`, or until the process ends.
+
+  `with` releases it in the end.
+  """
 
   def __init__(self, descriptor: int):
     self._descriptor = descriptor
@@ -19,15 +22,23 @@ class Lock:
     """Lets others have it."""
     os.close(self._descriptor)
 
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    self.release()
+
 
 def attempt(path: str) -> Optional[Lock]:
   """Returns the lock on a file or folder, None if another holds it."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError:
+  except OSError as error:
     os.close(descriptor)
-    return None
+    if isinstance(error, BlockingIOError):
+      return None
+    raise
   return Lock(descriptor)
 
 

@@ -9,7 +9,6 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import json
 import math
 import os
 import sys
@@ -21,7 +20,6 @@ from binaries import flags
 from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
-from binaries import studies
 from binaries import study_locks
 from binaries import variant_search
 from tff_pers.data import brackets
@@ -52,7 +50,7 @@ _DEFAULTS = dict(
     validation_fraction=0.2,
 )
 _TRIALS = 20
-_CONFIG, _BEST = 'tune.json', 'best.json'
+_CONFIG = 'tune.json'
 # Flags that may differ when a search goes on.
 _FREE = ('jobs', 'output_dir')
 # What is known of the choice, after the columns of `compare`.
@@ -184,11 +182,7 @@ def _write(
       (name, seed): chosen[name] and search.result(chosen[name], seed)
       for name, search in searches.items() for seed in request.seeds
   }
-  best = {n: _best_entry(searches[n], trial) for n, trial in chosen.items()}
-  with open(path(_BEST + '_temp'), 'w', encoding='utf-8') as file:
-    json.dump(best, file, indent=2)
-    file.write('\n')
-  os.replace(path(_BEST + '_temp'), path(_BEST))
+  best = variant_search.write_best(request.top, searches, chosen)
   results.write_csv(
       path('runs.csv'), comparison.RUN_COLUMNS, comparison.run_rows(runs)
   )
@@ -202,18 +196,6 @@ def _write(
     plots.plot_runs(named, request.top)
   print(f'\n{text}\nResults are in {request.top}.')
   return int(None in runs.values())
-
-
-def _best_entry(search, trial: Optional[trials_lib.Trial]):
-  """Returns what `best.json` holds of a variant, None: it has no choice."""
-  if trial is None:
-    return None
-  return dict(
-      trial=trial.number, variant=search.chosen_variant(trial),
-      metric=search.metric, validation=trial.validation,
-      hyperparameters=dict(trial.values),
-      folder=studies.trial_folder(trial.number),
-  )
 
 
 def _write_summary(top: str, chosen, runs, best) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from binaries import budgets
 from binaries import experiment as experiment_lib
+from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import runner
 from binaries import studies
@@ -17,6 +18,7 @@ from binaries import trial_runs
 from tff_pers import search_spaces
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
+from tff_pers.evaluation.report import folder_data
 
 # While others work on the last trials of a study.
 _POLL_SECONDS = 0.5
@@ -168,8 +170,35 @@ class VariantSearch:
         self._request.top, self._within(trial.number), f'seed{seed}'
     )
 
+  def entry(self, trial: trials_lib.Trial) -> dict[str, Any]:
+    """Returns what `best.json` holds of a chosen trial."""
+    return dict(
+        trial=trial.number, variant=self.chosen_variant(trial),
+        metric=self.metric, validation=trial.validation,
+        hyperparameters=dict(trial.values), folder=self._within(trial.number),
+    )
+
   def _within(self, number: int) -> str:
     return os.path.join(self._name, studies.trial_folder(number))
+
+
+def write_best(
+    top: str, searches: Mapping[str, VariantSearch],
+    chosen: Mapping[str, Optional[trials_lib.Trial]],
+) -> dict[str, Any]:
+  """Writes `best.json`, whole or not at all; returns what it holds.
+
+  Args:
+    top: The folder of everything.
+    searches: By variant.
+    chosen: The chosen trials, None or none at all where there is none.
+  """
+  best = {
+      name: search.entry(chosen[name]) if chosen.get(name) else None
+      for name, search in searches.items()
+  }
+  going_on.write(os.path.join(top, folder_data.BEST), best)
+  return best
 
 
 def _spent(trials: Sequence[trials_lib.Trial]) -> float:

@@ -24,6 +24,7 @@ def write(folder: pathlib.Path) -> None:
   _write_csv(folder)
   _write_yaml(folder)
   _write_runs(folder / 'runs')
+  _write_exports(folder)
   (folder / 'file').write_text('no folder')
   (folder / 'empty').mkdir()
 
@@ -164,7 +165,7 @@ def _write_runs(folder: pathlib.Path) -> None:
   ).items():
     write_run(folder / name)
     (folder / name / file).write_text(text)
-  write_run(folder / 'config_whole')  # Nothing is wrong with it.
+  write_run(folder / 'good')
   write_run(folder / 'metrics_binary')
   (folder / 'metrics_binary' / 'metrics.csv').write_bytes(b'\xff\xfe\xfa')
   for name, array in dict(
@@ -188,3 +189,17 @@ def _write_runs(folder: pathlib.Path) -> None:
           "UPDATE meta SET value = ? WHERE key = 'position'", (position,)
       )
     database.close()
+
+
+def _write_exports(folder: pathlib.Path) -> None:
+  """Writes records of exported models, without the models."""
+  record = lambda kind, width: json.dumps(dict(
+      task='npz', num_classes=2, classes=None, x_shape=[width],
+      x_dtype='float32', clients=dict(ann={kind: 'client_ann'}),
+  ))
+  for name, text in dict(
+      exported=record('saved_model', 2), exported_wide=record('saved_model', 7),
+      exported_npz=record('npz', 2), exported_garbage='{"clients": {}',
+  ).items():
+    (folder / name / 'export').mkdir(parents=True)
+    (folder / name / 'export' / 'export.json').write_text(text)

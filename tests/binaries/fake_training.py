@@ -13,6 +13,7 @@ import numpy as np
 
 from binaries import budgets
 from binaries import runner
+from binaries import saved_runs
 from binaries import trial_runs
 from tff_pers import hyperparameters as hp
 from tff_pers.data.tasks import digits
@@ -126,7 +127,7 @@ class Training:
     path = os.path.join(folder, results.CHECKPOINT)
     with store.ClientStateStore(path) as states:
       position = position_lib.Position(**(states.position() or {}))
-      rows = trial_runs.committed_rows(folder)
+      rows = saved_runs.rows(folder, position.round)
       for number in range(position.round + 1, experiment.task.rounds + 1):
         self.now += self._seconds
         if len(self.trained) == self.kill_at:

@@ -1,4 +1,4 @@
-"""`tune`: what it chooses, for how much; training is told, see fake_training."""
+"""`tune`: what it chooses, for how much; training is told."""
 
 import json
 import os
@@ -8,6 +8,8 @@ import pytest
 
 from binaries import tune
 from tests.binaries import fake_training
+
+_table = fake_training.table
 
 
 def _tune(folder, *argv):
@@ -31,7 +33,7 @@ def test_every_method_has_as_many_trials_and_defaults_are_the_first(
 ):
   training = fake_training.Training(monkeypatch)
   assert _tune(tmp_path, '--trials=7', '--seeds=0') == 0
-  rows = fake_training.table(tmp_path, 'trials.csv')
+  rows = _table(tmp_path, 'trials.csv')
   for algo in ('fedavg', 'local_only'):
     own = _of(rows, algo)
     assert [row['trial'] for row in own] == [str(i) for i in range(1, 8)]
@@ -45,7 +47,7 @@ def test_the_best_on_validation_data_is_chosen(tmp_path, monkeypatch):
   assert _tune(tmp_path, '--trials=7', '--seeds=0') == 0
   for algo, best in _best(tmp_path).items():
     rows = [
-        row for row in _of(fake_training.table(tmp_path, 'trials.csv'), algo)
+        row for row in _of(_table(tmp_path, 'trials.csv'), algo)
         if row['state'] == 'complete'
     ]
     first = max(rows, key=lambda row: float(row['validation']))
@@ -63,11 +65,11 @@ def test_test_data_choose_nothing(tmp_path, monkeypatch):
     return fake_training.Curve(value, 1 - value)
   fake_training.Training(monkeypatch, curve)
   assert _tune(tmp_path, '--trials=6', '--seeds=0') == 0
-  rows = [row for row in _of(fake_training.table(tmp_path, 'trials.csv'), 'fedavg')
+  rows = [row for row in _of(_table(tmp_path, 'trials.csv'), 'fedavg')
           if row['state'] == 'complete']
   validation = [float(row['validation']) for row in rows]
   assert _best(tmp_path)['fedavg']['validation'] == max(validation)
-  summary = _of(fake_training.table(tmp_path, 'summary.csv'), 'fedavg')[0]
+  summary = _of(_table(tmp_path, 'summary.csv'), 'fedavg')[0]
   assert float(summary['accuracy_mean']) == pytest.approx(1 - max(validation))
 
 
@@ -81,7 +83,7 @@ def test_a_trial_that_is_behind_is_pruned_and_never_chosen(
     return fake_training.Curve(value, value)
   training = fake_training.Training(monkeypatch, curve)
   assert _tune(tmp_path, '--trials=12', '--seeds=0') == 0
-  rows = _of(fake_training.table(tmp_path, 'trials.csv'), 'fedavg')
+  rows = _of(_table(tmp_path, 'trials.csv'), 'fedavg')
   pruned = [row for row in rows if row['state'] == 'pruned']
   assert pruned and all(row['rounds'] == '1' for row in pruned)
   # They would win: 0.6 after a round, the others have 0.5 after the last.
@@ -107,7 +109,7 @@ def test_nothing_is_pruned_before_there_is_something_to_compare(
     return fake_training.Curve(value, value)
   fake_training.Training(monkeypatch, curve)
   assert _tune(tmp_path, '--trials=5', '--seeds=0', '--algos=fedavg') == 0
-  states = [row['state'] for row in fake_training.table(tmp_path, 'trials.csv')]
+  states = [row['state'] for row in _table(tmp_path, 'trials.csv')]
   assert states == ['complete'] * 3 + ['pruned'] * 2
 
 
@@ -124,10 +126,10 @@ def test_the_chosen_values_are_trained_with_all_seeds(tmp_path, monkeypatch):
     # Trials on the first seed, which is not run again for the choice.
     assert [seed for _, seed in own] == [4, 4, 4, 1, 2]
     assert {name for name, seed in own if seed != 4} == {best[algo]['variant']}
-    summary = _of(fake_training.table(tmp_path, 'summary.csv'), algo)[0]
+    summary = _of(_table(tmp_path, 'summary.csv'), algo)[0]
     assert float(summary['accuracy_mean']) == pytest.approx(0.5 + 0.7 / 3)
     assert summary['seeds'] == '3'
-    assert [row['seed'] for row in _of(fake_training.table(tmp_path, 'runs.csv'), algo)] == [
+    assert [row['seed'] for row in _of(_table(tmp_path, 'runs.csv'), algo)] == [
         '4', '1', '2'
     ]
 
@@ -138,7 +140,7 @@ def test_a_trial_that_diverges_is_not_chosen(tmp_path, monkeypatch):
     return found._replace(is_finite=of.values['learning_rate'] < 0.25)
   fake_training.Training(monkeypatch, curve)
   assert _tune(tmp_path, '--trials=6', '--seeds=0', '--algos=fedavg') == 0
-  rows = fake_training.table(tmp_path, 'trials.csv')
+  rows = _table(tmp_path, 'trials.csv')
   lost = [row for row in rows if float(row['learning_rate']) >= 0.25]
   assert lost and {row['state'] for row in lost} == {'diverged'}
   assert {row['validation'] for row in lost} == {'nan'}
@@ -171,7 +173,7 @@ def test_a_method_that_always_diverges_has_a_row_and_the_exit_code_1(
   fake_training.Training(monkeypatch, curve)
   assert _tune(tmp_path, '--trials=3', '--seeds=0') == 1
   assert _best(tmp_path)['local_only'] is None
-  rows = fake_training.table(tmp_path, 'summary.csv')
+  rows = _table(tmp_path, 'summary.csv')
   assert _of(rows, 'local_only')[0]['accuracy_mean'] == 'nan'
   assert float(_of(rows, 'fedavg')[0]['accuracy_mean']) > 0
 
@@ -180,7 +182,7 @@ def test_a_budget_is_the_same_for_each_method(tmp_path, monkeypatch):
   """The last trial of each ends with its time; the first is run in any case."""
   training = fake_training.Training(monkeypatch, seconds=10.0)
   assert _tune(tmp_path, '--budget=10m', '--seeds=0') == 0
-  rows = fake_training.table(tmp_path, 'trials.csv')
+  rows = _table(tmp_path, 'trials.csv')
   for algo in ('fedavg', 'local_only'):
     spent = sum(float(row['seconds']) for row in _of(rows, algo))
     # One trial takes 40 s; it is not begun where less than a quarter is left,
@@ -195,7 +197,7 @@ def test_a_budget_shorter_than_a_trial_gives_the_defaults_a_number(
 ):
   fake_training.Training(monkeypatch, seconds=10.0)
   assert _tune(tmp_path, '--budget=10s', '--seeds=0') == 0
-  rows = fake_training.table(tmp_path, 'trials.csv')
+  rows = _table(tmp_path, 'trials.csv')
   assert [row['state'] for row in rows] == ['stopped', 'stopped']
   assert [row['rounds'] for row in rows] == ['1', '1']
   assert _best(tmp_path)['fedavg']['trial'] == 1
@@ -205,17 +207,17 @@ def test_the_same_command_does_nothing_again(tmp_path, monkeypatch, capsys):
   training = fake_training.Training(monkeypatch)
   argv = '--trials=4', '--seeds=0,1'
   assert _tune(tmp_path, *argv) == 0
-  before, tables = len(training.trained), fake_training.table(tmp_path, 'trials.csv')
+  before, tables = len(training.trained), _table(tmp_path, 'trials.csv')
   capsys.readouterr()
   assert _tune(tmp_path, *argv) == 0
   assert len(training.trained) == before
-  assert fake_training.table(tmp_path, 'trials.csv') == tables
+  assert _table(tmp_path, 'trials.csv') == tables
   # More of them: the first ones stay.
   assert _tune(tmp_path, '--trials=6', '--seeds=0,1') == 0
   assert [
-      row for row in fake_training.table(tmp_path, 'trials.csv') if int(row['trial']) <= 4
+      row for row in _table(tmp_path, 'trials.csv') if int(row['trial']) <= 4
   ] == tables
-  assert len(_of(fake_training.table(tmp_path, 'trials.csv'), 'fedavg')) == 6
+  assert len(_of(_table(tmp_path, 'trials.csv'), 'fedavg')) == 6
 
 
 @pytest.mark.parametrize('share', [0.0, 0.3, 0.6, 0.95])
@@ -232,7 +234,7 @@ def test_a_search_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
   assert _tune(tmp_path / 'stopped', *argv) == 0
   assert training.trained == whole.trained
   tables = [
-      fake_training.table(tmp_path / name, 'trials.csv')
+      _table(tmp_path / name, 'trials.csv')
       for name in ('whole', 'stopped')
   ]
   for row in tables[0] + tables[1]:
@@ -247,12 +249,12 @@ def test_real_runs(tmp_path):
       'tune', *fake_training.FLAGS, '--rounds=3', '--algos=fedavg',
       '--trials=2', '--seeds=0', f'--output_dir={tmp_path}',
   ]) == 0
-  trials = fake_training.table(tmp_path, 'trials.csv')
+  trials = _table(tmp_path, 'trials.csv')
   assert [row['state'] for row in trials] == ['complete'] * 2
   best = _best(tmp_path)['fedavg']
-  rows = fake_training.table(tmp_path / 'fedavg' / best['folder'] / 'seed0', 'metrics.csv')
+  rows = _table(tmp_path / best['folder'] / 'seed0', 'metrics.csv')
   assert best['validation'] == float(rows[-1]['accuracy_validation'])
-  assert len(fake_training.table(tmp_path, 'runs.csv')) == 1
+  assert len(_table(tmp_path, 'runs.csv')) == 1
   for name in ('curves.png', 'history.png', 'summary.md'):
     assert (tmp_path / name).stat().st_size > 0
 
@@ -263,7 +265,7 @@ def test_what_was_asked_for_is_not_searched(tmp_path, monkeypatch):
       tmp_path, '--trials=4', '--seeds=0', '--fedavg_learning_rate=0.2',
       '--algos=fedavg,fedavg[local_steps=3]',
   ) == 0
-  rows = fake_training.table(tmp_path, 'trials.csv')
+  rows = _table(tmp_path, 'trials.csv')
   assert 'learning_rate' not in rows[0]
   assert len({row['local_steps'] for row in _of(rows, 'fedavg')}) > 1
   assert not any(row['local_steps'] for row in rows

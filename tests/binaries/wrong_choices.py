@@ -1,4 +1,4 @@
-"""Wrong inputs of programs that choose, and of those that open a finished run.
+"""Wrong inputs of programs that choose, and damaged runs.
 
 As in `wrong_inputs`, which has the others.
 """
@@ -42,33 +42,12 @@ CHOICES = {
     ),
 }
 
-FINISHED = {
-    'fork_of_nothing': (f'{_FORK}/none', '`--fork` must name the folder of'),
-    'fork_of_a_damaged_run': (f'{_FORK}/config_garbage', 'config.json'),
+DAMAGED = {
     'fork_of_a_damaged_position': (
         f'{_FORK}/position_garbage', 'checkpoint.sqlite'
     ),
-    'fork_with_other_data': (
-        f'{_FORK}/config_whole --seed=3', '`--seed` must be 0 as in the run'
-    ),
-    'evaluation_of_nothing': (f'evaluate --run={_RUNS}/none', 'none'),
-    'evaluation_of_a_damaged_run': (
-        f'evaluate --run={_RUNS}/config_list', 'config.json'
-    ),
     'evaluation_of_a_damaged_position': (
         f'evaluate --run={_RUNS}/position_list', 'checkpoint.sqlite'
-    ),
-    'evaluation_with_another_flag': (
-        f'evaluate --run={_RUNS}/config_whole --rounds=3',
-        '`--rounds` is not a flag',
-    ),
-    'prediction_of_nothing': (
-        f'predict --run={_RUNS}/none --data_dir={{f}}/good.csv',
-        '`--run` must name a folder with exported models',
-    ),
-    'prediction_of_a_run_without_models': (
-        f'predict --run={_RUNS}/config_whole --data_dir={{f}}/good.csv',
-        '--export=saved_model',
     ),
     'report_of_nothing': ('report', '`--runs` must name folders'),
     'report_of_a_damaged_table': (
@@ -79,6 +58,4 @@ FINISHED = {
     ),
 }
 
-ALL = {**CHOICES, **FINISHED}
-# Programs without --output_dir.
-WITHOUT_OUTPUT = ('evaluate', 'predict', 'report')
+ALL = {**CHOICES, **DAMAGED}

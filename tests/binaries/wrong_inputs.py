@@ -367,4 +367,59 @@ PROGRAMS = {
     ),
 }
 
-ALL = {**FLAGS, **DATA, **FOLDERS, **CONFIGS, **PROGRAMS}
+AFTER = {
+    'fork_of_no_run': (
+        'train --fork={f}/empty', '`--fork` must name the folder of a run, found'
+    ),
+    'fork_that_is_not_there': ('train --fork={f}/none', '`--fork` must name'),
+    'fork_of_a_damaged_run': (
+        'train --fork={f}/runs/config_list', f'config_list/config.json {_ONCE}'
+    ),
+    'fork_of_a_damaged_checkpoint': (
+        'train --fork={f}/runs/checkpoint_garbage', f'checkpoint.sqlite {_ONCE}'
+    ),
+    'fork_with_other_clients': (
+        'train --fork={f}/runs/good --seed=3', '`--seed` must be'
+    ),
+    'export_of_another_kind': ('train --export=onnx', '`--export` must be one'),
+    'export_of_nobody': (
+        f'{_TINY} --export_clients=4', '`--export_clients` must be numbers of'
+    ),
+    'export_of_a_stranger': (
+        f'{_CSV}/good.csv --export_clients=zoe', "that train, found 'zoe'"
+    ),
+    'evaluate_nothing': ('evaluate --run={f}/empty', '`--run` must name the'),
+    'evaluate_a_damaged_run': (
+        'evaluate --run={f}/runs/metrics_word', f'metrics.csv {_ONCE}'
+    ),
+    'evaluate_with_a_stray_flag': (
+        'evaluate --runs={f}/runs', '`--runs` is not a flag'
+    ),
+    'predict_without_models': (
+        'predict --run={f}/runs/mixing_vector', '`--run` must name a folder with'
+    ),
+    'predict_with_a_damaged_record': (
+        'predict --run={f}/exported_garbage', f'export.json {_ONCE}'
+    ),
+    'predict_with_other_exports': (
+        'predict --run={f}/exported_npz --data_dir={f}/good.csv',
+        '`--run` must hold SavedModels, found other exports',
+    ),
+    'predict_of_nothing': (
+        'predict --run={f}/exported --data_dir={f}/none.csv',
+        '`--data_dir` must name a .csv, .parquet or .npz file',
+    ),
+    'predict_by_a_stranger': (
+        'predict --run={f}/exported --data_dir={f}/good.npz --client=zoe',
+        "`--client` must be one of those whose model was exported (ann), found",
+    ),
+    'predict_of_another_shape': (
+        'predict --run={f}/exported_wide --data_dir={f}/good.npz --client=ann',
+        'must hold examples of shape [7] as in training, found [2].',
+    ),
+    'predict_without_clients': (
+        'predict --run={f}/exported --data_dir={f}/no_client.npz', 'client'
+    ),
+}
+
+ALL = {**FLAGS, **DATA, **FOLDERS, **CONFIGS, **PROGRAMS, **AFTER}

@@ -28,7 +28,7 @@ PROGRAMS = {
         plot, predict, report, robustness, sweep_splits, train, tune,
     )
 }
-_WITHOUT_OUTPUT = ('check_orderings', 'plot', *wrong_choices.WITHOUT_OUTPUT)
+_WITHOUT_OUTPUT = ('check_orderings', 'plot', 'predict', 'report')
 _ALL = {**wrong_inputs.ALL, **wrong_choices.ALL}
 
 
@@ -53,8 +53,8 @@ def test_there_are_enough_of_them():
   assert len(_ALL) >= 100
   assert len(_ALL) == sum(map(len, (
       wrong_inputs.FLAGS, wrong_inputs.DATA, wrong_inputs.FOLDERS,
-      wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS, wrong_choices.CHOICES,
-      wrong_choices.FINISHED,
+      wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS, wrong_inputs.AFTER,
+      wrong_choices.CHOICES, wrong_choices.DAMAGED,
   )))
 
 

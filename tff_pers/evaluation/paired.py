@@ -7,6 +7,7 @@ learn from each other, so that they are not wholly independent.
 
 import math
 from typing import Mapping, NamedTuple, Optional, Sequence
+import warnings
 
 import numpy as np
 from scipy import stats
@@ -113,7 +114,9 @@ def difference(first: Values, second: Values, metric: str) -> Difference:
     # Without any difference, the test divides 0 by 0.
     p_value = 1.0
     if np.any(gains):
-      with np.errstate(divide='ignore'):  # Where all differences are equal.
+      with np.errstate(divide='ignore'), warnings.catch_warnings():
+        # Where all differences are equal, or nearly so.
+        warnings.simplefilter('ignore', RuntimeWarning)
         p_value = float(stats.ttest_rel(one, two).pvalue)
   return Difference(
       mean(gains), p_value,

@@ -8,7 +8,8 @@ made with them, and needs nothing of this package:
     loaded.signatures['serving_default']    # the same, for TensorFlow Serving
 
 With class labels the predictions are logits (or logarithms of probabilities,
-where a method mixes models): their softmax are the probabilities.
+where a method mixes models): their softmax are the probabilities. With two
+classes some models give one logit, that of class 1 against class 0.
 """
 
 import os
@@ -88,7 +89,7 @@ def to_keras(model: functional.FunctionalModel, weights) -> tf.keras.Model:
   Its weights are variables in the order of `tf.nest.flatten`.
   """
   inputs = tf.keras.Input(model.x_spec.shape[1:], dtype=model.x_spec.dtype)
-  layer = _Layer(model, weights, name=model.name)
+  layer = _Layer(model, weights, name=_name(model.name))
   return tf.keras.Model(inputs, layer(inputs))
 
 

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from tests.evaluation import made_runs
+from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import folder_data
 
@@ -50,6 +51,27 @@ def test_the_choice(tmp_path):
       'Recommended': 'yes',
   }
   assert section['table']['rows'][1][-4:] == [None, 0, 30, None]
+
+
+def test_sentences_and_differences_stand_beside_a_choice(tmp_path):
+  _write(tmp_path, 'choice.csv', CHOICE)
+  (tmp_path / 'recommendation.txt').write_text('perm.\n\nOn test data.\n')
+  empty = dict.fromkeys(decision_page.DIFFERENCE_COLUMNS)
+  _write(tmp_path, 'differences.csv', [
+      dict(empty, algo='perm', variant='perm[lambda=2]', test=0.8, trials=4),
+      dict(empty, algo='fedavg', variant='fedavg', test=0.6, difference=-0.2,
+           difference_low=-0.3, difference_high=-0.1, p_value=0.01,
+           share_better=0.0, share_worse=1.0, trials=5),
+  ])
+  choice, differences = _sections(tmp_path)
+  assert choice['sentences'] == ['perm.', 'On test data.']
+  titles = [column['title'] for column in differences['table']['columns']]
+  assert dict(zip(titles, differences['table']['rows'][1])) == {
+      'Method': 'fedavg', 'Test': 0.6, 'Difference': -0.2, 'from': -0.3,
+      'to': -0.1, 'p': 0.01, 'Clients better off': 0, 'Clients worse off': 1,
+      'Trials': 5, 'Chosen values': 'fedavg',
+  }
+  assert differences['table']['rows'][0][2:5] == [None] * 3
 
 
 def test_trials_are_a_table(tmp_path):

@@ -12,6 +12,8 @@ from tff_pers.evaluation.report import cells
 
 CHOICE, TRIALS, BEST = 'choice.csv', 'trials.csv', 'best.json'
 ROBUSTNESS = 'robustness.csv'
+# Beside a choice: each method against the recommended one, and sentences.
+DIFFERENCES, SENTENCES = 'differences.csv', 'recommendation.txt'
 _FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
 _CHOICE = (
     cells.Column('algo', 'Method', 'text'),
@@ -28,6 +30,26 @@ _CHOICE = (
                  'Clients that are better off with one model for all.'),
     cells.Column('seconds', 'Time', 'seconds'),
     cells.Column('recommended', 'Recommended', 'text'),
+)
+_DIFFERENCES = (
+    cells.Column('algo', 'Method', 'text'),
+    cells.Column('test', 'Test'),
+    cells.Column('difference', 'Difference', 'number',
+                 '> 0: better than the recommended one, whether the metric is'
+                 ' an accuracy or a loss.'),
+    cells.Column('difference_low', 'from', 'number',
+                 '95 % interval over clients.'),
+    cells.Column('difference_high', 'to', 'number',
+                 '95 % interval over clients.'),
+    cells.Column('p_value', 'p', 'number',
+                 'Paired t test over clients, not corrected for the number of'
+                 ' methods.'),
+    cells.Column('share_better', 'Clients better off', 'percent'),
+    cells.Column('share_worse', 'Clients worse off', 'percent'),
+    cells.Column('bytes_per_client', 'Sent per client', 'bytes',
+                 'Down and up, in a whole run.'),
+    cells.Column('trials', 'Trials', 'integer'),
+    cells.Column('variant', 'Chosen values', 'text'),
 )
 _BEST = (
     cells.Column('algo', 'Method', 'text'),
@@ -78,7 +100,10 @@ def _read(path: str) -> list[dict[str, Any]]:
 
 
 def _choice(folder: str) -> Iterator[dict[str, Any]]:
-  """Yields `table`, `recommended` and `rows` as `result_data.final_values`."""
+  """Yields `table`, `recommended` and `rows` as `result_data.final_values`.
+
+  And a section of differences, if they are there.
+  """
   rows = results.read_rows(folder, CHOICE)
   if not rows:
     return
@@ -92,7 +117,8 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
     row['recommended'] = 'yes' if row['algo'] in recommended else None
   yield dict(
       kind='choice', title='Which method', table=cells.table(_CHOICE, numbers),
-      recommended=recommended, metric='accuracy', rows=[
+      sentences=_sentences(folder), recommended=recommended,
+      metric='accuracy', rows=[
           dict(label=row['algo'], **dict(zip(
               ('value', 'low', 'high'),
               cells.series([row['accuracy_test'], row['low'], row['high']]),
@@ -101,6 +127,30 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
               row['accuracy_test'], row['low'], row['high']
           )
       ],
+  )
+  if os.path.exists(os.path.join(folder, DIFFERENCES)):
+    yield _differences(folder)
+
+
+def _sentences(folder: str) -> list[str]:
+  path = os.path.join(folder, SENTENCES)
+  if not os.path.exists(path):
+    return []
+  with open(path, encoding='utf-8') as file:
+    return file.read().strip().split('\n\n')
+
+
+def _differences(folder: str) -> dict[str, Any]:
+  """Returns the section that compares methods with the recommended one."""
+  texts = ('algo', 'variant')
+  rows = [
+      {column.name: row[column.name] if column.name in texts
+       else _number(row[column.name]) for column in _DIFFERENCES}
+      for row in results.read_rows(folder, DIFFERENCES)
+  ]
+  return dict(
+      kind='differences', table=cells.table(_DIFFERENCES, rows),
+      title='Compared with the recommended one, at the same clients',
   )
 
 

@@ -24,6 +24,7 @@ function folderSection(section, groups) {
       isChoice && recommended.length ?
           make('p', {class: 'lead'}, 'Recommended: ',
                make('strong', {}, recommended.join(', ')), '.') : null,
+      ...(section.sentences || []).map(text => make('p', {}, text)),
       isChoice ? intervalFigure(
           section, 'Test accuracy, with 95 % interval', groups) : null,
       tableOf(section.table, {

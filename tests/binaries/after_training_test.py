@@ -1,0 +1,278 @@
+"""A run goes on: more rounds, forks, later clients, exports, predictions."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from binaries import evaluate
+from binaries import later_clients
+from binaries import predict
+from binaries import train
+from tff_pers.evaluation import results
+
+_COMMON = (
+    '--task=csv', '--csv_categories=one_hot', '--csv_missing=mean',
+    '--algo=fedavg_finetuned', '--rounds=4', '--eval_every=2',
+    '--strategy=loop',
+)
+
+
+def _table(path, names, size, seed=0, shift=0.0, split=None, labels=True):
+  """Writes clients whose labels follow an age, in tens, and a colour."""
+  rng = np.random.default_rng(seed)
+  with open(path, 'w', newline='', encoding='utf-8') as file:
+    writer = csv.writer(file)
+    columns = ['client', 'age', 'colour']
+    columns += ['y'] if labels else []
+    columns += ['split'] if split else []
+    writer.writerow(columns)
+    for name in names:
+      for row in range(size):
+        age, colour = rng.normal(50, 10), rng.choice(['red', 'blue'])
+        label = 'yes' if (age - 50) / 10 + (colour == 'red') > 0.3 else 'no'
+        cells = [name, '' if row == 3 else f'{age + shift:.4f}', colour]
+        cells += [label] if labels else []
+        cells += [split(row)] if split else []
+        writer.writerow(cells)
+  return str(path)
+
+
+@pytest.fixture(scope='module', name='folder')
+def _folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp('after')
+  data = _table(folder / 'mine.csv', ['ann', 'bob', 'cid'], 40)
+  assert _train(folder / 'run', f'--data_dir={data}', '--export=saved_model') == 0
+  return folder
+
+
+def _train(output, *flags, common=_COMMON):
+  return train.main(['train', *common, *flags, f'--output_dir={output}'])
+
+
+def _evaluate(*flags):
+  return evaluate.main(['evaluate', *flags])
+
+
+def _clients(folder):
+  with open(folder / results.CLIENTS, newline='', encoding='utf-8') as file:
+    return {row['client']: row for row in csv.DictReader(file)}
+
+
+def _metrics(folder):
+  """Returns the rows of metrics without what time it took."""
+  rows = results.read_rows(str(folder), results.METRICS)
+  return [
+      {k: v for k, v in row.items() if k not in ('seconds', 'seconds_per_round')}
+      for row in rows
+  ]
+
+
+def test_evaluation_of_its_own_data_repeats_a_run(folder, tmp_path):
+  before = (folder / 'run' / results.CHECKPOINT).read_bytes()
+  assert _evaluate(f'--run={folder}/run', f'--output_dir={tmp_path}/own') == 0
+  assert _clients(tmp_path / 'own') == _clients(folder / 'run')
+  assert (folder / 'run' / results.CHECKPOINT).read_bytes() == before
+
+
+def test_exported_models_have_the_results_of_the_run(folder):
+  opened = later_clients.open_run(str(folder / 'run'), '')
+  for name, data in zip(opened.names, opened.data.test):
+    model = tf.saved_model.load(str(folder / 'run/export' / f'client_{name}'))
+    x, y = data['examples']['x'], data['examples']['y']
+    logits = np.squeeze(model.predict(x))  # One logit, that of class 1.
+    expected = _clients(folder / 'run')[name]
+    found = np.mean((logits > 0) == y), np.mean(
+        np.logaddexp(0, logits) - logits * y
+    )
+    np.testing.assert_allclose(
+        found, [float(expected[m]) for m in ('accuracy', 'loss')], rtol=1e-5
+    )
+
+
+def test_new_clients_are_adapted_evaluated_exported(folder, tmp_path):
+  """Nothing is fitted to new rows: far ages stay far."""
+  data = _table(
+      tmp_path / 'next.csv', ['ann', 'zoe', 'far'], 30, seed=3,
+      split=lambda row: 'test' if row >= 20 else 'train',
+  )
+  assert _evaluate(
+      f'--run={folder}/run', f'--data_dir={data}', f'--output_dir={tmp_path}/n',
+      '--export=saved_model', '--export_clients=zoe',
+  ) == 0
+  rows = _clients(tmp_path / 'n')
+  assert {name: row['seen'] for name, row in rows.items()} == dict(
+      ann='1', zoe='0', far='0'
+  )
+  # The known client has adapted to what it trained on, 32 of its 40 rows.
+  assert rows['ann']['num_train'] == '32' and rows['zoe']['num_train'] == '20'
+  assert all(row['num_test'] == '10' for row in rows.values())
+  assert float(rows['zoe']['accuracy']) > 0.6
+  output = tmp_path / 'p.csv'
+  assert predict.main([
+      'predict', f'--run={tmp_path}/n', '--client=zoe', f'--data_dir={data}',
+      f'--output={output}',
+  ]) == 0
+  with open(output, newline='', encoding='utf-8') as file:
+    predicted = list(csv.DictReader(file))
+  with open(data, newline='', encoding='utf-8') as file:
+    truth = list(csv.DictReader(file))
+  tests = [
+      (p['prediction'] == t['y'], -np.log(float(p[f'probability_{t["y"]}'])))
+      for p, t in zip(predicted, truth)
+      if t['client'] == 'zoe' and t['split'] == 'test'
+  ]
+  np.testing.assert_allclose(
+      np.mean(tests, axis=0),
+      [float(rows['zoe'][metric]) for metric in ('accuracy', 'loss')],
+      rtol=1e-5,
+  )
+  chances = [
+      float(p['probability_no']) + float(p['probability_yes'])
+      for p in predicted
+  ]
+  np.testing.assert_allclose(chances, 1, rtol=1e-9)
+
+
+def test_statistics_are_those_of_training(folder, tmp_path):
+  """The same rows, with one outlier more, have the same predictions."""
+  for name, extra in (('a', ''), ('b', 'bob,9999,red\n')):
+    path = tmp_path / f'{name}.csv'
+    _table(path, ['bob'], 5, seed=4, labels=False)
+    path.write_text(path.read_text(encoding='utf-8') + extra, encoding='utf-8')
+    assert predict.main([
+        'predict', f'--run={folder}/run', f'--data_dir={path}',
+        f'--output={tmp_path}/{name}.out',
+    ]) == 0
+  short, long = (
+      (tmp_path / f'{name}.out').read_text().splitlines() for name in 'ab'
+  )
+  assert long[:len(short)] == short and len(long) == len(short) + 1
+
+
+def test_each_row_has_the_model_of_its_client_unless_one_is_named(
+    folder, tmp_path
+):
+  data = _table(tmp_path / 'u.csv', ['ann', 'bob'], 4, seed=5, labels=False)
+  found = {}
+  for client in ('', 'bob'):
+    output = tmp_path / f'{client}.out'
+    assert predict.main([
+        'predict', f'--run={folder}/run', f'--data_dir={data}',
+        f'--client={client}', f'--output={output}',
+    ]) == 0
+    found[client] = results.read_rows(str(tmp_path), f'{client}.out')
+  assert [row['client'] for row in found['']] == ['ann'] * 4 + ['bob'] * 4
+  assert found[''][4:] == found['bob'][4:] and found[''][:4] != found['bob'][:4]
+  assert {row['client'] for row in found['bob']} == {'bob'}
+
+
+def test_a_table_without_clients_is_predicted_by_the_named_one(
+    folder, tmp_path
+):
+  (tmp_path / 'x.csv').write_text('colour,age\nred,51\nblue,40\n')
+  assert predict.main([
+      'predict', f'--run={folder}/run', '--client=ann',
+      f'--data_dir={tmp_path}/x.csv', f'--output={tmp_path}/x.out',
+  ]) == 0
+  assert len(results.read_rows(str(tmp_path), 'x.out')) == 2
+
+
+def test_more_rounds_are_those_of_an_uninterrupted_run(folder, tmp_path):
+  run = tmp_path / 'run'
+  data = f'--data_dir={folder}/mine.csv'
+  assert _train(run, data, '--rounds=2') == 0
+  assert _train(run, '--resume', '--rounds=4', common=()) == 0
+  assert _metrics(run) == _metrics(folder / 'run')
+  assert _clients(run) == _clients(folder / 'run')
+  config = json.loads((run / results.CONFIG).read_text())
+  assert config['flags']['rounds'] == config['given']['rounds'] == 4
+  # Finished again: the same flags change nothing.
+  before = (run / results.METRICS).read_bytes()
+  assert _train(run, '--resume', common=()) == 0
+  assert (run / results.METRICS).read_bytes() == before
+
+
+def test_a_fork_starts_where_the_run_is(folder, tmp_path, capsys):
+  run, fork, same = folder / 'run', tmp_path / 'fork', tmp_path / 'same'
+  longer = tmp_path / 'longer'
+  shutil.copytree(run, longer)
+  assert _train(longer, '--resume', '--rounds=6', common=()) == 0
+  assert _train(same, f'--fork={run}', '--rounds=6', common=()) == 0
+  assert _metrics(same)[-1] == _metrics(longer)[-1]
+  assert [row['round'] for row in _metrics(same)] == ['6']
+  assert _train(
+      fork, f'--fork={run}', '--rounds=6',
+      '--fedavg_finetuned_learning_rate=0.001', common=(),
+  ) == 0
+  assert _metrics(fork)[-1]['loss_mean'] != _metrics(longer)[-1]['loss_mean']
+  record = json.loads((fork / results.CONFIG).read_text())['fork']
+  assert record == dict(folder=str(run), round=4)
+  capsys.readouterr()
+  for flags, message in (
+      (['--rounds=3'], '`--rounds` must be > the 4 rounds'),
+      (['--seed=1', '--rounds=6'], '`--seed` must be 0 as in the run of --fork'),
+      (['--algo=apfl', '--rounds=6'], '`--algo` must be fedavg_finetuned as in'),
+      (['--model=mlp_200', '--rounds=6'], 'fedavg_finetuned keeps, found another'),
+  ):
+    assert _train(tmp_path / 'x', f'--fork={run}', *flags, common=()) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / 'x').exists()
+
+
+def test_the_tip_after_a_divergence_works(folder, tmp_path, capsys):
+  run = folder / 'run'
+  rate = '--fedavg_finetuned_learning_rate'
+  for every, size, tip in (
+      (4, 1e38, 'Or start from it'), (1, 1e37, 'rather than from there')
+  ):
+    fork = tmp_path / f'fork{every}'
+    capsys.readouterr()
+    assert _train(
+        fork, f'--fork={run}', f'{rate}={size}', '--rounds=60',
+        f'--eval_every={every}', common=(),
+    ) == 1
+    assert tip in capsys.readouterr().err
+  assert _train(
+      tmp_path / 'mended', f'--fork={tmp_path}/fork4', f'{rate}=0.1', '--rounds=6',
+      common=(),
+  ) == 0
+  [row] = _metrics(tmp_path / 'mended')
+  assert row['round'] == '6' and float(row['loss_mean']) < 1
+
+
+def test_models_of_a_finished_run_can_still_be_exported(folder, tmp_path):
+  run = tmp_path / 'run'
+  shutil.copytree(folder / 'run', run)
+  shutil.rmtree(run / 'export')
+  for kind in ('npz', 'saved_model'):
+    assert _train(
+        run, '--resume', f'--export={kind}', '--export_clients=bob', common=()
+    ) == 0
+  record = json.loads((run / 'export' / 'export.json').read_text())
+  assert record['clients'] == dict(
+      bob=dict(npz='client_bob.npz', saved_model='client_bob')
+  )
+  old, new = (
+      tf.saved_model.load(str(f / 'export' / 'client_bob'))
+      for f in (folder / 'run', run)
+  )
+  x = np.random.default_rng(0).normal(size=[4, 4]).astype(np.float32)
+  np.testing.assert_array_equal(old.predict(x), new.predict(x))
+
+
+@pytest.mark.slow
+def test_perm_takes_new_clients_after_training_by_default(folder, tmp_path):
+  run = tmp_path / 'run'
+  assert _train(
+      run, '--algo=perm', f'--data_dir={folder}/mine.csv', '--rounds=16',
+      '--eval_every=8',
+  ) == 0
+  data = _table(tmp_path / 'next.csv', ['zoe'], 30, seed=6)
+  assert _evaluate(
+      f'--run={run}', f'--data_dir={data}', f'--output_dir={tmp_path}/n'
+  ) == 0
+  assert float(_clients(tmp_path / 'n')['zoe']['accuracy']) > 0.6

@@ -1,0 +1,237 @@
+"""`choose`: what it recommends, by what, within which budget; training is told.
+"""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+from binaries import choose
+from binaries import study_locks
+from tests.binaries import fake_training
+from tff_pers.evaluation import decision_page
+
+_table = fake_training.table
+_SPREAD = np.linspace(-0.05, 0.05, fake_training.CLIENTS)
+_SIGNS = np.array([1, -1, 1, -1, 1, -1])
+
+
+def _choose(folder, *argv):
+  return choose.main([
+      'choose', *fake_training.FLAGS, '--algos=local_only,fedavg,ditto',
+      '--budget=60s', f'--output_dir={folder}', *argv,
+  ])
+
+
+def _of(rows, algo):
+  (row,) = [row for row in rows if row['algo'] == algo]
+  return row
+
+
+def _curve(levels, test=None):
+  """Returns a curve: defaults and worse rates are below the methods' levels."""
+  def curve(of):
+    lost = 0.02 * abs(np.log10(of.values['learning_rate']))
+    early = 0.01 * (4 - of.number)
+    value = levels[of.algo] - lost - early
+    return fake_training.Curve(value, (test or levels)[of.algo])
+  return curve
+
+
+def test_a_clear_winner(tmp_path, monkeypatch, capsys):
+  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.6 + _SPREAD,
+                ditto=0.8 + _SPREAD)
+  fake_training.Training(monkeypatch, _curve(levels))
+  assert _choose(tmp_path, '--seeds=0,1') == 0
+  rows = _table(tmp_path, 'choice.csv')
+  assert list(rows[0]) == list(decision_page.COLUMNS)
+  assert [row['algo'] for row in rows] == ['ditto', 'fedavg', 'local_only']
+  assert [row['recommended'] for row in rows] == ['1', '0', '0']
+  first = {name: float(v) for name, v in rows[0].items() if name != 'algo'}
+  assert first['accuracy_test'] == pytest.approx(0.8)
+  # Student's t of five degrees of freedom.
+  half = 2.570581836 * _SPREAD.std(ddof=1) / math.sqrt(6)
+  assert first['low'] == pytest.approx(0.8 - half)
+  assert first['high'] == pytest.approx(0.8 + half)
+  assert first['accuracy_worst_decile'] == pytest.approx(0.75)
+  assert first['share_hurt_vs_local_only'] == 0
+  assert _of(rows, 'local_only')['share_hurt_vs_fedavg'] == '1.0'
+  shown = capsys.readouterr().out
+  assert '**ditto** is recommended' in shown and 'more than noise' in shown
+
+
+def test_differences_are_paired_at_clients(tmp_path, monkeypatch):
+  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.7 + _SPREAD + 0.03 * _SIGNS,
+                ditto=0.72 + _SPREAD)
+  fake_training.Training(monkeypatch, _curve(levels))
+  assert _choose(tmp_path, '--seeds=0') == 0
+  rows = _table(tmp_path, 'differences.csv')
+  row = _of(rows, 'fedavg')
+  half = 2.570581836 * 0.03 * math.sqrt(6 / 5) / math.sqrt(6)
+  assert float(row['difference']) == pytest.approx(-0.02)
+  assert float(row['difference_low']) == pytest.approx(-0.02 - half)
+  assert float(row['difference_high']) == pytest.approx(-0.02 + half)
+  assert float(row['share_better']) + float(row['share_worse']) == 1
+  # Their standard error is 0.03 / sqrt(5), t is 1.49.
+  assert float(row['p_value']) == pytest.approx(0.196, abs=0.001)
+  assert _of(rows, 'ditto')['difference'] == ''
+  assert float(row['bytes_per_client']) == 4 * 2 * fake_training.BYTES
+
+
+def test_within_noise_the_simpler_is_recommended(tmp_path, monkeypatch):
+  """A tenth at half of the clients up, at the others down, is noise."""
+  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.7 + _SPREAD,
+                ditto=0.701 + _SPREAD + 0.1 * _SIGNS)
+  fake_training.Training(monkeypatch, _curve(levels))
+  assert _choose(tmp_path, '--seeds=0') == 0
+  rows = _table(tmp_path, 'choice.csv')
+  assert rows[0]['algo'] in ('ditto', 'fedavg')
+  assert _of(rows, 'fedavg')['recommended'] == '1'
+  text = (tmp_path / 'recommendation.txt').read_text()
+  assert 'within noise' in text and text.startswith('fedavg is recommended')
+
+
+def test_test_data_decide_nothing(tmp_path, monkeypatch):
+  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.6 + _SPREAD,
+                ditto=0.7 + _SPREAD)
+  tests = dict(local_only=0.95 + _SPREAD, fedavg=0.9 + _SPREAD,
+               ditto=0.1 + _SPREAD)
+  fake_training.Training(monkeypatch, _curve(levels, tests))
+  assert _choose(tmp_path, '--seeds=0') == 0
+  rows = _table(tmp_path, 'choice.csv')
+  assert [row['algo'] for row in rows] == ['ditto', 'fedavg', 'local_only']
+  assert rows[0]['recommended'] == '1'
+  text = (tmp_path / 'recommendation.txt').read_text()
+  assert 'The best one there is local_only' in text
+  assert text.rstrip().endswith('more than noise.')
+
+
+def test_the_page_is_one_file_with_everything(tmp_path, monkeypatch):
+  fake_training.Training(monkeypatch)
+  assert _choose(tmp_path, '--seeds=0,1') == 0
+  page = (tmp_path / 'choice.html').read_text()
+  sentence = (tmp_path / 'recommendation.txt').read_text().partition('\n')[0]
+  assert sentence in page and 'Content-Security-Policy' in page
+  for text in ('Which method', 'Compared with the recommended one', 'Trials'):
+    assert text in page
+  assert 'src="http' not in page and 'href="http' not in page
+  text = (tmp_path / 'choice.md').read_text()
+  assert text.startswith('# Which method for digits?')
+  assert '--export_clients=0,1,2,3,4,5' in text and 'validation_f' not in text
+
+
+def test_every_method_has_as_much_time_and_the_budget_is_kept(
+    tmp_path, monkeypatch
+):
+  """A round takes 5 s, a run 20 s; final runs of two more seeds 120 s."""
+  training = fake_training.Training(monkeypatch, seconds=5.0)
+  assert _choose(tmp_path, '--budget=10m') == 0
+  assert 540 <= training.now <= 600
+  spent = {}
+  for row in _table(tmp_path, 'trials.csv'):
+    spent[row['algo']] = spent.get(row['algo'], 0) + float(row['seconds'])
+  assert max(spent.values()) - min(spent.values()) <= 10
+  seeds = {(name.partition('[')[0], seed) for name, seed in training.runs()}
+  assert len(seeds) == 9
+
+
+@pytest.mark.parametrize('budget, seeds, algos', [
+    # A run takes 20 s: three defaults, then final runs of 72 s for each seed in
+    # half of what is left; the first 40 % are for beginning the defaults.
+    ('8m', [0, 1, 2], 3), ('4m', [0, 1], 3), ('2m', [0], 3), ('45s', [0], 1),
+])
+def test_a_short_budget_has_fewer_seeds_then_fewer_methods(
+    budget, seeds, algos, tmp_path, monkeypatch, capsys
+):
+  training = fake_training.Training(monkeypatch, seconds=5.0)
+  assert _choose(tmp_path, f'--budget={budget}') == 0
+  assert sorted({seed for _, seed in training.runs()}) == seeds
+  assert len(_table(tmp_path, 'choice.csv')) == algos
+  text = (tmp_path / 'choice.md').read_text()
+  assert ('the budget was too short)' in text) == (len(seeds) < 3)
+  reason = 'Left out: fedavg (the budget was too short to begin it)'
+  assert (reason in text) == (algos < 3)
+  assert ('left out' in capsys.readouterr().out) == (algos < 3)
+
+
+def test_a_method_that_diverges_is_left_out(tmp_path, monkeypatch):
+  def curve(of):
+    return fake_training.by_rate(of)._replace(is_finite=of.algo != 'ditto')
+  fake_training.Training(monkeypatch, curve)
+  assert _choose(tmp_path, '--seeds=0') == 0
+  assert len(_table(tmp_path, 'choice.csv')) == 2
+  text = (tmp_path / 'choice.md').read_text()
+  assert 'Left out: ditto (diverged in all trials).' in text
+
+
+def test_defaults_that_diverge_do_not_end_a_method(tmp_path, monkeypatch):
+  def curve(of):
+    return fake_training.by_rate(of)._replace(
+        is_finite=of.values['learning_rate'] != 0.3
+    )
+  fake_training.Training(monkeypatch, curve)
+  assert _choose(tmp_path, '--seeds=0') == 0
+  assert len(_table(tmp_path, 'choice.csv')) == 3
+
+
+def test_values_with_which_another_seed_diverges_are_exchanged(
+    tmp_path, monkeypatch
+):
+  """For the next best ones; all seeds are of the same values then."""
+  def curve(of):
+    found = fake_training.by_rate(of)
+    wild = of.algo == 'ditto' and of.values['learning_rate'] > 0.25
+    return found._replace(is_finite=not (wild and of.seed == 1))
+  fake_training.Training(monkeypatch, curve)
+  assert _choose(tmp_path) == 0
+  row = _of(_table(tmp_path, 'differences.csv'), 'ditto')
+  rate = float(row['variant'].partition('learning_rate=')[2].partition(',')[0])
+  assert rate <= 0.25
+  assert len(_table(tmp_path, 'choice.csv')) == 3
+
+
+def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):
+  def curve(of):
+    return fake_training.by_rate(of)._replace(is_finite=False)
+  fake_training.Training(monkeypatch, curve)
+  assert _choose(tmp_path, '--budget=1m') == 1
+  error = capsys.readouterr().err
+  assert 'No method came to an end' in error and error.count('\n') == 1
+  assert not (tmp_path / 'choice.md').exists()
+
+
+@pytest.mark.parametrize('share', [0.0, 0.1, 0.4, 0.9])
+def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
+  """No round is trained twice, and the time before counts."""
+  whole = fake_training.Training(monkeypatch, seconds=1.0)
+  assert _choose(tmp_path / 'whole') == 0
+  training = fake_training.Training(monkeypatch, seconds=1.0)
+  training.kill_at = int(share * len(whole.trained))
+  with pytest.raises(fake_training.Killed):
+    _choose(tmp_path / 'stopped')
+  assert _choose(tmp_path / 'stopped') == 0
+  assert len(set(training.trained)) == len(training.trained)
+  assert training.now <= 65
+  rows = _table(tmp_path / 'stopped', 'trials.csv')
+  for algo in ('local_only', 'fedavg', 'ditto'):
+    own = [row for row in rows if row['algo'] == algo]
+    assert [row['trial'] for row in own] == [
+        str(i) for i in range(1, len(own) + 1)
+    ]
+    assert all(row['state'] != 'running' for row in own)
+  # Once more: nothing is left to do.
+  before = len(training.trained)
+  tables = _table(tmp_path / 'stopped', 'choice.csv')
+  assert _choose(tmp_path / 'stopped') == 0
+  assert len(training.trained) == before
+  assert _table(tmp_path / 'stopped', 'choice.csv') == tables
+
+
+def test_a_second_process_ends_with_a_sentence(tmp_path, capsys):
+  lock = study_locks.attempt(str(tmp_path))
+  assert _choose(tmp_path) == 1
+  error = capsys.readouterr().err
+  assert error == f'choose: Another process is at work in {tmp_path}.\n'
+  lock.release()
+  assert os.listdir(tmp_path) == []

@@ -1,0 +1,85 @@
+"""`choose`: bad flags, damaged files, which methods fit, how time is dealt."""
+
+import pytest
+
+from binaries import choice_plan
+from binaries import choose
+from binaries import variant_search
+from tests.binaries import fake_training
+
+
+def _choose(folder, *argv):
+  return choose.main([
+      'choose', *fake_training.FLAGS, f'--output_dir={folder}', *argv,
+  ])
+
+
+@pytest.mark.parametrize('argv, words', [
+    (['--budget=20x'], '`--budget` must be a number > 0 with a unit'),
+    (['--budget='], '`--budget` must be a number > 0 with a unit'),
+    (['--trials=3'], '`--trials` is not a flag'),
+    (['--algos=perm,perm'], '`--algos` must name each variant once'),
+    (['--algos=permm'], 'permm'),
+    (['--seeds='], '`--seeds` must be distinct integers'),
+    (['--seed=0'], '`--seed` is not a flag'),
+    (['--task=npz'], '`--data_dir`'),
+    (['--task=npz', '--data_dir=/nowhere.npz'], '/nowhere.npz'),
+    (['--scaffold_option=1'], '--scaffold_option'),
+    (['--validation_fraction=1'], '`--validation_fraction` must be'),
+])
+def test_bad_flags_are_a_sentence(argv, words, tmp_path, capsys):
+  folder = tmp_path / 'none'
+  assert _choose(folder, *argv) == 2
+  error = capsys.readouterr().err
+  assert words in error and error.count('\n') == 1, error
+  assert error.startswith('choose: ') and not folder.exists()
+
+
+@pytest.mark.parametrize('name', ['plan.json', 'clock.json', 'choose.json'])
+@pytest.mark.parametrize('damage', ['{', '[]', '{"seconds": "a"}'])
+def test_a_damaged_file_is_named(name, damage, tmp_path, monkeypatch, capsys):
+  fake_training.Training(monkeypatch)
+  argv = '--algos=fedavg', '--budget=15s', '--seeds=0'
+  assert _choose(tmp_path, *argv) == 0
+  (tmp_path / name).write_text(damage)
+  capsys.readouterr()
+  assert _choose(tmp_path, *argv) == 2
+  error = capsys.readouterr().err
+  assert name in error and error.count('\n') == 1, error
+
+
+def _fitting(task, **given):
+  request = variant_search.Request('choose', dict(given, task=task), '/x', [0])
+  # pylint: disable-next=protected-access
+  return choose._fitting(request, choose.DEFAULT_ALGOS)
+
+
+def test_methods_that_do_not_fit_the_task_are_left_out():
+  """A model of one layer cannot be split."""
+  every = list(choose.DEFAULT_ALGOS)
+  assert _fitting('digits', num_clients=6, model='mlp') == every
+  assert _fitting('digits', num_clients=6) == [
+      name for name in every if name != 'fedper'
+  ]
+
+
+def test_time_is_dealt_to_searches_and_seeds():
+  """Four methods of 10 s on two lanes: a seed more takes 1.2 times 20 s."""
+  assert choice_plan.makespan([10.0] * 4, 2) == 20
+  assert choice_plan.makespan([30.0, 10.0, 10.0, 10.0], 2) == 30
+  assert choice_plan.plan([10.0] * 4, 240.0, 2, 3) == ((240 - 48) / 2, 3)
+  assert choice_plan.plan([10.0] * 4, 90.0, 2, 3) == ((90 - 24) / 2, 2)
+  assert choice_plan.plan([10.0] * 4, 40.0, 2, 3) == (20.0, 1)
+  assert choice_plan.plan([10.0] * 3, 0.0, 1, 3) == (0.0, 1)
+
+
+def test_a_plan_without_methods_is_one():
+  """All of them were too slow, or refused; the page then says so."""
+  assert choice_plan.plan([], 60.0, 2, 3) == (0.0, 1)
+
+
+def test_help_names_what_it_writes(capsys):
+  assert choose.main(['choose', '--help']) == 0
+  shown = capsys.readouterr().out
+  for name in ('choice.html', 'choice.csv', 'differences.csv', '--budget'):
+    assert name in shown

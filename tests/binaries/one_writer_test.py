@@ -1,0 +1,67 @@
+"""One process writes to a folder."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from binaries import compare
+from binaries import folders
+from binaries import study_locks
+from binaries import train
+
+
+def test_a_folder_is_held_once_and_let_go(tmp_path):
+  path = str(tmp_path / 'a' / 'b')
+  with folders.Alone(path):
+    with pytest.raises(ValueError, match=f'found one at work in {path}. Tip'):
+      folders.Alone(path)
+    (tmp_path / 'a' / 'b' / 'results').write_text('1')
+  with folders.Alone(path):
+    pass
+  assert os.path.exists(path + '/results')
+
+
+def test_an_empty_folder_that_was_made_is_taken_away(tmp_path):
+  (tmp_path / 'mine').mkdir()
+  with pytest.raises(ZeroDivisionError), folders.Alone(
+      str(tmp_path / 'mine' / 'a' / 'b')
+  ):
+    _ = 1 / 0
+  with folders.Alone(str(tmp_path / 'mine')):
+    pass
+  assert os.listdir(tmp_path) == ['mine'] and not os.listdir(tmp_path / 'mine')
+
+
+def test_a_killed_process_lets_go(tmp_path):
+  with subprocess.Popen(
+      [
+          sys.executable, '-c',
+          'import sys, time; from binaries import folders\n'
+          f'with folders.Alone({str(tmp_path)!r}):\n'
+          '  print(1, flush=True); time.sleep(60)',
+      ], stdout=subprocess.PIPE,
+  ) as other:
+    other.stdout.readline()
+    with pytest.raises(ValueError, match='no other process'):
+      folders.Alone(str(tmp_path))
+    other.kill()
+  with folders.Alone(str(tmp_path)):
+    pass
+
+
+@pytest.mark.parametrize('program, algo', [(train, 'algo'), (compare, 'algos')])
+def test_the_second_program_ends_with_a_sentence(
+    program, algo, tmp_path, capsys
+):
+  lock = study_locks.attempt(str(tmp_path))
+  code = program.main([
+      'x', f'--{algo}=local_only', '--task=overpersonalized', '--rounds=1',
+      f'--output_dir={tmp_path}',
+  ])
+  lock.release()
+  assert code == 2 and not os.listdir(tmp_path)
+  error = capsys.readouterr().err
+  assert '`--output_dir` must be a folder that no other process' in error
+  assert error.count('\n') == 1

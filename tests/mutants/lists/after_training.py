@@ -1,0 +1,145 @@
+"""Planted faults of what comes after training: forks, exports, predictions."""
+
+from tests.mutants.faults import Fault
+
+_AFTER = 'tests/binaries/after_training_test.py::'
+_EXPORT = 'tests/models/export_test.py::'
+_ALONE = 'tests/binaries/one_writer_test.py::'
+_ROUNDS = _AFTER + 'test_more_rounds_are_those_of_an_uninterrupted_run'
+_FORK = _AFTER + 'test_a_fork_starts_where_the_run_is'
+_NEW = _AFTER + 'test_new_clients_are_adapted_evaluated_exported'
+
+FAULTS = (
+    Fault(
+        'finished_for_ever',
+        what='A finished run does not go on for more rounds.',
+        file='binaries/continuing.py',
+        old='      states.set_position(position._replace(finished=False)._asdict())',
+        new='      states.set_position(position._asdict())',
+        tests=(_ROUNDS,),
+    ),
+    Fault(
+        'old_number_of_rounds',
+        what='config.json keeps the rounds that a run was first asked for.',
+        file='binaries/continuing.py',
+        old="      part: dict(saved[part], rounds=config['flags']['rounds'])",
+        new='      part: dict(saved[part])',
+        tests=(_ROUNDS,),
+    ),
+    Fault(
+        'fork_of_other_data',
+        what='A fork may deal the data in another way, and test on what trained.',
+        file='binaries/continuing.py',
+        old='    if name in given and given[name] != before:',
+        new='    if name in given and not given:',
+        tests=(_FORK,),
+    ),
+    Fault(
+        'fork_of_another_method',
+        what='The state of one method is taken for that of another.',
+        file='binaries/continuing.py',
+        old='  if experiment.method.name != method:',
+        new='  if not experiment.method.name:',
+        tests=(_FORK,),
+    ),
+    Fault(
+        'fork_with_old_flags',
+        what='The flags of the source win over those that are given.',
+        file='binaries/continuing.py',
+        old="""
+      **{k: v for k, v in saved['given'].items() if k not in own}, **given
+""",
+        new="""
+      **given, **{k: v for k, v in saved['given'].items() if k not in own}
+""",
+        tests=(_FORK,),
+    ),
+    Fault(
+        'tip_to_a_spoiled_checkpoint',
+        what='After a divergence the tip names a checkpoint that has grown.',
+        file='binaries/runner.py',
+        old='  if losses and not losses[-1] <= first:',
+        new='  if not losses:',
+        tests=(_AFTER + 'test_the_tip_after_a_divergence_works',),
+    ),
+    Fault(
+        'new_client_tested_on_all_rows',
+        what='A new client is tested on the rows that it adapts to, too.',
+        file='binaries/later_clients.py',
+        old='    return rows[~is_test], rows[is_test]',
+        new='    return rows[~is_test], rows',
+        tests=(_NEW,),
+    ),
+    Fault(
+        'known_client_as_new',
+        what='A client that trained adapts as if it had not.',
+        file='binaries/later_clients.py',
+        old='    if name in trained:\n',
+        new='    if name not in names:\n',
+        tests=(_NEW,),
+    ),
+    Fault(
+        'seen_for_all',
+        what='New clients count as clients that trained.',
+        file='binaries/later_clients.py',
+        old='      dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)',
+        new='      dict(row) for row, seen in zip(found, opened.seen)',
+        tests=(_NEW,),
+    ),
+    Fault(
+        'one_model_for_all_rows',
+        what='All rows are predicted by the model of the first.',
+        file='binaries/predict.py',
+        old='    model = _load(known[name])',
+        new='    model = _load(known[owners[0]])',
+        tests=(
+            _AFTER
+            + 'test_each_row_has_the_model_of_its_client_unless_one_is_named',
+        ),
+    ),
+    Fault(
+        'probabilities_without_exponentials',
+        what='Logits are written as probabilities.',
+        file='binaries/predict.py',
+        old='  shifted = np.exp(output - output.max(), dtype=np.float64)',
+        new='  shifted = output - output.max() + 1',
+        tests=(_NEW,),
+    ),
+    Fault(
+        'export_of_the_wrong_client',
+        what='A file holds the weights of another client.',
+        file='binaries/exports.py',
+        old='      {names[c]: weights[c] for c in clients},\n      files',
+        new='      {names[c]: weights[everybody[-1]] for c in clients},\n      files',
+        tests=(
+            _AFTER + 'test_exported_models_have_the_results_of_the_run',
+        ),
+    ),
+    Fault(
+        'export_before_adapting',
+        what='The exported model is not the one that is evaluated.',
+        file='tff_pers/models/export.py',
+        old='      tf.Variable(leaf, name=_name(name)) for name, leaf in named.items()',
+        new='      tf.Variable(0.9 * leaf, name=_name(name)) for name, leaf in named.items()',
+        tests=(
+            _EXPORT
+            + 'test_predictions_are_those_that_are_evaluated[fedavg_finetuned]',
+        ),
+    ),
+    Fault(
+        'two_writers',
+        what='Two processes write to one folder.',
+        file='binaries/folders.py',
+        old='      if self._lock is None:\n        raise',
+        new='      if self._lock is path:\n        raise',
+        tests=(_ALONE + 'test_a_folder_is_held_once_and_let_go',),
+    ),
+    Fault(
+        'empty_folders_stay',
+        what='A run that could not start leaves folders behind.',
+        file='binaries/folders.py',
+        old='      for path in self._made:',
+        new='      for path in ():',
+        tests=(_ALONE + 'test_an_empty_folder_that_was_made_is_taken_away',),
+    ),
+)

@@ -127,11 +127,15 @@ def test_every_method_has_as_much_time_and_the_budget_is_kept(
   """A round takes 5 s, a run 20 s; final runs of two more seeds 120 s."""
   training = fake_training.Training(monkeypatch, seconds=5.0)
   assert _choose(tmp_path, '--budget=10m') == 0
-  assert 540 <= training.now <= 600
+  assert 520 <= training.now <= 600
   spent = {}
   for row in _table(tmp_path, 'trials.csv'):
     spent[row['algo']] = spent.get(row['algo'], 0) + float(row['seconds'])
-  assert max(spent.values()) - min(spent.values()) <= 10
+  # None is begun that would not come to its end; one was pruned or not.
+  assert max(spent.values()) - min(spent.values()) < 20
+  assert 'stopped' not in {
+      row['state'] for row in _table(tmp_path, 'trials.csv')
+  }
   seeds = {(name.partition('[')[0], seed) for name, seed in training.runs()}
   assert len(seeds) == 9
 

@@ -188,11 +188,24 @@ def test_values_with_which_another_seed_diverges_are_exchanged(
     wild = of.algo == 'ditto' and of.values['learning_rate'] > 0.25
     return found._replace(is_finite=not (wild and of.seed == 1))
   fake_training.Training(monkeypatch, curve)
-  assert _choose(tmp_path) == 0
+  assert _choose(tmp_path, '--budget=150s') == 0
   row = _of(_table(tmp_path, 'differences.csv'), 'ditto')
   rate = float(row['variant'].partition('learning_rate=')[2].partition(',')[0])
   assert rate <= 0.25
   assert len(_table(tmp_path, 'choice.csv')) == 3
+
+
+def test_a_method_without_other_values_is_left_out(tmp_path, monkeypatch):
+  """The budget is too short for a search that would find some."""
+  def curve(of):
+    return fake_training.by_rate(of)._replace(
+        is_finite=of.algo != 'ditto' or of.seed == 0
+    )
+  fake_training.Training(monkeypatch, curve)
+  assert _choose(tmp_path) == 0
+  assert len(_table(tmp_path, 'choice.csv')) == 2
+  text = (tmp_path / 'choice.md').read_text()
+  assert 'Left out: ditto (diverged with another seed).' in text
 
 
 def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):

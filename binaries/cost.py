@@ -142,10 +142,7 @@ def _variants(given: Mapping[str, Any], table) -> list[str]:
   if 'algo' in given and 'algos' in given:
     raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
   if _asks_for_all(given, table):
-    return [
-        name for name in methods.names()
-        if methods.get(name).driver == 'rounds'
-    ]
+    return methods.names()
   return jobs.parse_variants(given.get('algo') or given['algos'])
 
 

@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 import baselines  # pylint: disable=unused-import
 from binaries import auto_rounds
 from binaries import continuing
+from binaries import events
 from binaries import flags
 import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import attacks
@@ -36,7 +37,7 @@ _FREE = (
     'quiet',
 )
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
-_IN_BRACKETS = ('client_weighting',)
+_IN_BRACKETS = ('client_weighting', 'driver')
 # Shared flags whose defaults are fields of the task.
 _FROM_TASK = (
     'client_weighting', 'clients_per_round', 'rounds', 'eval_every',
@@ -60,6 +61,7 @@ class Experiment:
     config: What `config.json` holds.
     stopping: When validation data end the run before its last round, None: they
       do not.
+    plan: What happens when.
   """
 
   variant: str
@@ -71,6 +73,7 @@ class Experiment:
   unseen_clients: np.ndarray
   config: Mapping[str, Any]
   stopping: Optional[stopping_lib.Rule] = None
+  plan: events.Plan = events.Plan()
 
   def names(self, numbers) -> list[Any]:
     """Returns clients as users know them.
@@ -120,9 +123,10 @@ def build(
   with flags.sentences():
     name, options = brackets.parse(given['algo'])
     method = methods.get(name)
-    _check_driver(method)
     family = tasks.get(given.get('task', flags.DEFAULTS['task']))
   _open_brackets(given, method, options, table, brackets_win)
+  with flags.sentences():
+    driver = events.driver_of(method, given)
   check_owners(given, table, [method.name], family.name)
   task_options = _task_options(given, table, family)
   full = task or _build_task(given, family, task_options)
@@ -147,6 +151,18 @@ def build(
     _informed(hyperparameters, task)
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   _check_needs(method, hyperparameters, task, family)
+  events.check(driver, given, hyperparameters, is_one=not brackets_win)
+  if driver == 'events':
+    task = events.in_events(task, given, hyperparameters)
+  plan = events.plan(
+      driver, task, given, hyperparameters,
+      clients if task.client_names is None
+      else task.client_names[:task.num_clients],
+  )
+  if plan.schedule is not None:
+    task = dataclasses.replace(
+        task, arrivals=events.arrivals(plan.schedule, task.rounds)
+    )
   shared = _shared_record(given, table, method, full, task)
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
@@ -166,6 +182,7 @@ def build(
           seeds=dict(run=shared['seed']),
       ),
       stopping=stopping,
+      plan=plan,
   )
 
 
@@ -241,7 +258,6 @@ def of_variant(
   with flags.sentences():
     name, options = brackets.parse(variant)
     method = methods.get(name)
-    _check_driver(method)
   given = dict(given)
   _open_brackets(given, method, options, table, brackets_win=True)
   own = _own(given, table, 'method', name)
@@ -279,14 +295,6 @@ def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
 def folder_name(variant: str) -> str:
   """Returns a variant as the name of a folder: `perm[a=1]` is `perm-a=1`."""
   return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
-
-
-def _check_driver(method: methods.Method) -> None:
-  if method.driver != 'rounds':
-    raise ValueError(
-        '`algo` must be a method of rounds, the only ones that this program'
-        f' can run, found {method.name}, which goes by {method.driver}.'
-    )
 
 
 def _check_needs(method, hyperparameters, task, family) -> None:

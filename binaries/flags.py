@@ -32,6 +32,8 @@ from tff_pers.models import zoo
 from tff_pers.runtime import errors
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
+from tff_pers.simulation import asynchrony
+from tff_pers.simulation import asynchrony_delays
 
 
 class UsageError(ValueError):
@@ -119,6 +121,30 @@ class SharedFlags:
       'examples', 'Weight of a client in means.',
       choices=('uniform', 'examples', 'batches'),
   )
+  driver: str = hp.field(
+      'auto', 'What drives training: rounds of a cohort; events, each message'
+      ' applied as it arrives; auto: as the method is published.',
+      choices=('auto', *methods.DRIVERS),
+  )
+  delays: str = hp.field(
+      '', 'Virtual time that a client takes: ' + ', '.join(
+          asynchrony_delays.MODELS
+      ) + '; brackets set options, as in pareto[shape=1.5,slow=10] or'
+      ' trace[file=delays.csv]. Empty: exponential[slow=10] with events, with'
+      ' rounds no clock; a round lasts as long as its slowest client.'
+  )
+  network_delays: str = hp.field(
+      '', 'Virtual time of the network, added to --delays; empty: none.'
+  )
+  in_flight: int = hp.field(
+      0, 'Clients at work at the same time in a run of events; 0: those of a'
+      ' round, or a quarter where a round has all.', minimum=0
+  )
+  redispatch: str = hp.field(
+      'uniform_idle', 'Who works next in a run of events: a client drawn from'
+      ' the idle ones, or the same that has just sent its message.',
+      choices=asynchrony.REDISPATCH,
+  )
   tier_assignment: str = hp.field(
       'fixed', 'How clients get their tiers in methods for devices of different'
       ' capacity: groups of equal size for the whole run (or as the data say),'
@@ -197,6 +223,8 @@ DEFAULTS = dict(
     strategy='auto', tf32=False, deterministic=True, workers='',
     connect_seconds=60.0, round_seconds=3600.0,
     tls_cert='', tls_key='', tls_ca='', model='', config='', quiet=False,
+    driver='auto', delays='', network_delays='', in_flight=0,
+    redispatch='uniform_idle',
 )
 _PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca', 'config')
 

@@ -225,6 +225,11 @@ class _Grid:
         self._table, brackets_win=True, task=self._tasks.get(seed),
         byzantine_last=True,
     )
+    if found.plan.schedule is not None:
+      raise flags.UsageError(
+          '`--driver` must be rounds, in which messages are seen beside one'
+          f' another, found events of {found.variant}.'
+      )
     self._tasks[seed] = found.task
     return found
 

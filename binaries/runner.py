@@ -29,6 +29,7 @@ from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.runtime import errors
+from tff_pers.simulation import asynchrony_program
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -316,14 +317,22 @@ def _check_unseen(experiment, process) -> None:
 
 def open_trainer(experiment, process, states) -> program.TrainingProgram:
   """Returns the program of a run, at the checkpoint that `states` holds."""
-  task = experiment.task
-  return program.TrainingProgram(
-      process, program.Data(task.train, task.test, task.validation), states,
+  task, plan = experiment.task, experiment.plan
+  data = program.Data(task.train, task.test, task.validation)
+  options = dict(
       seed=experiment.flag('seed'),
       groups=task.groups if task.has_groups else None,
       byzantine=task.byzantine, optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
   )
+  if plan.schedule is None:
+    return program.TrainingProgram(
+        process, data, states, clock=plan.clock, **options
+    )
+  with flags.sentences(names=('delays',)):
+    return asynchrony_program.AsynchronousProgram(
+        process, data, states, plan.schedule, **options
+    )
 
 
 def _export_finished(experiment, folder, exported, kind) -> None:
@@ -356,7 +365,8 @@ def _train(
       remark=_rate_check(experiment, folder),
   ) as shown:
     metrics = trainer.run(
-        cohort.uniform(task.num_clients, task.clients_per_round),
+        cohort.uniform(task.num_clients, task.clients_per_round)
+        if experiment.plan.schedule is None else trainer.sampler,
         rounds=start if ending.is_over else task.rounds,
         eval_every=task.eval_every, releases=releases, progress=shown,
         is_enough=ending,
@@ -513,7 +523,10 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + (f', {total(task.validation)} validation' if task.validation else '')
       + f' and {total(task.test)} test examples,'
       + ('' if experiment.stopping is None else ' at most')
-      + f' {task.rounds} rounds.'
+      + f' {task.rounds}'
+      + (' rounds.' if task.arrivals is None else ' server updates,'
+         f' {task.arrivals.in_flight} clients at work at a time,'
+         f' largest delay {task.arrivals.max_delay} updates.')
   )
   if task.about:
     print(task.about)

@@ -323,6 +323,11 @@ class Hyperparameters:
     """Returns what `train` prints of `model` first; '' is nothing."""
     return ''  # Methods that change or split it say how.
 
+  @property
+  def messages_per_update(self) -> int:
+    """How many messages a server update takes where it is driven by events."""
+    return 1  # Methods with a buffer say how many fill it.
+
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:

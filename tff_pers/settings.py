@@ -22,6 +22,8 @@ _TINY_SYSTEMS = {
         learning_rate=0.45, local_steps=40, server_learning_rate=0.24,
         adapt_epochs=40,
     ),
+    # The theory of delays has exact solutions.
+    'async_ffgg': dict(tuner='exact'),
     'local_ffgg': dict(
         private_learning_rate=0.45, private_steps=40, private_epochs=0,
         adapt_epochs=40,

@@ -86,6 +86,38 @@ def test_losses_follow_numpy():
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize('values', [
+    dict(gradient_batch=5), dict(debias='variance'),
+])
+def test_rows_of_the_choice_are_those_of_the_rounds(values):
+  """lambda of gradients of M rows, distances less their noise; own weights."""
+  sizes, rows = np.array([20.0, 40.0, 30.0]), np.array([5.0, 5.0, 5.0])
+  if 'debias' in values:
+    rows = sizes
+  variances = np.array([1.0, 4.0, 2.0])
+  g, own = np.array([[0.0], [1.0], [2.0]]), np.array([[0.2], [0.9], [1.7]])
+  table = dict(
+      fingerprints=g, own_fingerprints=own, keys=np.arange(3, dtype=np.int32),
+      models=(np.zeros([3, 1]),), own_sizes=np.float32(0.8 * sizes),
+      rows=np.float32(rows), sizes=np.float32(sizes),
+      variances=np.float32(variances),
+  )
+  table = tf.nest.map_structure(tf.constant, table)
+  v = np.mean(variances * sizes / rows)
+  for i in range(3):
+    found = perm_lambda.mixtures(table, i, 3, _hyperparameters(**values))
+    c = ((own[i] - g) ** 2)[:, 0]
+    if 'debias' in values:
+      c = np.maximum(c - variances[i] / rows[i] - variances / rows, 0)
+    c[i] = 0
+    n = sizes.copy()
+    n[i] *= 0.8
+    expected = [
+        perm_numpy.water_level(c, n, kappa * v)[i] for kappa in (3, 10, 30, 1e6)
+    ]
+    np.testing.assert_allclose(found['own'], expected, rtol=1e-5)
+
+
 def _losses_in_numpy(w):
   """Yields float[kappa, s] of every client."""
   clients = _clients(_TWO_GROUPS)

@@ -154,8 +154,45 @@ def test_a_new_client_without_examples_deploys_the_shared_model():
   assert np.any(found[0] != state['weights'][0])
 
 
+def _spoiled(data):
+  """A client whose features are not numbers."""
+  x = np.full_like(data['examples']['x'], np.nan)
+  return collections.OrderedDict(data, examples=dict(data['examples'], x=x))
+
+
+def test_a_new_client_whose_gradient_is_no_number_deploys_the_shared_model():
+  hyperparameters, process, _, state = _trained()
+  clean = _deployed(process, hyperparameters, state, [_new(1, 4)])
+  found = _deployed(
+      process, hyperparameters, state, [_new(1, 4), _spoiled(_new(2, 5))]
+  )
+  np.testing.assert_array_equal(found[0], clean[0])
+  np.testing.assert_array_equal(found[1], state['weights'][0])
+
+
+def test_new_clients_are_compared_at_one_w():
+  """Who sent no gradient in the last round is not there with an older one."""
+  _, process, _, state = _trained()
+  assert np.all(state['table']['sizes'] > 0)
+  data = _PROBLEM.clients()[:_N]
+  data[2] = _spoiled(data[2])
+  anchor = state['weights'][0]
+  table = process.next(state, [()] * _N, data)['state']['table']
+  np.testing.assert_array_equal(table['dates'], [3, 3, -1, 3])
+  np.testing.assert_array_equal(table['sizes'] > 0, np.arange(_N) != 2)
+  gradients = np.einsum(
+      'nij,nj->ni', _PROBLEM.curvatures, anchor - _PROBLEM.centers
+  )
+  gradients[2] = 0
+  np.testing.assert_allclose(
+      table['fingerprints'], gradients[:_N], rtol=1e-10
+  )
+
+
 def test_sparse_rows_and_sketches_serve_new_clients_too():
-  hyperparameters, process, _, state = _trained(row_nonzeros=2, sketch=64, lambda_=8.0)
+  hyperparameters, process, _, state = _trained(
+      row_nonzeros=2, sketch=64, lambda_=8.0
+  )
   found = _deployed(process, hyperparameters, state, [_new(1, 4)])
   assert np.all(np.isfinite(found[0]))
 

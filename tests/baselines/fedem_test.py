@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow as tf
 from baselines import fedem
 from tests import problems
 from tests.baselines import rounds
+from tff_pers import methods
 from tff_pers import random
 from tff_pers.client_works import example_losses
 from tff_pers.data import client_data
@@ -254,3 +256,18 @@ def test_squared_errors_of_keras_are_likelihoods_too(loss):
 def test_raises_on_no_component():
   with pytest.raises(ValueError, match='`num_models` must be an integer >= 0'):
     dataclasses.replace(fedem.FedEmHyperparameters(), num_models=-1)
+
+
+@pytest.mark.parametrize('groups, number', [((0, 4, 1), 5), ((), 3)])
+def test_has_as_many_components_as_the_task_has_clusters(
+    groups, number, monkeypatch
+):
+  """Like FLoRAL, IFCA and the ensemble; 3 where clusters are not known."""
+  monkeypatch.setattr(
+      fedem, 'build_fedem', lambda *args, num_models, **options: num_models
+  )
+  task = types.SimpleNamespace(
+      model=None, groups=groups, has_groups=bool(groups), num_clients=3,
+      client_weighting='examples',
+  )
+  assert methods.get('fedem').build(task, None) == number

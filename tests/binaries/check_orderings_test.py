@@ -52,6 +52,11 @@ def _check(folder, expect, *argv):
     (['b[rank=1]-0.11<a'], 0),
     (['a+9e-2<b[rank=1]'], 0),
     (['a+1.1e-1<b[rank=1]'], 1),
+    (['a - 1e-1<=0.2'], 0),
+    (['b[rank=1]+1e+0<1.41'], 0),
+    (['0.3999<b[rank=1]<4.001e-1'], 0),
+    (['4e-1<b[rank=1]-0'], 1),
+    (['1e-1*b[rank=1]<4.1e-2'], 0),
     (['2*a-0.21<b[rank=1]'], 0),
     (['2*a-0.19<b[rank=1]'], 1),
     (['b[rank=1]<0.001*a', '--metric=loss'], 1),
@@ -94,6 +99,14 @@ def test_table_has_the_numbers(folder, capsys):
 def test_bad_flags(folder, argv, said, capsys):
   assert _check(folder, *argv) == 2
   assert said in capsys.readouterr().err
+
+
+def test_other_metrics_need_the_runs_of_compare(folder, capsys):
+  """What compare_tuned leaves has `runs.csv`, and runs elsewhere."""
+  assert _check(folder, 'a<b[rank=1]', '--metric=cluster_accuracy') == 2
+  said = capsys.readouterr().err
+  assert '`--runs` must hold the runs of `compare`, found none in' in said
+  assert 'of compare_tuned, only accuracy and loss of the last round' in said
 
 
 def test_folder_of_no_comparison(tmp_path, capsys):

@@ -276,17 +276,47 @@ def test_a_method_refuses_a_task_without_its_needs(
   assert not folder.exists()
 
 
-def test_a_method_that_events_drive_is_refused_before_data_are_read(
-    tmp_path, capsys, monkeypatch
-):
-  _add_method(monkeypatch, 'eventful', driver='events')
-  argv = ['train', '--algo=eventful', '--task=npz', '--data_dir=/nonexistent']
-  assert train.main([*argv, f'--output_dir={tmp_path / "run"}']) == 2
+@pytest.mark.parametrize('algo', ['perm', 'local_only', 'oracle_groups'])
+def test_events_drive_no_method_of_more_than_weights(algo, tmp_path, capsys):
+  argv = ['train', f'--algo={algo}', '--driver=events', '--task=npz']
+  argv += ['--data_dir=/nonexistent', f'--output_dir={tmp_path / "run"}']
+  assert train.main(argv) == 2
   assert _stderr_sentence(capsys) == (
-      'train: `--algo` must be a method of rounds, the only ones that this'
-      ' program can run, found eventful, which goes by events.'
+      f'train: `--driver` must be rounds with {algo}, found events. Tip: events'
+      ' drive methods whose clients receive and send weights and nothing else.'
   )
   assert not (tmp_path / 'run').exists()
+
+
+@pytest.mark.parametrize('argv, message', [
+    (['--algo=fedavg', '--in_flight=3'],
+     '`--in_flight` must be left out in a run by rounds, found 3.'),
+    (['--algo=fedavg', '--redispatch=same_client'],
+     '`--redispatch` must be left out in a run by rounds'),
+    (['--algo=fedavg', '--network_delays=constant'],
+     '`--network_delays` must be left out without --delays'),
+    (['--algo=fedasync', '--in_flight=21'],
+     '`--in_flight` must be >= 1 and <= the 20 clients that train, found 21.'),
+    (['--algo=fedasync', '--delays=normal'],
+     '`--delays` must be one of constant, exponential, lognormal, pareto,'
+     " trace, found 'normal'."),
+    (['--algo=fedasync', '--delays=pareto[shape=-1]'], 'must be a number > 0'),
+    (['--algo=fedasync', '--delays=trace[file=/none.csv]'],
+     "`--delays` must name a CSV file that can be read, found '/none.csv'"),
+    (['--algo=fedasync', '--rounds=auto'],
+     '`--rounds` must be a number of server updates with driver=events'),
+    (['--algo=fedasync', '--num_byzantine=2', '--attack=ipm'],
+     '`--attack` must be none with driver=events'),
+    (['--algo=fedavg[driver=events,aggregator=median]'],
+     '`--driver` must be rounds with a robust rule'),
+    (['--algo=local_ffgg[pretrain_rounds=2,driver=events]', '--model=mlp'],
+     '`--driver` must be rounds with pretrain_rounds'),
+])
+def test_bad_flags_of_events(argv, message, tmp_path, capsys):
+  folder = tmp_path / 'run'
+  assert train.main(['train', *argv, f'--output_dir={folder}']) == 2
+  assert message in _stderr_sentence(capsys)
+  assert not folder.exists()
 
 
 def test_a_table_of_models_refuses_held_out_clients(tmp_path, capsys):

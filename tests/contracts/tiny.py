@@ -16,12 +16,15 @@ from tff_pers.data import task as task_lib
 from tff_pers.models import zoo
 
 SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
-# The second round is already one with visits.
-OVERRIDES = {'perm': dict(warmup_rounds=1)}
+# The second round is already one with visits; every round fills the buffer.
+OVERRIDES = {'perm': dict(warmup_rounds=1), 'fedbuff': dict(buffer_size=4)}
 SIZES = (5, 12, 7, 9)
-# Made of the same parts as `local_update`, which every run has; the slow runs
-# have these, too.
-ALIKE = ('fedsgd', 'fomaml', 'lookahead', 'minibatch_sgd', 'reptile')
+# Made of the same parts as `local_update`, `ffgg` and `fedbuff`, which every
+# run has; the slow runs have these, too.
+ALIKE = (
+    'async_ffgg', 'fedasync', 'fedsgd', 'fomaml', 'lookahead', 'minibatch_sgd',
+    'reptile',
+)
 # Ten times the difference of float32 weights that the contracts allow.
 MARGIN = 1e-5
 

@@ -38,6 +38,15 @@ def test_common_component_needs_centering():
   assert np.max(np.abs(plain - expected)[off] / expected[off]) > 1e-2
 
 
+def test_the_mean_is_of_the_rows_that_count():
+  """Rows of zeros, of who is not known, would leave most of what is common."""
+  g = np.array([[5.0, 1.0], [0.0, 0.0], [7.0, 3.0]])
+  found = distances.center(tf.constant(g), tf.constant([True, False, True]))
+  np.testing.assert_array_equal(found.numpy()[[0, 2]], [[-1, -1], [1, 1]])
+  nobody = distances.center(tf.constant(g), tf.zeros([3], tf.bool))
+  assert np.all(np.isfinite(nobody))
+
+
 def test_identical_gradients_are_at_distance_near_zero():
   """perm check 4: identical data."""
   g = np.random.default_rng(2).standard_normal((1, 500)).astype(np.float32)

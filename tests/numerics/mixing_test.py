@@ -201,6 +201,15 @@ def test_sparse_rows_keep_the_largest_and_the_own():
   np.testing.assert_allclose(values, [[0.625, 0.375], [1 / 7, 6 / 7]])
 
 
+@pytest.mark.parametrize('k, columns', [(1, [1]), (2, [1, 2])])
+def test_sparse_rows_do_without_an_own_weight_of_zero(k, columns):
+  """As of a client without a gradient: alone it would be 0 / 0."""
+  alpha = tf.constant([[0.0, 0.75, 0.25]], tf.float64)
+  found, values = mixing.sparse_rows(alpha, tf.constant([0]), k)
+  np.testing.assert_array_equal(found, [columns])
+  np.testing.assert_allclose(values, [[[1.0], [0.75, 0.25]][k - 1]])
+
+
 def test_projected_gradient_leaves_infinite_distances_out():
   c, n = np.array([0.0, np.inf, 1.0]), np.full(3, 5.0)
   alpha = mixing.projected_gradient(c, n, 2.0, np.full(3, 1 / 3), 5).numpy()

@@ -8,8 +8,8 @@ from absl import logging
 from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import ranges
+from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
-from tff_pers.algorithms import visits
 
 # A dense table of all pairs of this many clients takes 4 MB; it grows with the
 # square.
@@ -29,7 +29,9 @@ def kappas(num_clients: int) -> tuple[float, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
+class PermHyperparameters(
+    hp.Aggregation, visit_hyperparameters.ShufflingHyperparameters
+):
   """Hyperparameters of PERM."""
 
   variant: str = hp.field(
@@ -176,19 +178,21 @@ class PermHyperparameters(hp.Aggregation, visits.ShufflingHyperparameters):
     """Returns them with the warm-up as long as the task's cohorts need.
 
     A model is visited in m of N rounds, w is trained in all: it is worth
-    training until clients took part `warmup_rounds` times each.
+    training until clients took part `warmup_rounds` times each. Says so if that
+    leaves no round for visits.
     """
-    if self.variant != 'single_loop' or task.full_participation:
-      return self
-    n, m = task.num_clients, task.clients_per_round
-    rounds = self._warmup_of_cohorts(n, m)
-    if rounds >= task.rounds:
+    fitted, n, m = self, 1, 1
+    if self.variant == 'single_loop' and not task.full_participation:
+      n, m = task.num_clients, task.clients_per_round
+      fitted = hp.replace(self, warmup_rounds=self._warmup_of_cohorts(n, m))
+    if fitted.first_visit >= task.rounds:
+      name = 'stage1' if self.variant == 'two_stage' else 'warmup'
       logging.warning(
           'PERM trains one model for all in %d of the %d rounds: no client'
-          ' visits another. Tip: more rounds, or warmup_rounds of at most %d.',
-          task.rounds, task.rounds, (task.rounds - 1) * m // n,
+          ' visits another. Tip: more rounds, or %s_rounds of at most %d.',
+          task.rounds, task.rounds, name, (task.rounds - 1) * m // n,
       )
-    return hp.replace(self, warmup_rounds=rounds)
+    return fitted
 
   def _warmup_of_cohorts(self, num_clients: int, cohort_size: int) -> int:
     return math.ceil(self.warmup_rounds * num_clients / cohort_size)

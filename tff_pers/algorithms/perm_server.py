@@ -275,7 +275,7 @@ def _host(clock, mixing, pending, cohort, hyperparameters):
           lambda new, old: tf.where(begun, new, old), after, pending
       ),
       measurements=collections.OrderedDict(
-          visits_idle=tf.where(begun, _idle(mixing, owners, cohort), 0.0)
+          visits_idle=tf.where(begun, _idle(mixing, owners, cohort), 1.0)
       ),
   )
 

@@ -22,12 +22,13 @@ from tff_pers import process
 from tff_pers import round_metrics
 from tff_pers import server_state
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
-ShufflingHyperparameters = visits.ShufflingHyperparameters
+ShufflingHyperparameters = visit_hyperparameters.ShufflingHyperparameters
 
 
 def build_shuffling(

@@ -12,72 +12,23 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
-import dataclasses
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import attacks
-from tff_pers import cadence as cadence_lib
 from tff_pers import deployment
-from tff_pers import hyperparameters as hp
 from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
+from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
-
-
-@dataclasses.dataclass(frozen=True)
-class ShufflingHyperparameters(hp.LocalTraining):
-  """Hyperparameters of the visits."""
-
-  step_scale: str = hp.field(
-      'clients',
-      'Scale s_i of the step eta * s_i * alpha_i(c): clients (as many as model'
-      ' i meets in an epoch, so that eta is that of FedAvg) or one.',
-      choices=('clients', 'one'),
-  )
-  step_cap: object = hp.field(
-      'auto',
-      'About the largest s_i * alpha_i(c), in units of eta. Where it would be'
-      ' exceeded a model visits c several times in an epoch with matchings, and'
-      ' s_i <= cap / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no'
-      ' cap.',
-      minimum=0.0, auto=True, when='step_scale=clients',
-  )
-  schedule: str = hp.field(
-      'matching',
-      'Who hosts whom: matching (in an epoch a model meets the clients with'
-      ' alpha_i(c) > 0, those of large weight several times; always used with'
-      ' partial participation) or'
-      ' permutation (it meets all N, where alpha_i(c) = 0 in vain:'
-      ' Algorithm 1).',
-      choices=('matching', 'permutation'),
-  )
-
-  def cadence(
-      self, num_clients: int, cohort_size: int
-  ) -> cadence_lib.Cadence:
-    """See the base; an epoch has N rounds.
-
-    With permutations models are alike at its end only.
-    """
-    is_matched = visit_schedule.uses_matching(self, num_clients == cohort_size)
-    return super().cadence(num_clients, cohort_size)._replace(
-        cycle=num_clients, at_ends=not is_matched
-    )
-
-  def cap(self, *, matched: bool) -> float:
-    """Returns `step_cap` of matchings or of permutations, 0: none."""
-    if self.step_cap != 'auto':
-      return self.step_cap
-    return 1.0 if matched else 4.0
 
 
 def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
@@ -141,7 +92,7 @@ def hosting(state, *, models, mixing, owners):
 
 def build_visits(
     model: functional.FunctionalModel,
-    hyperparameters: ShufflingHyperparameters,
+    hyperparameters: visit_hyperparameters.ShufflingHyperparameters,
     state_type: tff.StructType,
     num_clients: int,
 ) -> tff.Computation:

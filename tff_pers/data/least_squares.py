@@ -144,3 +144,18 @@ def root(operators) -> np.ndarray:
   """Returns theta* with mean_m F_m(theta*) = 0, from pairs (G_m, h_m)."""
   g, h = (np.mean(part, axis=0) for part in zip(*operators))
   return np.linalg.solve(g, h)
+
+
+def smoothness(clients, theta_dim: int) -> float:
+  """Returns L = max_m lambda_max(G_m), of which every F_m is 1/L-cocoercive.
+
+  Args:
+    clients: `<x, y>` of each client, see `operator`.
+    theta_dim: d_theta.
+  """
+  return max(
+      float(np.linalg.eigvalsh(
+          operator(data['x'], data['y'], theta_dim)[0]
+      )[-1])
+      for data in clients
+  )

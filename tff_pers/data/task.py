@@ -1,13 +1,26 @@
 """A task: clients with data, a model, and what is known beyond examples."""
 
 import dataclasses
-from typing import Any, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from tff_pers import traits as traits_lib
 from tff_pers.data import features as features_lib
 from tff_pers.models import functional
+
+
+class Arrivals(NamedTuple):
+  """What is known of the messages of a run before it begins.
+
+  Attributes:
+    in_flight: P, how many clients compute at the same time.
+    max_delay: tau_max >= 1, the most server updates from the dispatch of a
+      task to the application of its message, that one included.
+  """
+
+  in_flight: int
+  max_delay: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +40,8 @@ class Task:
     clients_per_round: Cohort size, 0 for all clients.
     rounds: Default of `--rounds`.
     fits_rounds: Whether it is that of `fitting_rounds` instead.
+    updates: Default of `--rounds` where messages are applied as they arrive; 0:
+      as many as take the messages of `rounds`.
     eval_every: Default of `--eval_every`, in rounds.
     regimes: What sets this task apart from others of its name where settings
       of methods are chosen (`tff_pers/settings.py`), e.g. `reduced` data.
@@ -57,6 +72,8 @@ class Task:
       know the task.
     recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
     features: What was made of x, or None: x is as the task has it.
+    arrivals: Where messages are applied as they arrive: what is known of them;
+      None: they are applied in rounds.
   """
 
   name: str
@@ -70,6 +87,7 @@ class Task:
   clients_per_round: int = 0
   rounds: int = 100
   fits_rounds: bool = False
+  updates: int = 0
   eval_every: int = 10
   regimes: Sequence[str] = ()
   class_counts: Optional[np.ndarray] = None
@@ -85,6 +103,7 @@ class Task:
   about: str = ''
   recipe: Optional[features_lib.Recipe] = None
   features: Optional[features_lib.Features] = None
+  arrivals: Optional[Arrivals] = None
 
   @property
   def num_clients(self) -> int:

@@ -122,7 +122,7 @@ def entropy(alpha, num_clients=None):
 def sparse_rows(alpha, owners, num_nonzeros: int):
   """Keeps the `num_nonzeros` largest entries of each row, renormalized.
 
-  The own entry is always kept.
+  The own entry is always kept, unless it is 0.
 
   Args:
     alpha: Rows on the simplex, [M, N].
@@ -133,7 +133,9 @@ def sparse_rows(alpha, owners, num_nonzeros: int):
     `(columns int32[M, k], values float64[M, k])`.
   """
   own = tf.one_hot(owners, tf.shape(alpha)[1], dtype=alpha.dtype)
-  # Entries are at most 1: with 1 added, the own one is among the largest.
+  # Entries are at most 1: with 1 added, the own one is among the largest. One
+  # of 0 would leave nothing to divide by if it alone were kept.
+  own = tf.where(alpha > 0, own, tf.zeros_like(own))
   _, columns = tf.math.top_k(alpha + own, num_nonzeros)
   values = tf.gather(alpha, columns, axis=1, batch_dims=1)
   return columns, values / tf.reduce_sum(values, axis=-1, keepdims=True)

@@ -17,6 +17,9 @@ class Position(NamedTuple):
     dropped: Pairs (index of a client, number of rounds in which it was dropped
       because its loss or update was not finite), sorted by index.
     finished: Whether all results are written.
+    virtual_time: The virtual clock in seconds, 0 without one.
+    lost_in_a_row: Messages that were dropped since the last one that was not,
+      where they arrive one by one.
   """
 
   round: int = 0
@@ -26,6 +29,8 @@ class Position(NamedTuple):
   bytes_up: float = 0.0
   dropped: Sequence[tuple[int, int]] = ()
   finished: bool = False
+  virtual_time: float = 0.0
+  lost_in_a_row: int = 0
 
   @property
   def num_dropped(self) -> int:
@@ -49,8 +54,11 @@ def read(saved: Mapping[str, Any]) -> Position:
       name: saved.get(name, value)
       for name, value in Position()._asdict().items()
   })
-  counts = [position.round, position.clients]
-  sums = [position.seconds, position.bytes_down, position.bytes_up]
+  counts = [position.round, position.clients, position.lost_in_a_row]
+  sums = [
+      position.seconds, position.bytes_down, position.bytes_up,
+      position.virtual_time,
+  ]
   pairs = position.dropped
   if not (
       set(saved) <= set(Position._fields)

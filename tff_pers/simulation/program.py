@@ -72,6 +72,7 @@ class TrainingProgram:
       byzantine: Optional[np.ndarray] = None,
       optimum: Optional[Any] = None,
       on_non_finite: str = 'stop',
+      clock: Optional[Any] = None,
   ):
     """Starts at round 0, or at the checkpoint that `states` holds.
 
@@ -86,8 +87,9 @@ class TrainingProgram:
       on_non_finite: What to do about clients whose loss or update is not
         finite: `stop` the run, or `drop` them from the round and count them.
         A round that would drop all honest clients stops the run either way.
+      clock: The virtual clock, see `asynchrony_clocks`, or None.
     """
-    self._process, self._states = process, states
+    self._process, self._states, self._clock = process, states, clock
     self._data = Data(*(part and _frozen(part) for part in data))
     self._seed, self._drops = seed, on_non_finite == 'drop'
     self._byzantine = np.zeros([len(data.train)], bool)
@@ -121,7 +123,7 @@ class TrainingProgram:
   @property
   def columns(self) -> list[str]:
     """The columns of a row of metrics, after `round`."""
-    return self._rows.columns
+    return [*self._rows.columns, *(self._clock.columns if self._clock else ())]
 
   @property
   def honest(self) -> np.ndarray:
@@ -180,7 +182,7 @@ class TrainingProgram:
       # After the row: a run that is killed in between repeats the round, and
       # `Releases` drops the row when it is resumed. The other way round, the
       # row would be missing.
-      self._states.commit(self._state, self._position._asdict())
+      self._checkpoint()
       saved = time.monotonic()
       if row is None:
         continue
@@ -227,8 +229,15 @@ class TrainingProgram:
         # Metrics are means over the cohort, positions are totals.
         bytes_down=done.bytes_down + float(metrics['bytes_down']) * len(cohort),
         bytes_up=done.bytes_up + float(metrics['bytes_up']) * len(cohort),
+        virtual_time=(
+            self._clock.time_of(done.round + 1) if self._clock else 0.0
+        ),
     )
     return self._rows.measured(metrics)
+
+  def _checkpoint(self) -> None:
+    """Makes what there is now the checkpoint."""
+    self._states.commit(self._state, self._position._asdict())
 
   def _check_non_finite(self, cohort: Sequence[int], bad: Sequence[int]):
     """Stops the run unless the clients `bad` of `cohort` can be dropped."""
@@ -347,10 +356,13 @@ class TrainingProgram:
       validation = self._evaluate_honest('validation')
     if self._distances is not None:
       apart = self.honest_distances()
-    return self._rows.row(
+    row = self._rows.row(
         self._position, measured, metrics, state=self._state,
         validation=validation, distances=apart,
     )
+    if self._clock:
+      row.update(self._clock.values(self._position.round, self._state))
+    return row
 
 
 def _adapt_and_test(data: Data) -> list[Any]:

@@ -1,9 +1,10 @@
 """Client states between rounds, and checkpoints, in one SQLite file.
 
-The committed tables hold the last checkpoint: server state, client states and
-position, replaced together by one transaction. States that changed since live
-in a bounded cache; what does not fit waits in the table `working`, which means
-nothing until the next checkpoint and is dropped when the file is opened.
+The committed tables hold the last checkpoint: server state, client states,
+messages under way and position, replaced together by one transaction. States
+that changed since live in a bounded cache; what does not fit waits in the table
+`working`, which means nothing until the next checkpoint and is dropped when the
+file is opened.
 """
 
 import collections
@@ -11,6 +12,7 @@ import io
 import json
 import os
 import sqlite3
+import types
 from typing import Any, Iterator, Mapping, Optional, Union
 
 import numpy as np
@@ -21,6 +23,7 @@ CHUNK_BYTES = 64 * 2**20
 # Page size of a new file. With SQLite's 4 KiB a large leaf takes more pages.
 _PAGE_BYTES = 16384
 _SERVER = -1
+_PENDING = -2  # And below: what is pending, by number.
 _VERSION = 1
 # What reading damaged bytes, or those of another structure, raises.
 _BYTES = (ValueError, TypeError, IndexError, AttributeError, MemoryError)
@@ -133,12 +136,16 @@ class ClientStateStore:
     self._dirty.add(client)
     self._remember(client, state)
 
-  def commit(self, server_state, position: Mapping[str, Any]) -> None:
+  def commit(
+      self, server_state, position: Mapping[str, Any],
+      pending: Mapping[int, Any] = types.MappingProxyType({}),
+  ) -> None:
     """Makes server state, client states and position the checkpoint, at once.
 
     Args:
       server_state: A structure of arrays.
       position: What else a resumed run needs to know, as JSON values.
+      pending: Structures of arrays by number >= 0, as messages under way.
 
     Raises:
       StoreError: If it cannot be written; the last checkpoint is then intact.
@@ -154,6 +161,9 @@ class ClientStateStore:
       # newer.
       for client in sorted(self._dirty & set(self._cache)):
         self._write('committed', client, self._cache[client])
+      self._db.execute('DELETE FROM committed WHERE owner <= ?', (_PENDING,))
+      for number, structure in pending.items():
+        self._write('committed', _PENDING - number, structure)
       self._write('committed', _SERVER, server_state)
       self._set_meta('position', json.dumps(position))
     # Only now: if the transaction fails, these states are still to be written.
@@ -173,6 +183,21 @@ class ClientStateStore:
     """Returns the server state of the last checkpoint, built as `like`."""
     with self._errors(_BYTES):
       return tf.nest.pack_sequence_as(like, self._read('committed', _SERVER))
+
+  def pending(self) -> list[int]:
+    """Returns the numbers of what is pending in the last checkpoint."""
+    with self._errors(_BYTES):
+      rows = self._db.execute(
+          'SELECT DISTINCT owner FROM committed WHERE owner <= ?', (_PENDING,)
+      )
+      return sorted(_PENDING - owner for (owner,) in rows)
+
+  def get_pending(self, number: int, like):
+    """Returns what is pending under a number, built as `like`."""
+    with self._errors(_BYTES):
+      return tf.nest.pack_sequence_as(
+          like, self._read('committed', _PENDING - number)
+      )
 
   def close(self) -> None:
     """Closes the file; what was not committed is lost."""

@@ -478,4 +478,14 @@ FAULTS = (
             '::test_offset_sends_no_gradient_to_the_scale',
         ),
     ),
+    Fault(
+        'entropy_with_the_wrong_sign',
+        what='Routers that are undecided have a negative entropy.',
+        file=_ALGORITHM,
+        old='router_entropy=-tf.reduce_sum(',
+        new='router_entropy=tf.reduce_sum(',
+        tests=(
+            f'{_ALGORITHM_TEST}::test_reports_how_undecided_routers_are',
+        ),
+    ),
 )

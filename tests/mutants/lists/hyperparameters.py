@@ -56,7 +56,7 @@ FAULTS = (
     Fault(
         'step_cap_in_vain',
         what='The cap of the step is too high to matter.',
-        file='tff_pers/algorithms/visits.py',
+        file='tff_pers/algorithms/visit_hyperparameters.py',
         old='    if self.step_cap != ',
         new='    if 0 and self.step_cap != ',
         tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),

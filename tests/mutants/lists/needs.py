@@ -97,16 +97,12 @@ FAULTS = (
     ),
     Fault(
         'driver_unchecked',
-        what='Programs of rounds take a method that events drive.',
-        file=_EXPERIMENT,
-        old=(
-            '    _check_driver(method)\n'
-            '    family = tasks.get('
-        ),
-        new='    family = tasks.get(',
+        what='Events drive methods whose rounds cannot be taken apart.',
+        file='binaries/events.py',
+        old="  if asked == 'events' and not _takes_events(method):",
+        new='  if False:',
         tests=(
-            f'{_USAGE}::'
-            'test_a_method_that_events_drive_is_refused_before_data_are_read',
+            f'{_USAGE}::test_events_drive_no_method_of_more_than_weights',
         ),
     ),
     Fault(

@@ -1,136 +1,18 @@
-"""Planted faults of PERM: Eq. (2), distances, schedule, visits, both variants."""
+"""Planted faults of PERM: Eq. (2), distances, w, variants, metrics."""
 
 from tests.mutants.faults import Fault
 
 _EXAMPLES = 'tests/algorithms/perm_examples_test.py'
 _NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
-_ORACLE = (
-    f'{_EXAMPLES}::test_is_near_the_oracle_with_another_model_per_client',
-)
 _PERM = 'tff_pers/algorithms/perm.py'
 _PERM_TEST = 'tests/algorithms/perm_test.py'
+_MIXING_TEST = 'tests/algorithms/perm_mixing_test.py'
 _MIXING = 'tff_pers/algorithms/perm_mixing.py'
-_SHUFFLING = 'tff_pers/algorithms/shuffling.py'
-_VISITS = 'tff_pers/algorithms/visits.py'
-_SCHEDULE = 'tff_pers/algorithms/visit_schedule.py'
-_ROWS = 'tff_pers/algorithms/mixing_rows.py'
-_LAMBDA = 'tff_pers/algorithms/perm_lambda.py'
-_LAMBDA_TEST = 'tests/algorithms/perm_lambda_test.py'
-_LOSSES = (f'{_LAMBDA_TEST}::test_losses_follow_numpy',)
 _CLIENT = 'tff_pers/algorithms/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm_server.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
-_SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
-_MATCHING = 'tff_pers/numerics/matching.py'
-_TABLE = 'tff_pers/algorithms/fingerprints.py'
-_KEPT = (f'{_PERM_TEST}::test_gradients_of_cohorts_are_kept',)
-_NEW = 'tff_pers/algorithms/perm_new_clients.py'
-_NEW_TEST = 'tests/algorithms/perm_new_clients_test.py'
-_MIXTURE = (
-    f'{_NEW_TEST}'
-    '::test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row',
-)
 
 FAULTS = (
-    Fault(
-        'one_model_for_all',
-        what='Every client deploys the model of client 0.',
-        file=_SHUFFLING,
-        old='lambda table: table[client], state',
-        new='lambda table: table[0], state',
-        tests=_ORACLE,
-    ),
-    Fault(
-        'same_batches_every_round',
-        what='Visits reuse the batches of round 0.',
-        file=_VISITS,
-        old="      round=value['round'],\n",
-        new="      round=tf.zeros_like(value['round']),\n",
-        tests=_NUMPY,
-    ),
-    Fault(
-        'oracle_of_the_other_group',
-        what='oracle_groups trains a client on the other group.',
-        file=_SHUFFLING,
-        old='np.equal.outer(task.groups, task.groups)',
-        new='np.not_equal.outer(task.groups, task.groups)',
-        tests=_ORACLE,
-    ),
-    Fault(
-        'uniform_is_identity',
-        what='uniform_shuffling trains every client by itself.',
-        file=_SHUFFLING,
-        old='task.model, np.full([n, n], 1 / n), hyperparameters,',
-        new='task.model, np.eye(n), hyperparameters,',
-        tests=(
-            f'{_EXAMPLES}::test_one_model_for_all_is_far_from_the_oracle',
-        ),
-    ),
-    Fault(
-        'transposed_weights',
-        what='The weight of a visit is that of the host for the owner.',
-        file=_ROWS,
-        old='tf.stack([owner, host], axis=-1)',
-        new='tf.stack([host, owner], axis=-1)',
-        tests=(f'{_SHUFFLING_TEST}::test_owner_row_scales_at_the_host',),
-    ),
-    Fault(
-        'no_factor_n',
-        what='The step of a visit lacks the factor N.',
-        file=_VISITS,
-        old='scale = tf.constant(rows.num_clients, tf.float64)',
-        new='scale = tf.constant(1, tf.float64)',
-        tests=(f'{_SHUFFLING_TEST}::test_scale_n_is_step_n_eta',),
-    ),
-    Fault(
-        'matched_steps_by_n',
-        what='With matchings the step of a visit has the factor N as well.',
-        file=_VISITS,
-        old='        tf.cast(count, tf.float64) * alpha, tf',
-        new='        rows.num_clients * alpha, tf',
-        tests=(f'{_SHUFFLING_TEST}::test_one_hot_rows_are_local_training',),
-    ),
-    Fault(
-        'nobody_is_displaced',
-        what='A matching is done when nobody can ask, maximum or not.',
-        file=_MATCHING,
-        old='  owners = _augmented(models, hosts, rank, owners)\n',
-        new='',
-        tests=(
-            'tests/numerics/matching_test.py'
-            '::test_matching_is_maximum_and_valid',
-        ),
-    ),
-    Fault(
-        'clients_take_the_most_visited',
-        what='A client takes the model that was visited most.',
-        file=_MATCHING,
-        old='  priority = tf.argsort(tf.cast(so_far, tf.float32)',
-        new='  priority = tf.argsort(-tf.cast(so_far, tf.float32)',
-        tests=(
-            'tests/numerics/matching_test.py'
-            '::test_matching_prefers_models_that_were_visited_least',
-        ),
-    ),
-    Fault(
-        'pending_outside_the_support',
-        what='Models still visit clients that they no longer learn from.',
-        file=_SCHEDULE,
-        old="rows.looked_up(pending['clients'], pending['left']), 2 * epoch",
-        new="rows.looked_up(pending['clients'], pending['left']), 2 + 0 * epoch",
-        tests=_NUMPY,
-    ),
-    Fault(
-        'visited_again',
-        what='A matched client stays pending.',
-        file=_SCHEDULE,
-        old='left = tf.maximum(left - visited, 0)',
-        new='left = tf.maximum(left - 0 * visited, 0)',
-        tests=(
-            f'{_SHUFFLING_TEST}'
-            '::test_matching_with_all_clients_visits_supported_pairs_once',
-        ),
-    ),
     Fault(
         'warmup_by_one_step',
         what='w moves by one gradient per round in the warm-up.',
@@ -138,108 +20,6 @@ FAULTS = (
         old='  return t < hyperparameters.first_visit\n\n\ndef measures',
         new='  return t < 0\n\n\ndef measures',
         tests=_NUMPY,
-    ),
-    Fault(
-        'kappa_sees_what_is_held_out',
-        what='lambda is chosen by models that saw the held-out examples.',
-        file=_LAMBDA,
-        old='return train(data), train(some), found',
-        new='return train(data), train(data), found',
-        tests=_LOSSES,
-    ),
-    Fault(
-        'kappa_by_whole_gradients',
-        what='Rows of the choice know the gradient of the held-out examples.',
-        file=_LAMBDA,
-        old='found, own.gradient\n',
-        new='found, found.gradient\n',
-        tests=_LOSSES,
-    ),
-    Fault(
-        'kappa_counts_own_model_twice',
-        what='The mixture of the others contains the own model.',
-        file=_LAMBDA,
-        old='others = tf.where(is_own, tf.zeros_like(alpha), alpha)',
-        new='others = alpha',
-        tests=_LOSSES,
-    ),
-    Fault(
-        'kappa_of_one_scale',
-        what='Mixtures are judged without going on.',
-        file=_LAMBDA,
-        old='tf.gather(_SCALES, pair[1])',
-        new='tf.gather(_SCALES, 0 * pair[1])',
-        tests=_LOSSES,
-    ),
-    Fault(
-        'kappa_of_the_largest_loss',
-        what='The worst kappa is taken.',
-        file=_LAMBDA,
-        old='tf.argmin(tf.reduce_min(losses, axis=1))',
-        new='tf.argmax(tf.reduce_min(losses, axis=1))',
-        tests=(f'{_LAMBDA_TEST}::test_kappa_fits_the_clients',),
-    ),
-    Fault(
-        'kappa_chosen_anew',
-        what='kappa is chosen in every round.',
-        file=_LAMBDA,
-        old="tf.equal(message['round'], hyperparameters.first_measure)",
-        new="message['round'] >= hyperparameters.first_measure",
-        tests=(f'{_LAMBDA_TEST}::test_kappa_is_chosen_once',),
-    ),
-    Fault(
-        'no_cap',
-        what='The cap of the largest step is ignored.',
-        file=_VISITS,
-        old='scale = tf.minimum(scale, cap / largest)',
-        new='del largest',
-        tests=_NUMPY,
-    ),
-    Fault(
-        'cap_by_client',
-        what='The cap is by the weight of the visit, not by the largest one.',
-        file=_VISITS,
-        old='largest = tf.cast(rows.maximum(owner), tf.float64)',
-        new='largest = alpha + 1e-9',
-        tests=(f'{_SHUFFLING_TEST}::test_cap_bounds_the_largest_step',),
-    ),
-    Fault(
-        'same_permutation_every_epoch',
-        what='Every epoch of visits has the same permutation.',
-        file='tff_pers/numerics/schedule.py',
-        old='tf.range(num_clients), random.key(seed, use, epoch)',
-        new='tf.range(num_clients), random.key(seed, use, 0 * epoch)',
-        tests=(
-            'tests/numerics/schedule_test.py'
-            '::test_every_epoch_covers_all_pairs_once',
-        ),
-    ),
-    Fault(
-        'models_never_move_on',
-        what='A model stays at its first host for the whole epoch.',
-        file='tff_pers/numerics/schedule.py',
-        old='(tf.range(num_clients) + j) % num_clients',
-        new='(tf.range(num_clients) + 0 * j) % num_clients',
-        tests=(
-            'tests/numerics/schedule_test.py'
-            '::test_every_epoch_covers_all_pairs_once',
-        ),
-    ),
-    Fault(
-        'hosts_for_owners',
-        what='The table of hosts is read as that of owners.',
-        file=_SCHEDULE,
-        old='  return schedule.owners(hosts, num_clients)\n\n\ndef matching_owners',
-        new='  return hosts\n\n\ndef matching_owners',
-        tests=_NUMPY,
-    ),
-    Fault(
-        'matching_outside_the_support',
-        what='Matchings visit clients of weight 0 as well.',
-        file=_SCHEDULE,
-        old='  once = tf.cast(alpha > 0, tf.int32)\n',
-        new='  once = tf.cast(alpha >= 0, tf.int32)\n',
-        tests=(f'{_PERM_TEST}::test_matching_visits_the_support',),
     ),
     Fault(
         'lambda_by_m_over_n',
@@ -258,7 +38,9 @@ FAULTS = (
         file='tff_pers/numerics/mixing.py',
         old='return scale * total / tf.maximum(tf.reduce_sum(known), 1)',
         new='return scale * total * tf.ones_like(tf.reduce_sum(known))',
-        tests=(f'{_PERM_TEST}::test_auto_lambda_is_scaled_gradient_variance',),
+        tests=(
+            f'{_MIXING_TEST}::test_auto_lambda_is_scaled_gradient_variance',
+        ),
     ),
     Fault(
         'half_lambda',
@@ -344,7 +126,7 @@ FAULTS = (
         old='lambda x, y: (x + y) / tf.maximum(count, 1), a[:2], b[:2]',
         new='lambda x, y: x + y, a[:2], b[:2]',
         tests=(
-            f'{_PERM_TEST}::test_auto_lambda_is_scaled_gradient_variance',
+            f'{_MIXING_TEST}::test_auto_lambda_is_scaled_gradient_variance',
         ),
     ),
     Fault(
@@ -362,7 +144,7 @@ FAULTS = (
         old='tf.gather(noise, owners)[:, None] + noise, c.dtype)',
         new='0 * tf.gather(noise, owners)[:, None] + noise, c.dtype)',
         tests=(
-            f'{_PERM_TEST}'
+            f'{_MIXING_TEST}'
             '::test_debias_subtracts_the_noise_of_both_gradients',
         ),
     ),
@@ -426,162 +208,60 @@ FAULTS = (
         tests=(f'{_PERM_TEST}::test_two_stage_is_algorithm_3_then_1',),
     ),
     Fault(
-        'w_moves_between_cohorts',
-        what='w moves on while gradients of other rounds are kept.',
-        file=_CLIENT,
-        old="hyperparameters.variant == 'two_stage' or not full_participation:",
-        new="hyperparameters.variant == 'two_stage':",
-        tests=_KEPT,
-    ),
-    Fault(
-        'gradients_forgotten',
-        what='Only the gradients of the present cohort are compared.',
-        file=_CLIENT,
-        old='return tf.minimum(t, hyperparameters.first_visit)',
-        new='return t',
-        tests=_KEPT,
-    ),
-    Fault(
-        'gradients_sent_again',
-        what='Clients send their gradient in every round.',
-        file=_CLIENT,
-        old='      tf.logical_not(is_known),\n',
-        new='      tf.logical_or(tf.logical_not(is_known), True),\n',
-        tests=_KEPT,
-    ),
-    Fault(
-        'rows_of_everybody',
-        what='Rows of clients that are not there are solved, too.',
+        'few_known_are_centered_with_zeros',
+        what='Gradients are centered with the zeros of who sent none.',
         file=_MIXING,
-        old="tf.where(tf.logical_and(cohort, table['sizes'] > 0))",
-        new="tf.where(tf.logical_or(cohort, table['sizes'] > 0))",
-        tests=_KEPT,
+        old="distances.center(table['fingerprints'], table['sizes'] > 0)",
+        new="distances.center(table['fingerprints'])",
+        tests=(
+            'tests/algorithms/perm_few_known_test.py'
+            '::test_rows_of_few_known_clients_are_exact',
+        ),
     ),
     Fault(
-        'strangers_at_distance_0',
-        what='Clients that are not in the table are at the distance of zeros.',
+        'mean_over_all_rows',
+        what='The mean of some rows is divided by the number of all.',
+        file='tff_pers/numerics/distances.py',
+        old='number = tf.reduce_sum(tf.cast(counts, vectors.dtype))',
+        new='number = tf.cast(tf.size(counts), vectors.dtype)',
+        tests=(
+            'tests/numerics/distances_test.py'
+            '::test_the_mean_is_of_the_rows_that_count',
+        ),
+    ),
+    Fault(
+        'visits_in_vain_are_work',
+        what='A client that trains with weight 0 is not counted as idle.',
+        file=_SERVER,
+        old='works = tf.logical_and(hosted >= 0, weight > 0)',
+        new='works = tf.logical_and(hosted >= 0, weight >= 0)',
+        tests=(f'{_MIXING_TEST}::test_visits_in_vain_are_idle',),
+    ),
+    Fault(
+        'alone_with_half',
+        what='Half of the weight on itself counts as learning alone.',
         file=_MIXING,
-        old="        tf.where(is_known, c, float('inf')), table['sizes'], lambda_,",
-        new="        tf.where(is_known, c, c), table['sizes'], lambda_,",
-        tests=_KEPT,
+        old='own >= _ALONE, tf.float32)),\n',
+        new='own >= _ALONE / 2, tf.float32)),\n',
+        tests=(f'{_MIXING_TEST}::test_health_of_the_weights',),
     ),
     Fault(
-        'gradients_at_the_wrong_client',
-        what='The table has the gradients in the order in which they came.',
-        file=_TABLE,
-        old="  keys = gradients['keys']\n",
-        new="  keys = tf.range(tf.size(gradients['keys']))\n",
-        tests=_KEPT,
+        'rule_ignored',
+        what='w moves by the mean, whatever rule was asked for.',
+        file=_PERM,
+        old='factory = choice.chosen(hyperparameters) or tff.',
+        new='factory = tff.',
+        tests=(f'{_PERM_TEST}::test_a_robust_rule_moves_w',),
     ),
     Fault(
-        'models_wait_for_the_absent',
-        what='A model whose last hosts are away waits for them.',
-        file=_SCHEDULE,
-        old='waits = tf.logical_and(hosts < 0, tf.logical_not(',
-        new='waits = tf.logical_and(hosts < -1, tf.logical_not(',
+        'silence_about_no_visits',
+        what='The end of a run speaks of mixing weights that nobody solved for.',
+        file='binaries/outputs.py',
+        old="  if not last['lambda']:\n",
+        new='  if False:\n',
         tests=(
-            f'{_SHUFFLING_TEST}'
-            '::test_models_do_not_wait_for_clients_that_are_not_there',
+            'tests/binaries/outputs_test.py'
+            '::test_a_sentence_says_how_much_was_mixed',
         ),
-    ),
-    Fault(
-        'visits_without_bound',
-        what='Models owe absent clients more and more visits.',
-        file=_SCHEDULE,
-        old='further = tf.minimum(left + epoch, 2 * epoch)',
-        new='further = left + epoch',
-        tests=(
-            f'{_SHUFFLING_TEST}'
-            '::test_models_do_not_wait_for_clients_that_are_not_there',
-        ),
-    ),
-    Fault(
-        'one_large_step',
-        what='A client of large weight is visited once, with a large step.',
-        file=_SCHEDULE,
-        old='tf.maximum(tf.cast(visits, tf.int32), 1)',
-        new='tf.maximum(0 * tf.cast(visits, tf.int32), 1)',
-        tests=(
-            f'{_SHUFFLING_TEST}'
-            '::test_matchings_visit_clients_of_large_weight_several_times',
-        ),
-    ),
-    Fault(
-        'step_not_shared',
-        what='Each of several visits takes the step of all of them.',
-        file=_VISITS,
-        old='alpha, tf.cast(visits, tf.float64)',
-        new='alpha, tf.cast(visits ** 0, tf.float64)',
-        tests=(
-            f'{_SHUFFLING_TEST}'
-            '::test_matchings_visit_clients_of_large_weight_several_times',
-        ),
-    ),
-    Fault(
-        'visits_by_column',
-        what='Pending visits stay in their columns when sparse rows change.',
-        file=_ROWS,
-        old='    return tf.where(is_same, found, 0)\n',
-        new='    return tf.where(is_same, visits, visits)\n',
-        tests=(
-            f'{_SHUFFLING_TEST}'
-            '::test_visits_follow_clients_to_other_columns',
-        ),
-    ),
-    Fault(
-        'warmup_of_the_cohort',
-        what='The warm-up is as long with cohorts as with all clients.',
-        file=_HYPERPARAMETERS,
-        old='    return hp.replace(self, warmup_rounds=rounds)\n',
-        new='    return hp.replace(self, warmup_rounds=self.warmup_rounds)\n',
-        tests=(f'{_PERM_TEST}::test_warm_up_is_as_long_for_every_client',),
-    ),
-    Fault(
-        'new_clients_at_another_w',
-        what='New clients show their gradient at w, after the comparison.',
-        file=_NEW,
-        old='round=state.round, weights=state.anchor',
-        new='round=state.round, weights=state.weights',
-        tests=_MIXTURE,
-    ),
-    Fault(
-        'new_clients_like_the_first',
-        what='All new clients deploy the mixture of the first.',
-        file=_NEW,
-        old='lambda table: table[place[0]], found',
-        new='lambda table: table[0 * place[0]], found',
-        tests=_MIXTURE,
-    ),
-    Fault(
-        'clients_that_trained_are_new',
-        what='Clients that trained go on from their models, too.',
-        file=_NEW,
-        old='  return tf.cond(is_new, train, lambda: weights)',
-        new='  return train()',
-        tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
-    ),
-    Fault(
-        'new_clients_mixed_twice',
-        what='A new client deploys the models combined by its row itself.',
-        file=_NEW,
-        old="    beta = combinations(state['mixing'], alpha)\n",
-        new='    beta = alpha\n',
-        tests=_MIXTURE,
-    ),
-    Fault(
-        'new_clients_row_without_itself',
-        what='The row of a new client is solved as if it had no examples.',
-        file=_MIXING,
-        old='  shared = row(tf.logical_or(has_trained, itself))',
-        new='  shared = row(has_trained)',
-        tests=_MIXTURE,
-    ),
-    Fault(
-        'combinations_not_descended',
-        what='The combination of models is where the descent starts.',
-        file=_NEW,
-        old='lambda k, *_: k < _NUM_STEPS, descend',
-        new='lambda k, *_: k < 0, descend',
-        tests=(f'{_NEW_TEST}::test_combinations_are_the_least_squares',),
     ),
 )

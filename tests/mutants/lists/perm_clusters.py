@@ -160,6 +160,28 @@ FAULTS = (
         tests=_PERMUTED,
     ),
     Fault(
+        'few_known_clusters_are_centered_with_zeros',
+        what='Gradients are centered with the zeros of who sent none.',
+        file=_CLUSTERS,
+        old="distances.center(table['fingerprints'], table['sizes'] > 0)",
+        new="distances.center(table['fingerprints'])",
+        tests=(
+            'tests/algorithms/perm_few_known_test.py'
+            '::test_clusters_of_few_known_clients_are_exact',
+        ),
+    ),
+    Fault(
+        'new_clients_are_centered_with_zeros',
+        what='New clients are compared beside the zeros of who sent none.',
+        file=_CLUSTERS,
+        old="gradients['sizes']], axis=0) > 0,",
+        new="gradients['sizes']], axis=0) >= 0,",
+        tests=(
+            'tests/algorithms/perm_few_known_test.py'
+            '::test_new_clients_are_compared_with_who_is_known',
+        ),
+    ),
+    Fault(
         'clusters_scored_by_rows',
         what='Clusters of clients are read from the rows of models.',
         file='tff_pers/simulation/metric_rows.py',

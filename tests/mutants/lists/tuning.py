@@ -225,4 +225,70 @@ FAULTS = (
             '::test_exit_code_says_whether_all_claims_hold',
         ),
     ),
+    Fault(
+        'exponents_of_claims',
+        what='a-1e-1<b is read as a variant of that name.',
+        file='binaries/check_orderings.py',
+        old=r"(?:e[+-]?\d+)?)')",
+        new=")')",
+        tests=(
+            'tests/binaries/check_orderings_test.py'
+            '::test_exit_code_says_whether_all_claims_hold',
+        ),
+    ),
+    Fault(
+        'numbers_are_variants',
+        what='4e-1 is read as the variant 4e, less 1.',
+        file='binaries/check_orderings.py',
+        old='if not star and grids.number(text) is not None:',
+        new='if not star and not offset and grids.number(text) is not None:',
+        tests=(
+            'tests/binaries/check_orderings_test.py'
+            '::test_exit_code_says_whether_all_claims_hold',
+        ),
+    ),
+    Fault(
+        'runs_of_compare_tuned_are_looked_for',
+        what='Another metric of a folder of compare_tuned is a trace.',
+        file='binaries/check_orderings.py',
+        old='  if not os.path.exists(os.path.join(path, results.CONFIG)):\n',
+        new='  if False:\n',
+        tests=(
+            'tests/binaries/check_orderings_test.py'
+            '::test_other_metrics_need_the_runs_of_compare',
+        ),
+    ),
+    Fault(
+        'a_hyperparameter_in_two_grids',
+        what='The grid of all and that of one method may have one name.',
+        file=_GRIDS,
+        old="if owner and name.rpartition('.')[2] in table:",
+        new='if False:',
+        tests=(
+            f'{_GRIDS_TEST}::test_unequal_grids_and_methods_that_are_not'
+            '_compared_are_refused',
+        ),
+    ),
+    Fault(
+        'more_trials_for_perm',
+        what='PERM has more trials than what it is compared with.',
+        file='binaries/benchmark_perm.py',
+        old="'perm': 'warmup_rounds:5,10',",
+        new="'perm': 'warmup_rounds:5,10,20',",
+        tests=(
+            'tests/binaries/benchmarks_test.py'
+            '::test_every_method_of_a_part_has_as_many_trials',
+        ),
+    ),
+    Fault(
+        'fedem_guesses_the_number_of_clusters',
+        what='FedEM has three components, whatever the task knows.',
+        file='baselines/fedem.py',
+        old='num_models=model_table.num_clusters(task, 3),',
+        new='num_models=3,',
+        tests=(
+            'tests/baselines/fedem_test.py'
+            '::test_has_as_many_components_as_the_task_has_clusters',
+        ),
+    ),
 )

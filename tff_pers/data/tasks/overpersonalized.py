@@ -91,6 +91,9 @@ SCALES = {
     ),
 }
 
+# Server updates of asynchronous methods (section 8, check 11).
+_UPDATES = 3000
+
 DECLARATION = registry.Declaration(
     classification=False, model='least_squares',
     num_clients=SCALES['tiny'].num_clients, groups=False,
@@ -152,6 +155,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       client_weighting='uniform',
       partition=DECLARATION.partition,
       rounds=scale.rounds,
+      updates=_UPDATES,
       eval_every=scale.eval_every,
       regimes=(options.scale,),
       optimum=_optimum(systems, generator, honest),

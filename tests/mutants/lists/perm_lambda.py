@@ -1,0 +1,85 @@
+"""Planted faults of how PERM chooses lambda."""
+
+from tests.mutants.faults import Fault
+
+_LAMBDA = 'tff_pers/algorithms/perm_lambda.py'
+_LAMBDA_TEST = 'tests/algorithms/perm_lambda_test.py'
+_LOSSES = (f'{_LAMBDA_TEST}::test_losses_follow_numpy',)
+_ROWS = (
+    f'{_LAMBDA_TEST}::test_rows_of_the_choice_are_those_of_the_rounds',
+)
+
+FAULTS = (
+    Fault(
+        'kappa_sees_what_is_held_out',
+        what='lambda is chosen by models that saw the held-out examples.',
+        file=_LAMBDA,
+        old='return train(data), train(some), found',
+        new='return train(data), train(data), found',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_by_whole_gradients',
+        what='Rows of the choice know the gradient of the held-out examples.',
+        file=_LAMBDA,
+        old='found, own.gradient\n',
+        new='found, found.gradient\n',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_counts_own_model_twice',
+        what='The mixture of the others contains the own model.',
+        file=_LAMBDA,
+        old='others = tf.where(is_own, tf.zeros_like(alpha), alpha)',
+        new='others = alpha',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_of_one_scale',
+        what='Mixtures are judged without going on.',
+        file=_LAMBDA,
+        old='tf.gather(_SCALES, pair[1])',
+        new='tf.gather(_SCALES, 0 * pair[1])',
+        tests=_LOSSES,
+    ),
+    Fault(
+        'kappa_of_the_largest_loss',
+        what='The worst kappa is taken.',
+        file=_LAMBDA,
+        old='tf.argmin(tf.reduce_min(losses, axis=1))',
+        new='tf.argmax(tf.reduce_min(losses, axis=1))',
+        tests=(f'{_LAMBDA_TEST}::test_kappa_fits_the_clients',),
+    ),
+    Fault(
+        'kappa_chosen_anew',
+        what='kappa is chosen in every round.',
+        file=_LAMBDA,
+        old="tf.equal(message['round'], hyperparameters.first_measure)",
+        new="message['round'] >= hyperparameters.first_measure",
+        tests=(f'{_LAMBDA_TEST}::test_kappa_is_chosen_once',),
+    ),
+    Fault(
+        'kappa_by_another_lambda',
+        what='The choice takes gradients of M examples for those of all.',
+        file=_LAMBDA,
+        old='perm_mixing.choose_lambda(table, kappa, hyperparameters)',
+        new="kappa * mixing.auto_lambda(table['variances'], own == own, 1.0)",
+        tests=_ROWS,
+    ),
+    Fault(
+        'kappa_without_debias',
+        what='The choice compares gradients with their noise.',
+        file=_LAMBDA,
+        old='place[None], table,\n      hyperparameters,\n  )[0]',
+        new='place[None], table,\n      perm_hyperparameters.PermHyperparameters(),\n  )[0]',
+        tests=_ROWS,
+    ),
+    Fault(
+        'kappa_of_few',
+        what='Many clients have the candidates of few.',
+        file='tff_pers/algorithms/perm_hyperparameters.py',
+        old='largest = max(_FEW_CLIENTS, num_clients)',
+        new='largest = _FEW_CLIENTS',
+        tests=(f'{_LAMBDA_TEST}::test_many_clients_may_have_a_larger_kappa',),
+    ),
+)

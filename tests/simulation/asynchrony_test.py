@@ -1,0 +1,234 @@
+"""Schedules of events, delays and clocks: no model, no TensorFlow calls."""
+
+import numpy as np
+import pytest
+
+from tff_pers.simulation import asynchrony
+from tff_pers.simulation import asynchrony_clocks
+from tff_pers.simulation import asynchrony_delays
+from tff_pers.simulation import cohort
+
+
+class _Fixed:
+  """Every visit of client c takes `seconds[c]`."""
+
+  def __init__(self, *seconds):
+    self._seconds = seconds
+
+  def draw(self, generator, client, visit):
+    del generator, visit  # Always the same.
+    return self._seconds[client]
+
+
+def _exponential(num_clients=20, slow=10):
+  return asynchrony_delays.build(
+      f'exponential[slow={slow}]', '', range(num_clients)
+  )
+
+
+def _make(num_updates=400, *, seed=0, delays=None, **options):
+  arguments = dict(num_clients=20, in_flight=5, num_updates=num_updates)
+  arguments.update(options)
+  return asynchrony.make_schedule(
+      delays or _exponential(arguments['num_clients']), seed=seed, **arguments
+  )
+
+
+def test_two_clients_of_durations_1_and_4():
+  """Baselines 8.1: ties in client order, all applied before any is sent."""
+  schedule = _make(
+      10, delays=_Fixed(1.0, 4.0), num_clients=2, in_flight=2,
+      redispatch='same_client',
+  )
+  clients = schedule.client[schedule.order].tolist()
+  assert clients == [0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
+  assert [schedule.time_of(n) for n in range(7)] == [0, 1, 2, 3, 4, 4, 5]
+  # Client 0 is sent its fifth task after both messages of time 4.
+  assert schedule.staleness.tolist() == [0, 0, 0, 0, 4, 0, 0, 0, 0, 4]
+  assert schedule.max_delay(4) == 4 and schedule.max_delay(5) == 5
+
+
+def test_staleness_counts_updates_and_not_messages():
+  """Baselines 8.2: an arrival in the buffer does not raise the version."""
+  schedule = _make(
+      2, delays=_Fixed(1.0, 4.0), num_clients=2, in_flight=2,
+      redispatch='same_client', messages_per_update=5,
+  )
+  assert len(schedule.order) == 10 and schedule.num_updates == 2
+  assert schedule.staleness.tolist() == [0] * 10
+  schedule = _make(
+      5, delays=_Fixed(1.0, 4.0), num_clients=2, in_flight=2,
+      redispatch='same_client', messages_per_update=2,
+  )
+  # Versions by message: 0 0 1 1 2 2 3 3 4 4; sent at 0 0 1 1 0 2 3 3 4 2.
+  assert schedule.staleness.tolist() == [0, 0, 0, 0, 2, 0, 0, 0, 0, 2]
+
+
+def test_a_client_computes_one_task_at_a_time_and_p_clients_compute():
+  schedule = _make()
+  under_way, tasks = set(), 0
+  for number, task in enumerate(schedule.order):
+    while tasks < len(schedule.client) and (
+        schedule.sent_after[tasks] <= number
+    ):
+      client = int(schedule.client[tasks])
+      assert client not in under_way
+      under_way.add(client)
+      tasks += 1
+    assert len(under_way) == 5 == schedule.num_in_flight(number)
+    assert schedule.arrives_at[task] == min(
+        schedule.arrives_at[t] for t in range(tasks)
+        if t not in schedule.order[:number]
+    )
+    under_way.remove(int(schedule.client[task]))
+
+
+def test_who_works_next_is_uniform_over_the_idle():
+  """Also who has just finished may be next: it is idle."""
+  schedule = _make(6000, delays=_exponential(slow=1))
+  sent = np.bincount(schedule.client, minlength=20)
+  np.testing.assert_allclose(sent, len(schedule.client) / 20, rtol=0.2)
+  next_clients = schedule.client[5:5 + 6000]
+  same = np.mean(next_clients == schedule.client[schedule.order])
+  np.testing.assert_allclose(same, 1 / 16, atol=0.015)
+
+
+def test_the_same_client_works_again_if_asked_for():
+  schedule = _make(redispatch='same_client')
+  assert len(set(schedule.client.tolist())) == 5
+  np.testing.assert_array_equal(
+      schedule.client[5:405], schedule.client[schedule.order]
+  )
+
+
+def test_a_function_of_the_seed_and_a_longer_one_begins_with_the_shorter():
+  first, longer, other = _make(100), _make(300), _make(100, seed=1)
+  for a, b in zip(first[:5], longer[:5]):
+    np.testing.assert_array_equal(a, b[:len(a)])
+  assert not np.array_equal(first.arrives_at, other.arrives_at)
+
+
+def test_largest_delay_of_the_calibration():
+  """Partial personalization 8, check 11: about 45 to 57, dispatch included."""
+  found = [_make(3000, seed=seed).max_delay(3000) for seed in range(4)]
+  assert all(35 <= delay <= 75 for delay in found)
+  one = _make(50, in_flight=1)
+  assert one.max_delay(50) == 1 and not one.staleness.any()
+
+
+def test_what_never_arrives_counts_with_the_updates_it_missed():
+  """Assumption 5 holds for whatever is under way."""
+  schedule = _make(
+      6, delays=_Fixed(1.0, 100.0), num_clients=2, in_flight=2,
+      redispatch='same_client',
+  )
+  assert schedule.staleness.max() == 0 and schedule.max_delay(6) == 6
+
+
+@pytest.mark.parametrize('options, message', [
+    (dict(in_flight=21), '`in_flight` must be >= 1 and <= the 20'),
+    (dict(in_flight=0), '`in_flight` must be >= 1'),
+    (dict(redispatch='nobody'), '`redispatch` must be one of'),
+])
+def test_bad_schedules_are_refused(options, message):
+  with pytest.raises(ValueError, match=message):
+    _make(**options)
+
+
+@pytest.mark.parametrize('text, mean, above', [
+    ('constant[seconds=2]', 2.0, 2.0),
+    ('exponential[mean=2]', 2.0, 0.0),
+    ('lognormal[median=2,sigma=0.5]', 2 * np.exp(0.125), 0.0),
+    ('pareto[scale=2,shape=3]', 3.0, 2.0),
+])
+def test_delays_have_the_mean_of_their_law(text, mean, above):
+  delays = asynchrony_delays.build(text, '', range(2))
+  generator = np.random.default_rng(0)
+  drawn = [delays.draw(generator, 0, 0) for _ in range(20000)]
+  assert min(drawn) >= above
+  np.testing.assert_allclose(np.mean(drawn), mean, rtol=0.05)
+
+
+def test_the_tail_of_pareto_is_heavy():
+  delays = asynchrony_delays.build('pareto[shape=1.5]', '', range(1))
+  generator = np.random.default_rng(0)
+  drawn = np.array([delays.draw(generator, 0, 0) for _ in range(20000)])
+  for t in (2.0, 10.0, 50.0):
+    np.testing.assert_allclose(np.mean(drawn > t), t ** -1.5, rtol=0.25)
+
+
+def test_slow_clients_and_the_network():
+  delays = asynchrony_delays.build(
+      'constant[slow=10]', 'constant[seconds=0.5]', range(4)
+  )
+  assert [delays.draw(None, c, 0) for c in range(4)] == [1.5, 4.5, 7.5, 10.5]
+
+
+def test_a_trace_is_played_in_order_and_again(tmp_path):
+  path = tmp_path / 'delays.csv'
+  path.write_text(
+      'client,compute_seconds,network_seconds\nb,1,0.5\na,2,0\nb,3,0\nc,9,9\n'
+  )
+  delays = asynchrony_delays.build(f'trace[file={path}]', '', ['a', 'b'])
+  assert [delays.draw(None, 1, visit) for visit in range(3)] == [1.5, 3, 1.5]
+  assert delays.draw(None, 0, 7) == 2
+
+
+@pytest.mark.parametrize('text, message', [
+    ('client,compute_seconds\na,1\n', 'found .* without network_seconds'),
+    ('client,compute_seconds,network_seconds\na,1,0\n', 'without client b'),
+    ('client,compute_seconds,network_seconds\na,x,0\n', "found 'x' in line 2"),
+    ('client,compute_seconds,network_seconds\na,-1,0\n', "found '-1' in line"),
+    ('client,compute_seconds,network_seconds\na,1\n', 'found None in line 2'),
+])
+def test_bad_traces_are_refused(tmp_path, text, message):
+  path = tmp_path / 'delays.csv'
+  path.write_text(text)
+  with pytest.raises(ValueError, match=message):
+    asynchrony_delays.read_trace(str(path), ['a', 'b'])
+
+
+@pytest.mark.parametrize('delays, network, message', [
+    ('normal', '', '`delays` must be one of constant, exponential'),
+    ('pareto[tail=1]', '', 'An option of pareto must be one of'),
+    ('pareto[shape=0]', '', '`shape` must be a number > 0'),
+    ('constant', 'trace[file=x]', '`network_delays` must not be a trace'),
+    ('trace[file=x]', 'constant', '`network_delays` must be left out'),
+    ('trace[file=/none]', '', '`delays` must name a CSV file that can be read'),
+])
+def test_bad_delays_are_refused(delays, network, message):
+  with pytest.raises(ValueError, match=message):
+    asynchrony_delays.build(delays, network, ['a'])
+
+
+def test_a_round_lasts_as_long_as_its_slowest_client():
+  sampler = cohort.fixed([[0, 2], [1], [0, 1]])
+  clock = asynchrony_clocks.RoundClock(_Fixed(1.0, 2.0, 5.0), sampler, seed=0)
+  assert clock.values(3, {}) == dict(virtual_time=9.0)
+  assert [clock.time_of(n) for n in range(4)] == [0, 5, 7, 9]
+
+
+def test_the_clock_of_rounds_is_a_function_of_the_seed():
+  sampler = cohort.uniform(20, 5)
+  first, again, other = (
+      asynchrony_clocks.RoundClock(_exponential(), sampler, seed)
+      for seed in (0, 0, 1)
+  )
+  times = [first.time_of(n) for n in range(6)]
+  assert again.time_of(5) == times[5] != other.time_of(5)
+  assert times == sorted(set(times))
+
+
+def test_the_clock_of_events_tells_of_all_messages_so_far():
+  schedule = _make(
+      10, delays=_Fixed(1.0, 4.0), num_clients=2, in_flight=2,
+      redispatch='same_client',
+  )
+  clock = asynchrony_clocks.EventClock(schedule)
+  assert clock.values(5, dict(round=5)) == dict(
+      virtual_time=4.0, version=5, staleness_mean=0.8, staleness_max=4,
+      in_flight=2,
+  )
+  # `version` is the server's own where it has one.
+  assert clock.values(4, dict(round=4, version=2))['version'] == 2
+  assert list(clock.values(0, dict(round=0))) == list(clock.columns)

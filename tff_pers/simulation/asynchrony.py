@@ -1,0 +1,214 @@
+"""Asynchronous training as a schedule of events, made before training.
+
+A bounded number of clients computes at any time. When a message arrives, the
+server applies it, and sends the newest weights to a client that is idle. Who
+computes when is a function of the seed and of how long clients take, and of
+nothing that is trained: hence the schedule is known before the first step, the
+largest delay with it, on which the step size of the theory depends.
+
+    schedule = asynchrony.make_schedule(delays, 20, 5, 3000, seed=0)
+
+Partially Personalized Federated Learning: Breaking the Curse of Data
+Heterogeneity
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithm 3.
+"""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_pers.simulation import asynchrony_delays
+
+REDISPATCH = ('uniform_idle', 'same_client')
+_EVENTS = 3  # First number of the seed; see `cohort` for 1 and 2.
+
+
+class Schedule(NamedTuple):
+  """What happens when: tasks are sent to clients, their messages are applied.
+
+  Attributes:
+    client: int32[T], who computes task 0, 1, ..., in the order in which tasks
+      are sent.
+    sent_after: int64[T], how many messages were applied before it was sent;
+      ascending, 0 for the first ones.
+    sent_at: float64[T], virtual seconds.
+    arrives_at: float64[T], virtual seconds.
+    order: int64[A], the task whose message is applied as number 0, 1, ...
+    messages_per_update: B, how many messages make a server update.
+    in_flight: P, how many clients compute at the same time.
+  """
+
+  client: np.ndarray
+  sent_after: np.ndarray
+  sent_at: np.ndarray
+  arrives_at: np.ndarray
+  order: np.ndarray
+  messages_per_update: int
+  in_flight: int
+
+  @property
+  def num_updates(self) -> int:
+    """Server updates of all messages."""
+    return len(self.order) // self.messages_per_update
+
+  @property
+  def staleness(self) -> np.ndarray:
+    """int64[A], server updates between dispatch and application."""
+    applied = np.arange(len(self.order)) // self.messages_per_update
+    return applied - self.sent_after[self.order] // self.messages_per_update
+
+  def time_of(self, applied: int) -> float:
+    """Returns the clock after so many messages, in virtual seconds."""
+    return float(self.arrives_at[self.order[applied - 1]]) if applied else 0.0
+
+  def num_in_flight(self, applied: int) -> int:
+    """Returns how many messages are under way once so many are applied."""
+    sent = np.searchsorted(self.sent_after, applied, side='right')
+    return int(sent) - applied
+
+  def max_delay(self, num_updates: int) -> int:
+    """Returns tau_max >= 1 of the theory, for so many server updates.
+
+    A delay counts the updates from the dispatch of a task up to and including
+    the one that applies its message: its staleness plus 1. Tasks that are still
+    under way at the end count with the updates they have missed.
+    """
+    applied = num_updates * self.messages_per_update
+    delays = [1, *(self.staleness[:applied] + 1)]
+    done = self.order[:applied]
+    waiting = np.setdiff1d(
+        np.flatnonzero(self.sent_after < applied), done, assume_unique=True
+    )
+    sent = self.sent_after[waiting] // self.messages_per_update
+    return int(max([*delays, *(num_updates - sent)]))
+
+  def clients_of(self, update: int) -> np.ndarray:
+    """Returns whose messages make server update 0, 1, ..., int32[B]."""
+    size = self.messages_per_update
+    return self.client[self.order[update * size:(update + 1) * size]]
+
+
+def make_schedule(
+    delays: asynchrony_delays.Delays,
+    num_clients: int,
+    in_flight: int,
+    num_updates: int,
+    *,
+    seed: int,
+    messages_per_update: int = 1,
+    redispatch: str = 'uniform_idle',
+) -> Schedule:
+  """Returns the schedule; a longer one begins with the shorter.
+
+  Messages of the same time are all applied, in the order of the clients, before
+  any client is sent something new.
+
+  Args:
+    delays: How long clients take.
+    num_clients: N.
+    in_flight: P <= N, how many compute at the same time.
+    num_updates: Server updates.
+    seed: The run's seed.
+    messages_per_update: B.
+    redispatch: Who is sent the next task: a client drawn uniformly from the
+      idle ones (`uniform_idle`), or the one whose message was applied
+      (`same_client`).
+
+  Raises:
+    ValueError: If P is not in 1..N, or there is no such rule.
+  """
+  if not 1 <= in_flight <= num_clients:
+    raise ValueError(
+        f'`in_flight` must be >= 1 and <= the {num_clients} clients that train,'
+        f' found {in_flight}.'
+    )
+  if redispatch not in REDISPATCH:
+    raise ValueError(
+        f'`redispatch` must be one of {", ".join(REDISPATCH)}, found'
+        f' {redispatch!r}.'
+    )
+  events = _Events(delays, num_clients, np.random.default_rng(
+      [_EVENTS, seed, 0]
+  ))
+  for _ in range(in_flight):
+    events.send(events.draw_idle(), now=0.0)
+  while len(events.order) < num_updates * messages_per_update:
+    now, clients = events.apply_next()
+    for client in clients:
+      if redispatch == 'same_client':
+        events.idle.remove(client)
+      else:
+        client = events.draw_idle()
+      events.send(client, now)
+  return Schedule(
+      client=np.array(events.client, np.int32),
+      sent_after=np.array(events.sent_after, np.int64),
+      sent_at=np.array(events.sent_at, np.float64),
+      arrives_at=np.array(events.arrives_at, np.float64),
+      order=np.array(events.order, np.int64),
+      messages_per_update=messages_per_update, in_flight=in_flight,
+  )
+
+
+class _Events:
+  """The events so far, and the state of the simulation after them."""
+
+  def __init__(self, delays, num_clients: int, generator):
+    self._delays, self._generator = delays, generator
+    self._visits = [0] * num_clients
+    self._under_way = []  # A heap of (time of arrival, client, task).
+    self.idle = _Idle(num_clients)
+    self.client, self.sent_after = [], []
+    self.sent_at, self.arrives_at = [], []
+    self.order = []
+
+  def draw_idle(self) -> int:
+    """Takes a client out of the idle ones, uniformly."""
+    return self.idle.take(int(self._generator.integers(len(self.idle))))
+
+  def send(self, client: int, now: float) -> None:
+    """Sends a task to a client that was idle."""
+    seconds = self._delays.draw(self._generator, client, self._visits[client])
+    self._visits[client] += 1
+    heapq.heappush(self._under_way, (now + seconds, client, len(self.client)))
+    self.client.append(client)
+    self.sent_after.append(len(self.order))
+    self.sent_at.append(now)
+    self.arrives_at.append(now + seconds)
+
+  def apply_next(self) -> tuple[float, list[int]]:
+    """Applies all messages of the next time; returns it, and the clients."""
+    now, clients = self._under_way[0][0], []
+    while self._under_way and self._under_way[0][0] == now:
+      _, client, task = heapq.heappop(self._under_way)
+      self.order.append(task)
+      self.idle.add(client)
+      clients.append(client)
+    return now, clients
+
+
+class _Idle:
+  """A set of clients from which one is drawn in constant time."""
+
+  def __init__(self, num_clients: int):
+    self._clients = list(range(num_clients))
+    self._places = list(range(num_clients))  # By client.
+
+  def __len__(self) -> int:
+    return len(self._clients)
+
+  def add(self, client: int) -> None:
+    self._places[client] = len(self._clients)
+    self._clients.append(client)
+
+  def take(self, place: int) -> int:
+    """Removes and returns the client at a place; the last takes that place."""
+    client, last = self._clients[place], self._clients.pop()
+    if last != client:
+      self._clients[place] = last
+      self._places[last] = place
+    return client
+
+  def remove(self, client: int) -> None:
+    self.take(self._places[client])

@@ -1,0 +1,96 @@
+"""Messages in flight: what was sent to clients, and what they will answer.
+
+A task is computed when its answer is needed first, together with all others
+that wait: each has the message that it was sent, whatever version of the
+weights that is.
+"""
+
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_pers import process as process_lib
+
+# Tasks computed in one call; bounds the memory.
+_TASKS_PER_CALL = 128
+
+
+class Flight:
+  """The tasks under way of one process."""
+
+  def __init__(
+      self, process: process_lib.PersonalizedProcess,
+      client_data: Callable[[Sequence[int]], tuple[list, list]],
+  ):
+    """Starts without any.
+
+    Args:
+      process: The method; it is made of parts.
+      client_data: `tasks -> (client states, data)`. A client computes one task
+        at a time, so that its state is that of when the task was sent.
+    """
+    self._parts, self._client_data = process.parts, client_data
+    self._received: dict[int, Any] = {}
+    self._answers: dict[int, Any] = {}
+
+  def tasks(self) -> list[int]:
+    """Returns the tasks under way, ascending."""
+    return sorted([*self._received, *self._answers])
+
+  def send(self, state, tasks: Sequence[int], clients: Sequence[int]) -> None:
+    """Sends the weights of a server state to clients, each for one task."""
+    messages = self._parts.dispatch(state, list(clients))
+    self._received.update(zip(tasks, messages))
+
+  def answer(self, task: int):
+    """Returns what a task's client sends; it is under way no more."""
+    if task not in self._answers:
+      self._compute_waiting()
+    return self._answers.pop(task)
+
+  def _compute_waiting(self) -> None:
+    waiting = sorted(self._received)
+    for start in range(0, len(waiting), _TASKS_PER_CALL):
+      tasks = waiting[start:start + _TASKS_PER_CALL]
+      messages = [self._received[task] for task in tasks]
+      outputs = self._parts.work(messages, *self._client_data(tasks))
+      self._answers.update(zip(tasks, outputs))
+      for task in tasks:
+        del self._received[task]
+
+  def to_store(self) -> dict[int, Any]:
+    """Returns all that is under way, by number.
+
+    A task that waits and one that is computed have different numbers, because
+    which tasks are computed together must not depend on a kill.
+    """
+    return {
+        **{2 * task: message for task, message in self._received.items()},
+        **{2 * task + 1: answer for task, answer in self._answers.items()},
+    }
+
+  def from_store(self, read: Callable[[int, Any], Any], numbers) -> None:
+    """Takes over what `to_store` returned.
+
+    Args:
+      read: `(number, like) -> structure`.
+      numbers: All numbers.
+    """
+    message, answer = (
+        _example(computation.type_signature.result.member)
+        for computation in (self._parts.dispatch, self._parts.work)
+    )
+    for number in numbers:
+      task, is_answer = divmod(number, 2)
+      if is_answer:
+        self._answers[task] = read(number, answer)
+      else:
+        self._received[task] = read(number, message)
+
+
+def _example(of_type: tff.Type) -> Mapping[str, Any]:
+  """Returns a structure of that type; its leaves mean nothing."""
+  return tff.types.structure_from_tensor_type_tree(
+      lambda leaf: np.zeros([], leaf.dtype), of_type
+  )

@@ -1,0 +1,171 @@
+"""The training program of events: messages are applied as they arrive.
+
+It is the program of rounds, with a server update in the place of a round: the
+same evaluations, checkpoints and rows. The schedule says which message is
+applied when; local work and the server's steps are the method's parts.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_pers import process as process_lib
+from tff_pers.simulation import asynchrony
+from tff_pers.simulation import asynchrony_clocks
+from tff_pers.simulation import asynchrony_flight
+from tff_pers.simulation import non_finite
+from tff_pers.simulation import program
+from tff_pers.simulation import store
+
+
+class AsynchronousProgram(program.TrainingProgram):
+  """Trains one process by the events of a schedule.
+
+  A message in flight holds what its client received when it was sent; the
+  checkpoint holds all of them. Who is due to be sent something is sent it right
+  before the next message is applied, which is the same: nothing changes in
+  between.
+  """
+
+  def __init__(
+      self,
+      process: process_lib.PersonalizedProcess,
+      data: program.Data,
+      states: store.ClientStateStore,
+      schedule: asynchrony.Schedule,
+      **options,
+  ):
+    """Starts at update 0, or at the checkpoint that `states` holds.
+
+    Args:
+      process: The method; it must be made of parts.
+      data: Data of the clients.
+      states: Client states and checkpoints.
+      schedule: The events; they must be those of the checkpoint.
+      **options: See `TrainingProgram`.
+
+    Raises:
+      ValueError: If they are not.
+    """
+    super().__init__(
+        process, data, states,
+        clock=asynchrony_clocks.EventClock(schedule), **options,
+    )
+    self._schedule = schedule
+    self._flight = asynchrony_flight.Flight(process, self._of_tasks)
+    self._apply = _build_apply(process.parts, process.server_state_type)
+    applied = self.position.round * schedule.messages_per_update
+    # Those that are due now have not been sent yet.
+    self._sent = int(np.searchsorted(schedule.sent_after, applied))
+    if applied:
+      self._flight.from_store(states.get_pending, states.pending())
+      self._check_events(applied)
+
+  def sampler(self, seed: int, update: int) -> np.ndarray:
+    """Returns whose messages make server update 0, 1, ..., see `cohort`."""
+    del seed  # The schedule is of one seed.
+    return self._schedule.clients_of(update)
+
+  def train_round(self, cohort: np.ndarray) -> dict[str, float]:
+    """Applies the messages of the next server update; returns means of metrics.
+
+    Args:
+      cohort: Whose they are, as `sampler` says.
+
+    Raises:
+      NonFiniteError: See `TrainingProgram.train_round`. With
+        `on_non_finite='drop'` the run stops where as many messages in a row are
+        dropped as there are in flight.
+    """
+    started = time.monotonic()
+    before = self._position
+    first = before.round * self._schedule.messages_per_update
+    measured = [
+        self._apply_message(number)
+        for number in range(first, first + len(cohort))
+    ]
+    self._position = self._position._replace(
+        round=before.round + 1,
+        seconds=before.seconds + time.monotonic() - started,
+        virtual_time=self._clock.time_of(before.round + 1),
+    )
+    return {
+        name: float(np.mean([row[name] for row in measured]))
+        for name in measured[0]
+    }
+
+  def _apply_message(self, number: int) -> dict[str, float]:
+    """Applies message number 0, 1, ... of the schedule."""
+    self._send_due(number)
+    task = int(self._schedule.order[number])
+    client = int(self._schedule.client[task])
+    answer = self._flight.answer(task)
+    applied = self._apply(self._state, [answer])
+    metrics = applied['metrics']
+    bad = np.asarray(metrics['non_finite']).tolist()
+    lost = self._position.lost_in_a_row + 1 if bad else 0
+    if bad and not self._drops:
+      raise non_finite.NonFiniteError(self._position.round + 1, bad)
+    if lost >= self._schedule.in_flight:
+      raise non_finite.NobodyLeftError(self._position.round + 1, bad)
+    if self._process.is_stateful:
+      self._states.put(client, answer['client_state'])
+    self._state = applied['state']
+    done = self._position
+    self._position = done.with_dropped(bad)._replace(
+        clients=done.clients + 1, lost_in_a_row=lost,
+        bytes_down=done.bytes_down + float(metrics['bytes_down']),
+        bytes_up=done.bytes_up + float(metrics['bytes_up']),
+    )
+    return self._rows.measured(metrics)
+
+  def _send_due(self, applied: int) -> None:
+    """Sends the newest weights to all that are due after so many messages."""
+    end = int(np.searchsorted(self._schedule.sent_after, applied, 'right'))
+    tasks = list(range(self._sent, end))
+    if tasks:
+      clients = self._schedule.client[tasks].tolist()
+      self._flight.send(self._state, tasks, clients)
+      self._sent = end
+
+  def _of_tasks(self, tasks) -> tuple[list[Any], list[Any]]:
+    """Returns the states and the training data of the clients of tasks."""
+    clients = self._schedule.client[list(tasks)].tolist()
+    data = [self._data.train[client] for client in clients]
+    return self._client_states(clients), data
+
+  def _checkpoint(self) -> None:
+    self._states.commit(
+        self._state, self._position._asdict(), self._flight.to_store()
+    )
+
+  def _check_events(self, applied: int) -> None:
+    """Raises if the checkpoint is one of other events."""
+    known = self._flight.tasks()
+    due = np.setdiff1d(
+        np.arange(self._sent), self._schedule.order[:applied]
+    ).tolist()
+    now = self._schedule.time_of(applied)
+    if known != due or now != self.position.virtual_time:
+      raise ValueError(
+          '`delays` must give the events of the checkpoint, found others: the'
+          f' clock is {now:g} after {applied} messages, it was'
+          f' {self.position.virtual_time:g}. Tip: restore the trace.'
+      )
+
+
+def _build_apply(
+    parts: process_lib.Parts, state_type: tff.Type
+) -> tff.Computation:
+  """Returns (S@SERVER, {answer}@CLIENTS -> <state=S, metrics=M>@SERVER)."""
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      parts.work.type_signature.result,
+  )
+  def apply_answers(state, answers):
+    return parts.apply(state, parts.aggregate(state, answers))
+
+  return apply_answers

@@ -253,7 +253,10 @@ def _run_defaults(
 
 
 def _run_trials(request, variant: str, seconds: float) -> None:
-  variant_search.VariantSearch(request, variant).search(seconds=seconds)
+  # Only whole runs are candidates: none is begun that would not be one.
+  variant_search.VariantSearch(request, variant).search(
+      seconds=seconds, least_share=1.0
+  )
 
 
 def _train(

@@ -11,6 +11,7 @@ from binaries import budgets
 from binaries import experiment as experiment_lib
 from binaries import going_on
 from binaries import jobs as jobs_lib
+from binaries import quiet
 from binaries import runner
 from binaries import studies
 from binaries import study_locks
@@ -153,7 +154,7 @@ class VariantSearch:
     # Another process may be at it.
     with study_locks.held(os.path.join(self._request.top, within)):
       try:
-        with trial_runs.silence():
+        with quiet.silence():
           return self._jobs.execute(name, seed, within=within, draw=False)
       except runner.Diverged as error:
         print(f'{self._request.program}: {name}: {error}', flush=True)

@@ -101,12 +101,14 @@ def write(found: Results) -> int:
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
   _plot(top, what, trials, runs)
+  effort = _effort(found, trials, methods)
   _write_text(os.path.join(top, folder_data.SENTENCES), [
-      sentence.replace('**', '') for sentence in sentences
+      *(sentence.replace('**', '') for sentence in sentences), effort,
+      f'The command that trains and exports the models is in {_TEXT}.',
   ])
   _write_text(os.path.join(top, _TEXT), [
       f'# Which method for {_data(found.request)}?', *sentences, ranking,
-      _effort(found, trials, methods), '![Choice](choice.png)',
+      effort, '![Choice](choice.png)',
       '## Compared with the recommended one, on test data', differences,
       '## Get the models', _command(found, methods[decision.algo], runs),
       '## How to read this', _NOTES, '![Clients](clients.png)',

@@ -8,6 +8,7 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
+import contextlib
 import os
 import sys
 from typing import Sequence
@@ -26,6 +27,7 @@ from tff_pers import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
+from tff_pers.evaluation.report import folder_data
 
 SUMMARY = """\
 python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
@@ -98,7 +100,10 @@ def _choose(argv: Sequence[str]) -> int:
   going_on.write(config, record)
   clock = budgets.Clock(os.path.join(top, _CLOCK))
   number = lanes_lib.number(given['jobs'], len(variants))
-  with lock, clock, lanes_lib.Lanes(number) as lanes:
+  # Of a finished choice only the page is written anew, at no time.
+  is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
+  counted = contextlib.nullcontext() if is_over else clock
+  with lock, counted, lanes_lib.Lanes(number) as lanes:
     return _Choice(request, budget, clock, lanes, number).make(variants)
 
 
@@ -253,7 +258,10 @@ def _run_defaults(
 
 
 def _run_trials(request, variant: str, seconds: float) -> None:
-  variant_search.VariantSearch(request, variant).search(seconds=seconds)
+  # Only whole runs are candidates: none is begun that would not be one.
+  variant_search.VariantSearch(request, variant).search(
+      seconds=seconds, least_share=1.0
+  )
 
 
 def _train(

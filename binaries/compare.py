@@ -16,6 +16,7 @@ from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import folders
 from binaries import jobs as jobs_lib
+from binaries import timing
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
@@ -27,8 +28,9 @@ python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]
 Runs methods (or variants, as perm[lambda=0.1]) times seeds on one task, each as
 a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are not run
 again, interrupted ones are resumed. Writes runs.csv, summary.csv, summary.md,
-tiers.csv (models of capacity tiers) and plots. A method's flags apply to all
-its variants; brackets go before."""
+tiers.csv (models of capacity tiers) and plots; with --delays, or a method that
+events drive, times.csv: the virtual time until an accuracy. A method's flags
+apply to all its variants; brackets go before."""
 
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
@@ -47,6 +49,7 @@ def _compare(argv: Sequence[str]) -> int:
   table = flags.all_flags(
       flags.own_flag('algos', DEFAULT_ALGOS, 'Variants to compare.'),
       flags.own_flag('seeds', '0', 'Seeds of the runs, as 0,1,2.'),
+      timing.targets_flag(),
       without=('seed',),
   )
   if flags.wants_help(argv):
@@ -55,6 +58,9 @@ def _compare(argv: Sequence[str]) -> int:
   given = flags.parse(argv, table)
   variants = jobs_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
   seeds = jobs_lib.parse_seeds(given.get('seeds', '0'))
+  targets = timing.parse_targets(given.get('targets', ''))
+  with flags.sentences():
+    given = timing.on_one_clock(given, variants)
   task = given.get('task', flags.DEFAULTS['task'])
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
@@ -68,11 +74,13 @@ def _compare(argv: Sequence[str]) -> int:
         (variant, seed): jobs.run(variant, seed)
         for variant in variants for seed in seeds
     }
-    _write(top, runs)
+    _write(top, runs, targets)
   return int(None in runs.values())
 
 
-def _write(top: str, runs: comparison.Runs) -> None:
+def _write(
+    top: str, runs: comparison.Runs, targets: Sequence[float]
+) -> None:
   """Writes and prints the tables, and plots."""
   rows, columns = comparison.summary_rows(runs), comparison.SUMMARY_COLUMNS
   results.write_csv(
@@ -87,6 +95,7 @@ def _write(top: str, runs: comparison.Runs) -> None:
   finished = [run for run in runs.values() if run is not None]
   if finished:
     plots.plot_runs(finished, top)
+    text += timing.write(top, finished, targets)
   print(f'{text}\nResults are in {top}.')
 
 

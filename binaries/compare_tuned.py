@@ -16,6 +16,7 @@ from typing import Mapping, Sequence
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs as jobs_lib
+from binaries import timing
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import grids as grids_lib
@@ -62,6 +63,9 @@ def _compare_tuned(argv: Sequence[str]) -> int:
   given = dict(_DEFAULTS, **flags.parse(argv, table))
   variants = jobs_lib.parse_variants(given.pop('algos'))
   seeds = jobs_lib.parse_seeds(given.pop('seeds'))
+  targets = timing.parse_targets(given.pop('targets', ''))
+  with flags.sentences():
+    given = timing.on_one_clock(given, variants)
   with flags.sentences():
     grids = grids_lib.parse_grids(given.pop('grid'), variants)
     trials = {
@@ -91,7 +95,9 @@ def _compare_tuned(argv: Sequence[str]) -> int:
       for variant, tried in trials.items()
   }
   choices, final = _choose_and_run(steps, grids, trials, found, seeds)
-  _write(top, grids, choices, final, given.get('holdout_clients', 0) > 0)
+  _write(
+      top, grids, choices, final, given.get('holdout_clients', 0) > 0, targets
+  )
   return int(None in final.values())
 
 
@@ -107,6 +113,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'seeds', _DEFAULTS['seeds'],
           'Seeds of the runs, as 0,1,2; values are chosen on the first.',
       ),
+      timing.targets_flag(),
       jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
@@ -181,7 +188,9 @@ def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
   return runs
 
 
-def _write(top: str, grids, choices, runs, has_new: bool) -> None:
+def _write(
+    top: str, grids, choices, runs, has_new: bool, targets: Sequence[float]
+) -> None:
   """Writes all tables and plots; prints the table of the results."""
   os.makedirs(top, exist_ok=True)
   results.write_csv(
@@ -203,6 +212,7 @@ def _write(top: str, grids, choices, runs, has_new: bool) -> None:
   finished = [run for run in runs.values() if run is not None]
   if finished:
     plots.plot_runs(finished, top)
+    text += timing.write(top, finished, targets)
   print(f'\n{text}\nResults are in {top}.')
 
 

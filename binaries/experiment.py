@@ -37,7 +37,7 @@ _FREE = (
     'quiet',
 )
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
-_IN_BRACKETS = ('client_weighting', 'driver')
+_IN_BRACKETS = ('client_weighting', 'driver', 'eval_every', 'rounds')
 # Shared flags whose defaults are fields of the task.
 _FROM_TASK = (
     'client_weighting', 'clients_per_round', 'rounds', 'eval_every',

@@ -8,6 +8,7 @@ import signal
 from typing import Any, Callable, Sequence
 
 from binaries import flags
+from binaries import quiet
 from binaries import side_by_side
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
@@ -43,7 +44,7 @@ class Lanes:
       for lane in range(lanes):
         shares.put(cores[lane % len(cores)::lanes])
       self._pool = futures.ProcessPoolExecutor(
-          lanes, context, _start, (shares, os.getpid())
+          lanes, context, _start, (shares, os.getpid(), quiet.is_begun())
       )
 
   def map(
@@ -83,8 +84,10 @@ class Lanes:
     self._pool.shutdown()
 
 
-def _start(shares, parent: int) -> None:
+def _start(shares, parent: int, is_quiet: bool) -> None:
   """Prepares a process: it has cores of its own and ends with its parent."""
+  if is_quiet:
+    quiet.begin()
   os.sched_setaffinity(0, shares.get())
   worker_process.end_with_parent(signal.SIGKILL)
   if os.getppid() != parent:  # It ended before the line above.

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import logging
+import os
 import sys
 from typing import Iterator
 
@@ -26,6 +27,25 @@ def begin() -> None:
   """Keeps back what is printed from now on, up to the end of `scope`."""
   sys.stdout = _LastLine()
   logging.getLogger('absl').addFilter(_is_no_warning)
+
+
+def is_begun() -> bool:
+  """Whether what is printed is kept back."""
+  return isinstance(sys.stdout, _LastLine)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+  """Keeps output and warnings from the terminal; errors still show."""
+  logger = logging.getLogger('absl')
+  is_shown = lambda record: _is_no_warning(record)  # One of its own to remove.
+  logger.addFilter(is_shown)
+  try:
+    with open(os.devnull, 'w', encoding='utf-8') as nowhere:
+      with contextlib.redirect_stdout(nowhere):
+        yield
+  finally:
+    logger.removeFilter(is_shown)
 
 
 @contextlib.contextmanager

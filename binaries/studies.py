@@ -24,8 +24,8 @@ JOURNAL = 'study.journal'
 # Trials whose values are drawn from the whole space, before those that worked
 # well tell where to look.
 _RANDOM_TRIALS = 5
-# A trial is pruned only if there are so many to compare it with, and not in the
-# first part of the rounds.
+# A trial is pruned only if there are so many to compare it with, unless it is
+# far behind, and not in the first part of the rounds.
 _TRIALS_TO_COMPARE = 3
 _UNPRUNED_SHARE = 0.2
 _TIP = 'delete its folder to search anew'
@@ -52,6 +52,7 @@ class Study:
       damaged.DamagedError: If the journal is not one of such a study.
     """
     self._folder, self._space, self._seed = folder, space, seed
+    self._unpruned = int(_UNPRUNED_SHARE * rounds)
     os.makedirs(folder, exist_ok=True)
     with damaged.reading(os.path.join(folder, JOURNAL), _TIP):
       self._study = optuna.create_study(
@@ -59,7 +60,7 @@ class Study:
           direction='maximize' if metric == 'accuracy' else 'minimize',
           pruner=optuna.pruners.MedianPruner(
               n_startup_trials=_TRIALS_TO_COMPARE,
-              n_warmup_steps=int(_UNPRUNED_SHARE * rounds),
+              n_warmup_steps=self._unpruned,
           ),
       )
       self.trials()
@@ -133,7 +134,7 @@ class Study:
         draw(name, self._space.dimensions[name])
       values = self._space.acting_base()
     trial.set_user_attr('values', values)
-    return Claim(self._study, trial, lock, values)
+    return Claim(self._study, trial, lock, values, self._unpruned)
 
 
 class Claim:
@@ -144,8 +145,9 @@ class Claim:
     values: Hyperparameters by flag name, see `trials.Trial`.
   """
 
-  def __init__(self, study, trial: optuna.Trial, lock, values):
+  def __init__(self, study, trial: optuna.Trial, lock, values, unpruned: int):
     self._study, self._trial, self._lock = study, trial, lock
+    self._unpruned = unpruned
     self.number, self.values = trial.number + 1, values
 
   @property
@@ -166,8 +168,27 @@ class Claim:
       self._trial.set_user_attr('seconds', seconds)
 
   def should_be_pruned(self) -> bool:
-    """Whether it is worse than most others after as many rounds."""
-    return self._trial.should_prune()
+    """Whether it is behind others after as many rounds.
+
+    Worse than most of at least three, or, which needs only one of them, not
+    half as good as the best: half its accuracy or twice its loss.
+    """
+    return self._trial.should_prune() or self._is_hopeless()
+
+  def _is_hopeless(self) -> bool:
+    begun = self._study.get_trials(deepcopy=False)
+    own = begun[self._trial.number].intermediate_values
+    last = max(own)
+    others = [
+        trial.intermediate_values[last] for trial in begun
+        if trial.number != self._trial.number
+        and last in trial.intermediate_values
+    ]
+    if not others or last < self._unpruned:
+      return False
+    if self._study.direction == optuna.study.StudyDirection.MAXIMIZE:
+      return own[last] < max(others) / 2
+    return own[last] > 2 * min(others)
 
   def end(
       self, state: str, rounds: int, validation: float, seconds: float

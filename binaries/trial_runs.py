@@ -1,13 +1,12 @@
 """A trial is a training run that is watched, and maybe ended, while it runs."""
 
-import contextlib
 import math
-import os
 import time
 from typing import Any, Mapping
 
 from binaries import flags
 from binaries import jobs as jobs_lib
+from binaries import quiet
 from binaries import runner
 from binaries import saved_runs
 from binaries import studies
@@ -48,7 +47,7 @@ def run(
       position = saved_runs.position(folder)
       for row in saved_runs.rows(folder, position.round if position else 0):
         watch(row)
-    with silence():
+    with quiet.silence():
       done = jobs.execute(
           name, seed, within=within, draw=False, is_enough=watch
       )
@@ -70,14 +69,6 @@ def with_options(variant: str, options: Mapping[str, str]) -> str:
   for name, text in options.items():
     variant = grids.with_option(variant, name, text)
   return variant
-
-
-@contextlib.contextmanager
-def silence():
-  """Keeps what a run prints from the terminal; errors still show."""
-  with open(os.devnull, 'w', encoding='utf-8') as nowhere:
-    with contextlib.redirect_stdout(nowhere):
-      yield
 
 
 class _Watch:

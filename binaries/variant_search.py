@@ -11,6 +11,7 @@ from binaries import budgets
 from binaries import experiment as experiment_lib
 from binaries import going_on
 from binaries import jobs as jobs_lib
+from binaries import quiet
 from binaries import runner
 from binaries import studies
 from binaries import study_locks
@@ -22,8 +23,7 @@ from tff_pers.evaluation.report import folder_data
 
 # While others work on the last trials of a study.
 _POLL_SECONDS = 0.5
-# A trial is not begun if its method's first one took this many times as long as
-# the time that is left: it would hardly come to a number.
+# With less time a trial would hardly come to a number.
 _LEAST_SHARE = 0.25
 
 
@@ -82,7 +82,8 @@ class VariantSearch:
     )
 
   def search(
-      self, limit: Optional[int] = None, seconds: float = math.inf
+      self, limit: Optional[int] = None, seconds: float = math.inf,
+      least_share: float = _LEAST_SHARE,
   ) -> None:
     """Runs trials, and waits for those that other processes run.
 
@@ -91,9 +92,11 @@ class VariantSearch:
         as there is time for.
       seconds: For all of them together; the last ends at an evaluated round.
         The first is run in any case.
+      least_share: A trial is begun if there is this share left of the seconds
+        that the first one took.
     """
     while True:
-      if self._is_over(seconds):
+      if self._is_over(seconds, least_share):
         limit = 0  # What was begun is ended, nothing else is begun.
       claim = self.study.claim(limit)
       if claim is not None:
@@ -103,12 +106,12 @@ class VariantSearch:
       else:
         return
 
-  def _is_over(self, seconds: float) -> bool:
+  def _is_over(self, seconds: float, least_share: float) -> bool:
     trials = self.study.trials()
     if not trials or math.isinf(seconds):
       return False
     left = seconds - _spent(trials)
-    return left <= _LEAST_SHARE * trials[0].seconds
+    return left <= least_share * trials[0].seconds
 
   def _run(self, claim: studies.Claim, limit, seconds: float) -> None:
     """Runs one trial and prints its line."""
@@ -151,7 +154,7 @@ class VariantSearch:
     # Another process may be at it.
     with study_locks.held(os.path.join(self._request.top, within)):
       try:
-        with trial_runs.silence():
+        with quiet.silence():
           return self._jobs.execute(name, seed, within=within, draw=False)
       except runner.Diverged as error:
         print(f'{self._request.program}: {name}: {error}', flush=True)

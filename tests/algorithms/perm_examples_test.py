@@ -65,6 +65,7 @@ def _task():
       ),
       num_clients=len(_GROUPS), groups=_GROUPS, has_groups=True,
       client_weighting='examples', full_participation=True, num_new_clients=0,
+      rounds=_NUM_ROUNDS,
       train=dense(0), test=dense(1),
   )
 
@@ -106,7 +107,8 @@ def _expected(num_rounds, **options):
   """Returns the NumPy run."""
   return list(perm_numpy.Perm(
       perm_numpy.Softmax(_NUM_CLASSES, _L2), [train for train, _ in _clients()],
-      acting.hyperparameters(perm.PermHyperparameters, _OPTIONS, **options), _SEED,
+      acting.hyperparameters(perm.PermHyperparameters, _OPTIONS, **options),
+      _SEED,
   ).run(num_rounds))
 
 

@@ -121,7 +121,10 @@ def _write_yaml(folder: pathlib.Path) -> None:
 def write_run(folder: pathlib.Path) -> None:
   """Writes a finished run of one round, without its arrays."""
   folder.mkdir(parents=True)
-  flags = dict(algo='fedavg', rounds=1)
+  flags = dict(
+      algo='fedavg', rounds=1, task='digits', partition='iid', num_clients=4,
+      seed=0,
+  )
   results.write_config(str(folder), dict(
       variant='fedavg', flags=flags, given=flags
   ))

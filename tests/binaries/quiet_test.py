@@ -1,63 +1,42 @@
-"""`--quiet`: errors and the last line."""
+"""`quiet`: what is kept from the terminal, and what is not."""
 
+import logging
 import sys
 
-from absl import logging
-import pytest
-
-from binaries import flags
 from binaries import quiet
 
 
-def _main(*argv):
-  """Runs a program that prints, and then fails if it is told to."""
-
-  def main(argv):
-    table = flags.all_flags(flags.own_flag('fails', False, 'Whether it fails.'))
-    given = flags.parse(argv, table)
-    print('one')
-    print('two\nthree', end='')
-    logging.warning('a warning')
-    if given.get('fails'):
-      raise flags.Failure('It failed.')
-    print()
-    return 0
-
-  return flags.run('program', main, ['program', *argv])
+def _warnings(caplog):
+  return [record.getMessage() for record in caplog.records]
 
 
-def test_all_is_printed_without_it(capsys):
-  assert _main() == 0
-  assert capsys.readouterr().out == 'one\ntwo\nthree\n'
+def test_a_silence_keeps_output_and_warnings_back_and_ends(capsys, caplog):
+  logger = logging.getLogger('absl')
+  logger.addHandler(caplog.handler)
+  try:
+    with quiet.silence():
+      print('one')
+      print('two', file=sys.stderr)
+      logger.warning('three')
+      logger.error('four')
+    logger.warning('five')
+  finally:
+    logger.removeHandler(caplog.handler)
+  print('six')
+  shown = capsys.readouterr()
+  assert shown.out == 'six\n' and 'two' in shown.err
+  assert 'three' not in _warnings(caplog)
+  assert {'four', 'five'} <= set(_warnings(caplog))
 
 
-def test_only_the_last_line_is_printed(capsys):
-  before = sys.stdout
-  assert _main('--quiet') == 0
-  found = capsys.readouterr()
-  assert found.out == 'three\n' and 'a warning' not in found.err
-  assert sys.stdout is before
-  assert _main() == 0  # The next program is as it was.
-  assert capsys.readouterr().out == 'one\ntwo\nthree\n'
-
-
-def test_errors_stay_and_nothing_else(capsys):
-  assert _main('--quiet', '--fails') == 1
-  found = capsys.readouterr()
-  assert found.out == '' and found.err == 'program: It failed.\n'
-
-
-def test_an_empty_line_is_not_the_last(capsys):
+def test_a_silence_inside_does_not_end_the_quiet_around_it(capsys):
   with quiet.scope():
     quiet.begin()
-    print('last\n\n')
-  assert capsys.readouterr().out == 'last\n'
-
-
-def test_stdout_comes_back_after_an_error():
-  before = sys.stdout
-  with pytest.raises(KeyError):
-    with quiet.scope():
-      quiet.begin()
-      raise KeyError
-  assert sys.stdout is before
+    assert quiet.is_begun()
+    with quiet.silence():
+      print('one')
+    print('two')
+    print('three')
+    assert quiet.is_begun()
+  assert not quiet.is_begun()
+  assert capsys.readouterr().out == 'three\n'

@@ -206,7 +206,18 @@ def test_pruning_is_below_the_median_in_the_direction_of_the_metric(tmp_path):
   assert not _pruned(tmp_path / 'b', 'accuracy', values, 0.41)
   assert _pruned(tmp_path / 'c', 'loss', values, 0.41)
   assert not _pruned(tmp_path / 'd', 'loss', values, 0.39)
-  assert not _pruned(tmp_path / 'e', 'accuracy', values[:2], 0.1)
+  assert not _pruned(tmp_path / 'e', 'accuracy', values[:2], 0.21)
+
+
+@pytest.mark.parametrize('metric, others, value, is_pruned', [
+    ('accuracy', [0.8, 0.3], 0.39, True), ('accuracy', [0.8, 0.3], 0.41, False),
+    ('loss', [0.2, 0.9], 0.41, True), ('loss', [0.2, 0.9], 0.39, False),
+    ('accuracy', [], 0.1, False),
+])
+def test_what_is_not_half_as_good_as_another_is_pruned(
+    metric, others, value, is_pruned, tmp_path
+):
+  assert _pruned(tmp_path, metric, others, value) == is_pruned
 
 
 def test_nothing_is_pruned_in_the_first_fifth_of_the_rounds(tmp_path):

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from binaries import check_orderings
+from binaries import choose
 from binaries import compare
 from binaries import compare_tuned
 from binaries import cost
@@ -12,19 +13,23 @@ from binaries import evaluate
 from binaries import pareto
 from binaries import plot
 from binaries import predict
+from binaries import report
 from binaries import robustness
 from binaries import sweep_splits
 from binaries import train
+from binaries import tune
 from tests.binaries import bad_files
+from tests.binaries import wrong_choices
 from tests.binaries import wrong_inputs
 
 PROGRAMS = {
     program.__name__.rpartition('.')[2]: program for program in (
-        check_orderings, compare, compare_tuned, cost, evaluate, pareto, plot,
-        predict, robustness, sweep_splits, train,
+        check_orderings, choose, compare, compare_tuned, cost, evaluate, pareto,
+        plot, predict, report, robustness, sweep_splits, train, tune,
     )
 }
-_WITHOUT_OUTPUT = ('check_orderings', 'plot', 'predict')
+_WITHOUT_OUTPUT = ('check_orderings', 'plot', 'predict', 'report')
+_ALL = {**wrong_inputs.ALL, **wrong_choices.ALL}
 
 
 @pytest.fixture(scope='module', name='files')
@@ -45,16 +50,17 @@ def _snapshot(folder):
 
 def test_there_are_enough_of_them():
   """Issue 17, must show 6."""
-  assert len(wrong_inputs.ALL) >= 100
-  assert len(wrong_inputs.ALL) == sum(map(len, (
+  assert len(_ALL) >= 100
+  assert len(_ALL) == sum(map(len, (
       wrong_inputs.FLAGS, wrong_inputs.DATA, wrong_inputs.FOLDERS,
       wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS, wrong_inputs.AFTER,
+      wrong_choices.CHOICES, wrong_choices.DAMAGED,
   )))
 
 
-@pytest.mark.parametrize('name', wrong_inputs.ALL)
+@pytest.mark.parametrize('name', _ALL)
 def test_wrong_input_is_one_sentence(name, files, tmp_path, capsys):
-  typed, message = wrong_inputs.ALL[name]
+  typed, message = _ALL[name]
   output = tmp_path / 'output'
   program, *argv = typed.format(f=files, o=output).split(' ')
   if program not in _WITHOUT_OUTPUT and '--output_dir' not in typed:

@@ -29,9 +29,14 @@ MOMENTS = {
 }
 
 
-def _arm(moment: str, count: int) -> None:
-  """Wraps the function of `moment` so that its `count`-th call kills us."""
-  owner, name, when = MOMENTS[moment]
+def arm(place, count: int) -> None:
+  """Wraps a function so that its `count`-th call kills us.
+
+  Args:
+    place: See `MOMENTS`.
+    count: From 1.
+  """
+  owner, name, when = place
   function = getattr(owner, name)
   calls = []
 
@@ -51,5 +56,5 @@ def _arm(moment: str, count: int) -> None:
 
 
 if __name__ == '__main__':
-  _arm(sys.argv[1], int(sys.argv[2]))
+  arm(MOMENTS[sys.argv[1]], int(sys.argv[2]))
   sys.exit(train.main(['train', *sys.argv[3:]]))

@@ -38,7 +38,7 @@ def test_a_clear_winner_is_recommended():
 
 @pytest.mark.parametrize('errors, algo', [(0.99, 'local'), (1.01, 'perm')])
 def test_the_simplest_within_a_standard_error_is_recommended(errors, algo):
-  """Six differences d +- 0.1 have the standard error 0.1 sqrt(6/5) / sqrt(6)."""
+  """Six differences d +- 0.1: their standard error is 0.1 / sqrt(5)."""
   error = 0.1 / math.sqrt(5)
   found = _decide(
       local=_BASE, other=_BASE - 0.3,

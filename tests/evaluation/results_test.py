@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
 
 
@@ -75,3 +76,12 @@ def test_markdown_aligns_and_leaves_none_empty():
   assert text.splitlines() == [
       '| a | long   |', '|---|--------|', '| x | 0.5000 |', '|   | nan    |'
   ]
+
+
+@pytest.mark.parametrize('text', [
+    '{"features": 3}', '[', '{"features": [{}], "standardize": true}', '7',
+])
+def test_damaged_features_are_named(text, tmp_path):
+  (tmp_path / results.FEATURES).write_text(text)
+  with pytest.raises(damaged.DamagedError, match='features.json must be what'):
+    results.read_features(str(tmp_path))

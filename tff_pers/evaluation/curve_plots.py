@@ -54,7 +54,7 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
         for number, members in enumerate(variants.values())
     ]
     is_both = any(figures.has(run.metrics, validation) for run in runs)
-    axis.set_xlabel('Communication round')
+    axis.set_xlabel(curves.across(runs))
     log_if_wide(axis, runs, [name, validation])
     axis.set_ylabel(_BOTH_LABELS[name] if is_both else LABELS[name])
     figures.tick_at(axis, np.concatenate([[], *drawn]))

@@ -35,6 +35,14 @@ def common_rounds(
   return rounds, np.array(values)
 
 
+def across(runs: Sequence[results.Run]) -> str:
+  """Returns what column `round` counts in these runs, for an axis."""
+  by_events = ['version' in run.metrics for run in runs]
+  if not any(by_events):
+    return 'Communication round'
+  return 'Server update' if all(by_events) else 'Round, or server update'
+
+
 def is_wide(values) -> bool:
   """Returns whether values fit a logarithmic axis better: all > 0, and wide."""
   values = np.asarray(values)

@@ -4,6 +4,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from tff_pers.evaluation import curves as curves_lib
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 
@@ -33,15 +34,17 @@ def plot_runs(
   Returns:
     The path of the figure, without suffix.
   """
-  curves = {}
+  by_variant = {}
   for variant, members in figures.by_variant(runs).items():
     having = [run for run in members if figures.has(run.metrics, column)]
     # A variant without the column keeps its colour, which is that of its place.
-    curves[variant] = joined(
+    by_variant[variant] = joined(
         [(run.metrics['round'], run.metrics[column]) for run in having]
     )
   label = _LABELS.get(column, column)
-  return plot_panels({'': curves}, output_dir, column, label)
+  return plot_panels(
+      {'': by_variant}, output_dir, column, label, curves_lib.across(runs)
+  )
 
 
 _LABELS = {'distance': 'Distance to the optimum, mean over clients'}
@@ -79,7 +82,7 @@ def band(curve: Curve) -> Curve:
 
 def plot_panels(
     panels: Mapping[str, Mapping[str, Curve]], output_dir: str, name: str,
-    label: str,
+    label: str, across: str = 'Communication round',
 ) -> str:
   """Plots one panel beside the other; a line per variant, a band per seeds.
 
@@ -91,6 +94,7 @@ def plot_panels(
     output_dir: Where the figure goes.
     name: Its name, without suffix.
     label: What the error is.
+    across: What the rounds are.
 
   Returns:
     The path of the figure, without suffix.
@@ -103,7 +107,7 @@ def plot_panels(
     for variant, curve in curves.items():
       _draw(axis, variant, curve, variants.index(variant))
     axis.set_yscale('log')
-    axis.set_xlabel('Communication round')
+    axis.set_xlabel(across)
     axis.set_ylabel(label)
     axis.set_title(title, fontsize=10)
     figures.tick_at(axis, np.concatenate(

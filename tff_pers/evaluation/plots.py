@@ -12,6 +12,8 @@ from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import finetuning
 from tff_pers.evaluation import results
+from tff_pers.evaluation import time_plots
+from tff_pers.evaluation import times
 
 
 def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
@@ -44,6 +46,8 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
     made.append(curve_plots.plot_clusters(runs, output_dir))
   if any(figures.has(run.metrics, 'distance') for run in runs):
     made.append(error_plots.plot_runs(runs, output_dir))
+  if times.are_timed(runs):
+    made.append(time_plots.plot(runs, output_dir))
   if any(run.finetuning is not None for run in runs):
     made.append(finetuning.plot(runs, output_dir))
   if len(figures.by_variant(runs)) > 1 and any(map(_extra_parameters, runs)):

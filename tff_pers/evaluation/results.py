@@ -149,11 +149,17 @@ def write_features(folder: str, features: features_lib.Features) -> None:
 
 
 def read_features(folder: str) -> Optional[features_lib.Features]:
-  """Returns what a run made of the columns of its table; None: x as it is."""
+  """Returns what a run made of the columns of its table; None: x as it is.
+
+  Raises:
+    damaged.DamagedError: If the file cannot be what was written.
+  """
   path = os.path.join(folder, FEATURES)
   if not os.path.exists(path):
     return None
-  with open(path, encoding='utf-8') as file:
+  with damaged.reading(path, damaged.RUN_AGAIN), open(
+      path, encoding='utf-8'
+  ) as file:
     return features_lib.Features.from_json(file.read())
 
 

@@ -339,4 +339,15 @@ FAULTS = (
             '::test_clients_start_at_the_initial_model_of_every_method',
         ),
     ),
+    Fault(
+        'local_adaptors_have_another_budget',
+        what='A client that never trains takes one pass, whatever is asked.',
+        file='baselines/local_adaptor.py',
+        old="data['index'] < num_clients, 0, hyperparameters.adapt_epochs",
+        new="data['index'] < num_clients, 0, 1",
+        tests=(
+            'tests/baselines/local_adaptor_test.py'
+            '::test_a_client_that_never_trains_learns_its_adaptors_alone',
+        ),
+    ),
 )

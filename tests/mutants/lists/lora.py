@@ -240,4 +240,20 @@ FAULTS = (
         new='',
         tests=_ADAPT,
     ),
+    Fault(
+        'merged_by_logits',
+        what='Adaptors are merged by the logits of the router.',
+        file=_ADAPTED,
+        old=(
+            "weights['base'], weights['adaptors'], tf.nn.softmax(router)\n"
+            '    )\n\n  def center'
+        ),
+        new=(
+            "weights['base'], weights['adaptors'], router\n"
+            '    )\n\n  def center'
+        ),
+        tests=(
+            f'{_FLORAL_TEST}::test_merged_transformer_is_the_adapted_one',
+        ),
+    ),
 )

@@ -1,0 +1,60 @@
+"""How good runs are against the virtual clock, and against server updates."""
+
+from typing import Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import curve_plots
+from tff_pers.evaluation import curves
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+from tff_pers.evaluation import times
+
+_LABELS = dict(
+    curve_plots.LABELS, distance='Distance to the optimum, mean over clients'
+)
+FIGURE = 'virtual_time'
+
+
+def plot(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots accuracy, else distance, else loss; a line per variant.
+
+  The line is the mean over seeds at the mean of their times, the band their
+  range. Distance and loss are on a logarithmic axis. A round of a synchronous
+  method is one server update.
+
+  Returns:
+    The path of the figure, without suffix.
+  """
+  measure = times.measure_of(runs)
+  picture, axes = figures.new_figure(9.2, 3.6, 2)
+  for axis, column, label in zip(
+      axes, (times.TIME, 'round'),
+      ('Virtual time, seconds', 'Server updates'),
+  ):
+    for number, members in enumerate(figures.by_variant(runs).values()):
+      _draw(axis, number, members, measure, column)
+    if not times.rises(measure):
+      axis.set_yscale('log')
+    axis.set_xlabel(label)
+    axis.set_ylabel(_LABELS[measure])
+    axis.grid(alpha=0.25)
+  figures.add_legend(picture, axes)
+  return figures.save(picture, output_dir, FIGURE)
+
+
+def _draw(axis, number: int, members, measure: str, column: str) -> None:
+  """Draws one variant; a run without a clock is left out of both panels."""
+  timed = [run for run in members if figures.has(run.metrics, times.TIME)]
+  rounds, values = curves.common_rounds(timed, measure)
+  if not rounds.size:
+    return
+  having = [run for run in timed if figures.has(run.metrics, measure)]
+  across = np.mean([
+      run.metrics[column][np.isin(run.metrics['round'], rounds)]
+      for run in having
+  ], axis=0)
+  figures.draw_seeds(
+      axis, members[0].variant, number, across, values.min(0), values.mean(0),
+      values.max(0),
+  )

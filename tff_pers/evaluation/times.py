@@ -1,0 +1,110 @@
+"""How long runs take until they are good, on the virtual clock.
+
+Rounds and events run on the same clock (`simulation.asynchrony_clocks`), so
+that one table has methods of both kinds.
+"""
+
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.evaluation import figures
+from tff_pers.evaluation import results
+
+TIME = 'virtual_time'
+COLUMNS = (
+    'algo', 'seeds', 'measure', 'target', 'reached', TIME, f'{TIME}_std',
+    'updates',
+)
+# What is looked at, in this order: the first that any run has.
+_MEASURES = ('accuracy_mean', 'distance', 'loss_mean')
+# Targets unless some are given, times what the worst variant comes to.
+_RISING, _FALLING = (0.8, 0.9, 1.0), (100.0, 10.0, 1.0)
+
+
+def are_timed(runs: Sequence[results.Run]) -> bool:
+  """Returns whether any of the runs has the clock."""
+  return any(figures.has(run.metrics, TIME) for run in runs)
+
+
+def measure_of(runs: Sequence[results.Run]) -> str:
+  """Returns the column that says how good the runs are."""
+  for name in _MEASURES:
+    if any(figures.has(run.metrics, name) for run in runs):
+      return name
+  return _MEASURES[-1]
+
+
+def rises(measure: str) -> bool:
+  """Returns whether more of it is better."""
+  return measure == 'accuracy_mean'
+
+
+def rows(
+    runs: Sequence[results.Run], targets: Sequence[float] = ()
+) -> list[dict[str, Any]]:
+  """Returns a row per target and variant.
+
+  `virtual_time` and `updates` (rounds, or server updates) are means over seeds
+  of the first evaluated row that is at least as good as the target; they are
+  None unless all seeds come to it. `reached` counts those that do.
+
+  Args:
+    runs: Runs of variants with seeds; those without a clock are left out.
+    targets: Values of the measure; none: 80, 90 and 100 % of the best mean
+      accuracy of the variant that is worst, or 100, 10 and 1 times its least
+      distance or loss.
+  """
+  timed = [run for run in runs if figures.has(run.metrics, TIME)]
+  measure = measure_of(timed)
+  variants = figures.by_variant(timed)
+  return [
+      _row(variant, members, measure, target)
+      for target in targets or _targets(variants, measure)
+      for variant, members in variants.items()
+  ]
+
+
+def _targets(variants, measure: str) -> list[float]:
+  """Returns the targets that all variants come to, easiest first."""
+  best = [
+      np.mean([_best(run, measure) for run in members])
+      for members in variants.values()
+  ]
+  if rises(measure):
+    return [float(share * min(best)) for share in _RISING]
+  return [float(times * max(best)) for times in _FALLING]
+
+
+def _best(run: results.Run, measure: str) -> float:
+  values = run.metrics[measure]
+  return float(np.nanmax(values) if rises(measure) else np.nanmin(values))
+
+
+def _row(variant: str, members, measure: str, target: float):
+  found = [_first(run, measure, target) for run in members]
+  firsts = [(run, i) for run, i in zip(members, found) if i is not None]
+  means = dict.fromkeys((TIME, f'{TIME}_std', 'updates'))
+  if len(firsts) == len(members):
+    times = [run.metrics[TIME][i] for run, i in firsts]
+    means = {
+        TIME: float(np.mean(times)),
+        f'{TIME}_std': (
+            float(np.std(times, ddof=1)) if len(times) > 1 else None
+        ),
+        'updates': float(
+            np.mean([run.metrics['round'][i] for run, i in firsts])
+        ),
+    }
+  return dict(
+      algo=variant, seeds=len(members), measure=measure, target=target,
+      reached=len(firsts), **means,
+  )
+
+
+def _first(run: results.Run, measure: str, target: float) -> Optional[int]:
+  """Returns the first evaluated row that is as good, None if there is none."""
+  values = np.asarray(run.metrics.get(measure, ()), np.float64)
+  # NaN is never good.
+  good = values >= target if rises(measure) else values <= target
+  return int(np.argmax(good)) if good.any() else None

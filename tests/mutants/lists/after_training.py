@@ -22,7 +22,7 @@ FAULTS = (
         'old_number_of_rounds',
         what='config.json keeps the rounds that a run was first asked for.',
         file='binaries/continuing.py',
-        old="      part: dict(saved[part], rounds=config['flags']['rounds'])",
+        old="      part: {**saved[part], name: config['flags'][name]}",
         new='      part: dict(saved[part])',
         tests=(_ROUNDS,),
     ),

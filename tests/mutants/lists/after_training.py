@@ -30,8 +30,10 @@ FAULTS = (
         'fork_of_other_data',
         what='A fork may deal the data in another way, and test on what trained.',
         file='binaries/continuing.py',
-        old='    if name in given and given[name] != before:',
-        new='    if name in given and not given:',
+        old="""    before = saved['flags'].get(name)
+    if name in given and given[name] != before:""",
+        new="""    before = saved['flags'].get(name)
+    if name in given and not given:""",
         tests=(_FORK,),
     ),
     Fault(

@@ -21,6 +21,11 @@ _SAME_DATA = (
     'task', 'seed', 'partition', 'num_clients', 'holdout_clients',
     'train_fraction', 'validation_fraction', 'standardize', 'num_byzantine',
 )
+# What decides which messages are under way at a checkpoint.
+_SAME_EVENTS = (
+    'driver', 'delays', 'network_delays', 'in_flight', 'redispatch',
+    'fedbuff_buffer_size',
+)
 
 
 def grows(saved: Mapping[str, Any], rounds) -> bool:
@@ -81,6 +86,14 @@ def forked(
       raise flags.UsageError(
           f'`--{name}` must be {before!r} as in the run of --fork, because it'
           ' decides which examples are trained on and which are tested, found'
+          f' {given[name]!r}.'
+      )
+  for name in _SAME_EVENTS:
+    before = saved['flags'].get(name, flags.DEFAULTS.get(name))
+    if name in given and given[name] != before:
+      raise flags.UsageError(
+          f'`--{name}` must be {before!r} as in the run of --fork, because it'
+          ' decides which messages are under way at its checkpoint, found'
           f' {given[name]!r}.'
       )
   own = {'output_dir', 'fork'}

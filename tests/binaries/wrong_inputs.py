@@ -378,6 +378,9 @@ AFTER = {
     'fork_of_a_damaged_checkpoint': (
         'train --fork={f}/runs/checkpoint_garbage', f'checkpoint.sqlite {_ONCE}'
     ),
+    'fork_with_other_events': (
+        'train --fork={f}/runs/good --delays=constant', '`--delays` must be'
+    ),
     'fork_with_other_clients': (
         'train --fork={f}/runs/good --seed=3', '`--seed` must be'
     ),

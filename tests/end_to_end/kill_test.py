@@ -21,6 +21,12 @@ from binaries import train
 from tests.end_to_end import killed_train
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Messages are under way at every checkpoint, and the buffer is half full.
+_EVENTS = [
+    '--algo=fedbuff[buffer_size=3]', '--num_clients=6', '--in_flight=4',
+    '--rounds=6', '--eval_every=2', '--partition=iid', '--train_fraction=0.05',
+    '--delays=pareto[slow=3]', '--seed=7',
+]
 _FLAGS = [
     '--algo=apfl', '--num_clients=5', '--clients_per_round=3', '--rounds=6',
     '--eval_every=2', '--partition=iid', '--train_fraction=0.05', '--seed=7',
@@ -88,6 +94,25 @@ def test_kill_at_a_chosen_moment(moment, count, expected, tmp_path):
   argv = [*_FLAGS, f'--output_dir={folder}']
   child = _start(killed_train.__name__, moment, str(count), *argv)
   assert child.wait(timeout=300) == -signal.SIGKILL
+  assert train.main(['train', *argv, '--resume']) == 0
+  assert _final(folder) == expected
+
+
+@pytest.mark.slow
+def test_kills_of_a_run_of_events(tmp_path):
+  """Messages in flight, their versions and the clock are in the checkpoint."""
+  whole, folder = tmp_path / 'whole', tmp_path / 'run'
+  assert train.main(['train', *_EVENTS, f'--output_dir={whole}']) == 0
+  expected = _final(whole)
+  # Messages under way are below the server's -1.
+  assert sum(owner < -1 for owner, leaf, *_ in expected[2] if leaf == 0) >= 3
+  argv = [*_EVENTS, f'--output_dir={folder}']
+  for moment, count in (
+      ('server state in the transaction', 2), ('row released', 1),
+      ('checkpoint committed', 1), ('evaluation begun', 1),
+  ):
+    child = _start(killed_train.__name__, moment, str(count), *argv, '--resume')
+    assert child.wait(timeout=300) == -signal.SIGKILL
   assert train.main(['train', *argv, '--resume']) == 0
   assert _final(folder) == expected
 

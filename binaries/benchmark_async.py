@@ -52,9 +52,9 @@ _COMMON = dict(
     clients_per_round=10, delays='pareto[shape=1.2]',
     # Of the clients' steps, and where they send one gradient, of the server's.
     grid=(
-        'fedavg.learning_rate:0.2,0.5,1;fedbuff.learning_rate:0.2,0.5,1;'
-        'fedasync.learning_rate:0.2,0.5,1;ffgg.server_learning_rate:1,3,10;'
-        'async_ffgg.server_learning_rate:0.1,0.3,1'
+        'fedavg.learning_rate:0.5,1,2;fedbuff.learning_rate:0.5,1,2;'
+        'fedasync.learning_rate:0.5,1,2;ffgg.server_learning_rate:0.3,1,3;'
+        'async_ffgg.server_learning_rate:0.03,0.1,0.3'
     ),
 )
 SCALES = {

@@ -28,12 +28,21 @@ _SAME_EVENTS = (
 )
 
 
-def grows(saved: Mapping[str, Any], rounds) -> bool:
-  """Whether a run is asked for more rounds than it was started with."""
-  before = saved['flags'].get('rounds')
-  return (
-      isinstance(before, int) and isinstance(rounds, int) and rounds > before
-  )
+def last_round_flag(recorded: Mapping[str, Any]) -> str:
+  """Returns the flag that bounds a run's rounds, of its flags by name."""
+  return 'max_rounds' if recorded.get('rounds') == 'auto' else 'rounds'
+
+
+def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+  """Whether a run is asked for more rounds than it was started with.
+
+  Args:
+    saved: `config.json` of the run.
+    asked: Flags by name, the run's `last_round_flag` perhaps among them.
+  """
+  name = last_round_flag(saved['flags'])
+  before, after = saved['flags'].get(name), asked.get(name)
+  return isinstance(before, int) and isinstance(after, int) and after > before
 
 
 def reopen(folder: str, config: Mapping[str, Any]) -> None:
@@ -42,8 +51,9 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
   A run that is killed in between is one that has to write its results again.
   """
   saved = results.read_config(folder)
-  if not grows(saved, config['flags'].get('rounds')):
+  if not grows(saved, config['flags']):
     return
+  name = last_round_flag(saved['flags'])
   position = saved_runs.position(folder)
   if position is not None and position.finished:
     with store.ClientStateStore(
@@ -51,7 +61,7 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
     ) as states:
       states.set_position(position._replace(finished=False)._asdict())
   results.write_config(folder, dict(saved, **{
-      part: dict(saved[part], rounds=config['flags']['rounds'])
+      part: {**saved[part], name: config['flags'][name]}
       for part in ('flags', 'given')
   }))
 
@@ -97,6 +107,8 @@ def forked(
           f' {given[name]!r}.'
       )
   own = {'output_dir', 'fork'}
+  if given.get('rounds', 'auto') != 'auto':
+    own |= {'patience', 'max_rounds'}  # They act with --rounds=auto alone.
   return {
       **{k: v for k, v in saved['given'].items() if k not in own}, **given
   }

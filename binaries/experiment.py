@@ -195,11 +195,12 @@ def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
 
   Raises:
     flags.UsageError: If one of the flags given now differs from the saved;
-      `rounds` may be larger.
+      `rounds`, or `max_rounds` with rounds=auto, may be larger.
   """
   grown = {}
-  if continuing.grows(saved, given.get('rounds')):
-    grown['rounds'] = given['rounds']
+  if continuing.grows(saved, given):
+    name = continuing.last_round_flag(saved['flags'])
+    grown[name] = given[name]
   _check_equal(
       _all_flags(saved), given,
       [name for name in given if name not in (*_FREE, *grown)],
@@ -215,8 +216,8 @@ def check_same(saved, config) -> None:
   """
   old, new = _all_flags(saved), _all_flags(config)
   names = set(old) | set(new)
-  if continuing.grows(saved, new['rounds']):
-    names.remove('rounds')
+  if continuing.grows(saved, new):
+    names.remove(continuing.last_round_flag(saved['flags']))
   _check_equal(old, new, names)
 
 

@@ -174,3 +174,26 @@ def test_a_resumed_run_ends_in_the_same_round(
       (whole / 'clients.csv').read_text()
   )
   assert capsys.readouterr().out.count('fedavg: Ended after round') == 3
+
+
+def test_a_larger_bound_goes_on_and_a_fork_may_have_its_rounds(
+    data, tmp_path, capsys
+):
+  run = tmp_path / 'run'
+  # Patience is not yet at its end.
+  assert _train(data, run, '--max_rounds=4', '--patience=9') == 0
+  assert 'Ended at --max_rounds=4: ' in capsys.readouterr().out
+  # Not the rounds, whose validation data the run was started with.
+  again = ['train', '--resume', f'--output_dir={run}']
+  assert train.main([*again, '--rounds=8']) == 2
+  assert "`--rounds` must be 'auto' as in" in capsys.readouterr().err
+  assert train.main([*again, '--max_rounds=6']) == 0
+  assert [row['round'] for row in _rows(run)] == ['2', '4', '6']
+  config = results.read_config(str(run))
+  assert config['flags']['max_rounds'] == config['given']['max_rounds'] == 6
+  assert config['flags']['rounds'] == 'auto'
+  assert train.main([
+      'train', f'--fork={run}', '--rounds=8', f'--output_dir={tmp_path / "b"}'
+  ]) == 0
+  fork = results.read_config(str(tmp_path / 'b'))['flags']
+  assert (fork['rounds'], fork['validation_fraction']) == (8, 0.2)

@@ -203,9 +203,9 @@ def test_bad_delays_are_refused(delays, network, message):
 
 def test_a_round_lasts_as_long_as_its_slowest_client():
   sampler = cohort.fixed([[0, 2], [1], [0, 1]])
-  clock = asynchrony_clocks.RoundClock(_Fixed(1.0, 2.0, 5.0), sampler, seed=0)
-  assert clock.values(3, {}) == dict(virtual_time=9.0)
-  assert [clock.time_of(n) for n in range(4)] == [0, 5, 7, 9]
+  clock = asynchrony_clocks.RoundClock(_Fixed(5.0, 2.0, 1.0), sampler, seed=0)
+  assert clock.values(3, {}) == dict(virtual_time=12.0)
+  assert [clock.time_of(n) for n in range(4)] == [0, 5, 7, 12]
 
 
 def test_the_clock_of_rounds_is_a_function_of_the_seed():

@@ -22,7 +22,7 @@ FAULTS = (
         'old_number_of_rounds',
         what='config.json keeps the rounds that a run was first asked for.',
         file='binaries/continuing.py',
-        old="      part: dict(saved[part], rounds=config['flags']['rounds'])",
+        old="      part: {**saved[part], name: config['flags'][name]}",
         new='      part: dict(saved[part])',
         tests=(_ROUNDS,),
     ),
@@ -30,8 +30,10 @@ FAULTS = (
         'fork_of_other_data',
         what='A fork may deal the data in another way, and test on what trained.',
         file='binaries/continuing.py',
-        old='    if name in given and given[name] != before:',
-        new='    if name in given and not given:',
+        old="""    before = saved['flags'].get(name)
+    if name in given and given[name] != before:""",
+        new="""    before = saved['flags'].get(name)
+    if name in given and not given:""",
         tests=(_FORK,),
     ),
     Fault(

@@ -34,7 +34,8 @@ class Interval:
   is_int: bool
 
   def __contains__(self, value) -> bool:
-    return self.low <= value <= self.high
+    # A text, as `auto`, is no number of any interval.
+    return not isinstance(value, str) and self.low <= value <= self.high
 
   def rounded(self, value):
     """Returns the number in the form in which it is used."""

@@ -88,8 +88,8 @@ def test_the_base_of_adaptors_has_a_rule_of_its_own():
 # Who averages nothing, or a table of models whose rows have weights of their
 # own.
 WITHOUT = {
-    'ensemble', 'fedem', 'ifca', 'local_only', 'oracle_groups',
-    'uniform_shuffling',
+    'ensemble', 'fedasync', 'fedbuff', 'fedem', 'ifca', 'local_only',
+    'oracle_groups', 'uniform_shuffling',
 }
 
 

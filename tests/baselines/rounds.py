@@ -102,7 +102,7 @@ def run_weighted(name: str, client_weighting: str, **hyperparameters):
   )
   task = types.SimpleNamespace(
       model=problems.tiny_model(), client_weighting=client_weighting,
-      num_clients=5, has_groups=False,
+      num_clients=5, has_groups=False, train=problems.tiny_clients(),
   )
   process = method.build(task, values)
   return (process, *train(process))

@@ -80,7 +80,7 @@ def test_results_read_names(run):
 
 def test_exports_are_called_after_the_clients(run):
   assert sorted(os.listdir(os.path.join(run[1], 'export'))) == [
-      'client_Smith%2C%20Ann.npz', 'client_a%2Fb.npz'
+      'client_Smith%2C%20Ann.npz', 'client_a%2Fb.npz', 'export.json'
   ]
 
 
@@ -159,7 +159,9 @@ def test_numbers_in_the_data_are_names_too(tmp_path, capsys):
   read = results.read_run(str(folder))
   np.testing.assert_array_equal(read.clients['client'], [9, 14, 30])
   assert read.clients['client'].dtype == np.int64
-  assert os.listdir(folder / 'export') == ['client_14.npz']
+  assert sorted(os.listdir(folder / 'export')) == [
+      'client_14.npz', 'export.json'
+  ]
   words = [line.split() for line in capsys.readouterr().out.splitlines()]
   [head] = [row for row, line in enumerate(words) if line[:1] == ['client']]
   assert [line[0] for line in words[head + 1:head + 4]] == ['9', '14', '30']

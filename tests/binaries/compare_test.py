@@ -29,7 +29,7 @@ def _executed(monkeypatch):
   train = runner._train  # pylint: disable=protected-access
   def count(experiment, *args):
     trained.append((experiment.variant, experiment.flag('seed')))
-    train(experiment, *args)
+    return train(experiment, *args)
   monkeypatch.setattr(runner, '_train', count)
   return trained
 

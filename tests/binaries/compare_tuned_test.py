@@ -33,7 +33,7 @@ def _trained(monkeypatch):
   train = runner._train  # pylint: disable=protected-access
   def count(experiment_of_run, *args):
     trained.append((experiment_of_run.variant, experiment_of_run.flag('seed')))
-    train(experiment_of_run, *args)
+    return train(experiment_of_run, *args)
   monkeypatch.setattr(runner, '_train', count)
   return trained
 
@@ -129,7 +129,7 @@ def test_a_value_that_diverges_with_a_later_seed_is_given_up(
     large = '=0.3' in experiment_of_run.variant
     if large and experiment_of_run.flag('seed') == 4:
       raise non_finite.NonFiniteError(1, [0])
-    train(experiment_of_run, *args)
+    return train(experiment_of_run, *args)
   monkeypatch.setattr(runner, '_train', fragile)
   argv = ['--algos=fedavg', '--grid=learning_rate:1e-6,0.3', '--seeds=3,4']
   assert _tune(tmp_path, *argv) == 0

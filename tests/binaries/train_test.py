@@ -141,7 +141,7 @@ def test_exports_what_a_client_deploys(tmp_path):
   folder = tmp_path / 'run'
   assert _train(folder, '--algo=local_only', '--export_clients=1,4') == 0
   assert sorted(os.listdir(folder / 'export')) == [
-      'client_1.npz', 'client_4.npz'
+      'client_1.npz', 'client_4.npz', 'export.json'
   ]
   first, second = (
       np.load(folder / 'export' / f'client_{c}.npz') for c in (1, 4)

@@ -51,7 +51,8 @@ BAD_TRAIN = {
         '`--fedavg_learning_rate` must be a number > 0.0, found -1.0.',
     ),
     'not_a_number': (
-        ['--rounds=ten'], "`--rounds` must be an integer >= 1, found 'ten'."
+        ['--rounds=ten'],
+        "`--rounds` must be an integer >= 1 or auto, found 'ten'.",
     ),
     'zero_rounds': (['--rounds=0'], '`--rounds` must be an integer >= 1'),
     'negative_seed': (['--seed=-1'], '`--seed` must be an integer >= 0'),
@@ -202,7 +203,7 @@ def test_a_folder_that_holds_a_run_needs_resume(tmp_path, capsys):
 @pytest.mark.parametrize(
     'argv, message',
     [
-        (['--rounds=3'], '`--rounds` must be 2 as in config.json to resume'),
+        (['--rounds=1'], '`--rounds` must be 2 as in config.json to resume'),
         (['--algo=local_only'], "`--algo` must be 'fedavg' as in config.json"),
         (
             ['--fedavg_learning_rate=0.5'],

@@ -17,6 +17,7 @@ import tensorflow_federated as tff
 from tests.conformance import agree as agree_lib
 from tff_pers import aggregators
 from tff_pers.aggregators import absence
+from tff_pers.aggregators import arrivals
 from tff_pers.aggregators import nothing
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import structure
@@ -31,6 +32,7 @@ UPDATE = tff.to_type(collections.OrderedDict(
     body=(tff.TensorType(np.float32, [3, 2]), tff.TensorType(np.float64, [4])),
     head=np.float32,
 ))
+MESSAGE = tff.to_type(collections.OrderedDict(weights=UPDATE, version=np.int32))
 TABLE = tff.to_type(collections.OrderedDict(
     adaptors=(tff.TensorType(np.float32, [2, 3]),
               tff.TensorType(np.float64, [2])),
@@ -117,6 +119,11 @@ class Case(NamedTuple):
   of_one: Callable[..., Any] = lambda value, weight: value
 
 
+def _arrived(value, weight):
+  total = tf.nest.map_structure(lambda x: weight * x, value['weights'])
+  return dict(sum=dict(weights=total), weight=weight)
+
+
 def _means():
   return structure.StructureFactory(dict(
       body=tff.aggregators.MeanFactory(no_nan_division=True),
@@ -125,6 +132,13 @@ def _means():
 
 
 CASES = {
+    'ArrivalsFactory': Case(
+        arrivals.ArrivalsFactory, MESSAGE,
+        lambda rng, client: collections.OrderedDict(
+            weights=_draw(UPDATE, rng), version=np.int32(client)
+        ), result=lambda result: (result['sum'], result['weight']), clips=False,
+        keeps=False, of_one=_arrived,
+    ),
     'DispersionFactory': Case(aggregators.DispersionFactory),
     'EntryWeightFactory': Case(
         lambda: aggregators.EntryWeightFactory(1),

@@ -97,8 +97,10 @@ def run_weighted(name: str, client_weighting: str, **hyperparameters):
   method = methods.get(name)
   values = acting.hyperparameters(
       method.hyperparameters,
-      dict(local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1),
-      **hyperparameters
+      dict(
+          local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1,
+          buffer_size=2,
+      ), **hyperparameters
   )
   task = types.SimpleNamespace(
       model=problems.tiny_model(), client_weighting=client_weighting,

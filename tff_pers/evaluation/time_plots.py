@@ -11,7 +11,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 
 _LABELS = dict(
-    curve_plots.LABELS, distance='Distance to the optimum, mean over clients'
+    curve_plots.LABELS, distance='Distance to the optimum,\nmean over clients'
 )
 FIGURE = 'virtual_time'
 

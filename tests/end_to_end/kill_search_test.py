@@ -178,10 +178,12 @@ def test_choose_goes_on_where_it_was_killed(moment, count, tmp_path):
 def test_kills_of_choose_at_random_until_it_ends(tmp_path):
   """With two processes that train, which must die with the first one."""
   folder, log = tmp_path / 'run', tmp_path / 'log'
+  # Starts count, too: on a busy machine three of them take a minute.
+  argv = [*_TINY, '--budget=180s', '--seeds=0,1', '--jobs=2']
   generator = random.Random(0)
   kills = 3
   for number in range(kills):
-    child = _start('never', 0, log, 'choose', [*_CHOOSE, '--jobs=2'], folder)
+    child = _start('never', 0, log, 'choose', argv, folder)
     deadline = time.monotonic() + _SECONDS
     lines = len(log.read_text().splitlines()) if log.exists() else 0
     while not log.exists() or len(log.read_text().splitlines()) == lines:
@@ -193,7 +195,7 @@ def test_kills_of_choose_at_random_until_it_ends(tmp_path):
     child.kill()
     child.communicate()
     assert number == 0 or child.returncode in (0, -signal.SIGKILL)
-  _finish(log, 'choose', [*_CHOOSE, '--jobs=2'], folder)
+  _finish(log, 'choose', argv, folder)
   _check_whole(folder)
   # Two at a time.
   _check_repeated(log, kills=2 * kills)

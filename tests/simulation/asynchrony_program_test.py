@@ -116,7 +116,9 @@ def test_tasks_that_wait_are_computed_together(monkeypatch):
 
 def _leaves(states, trainer):
   """Returns all that a run ends with, as arrays."""
-  kept = [states.get(client, None) for client in states.clients()]
+  process = trainer._process  # pylint: disable=protected-access
+  like = process.initialize_client(trainer.state, 0)
+  kept = [states.get(client, like) for client in states.clients()]
   return [
       np.asarray(leaf) for leaf in tf.nest.flatten((trainer.state, kept))
   ]

@@ -12,13 +12,12 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import os
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import compare_tuned
 from binaries import flags
 from binaries import timing
+from binaries import tuned_scales
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 from tff_pers.evaluation import tuning
@@ -65,7 +64,6 @@ SCALES = {
         _COMMON, algos=_algos(2500, 50, 10), model='emnist_cnn',
     ),
 }
-_SCALE = 'cpu'
 PAGE = 'async.md'
 
 
@@ -80,32 +78,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _benchmark(argv: Sequence[str]) -> int:
-  table = {
-      **dict([flags.own_flag(
-          'scale', _SCALE, 'Model, rounds and writers.', choices=tuple(SCALES)
-      )]),
-      **compare_tuned.flag_table(),
-  }
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
-  scale = given.pop('scale', _SCALE)
-  top = given.pop('output_dir', '') or flags.resolve_path(
-      f'runs/benchmark_async_{scale}'
+  return tuned_scales.run(
+      'benchmark_async', argv, summary=SUMMARY, scales=SCALES, table=timing.CSV,
+      page=page, file_name=PAGE,
   )
-  chosen = {**SCALES[scale], **given}
-  code = compare_tuned.main([
-      'compare_tuned', *(f'--{name}={v}' for name, v in chosen.items()),
-      f'--output_dir={top}',
-  ])
-  # 2: bad flags or data, and 130: stopped, leave no table.
-  if code in (0, 1) and os.path.exists(os.path.join(top, timing.CSV)):
-    text = page(scale, given, chosen, top)
-    with open(os.path.join(top, PAGE), 'w', encoding='utf-8') as file:
-      file.write(text)
-    print(f'\n{text}\nThe page is {os.path.join(top, PAGE)}.')
-  return code
 
 
 def page(
@@ -119,20 +95,14 @@ def page(
     chosen: All flags that were handed on.
     top: The folder of the comparison.
   """
-  # The folder of the data is another one on every machine.
-  shown = [
-      flags.as_typed({**part, 'data_dir': 'DATA'}) for part in (given, chosen)
-  ]
-  command = ['python -m binaries.benchmark_async', f'--scale={scale}']
   summary = results.read_rows(top, 'summary.csv')
   timed = results.read_rows(top, timing.CSV)
   return '\n\n'.join([
-      '# Time to accuracy under heavy-tailed delays',
-      f'    {" ".join([*command, *shown[0]])}',
-      'Settings: ' + ' '.join(f'`{word}`' for word in shown[1])
-      + '. A step size is chosen for each method by the mean accuracy over'
-      ' clients on validation data of the first seed. Times are virtual'
-      ' seconds, means over seeds.',
+      *tuned_scales.heading(
+          'benchmark_async', 'Time to accuracy under heavy-tailed delays',
+          scale, given, chosen,
+          'Times are virtual seconds, means over seeds.',
+      ),
       '## Virtual time until an accuracy',
       results.markdown(times.COLUMNS, [
           _cells(row, ('target', times.TIME, f'{times.TIME}_std'))

@@ -11,12 +11,11 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import os
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import compare_tuned
 from binaries import flags
+from binaries import tuned_scales
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
 
@@ -63,7 +62,6 @@ SCALES = {
         rounds=2500, eval_every=500,
     ),
 }
-_SCALE = 'cpu'
 PAGE = 'emnist.md'
 
 
@@ -78,37 +76,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _benchmark(argv: Sequence[str]) -> int:
-  table = {
-      **dict([flags.own_flag(
-          'scale', _SCALE, 'Model, rounds and writers.', choices=tuple(SCALES)
-      )]),
-      **compare_tuned.flag_table(),
-  }
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
-  scale = given.pop('scale', _SCALE)
-  top = given.pop('output_dir', '') or flags.resolve_path(
-      f'runs/benchmark_emnist_{scale}'
+  return tuned_scales.run(
+      'benchmark_emnist', argv, summary=SUMMARY, scales=SCALES,
+      table='summary.csv', page=page, file_name=PAGE,
   )
-  chosen = {**SCALES[scale], **given}
-  code = compare_tuned.main([
-      'compare_tuned', *(f'--{name}={v}' for name, v in chosen.items()),
-      f'--output_dir={top}',
-  ])
-  # 2: bad flags or data, and 130: stopped, leave no table.
-  if code in (0, 1) and os.path.exists(os.path.join(top, 'summary.csv')):
-    text = page(scale, given, chosen, results.read_rows(top, 'summary.csv'))
-    with open(os.path.join(top, PAGE), 'w', encoding='utf-8') as file:
-      file.write(text)
-    print(f'\n{text}\nThe page is {os.path.join(top, PAGE)}.')
-  return code
 
 
 def page(
-    scale: str, given: Mapping[str, Any], chosen: Mapping[str, Any],
-    rows: Sequence[Mapping[str, str]],
+    scale: str, given: Mapping[str, Any], chosen: Mapping[str, Any], top: str
 ) -> str:
   """Returns the page: what was run, and both tables, in Markdown.
 
@@ -116,25 +91,22 @@ def page(
     scale: Value of `--scale`.
     given: The other flags that were given, by name.
     chosen: All flags that were handed on.
-    rows: Those of `summary.csv`.
+    top: The folder of the comparison.
   """
-  rows = [_with_numbers(row) for row in rows]
+  rows = [
+      _with_numbers(row) for row in results.read_rows(top, 'summary.csv')
+  ]
   names = list(rows[0])
   new = [name for name in names if name.startswith('new_')]
-  # The folder of the data is another one on every machine.
-  shown = dict(given, data_dir='DATA')
-  command = ['python -m binaries.benchmark_emnist', f'--scale={scale}']
   parts = [
-      '# Partial personalization on handwritten characters',
-      f'    {" ".join([*command, *flags.as_typed(shown)])}',
-      'Settings: '
-      + ' '.join(f'`{word}`' for word in flags.as_typed(
-          {**chosen, 'data_dir': 'DATA'}
-      ))
-      + '. A step size is chosen for each method by the mean accuracy over'
-      ' clients on validation data of the first seed. Numbers are means over'
-      ' seeds of test accuracies, ± the standard deviation over seeds; pooled'
-      ' ones weight clients by their test examples, as the paper does.',
+      *tuned_scales.heading(
+          'benchmark_emnist',
+          'Partial personalization on handwritten characters',
+          scale, given, chosen,
+          'Numbers are means over seeds of test accuracies,'
+          ' ± the standard deviation over seeds; pooled ones weight clients by'
+          ' their test examples, as the paper does.',
+      ),
       '## Writers that train',
       tuning.markdown([name for name in names if name not in new], rows),
   ]

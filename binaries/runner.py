@@ -371,8 +371,9 @@ def _train(
         eval_every=task.eval_every, releases=releases, progress=shown,
         is_enough=ending,
     )
-  if ending.sentence(trainer.position.round):
-    print(f'{experiment.variant}: {ending.sentence(trainer.position.round)}')
+  ended = ending.sentence(trainer.position.round)
+  if ended:
+    print(f'{experiment.variant}: {ended}')
   _write_clients(experiment, trainer, folder, metrics)
   _write_validation(experiment, trainer, folder)
   _write_arrays(task, trainer, folder, metrics)
@@ -397,7 +398,7 @@ def _train(
   return trainer
 
 
-def _rate_check(experiment, folder: str) -> rate_check.RateCheck:
+def _rate_check(experiment, folder: str) -> Callable[[int, float], str]:
   """Returns what warns of a learning rate that is too large."""
   if experiment.task.byzantine is not None:
     # Attacks make the loss rise.

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import acting
 from tests.algorithms import visits
 from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import shuffling
@@ -14,16 +13,7 @@ from tff_pers.algorithms import visits as hosted
 _N = 4
 _PROBLEM = visits.random_quadratics(0, _N, 3)
 _MIXING = visits.random_mixing(1, _N)
-
-
-def _hyperparameters(**values):
-  defaults = dict(
-      local_steps=3, batch_size=4, learning_rate=0.05, step_cap=0.0,
-      schedule='permutation',
-  )
-  return acting.hyperparameters(
-      shuffling.ShufflingHyperparameters, defaults, **values
-  )
+_hyperparameters = visits.hyperparameters
 
 
 _CAPPED = np.array([

@@ -3,7 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+from tests import acting
 from tests import problems
+from tff_pers.algorithms import shuffling
 from tff_pers.algorithms import visit_schedule
 from tff_pers.numerics import schedule
 
@@ -28,6 +30,17 @@ def random_mixing(seed: int, num_clients: int):
   rng = np.random.default_rng(seed)
   mixing = rng.dirichlet(np.ones(num_clients), num_clients)
   return mixing.astype(np.float32)
+
+
+def hyperparameters(**values):
+  """Returns those of shuffling with permutations and without a cap."""
+  defaults = dict(
+      local_steps=3, batch_size=4, learning_rate=0.05, step_cap=0.0,
+      schedule='permutation',
+  )
+  return acting.hyperparameters(
+      shuffling.ShufflingHyperparameters, defaults, **values
+  )
 
 
 def hosts_of_epochs(seed: int, num_clients: int, num_epochs: int):

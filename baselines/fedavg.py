@@ -6,7 +6,7 @@ Communication-Efficient Learning of Deep Networks from Decentralized Data
 
 import collections
 import dataclasses
-from typing import Optional
+from typing import Mapping, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -100,6 +100,7 @@ def build_averaging(
     project=None,
     model_aggregator: Optional[composition.Aggregator] = None,
     deployed: Optional[functional.FunctionalModel] = None,
+    tiers: Optional[Mapping[str, composition.Tier]] = None,
 ) -> process.PersonalizedProcess:
   """Builds a method whose server is FedAvg's: a mean of client updates.
 
@@ -129,6 +130,7 @@ def build_averaging(
     project: `w -> w`, a TensorFlow function of what the server's step gives.
     model_aggregator: Replaces the weighted mean.
     deployed: The model over W; None: `model`.
+    tiers: See `composition.compose`; None: w, if it is a model by itself.
 
   Returns:
     A `PersonalizedProcess`.
@@ -173,8 +175,7 @@ def build_averaging(
       fields['weights'] = project(fields['weights'])
     return fields
 
-  tiers = None
-  if initial_weights is None:  # Else w is no model by itself.
+  if tiers is None and initial_weights is None:  # Else w is no model.
     tiers = {'1': composition.Tier(model, lambda state: state['weights'])}
   return composition.compose(
       model,

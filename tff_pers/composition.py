@@ -36,6 +36,7 @@ from tff_pers.models import functional
 Aggregator = Union[structure.Factory, Mapping[str, structure.Factory]]
 Choosing = deployment.Choosing
 Deployed = deployment.Deployed
+Numbered = dispatch.Numbered
 Row = dispatch.Row
 Tier = deployment.Tier
 
@@ -70,7 +71,7 @@ def compose(
     model: D is dense data of its `x_spec` and `y_spec`.
     init: `seed -> fields`, the method's own fields of S in order.
     send: `S -> fields`, the same message for all; or a `Row`, each client's
-      own. `seed` and `round` are added, which the keys of its draws come from.
+      own, or `Numbered`, a number of each client's own in it. `seed` and `round` are added, which the keys of its draws come from.
     work: What a client does, `(message, C, D) -> ClientOutput`.
     finalize: `(S, aggregate) -> fields`, those fields of S that change.
     deploy: `(message, C, D) -> W`, what a client deploys after adapting to its

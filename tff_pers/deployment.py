@@ -1,7 +1,9 @@
 """How a client deploys a model, and how what it deploys is evaluated."""
 
 import collections
-from typing import Any, Callable, Mapping, NamedTuple, Union
+from typing import (
+    Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -48,10 +50,13 @@ class Tier(NamedTuple):
   Attributes:
     model: The `FunctionalModel` of this tier.
     weights: `S -> W`, a TensorFlow function.
+    variants: `S -> [W, ...]`, where no one W is the tier's: its metrics are
+      means over these.
   """
 
   model: functional.FunctionalModel
   weights: Callable[[Any], Any]
+  variants: Optional[Callable[[Any], Sequence[Any]]] = None
 
 
 def deployed_metrics(deployed, weights, data):
@@ -83,6 +88,23 @@ def deployed_metrics(deployed, weights, data):
   )
   means['num_examples'] = count
   return means
+
+
+def tier_metrics(tier: Tier, state, data):
+  """Returns `deployed_metrics` of a tier's model, means over its variants."""
+  if tier.variants is None:
+    return deployed_metrics(tier.model, tier.weights(state), data)
+  found = [
+      deployed_metrics(tier.model, own, data) for own in tier.variants(state)
+  ]
+
+  def mean(*values):
+    # All have the same number of examples.
+    return values[0] if values[0].dtype.is_integer else tf.add_n(values) / len(
+        values
+    )
+
+  return tf.nest.map_structure(mean, *found)
 
 
 def build_deploy(
@@ -213,8 +235,7 @@ def build_evaluate_global(
   @tff.tensorflow.computation(state_type, data_type)
   def evaluate_tiers(state, data):
     return collections.OrderedDict(
-        (name, deployed_metrics(tier.model, tier.weights(state), data))
-        for name, tier in tiers.items()
+        (name, tier_metrics(tier, state, data)) for name, tier in tiers.items()
     )
 
   @tff.federated_computation(

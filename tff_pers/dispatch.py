@@ -1,13 +1,15 @@
 """What the server sends to the clients of a cohort.
 
 A message is `seed` and `round`, which the keys of a client's draws come from,
-and what the method adds: the same for all, or each client's own row.
+and what the method adds: the same for all, with a number of the client's own,
+or each client's own row.
 """
 
 import collections
 from typing import Any, Callable, Mapping, NamedTuple, Union
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
@@ -25,7 +27,22 @@ class Row(NamedTuple):
   num_clients: int
 
 
-Send = Union[Callable[[Any], Mapping[str, Any]], Row]
+class Numbered(NamedTuple):
+  """What is sent to all, and to each client a number that it shares with none.
+
+  Attributes:
+    fields: `S -> fields`, a TensorFlow function.
+    number: Name of one of the fields, an int32 scalar: each client gets it plus
+      its own place in the cohort, 0 to m - 1, in the order of the indices.
+    num_clients: How many clients there are.
+  """
+
+  fields: Callable[[Any], Mapping[str, Any]]
+  number: str
+  num_clients: int
+
+
+Send = Union[Callable[[Any], Mapping[str, Any]], Row, Numbered]
 
 
 def build_broadcast(
@@ -53,6 +70,49 @@ def build_broadcast(
   return broadcast
 
 
+def build_numbering(send: Numbered, state_type: tff.Type) -> tff.Computation:
+  """Returns (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS).
+
+  Args:
+    send: What is sent, and which field is numbered.
+    state_type: S.
+  """
+  broadcast = build_broadcast(send.fields, state_type)
+  message_type = broadcast.type_signature.result.member
+  collect = shuffling.RowCollectionFactory(send.num_clients).create(
+      tff.TensorType(np.int32, [1])
+  )
+
+  @tff.tensorflow.computation(np.int32)
+  def as_row(index):
+    return index[None]
+
+  @tff.tensorflow.computation(
+      message_type, np.int32,
+      collect.next.type_signature.result['result'].member,
+  )
+  def numbered(message, index, everybody):
+    place = tf.reduce_sum(tf.cast(everybody < index, tf.int32))
+    return collections.OrderedDict(
+        message, **{send.number: message[send.number] + place}
+    )
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(np.int32, tff.CLIENTS),
+  )
+  def number(state, index):
+    rows = collect.next(
+        collect.initialize(), tff.federated_map(as_row, index)
+    ).result
+    return tff.federated_map(
+        numbered,
+        (broadcast(state, index), index, tff.federated_broadcast(rows)),
+    )
+
+  return number
+
+
 def _message(state, fields):
   """Returns `<seed, round>` and the fields, sorted."""
   return collections.OrderedDict(
@@ -78,6 +138,8 @@ def message_type(send, state_type) -> tff.Type:
     return tff.tensorflow.computation(
         _own_message(send), state_type, np.int32
     ).type_signature.result
+  if isinstance(send, Numbered):
+    send = send.fields
   return tff.tensorflow.computation(
       lambda state: _message(state, send(state)), state_type
   ).type_signature.result
@@ -89,6 +151,8 @@ def build_dispatch(send, state_type) -> tff.Computation:
     return shuffling.build_fetch(
         state_type, _own_message(send), send.num_clients
     )
+  if isinstance(send, Numbered):
+    return build_numbering(send, state_type)
   return build_broadcast(send, state_type)
 
 

@@ -142,7 +142,7 @@ def test_stride_two_pads_both_sides():
   np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.parametrize('channels, groups', [(64, 32), (48, 16), (6, 2)])
+@pytest.mark.parametrize('channels, groups', [(64, 32), (48, 24), (6, 6), (40, 20), (37, 1)])
 def test_group_normalization(channels, groups):
   layer, = zl.stack([resnet.group_norm('n')], (4, 4, channels))
   rng = np.random.default_rng(0)

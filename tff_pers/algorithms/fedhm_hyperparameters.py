@@ -66,17 +66,7 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     Raises:
       ValueError: If `tiers` is no list of ratios in (0, 1].
     """
-    if self.tiers == 'all':
-      return tuple(of_task)
-    if self.tiers == 'all_smallest':
-      return (min(of_task),) * len(of_task)
-    found = [_number(text) for text in self.tiers.split(':')]
-    if not all(0 < ratio <= 1 for ratio in found):
-      raise ValueError(
-          '`tiers` must be all, all_smallest, or numbers in (0, 1] with colons'
-          f' between them, found {self.tiers!r}.'
-      )
-    return tuple(found)
+    return tiers_lib.parse_ratios(self.tiers, of_task)
 
   def temperature(self, assignment: str) -> float:
     """Returns tau > 0, maybe infinite.

@@ -243,14 +243,34 @@ class Factorization:
 def slim(
     model: functional.FunctionalModel, num_parameters: int
 ) -> functional.FunctionalModel:
-  """Returns the model in the width with the nearest number of parameters.
+  """Returns the model in the width of `slim_width`.
 
-  What a factorised model of that size is compared with. Widths are thousandths
-  of the model's own.
+  What a factorised model of that size is compared with.
 
   Args:
     model: A model that can be made slimmer.
     num_parameters: The number to come close to.
+
+  Raises:
+    ValueError: If the model has but one size.
+  """
+  best = model.slim(slim_width(model, num_parameters))
+  # What is measured may have been added to the model since it was made.
+  return dataclasses.replace(best, metrics=model.metrics)
+
+
+def slim_width(
+    model: functional.FunctionalModel, num_parameters: int,
+    rounding: str = 'round',
+) -> float:
+  """Returns the width with the nearest number of parameters.
+
+  Widths are thousandths of the model's own.
+
+  Args:
+    model: A model that can be made slimmer.
+    num_parameters: The number to come close to.
+    rounding: See `submodels.num_kept`.
 
   Raises:
     ValueError: If the model has but one size.
@@ -262,7 +282,7 @@ def slim(
     )
 
   def size(thousandths):
-    layers = model.slim(thousandths / 1000).layers
+    layers = model.slim(thousandths / 1000, rounding).layers
     return sum(math.prod(weight.shape) for weight in layers)
 
   def distance(thousandths):
@@ -272,10 +292,7 @@ def slim(
   # enough, or the one before it.
   widths = range(1, 1001)
   first = bisect.bisect_left(widths[:-1], num_parameters, key=size)
-  nearest = min(widths[max(first - 1, 0):first + 1], key=distance)
-  best = model.slim(nearest / 1000)
-  # What is measured may have been added to the model since it was made.
-  return dataclasses.replace(best, metrics=model.metrics)
+  return min(widths[max(first - 1, 0):first + 1], key=distance) / 1000
 
 
 def _factor_shapes(shape: tuple[int, ...], rank: int):

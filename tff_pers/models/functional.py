@@ -42,6 +42,22 @@ class LayerWeight(NamedTuple):
   summed_axes: tuple[int, ...] = ()
 
 
+class Units(NamedTuple):
+  """The hidden units that an axis of a weight goes over.
+
+  Attributes:
+    group: Its name; axes of one group go over the same units, so that they are
+      cut alike (see `submodels`).
+    size: Number C of units.
+    positions: How often the axis goes over them: entry p C + c of the axis is
+      unit c at position p, as in an image that was flattened.
+  """
+
+  group: str
+  size: int
+  positions: int = 1
+
+
 class Frozen(NamedTuple):
   """Weights of a network that are no weights of its model: nobody trains them.
 
@@ -98,8 +114,11 @@ class FunctionalModel:
       `low_rank.conv2d` only.
     full_rank: Names of the layers that stay as they are when the model is
       factorised; empty: the rule of `factorized.layers_of_full_rank`.
-    slim: `(width: float) -> FunctionalModel`, the same architecture with the
-      widths of hidden layers scaled; None: it has but one size.
+    slim: `(width: float, rounding: str) -> FunctionalModel`, the same
+      architecture with the widths of hidden layers scaled, see
+      `submodels.num_kept`; None: it has but one size.
+    units: For each leaf of the weights the `Units` of each axis, None for an
+      axis that is never cut; None: not known.
     frozen: The weights that stay as they are, which adaptors may change; None:
       there are none.
   """
@@ -117,7 +136,8 @@ class FunctionalModel:
   layers: Optional[tuple[LayerWeight, ...]] = None
   takes_factors: bool = False
   full_rank: tuple[str, ...] = ()
-  slim: Optional[Callable[[float], 'FunctionalModel']] = None
+  slim: Optional[Callable[..., 'FunctionalModel']] = None
+  units: Optional[tuple[tuple[Optional[Units], ...], ...]] = None
   frozen: Optional[Frozen] = None
 
   def initial_weights(self, seed):

@@ -14,10 +14,16 @@ from tff_pers.models import functional
 from tff_pers.models import layers
 
 
-def head(model: functional.FunctionalModel) -> tuple[int, ...]:
+def head(
+    model: functional.FunctionalModel, flag: str = '`masked_loss`'
+) -> tuple[int, ...]:
   """Returns the positions of the leaves of the output layer.
 
   The last axis of each are the classes.
+
+  Args:
+    model: The model.
+    flag: What needs it, for the message.
 
   Raises:
     ValueError: If the model has no logit per class.
@@ -27,8 +33,8 @@ def head(model: functional.FunctionalModel) -> tuple[int, ...]:
   is_classifier = model.y_spec.dtype.is_integer and 'accuracy' in model.metrics
   if not is_classifier or not kernels or kernels[-1].shape[-1] < 2:
     raise ValueError(
-        '`masked_loss` must be false for a model without a logit for each'
-        f' class, found true for {model.name}.'
+        f'{flag} must be false for a model without a logit for each class,'
+        f' found true for {model.name}.'
     )
   return tuple(
       position for position, weight in enumerate(weights)

@@ -95,6 +95,13 @@ def _block(name: str, filters: int, stride: int) -> zl.MakeLayer:
     shapes = [s for layer in path for s in layer.weight_shapes]
     more = [s for layer in projection for s in layer.weight_shapes]
 
+    def units(incoming):
+      axes, outgoing = zl.units(path, incoming)
+      shortcut, added = zl.units(projection, incoming)
+      # What is added has the same units: without a projection those of x.
+      axes = zl.renamed(axes, outgoing, added)
+      return (*axes, *shortcut), added
+
     def apply(weights, x, training, seed):
       own, rest = weights[:len(shapes)], weights[len(shapes):]
       return tf.nn.relu(
@@ -104,7 +111,7 @@ def _block(name: str, filters: int, stride: int) -> zl.MakeLayer:
 
     return zl.Layer(
         (*shapes, *more), output_shape, apply,
-        described=zl.describe([*path, *projection]),
+        described=zl.describe([*path, *projection]), units=units,
     )
 
   return make
@@ -125,11 +132,13 @@ def convolution(
   def make(shape):
     height, width, channels = shape
     kernel = (size, size, channels, filters)
+    own = functional.Units(name, filters)
     return zl.Layer(
         (kernel,), (-(-height // stride), -(-width // stride), filters), apply,
         described=(
             functional.LayerWeight(f'{name}/kernel', name, 'conv', kernel),
         ),
+        units=lambda incoming: (((None, None, incoming, own),), own),
     )
 
   return make
@@ -138,12 +147,14 @@ def convolution(
 def group_norm(name: str) -> zl.MakeLayer:
   """Group normalization over pixels and channels, then scale and offset.
 
-  32 groups, or as many as divide both 32 and the number of channels.
+  32 groups, or where they do not divide the channels the most below that do.
   """
 
   def make(shape):
     height, width, channels = shape
-    groups = math.gcd(channels, _MAX_GROUPS)
+    groups = max(
+        g for g in range(1, _MAX_GROUPS + 1) if channels % g == 0
+    )
 
     def apply(weights, x, training, seed):
       del training, seed  # Unused.
@@ -162,6 +173,7 @@ def group_norm(name: str) -> zl.MakeLayer:
             functional.LayerWeight(f'{name}/{part}', name, 'norm', (channels,))
             for part in ('scale', 'offset')
         ),
+        units=lambda incoming: (((incoming,), (incoming,)), incoming),
     )
 
   return make

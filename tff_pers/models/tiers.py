@@ -9,7 +9,8 @@ Factorization
 import collections
 import dataclasses
 import functools
-from typing import Any, Callable, Optional
+import math
+from typing import Any, Callable, Optional, Sequence
 
 import tensorflow as tf
 
@@ -17,6 +18,54 @@ from tff_pers.models import factorized
 from tff_pers.models import functional
 from tff_pers.numerics import factorization
 from tff_pers.numerics import low_rank
+
+
+def switch(ratios: Sequence[float], tier, of_tier: Callable[[int], Any]):
+  """Returns `of_tier(tier)`; shapes are known inside, whatever the tier.
+
+  Args:
+    ratios: What the tiers' models are made from; tiers of one ratio have one.
+    tier: int32 scalar, a tensor.
+    of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
+  """
+  numbers = {}
+  for number, ratio in enumerate(ratios):
+    numbers.setdefault(ratio, number)
+  branches = [functools.partial(of_tier, k) for k in numbers.values()]
+  if len(branches) == 1:
+    return branches[0]()
+  order = list(numbers)
+  table = tf.constant([order.index(ratio) for ratio in ratios])
+  # By an integer: TensorFlow's optimizer takes a shape that is set in one
+  # branch of a condition for true outside of it.
+  return tf.switch_case(tf.gather(table, tier), branches)
+
+
+def parse_ratios(text: str, of_task: Sequence[float]) -> tuple[float, ...]:
+  """Returns the ratio of every tier.
+
+  Args:
+    text: all, those of the task; all_smallest, as many times the smallest of
+      them; or numbers with colons between them.
+    of_task: `Task.rank_ratios`.
+
+  Raises:
+    ValueError: If `text` is no list of ratios in (0, 1].
+  """
+  if text == 'all':
+    return tuple(of_task)
+  if text == 'all_smallest':
+    return (min(of_task),) * len(of_task)
+  try:
+    found = [float(item) for item in text.split(':')]
+  except ValueError:
+    found = [math.nan]
+  if not all(0 < ratio <= 1 for ratio in found):
+    raise ValueError(
+        '`tiers` must be all, all_smallest, or numbers in (0, 1] with colons'
+        f' between them, found {text!r}.'
+    )
+  return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,17 +157,7 @@ class TieredModel:
       tier: int32 scalar, a tensor.
       of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
     """
-    numbers = {}
-    for number, ratio in enumerate(self.ratios):
-      numbers.setdefault(ratio, number)  # Tiers of one ratio have one model.
-    branches = [functools.partial(of_tier, k) for k in numbers.values()]
-    if len(branches) == 1:
-      return branches[0]()
-    order = list(numbers)
-    table = tf.constant([order.index(ratio) for ratio in self.ratios])
-    # By an integer: TensorFlow's optimizer takes a shape that is set in one
-    # branch of a condition for true outside of it.
-    return tf.switch_case(tf.gather(table, tier), branches)
+    return switch(self.ratios, tier, of_tier)
 
   @functools.cached_property
   def deployed(self) -> functional.FunctionalModel:

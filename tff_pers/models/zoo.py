@@ -17,6 +17,7 @@ import tensorflow as tf
 from tff_pers import random
 from tff_pers.models import functional
 from tff_pers.models import resnet
+from tff_pers.models import submodels
 from tff_pers.models import zoo_layers as zl
 
 
@@ -28,6 +29,7 @@ def build(
     l2: float = 0.0,
     num_targets: int = 1,
     width: float = 1.0,
+    rounding: str = 'round',
 ) -> functional.FunctionalModel:
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
@@ -47,8 +49,9 @@ def build(
     l2: Adds 0.5 * l2 * ||w||^2 over all weights, biases included, to the loss
       of every batch; >= 0.
     num_targets: Numbers to predict per example in regression, >= 1.
-    width: Factor of the number of units and channels of hidden layers, > 0;
-      they are rounded, and at least 1. Inputs and outputs stay.
+    width: Factor of the number of units and channels of hidden layers, > 0.
+      Inputs and outputs stay.
+    rounding: How these numbers become whole, see `submodels.num_kept`.
 
   Raises:
     ValueError: If there is no such model, or it does not fit `num_classes` or
@@ -68,7 +71,9 @@ def build(
   num_outputs = 1 if one_logit else num_classes or num_targets
   layers = zl.stack(
       [
-          *make_layers(x_spec, lambda units: max(1, round(width * units))),
+          *make_layers(
+              x_spec, lambda units: submodels.num_kept(units, width, rounding)
+          ),
           zl.flatten(), zl.dense(num_outputs),
       ],
       tuple(x_spec.shape[1:]),
@@ -87,15 +92,19 @@ def build(
   def penalty(weights):
     return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])  # 0.5 ||w||^2
 
-  def slim(factor):
+  axes, outputs = zl.units(layers)
+
+  def slim(factor, rounding='round'):
     return build(
-        name, x_spec, num_classes, dtype, l2, num_targets, factor * width
+        name, x_spec, num_classes, dtype, l2, num_targets, factor * width,
+        rounding,
     )
 
   optional = {'penalty': penalty} if l2 else {}
   return functional.FunctionalModel(
       init, predict, x_spec=x_spec, name=name, layers=described,
       takes_factors=True, full_rank=_full_rank(name, described), slim=slim,
+      units=zl.renamed(axes, outputs, None),
       **optional,
       **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
   )

@@ -10,6 +10,10 @@ from tff_pers.models import functional
 from tff_pers.numerics import low_rank
 
 
+# What the axes of a weight go over, None where they are never cut.
+Axes = tuple[Optional[functional.Units], ...]
+
+
 class Layer(NamedTuple):
   """One layer for inputs of a known shape.
 
@@ -20,6 +24,9 @@ class Layer(NamedTuple):
     kind: That of its kernel, see `functional.LayerWeight`; empty if the layer
       has no weights, or describes them itself.
     described: What its weights are; None: a kernel of `kind` and a bias.
+    units: `(units of the last axis of x, or None) -> (units of each axis of
+      each weight, units of the last axis of the output)`; None: those of its
+      kernel and bias, or without weights those of x.
   """
 
   weight_shapes: tuple[tuple[int, ...], ...]
@@ -27,6 +34,7 @@ class Layer(NamedTuple):
   apply: Callable[[Any, Any, bool, Any], Any]
   kind: str = ''
   described: Optional[tuple[functional.LayerWeight, ...]] = None
+  units: Optional[Callable[[Any], tuple[tuple[Axes, ...], Any]]] = None
 
 
 # A layer yet to be told the shape of its input.
@@ -73,6 +81,38 @@ def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
         functional.LayerWeight(f'{name}/bias', name, 'bias', bias),
     ]
   return tuple(described)
+
+
+def units(
+    layers: Sequence[Layer], incoming: Optional[functional.Units] = None
+) -> tuple[tuple[Axes, ...], Optional[functional.Units]]:
+  """Returns (units of the axes of all weights, units of the output).
+
+  Args:
+    layers: The layers.
+    incoming: Units of the last axis of x; None: features, never cut.
+  """
+  found, number = [], 0
+  for layer in layers:
+    if layer.units is not None:
+      axes, incoming = layer.units(incoming)
+    elif layer.weight_shapes:
+      kernel, _ = layer.weight_shapes
+      own = functional.Units(f'{layer.kind}_{number}', kernel[-1])
+      windows = (None,) * (len(kernel) - 2)
+      axes, incoming = ((*windows, incoming, own), (own,)), own
+    else:
+      axes = ()
+    found += axes
+    number += bool(layer.weight_shapes)
+  return tuple(found), incoming
+
+
+def renamed(axes: Sequence[Axes], old, new) -> tuple[Axes, ...]:
+  """Returns the axes with the units `new` in the place of `old`."""
+  return tuple(
+      tuple(new if units == old else units for units in own) for own in axes
+  )
 
 
 def dropout(x, rate: float, seed):
@@ -153,7 +193,18 @@ def reshape(*output_shape: int) -> MakeLayer:
     del weights, training, seed  # Unused.
     return tf.reshape(x, [-1, *output_shape])
 
-  return lambda shape: Layer((), output_shape, apply)
+  def make(shape):
+    def flat_units(incoming):
+      if incoming is None:
+        return (), None
+      # Channels come last: those of one pixel stand together.
+      return (), incoming._replace(
+          positions=incoming.positions * math.prod(shape[:-1])
+      )
+
+    return Layer((), output_shape, apply, units=flat_units)
+
+  return make
 
 
 def with_channels(x_spec: tf.TensorSpec) -> MakeLayer:

@@ -1,0 +1,97 @@
+"""The mean of each coordinate over the clients that have it.
+
+HeteroFL: Computation and Communication Efficient Federated Learning for
+Heterogeneous Clients
+    Diao, Ding, Tarokh. ICLR 2021.
+"""
+
+import collections
+from typing import Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
+  """Averages updates of which every client has some coordinates only.
+
+  A value is `<kept, update>`, two structures of floats of the same shapes:
+  `kept` is 1 where the client has a coordinate and 0 where it does not; there
+  its update must be 0. The result is like `update`,
+
+      sum_i a_i update_i[p] / sum_i a_i kept_i[p]    for every coordinate p
+
+  and 0 where nobody has it, so that a server that subtracts it leaves such a
+  coordinate as it is. If all have everything, it is the inner mean.
+
+  `next`: <S@SERVER, {V}@CLIENTS, {float32}@CLIENTS> -> <state=S, result=R,
+  measurements=M>@SERVER, S and M those of the inner mean.
+  """
+
+  def __init__(
+      self,
+      mean_factory: Optional[
+          tff.aggregators.WeightedAggregationFactory
+      ] = None,
+  ):
+    """Initializes the factory.
+
+    Args:
+      mean_factory: A weighted mean of both fields. None: TFF's, zeros if all
+        weights are 0.
+    """
+    self._mean_factory = mean_factory or tff.aggregators.MeanFactory(
+        no_nan_division=True
+    )
+
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Creates the process.
+
+    Raises:
+      TypeError: If `value_type` is not as the class says.
+    """
+    _check_type(value_type)
+    mean = self._mean_factory.create(value_type, weight_type)
+    result_type = mean.next.type_signature.result['result'].member
+
+    @tff.tensorflow.computation(result_type)
+    def over_owners(result):
+      return tf.nest.map_structure(
+          tf.math.divide_no_nan, result['update'], result['kept']
+      )
+
+    @tff.federated_computation(
+        mean.initialize.type_signature.result,
+        tff.FederatedType(value_type, tff.CLIENTS),
+        tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_fn(state, value, weight):
+      output = mean.next(state, value, weight)
+      return tff.templates.MeasuredProcessOutput(
+          output.state, tff.federated_map(over_owners, output.result),
+          output.measurements,
+      )
+
+    return tff.templates.AggregationProcess(mean.initialize, next_fn)
+
+
+def partial(kept, update):
+  """Returns the value of the factory."""
+  return collections.OrderedDict(kept=kept, update=update)
+
+
+def _check_type(value_type: tff.Type) -> None:
+  """Raises what `create` documents."""
+  names = (
+      tff.structure.name_list(value_type)
+      if isinstance(value_type, tff.StructType) else []
+  )
+  if sorted(names) != ['kept', 'update'] or (
+      value_type['kept'] != value_type['update']
+  ):
+    raise TypeError(
+        '`value_type` must be a structure <kept, update> of two structures of'
+        f' the same type, found {value_type}.'
+    )

@@ -1,0 +1,351 @@
+"""Sub-models: a share of the hidden units of a model, and their weights.
+
+A weight belongs to a sub-model if the units at both of its ends do. Inputs and
+outputs are never cut. Units of one group, such as the channels that a residual
+connection adds, are cut alike.
+
+    static : units 0 .. q-1                          (HeteroFL, FjORD)
+    rolling: units (t + k) mod C, k < q, in round t  (FedRolex)
+    random : q units, drawn without replacement      (federated dropout)
+
+HeteroFL: Computation and Communication Efficient Federated Learning for
+Heterogeneous Clients
+    Diao, Ding, Tarokh. ICLR 2021.
+FedRolex: Model-Heterogeneous Federated Learning with Rolling Sub-Model
+Extraction
+    Alam, Liu, Yan, Zhang. NeurIPS 2022.
+Expanding the Reach of Federated Learning by Reducing Client Resource
+Requirements (random sub-models)
+    Caldas, Konecny, McMahan, Talwalkar. 2018.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any, Callable, Mapping
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.models import functional
+from tff_pers.models import layers as layers_lib
+from tff_pers.models import tiers as tiers_lib
+
+ROUNDINGS = ('round', 'floor', 'ceil')
+WINDOWS = ('static', 'rolling', 'random')
+
+# Of .07 * 100 the product of floats is 7.000000000000001.
+_SLACK = 1e-9
+
+# The units that a sub-model keeps, int32[q] by group, ascending.
+Kept = Mapping[str, Any]
+
+
+def num_kept(units: int, width: float, rounding: str = 'round') -> int:
+  """Returns how many of `units` units a width keeps, at least 1.
+
+  Args:
+    units: Number C of units of a layer.
+    width: Share beta of them, > 0.
+    rounding: `round` (halves to even), `floor` or `ceil` of beta C.
+
+  Raises:
+    ValueError: If `rounding` is none of these.
+  """
+  if rounding not in ROUNDINGS:
+    raise ValueError(
+        f'`width_rounding` must be one of {", ".join(ROUNDINGS)}, found'
+        f' {rounding!r}.'
+    )
+  wanted = width * units
+  if rounding == 'floor':
+    return max(1, math.floor(wanted + _SLACK))
+  if rounding == 'ceil':
+    return max(1, math.ceil(wanted - _SLACK))
+  return max(1, round(wanted))
+
+
+@dataclasses.dataclass(frozen=True)
+class Submodels:
+  """The sub-models of one model, in several widths.
+
+  Weights of a sub-model are a structure like those of the model with smaller
+  leaves; what it computes depends on how many units it keeps, not on which.
+
+  Attributes:
+    base: The whole model; it must know its `units` and have several sizes.
+    widths: Share beta of the units that the sub-model of each tier keeps, in
+      (0, 1]; tiers may share one.
+    rounding: See `num_kept`.
+  """
+
+  base: functional.FunctionalModel
+  widths: tuple[float, ...]
+  rounding: str = 'round'
+
+  def __post_init__(self):
+    for width in self.widths:
+      if not 0 < width <= 1:
+        raise ValueError(f'`widths` must be in (0, 1], found {width}.')
+    if self.base.slim is None or self.base.units is None or not self.groups:
+      raise ValueError(
+          '`model` must be one whose hidden layers can be made narrower, found'
+          f' {self.base.name}. Tip: --model=mlp can.'
+      )
+
+  @functools.cached_property
+  def groups(self) -> dict[str, int]:
+    """Number of units of every group."""
+    return {
+        units.group: units.size
+        for axes in self.base.units for units in axes if units is not None
+    }
+
+  @functools.cached_property
+  def tiers(self) -> tuple[functional.FunctionalModel, ...]:
+    """The sub-model of each tier."""
+    return tuple(map(self.of_width, self.widths))
+
+  def of_width(self, width: float) -> functional.FunctionalModel:
+    """Returns the sub-model of any width."""
+    if width == 1:
+      return self.base
+    # What is measured may have been added to the model since it was made.
+    return dataclasses.replace(
+        self.base.slim(width, self.rounding), metrics=self.base.metrics
+    )
+
+  def num_kept(self, tier: int) -> dict[str, int]:
+    """Returns how many units a tier's sub-model keeps of every group."""
+    width = self.widths[tier]
+    return {
+        group: num_kept(size, width, self.rounding)
+        for group, size in self.groups.items()
+    }
+
+  def static(self, tier: int) -> Kept:
+    """Returns the first units of every group."""
+    return {group: tf.range(q) for group, q in self.num_kept(tier).items()}
+
+  def rolling(self, tier: int, offset) -> Kept:
+    """Returns the units from `offset` on, beginning anew after the last.
+
+    Args:
+      tier: Number of the tier.
+      offset: int32 scalar t >= 0, one for all groups.
+    """
+    return {
+        group: tf.sort((offset + tf.range(q)) % self.groups[group])
+        for group, q in self.num_kept(tier).items()
+    }
+
+  def random(self, tier: int, key) -> Kept:
+    """Returns units drawn uniformly without replacement.
+
+    Args:
+      tier: Number of the tier.
+      key: int64[2].
+    """
+    kept = {}
+    for number, (group, q) in enumerate(self.num_kept(tier).items()):
+      draws = tf.random.stateless_uniform(
+          [self.groups[group]], random.fold_in(key, number)
+      )
+      kept[group] = tf.sort(tf.argsort(draws)[:q])
+    return kept
+
+  def switch(self, tier, of_tier: Callable[[int], Any]):
+    """Returns `of_tier(tier)`, see `tiers.switch`."""
+    return tiers_lib.switch(self.widths, tier, of_tier)
+
+  def first_units(self, weights, tier):
+    """Returns the weights of a tier's first units, in the type of all tiers.
+
+    Args:
+      weights: Of the whole model.
+      tier: int32 scalar, a tensor.
+    """
+    return self.switch(
+        tier, lambda k: extract(self.base, weights, self.static(k))
+    )
+
+  @functools.cached_property
+  def deployed(self) -> functional.FunctionalModel:
+    """The model over weights of any tier, whose shapes say which it is."""
+
+    def init(key):
+      # Always the first tier, but the type must be that of all: the graph does
+      # not know that this is 0.
+      return self.first_units(self.base.init(key), tf.cast(0 * key[0], tf.int32))
+
+    def predict(weights, *rest):
+      return self._at(weights, lambda model, own: model.predict(own, *rest))
+
+    penalty = self.base.penalty
+    # `no_penalty` is recognized by identity, so it must not be wrapped.
+    if penalty is not functional.no_penalty:
+      penalty = lambda weights: self._at(
+          weights, lambda model, own: model.penalty(own)
+      )
+    return dataclasses.replace(
+        self.base, init=init, predict=predict, penalty=penalty, layers=None,
+        takes_factors=False, full_rank=(), slim=None, units=None,
+        name=f'{self.base.name} (tiers)',
+    )
+
+  def _at(self, weights, compute: Callable[[Any, Any], Any]):
+    """Returns `compute(model, weights)` with the model that has these weights.
+    """
+    leaves = tf.nest.flatten(weights)
+    # No group has more units in a tier of fewer units, so the sum says which.
+    found = sum(
+        tf.shape(leaves[position])[axis]
+        for position, axis in self._places.values()
+    )
+    totals = [sum(self.num_kept(k).values()) for k in range(len(self.widths))]
+
+    def at(k):
+      model = self.tiers[k]
+      own = [
+          tf.reshape(leaf, spec.shape)
+          for leaf, spec in zip(leaves, tf.nest.flatten(model.spec))
+      ]
+      return compute(model, tf.nest.pack_sequence_as(model.spec, own))
+
+    tier = tf.argmax(tf.equal(totals, found), output_type=tf.int32)
+    return self.switch(tier, at)
+
+  @functools.cached_property
+  def _places(self) -> dict[str, tuple[int, int]]:
+    """An axis that goes once over each group's units, (leaf, axis)."""
+    return {
+        units.group: (position, axis)
+        for position, axes in enumerate(self.base.units)
+        for axis, units in enumerate(axes)
+        if units is not None and units.positions == 1
+    }
+
+
+def extract(model: functional.FunctionalModel, weights, kept: Kept):
+  """Returns the weights of the sub-model of `model` that keeps these units."""
+  return _by_axis(
+      model, weights,
+      lambda leaf, axis, units: _gather(leaf, axis, units, kept),
+  )
+
+
+def expand(model: functional.FunctionalModel, weights, kept: Kept):
+  """Returns weights of a sub-model in their places; zeros elsewhere."""
+  return _by_axis(
+      model, weights,
+      lambda leaf, axis, units: _scatter(leaf, axis, units, kept),
+  )
+
+
+def mask(model: functional.FunctionalModel, kept: Kept):
+  """Returns 1 where the sub-model has a weight, 0 elsewhere."""
+  ones = tf.nest.map_structure(
+      lambda spec: tf.ones(spec.shape, spec.dtype), model.spec
+  )
+  return _by_axis(
+      model, ones, lambda leaf, axis, units: _masked(leaf, axis, units, kept)
+  )
+
+
+def replace(model: functional.FunctionalModel, weights, own, kept: Kept):
+  """Returns `weights` with those of a sub-model, `own`, in their places."""
+  return tf.nest.map_structure(
+      lambda is_own, new, old: tf.where(is_own > 0, new, old),
+      mask(model, kept), expand(model, own, kept), weights,
+  )
+
+
+def _by_axis(model, weights, change: Callable[[Any, int, Any], Any]):
+  """Changes all leaves, axis by axis, where units are cut."""
+  changed = []
+  for leaf, axes in zip(tf.nest.flatten(weights), model.units):
+    for axis, units in enumerate(axes):
+      if units is not None:
+        leaf = change(leaf, axis, units)
+    changed.append(leaf)
+  return tf.nest.pack_sequence_as(model.spec, changed)
+
+
+def has_norm(model: functional.FunctionalModel) -> bool:
+  """Returns whether a layer of the model normalizes."""
+  return any(w.kind == 'norm' for w in layers_lib.describe(model))
+
+
+def scaled(
+    model: functional.FunctionalModel, rate: float
+) -> functional.FunctionalModel:
+  """Returns the model with HeteroFL's scaler, which acts in training alone.
+
+  What the kernels and biases of hidden layers give is divided by `rate`, before
+  any normalization, so that a narrow layer has outputs as large as a wide one.
+
+  Args:
+    model: A model that knows its `units`.
+    rate: Its width, over the largest that takes part.
+  """
+  if rate == 1:
+    return model
+  described = layers_lib.describe(model)
+  is_scaled = [
+      weight.kind != 'norm' and axes[-1] is not None
+      for weight, axes in zip(described, model.units)
+  ]
+
+  def predict(weights, x, training, seed):
+    if training:
+      # Linear in kernel and bias, so that is where the division can be.
+      leaves = [
+          leaf / tf.constant(rate, leaf.dtype) if divide else leaf
+          for leaf, divide in zip(tf.nest.flatten(weights), is_scaled)
+      ]
+      weights = tf.nest.pack_sequence_as(weights, leaves)
+    return model.predict(weights, x, training, seed)
+
+  return dataclasses.replace(model, predict=predict, takes_factors=False)
+
+
+def _gather(leaf, axis: int, units: functional.Units, kept: Kept):
+  """Keeps those entries of an axis that go over units that are kept."""
+  own = kept[units.group]
+  if own.shape[0] == units.size:
+    return leaf  # All of them.
+  return tf.gather(leaf, _entries(units, own), axis=axis)
+
+
+def _scatter(leaf, axis: int, units: functional.Units, kept: Kept):
+  """Puts the entries of an axis where they came from, zeros between them."""
+  own = kept[units.group]
+  if own.shape[0] == units.size:
+    return leaf
+  num_entries = units.positions * own.shape[0]
+  # Where each entry of the whole axis is found; else in a row of zeros.
+  places = tf.tensor_scatter_nd_update(
+      tf.fill([units.positions * units.size], num_entries),
+      _entries(units, own)[:, None], tf.range(num_entries),
+  )
+  padding = [[0, int(k == axis)] for k in range(leaf.shape.rank)]
+  return tf.gather(tf.pad(leaf, padding), places, axis=axis)
+
+
+def _masked(leaf, axis: int, units: functional.Units, kept: Kept):
+  """Multiplies an axis by 1 where units are kept, by 0 elsewhere."""
+  own = kept[units.group]
+  if own.shape[0] == units.size:
+    return leaf
+  is_kept = tf.scatter_nd(
+      own[:, None], tf.ones(own.shape, leaf.dtype), [units.size]
+  )
+  shape = [1] * leaf.shape.rank
+  shape[axis] = -1
+  return leaf * tf.reshape(tf.tile(is_kept, [units.positions]), shape)
+
+
+def _entries(units: functional.Units, own):
+  """Returns the entries of an axis that go over the units `own`."""
+  starts = units.size * tf.range(units.positions)
+  return tf.reshape(starts[:, None] + own[None], [-1])

@@ -14,7 +14,6 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import random
-from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import submodel_sgd
 from tff_pers.data import client_data
@@ -77,7 +76,9 @@ def build_fjord(
   if hyperparameters.distill:
     masked.head(parts.base, '`distill`')
 
-  def train(tier, model, weights, data, *, learning_rate, seed, local, **budget):
+  def train(
+      tier, model, weights, data, *, learning_rate, seed, local, **budget
+  ):
     widths = [
         k for k in _one_of_each(parts.widths)
         if parts.widths[k] <= parts.widths[tier]

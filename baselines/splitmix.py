@@ -39,8 +39,8 @@ class SplitMixHyperparameters(width_hp.WidthHyperparameters):
 
   budgets: str = hp.field(
       'auto',
-      'Bases that a client of each tier trains, as 9:3:2:1; auto: as many as are'
-      ' together as wide as the tier, or with tiers=all as large; rounded.',
+      'Bases that a client of each tier trains, as 9:3:2:1; auto: as many as'
+      ' are together as wide as the tier, or with tiers=all as large; rounded.',
   )
 
   def __post_init__(self):

@@ -71,7 +71,8 @@ def compose(
     model: D is dense data of its `x_spec` and `y_spec`.
     init: `seed -> fields`, the method's own fields of S in order.
     send: `S -> fields`, the same message for all; or a `Row`, each client's
-      own, or `Numbered`, a number of each client's own in it. `seed` and `round` are added, which the keys of its draws come from.
+      own; or `Numbered`, with a number of the client's own. `seed` and `round`
+      are added, which the keys of its draws come from.
     work: What a client does, `(message, C, D) -> ClientOutput`.
     finalize: `(S, aggregate) -> fields`, those fields of S that change.
     deploy: `(message, C, D) -> W`, what a client deploys after adapting to its

@@ -13,7 +13,6 @@ The papers normalize over batches. Here it is over groups of channels, which
 needs no statistics beside the weights; the number of parameters is the same.
 """
 
-import math
 from typing import Callable, Sequence
 
 import tensorflow as tf

@@ -176,7 +176,8 @@ class Submodels:
     def init(key):
       # Always the first tier, but the type must be that of all: the graph does
       # not know that this is 0.
-      return self.first_units(self.base.init(key), tf.cast(0 * key[0], tf.int32))
+      first = tf.cast(0 * key[0], tf.int32)
+      return self.first_units(self.base.init(key), first)
 
     def predict(weights, *rest):
       return self._at(weights, lambda model, own: model.predict(own, *rest))

@@ -15,6 +15,7 @@ from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import partition
+from tff_pers.models import submodels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,11 +138,11 @@ def split_least_squares():
   return partition.Partition(model, (False, True)), clients, theta
 
 
-def tiny_model() -> functional.FunctionalModel:
+def tiny_model(hidden: int = 4) -> functional.FunctionalModel:
   """Returns a network of one hidden layer: 3 features, 2 classes, float64."""
 
   def init(seed):
-    shapes = ([3, 4], [4], [4, 2], [2])
+    shapes = ([3, hidden], [hidden], [hidden, 2], [2])
     return tuple(
         tf.random.stateless_normal(shape, seed + i, dtype=tf.float64)
         for i, shape in enumerate(shapes)
@@ -152,6 +153,7 @@ def tiny_model() -> functional.FunctionalModel:
     w1, b1, w2, b2 = weights
     return tf.matmul(tf.tanh(tf.matmul(x, w1) + b1), w2) + b2
 
+  units = functional.Units('hidden', hidden)
   return functional.FunctionalModel(
       init=init,
       predict=predict,
@@ -159,6 +161,10 @@ def tiny_model() -> functional.FunctionalModel:
       x_spec=tf.TensorSpec([None, 3], tf.float64),
       y_spec=tf.TensorSpec([None], tf.int32),
       metrics={'accuracy': functional.categorical_accuracy},
+      slim=lambda width, rounding='round': tiny_model(
+          submodels.num_kept(hidden, width, rounding)
+      ),
+      units=((None, units), (units,), (units, None), (None,)),
   )
 
 

@@ -99,12 +99,13 @@ def run_weighted(name: str, client_weighting: str, **hyperparameters):
       method.hyperparameters,
       dict(
           local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1,
-          buffer_size=2,
+          buffer_size=2, tiers='1:0.5',
       ), **hyperparameters
   )
   task = types.SimpleNamespace(
       model=problems.tiny_model(), client_weighting=client_weighting,
       num_clients=5, has_groups=False, train=problems.tiny_clients(),
+      rank_ratios=(1.0,), tier_assignment='fixed', tiers=None,
   )
   process = method.build(task, values)
   return (process, *train(process))

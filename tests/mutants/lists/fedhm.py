@@ -207,9 +207,9 @@ FAULTS = (
     Fault(
         'slim_cut_off',
         what='Widths of slim networks are cut off and not rounded.',
-        file=_ZOO,
-        old='max(1, round(width * units))',
-        new='max(1, int(width * units))',
+        file='tff_pers/models/submodels.py',
+        old='return max(1, round(wanted))',
+        new='return max(1, int(wanted))',
         tests=('tests/models/zoo_test.py::test_width_scales_what_is_hidden',),
     ),
     Fault(
@@ -416,7 +416,7 @@ FAULTS = (
     Fault(
         'smallest_is_the_largest',
         what='all_smallest are tiers of the largest ratio.',
-        file=_HYPERPARAMETERS,
+        file=_TIERED,
         old='return (min(of_task),) * len(of_task)',
         new='return (max(of_task),) * len(of_task)',
         tests=(f'{_FEDHM_TEST}::test_ratios',),

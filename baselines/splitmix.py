@@ -29,7 +29,7 @@ from tff_pers.models import tiers as tiers_lib
 from tff_pers.models import width_hyperparameters as width_hp
 from tff_pers.numerics import schedule
 
-_CYCLE_USE = -2  # Of the run's seed: the order in which bases come.
+_CYCLE_USE = -7  # Of the run's seed: the order in which bases come.
 _OTHERS_USE = 1  # Of a client's key, beside its batches.
 
 
@@ -107,8 +107,8 @@ def build_splitmix(
               i that trained base m; without any it stays
 
   M is the largest budget. Server state: `models`, a table of M bases from
-  independent initializations, and `position` in the cycle. Clients are
-  stateless. A client of budget b deploys the first b bases, and predicts with
+  independent initializations, and `position` in the cycle, which clients that
+  send nothing do not move. Clients are stateless. A client of budget b deploys the first b bases, and predicts with
   the mean of their logits; `evaluate_global` does so for every tier. With M = 1
   it is FedAvg of the base.
 

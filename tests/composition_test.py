@@ -503,6 +503,25 @@ def test_models_of_the_server_are_evaluated_by_tier():
   assert metrics['none']['num_examples'] == 1
 
 
+def test_metrics_of_a_tier_without_one_model_are_means():
+  """Over the server's weights, and over zeros twice."""
+  zeros = lambda state: tf.nest.map_structure(tf.zeros_like, state['weights'])
+  composed = composition.compose(**pieces(tiers={'any': composition.Tier(
+      MODEL, zeros,
+      lambda state: [state['weights'], zeros(state), zeros(state)],
+  )}))
+  state, client_states = start(composed)
+  state = composed.next(state, client_states, COHORT)['state']
+  metrics = composed.evaluate_global(
+      state, client(-1, [[0, 0, 10], [0, 0, 10]])
+  )
+  np.testing.assert_allclose(
+      metrics['any']['loss'], ((150 / 4 - 10)**2 + 2 * 100) / 3
+  )
+  assert metrics['any']['num_examples'] == 2
+  assert composed.tier_parameters == {'any': 3}
+
+
 # What does not fit is refused.
 
 

@@ -41,7 +41,7 @@ NEEDS = {
         '--clients_per_round=0',
     ),
     'hidden_layers': Need(
-        'a model with hidden layers, to keep one layer and share another',
+        'a model with hidden layers, of which a part is shared or trained',
         lambda traits: traits.several_layers,
         '--model=mlp',
     ),

@@ -50,6 +50,8 @@ FACTORISED = tff.to_type(collections.OrderedDict(
              tff.TensorType(np.float32, [None, 3])),
 ))
 
+PARTIAL = tff.to_type(collections.OrderedDict(kept=UPDATE, update=UPDATE))
+
 
 def _draw(value_type, rng):
   """Returns a value of this type."""
@@ -78,6 +80,18 @@ def _factorised(rng, client):
       factors=((), (draw(4, rank), draw(rank, 3))),
       weights=(draw(3), draw(0 if rank else 4, 3)),
   )
+
+
+def _partial(rng, client):
+  kept = _draw(PARTIAL['kept'], rng)
+  # Client 2 has everything, the others some.
+  kept = tf.nest.map_structure(
+      lambda x: ((x > 0) | (client == 2)).astype(x.dtype), kept
+  )
+  update = tf.nest.map_structure(
+      lambda x, k: x * k, _draw(PARTIAL['update'], rng), kept
+  )
+  return collections.OrderedDict(kept=kept, update=update)
 
 
 def _recovered(value):
@@ -148,6 +162,10 @@ CASES = {
     'LowRankMeanFactory': Case(
         aggregators.LowRankMeanFactory, FACTORISED, _factorised, clips=False,
         keeps=False, of_one=lambda value, weight: _recovered(value),
+    ),
+    'PartialMeanFactory': Case(
+        aggregators.PartialMeanFactory, PARTIAL, _partial, clips=False,
+        keeps=False, of_one=lambda value, weight: value['update'],
     ),
     'RouterWeightedFactory': Case(
         aggregators.RouterWeightedFactory,

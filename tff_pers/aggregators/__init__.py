@@ -3,6 +3,7 @@
 from tff_pers.aggregators.dispersion import DispersionFactory
 from tff_pers.aggregators.entry_weight import EntryWeightFactory
 from tff_pers.aggregators.low_rank import LowRankMeanFactory
+from tff_pers.aggregators.partial import PartialMeanFactory
 from tff_pers.aggregators.router import router_weight
 from tff_pers.aggregators.router import RouterWeightedFactory
 from tff_pers.aggregators.shuffling import build_fetch

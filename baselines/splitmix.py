@@ -108,9 +108,9 @@ def build_splitmix(
 
   M is the largest budget. Server state: `models`, a table of M bases from
   independent initializations, and `position` in the cycle, which clients that
-  send nothing do not move. Clients are stateless. A client of budget b deploys the first b bases, and predicts with
-  the mean of their logits; `evaluate_global` does so for every tier. With M = 1
-  it is FedAvg of the base.
+  send nothing do not move. Clients are stateless. A client of budget b deploys
+  the first b bases, and predicts with the mean of their logits;
+  `evaluate_global` does so for every tier. With M = 1 it is FedAvg of the base.
 
   Args:
     base: The narrow model.

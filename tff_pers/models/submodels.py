@@ -34,9 +34,8 @@ from tff_pers.models import tiers as tiers_lib
 ROUNDINGS = ('round', 'floor', 'ceil')
 WINDOWS = ('static', 'rolling', 'random')
 
-# The product of the floats .07 and 100 is 7.000000000000001, and that of .35
-# and 90 is 31.499999999999996: these digits of it count.
-_DIGITS = 9
+# Of .07 * 100 the product of floats is 7.000000000000001.
+_SLACK = 1e-9
 
 # The units that a sub-model keeps, int32[q] by group, ascending.
 Kept = Mapping[str, Any]
@@ -58,11 +57,11 @@ def num_kept(units: int, width: float, rounding: str = 'round') -> int:
         f'`width_rounding` must be one of {", ".join(ROUNDINGS)}, found'
         f' {rounding!r}.'
     )
-  wanted = round(width * units, _DIGITS)
+  wanted = width * units
   if rounding == 'floor':
-    return max(1, math.floor(wanted))
+    return max(1, math.floor(wanted + _SLACK))
   if rounding == 'ceil':
-    return max(1, math.ceil(wanted))
+    return max(1, math.ceil(wanted - _SLACK))
   return max(1, round(wanted))
 
 

@@ -111,7 +111,7 @@ def evaluated_offsets(parts: submodels.Submodels) -> list[int]:
 
 
 @methods.register(
-    'fedrolex', FedRolexHyperparameters, needs=('hidden_layers',),
+    'fedrolex', FedRolexHyperparameters, needs=('widths',),
     summary='sub-models of rolling windows over the units (Alam 2022)',
     travels=heterofl.TRAVELS,
 )

@@ -166,7 +166,7 @@ def _one_of_each(widths) -> list[int]:
 
 
 @methods.register(
-    'fjord', FjORDHyperparameters, needs=('hidden_layers',),
+    'fjord', FjORDHyperparameters, needs=('widths',),
     summary='nested sub-models by ordered dropout (Horvath 2021)',
     travels=heterofl.TRAVELS,
 )

@@ -150,7 +150,7 @@ def of_task(task, hyperparameters: width_hp.WidthHyperparameters):
 
 
 @methods.register(
-    'heterofl', HeteroFLHyperparameters, needs=('hidden_layers',),
+    'heterofl', HeteroFLHyperparameters, needs=('widths',),
     summary='sub-models of the first units (Diao 2021)', travels=TRAVELS,
 )
 def _build(task, hyperparameters):

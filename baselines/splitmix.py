@@ -321,7 +321,7 @@ def mean_of_any(
 
 
 @methods.register(
-    'splitmix', SplitMixHyperparameters, needs=('hidden_layers',),
+    'splitmix', SplitMixHyperparameters, needs=('widths',),
     summary='several narrow networks, as many as a device can (Hong 2022)',
     travels=methods.Travels(
         down=('models', 'position'), up=('models', 'position')

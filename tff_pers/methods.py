@@ -41,13 +41,18 @@ NEEDS = {
         '--clients_per_round=0',
     ),
     'hidden_layers': Need(
-        'a model with hidden layers, of which a part is shared or trained',
+        'a model with hidden layers, to keep one layer and share another',
         lambda traits: traits.several_layers,
         '--model=mlp',
     ),
     'kernel': Need(
         'a model with a kernel of a dense layer or a convolution, to factorise',
         lambda traits: traits.has_kernel,
+        '--model=mlp',
+    ),
+    'widths': Need(
+        'a model with hidden layers, to make them narrower',
+        lambda traits: traits.has_widths,
         '--model=mlp',
     ),
 }

@@ -36,3 +36,10 @@ class Traits:
   def has_kernel(self) -> Optional[bool]:
     """Whether the model has a kernel, which can be factorised."""
     return None if self.model is None else self.model not in NO_KERNEL
+
+  @property
+  def has_widths(self) -> Optional[bool]:
+    """Whether the model has hidden layers, which can be made narrower."""
+    if self.model is None:
+      return None
+    return self.model not in (*ONE_LAYER, *NO_KERNEL)

@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.conformance import agree as agree_lib
 from tff_pers import dispatch
+from tff_pers.runtime import fused
+from tff_pers.runtime import native
 
 STATE = tff.to_type(dict(
     position=np.int32, round=np.int32, seed=np.int64,
@@ -22,17 +23,19 @@ SEND = dispatch.Numbered(
 )
 
 
+@pytest.mark.parametrize('runtime', [native, fused])
 @pytest.mark.parametrize('cohort, numbers', [
     ([5, 0, 3], [12, 10, 11]),
     ([3, 5, 0], [11, 12, 10]),
     ([6], [10]),
     ([11, 2], [11, 10]),  # Also one that was held out.
 ])
-def test_numbers_are_places_in_the_order_of_the_indices(cohort, numbers):
+def test_numbers_are_places_in_the_order_of_the_indices(
+    cohort, numbers, runtime
+):
   computation = dispatch.build_dispatch(SEND, STATE)
-  messages = agree_lib.agree(
-      computation, VALUE, [np.int32(i) for i in cohort]
-  )
+  with runtime.use():
+    messages = computation(VALUE, [np.int32(i) for i in cohort])
   assert [message['position'] for message in messages] == numbers
   for message in messages:
     assert message['round'] == 3 and message['seed'] == 7

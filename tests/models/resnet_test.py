@@ -142,7 +142,9 @@ def test_stride_two_pads_both_sides():
   np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.parametrize('channels, groups', [(64, 32), (48, 24), (6, 6), (40, 20), (37, 1)])
+@pytest.mark.parametrize(
+    'channels, groups', [(64, 32), (48, 24), (6, 6), (40, 20), (37, 1)]
+)
 def test_group_normalization(channels, groups):
   layer, = zl.stack([resnet.group_norm('n')], (4, 4, channels))
   rng = np.random.default_rng(0)
@@ -156,6 +158,20 @@ def test_group_normalization(channels, groups):
       layer.apply((scale, offset), tf.constant(x), True, None),
       expected.reshape(x.shape) * scale + offset, rtol=1e-10, atol=1e-10,
   )
+
+
+@pytest.mark.parametrize(
+    'channels, groups', [(64, 32), (32, 16), (26, 13), (3, 1), (1, 1)]
+)
+def test_groups_of_one_pixel_have_two_values(channels, groups):
+  """One alone would be normalized to 0, whatever it is."""
+  layer, = zl.stack([resnet.group_norm('n')], (1, 1, channels))
+  x = np.random.default_rng(0).normal(3.0, 2.0, [2, 1, 1, channels])
+  y = layer.apply((np.ones(channels), np.zeros(channels)), tf.constant(x),
+                  True, None)
+  grouped = np.reshape(y, [2, groups, -1])
+  np.testing.assert_allclose(grouped.mean(axis=2), 0, atol=1e-10)
+  assert channels == 1 or np.all(np.abs(grouped).max(axis=2) > 0.5)
 
 
 def test_block_adds_its_input():

@@ -146,13 +146,16 @@ def convolution(
 def group_norm(name: str) -> zl.MakeLayer:
   """Group normalization over pixels and channels, then scale and offset.
 
-  32 groups, or where they do not divide the channels the most below that do.
+  32 groups, or where they do not divide the channels the most below that do. A
+  group has two values at least, since one alone would become 0: of images of
+  one pixel, two channels.
   """
 
   def make(shape):
     height, width, channels = shape
     groups = max(
-        g for g in range(1, _MAX_GROUPS + 1) if channels % g == 0
+        g for g in range(1, _MAX_GROUPS + 1)
+        if g == 1 or channels % g == 0 and height * width * channels > g
     )
 
     def apply(weights, x, training, seed):

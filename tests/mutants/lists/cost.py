@@ -48,8 +48,8 @@ FAULTS = (
         'one_group',
         what='All channels are one group.',
         file=_RESNET,
-        old='g for g in range(1, _MAX_GROUPS + 1) if channels % g == 0',
-        new='g for g in range(1, 2)',
+        old='g for g in range(1, _MAX_GROUPS + 1)\n',
+        new='g for g in range(1, 2)\n',
         tests=_NORM,
     ),
     Fault(

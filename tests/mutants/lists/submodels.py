@@ -136,6 +136,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'one_value_normalized',
+        what='A group of one pixel may be one channel, which becomes 0.',
+        file=_RESNET,
+        old='channels % g == 0 and height * width * channels > g',
+        new='channels % g == 0',
+        tests=(
+            'tests/models/resnet_test.py'
+            '::test_groups_of_one_pixel_have_two_values',
+        ),
+    ),
+    Fault(
         'scaler_in_evaluation',
         what='The scaler acts whatever a model is used for.',
         file=_SUBMODELS,

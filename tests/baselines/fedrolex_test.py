@@ -110,7 +110,9 @@ def test_static_windows_are_the_first_units():
   rounds.assert_identical(without[-1]['weights'], expected[-1]['weights'])
 
 
-@pytest.mark.parametrize('window', ['rolling', 'random'])
+@pytest.mark.parametrize('window', [
+    'rolling', pytest.param('random', marks=pytest.mark.slow)
+])
 def test_of_whole_models_it_is_fedavg_bit_for_bit(window):
   """Baselines B1, 7.3."""
   _, states, _, _ = rounds.run('fedrolex', tiers='1', window=window)

@@ -70,7 +70,9 @@ def test_scaler_goes_with_a_norm_by_default():
   assert heterofl.HeteroFLHyperparameters().trained(parts) == parts.tiers
 
 
-@pytest.mark.parametrize('client_weighting', ['uniform', 'examples'])
+@pytest.mark.parametrize('client_weighting', [
+    'uniform', pytest.param('examples', marks=pytest.mark.slow)
+])
 def test_of_whole_models_it_is_fedavg_bit_for_bit(client_weighting):
   """Baselines B1, 7.2."""
   _, states, _, _ = rounds.run_weighted(

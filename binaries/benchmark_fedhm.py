@@ -1,4 +1,4 @@
-"""FedHM against FedAvg of full and of smallest width: a table per setting.
+"""FedHM and methods of sub-models beside FedAvg: a table per setting.
 
     python -m binaries.benchmark_fedhm --data_dir=DATA
 
@@ -22,9 +22,10 @@ python -m binaries.benchmark_fedhm --data_dir=DIR [--scale=cpu]
     [--parts=iid_fixed,iid_dynamic,dirichlet_fixed,dirichlet_dynamic,cifar10]
     [--flag=value]
 
-FedHM, whose clients have four tiers of capacity, FedAvg with the full model,
-and FedAvg with a model that is narrow enough for the smallest tier, each with
-compare_tuned in a folder of its own: every method has the step size that
+FedHM, HeteroFL, Split-Mix, FedRolex and FjORD, whose clients have four tiers of
+capacity, with models of about the same numbers of parameters; FedAvg with the
+full model, and with a model that is narrow enough for the smallest tier; each
+with compare_tuned in a folder of its own: every method has the step size that
 validation data choose from one common grid.
 
   iid_fixed, iid_dynamic, dirichlet_fixed, dirichlet_dynamic
@@ -39,27 +40,29 @@ epochs. Every other flag is one of compare_tuned and goes before the scale's.
 The same command resumes. Writes fedhm.md beside the folders, each with tables
 (summary.md, tiers.csv) and curves.png."""
 
-_METHODS = 'fedhm,fedavg[width=full],fedavg[width=smallest]'
+_TIERED = 'fedhm,heterofl,splitmix,fedrolex,fjord'
+_METHODS = f'{_TIERED},fedavg[width=full],fedavg[width=smallest]'
 
 
-def _both(**options):
-  """Returns the flags that give FedHM and FedAvg the same options."""
+def _all(**options):
+  """Returns the flags that give all methods the same options."""
   return {
       f'{algo}_{name}': value
-      for algo in ('fedhm', 'fedavg') for name, value in options.items()
+      for algo in (*_TIERED.split(','), 'fedavg')
+      for name, value in options.items()
   }
 
 
 def _epochs(number: int, batch_size: int):
   """Returns the flags of so many local epochs, for all methods."""
-  return _both(local_epochs=number, local_steps=0, batch_size=batch_size)
+  return _all(local_epochs=number, local_steps=0, batch_size=batch_size)
 
 
 _COMMON = dict(
     num_clients=20, clients_per_round=10, client_weighting='uniform',
     validation_fraction=0.2,
     # As in the paper.
-    **_both(momentum=0.9, weight_decay=1e-4),
+    **_all(momentum=0.9, weight_decay=1e-4),
 )
 _DIGITS = dict(
     _epochs(2, 10), task='digits', model='mlp', seeds='0,1,2', rounds=60,
@@ -79,14 +82,16 @@ _EMBEDDED = tuple(
 BENCHMARK = tuned_parts.Benchmark(
     name='benchmark_fedhm',
     summary=SUMMARY,
-    title='FedHM: devices of different capacity',
+    title='Devices of different capacity',
     note=(
         'Accuracies of the first table of a setting are means over clients,'
         ' each with the model of its tier on its own test data; pooled ones'
         ' weight clients by test examples. The second table has the model of'
-        ' every tier on the test data of all. Means over seeds, ± the standard'
-        ' deviation over seeds. Step sizes are chosen on validation data of the'
-        ' first seed.'
+        ' every tier on the test data of all (FedRolex: the mean over five'
+        ' windows), the multiplications of one example, and the bytes that a'
+        ' client sends in a round. Means over seeds, ± the standard deviation'
+        ' over seeds. Step sizes are chosen on validation data of the first'
+        ' seed.'
     ),
     parts={
         **{
@@ -94,7 +99,7 @@ BENCHMARK = tuned_parts.Benchmark(
                 _DIGITS,
                 partition='iid' if name.startswith('iid') else _DIRICHLET,
                 tier_assignment=name.rpartition('_')[2],
-                algos=_METHODS if name.endswith('fixed') else 'fedhm',
+                algos=_METHODS if name.endswith('fixed') else _TIERED,
             )
             for name in _EMBEDDED
         },
@@ -115,7 +120,7 @@ BENCHMARK = tuned_parts.Benchmark(
         'full': dict(
             _COMMON, **_epochs(10, 64), model='resnet18', rounds=160,
             eval_every=10, grid='learning_rate:0.03,0.1,0.3',
-            **_both(
+            **_all(
                 learning_rate_schedule='steps', learning_rate_rounds='100:150'
             ),
         ),

@@ -4,6 +4,7 @@ import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from binaries import compare_tuned
+from binaries import cost
 from binaries import flags
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -114,6 +115,34 @@ def _parts(text: str, names: Sequence[str]) -> list[str]:
   return chosen
 
 
+def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
+  """Returns the rows of `comparison.tier_summary`, with what a tier costs.
+
+  Args:
+    folder: What compare_tuned wrote.
+  """
+  summary = comparison.tier_summary(results.read_rows(folder, results.TIERS))
+  own = {row['algo'] for row in summary}
+  found = {}
+  for path in results.find_runs(folder):
+    rows = results.read_rows(path, results.TIERS)
+    name = rows[0]['algo'] if rows else ''
+    if name in own and name not in found:
+      found[name] = {
+          row['tier']: row for row in cost.of_run(results.read_run(path))
+      }
+  return [
+      dict(
+          algo=row['algo'], tier=row['tier'], parameters=row['parameters'],
+          macs=found[row['algo']][row['tier']]['macs'],
+          bytes_up=found[row['algo']][row['tier']]['bytes_up'],
+          seeds=row['seeds'], accuracy=row['accuracy'],
+          accuracy_std=row['accuracy_std'],
+      )
+      for row in summary
+  ]
+
+
 def page(
     benchmark: Benchmark, scale: str, given: Mapping[str, Any],
     parts: Sequence[str], top: str,
@@ -139,7 +168,7 @@ def page(
     folder = os.path.join(top, part)
     with open(os.path.join(folder, 'summary.md'), encoding='utf-8') as file:
       texts += [f'## {benchmark.titles[part]}', file.read().strip()]
-    tiers = comparison.tier_summary(results.read_rows(folder, results.TIERS))
+    tiers = tiers_with_costs(folder)
     if tiers:
       texts.append(results.markdown(list(tiers[0]), tiers))
     texts.append(f'![Accuracy and loss against rounds]({part}/curves.png)')

@@ -79,6 +79,7 @@ def _array(kept):
         (7, 0.5, 3, 4, 4),
         (4, 0.01, 1, 1, 1),
         (8, 1.0, 8, 8, 8),
+        (90, 0.35, 31, 32, 32),  # 31.499999999999996 in floats.
     ],
 )
 def test_numbers_become_whole(units, width, floor, nearest, ceil):

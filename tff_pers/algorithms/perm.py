@@ -12,6 +12,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
+from typing import Optional
 
 import numpy as np
 import tensorflow_federated as tff
@@ -24,9 +25,11 @@ from tff_pers import process
 from tff_pers import round_metrics
 from tff_pers import server_state
 from tff_pers.aggregators import choice
+from tff_pers.aggregators import partial
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_clusters
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_new_clients
@@ -51,6 +54,7 @@ def build_perm(
     full_participation: bool = True,
     num_new_clients: int = 0,
     keep_gradients: bool = False,
+    devices: Optional[perm_devices.Devices] = None,
 ) -> process.PersonalizedProcess:
   """Builds PERM.
 
@@ -102,6 +106,7 @@ def build_perm(
     num_clients: N.
     hyperparameters: See `PermHyperparameters`.
     client_weighting: Weights of the mean in (a) and in stage 1.
+    devices: What the clients' devices hold of the model; None: all of it.
     full_participation: Whether every round has all clients. If not, rounds are
       matchings, and the server keeps a table of gradients.
     num_new_clients: How many clients that never trained `evaluate` can take;
@@ -113,11 +118,12 @@ def build_perm(
       `models` exceed N.
   """
   hyperparameters.check(num_clients, full_participation)
+  devices = devices or perm_devices.Devices(model)
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  aggregator = _aggregator(model, data_type, hyperparameters)
+  aggregator = _aggregator(devices, data_type, hyperparameters)
   initialize_seeded = server_state.build_initialize(
       lambda seed: perm_server.initial_fields(
-          model, seed, num_clients, hyperparameters,
+          devices, seed, num_clients, hyperparameters,
           full_participation=full_participation,
           keeps_table=(
               keep_gradients or num_new_clients > 0 or not full_participation
@@ -139,7 +145,7 @@ def build_perm(
   )
   def client_line(message, known, data):
     done = perm_client.global_line(
-        model, message, known, attacks.poisoned(data), hyperparameters,
+        devices, message, known, attacks.poisoned(data), hyperparameters,
         client_weighting=client_weighting, num_clients=num_clients,
         full_participation=full_participation,
     )
@@ -151,14 +157,16 @@ def build_perm(
       work_type['gradients']
   )
   lines = perm_server.build_lines(
-      model, state_type, collect.next.type_signature.result['result'].member,
+      devices, state_type, collect.next.type_signature.result['result'].member,
       num_clients, hyperparameters, full_participation,
   )
   choose_scale = perm_lambda.build_choice(
-      model, hyperparameters, broadcast.type_signature.result.member,
+      devices, hyperparameters, broadcast.type_signature.result.member,
       num_clients,
   )
-  visit = visits.build_visits(model, hyperparameters, state_type, num_clients)
+  visit = visits.build_visits(
+      devices, hyperparameters, state_type, num_clients
+  )
   report_types = [
       work_type['report'], visit.type_signature.result['report'].member
   ]
@@ -235,26 +243,32 @@ def build_perm(
 
   for_new = {} if not num_new_clients else dict(
       dispatch=perm_new_clients.build_dispatch(
-          model, state_type, num_clients, num_new_clients, hyperparameters
+          devices, state_type, num_clients, num_new_clients, hyperparameters
       ),
       deploy=lambda weights, client_state, data: perm_new_clients.adapted(
-          model, weights, data, hyperparameters, num_clients
+          devices, weights, data, hyperparameters, num_clients
       ),
   )
   return shuffling.deploying_own_rows(
       model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn,
-      row=perm_clusters.own_row, **for_new,
+      row=lambda state, client: devices.own_units(
+          perm_clusters.own_row(state, client), client
+      ), deployed=devices.deployed, **for_new,
   )
 
 
-def _aggregator(model, data_type, hyperparameters):
+def _aggregator(devices, data_type, hyperparameters):
   """Returns the mean of line (a), or the robust rule in its place."""
   sent_type = tff.tensorflow.computation(
-      attacks.tagged, model.weights_type, data_type
+      lambda update, data: attacks.tagged(
+          devices.sent(update, data['index']), data
+      ), devices.model.weights_type, data_type,
   ).type_signature.result
   factory = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
       no_nan_division=True
   )
+  if devices.parts is not None:
+    factory = partial.PartialMeanFactory(factory)
   return attacks.attacked_in_scope(factory).create(
       sent_type, tff.TensorType(np.float32)
   )
@@ -282,4 +296,5 @@ def _build(task, hyperparameters):
       full_participation=task.full_participation,
       num_new_clients=task.num_new_clients,
       keep_gradients=task.num_clients * width <= _FEW_NUMBERS,
+      devices=perm_devices.build_devices(task, hyperparameters),
   )

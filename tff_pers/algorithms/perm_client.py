@@ -64,13 +64,13 @@ def comparable_since(t, hyperparameters, full_participation: bool):
 
 
 def global_line(
-    model, message, is_known, data, hyperparameters, *, client_weighting: str,
+    devices, message, is_known, data, hyperparameters, *, client_weighting: str,
     num_clients: int, full_participation: bool,
 ):
   """Computes a client's part of line (a).
 
   Args:
-    model: The model.
+    devices: What the clients' devices hold.
     message: `<seed, round, weights>`; `weights` are w.
     is_known: Bool scalar, whether the server has the client's gradient at w.
     data: Dense client data.
@@ -94,20 +94,26 @@ def global_line(
   by_steps = trains_w(t, hyperparameters)
   found = gradient_if(
       tf.logical_or(measured, tf.logical_and(moves, tf.logical_not(by_steps))),
-      model, message, data, hyperparameters,
+      devices, message, data, hyperparameters,
   )
-  update, loss = _update(model, message, data, moves, found, hyperparameters)
+  update, loss = _update(devices, message, data, moves, found, hyperparameters)
   finite = round_metrics.all_finite(
       (update, found.gradient, loss, found.variance)
   )
+  compared = found
+  if devices.compares_common:
+    compared = gradient_if(
+        measured, devices, message, data, hyperparameters, compared=True
+    )
   gradients = rows(
-      found, message, data, tf.logical_and(measured, finite), hyperparameters
+      compared, message, data, tf.logical_and(measured, finite), hyperparameters
+  )
+  kept = tf.cond(
+      finite, lambda: update,
+      lambda: tf.nest.map_structure(tf.zeros_like, update),
   )
   return collections.OrderedDict(
-      update=tf.cond(
-          finite, lambda: update,
-          lambda: tf.nest.map_structure(tf.zeros_like, update),
-      ),
+      update=devices.sent(kept, data['index']),
       weight=tf.where(
           finite,
           client_work.client_weight(
@@ -122,17 +128,24 @@ def global_line(
           finite=finite,
           **_bytes(
               weights, update, gradients, moves, exchanges,
-              tf.logical_and(moves, tf.logical_not(by_steps)), hyperparameters
+              tf.logical_and(moves, tf.logical_not(by_steps)), hyperparameters,
+              devices.share(data['index']),
           ),
       ),
   )
 
 
-def gradient_if(needed, model, message, data, hyperparameters):
-  """Returns G_i = grad f_i(w), if it is needed; else `no_gradient`."""
+def gradient_if(
+    needed, devices, message, data, hyperparameters, *, compared: bool = False
+):
+  """Returns `gradient`, if it is needed; else `no_gradient`."""
+  weights = message['weights']
   return tf.cond(
-      needed, lambda: gradient(model, message, data, hyperparameters),
-      lambda: no_gradient(message['weights']),
+      needed,
+      lambda: gradient(
+          devices, message, data, hyperparameters, compared=compared
+      ),
+      lambda: no_gradient(devices.compared(weights) if compared else weights),
   )
 
 
@@ -144,23 +157,42 @@ def no_gradient(weights):
   )
 
 
-def gradient(model, message, data, hyperparameters):
-  """Returns G_i = grad f_i(w) of the round's rows, a `LocalGradient`."""
-  return local_gradient.compute(
-      model, message['weights'], data,
-      seed=client_work.key(message, data, use=1),
-      num_rows=hyperparameters.gradient_batch,
+def gradient(
+    devices, message, data, hyperparameters, *, compared: bool = False
+):
+  """Returns G_i = grad f_i(w) of the round's rows, a `LocalGradient`.
+
+  Args:
+    devices: What the clients' devices hold.
+    message: `<seed, round, weights>`.
+    data: Dense client data.
+    hyperparameters: `PermHyperparameters`.
+    compared: Whether it is the one that others' are compared with.
+  """
+  def at(model, weights):
+    return local_gradient.compute(
+        model, weights, data, seed=client_work.key(message, data, use=1),
+        num_rows=hyperparameters.gradient_batch,
+    )
+
+  if compared and devices.compares_common:
+    return devices.of_all(at, message['weights'])
+  found = devices.of_client(
+      data['index'], lambda model: at(model, message['weights'])
+  )
+  return found._replace(
+      variance=devices.scaled_variance(found.variance, data['index'])
   )
 
 
-def _update(model, message, data, moves, found, hyperparameters):
+def _update(devices, message, data, moves, found, hyperparameters):
   """(w - u_i after K local steps, or G_i; loss); zeros if w rests."""
   weights, t = message['weights'], message['round']
   local = local_step.build(hyperparameters)
 
   def train():  # FedAvg: stage 1 (Algorithm 3), and the warm-up.
-    final, loss = local_sgd.train(
-        model, weights, data, local=local,
+    final, loss = devices.train(
+        weights, data, local=local, round_num=t,
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.warmup_rate
         ),
@@ -208,7 +240,8 @@ def fingerprint(message, gradient, hyperparameters):
 
 
 def _bytes(
-    weights, update, gradients, moves, exchanges, by_gradient, hyperparameters
+    weights, update, gradients, moves, exchanges, by_gradient, hyperparameters,
+    share,
 ):
   """Bytes of w, of the update and of the gradient, in the rounds that use them.
 
@@ -219,8 +252,10 @@ def _bytes(
     # The update is G_i: the server can clip it and add the penalty's gradient.
     extra *= 1 - tf.cast(by_gradient, tf.float32)
   return dict(
-      bytes_down=tf.cast(exchanges, tf.float32)
+      bytes_down=share * tf.cast(exchanges, tf.float32)
       * round_metrics.payload_bytes(weights),
-      bytes_up=tf.cast(moves, tf.float32)
-      * round_metrics.payload_bytes(update) + extra,
+      bytes_up=share * (
+          tf.cast(moves, tf.float32) * round_metrics.payload_bytes(update)
+          + extra
+      ),
   )

@@ -8,6 +8,7 @@ from absl import logging
 from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import ranges
+from tff_pers.algorithms import perm_architectures
 from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
 
@@ -30,7 +31,8 @@ def kappas(num_clients: int) -> tuple[float, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class PermHyperparameters(
-    hp.Aggregation, visit_hyperparameters.ShufflingHyperparameters
+    perm_architectures.ArchitectureHyperparameters,
+    visit_hyperparameters.ShufflingHyperparameters,
 ):
   """Hyperparameters of PERM."""
 

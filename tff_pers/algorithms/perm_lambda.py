@@ -26,7 +26,6 @@ from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import client_work
-from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.numerics import mixing
@@ -40,12 +39,12 @@ _SPLIT_USE, _TRIAL_USE = 2, 3
 
 
 def build_choice(
-    model, hyperparameters, message_type, num_clients: int
+    devices, hyperparameters, message_type, num_clients: int
 ) -> tff.Computation:
   """Builds the choice.
 
   Args:
-    model: The model.
+    devices: What the clients' devices hold.
     hyperparameters: `PermHyperparameters`.
     message_type: `<seed, round, weights>`, what all clients receive.
     num_clients: N.
@@ -55,19 +54,21 @@ def build_choice(
     report@CLIENTS>), chosen in the round `first_measure` and else what it was;
     the report is that of `visits.build_client_metrics`.
   """
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  data_type = client_data.client_data_type(
+      devices.model.x_spec, devices.model.y_spec
+  )
   kappas = perm_hyperparameters.kappas(num_clients)
 
   @tff.tensorflow.computation(message_type, data_type)
   def alone(message, data):
-    return try_alone(model, message, attacks.poisoned(data), hyperparameters)
+    return try_alone(devices, message, attacks.poisoned(data), hyperparameters)
 
   tried_type = alone.type_signature.result
   collect = keyed.RowCollectionFactory(num_clients).create(tried_type['rows'])
   fetch = keyed.build_fetch(
       collect.next.type_signature.result['result'].member,
       lambda table, client: mixtures(
-          table, client, num_clients, hyperparameters
+          devices, table, client, num_clients, hyperparameters
       ), num_clients,
   )
 
@@ -76,7 +77,7 @@ def build_choice(
   )
   def scored_by(message, tried, mixed, data):
     return score(
-        model, message, tried, mixed, attacks.poisoned(data), num_clients
+        devices, message, tried, mixed, attacks.poisoned(data), num_clients
     )
 
   losses_type = scored_by.type_signature.result['losses']
@@ -108,11 +109,11 @@ def build_choice(
   return choice
 
 
-def try_alone(model, message, data, hyperparameters):
+def try_alone(devices, message, data, hyperparameters):
   """Trains a client by itself, in the round of the choice.
 
   Args:
-    model: The model.
+    devices: What the clients' devices hold.
     message: `<seed, round, weights>`.
     data: Dense client data.
     hyperparameters: `PermHyperparameters`.
@@ -129,8 +130,9 @@ def try_alone(model, message, data, hyperparameters):
     budget[name] = budget[name] and _ROUNDS * budget[name]
 
   def train(data):
-    return local_sgd.train(
-        model, weights, data, local=local_step.build(hyperparameters),
+    return devices.train(
+        weights, data, local=local_step.build(hyperparameters),
+        round_num=message['round'],
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.learning_rate
         ),
@@ -140,14 +142,17 @@ def try_alone(model, message, data, hyperparameters):
   def work():
     some, _ = _split(message, data)
     found, own = (
-        perm_client.gradient(model, message, rows, hyperparameters)
+        perm_client.gradient(
+            devices, message, rows, hyperparameters, compared=True
+        )
         for rows in (data, some)
     )
     return train(data), train(some), found, own.gradient
 
   def rest():
-    nothing = perm_client.no_gradient(weights)
-    return nothing.gradient, nothing.gradient, nothing, nothing.gradient
+    nothing = perm_client.no_gradient(devices.compared(weights))
+    zeros = tf.nest.map_structure(tf.zeros_like, weights)
+    return zeros, zeros, nothing, nothing.gradient
 
   trained, kept, found, own = tf.cond(now, work, rest)
   sent = (trained, kept, found.gradient, found.variance, own)
@@ -193,10 +198,11 @@ def _split(message, data):
   return take(start, size - held), take(order, held)
 
 
-def mixtures(table, client, num_clients: int, hyperparameters):
+def mixtures(devices, table, client, num_clients: int, hyperparameters):
   """Mixes the others' models for client i.
 
   Args:
+    devices: What the clients' devices hold.
     table: The collected rows of `try_alone`.
     client: i.
     num_clients: N.
@@ -212,7 +218,7 @@ def mixtures(table, client, num_clients: int, hyperparameters):
   )[client]
 
   def mixed():
-    alpha = _rows(table, place, num_clients, hyperparameters)
+    alpha = _rows(devices, table, place, num_clients, hyperparameters)
     is_own = tf.equal(tf.range(num_rows), place)
     others = tf.where(is_own, tf.zeros_like(alpha), alpha)
     return tf.nest.map_structure(
@@ -229,18 +235,20 @@ def mixtures(table, client, num_clients: int, hyperparameters):
   return collections.OrderedDict(models=models, own=own)
 
 
-def _rows(table, place, num_clients: int, hyperparameters):
+def _rows(devices, table, place, num_clients: int, hyperparameters):
   """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
 
   The client at `place` knows the gradient of what it did not hold out.
   """
   own = tf.equal(tf.range(tf.shape(table['keys'])[0]), place)
-  differences = table['fingerprints'] - table['own_fingerprints'][place]
-  c = perm_mixing.denoised(
-      tf.reduce_sum(tf.square(differences), axis=1)[None], place[None], table,
-      hyperparameters,
-  )[0]
+  client = table['keys'][place]
+  apart = devices.between(
+      table['fingerprints'], table['own_fingerprints'][place], table['keys'],
+      client,
+  )
+  c = perm_mixing.denoised(apart[None], place[None], table, hyperparameters)
   sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
+  c = devices.complex(c, table['keys'], client[None], sizes)[0]
   return tf.stack([
       mixing.water_filling(
           c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
@@ -249,11 +257,11 @@ def _rows(table, place, num_clients: int, hyperparameters):
   ])
 
 
-def score(model, message, tried, mixed, data, num_clients: int):
+def score(devices, message, tried, mixed, data, num_clients: int):
   """Evaluates the mixtures on what a client held out.
 
   Args:
-    model: The model.
+    devices: What the clients' devices hold.
     message: `<seed, round, weights>`.
     tried: See `try_alone`.
     mixed: See `mixtures`.
@@ -279,7 +287,11 @@ def score(model, message, tried, mixed, data, num_clients: int):
           ),
           w, mixed['models'], tried['kept'],
       )
-      mean = deployment.deployed_metrics(model, weights, held)['loss']
+      mean = devices.of_client(
+          data['index'], lambda model: deployment.deployed_metrics(
+              model, weights, held
+          )['loss'],
+      )
       return tf.cast(mean, tf.float32)
 
     pairs = tf.constant(list(np.ndindex(shape)), tf.int32)

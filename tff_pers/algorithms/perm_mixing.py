@@ -10,7 +10,6 @@ import collections
 import tensorflow as tf
 
 from tff_pers.algorithms import mixing_rows
-from tff_pers.numerics import distances
 from tff_pers.numerics import mixing
 
 # Rows solved at once when rows are kept sparse.
@@ -39,20 +38,21 @@ def initial(num_clients: int, hyperparameters, full_participation: bool):
   )
 
 
-def solve_all(old, table, lambda_, hyperparameters):
+def solve_all(devices, old, table, lambda_, hyperparameters):
   """Returns A from the gradients of a round with all clients.
 
   A client without a gradient (no examples, or dropped for not being finite)
   teaches nobody and learns from the others by their sizes.
 
   Args:
+    devices: What the clients' devices hold.
     old: A so far.
     table: See `fingerprints.nobody`; who is not in it has size 0.
     lambda_: Float64 scalar.
     hyperparameters: `PermHyperparameters`.
   """
   n = table['sizes'].shape[0]
-  solve = _solver(table, lambda_, old, hyperparameters)
+  solve = _solver(devices, table, lambda_, old, hyperparameters)
   if not hyperparameters.kept_per_row(n):
     return solve(tf.range(n))
   blocks = [  # Never an [N, N] tensor.
@@ -62,13 +62,14 @@ def solve_all(old, table, lambda_, hyperparameters):
   return tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *blocks)
 
 
-def solve_cohort(old, table, lambda_, cohort, hyperparameters):
+def solve_cohort(devices, old, table, lambda_, cohort, hyperparameters):
   """Returns A with the rows of those of the cohort who are in the table.
 
   Clients that are not in the table are strangers: they are at distance
   infinity.
 
   Args:
+    devices: What the clients' devices hold.
     old: A so far.
     table: See `solve_all`.
     lambda_: See `solve_all`.
@@ -77,7 +78,7 @@ def solve_cohort(old, table, lambda_, cohort, hyperparameters):
   """
   owners = tf.where(tf.logical_and(cohort, table['sizes'] > 0))[:, 0]
   owners = tf.cast(owners, tf.int32)
-  solve = _solver(table, lambda_, old, hyperparameters)
+  solve = _solver(devices, table, lambda_, old, hyperparameters)
   return mixing_rows.replaced(old, owners, solve(owners))
 
 
@@ -99,7 +100,7 @@ def rows_of_centers(c, table, lambda_, old, hyperparameters):
   return tf.cast(alpha, tf.float32)
 
 
-def rows_of_strangers(table, gradients, lambda_, hyperparameters):
+def rows_of_strangers(devices, table, gradients, lambda_, hyperparameters):
   """Returns what clients that never trained learn from those that did.
 
   A stranger's row is what it would be if it had trained, less its own weight:
@@ -108,6 +109,7 @@ def rows_of_strangers(table, gradients, lambda_, hyperparameters):
   gets the row of Eq. (2) without itself.
 
   Args:
+    devices: What the clients' devices hold.
     table: Of the N clients that trained.
     gradients: The strangers', rows as in `fingerprints.written`.
     lambda_: Float64 scalar.
@@ -122,7 +124,8 @@ def rows_of_strangers(table, gradients, lambda_, hyperparameters):
       for name in ('fingerprints', 'rows', 'sizes', 'variances')
   )
   owners = tf.range(n, n + m)
-  c = _distances(both, owners, hyperparameters)
+  clients = tf.concat([tf.range(n), gradients['keys']], axis=0)
+  c = _distances(devices, both, clients, owners, hyperparameters)
   c = tf.where(both['sizes'] > 0, c, float('inf'))
   has_trained = tf.range(n + m) < n
   itself = tf.equal(owners[:, None], tf.range(n + m))
@@ -140,13 +143,13 @@ def rows_of_strangers(table, gradients, lambda_, hyperparameters):
   )
 
 
-def _solver(table, lambda_, old, hyperparameters):
+def _solver(devices, table, lambda_, old, hyperparameters):
   """Returns `owners int32[M] -> their rows of A`."""
   is_known = table['sizes'] > 0
   n = table['sizes'].shape[0]
 
   def solve(owners):
-    c = _distances(table, owners, hyperparameters)
+    c = _distances(devices, table, tf.range(n), owners, hyperparameters)
     c = tf.where(tf.gather(is_known, owners)[:, None], c, tf.zeros_like(c))
     alpha = _row(
         tf.where(is_known, c, float('inf')), table['sizes'], lambda_,
@@ -157,11 +160,24 @@ def _solver(table, lambda_, old, hyperparameters):
   return solve
 
 
-def _distances(table, owners, hyperparameters):
-  """Returns d_ij of the clients `owners` int32[M], [M, N]."""
-  vectors = distances.center(table['fingerprints'], table['sizes'] > 0)
-  c = distances.gram_distances(vectors, owners)
-  return denoised(c, owners, table, hyperparameters)
+def _distances(devices, table, clients, owners, hyperparameters):
+  """Returns c_j, d_ij and what is added to it, of rows `owners`, [M, N].
+
+  Args:
+    devices: What the clients' devices hold.
+    table: Rows of clients.
+    clients: int32[N], whose they are.
+    owners: int32[M], numbers of rows.
+    hyperparameters: `PermHyperparameters`.
+  """
+  c = denoised(
+      devices.distances(
+          table['fingerprints'], table['sizes'] > 0, clients, owners
+      ), owners, table, hyperparameters,
+  )
+  return devices.complex(
+      c, clients, tf.gather(clients, owners), table['sizes']
+  )
 
 
 def _row(c, sizes, lambda_, hyperparameters, *, start):

@@ -31,7 +31,6 @@ from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_clusters
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import client_work
-from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.numerics import simplex
@@ -44,7 +43,7 @@ _NUM_STEPS = 300
 
 
 def build_dispatch(
-    model, state_type: tff.StructType, num_clients: int, num_new_clients: int,
+    devices, state_type: tff.StructType, num_clients: int, num_new_clients: int,
     hyperparameters,
 ) -> tff.Computation:
   """Returns (S@SERVER, {D}@CLIENTS -> {W}@CLIENTS), what a client deploys.
@@ -53,13 +52,15 @@ def build_dispatch(
   mixture, and w as long as no gradients were compared.
 
   Args:
-    model: The model.
+    devices: What the clients' devices hold.
     state_type: S, with its `table` and `anchor`.
     num_clients: N.
     num_new_clients: How many new clients there may be.
     hyperparameters: `PermHyperparameters`.
   """
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  data_type = client_data.client_data_type(
+      devices.model.x_spec, devices.model.y_spec
+  )
   num_keys = num_clients + num_new_clients
   message_type = collections.OrderedDict(
       seed=np.int64, round=np.int32, weights=state_type['anchor']
@@ -67,7 +68,7 @@ def build_dispatch(
 
   @tff.tensorflow.computation(message_type, data_type)
   def show(message, data):
-    return _show(model, message, data, num_clients, hyperparameters)
+    return _show(devices, message, data, num_clients, hyperparameters)
 
   collect = keyed.RowCollectionFactory(max(num_new_clients, 1)).create(
       show.type_signature.result
@@ -78,7 +79,8 @@ def build_dispatch(
   )
   def mix(state, rows):
     return collections.OrderedDict(
-        keys=rows['keys'], mixtures=_mixtures(state, rows, hyperparameters),
+        keys=rows['keys'],
+        mixtures=_mixtures(devices, state, rows, hyperparameters),
         models=state['models'], assignment=state['assignment'],
         weights=state['weights'],
     )
@@ -110,14 +112,14 @@ def build_dispatch(
   return dispatch
 
 
-def adapted(model, weights, data, hyperparameters, num_clients: int):
-  """Returns the weights after a new client's `finetune_epochs` local epochs."""
+def adapted(devices, weights, data, hyperparameters, num_clients: int):
+  """Returns what is deployed after a new client's `finetune_epochs` epochs."""
   if not hyperparameters.finetune_epochs:
-    return weights
+    return devices.own_units(weights, data['index'])
 
   def train():
-    return local_sgd.train(
-        model, weights, data, local=local_step.build(hyperparameters),
+    return devices.train(
+        weights, data, local=local_step.build(hyperparameters), round_num=0,
         learning_rate=hyperparameters.learning_rate,
         seed=random.key(0, _ADAPT_USE, data['index']),
         batch_size=hyperparameters.batch_size,
@@ -125,17 +127,19 @@ def adapted(model, weights, data, hyperparameters, num_clients: int):
     )[0]
 
   is_new = client_work.is_unseen(data['index'], num_clients)
-  return tf.cond(is_new, train, lambda: weights)
+  return devices.own_units(
+      tf.cond(is_new, train, lambda: weights), data['index']
+  )
 
 
-def _show(model, message, data, num_clients: int, hyperparameters):
+def _show(devices, message, data, num_clients: int, hyperparameters):
   """Returns 0 or 1 rows of `fingerprints.written`: those of new clients."""
   is_new = tf.logical_and(
       client_work.is_unseen(data['index'], num_clients),
       data['num_examples'] > 0,
   )
   found = perm_client.gradient_if(
-      is_new, model, message, data, hyperparameters
+      is_new, devices, message, data, hyperparameters, compared=True
   )
   is_sent = tf.logical_and(
       is_new, round_metrics.all_finite((found.gradient, found.variance))
@@ -143,13 +147,13 @@ def _show(model, message, data, num_clients: int, hyperparameters):
   return perm_client.rows(found, message, data, is_sent, hyperparameters)
 
 
-def _mixtures(state, rows, hyperparameters):
+def _mixtures(devices, state, rows, hyperparameters):
   """Returns the mixtures of M new clients, a table [M, ...]."""
   def mixed():
     if hyperparameters.models:
       return perm_clusters.models_of_strangers(state, rows)
     alpha = perm_mixing.rows_of_strangers(
-        state['table'], rows, state['lambda_'], hyperparameters
+        devices, state['table'], rows, state['lambda_'], hyperparameters
     )
     beta = combinations(state['mixing'], alpha)
     return tf.nest.map_structure(

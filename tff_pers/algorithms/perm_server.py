@@ -43,12 +43,12 @@ class Lines(NamedTuple):
 
 
 def initial_fields(
-    model, seed, num_clients, hyperparameters, *, full_participation: bool,
+    devices, seed, num_clients, hyperparameters, *, full_participation: bool,
     keeps_table: bool,
 ):
   """Returns the method's own fields of S, see `perm.build_perm`."""
-  weights = model.initial_weights(seed)
-  vector = distances.flatten(weights)
+  weights = devices.model.initial_weights(seed)
+  vector = distances.flatten(devices.compared(weights))
   mixing = perm_mixing.initial(
       num_clients, hyperparameters, full_participation
   )
@@ -107,13 +107,13 @@ def build_is_known(
 
 
 def build_lines(
-    model, state_type: tff.StructType, gradients_type, num_clients: int,
+    devices, state_type: tff.StructType, gradients_type, num_clients: int,
     hyperparameters, full_participation: bool,
 ) -> Lines:
   """Builds the lines.
 
   Args:
-    model: The model.
+    devices: The model, and what the clients' devices hold of it.
     state_type: S.
     gradients_type: The collected rows of `perm_client.global_line`.
     num_clients: N.
@@ -146,14 +146,14 @@ def build_lines(
   )
   def solve(clock, old, weights, scale, cohort, gradients):
     return _solve(
-        clock, old, weights, scale, cohort, gradients, num_clients,
+        devices, clock, old, weights, scale, cohort, gradients, num_clients,
         hyperparameters, full_participation,
     )
 
   @tff.tensorflow.computation(clock_type, weights_type, state_type['models'])
   def start(clock, weights, models):
     return _start(
-        clock, weights, models, model, num_clients, hyperparameters
+        clock, weights, models, devices.model, num_clients, hyperparameters
     )
 
   @tff.tensorflow.computation(
@@ -176,7 +176,7 @@ def _descend(clock, weights, mean_update, hyperparameters):
 
 
 def _solve(
-    clock, old, weights, scale, cohort, gradients, num_clients: int,
+    devices, clock, old, weights, scale, cohort, gradients, num_clients: int,
     hyperparameters, full_participation: bool,
 ):
   """(b) The rows of A: of all clients, of the cohort's, or of clusters."""
@@ -209,11 +209,11 @@ def _solve(
       )
     elif full_participation:
       mixing = perm_mixing.solve_all(
-          old['mixing'], table, lambda_, hyperparameters
+          devices, old['mixing'], table, lambda_, hyperparameters
       )
     else:
       mixing = perm_mixing.solve_cohort(
-          old['mixing'], table, lambda_, cohort, hyperparameters
+          devices, old['mixing'], table, lambda_, cohort, hyperparameters
       )
     return mixing, assignment, tf.cast(lambda_, tf.float32)
 

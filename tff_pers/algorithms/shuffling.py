@@ -22,6 +22,7 @@ from tff_pers import process
 from tff_pers import round_metrics
 from tff_pers import server_state
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
@@ -79,7 +80,9 @@ def build_shuffling(
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   cohort = visit_schedule.build_cohort(data_type, num_clients)
-  visit = visits.build_visits(model, hyperparameters, state_type, num_clients)
+  visit = visits.build_visits(
+      perm_devices.Devices(model), hyperparameters, state_type, num_clients
+  )
   client_metrics = visits.build_client_metrics(
       data_type, visit.type_signature.result['report'].member
   )
@@ -132,7 +135,7 @@ def own_row(state, client):
 
 def deploying_own_rows(
     model: functional.FunctionalModel, num_clients: int, *, initialize_seeded,
-    next_fn, row=own_row, dispatch=None,
+    next_fn, row=own_row, dispatch=None, deployed=None,
     deploy=lambda weights, client_state, data: weights,
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
@@ -145,8 +148,10 @@ def deploying_own_rows(
     row: `(S, client's index) -> W`, a TensorFlow function, its row.
     dispatch: What `evaluate` sends to clients in the place of their rows, see
       `deployment.build_deploy`.
+    deployed: The model over W; None: `model`.
     deploy: What they do with it, likewise.
   """
+  deployed = deployed or model
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   stateless = tff.to_type(())
@@ -154,19 +159,19 @@ def deploying_own_rows(
   # A client deploys its own row of the table, fetched by its index.
   deploy_rows = deployment.build_deploy(
       dispatch or keyed.build_fetch(state_type, row, num_clients), stateless,
-      data_type, deploy, model,
+      data_type, deploy, deployed,
   )
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,
       initialize_client=server_state.stateless_client(state_type),
       next_fn=next_fn,
       deploy=deploy_rows,
-      evaluate=deployment.build_evaluate(deploy_rows, model),
+      evaluate=deployment.build_evaluate(deploy_rows, deployed),
       client_model=tff.tensorflow.computation(
           lambda state, client_state, index: row(state, index),
           state_type, stateless, np.int32,
       ),
-      deployed=model,
+      deployed=deployed,
   )
 
 

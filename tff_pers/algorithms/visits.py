@@ -22,13 +22,12 @@ from tff_pers import deployment
 from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import visit_hyperparameters
 from tff_pers.algorithms import visit_schedule
 from tff_pers.client_works import client_work
-from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
-from tff_pers.models import functional
 
 
 def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
@@ -91,7 +90,7 @@ def hosting(state, *, models, mixing, owners):
 
 
 def build_visits(
-    model: functional.FunctionalModel,
+    devices: perm_devices.Devices,
     hyperparameters: visit_hyperparameters.ShufflingHyperparameters,
     state_type: tff.StructType,
     num_clients: int,
@@ -103,7 +102,7 @@ def build_visits(
     collect : keyed upload; the server writes the rows into its table
 
   Args:
-    model: The model.
+    devices: The model, and what the clients' devices hold of it.
     hyperparameters: Those of the visits.
     state_type: S with its fields `models`, `mixing` and `pending`.
     num_clients: N.
@@ -120,7 +119,9 @@ def build_visits(
           seed=np.int64,
       )
   )
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  data_type = client_data.client_data_type(
+      devices.model.x_spec, devices.model.y_spec
+  )
   matched = visit_schedule.is_matching(state_type['pending'])
   fetch = keyed.build_fetch(
       hosting_type,
@@ -130,7 +131,7 @@ def build_visits(
 
   @tff.tensorflow.computation(fetch.type_signature.result.member, data_type)
   def visit(hosted, data):
-    return _visit(model, hosted, attacks.poisoned(data), hyperparameters)
+    return _visit(devices, hosted, attacks.poisoned(data), hyperparameters)
 
   rows_type = visit.type_signature.result['rows']
   collect = keyed.RowCollectionFactory(num_clients).create(rows_type)
@@ -183,7 +184,7 @@ def _hosted(value, client, hyperparameters, matched: bool):
   )
 
 
-def _visit(model, hosted, data, hyperparameters):
+def _visit(devices, hosted, data, hyperparameters):
   """Alg. 1, client c: K steps of size eta * s_i * alpha_i(c) on hosted model i.
 
   The factor s_i * alpha_i(c) is in the step size: the gradient of f_c is
@@ -201,8 +202,8 @@ def _visit(model, hosted, data, hyperparameters):
   def train():
     weights = tf.nest.map_structure(lambda rows: rows[0], hosted['models'])
     multiplier = hosted['multipliers'][0]
-    final, loss = local_sgd.train(
-        model, weights, data,
+    final, loss = devices.train(
+        weights, data, owner=hosted['owners'][0], round_num=hosted['round'],
         learning_rate=local_step.scheduled(
             hyperparameters, hosted,
             tf.constant(hyperparameters.learning_rate, dtype) * multiplier,
@@ -221,15 +222,17 @@ def _visit(model, hosted, data, hyperparameters):
 
   works = tf.reduce_any(hosted['multipliers'] > 0)
   models, loss, finite, multiplier = tf.cond(works, train, leave)
-  sent = (hosted['models'], hosted['multipliers'])
+  # Nobody hosts nothing, whose share is of no account.
+  share = devices.share(data['index'], tf.reduce_sum(hosted['owners']))
   return collections.OrderedDict(
       rows=collections.OrderedDict(keys=hosted['owners'], models=models),
       report=collections.OrderedDict(
           loss=tf.cast(loss, tf.float32),
           weight=tf.cast(multiplier, tf.float32),
           finite=finite,
-          bytes_down=round_metrics.payload_bytes(sent),
-          bytes_up=round_metrics.payload_bytes(models),
+          bytes_down=share * round_metrics.payload_bytes(hosted['models'])
+          + round_metrics.payload_bytes(hosted['multipliers']),
+          bytes_up=share * round_metrics.payload_bytes(models),
       ),
   )
 

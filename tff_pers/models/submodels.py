@@ -24,6 +24,7 @@ import functools
 import math
 from typing import Any, Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers import random
@@ -34,8 +35,9 @@ from tff_pers.models import tiers as tiers_lib
 ROUNDINGS = ('round', 'floor', 'ceil')
 WINDOWS = ('static', 'rolling', 'random')
 
-# Of .07 * 100 the product of floats is 7.000000000000001.
-_SLACK = 1e-9
+# The product of the floats .07 and 100 is 7.000000000000001, and that of .35
+# and 90 is 31.499999999999996: these digits of it count.
+_DIGITS = 9
 
 # The units that a sub-model keeps, int32[q] by group, ascending.
 Kept = Mapping[str, Any]
@@ -57,11 +59,11 @@ def num_kept(units: int, width: float, rounding: str = 'round') -> int:
         f'`width_rounding` must be one of {", ".join(ROUNDINGS)}, found'
         f' {rounding!r}.'
     )
-  wanted = width * units
+  wanted = round(width * units, _DIGITS)
   if rounding == 'floor':
-    return max(1, math.floor(wanted + _SLACK))
+    return max(1, math.floor(wanted))
   if rounding == 'ceil':
-    return max(1, math.ceil(wanted - _SLACK))
+    return max(1, math.ceil(wanted))
   return max(1, round(wanted))
 
 
@@ -125,33 +127,41 @@ class Submodels:
 
   def static(self, tier: int) -> Kept:
     """Returns the first units of every group."""
-    return {group: tf.range(q) for group, q in self.num_kept(tier).items()}
+    return {
+        group: np.arange(q, dtype=np.int32)
+        for group, q in self.num_kept(tier).items()
+    }
 
-  def rolling(self, tier: int, offset) -> Kept:
+  def rolling(self, tier: int, offset, among=None) -> Kept:
     """Returns the units from `offset` on, beginning anew after the last.
 
     Args:
       tier: Number of the tier.
       offset: int32 scalar t >= 0, one for all groups.
+      among: The number of first units, by group, that they are of; None: all.
     """
+    among = among or self.groups
     return {
-        group: tf.sort((offset + tf.range(q)) % self.groups[group])
+        group: tf.sort((offset + tf.range(q)) % among[group])
         for group, q in self.num_kept(tier).items()
     }
 
-  def random(self, tier: int, key) -> Kept:
+  def random(self, tier: int, key, among=None) -> Kept:
     """Returns units drawn uniformly without replacement.
 
     Args:
       tier: Number of the tier.
       key: int64[2].
+      among: See `rolling`.
     """
+    among = among or self.groups
     kept = {}
     for number, (group, q) in enumerate(self.num_kept(tier).items()):
       draws = tf.random.stateless_uniform(
           [self.groups[group]], random.fold_in(key, number)
       )
-      kept[group] = tf.sort(tf.argsort(draws)[:q])
+      is_among = tf.range(self.groups[group]) < among[group]
+      kept[group] = tf.sort(tf.argsort(tf.where(is_among, draws, 2.0))[:q])
     return kept
 
   def switch(self, tier, of_tier: Callable[[int], Any]):

@@ -1,0 +1,333 @@
+"""PERM whose clients own models of different width.
+
+The architecture of client i is the first beta_i C units of every layer of C
+units. All weights keep the shape of the whole model, with what lies outside of
+an architecture untouched:
+
+    (a) G_i = grad f_i(m_i . w), in the coordinates of m_i and 0 elsewhere;
+        w moves in each coordinate by the mean over the clients that have it
+    (b) d_ij compares gradients of the narrowest architecture, which all have
+        (compare=intersection: the coordinates of G_i and G_j that both have,
+        over their share; all: G_i and G_j); c_j = d_ij + rho sqrt(VC / n_j)
+    (c) at client c model i is trained in min(beta_i, beta_c) C of its units
+
+Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023. The paper names the idea; the formulas are ours.
+"""
+
+import collections
+import dataclasses
+import functools
+import math
+from typing import Any, Callable, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.client_works import local_sgd
+from tff_pers.data import tiers as tier_assignment
+from tff_pers.models import functional
+from tff_pers.models import submodels
+from tff_pers.numerics import distances
+
+_WINDOW_USE = 5  # Folded into the key of a visit's batches.
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+  """What the clients' devices hold of a model: all of it, or the first units.
+
+  Attributes:
+    model: The whole model.
+    parts: Its sub-models by tier; None: all clients have the whole model.
+    tiers: int32[N], the tier of each client; a client of a larger index i has
+      tier i mod the number of tiers.
+    window: Which units of a model a narrower client trains.
+    compare: Which gradients are compared.
+    vc: rho, with `vc_of` and `vc_measure`.
+  """
+
+  model: functional.FunctionalModel
+  parts: Optional[submodels.Submodels] = None
+  tiers: Optional[np.ndarray] = None
+  window: str = 'static'
+  compare: str = 'common'
+  vc: float = 0.0
+  vc_of: str = 'learner'
+  vc_measure: str = 'parameters'
+
+  @property
+  def deployed(self) -> functional.FunctionalModel:
+    """The model over what clients deploy."""
+    return self.parts.deployed if self.parts else self.model
+
+  def tier(self, index):
+    """Returns the tiers of clients, int32 as `index`."""
+    known = tf.gather(self.tiers, tf.minimum(index, len(self.tiers) - 1))
+    return tf.where(
+        index < len(self.tiers), known, index % len(self.parts.widths)
+    )
+
+  def of_client(
+      self, index, compute: Callable[[functional.FunctionalModel], Any]
+  ):
+    """Returns `compute(model)`, with the model that a client owns.
+
+    It takes weights of the whole model, and has no gradient in those that the
+    client does not have.
+
+    Args:
+      index: int32 scalar.
+      compute: Uses the model.
+    """
+    if self.parts is None:
+      return compute(self.model)
+    return self.parts.switch(
+        self.tier(index), lambda k: compute(self._first_units[k])
+    )
+
+  def train(self, weights, data, *, seed, round_num, owner=None, **options):
+    """Returns (weights, loss) of local SGD, as `local_sgd.train` does.
+
+    Args:
+      weights: Of the whole model.
+      data: Dense client data.
+      seed: Key of the batches.
+      round_num: The round t.
+      owner: Whose model it is; None: the client's own.
+      **options: Of `local_sgd.train`.
+    """
+    if self.parts is None:
+      return local_sgd.train(self.model, weights, data, seed=seed, **options)
+    host = self.tier(data['index'])
+    owned = host if owner is None else self.tier(owner)
+    widths = tf.constant(self.parts.widths)
+    narrow = tf.where(
+        tf.gather(widths, owned) <= tf.gather(widths, host), owned, host
+    )
+
+    def within(k):
+      kept = self._kept(k, owned, round_num, seed)
+      own = submodels.extract(self.model, weights, kept)
+      final, loss = local_sgd.train(
+          self.parts.tiers[k], own, data, seed=seed, **options
+      )
+      return submodels.replace(self.model, weights, final, kept), loss
+
+    return self.parts.switch(narrow, within)
+
+  def sent(self, update, index):
+    """Returns what a client sends of an update of w: the part that it has."""
+    if self.parts is None:
+      return update
+    kept = self.parts.switch(
+        self.tier(index),
+        lambda k: submodels.mask(self.model, self.parts.static(k)),
+    )
+    return collections.OrderedDict(kept=kept, update=update)
+
+  def own_units(self, weights, index):
+    """Returns what client `index` deploys of weights of the whole model."""
+    if self.parts is None:
+      return weights
+    return self.parts.first_units(weights, self.tier(index))
+
+  def of_all(self, compute: Callable[[Any, Any], Any], weights):
+    """Returns `compute(model, weights)` of the model that all clients have.
+
+    Args:
+      compute: Uses them.
+      weights: Of the whole model.
+    """
+    k = self._narrowest
+    return compute(
+        self.parts.tiers[k],
+        submodels.extract(self.model, weights, self.parts.static(k)),
+    )
+
+  def compared(self, weights):
+    """Returns those of the weights of the whole model that are compared."""
+    if not self.compares_common:
+      return weights
+    return self.of_all(lambda model, own: own, weights)
+
+  @property
+  def compares_common(self) -> bool:
+    """Whether the gradients that are compared are not the clients' own."""
+    return self.parts is not None and self.compare == 'common'
+
+  def share(self, index, other=None):
+    """Returns the share of the parameters that a client has, a float32 scalar.
+
+    Args:
+      index: int32 scalar.
+      other: Another client's index: of those that both have.
+    """
+    if self.parts is None:
+      return 1.0
+    share = tf.gather(self._shares, self.tier(index))
+    if other is None:
+      return share
+    return tf.minimum(share, tf.gather(self._shares, self.tier(other)))
+
+  def distances(self, vectors, is_known, clients, owners):
+    """Returns d_ij of rows `owners` to all rows, floats [M, R].
+
+    Args:
+      vectors: Gradients, floats [R, d].
+      is_known: bool[R]; rows of others are 0.
+      clients: int32[R], whose they are.
+      owners: int32[M], numbers of rows.
+    """
+    if self.parts is None or self.compare != 'intersection':
+      return distances.gram_distances(
+          distances.center(vectors, is_known), owners
+      )
+    both = self._both(clients, tf.gather(clients, owners))
+    total = 0
+    for k, share in enumerate(self._shares):
+      apart = distances.gram_distances(
+          distances.center(vectors * self._masks[k], is_known), owners
+      )
+      total += tf.where(
+          tf.equal(both, k), apart / tf.constant(share, apart.dtype), 0
+      )
+    return total
+
+  def between(self, vectors, vector, clients, client):
+    """Returns ||g_j - g||^2 of the rows g_j to another gradient, floats [R].
+
+    Args:
+      vectors: Gradients, floats [R, d].
+      vector: A gradient of client `client`, floats [d].
+      clients: int32[R], whose the rows are.
+      client: int32 scalar.
+    """
+    squared = tf.square(vectors - vector)
+    if self.parts is None or self.compare != 'intersection':
+      return tf.reduce_sum(squared, axis=1)
+    both = self._both(clients, client[None])[0]
+    mask, share = (
+        tf.cast(tf.gather(table, both), vectors.dtype)
+        for table in (self._masks, self._shares)
+    )
+    return tf.reduce_sum(squared * mask, axis=1) / share
+
+  def complex(self, c, clients, owners, sizes):
+    """Returns c_j = d_ij + rho sqrt(VC / n_j), floats [M, R].
+
+    Args:
+      c: d_ij, floats [M, R].
+      clients: int32[R], the sources j.
+      owners: int32[M], the learners i, as indices of clients.
+      sizes: n_j, float32[R].
+    """
+    if self.parts is None or not self.vc:
+      return c
+    numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
+    if self.vc_measure == 'log_linear':
+      numbers = [d * math.log(d) for d in numbers]
+    of_learner = self.vc_of == 'learner'
+    dimension = tf.gather(
+        numbers, self.tier(owners)[:, None] if of_learner
+        else self.tier(clients)[None],
+    )
+    added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
+    return c + tf.cast(added, c.dtype)
+
+  def scaled_variance(self, variance, index):
+    """Returns the variance of a gradient, in units of distances."""
+    if self.parts is None or self.compare != 'intersection':
+      return variance
+    return variance / tf.cast(self.share(index), variance.dtype)
+
+  def _kept(self, k: int, owned, round_num, seed):
+    """Returns the units of an owner's model that are trained, as many as k's.
+    """
+    if self.window == 'static':
+      return self.parts.static(k)
+    numbers = [self.parts.num_kept(j) for j in range(len(self.parts.widths))]
+    among = {
+        group: tf.gather([number[group] for number in numbers], owned)
+        for group in self.parts.groups
+    }
+    if self.window == 'rolling':
+      return self.parts.rolling(k, round_num, among)
+    return self.parts.random(k, random.fold_in(seed, _WINDOW_USE), among)
+
+  def _both(self, clients, owners):
+    """Returns the tier whose coordinates two clients share, int32[M, R]."""
+    shares = tf.constant(self._shares)
+    own, other = self.tier(owners)[:, None], self.tier(clients)
+    return tf.where(
+        tf.gather(shares, own) <= tf.gather(shares, other), own, other
+    )
+
+  @functools.cached_property
+  def _shares(self) -> list[float]:
+    whole = self.model.num_parameters
+    return [tier.num_parameters / whole for tier in self.parts.tiers]
+
+  @property
+  def _masks(self):
+    """Which coordinates of a gradient each tier has, floats [tiers, d]."""
+    return tf.stack([
+        distances.flatten(submodels.mask(self.model, self.parts.static(k)))
+        for k in range(len(self.parts.widths))
+    ])
+
+  @property
+  def _narrowest(self) -> int:
+    return int(np.argmin(self.parts.widths))
+
+  @functools.cached_property
+  def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
+    """The models of the tiers, over weights of the whole model."""
+    return tuple(
+        _within(self.model, tier, self.parts.static(k))
+        for k, tier in enumerate(self.parts.tiers)
+    )
+
+
+def build_devices(task, hyperparameters) -> Devices:
+  """Returns the devices of a task's clients.
+
+  Raises:
+    ValueError: If tiers are drawn anew in every round, or the model has but one
+      size.
+  """
+  if hyperparameters.tiers == 'none':
+    return Devices(task.model)
+  if task.tier_assignment != 'fixed':
+    raise ValueError(
+        '`tier_assignment` must be fixed for perm[tiers], whose clients own'
+        f' models, found {task.tier_assignment!r}.'
+    )
+  widths = hyperparameters.ratios(task.rank_ratios)
+  given = task.tiers
+  if given is None:
+    given = tier_assignment.fixed(task.num_clients, len(widths))
+  return Devices(
+      task.model,
+      submodels.Submodels(task.model, widths, hyperparameters.width_rounding),
+      np.asarray(given, np.int32),
+      **{
+          name: getattr(hyperparameters, name)
+          for name in ('window', 'compare', 'vc', 'vc_of', 'vc_measure')
+      },
+  )
+
+
+def _within(model, tier, kept) -> functional.FunctionalModel:
+  """Returns a tier's model over weights of the whole model."""
+  extracted = lambda weights: submodels.extract(model, weights, kept)
+  penalty = model.penalty
+  # `no_penalty` is recognized by identity, so it must not be wrapped.
+  if penalty is not functional.no_penalty:
+    penalty = lambda weights: tier.penalty(extracted(weights))
+  return dataclasses.replace(
+      model, takes_factors=False, penalty=penalty,
+      predict=lambda weights, *rest: tier.predict(extracted(weights), *rest),
+  )

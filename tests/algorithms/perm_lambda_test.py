@@ -11,6 +11,7 @@ from tests import acting
 from tests.algorithms import perm_numpy
 from tff_pers import random
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
 from tff_pers.data import client_data
@@ -25,6 +26,7 @@ _MODEL = zoo.build(
     'logistic_regression', tf.TensorSpec([None, 64], tf.float64), 4,
     dtype=tf.float64, l2=_L2,
 )
+_DEVICES = perm_devices.Devices(_MODEL)
 _SOFTMAX = perm_numpy.Softmax(4, _L2)
 
 
@@ -65,7 +67,7 @@ def test_losses_follow_numpy():
   @tf.function
   def losses(clients):
     tried = [
-        perm_lambda.try_alone(_MODEL, message, data, hyperparameters)
+        perm_lambda.try_alone(_DEVICES, message, data, hyperparameters)
         for data in clients
     ]
     # In another order: rows come as clients are done.
@@ -75,8 +77,10 @@ def test_losses_follow_numpy():
     )
     return [
         perm_lambda.score(
-            _MODEL, message, one,
-            perm_lambda.mixtures(table, i, 6, hyperparameters), data, 6,
+            _DEVICES, message, one,
+            perm_lambda.mixtures(
+                _DEVICES, table, i, 6, hyperparameters
+            ), data, 6,
         )['losses']
         for i, (one, data) in enumerate(zip(tried, clients))
     ]
@@ -105,7 +109,9 @@ def test_rows_of_the_choice_are_those_of_the_rounds(values):
   table = tf.nest.map_structure(tf.constant, table)
   v = np.mean(variances * sizes / rows)
   for i in range(3):
-    found = perm_lambda.mixtures(table, i, 3, _hyperparameters(**values))
+    found = perm_lambda.mixtures(
+        _DEVICES, table, i, 3, _hyperparameters(**values)
+    )
     c = ((own[i] - g) ** 2)[:, 0]
     if 'debias' in values:
       c = np.maximum(c - variances[i] / rows[i] - variances / rows, 0)

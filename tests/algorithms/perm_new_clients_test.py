@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests import acting
 from tests.algorithms import visits
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_new_clients
 from tff_pers.numerics import mixing
 
@@ -53,7 +54,7 @@ def _new(client, index):
 def _dispatch(process, hyperparameters):
   state_type = process.initialize_seeded.type_signature.result.member
   return perm_new_clients.build_dispatch(
-      _PROBLEM.model, state_type, _N, 3, hyperparameters
+      perm_devices.Devices(_PROBLEM.model), state_type, _N, 3, hyperparameters
   )
 
 

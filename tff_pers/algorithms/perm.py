@@ -123,7 +123,7 @@ def build_perm(
   aggregator = _aggregator(devices, data_type, hyperparameters)
   initialize_seeded = server_state.build_initialize(
       lambda seed: perm_server.initial_fields(
-          devices, seed, num_clients, hyperparameters,
+          model, seed, num_clients, hyperparameters,
           full_participation=full_participation,
           keeps_table=(
               keep_gradients or num_new_clients > 0 or not full_participation

@@ -30,11 +30,10 @@ class ArchitectureHyperparameters(hp.Aggregation):
       choices=submodels.WINDOWS, when=_HAS_TIERS,
   )
   compare: str = hp.field(
-      'common',
-      'Which gradients of clients of different architectures are compared:'
-      ' common (of the narrowest model, which all have), intersection (the'
-      ' coordinates that both have, over their share) or all.',
-      choices=('common', 'intersection', 'all'), when=_HAS_TIERS,
+      'intersection',
+      'In which coordinates gradients of different architectures are compared:'
+      ' intersection (those that both have, over their share) or all.',
+      choices=('intersection', 'all'), when=_HAS_TIERS,
   )
   vc: float = hp.field(
       0.0,

@@ -100,13 +100,8 @@ def global_line(
   finite = round_metrics.all_finite(
       (update, found.gradient, loss, found.variance)
   )
-  compared = found
-  if devices.compares_common:
-    compared = gradient_if(
-        measured, devices, message, data, hyperparameters, compared=True
-    )
   gradients = rows(
-      compared, message, data, tf.logical_and(measured, finite), hyperparameters
+      found, message, data, tf.logical_and(measured, finite), hyperparameters
   )
   kept = tf.cond(
       finite, lambda: update,
@@ -135,17 +130,11 @@ def global_line(
   )
 
 
-def gradient_if(
-    needed, devices, message, data, hyperparameters, *, compared: bool = False
-):
-  """Returns `gradient`, if it is needed; else `no_gradient`."""
-  weights = message['weights']
+def gradient_if(needed, devices, message, data, hyperparameters):
+  """Returns G_i = grad f_i(w), if it is needed; else `no_gradient`."""
   return tf.cond(
-      needed,
-      lambda: gradient(
-          devices, message, data, hyperparameters, compared=compared
-      ),
-      lambda: no_gradient(devices.compared(weights) if compared else weights),
+      needed, lambda: gradient(devices, message, data, hyperparameters),
+      lambda: no_gradient(message['weights']),
   )
 
 
@@ -157,28 +146,15 @@ def no_gradient(weights):
   )
 
 
-def gradient(
-    devices, message, data, hyperparameters, *, compared: bool = False
-):
-  """Returns G_i = grad f_i(w) of the round's rows, a `LocalGradient`.
-
-  Args:
-    devices: What the clients' devices hold.
-    message: `<seed, round, weights>`.
-    data: Dense client data.
-    hyperparameters: `PermHyperparameters`.
-    compared: Whether it is the one that others' are compared with.
-  """
-  def at(model, weights):
-    return local_gradient.compute(
-        model, weights, data, seed=client_work.key(message, data, use=1),
-        num_rows=hyperparameters.gradient_batch,
-    )
-
-  if compared and devices.compares_common:
-    return devices.of_all(at, message['weights'])
+def gradient(devices, message, data, hyperparameters):
+  """Returns G_i = grad f_i(w) of the round's rows, a `LocalGradient`."""
   found = devices.of_client(
-      data['index'], lambda model: at(model, message['weights'])
+      data['index'],
+      lambda model: local_gradient.compute(
+          model, message['weights'], data,
+          seed=client_work.key(message, data, use=1),
+          num_rows=hyperparameters.gradient_batch,
+      ),
   )
   return found._replace(
       variance=devices.scaled_variance(found.variance, data['index'])

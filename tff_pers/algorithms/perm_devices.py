@@ -6,9 +6,8 @@ an architecture untouched:
 
     (a) G_i = grad f_i(m_i . w), in the coordinates of m_i and 0 elsewhere;
         w moves in each coordinate by the mean over the clients that have it
-    (b) d_ij compares gradients of the narrowest architecture, which all have
-        (compare=intersection: the coordinates of G_i and G_j that both have,
-        over their share; all: G_i and G_j); c_j = d_ij + rho sqrt(VC / n_j)
+    (b) d_ij compares the coordinates that both have, over their share
+        (compare=all: all coordinates); c_j = d_ij + rho sqrt(VC / n_j)
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
 
 Distributed Personalized Empirical Risk Minimization
@@ -22,7 +21,6 @@ import functools
 import math
 from typing import Any, Callable, Optional
 
-import numpy as np
 import tensorflow as tf
 
 from tff_pers import random
@@ -42,18 +40,17 @@ class Devices:
   Attributes:
     model: The whole model.
     parts: Its sub-models by tier; None: all clients have the whole model.
-    tiers: int32[N], the tier of each client; a client of a larger index i has
-      tier i mod the number of tiers.
+    assign: The tier of a client, see `data.tiers.assign`; they are fixed.
     window: Which units of a model a narrower client trains.
-    compare: Which gradients are compared.
+    compare: In which coordinates gradients are compared.
     vc: rho, with `vc_of` and `vc_measure`.
   """
 
   model: functional.FunctionalModel
   parts: Optional[submodels.Submodels] = None
-  tiers: Optional[np.ndarray] = None
+  assign: Optional[tier_assignment.Assign] = None
   window: str = 'static'
-  compare: str = 'common'
+  compare: str = 'intersection'
   vc: float = 0.0
   vc_of: str = 'learner'
   vc_measure: str = 'parameters'
@@ -65,10 +62,7 @@ class Devices:
 
   def tier(self, index):
     """Returns the tiers of clients, int32 as `index`."""
-    known = tf.gather(self.tiers, tf.minimum(index, len(self.tiers) - 1))
-    return tf.where(
-        index < len(self.tiers), known, index % len(self.parts.widths)
-    )
+    return self.assign(None, None, index)
 
   def of_client(
       self, index, compute: Callable[[functional.FunctionalModel], Any]
@@ -126,37 +120,17 @@ class Devices:
         self.tier(index),
         lambda k: submodels.mask(self.model, self.parts.static(k)),
     )
-    return collections.OrderedDict(kept=kept, update=update)
+    return collections.OrderedDict(
+        kept=kept,
+        # Weight decay reaches all of w.
+        update=tf.nest.map_structure(tf.multiply, kept, update),
+    )
 
   def own_units(self, weights, index):
     """Returns what client `index` deploys of weights of the whole model."""
     if self.parts is None:
       return weights
     return self.parts.first_units(weights, self.tier(index))
-
-  def of_all(self, compute: Callable[[Any, Any], Any], weights):
-    """Returns `compute(model, weights)` of the model that all clients have.
-
-    Args:
-      compute: Uses them.
-      weights: Of the whole model.
-    """
-    k = self._narrowest
-    return compute(
-        self.parts.tiers[k],
-        submodels.extract(self.model, weights, self.parts.static(k)),
-    )
-
-  def compared(self, weights):
-    """Returns those of the weights of the whole model that are compared."""
-    if not self.compares_common:
-      return weights
-    return self.of_all(lambda model, own: own, weights)
-
-  @property
-  def compares_common(self) -> bool:
-    """Whether the gradients that are compared are not the clients' own."""
-    return self.parts is not None and self.compare == 'common'
 
   def share(self, index, other=None):
     """Returns the share of the parameters that a client has, a float32 scalar.
@@ -181,7 +155,7 @@ class Devices:
       clients: int32[R], whose they are.
       owners: int32[M], numbers of rows.
     """
-    if self.parts is None or self.compare != 'intersection':
+    if self.parts is None or self.compare == 'all':
       return distances.gram_distances(
           distances.center(vectors, is_known), owners
       )
@@ -206,7 +180,7 @@ class Devices:
       client: int32 scalar.
     """
     squared = tf.square(vectors - vector)
-    if self.parts is None or self.compare != 'intersection':
+    if self.parts is None or self.compare == 'all':
       return tf.reduce_sum(squared, axis=1)
     both = self._both(clients, client[None])[0]
     mask, share = (
@@ -239,7 +213,7 @@ class Devices:
 
   def scaled_variance(self, variance, index):
     """Returns the variance of a gradient, in units of distances."""
-    if self.parts is None or self.compare != 'intersection':
+    if self.parts is None or self.compare == 'all':
       return variance
     return variance / tf.cast(self.share(index), variance.dtype)
 
@@ -278,10 +252,6 @@ class Devices:
         for k in range(len(self.parts.widths))
     ])
 
-  @property
-  def _narrowest(self) -> int:
-    return int(np.argmin(self.parts.widths))
-
   @functools.cached_property
   def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
     """The models of the tiers, over weights of the whole model."""
@@ -306,13 +276,10 @@ def build_devices(task, hyperparameters) -> Devices:
         f' models, found {task.tier_assignment!r}.'
     )
   widths = hyperparameters.ratios(task.rank_ratios)
-  given = task.tiers
-  if given is None:
-    given = tier_assignment.fixed(task.num_clients, len(widths))
   return Devices(
       task.model,
       submodels.Submodels(task.model, widths, hyperparameters.width_rounding),
-      np.asarray(given, np.int32),
+      tier_assignment.assign(task.num_clients, len(widths), given=task.tiers),
       **{
           name: getattr(hyperparameters, name)
           for name in ('window', 'compare', 'vc', 'vc_of', 'vc_measure')

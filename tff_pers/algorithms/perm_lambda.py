@@ -26,6 +26,7 @@ from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import client_work
+from tff_pers.client_works import held_out
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.numerics import mixing
@@ -142,17 +143,14 @@ def try_alone(devices, message, data, hyperparameters):
   def work():
     some, _ = _split(message, data)
     found, own = (
-        perm_client.gradient(
-            devices, message, rows, hyperparameters, compared=True
-        )
+        perm_client.gradient(devices, message, rows, hyperparameters)
         for rows in (data, some)
     )
     return train(data), train(some), found, own.gradient
 
   def rest():
-    nothing = perm_client.no_gradient(devices.compared(weights))
-    zeros = tf.nest.map_structure(tf.zeros_like, weights)
-    return zeros, zeros, nothing, nothing.gradient
+    nothing = perm_client.no_gradient(weights)
+    return nothing.gradient, nothing.gradient, nothing, nothing.gradient
 
   trained, kept, found, own = tf.cond(now, work, rest)
   sent = (trained, kept, found.gradient, found.variance, own)
@@ -175,27 +173,13 @@ def try_alone(devices, message, data, hyperparameters):
 
 
 def _num_held(size):
-  """Returns how many of the examples a client holds out, int32."""
-  return tf.cast(tf.round(_HELD_OUT * tf.cast(size, tf.float32)), tf.int32)
+  return held_out.count(size, _HELD_OUT)
 
 
 def _split(message, data):
-  """Returns (what a client trains on, what it holds out), at random."""
-  size, capacity = data['num_examples'], tf.shape(data['examples']['y'])[0]
-  held = _num_held(size)
-  draws = tf.random.stateless_uniform(
-      [capacity], client_work.key(message, data, use=_SPLIT_USE)
-  )
-  # Padding comes last and stays there.
-  order = tf.argsort(tf.where(tf.range(capacity) < size, draws, 2.0))
-  start = tf.concat([order[held:], order[:held]], axis=0)
-  take = lambda rows, count: collections.OrderedDict(
-      data, num_examples=count,
-      examples=tf.nest.map_structure(
-          lambda leaf: tf.gather(leaf, rows), data['examples']
-      ),
-  )
-  return take(start, size - held), take(order, held)
+  """Returns (what a client trains on, what it holds out)."""
+  key = client_work.key(message, data, use=_SPLIT_USE)
+  return held_out.split(data, _HELD_OUT, key)
 
 
 def mixtures(devices, table, client, num_clients: int, hyperparameters):
@@ -241,14 +225,14 @@ def _rows(devices, table, place, num_clients: int, hyperparameters):
   The client at `place` knows the gradient of what it did not hold out.
   """
   own = tf.equal(tf.range(tf.shape(table['keys'])[0]), place)
-  client = table['keys'][place]
-  apart = devices.between(
-      table['fingerprints'], table['own_fingerprints'][place], table['keys'],
-      client,
-  )
-  c = perm_mixing.denoised(apart[None], place[None], table, hyperparameters)
+  clients = table['keys']
+  c = devices.between(
+      table['fingerprints'], table['own_fingerprints'][place], clients,
+      clients[place],
+  )[None]
+  c = perm_mixing.denoised(c, place[None], table, hyperparameters)
   sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-  c = devices.complex(c, table['keys'], client[None], sizes)[0]
+  c = devices.complex(c, clients, clients[place][None], sizes)[0]
   return tf.stack([
       mixing.water_filling(
           c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
@@ -300,13 +284,14 @@ def score(devices, message, tried, mixed, data, num_clients: int):
     return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
 
   found = tf.cond(works, losses, lambda: tf.zeros(shape))
+  share = devices.share(data['index'])
   return collections.OrderedDict(
       losses=found,
       report=collections.OrderedDict(
           loss=tf.constant(0.0), weight=tf.constant(0.0),
           finite=tf.constant(True),
-          bytes_down=round_metrics.payload_bytes(mixed),
-          bytes_up=round_metrics.payload_bytes(tried['rows'])
+          bytes_down=share * round_metrics.payload_bytes(mixed),
+          bytes_up=share * round_metrics.payload_bytes(tried['rows'])
           + tf.cast(works, tf.float32) * round_metrics.payload_bytes(found),
       ),
   )

@@ -139,7 +139,7 @@ def _show(devices, message, data, num_clients: int, hyperparameters):
       data['num_examples'] > 0,
   )
   found = perm_client.gradient_if(
-      is_new, devices, message, data, hyperparameters, compared=True
+      is_new, devices, message, data, hyperparameters
   )
   is_sent = tf.logical_and(
       is_new, round_metrics.all_finite((found.gradient, found.variance))

@@ -43,12 +43,12 @@ class Lines(NamedTuple):
 
 
 def initial_fields(
-    devices, seed, num_clients, hyperparameters, *, full_participation: bool,
+    model, seed, num_clients, hyperparameters, *, full_participation: bool,
     keeps_table: bool,
 ):
   """Returns the method's own fields of S, see `perm.build_perm`."""
-  weights = devices.model.initial_weights(seed)
-  vector = distances.flatten(devices.compared(weights))
+  weights = model.initial_weights(seed)
+  vector = distances.flatten(weights)
   mixing = perm_mixing.initial(
       num_clients, hyperparameters, full_participation
   )

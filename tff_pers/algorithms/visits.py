@@ -222,7 +222,7 @@ def _visit(devices, hosted, data, hyperparameters):
 
   works = tf.reduce_any(hosted['multipliers'] > 0)
   models, loss, finite, multiplier = tf.cond(works, train, leave)
-  # Nobody hosts nothing, whose share is of no account.
+  # If no model is hosted there are no bytes, whatever the share.
   share = devices.share(data['index'], tf.reduce_sum(hosted['owners']))
   return collections.OrderedDict(
       rows=collections.OrderedDict(keys=hosted['owners'], models=models),

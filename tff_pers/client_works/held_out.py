@@ -1,0 +1,33 @@
+"""Examples that a client holds out of its own training for a while."""
+
+import collections
+
+import tensorflow as tf
+
+
+def count(size, share: float):
+  """Returns how many of `size` examples are held out, int32."""
+  return tf.cast(tf.round(share * tf.cast(size, tf.float32)), tf.int32)
+
+
+def split(data, share: float, key):
+  """Returns (what a client trains on, what it holds out), at random.
+
+  Args:
+    data: Dense client data.
+    share: Of the examples, held out.
+    key: int64[2].
+  """
+  size, capacity = data['num_examples'], tf.shape(data['examples']['y'])[0]
+  held = count(size, share)
+  draws = tf.random.stateless_uniform([capacity], key)
+  # Padding comes last and stays there.
+  order = tf.argsort(tf.where(tf.range(capacity) < size, draws, 2.0))
+  start = tf.concat([order[held:], order[:held]], axis=0)
+  take = lambda rows, number: collections.OrderedDict(
+      data, num_examples=number,
+      examples=tf.nest.map_structure(
+          lambda leaf: tf.gather(leaf, rows), data['examples']
+      ),
+  )
+  return take(start, size - held), take(order, held)

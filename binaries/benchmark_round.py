@@ -35,6 +35,7 @@ import tensorflow as tf
 from baselines import fedavg
 from tff_pers import runtime
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
@@ -250,12 +251,13 @@ def _mixing_seconds(num_clients, dimension):
       rows=column(_EXAMPLES), sizes=column(_EXAMPLES), variances=column(1.0),
   )
   hyperparameters = perm.PermHyperparameters()
+  devices = perm_devices.Devices(None)  # Whole gradients need no model.
 
   @tf.function
   def update():
     lambda_ = perm_mixing.choose_lambda(table, 10.0, hyperparameters)
     return perm_mixing.solve_all(
-        tf.eye(num_clients), table, lambda_, hyperparameters
+        devices, tf.eye(num_clients), table, lambda_, hyperparameters
     )
 
   update()  # Traces.

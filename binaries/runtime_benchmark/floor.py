@@ -14,6 +14,7 @@ from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
 from tff_pers import random
 from tff_pers.aggregators import shuffling
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
@@ -255,4 +256,7 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
   lambda_ = perm_mixing.choose_lambda(
       table, hyperparameters.lambda_scale, hyperparameters
   )
-  return perm_mixing.solve_all(mixing, table, lambda_, hyperparameters)
+  devices = perm_devices.Devices(None)  # Whole gradients need no model.
+  return perm_mixing.solve_all(
+      devices, mixing, table, lambda_, hyperparameters
+  )

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_clusters
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_mixing
 from tff_pers.numerics import mixing
 
@@ -30,8 +31,9 @@ def test_rows_of_few_known_clients_are_exact():
       ), 0,
   )
   found = perm_mixing.solve_cohort(
-      tf.eye(40), table, tf.constant(80.0, tf.float64),
-      tf.range(40) > 3, perm.PermHyperparameters(lambda_=80.0),
+      perm_devices.Devices(None), tf.eye(40), table,
+      tf.constant(80.0, tf.float64), tf.range(40) > 3,
+      perm.PermHyperparameters(lambda_=80.0),
   ).numpy()
   exact = g.astype(np.float64)
   c = np.sum((exact[:, None] - exact) ** 2, axis=-1)

@@ -14,6 +14,7 @@ from tests.algorithms import visits
 from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm
+from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_mixing
 from tff_pers.client_works import local_gradient
 from tff_pers.data import client_data
@@ -21,6 +22,7 @@ from tff_pers.models import zoo
 from tff_pers.numerics import mixing
 
 _N = perm_runs.N
+_DEVICES = perm_devices.Devices(None)  # All have whole gradients.
 
 
 @pytest.mark.parametrize('k', [
@@ -58,8 +60,8 @@ def test_debias_subtracts_the_noise_of_both_gradients():
   )
   hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
   new = perm_mixing.solve_all(
-      tf.eye(3), _table(gradients), tf.constant(40.0, tf.float64),
-      hyperparameters,
+      _DEVICES, tf.eye(3), _table(gradients),
+      tf.constant(40.0, tf.float64), hyperparameters,
   )
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
@@ -85,7 +87,7 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
         solver=solver,
     )
     new = perm_mixing.solve_all(
-        tf.fill([3, 3], 1 / 3), _table(gradients),
+        _DEVICES, tf.fill([3, 3], 1 / 3), _table(gradients),
         tf.constant(30.0, tf.float64), hyperparameters,
     )
     weights = new.numpy()

@@ -359,8 +359,8 @@ FAULTS = (
         'perm_plain_stage_one',
         what='The local step does nothing in stage 1.',
         file='tff_pers/algorithms/perm_client.py',
-        old='model, weights, data, local=local,',
-        new='model, weights, data,',
+        old='weights, data, local=local, round_num=t,',
+        new='weights, data, round_num=t,',
         tests=(
             'tests/algorithms/perm_test.py'
             '::test_local_step_of_stage_1_is_that_of_fedavg',

@@ -211,8 +211,8 @@ FAULTS = (
         'few_known_are_centered_with_zeros',
         what='Gradients are centered with the zeros of who sent none.',
         file=_MIXING,
-        old="distances.center(table['fingerprints'], table['sizes'] > 0)",
-        new="distances.center(table['fingerprints'])",
+        old="table['fingerprints'], table['sizes'] > 0, clients, owners",
+        new="table['fingerprints'], table['sizes'] >= 0, clients, owners",
         tests=(
             'tests/algorithms/perm_few_known_test.py'
             '::test_rows_of_few_known_clients_are_exact',

@@ -70,8 +70,11 @@ FAULTS = (
         'kappa_without_debias',
         what='The choice compares gradients with their noise.',
         file=_LAMBDA,
-        old='place[None], table,\n      hyperparameters,\n  )[0]',
-        new='place[None], table,\n      perm_hyperparameters.PermHyperparameters(),\n  )[0]',
+        old='denoised(c, place[None], table, hyperparameters)',
+        new=(
+            'denoised(\n      c, place[None], table,'
+            ' perm_hyperparameters.PermHyperparameters()\n  )'
+        ),
         tests=_ROWS,
     ),
     Fault(

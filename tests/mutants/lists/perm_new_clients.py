@@ -31,8 +31,8 @@ FAULTS = (
         'clients_that_trained_are_new',
         what='Clients that trained go on from their models, too.',
         file=_NEW,
-        old='  return tf.cond(is_new, train, lambda: weights)',
-        new='  return train()',
+        old='      tf.cond(is_new, train, lambda: weights), data',
+        new='      train(), data',
         tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
     ),
     Fault(

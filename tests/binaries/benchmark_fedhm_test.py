@@ -53,7 +53,9 @@ def test_comparisons_have_their_own_partition_tiers_and_methods(
     has_fedavg = own['tier_assignment'] == 'fixed'
     assert ('fedavg[width=smallest]' in own['algos']) == has_fedavg
     assert ('fedavg_momentum' in own) == has_fedavg
-    assert own['fedhm_momentum'] == '0.9'
+    for name in ('fedhm', 'heterofl', 'splitmix', 'fedrolex', 'fjord'):
+      assert name in own['algos'].split(',')
+      assert own[f'{name}_momentum'] == '0.9'
   assert (tmp_path / BENCHMARK.file).read_text() == 'the page'
 
 
@@ -103,4 +105,9 @@ def test_writes_a_table_of_clients_and_one_of_tiers(tmp_path, capsys):
   assert '## Digits, Dirichlet(0.5), dynamic tiers' in page
   lines = [line.split('|') for line in page.splitlines() if '| fedhm[' in line]
   assert [line[2].strip() for line in lines] == ['1', '0.25', '0.125', '0.0625']
-  assert [line[4].strip() for line in lines] == ['2'] * 4  # Seeds.
+  macs, bytes_up, seeds = (
+      [int(line[column]) for line in lines] for column in (4, 5, 6)
+  )
+  for costs in (macs, bytes_up):
+    assert costs == sorted(costs, reverse=True) and costs[0] > 2 * costs[-1]
+  assert seeds == [2] * 4

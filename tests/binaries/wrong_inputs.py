@@ -109,6 +109,38 @@ FLAGS = {
     'tiers_of_words': (
         'train --algo=fedhm[tiers=1:b]', '`--fedhm_tiers`'
     ),
+    'tiers_of_owners_of_words': (
+        'train --algo=perm[tiers=1:b]', '`--perm_tiers` must be all, all_small'
+    ),
+    'tiers_of_a_model_of_one_width': (
+        'train --algo=perm[tiers=1:0.5]',
+        '`--model` must be one whose hidden layers can be made narrower, found'
+        ' logistic_regression. Tip: --model=mlp can.',
+    ),
+    'tiers_of_owners_that_change': (
+        'train --algo=perm[tiers=1:0.5] --model=mlp --tier_assignment=dynamic',
+        '`--tier_assignment` must be fixed for perm[tiers], whose clients own',
+    ),
+    'tiers_and_sketches': (
+        'train --algo=perm[tiers=1:0.5,sketch=64] --model=mlp',
+        '`--perm_sketch` must be 0 with `--perm_tiers`, where clients have par',
+    ),
+    'tiers_and_models_of_clusters': (
+        'train --algo=perm[tiers=1:0.5,models=2] --model=mlp',
+        '`--perm_models` must be 0 with `--perm_tiers`',
+    ),
+    'tiers_and_debiased_distances': (
+        'train --algo=perm[tiers=1:0.5,debias=variance] --model=mlp',
+        '`--perm_debias` must be none with `--perm_tiers`',
+    ),
+    'tiers_and_a_robust_rule': (
+        'train --algo=perm[tiers=1:0.5,aggregator=median] --model=mlp',
+        '`--perm_aggregator` must be mean with `--perm_tiers`',
+    ),
+    'window_without_tiers': (
+        'train --algo=perm --perm_window=rolling',
+        '`--perm_window` must be left at static unless tiers!=none',
+    ),
     'two_equals_signs': ('train --algo=fedavg[a=b=c]', 'fedavg'),
     'empty_algo': ('train --algo=', 'A name must be of the form'),
     'comma_in_algo': ('train --algo=fedavg,perm', 'A name must be of the form'),

@@ -57,6 +57,23 @@ def test_clients_of_several_ranks():
   )
 
 
+@pytest.mark.slow
+def test_owners_of_several_widths():
+  """PERM: warm-up, the choice of kappa, and visits of wider models."""
+  task = tiny.task()
+  process = tiny.build('perm', task, tiers='1:0.5:0.25', window='rolling')
+  state = agree_lib.on_native(process.initialize_seeded, 3)
+  widths = {process.client_model(state, (), i)[1].shape[0] for i in range(4)}
+  assert widths == {20, 10, 5}
+  for _ in range(2):
+    state = agree(process.next, state, [()] * 4, task.train)['state']
+  data = [
+      collections.OrderedDict(adapt=a, test=t)
+      for a, t in zip(task.train, task.test)
+  ]
+  agree(process.evaluate, state, [()] * 4, data)
+
+
 def test_partial_cohorts():
   """Another cohort in every round, and nobody."""
   task = tiny.task(clients_per_round=2)

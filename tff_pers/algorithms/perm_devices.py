@@ -30,7 +30,7 @@ from tff_pers.models import functional
 from tff_pers.models import submodels
 from tff_pers.numerics import distances
 
-_WINDOW_USE = 5  # Folded into the key of a visit's batches.
+_WINDOW_USE = -1  # Apart from steps t >= 0, folded into the same key.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,11 +183,9 @@ class Devices:
     if self.parts is None or self.compare == 'all':
       return tf.reduce_sum(squared, axis=1)
     both = self._both(clients, client[None])[0]
-    mask, share = (
-        tf.cast(tf.gather(table, both), vectors.dtype)
-        for table in (self._masks, self._shares)
-    )
-    return tf.reduce_sum(squared * mask, axis=1) / share
+    own = squared * tf.gather(self._masks, both)
+    shares = tf.constant(self._shares, vectors.dtype)
+    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
 
   def complex(self, c, clients, owners, sizes):
     """Returns c_j = d_ij + rho sqrt(VC / n_j), floats [M, R].

@@ -53,6 +53,7 @@ FURTHER_VARIANTS = {
     'perm': [
         dict(variant='two_stage', solver='projected_gradient'),
         {'lambda': 1.0, 'variant': 'two_stage'},
+        dict(tiers='1:0.33', vc=0.01),  # Of 20 units 6.6.
     ],
     'reptile': [dict(outer_final=0.5, outer_rounds=2)],
 }

@@ -8,6 +8,7 @@ from tff_pers.models import submodels
 from tff_pers.models import tiers as tiers_lib
 
 _HAS_TIERS = 'tiers!=none'
+_HAS_VC = f'{_HAS_TIERS} and vc!=0'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +44,12 @@ class ArchitectureHyperparameters(hp.Aggregation):
   )
   vc_of: str = hp.field(
       'learner', 'Whose class: that of the client that learns, or the source.',
-      choices=('learner', 'source'), when=_HAS_TIERS,
+      choices=('learner', 'source'), when=_HAS_VC,
   )
   vc_measure: str = hp.field(
       'parameters',
       'What stands for VC: d, the number of parameters, or d log d.',
-      choices=('parameters', 'log_linear'), when=_HAS_TIERS,
+      choices=('parameters', 'log_linear'), when=_HAS_VC,
   )
 
   def __post_init__(self):

@@ -85,11 +85,11 @@ def test_the_base_of_adaptors_has_a_rule_of_its_own():
   np.testing.assert_array_equal(ruled['base'], [20])
 
 
-# Who averages nothing, or a table of models whose rows have weights of their
-# own.
+# Who averages nothing, a table of models whose rows have weights of their own,
+# or each coordinate over the clients that have it.
 WITHOUT = {
-    'ensemble', 'fedasync', 'fedbuff', 'fedem', 'ifca', 'local_only',
-    'oracle_groups', 'uniform_shuffling',
+    'ensemble', 'fedasync', 'fedbuff', 'fedem', 'fedrolex', 'fjord', 'heterofl',
+    'ifca', 'local_only', 'oracle_groups', 'splitmix', 'uniform_shuffling',
 }
 
 

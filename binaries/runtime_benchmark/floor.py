@@ -230,7 +230,7 @@ def _perm(workload, model, x, y):
     )
     return weights, models, mixing, pending
 
-  mixing = perm_mixing.initial(n, hyperparameters)
+  mixing = perm_mixing.initial(n, hyperparameters, full_participation=True)
   state = (
       initial, visits.tile(initial, n), mixing,
       visit_schedule.nothing_pending(hyperparameters, mixing, True),

@@ -71,12 +71,9 @@ def build_fedrolex(
   """
 
   def keep(tier, message, data):
-    if hyperparameters.window == 'static':
-      return parts.static(tier)
-    if hyperparameters.window == 'rolling':
-      return parts.rolling(tier, message['round'])
-    return parts.random(
-        tier, client_work.key(message, data, use=_WINDOW_USE)
+    return parts.window(
+        hyperparameters.window, tier, offset=message['round'],
+        key=client_work.key(message, data, use=_WINDOW_USE),
     )
 
   def tier(k):

@@ -283,13 +283,10 @@ def mean_of(
         [base.penalty(own) for own in mixtures.unstack(weights, num_bases)]
     ) / num_bases
 
-  wrapped = {}
-  # `no_penalty` is recognized by identity, so it must not be wrapped.
-  if base.penalty is not functional.no_penalty:
-    wrapped['penalty'] = penalty
   return dataclasses.replace(
-      base, init=init, predict=predict, layers=None, takes_factors=False,
-      slim=None, units=None, name=f'mean of {num_bases} {base.name}', **wrapped,
+      base, init=init, predict=predict, penalty=base.penalty_by(penalty),
+      layers=None, takes_factors=False, slim=None, units=None,
+      name=f'mean of {num_bases} {base.name}',
   )
 
 
@@ -300,9 +297,7 @@ def mean_of_any(
   whole = mean_of(base, max(budgets))
 
   def init(key):
-    # Always the first tier, but the type must be that of all: the graph does
-    # not know that this is 0.
-    return _first(whole.init(key), budgets, tf.cast(0 * key[0], tf.int32))
+    return _first(whole.init(key), budgets, tiers_lib.some_tier(key))
 
   def mean(of_base):
     return lambda weights, *rest: tf.reduce_mean(
@@ -312,11 +307,9 @@ def mean_of_any(
         ), axis=0,
     )
 
-  wrapped = {}
-  if base.penalty is not functional.no_penalty:
-    wrapped['penalty'] = mean(base.penalty)
   return dataclasses.replace(
-      whole, init=init, predict=mean(base.predict), **wrapped
+      whole, init=init, predict=mean(base.predict),
+      penalty=base.penalty_by(mean(base.penalty)),
   )
 
 

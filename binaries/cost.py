@@ -184,7 +184,7 @@ def _write_to_accuracy(given, folder: str) -> int:
   runs = [results.read_run(path) for path in found]
   rows = [
       row for run in runs
-      for row in costs.to_accuracy(run, given['accuracy'], tiers_of(run))
+      for row in costs.to_accuracy(run, given['accuracy'], _tiers(run))
   ]
   if all(row['rounds'] is None for row in rows):
     best = max((costs.best_accuracy(run) for run in runs), default=0.0)
@@ -195,7 +195,7 @@ def _write_to_accuracy(given, folder: str) -> int:
   return _write(folder, TO_ACCURACY_CSV, costs.COLUMNS, rows)
 
 
-def tiers_of(run: results.Run) -> list[dict[str, Any]]:
+def _tiers(run: results.Run) -> list[dict[str, Any]]:
   """Returns the costs of the capacity tiers of a run, none if it has none."""
   rows = results.read_rows(run.folder, results.TIERS)
   return [] if {row['tier'] for row in rows} <= {cost.WHOLE} else of_run(run)

@@ -8,10 +8,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import aggregators
-from tff_pers.aggregators import partial
 
 VECTOR = tff.TensorType(np.float64, [4])
-STRUCTURE = tff.to_type(partial.partial((VECTOR,), (VECTOR,)))
+STRUCTURE = tff.to_type(
+    collections.OrderedDict(kept=(VECTOR,), update=(VECTOR,))
+)
 START = np.full(4, 10.0)
 # Clients keep 4, 2 and 2 leading coordinates; they send w - w_i.
 KEPT = (4, 2, 2)
@@ -26,7 +27,7 @@ def _process(value_type=STRUCTURE):
 
 def _sent(count, value):
   kept = (np.arange(4) < count).astype(np.float64)
-  return partial.partial((kept,), (kept * (START - value),))
+  return dict(kept=(kept,), update=(kept * (START - value),))
 
 
 def _mean(clients, weights):
@@ -69,7 +70,7 @@ def test_of_whole_updates_it_is_the_mean_bit_for_bit():
   process = _process()
   update, = process.next(
       process.initialize(),
-      [partial.partial((np.ones(4),), (u,)) for u in updates], weights,
+      [dict(kept=(np.ones(4),), update=(u,)) for u in updates], weights,
   ).result
   plain = tff.aggregators.MeanFactory().create(
       VECTOR, tff.TensorType(np.float32)

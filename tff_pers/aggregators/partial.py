@@ -5,7 +5,6 @@ Heterogeneous Clients
     Diao, Ding, Tarokh. ICLR 2021.
 """
 
-import collections
 from typing import Optional
 
 import tensorflow as tf
@@ -75,11 +74,6 @@ class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
       )
 
     return tff.templates.AggregationProcess(mean.initialize, next_fn)
-
-
-def partial(kept, update):
-  """Returns the value of the factory."""
-  return collections.OrderedDict(kept=kept, update=update)
 
 
 def _check_type(value_type: tff.Type) -> None:

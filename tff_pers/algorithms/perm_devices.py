@@ -97,10 +97,6 @@ class Devices:
       return local_sgd.train(self.model, weights, data, seed=seed, **options)
     host = self.tier(data['index'])
     owned = host if owner is None else self.tier(owner)
-    widths = tf.constant(self.parts.widths)
-    narrow = tf.where(
-        tf.gather(widths, owned) <= tf.gather(widths, host), owned, host
-    )
 
     def within(k):
       kept = self._kept(k, owned, round_num, seed)
@@ -110,7 +106,7 @@ class Devices:
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
-    return self.parts.switch(narrow, within)
+    return self.parts.switch(self._narrower(owned, host), within)
 
   def sent(self, update, index):
     """Returns what a client sends of an update of w: the part that it has."""
@@ -141,10 +137,10 @@ class Devices:
     """
     if self.parts is None:
       return 1.0
-    share = tf.gather(self._shares, self.tier(index))
-    if other is None:
-      return share
-    return tf.minimum(share, tf.gather(self._shares, self.tier(other)))
+    tier = self.tier(index)
+    if other is not None:
+      tier = self._narrower(tier, self.tier(other))
+    return tf.gather(self._shares, tier)
 
   def distances(self, vectors, is_known, clients, owners):
     """Returns d_ij of rows `owners` to all rows, floats [M, R].
@@ -160,10 +156,10 @@ class Devices:
           distances.center(vectors, is_known), owners
       )
     both = self._both(clients, tf.gather(clients, owners))
-    total = 0
+    masks, total = self._masks, 0
     for k, share in enumerate(self._shares):
       apart = distances.gram_distances(
-          distances.center(vectors * self._masks[k], is_known), owners
+          distances.center(vectors * masks[k], is_known), owners
       )
       total += tf.where(
           tf.equal(both, k), apart / tf.constant(share, apart.dtype), 0
@@ -218,23 +214,26 @@ class Devices:
   def _kept(self, k: int, owned, round_num, seed):
     """Returns the units of an owner's model that are trained, as many as k's.
     """
-    if self.window == 'static':
-      return self.parts.static(k)
     numbers = [self.parts.num_kept(j) for j in range(len(self.parts.widths))]
     among = {
         group: tf.gather([number[group] for number in numbers], owned)
         for group in self.parts.groups
     }
-    if self.window == 'rolling':
-      return self.parts.rolling(k, round_num, among)
-    return self.parts.random(k, random.fold_in(seed, _WINDOW_USE), among)
+    return self.parts.window(
+        self.window, k, offset=round_num,
+        key=random.fold_in(seed, _WINDOW_USE), among=among,
+    )
 
   def _both(self, clients, owners):
     """Returns the tier whose coordinates two clients share, int32[M, R]."""
-    shares = tf.constant(self._shares)
-    own, other = self.tier(owners)[:, None], self.tier(clients)
+    return self._narrower(self.tier(owners)[:, None], self.tier(clients))
+
+  def _narrower(self, tier, other):
+    """Returns the tier, of two, that keeps fewer units; integers of any shape.
+    """
+    widths = tf.constant(self.parts.widths)
     return tf.where(
-        tf.gather(shares, own) <= tf.gather(shares, other), own, other
+        tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
     )
 
   @functools.cached_property
@@ -288,11 +287,10 @@ def build_devices(task, hyperparameters) -> Devices:
 def _within(model, tier, kept) -> functional.FunctionalModel:
   """Returns a tier's model over weights of the whole model."""
   extracted = lambda weights: submodels.extract(model, weights, kept)
-  penalty = model.penalty
-  # `no_penalty` is recognized by identity, so it must not be wrapped.
-  if penalty is not functional.no_penalty:
-    penalty = lambda weights: tier.penalty(extracted(weights))
   return dataclasses.replace(
-      model, takes_factors=False, penalty=penalty,
+      model, takes_factors=False,
+      penalty=model.penalty_by(
+          lambda weights: tier.penalty(extracted(weights))
+      ),
       predict=lambda weights, *rest: tier.predict(extracted(weights), *rest),
   )

@@ -219,11 +219,9 @@ class AdaptedModel:
       self, init, predict, penalty, layers
   ) -> functional.FunctionalModel:
     """Returns a model of other weights, with the base model's losses."""
-    if self.base.penalty is functional.no_penalty:
-      # The wrapper would compute the effective weights to find a penalty of 0.
-      penalty = functional.no_penalty
     return dataclasses.replace(
-        self.base, init=init, predict=predict, penalty=penalty, layers=layers,
+        self.base, init=init, predict=predict,
+        penalty=self.base.penalty_by(penalty), layers=layers,
         takes_factors=False, frozen=None, name=f'{self.base.name}_adapted',
     )
 

@@ -188,16 +188,15 @@ class Factorization:
         return tf.nest.pack_sequence_as(self._spec, self.leaves(weights))
     else:
       inner = self.recovered
-    penalty = base.penalty
-    # `no_penalty` is recognized by identity, so it must not be wrapped.
-    if penalty is not functional.no_penalty:
-      # A norm needs the whole kernel.
-      penalty = lambda weights: base.penalty(self.recovered(weights))
     return dataclasses.replace(
         base,
         init=lambda key: self.factorized(base.init(key)),
         predict=lambda weights, *rest: base.predict(inner(weights), *rest),
-        penalty=penalty, layers=self._layers, takes_factors=False,
+        # A norm needs the whole kernel.
+        penalty=base.penalty_by(
+            lambda weights: base.penalty(self.recovered(weights))
+        ),
+        layers=self._layers, takes_factors=False,
         full_rank=(), frozen=None, name=f'{base.name} (ratio {self.ratio:g})',
     )
 

@@ -190,6 +190,16 @@ class FunctionalModel:
     """Returns weights of `of_all_weights`: frozen ones join `weights`."""
     return weights if self.frozen is None else self.frozen.join(weights)
 
+  def penalty_by(self, penalty: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the penalty of a model that wraps this one.
+
+    Args:
+      penalty: The wrapper's, of its weights; what makes weights of this model
+        of them is not computed if this one has none.
+    """
+    # `no_penalty` is recognized by identity, so it must not be wrapped.
+    return self.penalty if self.penalty is no_penalty else penalty
+
   def batch_loss(self, weights, batch, training: bool = True):
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty."""
     predictions = self.predict(weights, batch.x, training, batch.seed)

@@ -135,15 +135,12 @@ class Partition:
   def _part(self, side: int, merge) -> functional.FunctionalModel:
     """Returns the model over one part of its weights."""
     model = self.model
-    penalty = model.penalty
-    # `no_penalty` is recognized by identity, so it must not be wrapped.
-    if penalty is not functional.no_penalty:
-      penalty = lambda part: model.penalty(merge(part))
     return dataclasses.replace(
         model,
         init=lambda key: self.split(model.init(key))[side],
         predict=lambda part, *rest: model.predict(merge(part), *rest),
-        penalty=penalty, frozen=None,
+        penalty=model.penalty_by(lambda part: model.penalty(merge(part))),
+        frozen=None,
         name=f'{model.name} ({_SIDES[side]} part)',
         layers=tuple(
             weight for weight, private in zip(self.weights, self.is_private)

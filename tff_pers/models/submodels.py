@@ -164,6 +164,24 @@ class Submodels:
       kept[group] = tf.sort(tf.argsort(tf.where(is_among, draws, 2.0))[:q])
     return kept
 
+  def window(
+      self, kind: str, tier: int, *, offset, key, among=None
+  ) -> Kept:
+    """Returns the units that a window keeps.
+
+    Args:
+      kind: One of `WINDOWS`.
+      tier: Number of the tier.
+      offset: See `rolling`.
+      key: See `random`.
+      among: See `rolling`.
+    """
+    if kind == 'static':
+      return self.static(tier)
+    if kind == 'rolling':
+      return self.rolling(tier, offset, among)
+    return self.random(tier, key, among)
+
   def switch(self, tier, of_tier: Callable[[int], Any]):
     """Returns `of_tier(tier)`, see `tiers.switch`."""
     return tiers_lib.switch(self.widths, tier, of_tier)
@@ -184,22 +202,17 @@ class Submodels:
     """The model over weights of any tier, whose shapes say which it is."""
 
     def init(key):
-      # Always the first tier, but the type must be that of all: the graph does
-      # not know that this is 0.
-      first = tf.cast(0 * key[0], tf.int32)
-      return self.first_units(self.base.init(key), first)
+      return self.first_units(self.base.init(key), tiers_lib.some_tier(key))
 
     def predict(weights, *rest):
       return self._at(weights, lambda model, own: model.predict(own, *rest))
 
-    penalty = self.base.penalty
-    # `no_penalty` is recognized by identity, so it must not be wrapped.
-    if penalty is not functional.no_penalty:
-      penalty = lambda weights: self._at(
-          weights, lambda model, own: model.penalty(own)
-      )
+    def penalty(weights):
+      return self._at(weights, lambda model, own: model.penalty(own))
+
     return dataclasses.replace(
-        self.base, init=init, predict=predict, penalty=penalty, layers=None,
+        self.base, init=init, predict=predict,
+        penalty=self.base.penalty_by(penalty), layers=None,
         takes_factors=False, full_rank=(), slim=None, units=None,
         name=f'{self.base.name} (tiers)',
     )

@@ -41,6 +41,17 @@ def switch(ratios: Sequence[float], tier, of_tier: Callable[[int], Any]):
   return tf.switch_case(tf.gather(table, tier), branches)
 
 
+def some_tier(key):
+  """Returns the number 0, an int32 scalar that no graph knows to be 0.
+
+  What `switch` makes of it has the type of all tiers.
+
+  Args:
+    key: int64[2], any.
+  """
+  return tf.cast(0 * key[0], tf.int32)
+
+
 def parse_ratios(text: str, of_task: Sequence[float]) -> tuple[float, ...]:
   """Returns the ratio of every tier.
 
@@ -163,22 +174,20 @@ class TieredModel:
   def deployed(self) -> functional.FunctionalModel:
     """The model over `packed` weights of any tier."""
     base = self.base
-    penalty = base.penalty
-    # `no_penalty` is recognized by identity, so it must not be wrapped.
-    if penalty is not functional.no_penalty:
-      penalty = lambda weights: base.penalty(self._recovered(weights))
 
     def init(key):
       weights = base.init(key)
       whole = dict(factors=self.decompose(weights), weights=weights)
-      # Always the first tier, but the type must be that of all: the graph does
-      # not know that this is 0.
-      first = tf.cast(0 * key[0], tf.int32)
-      return self.switch(first, lambda k: self.pack(self.cut(whole, k), k))
+      return self.switch(
+          some_tier(key), lambda k: self.pack(self.cut(whole, k), k)
+      )
 
     return dataclasses.replace(
-        base, init=init, penalty=penalty, layers=None, takes_factors=False,
+        base, init=init, layers=None, takes_factors=False,
         full_rank=(), frozen=None, name=f'{base.name} (tiers)',
+        penalty=base.penalty_by(
+            lambda weights: base.penalty(self._recovered(weights))
+        ),
         predict=lambda weights, *rest: base.predict(
             self._recovered(weights), *rest
         ),

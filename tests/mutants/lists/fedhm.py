@@ -178,8 +178,8 @@ FAULTS = (
         'penalty_of_factors_left_out',
         what='A factorised model has no L2 penalty.',
         file=_FACTORIZED,
-        old='    if penalty is not functional.no_penalty:\n',
-        new='    if penalty is functional.no_penalty:\n',
+        old='penalty=base.penalty_by(',
+        new='penalty=(lambda _: base.penalty)(',
         tests=(
             f'{_FACTORIZED_TEST}'
             '::test_computes_what_the_recovered_weights_do',

@@ -2,6 +2,7 @@
 
 from tests.mutants.faults import Fault
 
+_SUBMODELS = 'tff_pers/models/submodels.py'
 _DEVICES = 'tff_pers/algorithms/perm_devices.py'
 _VISITS = 'tff_pers/algorithms/visits.py'
 _TEST = 'tests/algorithms/perm_devices_test.py'
@@ -25,24 +26,24 @@ FAULTS = (
         'narrow_hosts_train_all',
         what='A host trains all that the owner has.',
         file=_DEVICES,
-        old='    return self.parts.switch(narrow, within)',
-        new='    return self.parts.switch(owned, within)',
+        old='self.parts.switch(self._narrower(owned, host), within)',
+        new='self.parts.switch(owned, within)',
         tests=_VISIT,
     ),
     Fault(
         'narrow_owners_grow',
         what='A host trains what it has, not what the owner has.',
         file=_DEVICES,
-        old='    return self.parts.switch(narrow, within)',
-        new='    return self.parts.switch(host, within)',
+        old='self.parts.switch(self._narrower(owned, host), within)',
+        new='self.parts.switch(host, within)',
         tests=_VISIT,
     ),
     Fault(
         'wider_of_both',
         what='A visit trains the larger width of the two.',
         file=_DEVICES,
-        old='tf.gather(widths, owned) <= tf.gather(widths, host)',
-        new='tf.gather(widths, owned) >= tf.gather(widths, host)',
+        old='tf.gather(widths, tier) <= tf.gather(widths, other)',
+        new='tf.gather(widths, tier) >= tf.gather(widths, other)',
         tests=_VISIT,
     ),
     Fault(
@@ -56,9 +57,9 @@ FAULTS = (
     Fault(
         'window_over_all_units',
         what='A window rolls over units that the owner does not have.',
-        file=_DEVICES,
-        old='return self.parts.rolling(k, round_num, among)',
-        new='return self.parts.rolling(k, round_num)',
+        file=_SUBMODELS,
+        old='return self.rolling(tier, offset, among)',
+        new='return self.rolling(tier, offset)',
         tests=_ROLLING,
     ),
     Fault(
@@ -72,9 +73,9 @@ FAULTS = (
     Fault(
         'draws_of_all_units',
         what='Random windows are of units that the owner does not have.',
-        file=_DEVICES,
-        old='random.fold_in(seed, _WINDOW_USE), among)',
-        new='random.fold_in(seed, _WINDOW_USE))',
+        file=_SUBMODELS,
+        old='return self.random(tier, key, among)',
+        new='return self.random(tier, key)',
         tests=(
             f'{_TEST}::test_random_windows_are_of_the_units_of_the_owner',
         ),
@@ -121,10 +122,10 @@ FAULTS = (
     ),
     Fault(
         'distances_in_the_wider',
-        what='Gradients are compared in what one of the two clients has.',
+        what='Gradients are compared in what the owner has.',
         file=_DEVICES,
-        old='tf.gather(shares, own) <= tf.gather(shares, other)',
-        new='tf.gather(shares, own) >= tf.gather(shares, other)',
+        old='self._narrower(self.tier(owners)[:, None], self.tier(clients))',
+        new='self.tier(owners)[:, None] + 0 * self.tier(clients)',
         tests=_DISTANCES,
     ),
     Fault(
@@ -171,11 +172,8 @@ FAULTS = (
         'bytes_of_the_host',
         what='A visit counts all that the host could take.',
         file=_DEVICES,
-        old=(
-            '    return tf.minimum(share, tf.gather(self._shares,'
-            ' self.tier(other)))'
-        ),
-        new='    return share',
+        old='      tier = self._narrower(tier, self.tier(other))',
+        new='      pass',
         tests=_BYTES,
     ),
     Fault(

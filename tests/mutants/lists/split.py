@@ -116,8 +116,8 @@ FAULTS = (
         'part_loses_the_penalty',
         what='The model over one part has no L2 regularization.',
         file=_PARTITION,
-        old='      penalty = lambda part: model.penalty(merge(part))',
-        new='      penalty = functional.no_penalty',
+        old='penalty=model.penalty_by(lambda part: model.penalty(merge(part))),',
+        new='penalty=functional.no_penalty,',
         tests=(
             f'{_PARTITION_TEST}'
             '::test_each_part_is_a_model_with_the_other_held_constant',

@@ -1,0 +1,102 @@
+"""Clients whose data are read when they are asked for.
+
+A task's `train`, `test` and `validation` are sequences of dense client data. A
+list holds all of them in memory. `OnDemand` holds none: what it takes does not
+grow with the number of clients, but for their sizes.
+"""
+
+from collections import abc
+from typing import Any, Callable, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.data import client_data as cd
+from tff_pers.data import errors
+
+# Position of a client in its file -> (x, y), with one row per example.
+Load = Callable[[int], tuple[np.ndarray, np.ndarray]]
+
+
+class OnDemand(abc.Sequence):
+  """Dense data of N clients, read anew whenever an entry is taken."""
+
+  def __init__(
+      self,
+      load: Load,
+      sizes: Sequence[int],
+      positions: Optional[Sequence[int]] = None,
+      *,
+      first: int = 0,
+  ):
+    """Reads nothing yet.
+
+    Args:
+      load: Reads one client; may be called from several threads at a time.
+      sizes: Number of examples at each position, int[P].
+      positions: What `load` gets for each client, int[N]; None: 0..P-1.
+      first: Index of the first client.
+    """
+    self._load = load
+    self._all_sizes = np.asarray(sizes, np.int64)
+    self._positions = (
+        np.arange(len(self._all_sizes)) if positions is None
+        else np.asarray(positions, np.int64)
+    )
+    self._first = first
+
+  @property
+  def sizes(self) -> np.ndarray:
+    """Number of examples of each client, int64[N], without reading them."""
+    return self._all_sizes[self._positions]
+
+  def pick(self, clients: Sequence[int], first: int = 0) -> 'OnDemand':
+    """Returns `clients`, given by their places here, numbered from `first`."""
+    chosen = self._positions[np.asarray(clients, np.int64)]
+    return OnDemand(self._load, self._all_sizes, chosen, first=first)
+
+  def __len__(self) -> int:
+    return len(self._positions)
+
+  def __getitem__(self, place):
+    """Returns the dense data of a client, or a list of those of a slice."""
+    if isinstance(place, slice):
+      return [self[p] for p in range(*place.indices(len(self)))]
+    place = range(len(self))[int(place)]  # IndexError where there is none.
+    position = int(self._positions[place])
+    x, y = self._load(position)
+    if len(x) != self._all_sizes[position]:
+      raise errors.DataError(
+          f'Client {self._first + place} must have the'
+          f' {self._all_sizes[position]} examples that were counted, found'
+          f' {len(x)}. Tip: its file must not change during a run.'
+      )
+    return cd.constant(cd.dense(self._first + place, x, y))
+
+
+def sizes(clients: Sequence[Any]) -> np.ndarray:
+  """Returns the number of examples of each client, int64[N].
+
+  Args:
+    clients: Dense client data, `OnDemand` or any sequence.
+  """
+  if isinstance(clients, OnDemand):
+    return clients.sizes
+  return np.array([int(data['num_examples']) for data in clients], np.int64)
+
+
+def pick(
+    clients: Sequence[Any], places: Sequence[int], first: int = 0
+) -> Sequence[Any]:
+  """Returns the clients at `places`, numbered from `first`; reads none.
+
+  Args:
+    clients: Dense client data, `OnDemand` or any sequence.
+    places: Which of them, in this order.
+    first: Index of the first one.
+  """
+  if isinstance(clients, OnDemand):
+    return clients.pick(places, first)
+  return [
+      type(clients[place])(clients[place], index=np.int32(index))
+      for index, place in enumerate(places, start=first)
+  ]

@@ -173,7 +173,7 @@ class TrainingProgram:
     """Trains up to round `rounds`; returns the metrics of the last evaluation.
 
     They are those of the `evaluated` clients on their test data, [K] each.
-    While a round runs, the data of the next one are read if they are `OnDemand`.
+    Data that are `OnDemand` are read for the next round while this one runs.
 
     Args:
       sampler: Who takes part, see `cohort`.

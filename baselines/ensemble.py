@@ -114,7 +114,7 @@ def build_ensemble(
 
     # Others take 0 steps, since `tf.where` computes both branches.
     learned = router_training.learn_logits(
-        loss, tf.zeros([num_models], model.dtype), data,
+        mixed, loss, tf.zeros([num_models], model.dtype), data,
         num_steps=tf.where(is_new, hyperparameters.adapt_epochs, 0),
         learning_rate=_ADAPT_RATE, router_step='scale_free',
     )

@@ -22,6 +22,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.models import functional
 from tff_pers.models import mixtures
+from tff_pers.models import tags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,12 +110,19 @@ def build_fedem(
 
 
 def negative_log_likelihoods(model, models, num_models: int, data):
-  """Returns l_c(s), [rows, C]."""
+  """Returns l_c(s), [rows, C]; of a text the sum over its tokens."""
   losses = example_losses.compute(model, models, num_models, data)
   if model.example_loss is functional.squared_error:
     # A mean over the targets; -log N(y; prediction, I) but for a constant.
     targets = model.y_spec.shape[1:].num_elements()
     losses *= tf.constant(targets / 2, losses.dtype)
+  elif model.example_loss is tags.multilabel_crossentropy:
+    # A mean over labels that are independent given x.
+    targets = model.y_spec.shape[1:].num_elements()
+    losses *= tf.constant(targets, losses.dtype)
+  elif 'loss' in model.weights_of:
+    y = data['examples']['y']
+    losses *= example_losses.row_units(model, y, losses.dtype)[:, None]
   return losses
 
 
@@ -137,6 +145,8 @@ def e_step(mixing, losses, data):
 def weighted_loss(model, models, batch, responsibilities):
   """Returns sum_c (1/|b|) sum_{s in b} q_c(s) l_c(s), penalties included.
 
+  Of texts, |b| is the number of tokens and l_c(s) the sum over those of s.
+
   Args:
     model: The model.
     models: A table of C models.
@@ -149,9 +159,11 @@ def weighted_loss(model, models, batch, responsibilities):
     losses = responsibilities[:, c] * model.example_loss(
         batch.y, model.predict(weights, batch.x, True, batch.seed)
     )
+    if 'loss' in model.weights_of:
+      losses *= example_losses.row_units(model, batch.y, losses.dtype)
     # Not a product: an overflow in a filler row must not spread.
     losses = tf.where(batch.mask, losses, tf.zeros_like(losses))
-    count = tf.maximum(tf.reduce_sum(tf.cast(batch.mask, losses.dtype)), 1)
+    count = tf.maximum(model.batch_weight(batch, losses.dtype), 1)
     # Over |b|, not over sum_s q_c(s): with q of the current models, the
     # gradient is that of the marginal loss -log sum_c pi_c exp(-l_c).
     total += tf.reduce_sum(losses) / count

@@ -167,8 +167,8 @@ def build_ifca(
 
 def choose(model, models, num_models: int, data):
   """Returns (j, f_i(w_j)), the model of smallest training loss, dropout off."""
-  losses = example_losses.mean_rows(
-      data, example_losses.compute(model, models, num_models, data)
+  losses = example_losses.mean_loss(
+      model, data, example_losses.compute(model, models, num_models, data)
   )
   # f_i has the model's penalty in it, which `compute` leaves out.
   losses += tf.stack([

@@ -60,12 +60,24 @@ class Tier(NamedTuple):
 
 
 def deployed_metrics(deployed, weights, data):
-  """Returns `<loss, metrics..., num_examples>`, means over a client's data."""
+  """Returns `<loss, metrics..., num_examples>`, means over a client's data.
+
+  What has `FunctionalModel.weights_of` is a mean over units, e.g. tokens: 0 if
+  the client has examples, but no unit in any. Without examples all are NaN.
+
+  Args:
+    deployed: The model.
+    weights: Its weights.
+    data: Dense client data, or a dataset of batches.
+  """
+
+  def measured(batch):
+    return (
+        deployed.metric_sums(weights, batch), deployed.metric_weights(batch)
+    )
 
   def step(sums, batch):
-    return tf.nest.map_structure(
-        tf.add, sums, deployed.metric_sums(weights, batch)
-    )
+    return tf.nest.map_structure(tf.add, sums, measured(batch))
 
   one = lambda spec: tf.zeros([1] + spec.shape[1:], spec.dtype)
   # A batch of one masked row gives zeros of the names and types of the sums,
@@ -76,18 +88,26 @@ def deployed_metrics(deployed, weights, data):
   )
   # Sums over all examples, then one division: a mean of the means of batches
   # would give the short last batch too much weight.
-  sums = client_data.fold_batches(
-      data, step, deployed.metric_sums(weights, nothing),
+  sums, units = client_data.fold_batches(
+      data, step, measured(nothing),
       seed=tf.zeros([2], tf.int64), batch_size=EVALUATION_BATCH, num_epochs=1,
       shuffle=False,
   )
   count = data['num_examples']
   means = collections.OrderedDict(
-      (name, total / tf.cast(count, total.dtype))
+      (name, total / tf.cast(_divisor(count, units.get(name)), total.dtype))
       for name, total in sums.items()
   )
   means['num_examples'] = count
   return means
+
+
+def _divisor(count, units):
+  """Returns what a sum is divided by: the examples, or their units if known."""
+  if units is None:
+    return count
+  # No units in some examples are 0 / 1; no examples are 0 / 0.
+  return tf.maximum(units, tf.cast(tf.minimum(count, 1), units.dtype))
 
 
 def tier_metrics(tier: Tier, state, data):

@@ -5,10 +5,16 @@ from typing import Optional
 
 # Models of the zoo that are one layer. There is nothing to share once that is
 # private, and nothing private once it is shared.
-ONE_LAYER = ('linear_regression', 'logistic_regression')
+ONE_LAYER = ('linear_regression', 'logistic_regression', 'logistic_tags')
 
 # Models without a kernel of a dense layer or a convolution.
 NO_KERNEL = ('least_squares',)
+
+# Models of sequences, whose hidden layers have but one width.
+SEQUENCES = (
+    'char_lstm', 'char_lstm_small', 'lstm_670', 'lstm_small', 'transformer',
+    'transformer_adapters', 'transformer_small', 'transformer_small_adapters',
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,4 +48,4 @@ class Traits:
     """Whether the model has hidden layers, which can be made narrower."""
     if self.model is None:
       return None
-    return self.model not in (*ONE_LAYER, *NO_KERNEL)
+    return self.model not in (*ONE_LAYER, *NO_KERNEL, *SEQUENCES)

@@ -29,6 +29,7 @@ ZOO = {
     'floral_cnn': ['conv_0', 'conv_1', 'dense_2', 'dense_3'],
     'linear_regression': ['dense_0'],
     'logistic_regression': ['dense_0'],
+    'logistic_tags': ['dense_0'],
     'mlp': ['dense_0', 'dense_1', 'dense_2'],
     'mlp_128': ['dense_0', 'dense_1', 'dense_2', 'dense_3'],
     'mlp_20': ['dense_0', 'dense_1'],
@@ -57,8 +58,8 @@ def _of(layer):
 
 
 def test_the_table_has_every_model_of_the_zoo():
-  # `resnet_test` says what the weights of those are.
-  assert sorted([*ZOO, *resnet.BLOCKS]) == zoo.names()
+  # `resnet_test` and `sequences_test` say what the weights of those are.
+  assert sorted([*ZOO, *resnet.BLOCKS, *traits.SEQUENCES]) == zoo.names()
   shallow = sorted(name for name, own in ZOO.items() if len(own) == 1)
   assert shallow == sorted(traits.ONE_LAYER)
 

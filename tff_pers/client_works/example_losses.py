@@ -81,7 +81,37 @@ def fold_rows(data, step, init, **options):
 
 def mean_rows(data, table):
   """Returns the mean over a client's examples of [rows, C]; 0 without any."""
+  count = tf.cast(tf.maximum(data['num_examples'], 1), table.dtype)
+  return _sum_rows(data, table) / count
+
+
+def mean_loss(model: functional.FunctionalModel, data, losses):
+  """Returns f_i of every model without penalty, float[C]; 0 without examples.
+
+  A mean over tokens, or whatever the loss of an example is a mean over.
+
+  Args:
+    model: The model.
+    data: Dense client data.
+    losses: What `compute` returned, [rows, C].
+  """
+  if 'loss' not in model.weights_of:
+    return mean_rows(data, losses)
+  units = row_units(model, data['examples']['y'], losses.dtype)[:, None]
+  count = tf.maximum(_sum_rows(data, units), 1)
+  return _sum_rows(data, units * losses) / count
+
+
+def row_units(model: functional.FunctionalModel, y, dtype):
+  """Returns what the loss of each row is a mean over, [rows]; see weights_of.
+  """
+  if 'loss' not in model.weights_of:
+    return tf.ones(tf.shape(y)[:1], dtype)
+  return tf.cast(model.weights_of['loss'](y), dtype)
+
+
+def _sum_rows(data, table):
+  """Returns the sum over a client's examples of [rows, C]."""
   is_example = tf.range(tf.shape(table)[0]) < data['num_examples']
   kept = tf.where(is_example[:, None], table, tf.zeros_like(table))
-  count = tf.cast(tf.maximum(data['num_examples'], 1), table.dtype)
-  return tf.reduce_sum(kept, axis=0) / count
+  return tf.reduce_sum(kept, axis=0)

@@ -46,17 +46,24 @@ def compute(
   size = num_rows or tf.minimum(tf.maximum(capacity, 1), _CHUNK)
   zeros = tf.nest.map_structure(tf.zeros_like, weights)
   dtype = tf.nest.flatten(weights)[0].dtype
-  nothing = (zeros, tf.zeros([], dtype), tf.zeros([], dtype))
+  none = tf.zeros([], dtype)
+  nothing = (zeros, none, none, none)
 
   def add(half, batch):
-    """Adds the sums over a batch to one half's (gradient, loss, count)."""
-    count = tf.reduce_sum(tf.cast(batch.mask, dtype))
+    """Adds the sums over a batch to one half's (gradient, loss, count, rows).
+
+    The count is that of rows, or of tokens where the loss is a mean over those.
+    """
+    count = model.batch_weight(batch, dtype)
     # This is the mean loss plus the penalty. Times the rows of the batch, and
     # in the end over all rows, the penalty counts once.
     loss, gradient = model.loss_and_gradient(weights, batch, training=False)
-    total, total_loss, total_count = half
+    total, total_loss, total_count, rows = half
     total = tf.nest.map_structure(lambda t, g: t + count * g, total, gradient)
-    return total, total_loss + count * loss, total_count + count
+    return (
+        total, total_loss + count * loss, total_count + count,
+        rows + tf.reduce_sum(tf.cast(batch.mask, dtype)),
+    )
 
   def step(halves, batch):
     # The rows of a batch are in random order, so every second one is a random
@@ -76,7 +83,7 @@ def compute(
       lambda x, y: (x + y) / tf.maximum(count, 1), a[:2], b[:2]
   )
   return LocalGradient(
-      gradient, loss, tf.cast(count, tf.int32), _variance(a, b)
+      gradient, loss, tf.cast(a[3] + b[3], tf.int32), _variance(a, b)
   )
 
 
@@ -93,6 +100,7 @@ def _variance(a, b):
       lambda x, y: x / count_a - y / count_b, a[0], b[0]
   ))
   # In expectation over the halves, ||g_A - g_B||^2 is v_i (1/n_A + 1/n_B).
-  variance = tf.reduce_sum(tf.square(difference)) / (1 / count_a + 1 / count_b)
-  both = tf.logical_and(a[2] > 0, b[2] > 0)
+  rows_a, rows_b = tf.maximum(a[3], 1), tf.maximum(b[3], 1)
+  variance = tf.reduce_sum(tf.square(difference)) / (1 / rows_a + 1 / rows_b)
+  both = tf.logical_and(a[3] > 0, b[3] > 0)
   return tf.where(both, variance, tf.zeros_like(variance))

@@ -95,6 +95,7 @@ def exponential_router(adapted, weights, data, *, rate: float):
   """
   dtype = adapted.base.dtype
   losses = router_training.full_mean(
+      adapted.base,
       lambda batch: model_losses(adapted, weights, batch, training=False),
       data, tf.zeros([adapted.num_adaptors], dtype),
   )

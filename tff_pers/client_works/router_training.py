@@ -230,6 +230,7 @@ def learn_router(adapted, logits, weights, data, **options):
     **options: See `learn_logits`.
   """
   return learn_logits(
+      adapted.base,
       lambda pi, batch: adapted.mixed(pi).batch_loss(
           weights, batch, training=False
       ),
@@ -238,12 +239,13 @@ def learn_router(adapted, logits, weights, data, **options):
 
 
 def learn_logits(
-    loss, logits, data, *, num_steps, learning_rate: float,
+    model, loss, logits, data, *, num_steps, learning_rate: float,
     router_step: str = 'gradient',
 ):
   """Returns logits after full-batch descent; all else is frozen.
 
   Args:
+    model: The model that is mixed; says how much a batch counts.
     loss: `(pi, Batch) -> scalar`, the mean loss of a mixture, dropout off.
     logits: float[C], where to start.
     data: Dense client data or a dataset of batches; all of it in every step.
@@ -262,7 +264,7 @@ def learn_logits(
       return tape.gradient(
           value, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )
-    g_theta = full_mean(gradient, data, tf.zeros_like(theta))
+    g_theta = full_mean(model, gradient, data, tf.zeros_like(theta))
     if router_step == 'scale_free':
       g_theta = scale_free(g_theta, pi)
     return t + 1, local_sgd.descend(theta, g_theta, learning_rate)
@@ -273,20 +275,21 @@ def learn_logits(
   )[1]
 
 
-def full_mean(value, data, zero):
+def full_mean(model, value, data, zero):
   """Returns the mean of `value(batch)` over all of a client's examples.
 
   Args:
-    value: `(Batch) -> tensor`, a mean over the unmasked rows of the batch.
+    model: The model, which says how much a batch counts.
+    value: `(Batch) -> tensor`, a mean as the model's loss of the batch.
     data: Dense client data or a dataset of batches.
     zero: Zeros like a value; the result without examples.
   """
 
   def add(sums, batch):
     total, count = sums
-    rows = tf.reduce_sum(tf.cast(batch.mask, zero.dtype))
-    # Weighted by its rows: the last batch may be short.
-    return total + rows * value(batch), count + rows
+    # Weighted by its rows or tokens: the last batch may be short.
+    weight = model.batch_weight(batch, zero.dtype)
+    return total + weight * value(batch), count + weight
 
   size = None  # A dataset has its own batches.
   if not isinstance(data, tf.data.Dataset):

@@ -255,7 +255,9 @@ def slim(
   """
   best = model.slim(slim_width(model, num_parameters))
   # What is measured may have been added to the model since it was made.
-  return dataclasses.replace(best, metrics=model.metrics)
+  return dataclasses.replace(
+      best, metrics=model.metrics, weights_of=model.weights_of
+  )
 
 
 def slim_width(

@@ -22,7 +22,8 @@ class LayerWeight(NamedTuple):
 
   Attributes:
     name: Unique within the model, e.g. 'conv_0/kernel'.
-    layer: Name of its layer; a kernel and its bias have the same.
+    layer: Name of its layer; a kernel and its bias have the same, and so do all
+      weights of a recurrent layer and of a block of a transformer.
     kind: 'dense' (kernel [n, m], also of recurrent layers), 'conv' (kernel
       [height, width, in, out]), 'depthwise' (kernel [height, width, in,
       multiplier]), 'einsum' (kernel of any other product, as the projections
@@ -103,6 +104,9 @@ class FunctionalModel:
     y_spec: Spec of y; leading dimension None.
     metrics: Further per-example metrics by name, e.g. accuracy:
       `(y, predictions) -> [batch]`.
+    weights_of: For 'loss' and for metrics by name: `(y) -> [batch]`, the whole
+      number of units >= 0, e.g. tokens, that an example's value is the mean
+      over. Means are then over units; without an entry they are over examples.
     penalty: `(weights) -> scalar`, added to the mean loss of every batch (L2
       regularization); reported losses include it.
     name: For tables and messages.
@@ -129,6 +133,9 @@ class FunctionalModel:
   x_spec: tf.TensorSpec
   y_spec: tf.TensorSpec
   metrics: Mapping[str, Callable[[Any, Any], Any]] = dataclasses.field(
+      default_factory=dict
+  )
+  weights_of: Mapping[str, Callable[[Any], Any]] = dataclasses.field(
       default_factory=dict
   )
   penalty: Callable[[Any], Any] = no_penalty
@@ -201,16 +208,31 @@ class FunctionalModel:
     return self.penalty if self.penalty is no_penalty else penalty
 
   def batch_loss(self, weights, batch, training: bool = True):
-    """Returns the mean loss over the unmasked rows of `batch`, plus penalty."""
+    """Returns the mean loss over the unmasked rows of `batch`, plus penalty.
+
+    Over their units, where the loss has `weights_of`.
+    """
     predictions = self.predict(weights, batch.x, training, batch.seed)
     losses = self.example_loss(batch.y, predictions)
-    mask = tf.cast(batch.mask, losses.dtype)
     # A batch of filler rows alone has loss 0, not 0 / 0.
-    count = tf.maximum(tf.reduce_sum(mask), 1)
+    count = tf.maximum(self.batch_weight(batch, losses.dtype), 1)
+    total = self._total('loss', losses, batch)
+    return total / count + tf.cast(self.penalty(weights), losses.dtype)
+
+  def batch_weight(self, batch, dtype, name: str = 'loss'):
+    """Returns how many rows or units the mean `name` of a batch is over."""
+    mask = tf.cast(batch.mask, dtype)
+    if name in self.weights_of:
+      mask *= tf.cast(self.weights_of[name](batch.y), dtype)
+    return tf.reduce_sum(mask)
+
+  def _total(self, name: str, values, batch):
+    """Returns the sum over the unmasked rows, or over their units."""
+    if name in self.weights_of:
+      values *= tf.cast(self.weights_of[name](batch.y), values.dtype)
     # `where`, not a product with the mask: an infinite loss in a filler row
     # times 0 would be NaN.
-    total = tf.reduce_sum(tf.where(batch.mask, losses, tf.zeros_like(losses)))
-    return total / count + tf.cast(self.penalty(weights), losses.dtype)
+    return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))
 
   def loss_and_gradient(self, weights, batch, training: bool = True):
     """Returns `batch_loss` and its gradient, a structure like `weights`."""
@@ -228,16 +250,25 @@ class FunctionalModel:
     return loss, tf.nest.map_structure(tf.convert_to_tensor, gradient)
 
   def metric_sums(self, weights, batch):
-    """Returns sums over unmasked rows: loss without penalty, and metrics."""
+    """Returns sums over unmasked rows: loss without penalty, and metrics.
+
+    What has `weights_of` is summed over units; see `metric_weights`.
+    """
     predictions = self.predict(weights, batch.x, False, batch.seed)
-    def total(values):
-      return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))
     sums = collections.OrderedDict(
-        loss=total(self.example_loss(batch.y, predictions))
+        loss=self._total('loss', self.example_loss(batch.y, predictions), batch)
     )
     for name, metric in self.metrics.items():
-      sums[name] = total(tf.cast(metric(batch.y, predictions), tf.float32))
+      values = tf.cast(metric(batch.y, predictions), tf.float32)
+      sums[name] = self._total(name, values, batch)
     return sums
+
+  def metric_weights(self, batch):
+    """Returns the units of a batch for each sum that has `weights_of`."""
+    return collections.OrderedDict(
+        (name, self.batch_weight(batch, tf.float32, name))
+        for name in ('loss', *self.metrics) if name in self.weights_of
+    )
 
 
 def sparse_categorical_crossentropy(y, logits):

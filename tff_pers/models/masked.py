@@ -30,7 +30,11 @@ def head(
   """
   weights = layers.describe(model)
   kernels = [weight for weight in weights if weight.kind == 'dense']
-  is_classifier = model.y_spec.dtype.is_integer and 'accuracy' in model.metrics
+  # One label per example: a text has one for every token.
+  is_classifier = (
+      model.y_spec.dtype.is_integer and model.y_spec.shape.rank == 1
+      and 'accuracy' in model.metrics
+  )
   if not is_classifier or not kernels or kernels[-1].shape[-1] < 2:
     raise ValueError(
         f'{flag} must be false for a model without a logit for each class,'

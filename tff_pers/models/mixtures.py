@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.models import tags
 
 _TABLE_USE = -2  # Folded into the run's seed.
 _NOISE = -1  # Folded into a model's key.
@@ -108,8 +109,9 @@ def mixture(
     probabilities : p(y | x) = sum_c mixing_c * p_c(y | x)
 
   Its output is what `model`'s loss takes: for probabilities log p (whose
-  softmax is p), or with one logit the log-odds of p. For regression both are
-  sum_c mixing_c * prediction_c. The penalty is sum_c mixing_c * penalty_c.
+  softmax is p), or with one logit, or one for each of several labels, the
+  log-odds of p. For regression both are sum_c mixing_c * prediction_c. The
+  penalty is sum_c mixing_c * penalty_c.
 
   Args:
     model: A member; its predictions are logits (of several classes, or of one
@@ -117,7 +119,10 @@ def mixture(
     num_models: C; `mixing` is float[C] >= 0, leaves of `models` are [C, ...].
     mix: `logits` or `probabilities`.
   """
-  by_probability = mix == 'probabilities' and model.y_spec.dtype.is_integer
+  many_labels = model.example_loss is tags.multilabel_crossentropy
+  by_probability = mix == 'probabilities' and (
+      model.y_spec.dtype.is_integer or many_labels
+  )
 
   def init(seed):
     models = [model.init(random.fold_in(seed, c)) for c in range(num_models)]
@@ -134,7 +139,8 @@ def mixture(
     ]
     mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
     if by_probability:
-      return _log_mixture(mixing, outputs)
+      one_logit = many_labels or outputs[0].shape[-1] == 1
+      return _log_mixture(mixing, outputs, one_logit)
     return tf.add_n([pi * output for pi, output in zip(mixing, outputs)])
 
   def penalty(weights):
@@ -152,8 +158,8 @@ def mixture(
   )
 
 
-def _log_mixture(mixing, logits):
-  """Returns log sum_c pi_c p_c per class, or the log-odds if there is one."""
+def _log_mixture(mixing, logits, one_logit: bool):
+  """Returns log sum_c pi_c p_c per class, or the log-odds of each logit."""
   # log 0 = -inf, with gradient 0. One `where` around the logarithm would not be
   # enough: the derivative at 0 is infinite, and times 0 it is NaN.
   def log(pi):
@@ -166,7 +172,7 @@ def _log_mixture(mixing, logits):
         tf.stack([log(pi) + p for pi, p in zip(mixing, log_probabilities)]),
         axis=0,
     )
-  if logits[0].shape[-1] == 1:
+  if one_logit:
     # Two sums of logarithms: log(p / (1 - p)) would be infinite where p rounds
     # to 0 or 1.
     positive = log_sum([tf.math.log_sigmoid(z) for z in logits])

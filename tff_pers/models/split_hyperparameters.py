@@ -5,6 +5,7 @@ import dataclasses
 from tff_pers import hyperparameters as hp
 from tff_pers.models import adaptors
 from tff_pers.models import functional
+from tff_pers.models import layers
 from tff_pers.models import partition
 
 # What methods need that make the output layer private by default.
@@ -19,7 +20,8 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
   split: str = hp.field(
       'output_layer',
       'What is private: input_layer, output_layer, norm, bias, adapter'
-      ' (low-rank adaptors, which are added to the model), or a pattern of'
+      ' (low-rank adaptors, which are added to a model that has no adapters of'
+      ' its own), or a pattern of'
       ' names such as dense_2/*; several with colons, e.g. adapter:bias.',
   )
   adaptor_rank: int = hp.field(
@@ -43,17 +45,21 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
       ValueError: If `split` does not fit the model, see
         `partition.from_scheme`; if `adaptor_rank` is given without adaptors.
     """
-    if 'adapter' in partition.items(self.split):
+    if 'adapter' in partition.items(self.split) and not _has_adapters(model):
       rank = self.adaptor_rank or None
       # A single adaptor needs no router: its weight in the mixture is 1.
       model = adaptors.floral(model, 1, rank=rank).mixed([1.0])
     elif self.adaptor_rank:
       raise ValueError(
-          '`adaptor_rank` must be 0 with a `split` without adapter, found'
-          f' {self.adaptor_rank}.'
+          '`adaptor_rank` must be 0 with a `split` without adapter, and for a'
+          f' model that has adapters, found {self.adaptor_rank}.'
       )
     return partition.from_scheme(model, self.split)
 
   def describe(self, model: functional.FunctionalModel) -> str:
     """Returns the split: every weight, its side, and the counts."""
     return self.partition(model).summary()
+
+
+def _has_adapters(model: functional.FunctionalModel) -> bool:
+  return any(weight.kind == 'adaptor' for weight in layers.describe(model))

@@ -114,7 +114,8 @@ class Submodels:
       return self.base
     # What is measured may have been added to the model since it was made.
     return dataclasses.replace(
-        self.base.slim(width, self.rounding), metrics=self.base.metrics
+        self.base.slim(width, self.rounding), metrics=self.base.metrics,
+        weights_of=self.base.weights_of,
     )
 
   def num_kept(self, tier: int) -> dict[str, int]:

@@ -102,7 +102,7 @@ def to_tff_functional_model(
 
   def loss(output, label, sample_weight=None):
     del sample_weight  # TFF never gives one.
-    return tf.reduce_mean(model.example_loss(label, output))
+    return _mean(model, 'loss', label, model.example_loss(label, output))
 
   return tff.learning.models.FunctionalModel(
       initial_weights=(initial, ()),
@@ -110,6 +110,23 @@ def to_tff_functional_model(
       loss_fn=loss,
       metrics_fns=_metrics_functions(model),
       input_spec=collections.OrderedDict(x=model.x_spec, y=model.y_spec),
+  )
+
+
+def _units(model: functional.FunctionalModel, name: str, y, rows):
+  """Returns how much each row counts in the mean `name`, like `rows`."""
+  if name not in model.weights_of:
+    return tf.ones_like(rows)
+  return tf.cast(model.weights_of[name](y), rows.dtype)
+
+
+def _mean(model: functional.FunctionalModel, name: str, y, rows):
+  """Returns the mean of rows, each counted as often as it has units."""
+  if name not in model.weights_of:
+    return tf.reduce_mean(rows)
+  units = _units(model, name, y, rows)
+  return tf.math.divide_no_nan(
+      tf.reduce_sum(units * rows), tf.reduce_sum(units)
   )
 
 
@@ -127,8 +144,10 @@ def _metrics_functions(model: functional.FunctionalModel):
     new = collections.OrderedDict()
     for name, value in values.items():
       rows = tf.cast(value(labels, batch_output.predictions), tf.float32)
-      count = tf.cast(tf.size(rows), tf.float32)
-      new[name] = state[name] + tf.stack([tf.reduce_sum(rows), count])
+      units = _units(model, name, labels, rows)
+      new[name] = state[name] + tf.stack(
+          [tf.reduce_sum(units * rows), tf.reduce_sum(units)]
+      )
     return new
 
   @tf.function

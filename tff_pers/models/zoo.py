@@ -7,17 +7,19 @@ Two-layer CNN for CIFAR-10: Distributed Personalized Empirical Risk Minimization
 CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
 Personalization with Mixtures of Adaptors
     Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).
-ResNet-18 and ResNet-34: see `resnet`.
+ResNet-18 and ResNet-34: see `resnet`. Models of tokens: see `sequences`.
+Logistic regression of many labels at once, for tags: Adaptive Federated
+Optimization. Its `accuracy` is the recall at 5.
 """
-
-import math
 
 import tensorflow as tf
 
-from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.models import initial_weights
 from tff_pers.models import resnet
+from tff_pers.models import sequences
 from tff_pers.models import submodels
+from tff_pers.models import tags
 from tff_pers.models import zoo_layers as zl
 
 
@@ -36,7 +38,8 @@ def build(
   Kernels start Glorot uniform (convolutions of VGG-8 and of ResNets: Gaussian)
   and biases zero; logistic and linear regression start from zero. x is cast to
   `dtype`; labels are int32[batch], or for regression `dtype`[batch] (`dtype`[
-  batch, num_targets] if it is not 1).
+  batch, num_targets] if it is not 1), or of `logistic_tags` zeros and ones,
+  float32[batch, num_classes]. Models of tokens: see `sequences.build`.
 
   Args:
     name: One of `names()`.
@@ -57,7 +60,7 @@ def build(
     ValueError: If there is no such model, or it does not fit `num_classes` or
       the shape of x; if `l2` < 0 or `width` <= 0.
   """
-  if name not in _MODELS:
+  if name not in names():
     raise ValueError(
         f'`model` must be one of {", ".join(names())}, found {name!r}.'
     )
@@ -66,6 +69,14 @@ def build(
   if width <= 0:
     raise ValueError(f'`width` must be > 0, found {width}.')
   _check_num_classes(name, num_classes)
+  if name in sequences.MODELS:
+    if width != 1:
+      raise ValueError(
+          f'`width` must be 1 for {name}, which has but one size, found'
+          f' {width}.'
+      )
+    return sequences.build(name, x_spec, num_classes, dtype, l2)
+  _check_numbers(name, x_spec)
   make_layers, initial_weight = _MODELS[name]
   one_logit = name == 'logistic_regression' and num_classes == 2
   num_outputs = 1 if one_logit else num_classes or num_targets
@@ -78,20 +89,6 @@ def build(
       ],
       tuple(x_spec.shape[1:]),
   )
-  described = zl.describe(layers)
-
-  def init(seed):
-    return tuple(
-        initial_weight(weight, random.fold_in(seed, position), dtype)
-        for position, weight in enumerate(described)
-    )
-
-  def predict(weights, x, training, seed):
-    return zl.apply_all(layers, weights, tf.cast(x, dtype), training, seed)
-
-  def penalty(weights):
-    return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])  # 0.5 ||w||^2
-
   axes, outputs = zl.units(layers)
 
   def slim(factor, rounding='round'):
@@ -100,23 +97,22 @@ def build(
         rounding,
     )
 
-  optional = {'penalty': penalty} if l2 else {}
+  functions = zl.functions(layers, initial_weight, dtype, l2)
   return functional.FunctionalModel(
-      init, predict, x_spec=x_spec, name=name, layers=described,
-      takes_factors=True, full_rank=_full_rank(name, described), slim=slim,
+      **functions, x_spec=x_spec, name=name, takes_factors=True,
+      full_rank=_full_rank(name, functions['layers']), slim=slim,
       units=zl.renamed(axes, outputs, None),
-      **optional,
-      **_loss_and_metrics(num_classes, one_logit, num_targets, dtype),
+      **_loss_and_metrics(name, num_classes, one_logit, num_targets, dtype),
   )
 
 
 def names() -> list[str]:
   """Returns the names of all models, sorted."""
-  return sorted(_MODELS)
+  return sorted([*_MODELS, *sequences.MODELS])
 
 
 def _loss_and_metrics(
-    num_classes: int, one_logit: bool, num_targets: int, dtype
+    name: str, num_classes: int, one_logit: bool, num_targets: int, dtype
 ):
   """Returns the arguments of a model that its labels decide."""
   if num_classes == 0:
@@ -124,6 +120,13 @@ def _loss_and_metrics(
     return dict(
         example_loss=functional.squared_error,
         y_spec=tf.TensorSpec([None, *targets], dtype),
+    )
+  if name == 'logistic_tags':
+    return dict(
+        example_loss=tags.multilabel_crossentropy,
+        y_spec=tf.TensorSpec([None, num_classes], tf.float32),
+        metrics={'accuracy': tags.recall_at_5},
+        weights_of={'accuracy': tags.num_labels},
     )
   loss, accuracy = (
       (functional.binary_crossentropy, functional.binary_accuracy)
@@ -145,15 +148,24 @@ def _check_num_classes(name: str, num_classes: int) -> None:
     raise ValueError(
         f'`num_classes` must be >= 2, or 0 for regression, found {num_classes}.'
     )
-  if name == 'logistic_regression' and num_classes == 0:
+  if name in _CLASSIFIERS and num_classes == 0:
     raise ValueError(
-        '`num_classes` must be >= 2 for logistic_regression, found 0'
-        ' (regression). Tip: use linear_regression or mlp.'
+        f'`num_classes` must be >= 2 for {name}, found 0 (regression). Tip: use'
+        ' linear_regression or mlp.'
     )
   if name == 'linear_regression' and num_classes > 0:
     raise ValueError(
         '`num_classes` must be 0 for linear_regression, found'
         f' {num_classes}. Tip: use logistic_regression or mlp.'
+    )
+
+
+def _check_numbers(name: str, x_spec: tf.TensorSpec) -> None:
+  if x_spec.dtype.is_integer:
+    raise ValueError(
+        f'`x` must be numbers, not tokens, for {name}, found'
+        f' {x_spec.dtype.name} of shape {x_spec.shape}. Tip: models of tokens'
+        f' are {", ".join(sequences.MODELS)}.'
     )
 
 
@@ -170,46 +182,6 @@ def _check_images(name: str, x_spec: tf.TensorSpec, minimum: int) -> None:
 
 def _full_rank(name: str, described) -> tuple[str, ...]:
   return resnet.full_rank(name, described) if name in resnet.BLOCKS else ()
-
-
-def _zeros(weight, seed, dtype):
-  del seed  # Unused.
-  return tf.zeros(weight.shape, dtype)
-
-
-def _glorot(weight, seed, dtype):
-  """Glorot uniform kernels (Glorot and Bengio 2010, Eq. 16), zero biases."""
-  shape = weight.shape
-  if len(shape) == 1:
-    return tf.zeros(shape, dtype)
-  receptive_field = math.prod(shape[:-2])
-  limit = math.sqrt(6 / (receptive_field * (shape[-2] + shape[-1])))
-  return tf.random.stateless_uniform(
-      shape, seed, tf.constant(-limit, dtype), tf.constant(limit, dtype), dtype
-  )
-
-
-def _vgg(weight, seed, dtype):
-  """Gaussian convolutions of variance 2 / (height width out); else Glorot."""
-  if weight.kind != 'conv':
-    return _glorot(weight, seed, dtype)
-  # The variance is 2 / (9 c_out) for windows of 3 x 3 (papers/floral.md 5.2).
-  height, width, _, filters = weight.shape
-  return _gaussian(weight.shape, 2 / (height * width * filters), seed, dtype)
-
-
-def _he(weight, seed, dtype):
-  """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales 1."""
-  if len(weight.shape) > 1:
-    inputs = math.prod(weight.shape[:-1])
-    return _gaussian(weight.shape, 2 / inputs, seed, dtype)
-  is_scale = weight.name.endswith('/scale')
-  return (tf.ones if is_scale else tf.zeros)(weight.shape, dtype)
-
-
-def _gaussian(shape, variance: float, seed, dtype):
-  std = tf.constant(math.sqrt(variance), dtype)
-  return std * tf.random.stateless_normal(shape, seed, dtype=dtype)
 
 
 # Layers are made for a spec of x and `scaled`, the width of a layer by the
@@ -276,20 +248,23 @@ def _vgg8(x_spec, scaled):
   ]
 
 
+_CLASSIFIERS = ('logistic_regression', 'logistic_tags', *sequences.MODELS)
+
 # Name: (layers before the last dense one, how a weight starts).
 _MODELS = {
-    'cifar_cnn': (_cifar_cnn, _glorot),
-    'emnist_cnn': (_emnist_cnn, _glorot),
-    'floral_cnn': (_floral_cnn, _glorot),
-    'linear_regression': (_linear, _zeros),
-    'logistic_regression': (_linear, _zeros),
-    'mlp': (_mlp(200, 200), _glorot),
-    'mlp_128': (_mlp(128, 128, 128), _he),
-    'mlp_20': (_mlp(20), _glorot),
-    'mlp_200': (_mlp(200), _glorot),
-    'mlp_50': (_mlp(50), _glorot),
-    'mlp_small': (_mlp(64), _glorot),
-    'resnet18': (_resnet('resnet18'), _he),
-    'resnet34': (_resnet('resnet34'), _he),
-    'vgg8': (_vgg8, _vgg),
+    'cifar_cnn': (_cifar_cnn, initial_weights.glorot),
+    'emnist_cnn': (_emnist_cnn, initial_weights.glorot),
+    'floral_cnn': (_floral_cnn, initial_weights.glorot),
+    'linear_regression': (_linear, initial_weights.zeros),
+    'logistic_regression': (_linear, initial_weights.zeros),
+    'logistic_tags': (_linear, initial_weights.zeros),
+    'mlp': (_mlp(200, 200), initial_weights.glorot),
+    'mlp_128': (_mlp(128, 128, 128), initial_weights.he),
+    'mlp_20': (_mlp(20), initial_weights.glorot),
+    'mlp_200': (_mlp(200), initial_weights.glorot),
+    'mlp_50': (_mlp(50), initial_weights.glorot),
+    'mlp_small': (_mlp(64), initial_weights.glorot),
+    'resnet18': (_resnet('resnet18'), initial_weights.he),
+    'resnet34': (_resnet('resnet34'), initial_weights.he),
+    'vgg8': (_vgg8, initial_weights.vgg),
 }

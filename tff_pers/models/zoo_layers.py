@@ -61,6 +61,43 @@ def apply_all(layers: Sequence[Layer], weights, x, training: bool, seed):
   return x
 
 
+def functions(
+    layers: Sequence[Layer],
+    initial_weight: Callable[[functional.LayerWeight, Any, tf.DType], Any],
+    dtype: tf.DType,
+    l2: float,
+    of_tokens: bool = False,
+) -> dict[str, Any]:
+  """Returns `init`, `predict`, `penalty` and `layers` of a model of layers.
+
+  Its weights are a flat tuple of tensors.
+
+  Args:
+    layers: The layers, one behind the other.
+    initial_weight: `(weight, seed: int64[2], dtype) -> tensor`.
+    dtype: Of the weights.
+    l2: Adds 0.5 * l2 * ||w||^2 to the loss of every batch.
+    of_tokens: Whether x are tokens; else it is cast to `dtype`.
+  """
+  described = describe(layers)
+
+  def init(seed):
+    return tuple(
+        initial_weight(weight, random.fold_in(seed, position), dtype)
+        for position, weight in enumerate(described)
+    )
+
+  def predict(weights, x, training, seed):
+    x = x if of_tokens else tf.cast(x, dtype)
+    return apply_all(layers, weights, x, training, seed)
+
+  def penalty(weights):
+    return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])  # 0.5 ||w||^2
+
+  optional = {'penalty': penalty} if l2 else {}
+  return dict(init=init, predict=predict, layers=described, **optional)
+
+
 def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
   """Returns what the weights of the layers are: a kernel and a bias of each.
 

@@ -151,8 +151,8 @@ FAULTS = (
         'mean_over_filler_rows',
         what='The mean loss divides by the size of a batch, filler included.',
         file=_FUNCTIONAL,
-        old='count = tf.maximum(tf.reduce_sum(mask), 1)',
-        new='count = tf.cast(tf.size(mask), losses.dtype)',
+        old='count = tf.maximum(self.batch_weight(batch, losses.dtype), 1)',
+        new='count = tf.cast(tf.size(losses), losses.dtype)',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
     ),
     Fault(
@@ -177,7 +177,7 @@ FAULTS = (
     Fault(
         'l2_without_the_half',
         what='The L2 penalty is twice what it should be.',
-        file='tff_pers/models/zoo.py',
+        file='tff_pers/models/zoo_layers.py',
         old='return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])',
         new='return 2 * l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])',
         tests=('tests/models/zoo_test.py::test_l2_adds_half_the_squared_norm',),
@@ -185,7 +185,7 @@ FAULTS = (
     Fault(
         'layers_start_alike',
         what='Layers of one shape start with the same weights.',
-        file='tff_pers/models/zoo.py',
+        file='tff_pers/models/zoo_layers.py',
         old='initial_weight(weight, random.fold_in(seed, position), dtype)',
         new='initial_weight(weight, random.fold_in(seed, 0 * position), dtype)',
         tests=('tests/models/zoo_test.py::test_layers_of_one_shape_start_apart',),

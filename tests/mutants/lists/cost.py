@@ -87,7 +87,7 @@ FAULTS = (
     Fault(
         'variance_by_outputs',
         what='Kernels of ResNets start too small.',
-        file=_ZOO,
+        file='tff_pers/models/initial_weights.py',
         old='return _gaussian(weight.shape, 2 / inputs, seed, dtype)',
         new='return _gaussian(weight.shape, 1 / inputs, seed, dtype)',
         tests=(f'{_RESNET_TEST}::test_initial_weights',),
@@ -95,7 +95,7 @@ FAULTS = (
     Fault(
         'scales_start_at_zero',
         what='Scales of normalizations start at 0.',
-        file=_ZOO,
+        file='tff_pers/models/initial_weights.py',
         old='(tf.ones if is_scale else tf.zeros)',
         new='(tf.zeros if is_scale else tf.zeros)',
         tests=(f'{_RESNET_TEST}::test_initial_weights',),

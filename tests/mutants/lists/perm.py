@@ -133,8 +133,8 @@ FAULTS = (
         'biased_variance',
         what='The variance of a gradient takes its halves for equally large.',
         file='tff_pers/client_works/local_gradient.py',
-        old='/ (1 / count_a + 1 / count_b)',
-        new='/ (2 / tf.maximum(count_a, count_b))',
+        old='/ (1 / rows_a + 1 / rows_b)',
+        new='/ (2 / tf.maximum(rows_a, rows_b))',
         tests=_NUMPY,
     ),
     Fault(

@@ -1,0 +1,147 @@
+"""Embeddings and LSTM layers: pure functions of their weights.
+
+Adaptive Federated Optimization (sizes of both networks)
+    Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
+    https://arxiv.org/abs/2003.00295
+"""
+
+from typing import Optional
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+from tff_pers.models import initial_weights
+from tff_pers.models import zoo_layers as zl
+from tff_pers.numerics import low_rank
+
+_EMBEDDING_LIMIT = 0.05  # Of Keras' embeddings.
+
+
+def layers(
+    num_tokens: int, length: int, embedding: int, lstm_units: tuple[int, ...],
+    projection: Optional[int] = None,
+) -> list[zl.MakeLayer]:
+  """Returns the layers of a network: tokens to logits of the next token.
+
+  x is int[batch, length], the output [batch, length, num_tokens].
+
+  Args:
+    num_tokens: Number of tokens, special ones included.
+    length: Length of a sequence.
+    embedding: Dimension of the embedding.
+    lstm_units: Units of each LSTM layer.
+    projection: Units of a linear layer before the last one; None: no such
+      layer.
+  """
+  # Dense layers take each position for an example.
+  tail = [zl.dense(projection)] if projection else []
+  return [
+      embed('embedding', num_tokens, embedding),
+      *(lstm(f'lstm_{i}', units) for i, units in enumerate(lstm_units)),
+      zl.reshape(lstm_units[-1]), *tail, zl.dense(num_tokens),
+      zl.reshape(length, num_tokens),
+  ]
+
+
+def embed(name: str, num_tokens: int, dimension: int) -> zl.MakeLayer:
+  """int[batch, length] -> [batch, length, dimension]: rows of a table."""
+  table = (num_tokens, dimension)
+
+  def apply(weights, x, training, seed):
+    del training, seed  # Unused.
+    return tf.gather(weights[0], x)
+
+  return lambda shape: zl.Layer(
+      (table,), (*shape, dimension), apply,
+      described=(
+          functional.LayerWeight(f'{name}/table', name, 'embedding', table),
+      ),
+  )
+
+
+def lstm(name: str, units: int) -> zl.MakeLayer:
+  """[batch, length, n] -> [batch, length, units], every hidden state.
+
+  As `tf.keras.layers.LSTM`: kernels [n, 4 units] and [units, 4 units] and one
+  bias, gates in the order input, forget, cell, output.
+  """
+
+  def apply(weights, x, training, seed):
+    del training, seed  # Unused.
+    kernel, recurrent, bias = weights
+    length, inputs = x.shape[1:]
+    # One product for all steps; only the recurrent one has to wait.
+    rows = low_rank.matmul(tf.reshape(x, [-1, inputs]), kernel) + bias
+    rows = tf.reshape(rows, [-1, length, 4 * units])
+    return _scan(tf.transpose(rows, [1, 0, 2]), recurrent, units)
+
+  def make(shape):
+    length, inputs = shape
+    shapes = ((inputs, 4 * units), (units, 4 * units), (4 * units,))
+    parts = (('kernel', 'dense'), ('recurrent_kernel', 'dense'),
+             ('bias', 'bias'))
+    return zl.Layer(
+        shapes, (length, units), apply,
+        described=tuple(
+            functional.LayerWeight(f'{name}/{part}', name, kind, own)
+            for (part, kind), own in zip(parts, shapes)
+        ),
+    )
+
+  return make
+
+
+def _scan(inputs, recurrent, units: int):
+  """Returns the hidden states [batch, length, units].
+
+  Args:
+    inputs: What comes from below in each step, [length, batch, 4 units].
+    recurrent: The recurrent kernel, or what `low_rank.matmul` takes for one.
+    units: Number of units.
+  """
+  length = inputs.shape[0]
+  start = tf.zeros_like(inputs[0, :, :units])
+
+  def body(step, hidden, cell, states):
+    gates = inputs[step] + low_rank.matmul(hidden, recurrent)
+    i, f, c, o = tf.split(gates, 4, axis=1)
+    cell = tf.sigmoid(f) * cell + tf.sigmoid(i) * tf.tanh(c)
+    hidden = tf.sigmoid(o) * tf.tanh(cell)
+    return step + 1, hidden, cell, states.write(step, hidden)
+
+  # A loop, not 80 copies of its body: graphs are traced several times.
+  *_, states = tf.while_loop(
+      lambda step, *_: step < length, body,
+      (
+          tf.constant(0), start, start,
+          tf.TensorArray(inputs.dtype, length, element_shape=start.shape),
+      ),
+      maximum_iterations=length,
+  )
+  return tf.transpose(states.stack(), [1, 0, 2])
+
+
+def initial_weight(weight: functional.LayerWeight, seed, dtype):
+  """Returns a weight as Keras draws it.
+
+  Kernels Glorot uniform, recurrent ones orthogonal, embeddings uniform; biases
+  zero, but those of forget gates one.
+  """
+  if weight.kind == 'embedding':
+    limit = tf.constant(_EMBEDDING_LIMIT, dtype)
+    return tf.random.stateless_uniform(weight.shape, seed, -limit, limit, dtype)
+  if weight.name.endswith('recurrent_kernel'):
+    return _orthogonal(weight.shape, seed, dtype)
+  if weight.kind != 'bias' or not weight.name.startswith('lstm'):
+    return initial_weights.glorot(weight, seed, dtype)
+  units = weight.shape[0] // 4
+  zeros = tf.zeros([units], dtype)
+  return tf.concat([zeros, tf.ones([units], dtype), zeros, zeros], axis=0)
+
+
+def _orthogonal(shape, seed, dtype):
+  """Returns a matrix [n, 4 n] with orthonormal rows, uniformly distributed."""
+  normal = tf.random.stateless_normal(shape[::-1], seed, dtype=dtype)
+  q, r = tf.linalg.qr(normal)
+  # Without the signs Q would not be uniform.
+  return tf.transpose(q * tf.sign(tf.linalg.diag_part(r)))

@@ -1,0 +1,34 @@
+"""Several labels per example, as the tags of a question: loss and metrics.
+
+y is zeros and ones, [batch, number of labels]; each label has a logit.
+"""
+
+import tensorflow as tf
+
+
+def multilabel_crossentropy(y, logits):
+  """Cross-entropy per example, mean over labels: y in {0, 1}, both [batch, C].
+  """
+  return tf.reduce_mean(
+      tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(y, logits.dtype), logits),
+      axis=1,
+  )
+
+
+def recall_at_5(y, logits):
+  """Share of an example's labels among its 5 largest logits: float32[batch].
+
+  0 without labels. Weighted by `num_labels` it is the recall of TFF's tags.
+
+  Args:
+    y: In {0, 1}, [batch, C].
+    logits: [batch, C].
+  """
+  _, guesses = tf.math.top_k(logits, min(5, logits.shape[-1]))
+  hits = tf.reduce_sum(tf.gather(y, guesses, axis=1, batch_dims=1), axis=1)
+  return tf.math.divide_no_nan(tf.cast(hits, tf.float32), num_labels(y))
+
+
+def num_labels(y):
+  """Number of an example's labels, float32[batch]: y in {0, 1}, [batch, C]."""
+  return tf.reduce_sum(tf.cast(y, tf.float32), axis=1)

@@ -1,0 +1,113 @@
+"""Sequences of tokens: their numbers, and losses that skip padding.
+
+Tokens are numbered as in TFF's Shakespeare and Stack Overflow: 0 is padding,
+then come the V words (or characters) of the vocabulary, the word that is not in
+it, and the marks of the beginning and of the end of a text. Padding is at the
+end.
+"""
+
+import tensorflow as tf
+
+PAD = 0
+# Beside the vocabulary: padding, out of vocabulary, beginning, end.
+NUM_SPECIAL = 4
+
+
+def out_of_vocabulary(vocabulary: int) -> int:
+  """Returns the token of a word that is not in a vocabulary of that size."""
+  return vocabulary + 1
+
+
+def beginning(vocabulary: int) -> int:
+  """Returns the token before a text."""
+  return vocabulary + 2
+
+
+def end(vocabulary: int) -> int:
+  """Returns the token behind a text that was not cut."""
+  return vocabulary + 3
+
+
+def num_real(y):
+  """Returns how many tokens of each example are not padding, float32[batch].
+
+  Args:
+    y: int[batch, length].
+  """
+  return _count(_is_real(y))
+
+
+def num_proper(y, vocabulary: int):
+  """Returns how many tokens of each example are in the vocabulary.
+
+  Args:
+    y: int[batch, length].
+    vocabulary: Its size V: tokens 1 to V.
+
+  Returns:
+    float32[batch].
+  """
+  return _count(_is_proper(y, vocabulary))
+
+
+def crossentropy(y, logits):
+  """Returns the mean cross-entropy over an example's tokens, [batch].
+
+  Padding is skipped; without any other token it is 0.
+
+  Args:
+    y: int[batch, length].
+    logits: [batch, length, number of tokens].
+  """
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+  return _mean(losses, _is_real(y))
+
+
+def accuracy(y, logits):
+  """Returns the share of an example's tokens that are guessed, float32[batch].
+
+  Padding is skipped; the mark of the end counts, as in TFF's Shakespeare.
+
+  Args:
+    y: int[batch, length].
+    logits: [batch, length, number of tokens].
+  """
+  return _mean(_is_hit(y, logits), _is_real(y))
+
+
+def proper_accuracy(y, logits, vocabulary: int):
+  """Returns `accuracy` where y is in the vocabulary, float32[batch].
+
+  The guess may be any token. (papers/partial_personalization.md 5.2: top-1
+  accuracy over the proper words, special tokens excluded.)
+
+  Args:
+    y: int[batch, length].
+    logits: [batch, length, number of tokens].
+    vocabulary: Its size V.
+  """
+  return _mean(_is_hit(y, logits), _is_proper(y, vocabulary))
+
+
+def _is_real(y):
+  return tf.not_equal(y, PAD)
+
+
+def _is_proper(y, vocabulary: int):
+  return tf.logical_and(_is_real(y), y <= vocabulary)
+
+
+def _is_hit(y, logits):
+  guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
+  return tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
+
+
+def _count(chosen):
+  return tf.reduce_sum(tf.cast(chosen, tf.float32), axis=1)
+
+
+def _mean(values, chosen):
+  """Returns the mean over the chosen tokens of each row, 0 without any."""
+  count = tf.maximum(_count(chosen), 1)
+  kept = tf.where(chosen, values, tf.zeros_like(values))
+  return tf.reduce_sum(kept, axis=1) / tf.cast(count, values.dtype)

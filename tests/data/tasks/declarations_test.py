@@ -111,12 +111,12 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
     assert tasks.get(name).declares == columns
 
 
-def test_writers_are_a_partition_of_mnist_and_emnist_alone():
+def test_clients_of_their_own_have_mnist_emnist_and_cifar100_alone():
   """By `by_client`, from files that the other sets lack."""
   assert [
       name for name in _BUILT_IN
       if 'by_client' in tasks.get(name).declares.partitions
-  ] == ['emnist', 'mnist']
+  ] == ['cifar100', 'emnist', 'mnist']
 
 
 def test_every_default_is_a_partition_that_is_declared():

@@ -85,7 +85,7 @@ DECLARATION = registry.Declaration(
     num_clients=0,
     clients_per_round=10,
     partition='by_client',
-    partitions=registry.partitions(),
+    partitions=registry.partitions('pachinko'),
 )
 
 

@@ -1,4 +1,4 @@
-"""The table of partial personalization on handwritten characters by writer.
+"""Handwritten characters by writer: all families, and partial personalization.
 
     python -m binaries.benchmark_emnist --data_dir=DATA
 
@@ -12,26 +12,31 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Any, Mapping, Sequence
+from typing import Sequence
 
-from binaries import flags
-from binaries import tuned_scales
-from tff_pers.evaluation import results
-from tff_pers.evaluation import tuning
+from binaries import published
+from binaries import real_data
+from binaries import tuned_parts
 
 SUMMARY = """\
-python -m binaries.benchmark_emnist --data_dir=DIR [--scale=cpu] [--flag=value]
+python -m binaries.benchmark_emnist [--data_dir=DIR] [--scale=cpu]
+    [--parts=partial,writers] [--algos=all] [--flag=value]
 
-Makes the EMNIST table of partial personalization with compare_tuned: methods
-that share a part of the model against those that share all or nothing, each at
-the step size that validation data choose, over three seeds, for writers that
-train and for writers that never do. DIR holds femnist_writers.npz. The scale
-cpu takes less than an hour on two cores; full has the CNN and the paper's
-rounds. Every other flag is one of compare_tuned and goes before the scale's.
-The same command resumes. Writes emnist.md beside the files of compare_tuned."""
+Comparisons on Federated EMNIST, each with compare_tuned in a folder of its own:
+every method has the step size that validation data choose from one grid.
+
+  partial   Methods that share a part of the model against those that share all
+            or nothing, for writers that train and for writers that never do.
+  writers   One method of each family and the best baselines.
+
+DIR holds femnist_writers.npz, TFF's emnist_all.sqlite or fed_emnist_*.h5, or
+LEAF's folders; without it TFF's file is downloaded. The scale smoke takes a
+minute, cpu an hour per part on one core; paper has the papers' rounds, all
+writers and a CNN. Every other flag is one of compare_tuned and goes before the
+scale's. The same command resumes. Writes emnist.md beside the folders."""
 
 
-def _algos(pretrain_rounds: int) -> str:
+def _partial(pretrain_rounds: int) -> str:
   """Returns the variants; those of FFGG start from a model of FedAvg's."""
   ffgg = [
       f'local_ffgg[split={split},pretrain_rounds={pretrain_rounds}]'
@@ -42,27 +47,52 @@ def _algos(pretrain_rounds: int) -> str:
   ])
 
 
-_COMMON = dict(
-    task='emnist', seeds='0,1,2',
-    # Around the best of FedAvg (about 1) and of local training (below 0.5).
-    grid='learning_rate:0.2,0.7,2', validation_fraction=0.2,
-    # Table 2 of the paper.
-    clients_per_round=10,
+_SMALL = dict(
+    model='mlp_200', num_clients=100, rounds=120, eval_every=120,
 )
-# Four fifths of the rounds of FFGG are pre-training, as in the paper; there the
-# others go on after it, here all methods have equally many rounds.
-SCALES = {
-    'cpu': dict(
-        _COMMON, algos=_algos(96), model='mlp_200', num_clients=100,
-        holdout_clients=20, rounds=120, eval_every=120,
+_PAPER = dict(model='emnist_cnn', rounds=2500, eval_every=500)
+BENCHMARK = tuned_parts.Benchmark(
+    name='benchmark_emnist',
+    summary=SUMMARY,
+    title='Handwritten characters by writer',
+    note=(
+        'Means over writers of test accuracies and over seeds, ± the standard'
+        ' deviation over seeds; pooled ones weight writers by their test'
+        ' images, as the paper does; new ones are of writers that never train.'
+        ' A step size is chosen for each method by the mean accuracy over'
+        ' writers on validation data of the first seed.'
     ),
-    # All writers, the paper's rounds; it keeps no writer for later.
-    'full': dict(
-        _COMMON, algos=_algos(2000), model='emnist_cnn', holdout_clients=50,
-        rounds=2500, eval_every=500,
-    ),
-}
-PAGE = 'emnist.md'
+    parts={
+        # Four fifths of the rounds of FFGG are pre-training, as in the paper;
+        # there the others go on after it, here all methods have equally many.
+        'partial': real_data.part(
+            'emnist', algos=_partial(96), clients_per_round=10
+        ),
+        'writers': real_data.part('emnist', clients_per_round=10),
+    },
+    titles={
+        'partial': 'Partial personalization',
+        'writers': 'A method of each family, and baselines',
+    },
+    scales=real_data.SCALES,
+    sizes={
+        'cpu/partial': dict(_SMALL, holdout_clients=20),
+        'cpu/writers': _SMALL,
+        # It keeps no writer for later in the paper.
+        'paper/partial': dict(
+            _PAPER, algos=_partial(2000), holdout_clients=50
+        ),
+        'paper/writers': _PAPER,
+        'smoke/partial': real_data.smoke(
+            'emnist', model='mlp_small', holdout_clients=2,
+            algos='fedavg,local_ffgg[split=input_layer,pretrain_rounds=1]',
+        ),
+        'smoke/writers': real_data.smoke('emnist', model='mlp_small'),
+    },
+    published={'partial': published.EMNIST},
+    file='emnist.md',
+    chooses_algos=True,
+)
 
 
 def run() -> None:
@@ -72,59 +102,7 @@ def run() -> None:
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_emnist', _benchmark, argv)
-
-
-def _benchmark(argv: Sequence[str]) -> int:
-  return tuned_scales.run(
-      'benchmark_emnist', argv, summary=SUMMARY, scales=SCALES,
-      table='summary.csv', page=page, file_name=PAGE,
-  )
-
-
-def page(
-    scale: str, given: Mapping[str, Any], chosen: Mapping[str, Any], top: str
-) -> str:
-  """Returns the page: what was run, and both tables, in Markdown.
-
-  Args:
-    scale: Value of `--scale`.
-    given: The other flags that were given, by name.
-    chosen: All flags that were handed on.
-    top: The folder of the comparison.
-  """
-  rows = [
-      _with_numbers(row) for row in results.read_rows(top, 'summary.csv')
-  ]
-  names = list(rows[0])
-  new = [name for name in names if name.startswith('new_')]
-  parts = [
-      *tuned_scales.heading(
-          'benchmark_emnist',
-          'Partial personalization on handwritten characters',
-          scale, given, chosen,
-          'Numbers are means over seeds of test accuracies,'
-          ' ± the standard deviation over seeds; pooled ones weight clients by'
-          ' their test examples, as the paper does.',
-      ),
-      '## Writers that train',
-      tuning.markdown([name for name in names if name not in new], rows),
-  ]
-  if new:
-    parts += [
-        '## Writers that never train',
-        tuning.markdown(['algo', *new], rows),
-    ]
-  return '\n\n'.join(parts) + '\n'
-
-
-def _with_numbers(row: Mapping[str, str]) -> dict[str, Any]:
-  """Returns a row of `summary.csv` with its statistics as numbers."""
-  def read(name, text):
-    if name.endswith(('_mean', '_std')):
-      return float(text) if text else None
-    return text or None
-  return {name: read(name, text) for name, text in row.items()}
+  return tuned_parts.main(BENCHMARK, argv)
 
 
 if __name__ == '__main__':

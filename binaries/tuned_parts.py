@@ -6,6 +6,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from binaries import compare_tuned
 from binaries import cost
 from binaries import flags
+from binaries import published as published_lib
+from binaries import real_data
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
@@ -25,6 +27,10 @@ class Benchmark(NamedTuple):
       ones win, and those of methods that it does not have are left out.
     file: The page.
     embedded: Comparisons on data of the project, which take no `--data_dir`.
+    sizes: Flags of a comparison at one scale, by `scale/comparison`; they win
+      over both.
+    published: What papers have on the task, by name of the comparison.
+    chooses_algos: Whether `--algos` names other methods than the table's.
   """
 
   name: str
@@ -36,6 +42,9 @@ class Benchmark(NamedTuple):
   scales: Mapping[str, Mapping[str, Any]]
   file: str
   embedded: Sequence[str] = ()
+  sizes: Mapping[str, Mapping[str, Any]] = {}
+  published: Mapping[str, published_lib.Published] = {}
+  chooses_algos: bool = False
 
 
 def main(benchmark: Benchmark, argv: Sequence[str]) -> int:
@@ -54,6 +63,11 @@ def _run(benchmark: Benchmark, argv: Sequence[str]) -> int:
           flags.own_flag(
               'parts', ','.join(names), 'Which of the comparisons.'
           ),
+          *([flags.own_flag(
+              'algos', real_data.TABLE, 'Methods: `table`, those of the table;'
+              ' `all`, all that run on the task; or a list, e.g.'
+              ' perm,fedavg[server_learning_rate=0.5].',
+          )] if benchmark.chooses_algos else []),
       ]),
       **{name: flag for name, flag in compare_tuned.flag_table().items()
          if name not in ('algos', 'grid')},
@@ -91,7 +105,15 @@ def _flags_of(
     table: Mapping[str, flags.Flag],
 ) -> dict[str, Any]:
   """Returns the flags of one comparison."""
-  own = {**benchmark.scales[scale], **benchmark.parts[part], **given}
+  own = {
+      **benchmark.scales[scale], **benchmark.parts[part],
+      **benchmark.sizes.get(f'{scale}/{part}', {}),
+  }
+  named = {real_data.TABLE: own['algos']}
+  own.update(given)
+  if own['algos'] == real_data.ALL:
+    own['algos'] = real_data.all_algos(own['task'])
+  own['algos'] = named.get(own['algos'], own['algos'])
   if part in benchmark.embedded:
     own.pop('data_dir', None)
   methods = {
@@ -171,5 +193,29 @@ def page(
     tiers = tiers_with_costs(folder)
     if tiers:
       texts.append(results.markdown(list(tiers[0]), tiers))
+    if part in benchmark.published:
+      texts += _beside(benchmark.published[part], scale, folder)
     texts.append(f'![Accuracy and loss against rounds]({part}/curves.png)')
   return '\n\n'.join(texts) + '\n'
+
+
+def _beside(
+    paper: published_lib.Published, scale: str, folder: str
+) -> list[str]:
+  """Returns our accuracies beside those of a paper, and how settings differ."""
+  reduced = paper.reduced[scale]
+  rows = [
+      dict(
+          algo=row['algo'], here=float(row['accuracy_mean']),
+          published=paper.of(row['algo']),
+          setting=f'reduced: {reduced}' if reduced else 'equal',
+      )
+      for row in results.read_rows(folder, 'summary.csv')
+      if paper.of(row['algo']) is not None and row['accuracy_mean']
+  ]
+  if not rows:
+    return []
+  return [
+      f'Beside {paper.source}; its setting: {paper.setting}.',
+      results.markdown(list(rows[0]), rows),
+  ]

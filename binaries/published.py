@@ -1,0 +1,146 @@
+"""Numbers that papers published, to be shown beside ours.
+
+They are copied from the papers; nothing is computed from them.
+"""
+
+from typing import Mapping, NamedTuple, Optional
+
+from tff_pers.data import brackets
+
+
+class Published(NamedTuple):
+  """Results of a paper on the task of a comparison.
+
+  Attributes:
+    source: Paper and table.
+    accuracy: Test accuracy, in [0, 1], by the variant that stands for the
+      method here.
+    setting: The paper's setting.
+    reduced: How ours differs, by value of `--scale`; '': it is equal.
+  """
+
+  source: str
+  accuracy: Mapping[str, float]
+  setting: str
+  reduced: Mapping[str, str]
+
+  def of(self, variant: str) -> Optional[float]:
+    """Returns the paper's accuracy of a variant, None: it has none.
+
+    How many rounds of a variant are pre-training is a part of the setting.
+    """
+    name, options = brackets.parse(variant)
+    options.pop('pretrain_rounds', None)
+    for known, accuracy in self.accuracy.items():
+      if brackets.parse(known) == (name, options):
+        return accuracy
+    return None
+
+
+def _percent(**values: float) -> dict[str, float]:
+  return {name: round(value / 100, 4) for name, value in values.items()}
+
+
+_FLORAL = (
+    'Collaborative and Efficient Personalization with Mixtures of Adaptors'
+    ' (Almansoori, Horvath, Takac, 2024), Table 1'
+)
+_FFGG = (
+    'Partially Personalized Federated Learning: Breaking the Curse of Data'
+    ' Heterogeneity, Table 1'
+)
+_FEDHM = (
+    'FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank'
+    ' Factorization, Table 3 (fixed tiers, non-IID, the largest model)'
+)
+_SMOKE = 'a few clients, two rounds: no number means anything'
+
+
+def _floral(column: int) -> dict[str, float]:
+  """Returns a column of Table 1 by variant."""
+  rows = {
+      'fedavg': (91.5, 25.8, 78.2, 23.2, 64.4, 21.9, 45.6, 18.7, 29.2, 20.7),
+      'local_adaptor': (
+          86.6, 84.5, 47.4, 32.0, 66.3, 68.8, 33.5, 30.8, 85.1, 39.5
+      ),
+      'ensemble': (92.0, 93.8, 66.7, 86.4, 71.0, 46.4, 42.4, 41.7, 86.2, 43.7),
+      'ensemble[router=oracle]': (
+          95.8, 95.6, 88.2, 87.6, 73.7, 73.3, 45.0, 45.1, 92.8, 55.0
+      ),
+      # The paper's step of the router is this variant.
+      'floral[router_step=gradient]': (
+          91.3, 89.7, 73.1, 46.0, 65.5, 62.8, 45.2, 44.2, 81.3, 52.2
+      ),
+      'floral[router=oracle]': (
+          93.9, 93.7, 87.5, 87.6, 68.9, 72.2, 47.8, 44.1, 82.4, 53.1
+      ),
+      'floral[budget=0.1,router_step=gradient]': (
+          91.8, 93.1, 75.7, 70.8, 65.1, 56.2, 44.5, 42.1, 87.3, 51.2
+      ),
+      'floral[budget=0.1,router=oracle]': (
+          94.5, 94.2, 87.0, 86.9, 69.3, 72.1, 47.2, 42.7, 86.6, 53.9
+      ),
+  }
+  return {name: round(row[column] / 100, 4) for name, row in rows.items()}
+
+
+def _floral_cifar(column: int, setting: str, cpu: str) -> Published:
+  return Published(
+      _FLORAL, _floral(column), setting,
+      {'cpu': cpu, 'smoke': _SMOKE,
+       'paper': 'flips and crops come after a rotation, not before'},
+  )
+
+
+EMNIST = Published(
+    _FFGG,
+    {
+        'fedavg': 0.9318, 'local_ffgg[split=input_layer]': 0.9360,
+        'local_ffgg[split=output_layer]': 0.9358,
+        'local_ffgg[split=adapter]': 0.9426,
+    },
+    'ResNet-18, 1114 writers, 2000 rounds and 500 more',
+    {
+        'cpu': 'one hidden layer, 100 writers of a sample, 120 rounds; accuracy'
+               ' is a mean over writers, theirs over images',
+        'smoke': _SMOKE,
+        'paper': 'a CNN in the place of ResNet-18',
+    },
+)
+STACKOVERFLOW = Published(
+    _FFGG,
+    {
+        'fedavg': 0.2382, 'local_ffgg[split=input_layer]': 0.2411,
+        'local_ffgg[split=output_layer]': 0.2492,
+        'local_ffgg[split=adapter]': 0.2480,
+    },
+    'a transformer of 4 blocks, 1000 clients of 342,477, 1000 rounds and 500'
+    ' more, FedAdam',
+    {
+        'cpu': 'a sample of titles of questions, not the 342,477 clients;'
+               ' another model, fewer rounds',
+        'smoke': _SMOKE,
+        'paper': 'plain averaging at the server unless flags say otherwise',
+    },
+)
+CIFAR10_SHIFTED = _floral_cifar(
+    5, '20 clients in 4 clusters, a CNN, 1500 rounds, all images',
+    'a fifth of the images, a tenth of the rounds, no flips and crops',
+)
+CIFAR10_ROTATED = _floral_cifar(
+    4, '20 clients in 4 clusters, a CNN, 1500 rounds, all images',
+    'a fifth of the images, a tenth of the rounds, no flips and crops',
+)
+CIFAR100_GROUPS = _floral_cifar(
+    8, '100 clients in 10 groups of classes, VGG-8, all images',
+    'a tenth of the images and of the rounds',
+)
+CIFAR10_TIERS = Published(
+    _FEDHM,
+    _percent(fedhm=91.22, heterofl=84.49, splitmix=85.91),
+    'ResNet-18, 20 clients, 160 rounds of 10 epochs, all images',
+    {
+        'cpu': 'a CNN, a fifth of the images, 30 rounds of one epoch',
+        'smoke': _SMOKE, 'paper': '',
+    },
+)

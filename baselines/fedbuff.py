@@ -19,6 +19,7 @@ from tff_pers import ranges
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
+from tff_pers.data import on_demand
 from tff_pers.models import functional
 
 
@@ -135,7 +136,7 @@ def build_fedbuff(
 
 def mean_weight(task, client_weighting: str, batch_size: int) -> float:
   """Returns the mean over a task's clients of their weights."""
-  sizes = [int(data['num_examples']) for data in task.train]
+  sizes = on_demand.sizes(task.train)
   if client_weighting == 'uniform':
     return 1.0
   if client_weighting == 'batches':

@@ -22,6 +22,7 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
+from tff_pers.data import on_demand
 from tff_pers.models import functional
 
 _COIN_USE = -6  # Keeps the coins apart from the other draws of a run.
@@ -284,7 +285,7 @@ def build_l2gd_work(
 def _build(task, hyperparameters):
   num_steps = hyperparameters.local_steps
   if not num_steps:
-    sizes = np.array([data['num_examples'] for data in task.train])
+    sizes = on_demand.sizes(task.train)
     per_epoch = client_data.batches_per_epoch(
         sizes, hyperparameters.batch_size
     )

@@ -8,6 +8,7 @@ from binaries import flags
 from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers.data import fitting_rounds
+from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.evaluation import stopping
 
@@ -78,8 +79,8 @@ def _fitting(task: task_lib.Task, cohort_size: int, hyperparameters) -> int:
   """Returns the default of `--rounds`."""
   if not task.fits_rounds:
     return task.rounds
-  sizes = [int(data['num_examples']) for data in task.train]
-  mean = sum(sizes) / len(sizes)
+  sizes = on_demand.sizes(task.train)
+  mean = int(sizes.sum()) / len(sizes)
   passes = 0.0
   if isinstance(hyperparameters, hp.LocalBatches):
     passes = hyperparameters.num_visited(math.ceil(mean)) / mean

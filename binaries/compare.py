@@ -89,7 +89,7 @@ def _write(
   )
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
   comparison.write_tiers(top, runs)
-  text = results.markdown(columns, rows)
+  text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
   with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
     file.write(text + '\n')
   finished = [run for run in runs.values() if run is not None]

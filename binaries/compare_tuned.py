@@ -206,7 +206,7 @@ def _write(
   rows = tuning.rows(grids, choices, runs)
   rows = [{column: row[column] for column in columns} for row in rows]
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
-  text = tuning.markdown(columns, rows)
+  text = tuning.markdown(columns, rows) + comparison.sample_sentence(runs)
   with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
     file.write(text + '\n')
   finished = [run for run in runs.values() if run is not None]

@@ -25,6 +25,7 @@ from tff_pers.aggregators import robust
 from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import holdout
+from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.evaluation import stopping as stopping_lib
@@ -142,6 +143,7 @@ def build(
   task = _restrict(full, clients, unseen, given)
   with flags.sentences():
     cohort.uniform(task.num_clients, task.clients_per_round)
+    task = _with_eval_clients(task, given)
   own = _own(given, table, 'method', method.name)
   # Flags of a comparison are for all variants; brackets are for this one.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
@@ -403,11 +405,17 @@ def _build_task(given, family, options) -> task_lib.Task:
         f'`--task` {family.name} must fit into memory, found it too large.'
         ' Tip: fewer clients, or smaller numbers in the flags of the task.'
     ) from error
-  constant = lambda clients: [client_data.constant(data) for data in clients]
-  return dataclasses.replace(
-      task, train=constant(task.train), test=constant(task.test),
-      validation=task.validation and constant(task.validation),
-  )
+  return dataclasses.replace(task, **{
+      name: _constant(getattr(task, name))
+      for name in program.Data._fields
+  })
+
+
+def _constant(clients):
+  """Returns clients whose arrays nobody can change; None stays None."""
+  if clients is None or isinstance(clients, on_demand.OnDemand):
+    return clients
+  return [client_data.constant(data) for data in clients]
 
 
 def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
@@ -459,17 +467,22 @@ def _restrict(
   )
 
 
+def _with_eval_clients(task: task_lib.Task, given) -> task_lib.Task:
+  """Returns the task with the sample of clients that is evaluated, if any."""
+  number = given.get('eval_clients', flags.DEFAULTS['eval_clients'])
+  if not number:
+    return task
+  return dataclasses.replace(task, eval_clients=cohort.evaluated(
+      task.honest, number, given.get('seed', flags.DEFAULTS['seed'])
+  ))
+
+
 def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
   """Returns the data of `clients`, numbered from `first`."""
-  def renumber(data):
-    return [
-        type(data[c])(data[c], index=np.int32(first + position))
-        for position, c in enumerate(clients)
-    ]
-  return program.Data(
-      renumber(task.train), renumber(task.test),
-      task.validation and renumber(task.validation),
-  )
+  return program.Data(*(
+      None if part is None else on_demand.pick(part, clients, first)
+      for part in (task.train, task.test, task.validation)
+  ))
 
 
 def _shared_record(given, table, method, full, task) -> dict[str, Any]:

@@ -90,9 +90,10 @@ def write(experiment, trainer, folder: str, clients, kind: str) -> None:
   if not clients:
     return
   task = experiment.task
-  honest = task.honest.tolist()
-  # In the company in which they are evaluated; Byzantine ones come after it.
-  everybody = honest + [c for c in clients if c not in set(honest)]
+  evaluated = task.evaluated.tolist()
+  # In the company in which they are evaluated; the others come after it.
+  known = set(evaluated)
+  everybody = evaluated + [c for c in clients if c not in known]
   weights = dict(zip(everybody, trainer.deployed_weights(
       program.Data(task.train, task.test).pick(everybody)
   )))

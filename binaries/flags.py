@@ -77,7 +77,11 @@ class SharedFlags:
       ' the default of --rounds.', minimum=0,
   )
   eval_every: int = hp.field(
-      1, 'Rounds from one evaluation of all clients to the next.', minimum=1
+      1, 'Rounds from one evaluation to the next.', minimum=1
+  )
+  eval_clients: int = hp.field(
+      0, 'Honest clients that are evaluated, the same sample in all rounds,'
+      ' drawn from those that train; 0: all of them.', minimum=0
   )
   seed: int = hp.field(
       0, 'Seed of data, weights, cohorts, batches.', minimum=0,
@@ -216,7 +220,7 @@ class SharedFlags:
 # Defaults that do not come from the task.
 DEFAULTS = dict(
     task='digits', partition='', holdout_clients=0, patience=5, max_rounds=0,
-    seed=0, output_dir='',
+    eval_clients=0, seed=0, output_dir='',
     resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
     finetune_steps='', finetune_learning_rate=0.0, attack='none',
     num_byzantine=0, runtime='fused', device='',

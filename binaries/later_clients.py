@@ -69,9 +69,9 @@ def open_run(folder: str, data_dir: str) -> Opened:
 def _own(experiment) -> Opened:
   """Returns the clients whose results a run writes."""
   task = experiment.task
-  seen = program.Data(task.train, task.test).pick(task.honest)
+  seen = program.Data(task.train, task.test).pick(task.evaluated)
   unseen = experiment.unseen
-  numbers = [*experiment.clients[task.honest], *experiment.unseen_clients]
+  numbers = [*experiment.clients[task.evaluated], *experiment.unseen_clients]
   return Opened(
       experiment,
       program.Data([*seen.train, *unseen.train], [*seen.test, *unseen.test]),

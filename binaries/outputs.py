@@ -8,6 +8,7 @@ import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp
 from tff_pers.analysis import cost as cost_lib
+from tff_pers.data import on_demand
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 from tff_pers.models import functional
@@ -33,11 +34,11 @@ def final_table(clients: Mapping[str, np.ndarray]) -> str:
 
 def client_rows(clients, seen: int, data: program.Data, metrics):
   """Returns the rows of `clients.csv`; `clients` are names or numbers."""
+  num_train, num_test = map(on_demand.sizes, (data.train, data.test))
   return [
       dict(
           client=client, seen=seen,
-          num_train=int(data.train[i]['num_examples']),
-          num_test=int(data.test[i]['num_examples']),
+          num_train=int(num_train[i]), num_test=int(num_test[i]),
           accuracy=_cell(metrics.get('accuracy'), i),
           loss=_cell(metrics['loss'], i),
       )
@@ -47,10 +48,10 @@ def client_rows(clients, seen: int, data: program.Data, metrics):
 
 def validation_rows(clients, data: program.Data, metrics):
   """Returns the rows of `validation.csv`; `data.test` are validation data."""
+  num_validation = on_demand.sizes(data.test)
   return [
       dict(
-          client=client,
-          num_validation=int(data.test[i]['num_examples']),
+          client=client, num_validation=int(num_validation[i]),
           accuracy=_cell(metrics.get('accuracy'), i),
           loss=_cell(metrics['loss'], i),
       )
@@ -90,7 +91,7 @@ def dropped_sentence(folder: str) -> str:
 
 
 def initial_loss(task, seed: int) -> Optional[float]:
-  """Returns the test loss of the untrained model, a mean over honest clients.
+  """Returns the test loss of the untrained model, a mean over who is evaluated.
 
   Of own data alone (None for other tasks), whose scale nobody has looked at.
 
@@ -102,7 +103,7 @@ def initial_loss(task, seed: int) -> Optional[float]:
     return None
   weights = task.model.initial_weights(seed)
   losses = []
-  for client in task.honest:
+  for client in task.evaluated:
     examples = task.test[client]['examples']
     predictions = task.model.predict(
         weights, examples['x'], False, functional.init_key(seed)
@@ -208,8 +209,8 @@ def cost(process, task, hyperparameters) -> dict[str, Optional[float]]:
   visited = None
   if isinstance(hyperparameters, hp.LocalBatches):
     visited = float(np.mean([
-        hyperparameters.num_visited(int(data['num_examples']))
-        for data in task.train
+        hyperparameters.num_visited(int(size))
+        for size in on_demand.sizes(task.train)
     ]))
   return dict(
       macs=None if None in macs else float(np.mean(macs)), examples=visited

@@ -281,7 +281,7 @@ def _train(experiment, process) -> float:
     trainer = program.TrainingProgram(
         process, program.Data(task.train, task.test), states,
         seed=experiment.flag('seed'), byzantine=task.byzantine,
-        optimum=task.optimum, on_non_finite='drop',
+        evaluated=task.eval_clients, optimum=task.optimum, on_non_finite='drop',
     )
     sampler = cohort.uniform(task.num_clients)
     try:
@@ -292,7 +292,7 @@ def _train(experiment, process) -> float:
     with np.errstate(all='ignore'):
       if task.optimum is not None:
         return float(np.mean(trainer.honest_distances()))
-      data = program.Data(task.train, task.test).pick(task.honest)
+      data = program.Data(task.train, task.test).pick(task.evaluated)
       return float(np.mean(trainer.evaluate(data)['accuracy']))
 
 

@@ -22,6 +22,8 @@ from tff_pers import hyperparameters as hp
 from tff_pers import runtime
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
+from tff_pers.data import errors as data_errors
+from tff_pers.data import on_demand
 from tff_pers.data import partition
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import damaged
@@ -241,6 +243,8 @@ def _sentences(experiment, folder: str):
         f'{named}{scale} {_last_checkpoint(folder)}'
         f'{_other_rate(experiment, folder)}'
     ) from error
+  except data_errors.DataError as error:
+    raise flags.Failure(f'{error} {_last_checkpoint(folder)}') from error
   except Exception as error:
     # These usually have outside causes (a full disk, no memory, data). A trace
     # helps with all others, which are faults of the program.
@@ -322,7 +326,8 @@ def open_trainer(experiment, process, states) -> program.TrainingProgram:
   options = dict(
       seed=experiment.flag('seed'),
       groups=task.groups if task.has_groups else None,
-      byzantine=task.byzantine, optimum=task.optimum,
+      byzantine=task.byzantine, evaluated=task.eval_clients,
+      optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
   )
   if plan.schedule is None:
@@ -417,15 +422,15 @@ def _common_test(task, process):
   """Returns what the model of every tier is evaluated on, None: nothing."""
   if task.global_test is not None or len(process.tiers) < 2:
     return task.global_test
-  return client_data.pool([task.test[client] for client in task.honest])
+  return client_data.pool([task.test[client] for client in task.evaluated])
 
 
 def _write_clients(experiment, trainer, folder: str, metrics) -> None:
-  """Writes `clients.csv`: honest clients that trained, and held-out ones."""
+  """Writes `clients.csv`: evaluated ones that trained, and held-out ones."""
   task = experiment.task
-  seen = program.Data(task.train, task.test).pick(task.honest)
+  seen = program.Data(task.train, task.test).pick(task.evaluated)
   unseen = trainer.evaluate(experiment.unseen)
-  numbers = [*experiment.clients[task.honest], *experiment.unseen_clients]
+  numbers = [*experiment.clients[task.evaluated], *experiment.unseen_clients]
   names = experiment.names(numbers)
   rows = outputs.client_rows(
       names[:len(seen.train)], 1, seen, metrics
@@ -440,9 +445,9 @@ def _write_validation(experiment, trainer, folder: str) -> None:
   task = experiment.task
   if task.validation is None:
     return
-  data = program.Data(task.train, task.validation).pick(task.honest)
+  data = program.Data(task.train, task.validation).pick(task.evaluated)
   results.write_validation(folder, outputs.validation_rows(
-      experiment.names(experiment.clients[task.honest]), data,
+      experiment.names(experiment.clients[task.evaluated]), data,
       trainer.evaluate(data),
   ))
 
@@ -468,7 +473,7 @@ def _write_finetuning(experiment, process, trainer, folder: str) -> None:
       ),
   )
   task = experiment.task
-  seen = program.Data(task.train, task.test).pick(task.honest)
+  seen = program.Data(task.train, task.test).pick(task.evaluated)
   rows = []
   for is_seen, data in ((1, seen), (0, experiment.unseen)):
     rows += finetuning_rows.rows(
@@ -500,11 +505,11 @@ def _write_arrays(task, trainer, folder: str, metrics) -> None:
     mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
     np.save(os.path.join(folder, results.MIXING), mixing)
   if 'router' in metrics:
-    honest = metrics['router']
+    known = metrics['router']
     router = np.full_like(
-        honest, np.nan, shape=[task.num_clients, *honest.shape[1:]]
+        known, np.nan, shape=[task.num_clients, *known.shape[1:]]
     )
-    router[task.honest] = honest
+    router[task.evaluated] = known
     np.save(os.path.join(folder, results.ROUTER), router)
 
 
@@ -514,11 +519,14 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
   names = experiment.names(experiment.clients)
   held = len(experiment.unseen_clients)
   byzantine = task.num_clients - len(task.honest)
-  total = lambda part: sum(int(data['num_examples']) for data in part)
+  notes = [f'{byzantine} Byzantine'] if byzantine else []
+  if task.eval_clients is not None:
+    notes.append(f'{len(task.eval_clients)} are evaluated')
+  total = lambda part: on_demand.sizes(part).sum()
   print(
       f'{experiment.variant} on {task.name} ({task.partition}):'
       f' {task.num_clients} clients'
-      + (f' ({byzantine} Byzantine)' if byzantine else '')
+      + (f' ({", ".join(notes)})' if notes else '')
       + (f' and {held} held out' if held else '')
       + f', {total(task.train)} training'
       + (f', {total(task.validation)} validation' if task.validation else '')

@@ -212,7 +212,7 @@ def _write_summary(top: str, chosen, runs, best) -> str:
       for trial in [chosen[row['algo']]]
   ]
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
-  text = results.markdown(columns, rows)
+  text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
   with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
     file.write(text + '\n')
   return text

@@ -80,3 +80,13 @@ def test_lists_are_picked_and_counted_alike():
     np.testing.assert_array_equal(one['examples']['x'], other['examples']['x'])
   assert listed[2]['index'] == 2
   assert isinstance(cd.dense(0, [1], [1]), type(listed[0]))
+
+
+def test_picks_keep_their_indices_if_asked_to():
+  clients = _clients()
+  picked = clients.pick([3, 1, 2], first=5)
+  for some in (picked, list(picked)):
+    kept = on_demand.pick(some, [2, 0], first=None)
+    assert [
+        (int(data['index']), int(data['num_examples'])) for data in kept
+    ] == [(7, 3), (5, 1)]

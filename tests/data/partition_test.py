@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tff_pers.data import errors
+from tff_pers.data import pachinko
 from tff_pers.data import partition
 
 _SETTINGS = hypothesis.settings(
@@ -304,3 +305,58 @@ def test_table_of_many_clients_is_short():
   first_words = [line.split()[0] for line in text.splitlines()]
   assert first_words == ['client', '0', '1', '2', '...', '998', '999', 'all']
   assert 'group' not in text
+
+
+def _hierarchical(seed=0, num_examples=3000, num_clients=30, text='pachinko'):
+  labels = np.random.default_rng(1).permutation(np.arange(num_examples) % 100)
+  made = partition.build(text, labels, num_clients, seed)
+  return labels, made
+
+
+def test_pachinko_deals_out_all_examples_equally():
+  labels, made = _hierarchical(num_examples=3010)
+  assert {len(rows) for rows in made.indices} == {100, 101}
+  np.testing.assert_array_equal(
+      np.sort(np.concatenate(made.indices)), np.arange(len(labels))
+  )
+  assert not partition.knows_groups('pachinko') and (made.groups == -1).all()
+
+
+def test_pachinko_gives_few_coarse_classes_and_all_of_their_classes():
+  """With the defaults: the first clients, whose classes nobody has emptied."""
+  labels, made = _hierarchical(num_examples=10_000, num_clients=100)
+  coarse = [pachinko.COARSE[labels[rows]] for rows in made.indices[:20]]
+  largest = [np.bincount(c, minlength=20).max() / len(c) for c in coarse]
+  # Dir(0.1) over 20 has a largest weight of about one half; Dir(10), of 0.1.
+  assert 0.35 < np.mean(largest) < 0.75
+  for rows, c in zip(made.indices[:20], coarse):
+    counts = np.bincount(c, minlength=20)
+    if counts.max() >= 50:  # Of five classes no one is missing then.
+      own = labels[rows][c == counts.argmax()]
+      assert len(set(own.tolist())) == 5
+
+
+def test_pachinko_is_as_unequal_as_asked_for():
+  def spread(text):
+    labels, made = _hierarchical(text=text)
+    return np.mean([
+        len(set(pachinko.COARSE[labels[rows]])) for rows in made.indices
+    ])
+  few, some, many = (
+      spread(f'pachinko[alpha={alpha}]') for alpha in (0.01, 0.3, 100)
+  )
+  assert few < some < many and many > 18
+  labels, made = _hierarchical(text='pachinko[beta=0.01]')
+  # One class of a coarse one, as long as it lasts.
+  assert len(set(labels[made.indices[0]])) < 15
+
+
+def test_pachinko_needs_the_classes_of_cifar100():
+  with pytest.raises(errors.DataError, match='100 classes of CIFAR-100, found'):
+    partition.build('pachinko', np.arange(50) % 10, 5, 0)
+
+
+def test_the_hierarchy_has_twenty_coarse_classes_of_five():
+  assert np.bincount(pachinko.COARSE).tolist() == [5] * 20
+  # Apples are fruit, beds furniture, wolves large carnivores, worms others.
+  assert pachinko.COARSE[[0, 5, 97, 99]].tolist() == [4, 6, 8, 13]

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from tff_pers.data import errors
+from tff_pers.data import on_demand
 from tff_pers.data import tasks
 from tff_pers.data import validation
+from tests import lazy_tasks
 
 # A request that gives every family of tasks that needs no files.
 FAMILIES = {
@@ -104,3 +106,43 @@ def test_raises_where_nobody_gets_an_example():
       errors.DataError, match='of task floral_linear .* found 0.01 of at most 7'
   ):
     _build('floral_linear', 0.01)
+
+
+def test_clients_on_demand_are_cut_as_lists_without_being_read():
+  task = _build('digits', 0.0, num_clients=5, partition='dirichlet[alpha=1]')
+  reads = lazy_tasks.Reads()
+  lazy = validation.hold_out(reads.on_demand(task), 0.3, 7)
+  cut = validation.hold_out(task, 0.3, 7)
+  assert not reads.train
+  for part in ('train', 'validation'):
+    clients = getattr(lazy, part)
+    assert isinstance(clients, on_demand.OnDemand)
+    # From the last to the first: any client can be drawn alone.
+    assert _bytes([clients[i] for i in reversed(range(5))]) == _bytes(
+        getattr(cut, part)[::-1]
+    )
+  assert lazy.test is not None and not reads.test
+  assert lazy.class_counts is None
+
+
+def test_the_rows_are_those_of_one_generator_client_by_client():
+  task = _build('digits', 0.0, num_clients=4)
+  cut = validation.hold_out(task, 0.3, 7)
+  rng = np.random.default_rng([7, 100])
+  for before, kept, held in zip(task.train, cut.train, cut.validation):
+    size = int(before['num_examples'])
+    rows = rng.permutation(size)
+    number = round(0.3 * size)
+    for part, chosen in ((held, rows[:number]), (kept, rows[number:])):
+      np.testing.assert_array_equal(
+          part['examples']['x'], before['examples']['x'][np.sort(chosen)]
+      )
+
+
+def test_classes_of_clients_on_demand_are_not_counted():
+  task, reads = _build('digits', 0.0, num_clients=4), lazy_tasks.Reads()
+  lazy = dataclasses.replace(
+      reads.on_demand(task), class_counts=task.class_counts
+  )
+  assert validation.hold_out(lazy, 0.3, 7).class_counts is None
+  assert not reads.train

@@ -60,3 +60,29 @@ def test_fixed_repeats_its_schedule():
 def test_raises_on_impossible_cohorts(build, message):
   with pytest.raises(ValueError, match=message):
     build()
+
+
+def test_the_evaluated_sample_is_of_the_seed_and_of_all_honest_clients():
+  honest = np.array([1, 2, 5, 8, 9])
+  chosen = cohort.evaluated(honest, 3, seed=4)
+  assert len(chosen) == 3 and np.all(np.diff(chosen) > 0)
+  assert np.all(np.isin(chosen, honest))
+  np.testing.assert_array_equal(chosen, cohort.evaluated(honest, 3, seed=4))
+  drawn = [tuple(cohort.evaluated(honest, 3, seed)) for seed in range(20)]
+  assert {client for sample in drawn for client in sample} == {*honest}
+  np.testing.assert_array_equal(cohort.evaluated(honest, 5, 0), honest)
+
+
+@pytest.mark.parametrize('number', [0, 6])
+def test_raises_on_a_sample_that_there_is_not(number):
+  with pytest.raises(ValueError, match=f'5 honest clients.*found {number}'):
+    cohort.evaluated(np.arange(5), number, 0)
+
+
+def test_the_evaluated_sample_has_draws_of_its_own():
+  """Else who is evaluated would be who trains first, or who is held out."""
+  for number in range(3):
+    assert cohort.evaluated(np.arange(10**6), 5, number).tolist() not in (
+        np.sort(np.random.default_rng(key).choice(10**6, 5, False)).tolist()
+        for key in ([1, number, 0], [1, number], [2, number], [3, number])
+    )

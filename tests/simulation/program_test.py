@@ -3,6 +3,7 @@
 import collections
 import csv
 import io
+import threading
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tff_pers.simulation import program
 from tff_pers.simulation import progress
 from tff_pers.simulation import release
 from tff_pers.simulation import store
+from tests import lazy_tasks
 
 del baselines  # Registers.
 
@@ -249,3 +251,40 @@ def test_the_clock_leaves_out_what_comes_after_an_evaluation(
   noted(progress.Progress, 'evaluated')
   _run(problem, tmp_path, rounds=2)
   assert done == ['release', 'commit', 'evaluated']
+
+
+def test_the_next_cohort_is_read_while_a_round_runs(problem, tmp_path):
+  process, data = problem
+  listed, lazy = tmp_path / 'list', tmp_path / 'lazy'
+  listed.mkdir()
+  lazy.mkdir()
+  expected = _run(problem, listed, rounds=3)
+  before = set(threading.enumerate())
+  reads = lazy_tasks.Reads()
+  trainer, _, metrics = _run((process, reads.data(data)), lazy, rounds=3)
+  _assert_same(metrics, expected[2])
+  assert _csv_without_seconds(lazy) == _csv_without_seconds(listed)
+  assert set(threading.enumerate()) == before
+  # The first cohort and evaluations by this thread, later cohorts by another.
+  assert len(reads.threads) == 2
+  sampler = cohort.uniform(4, 2)
+  drawn = [sampler(3, number).tolist() for number in range(3)]
+  everybody = [0, 1, 2, 3]
+  assert sorted(reads.train) == sorted([*sum(drawn, []), *2 * everybody])
+  assert reads.train[:4] == drawn[0] + drawn[1]
+  assert 0.0 < trainer.seconds_waiting < trainer.position.seconds
+
+
+def test_only_the_sample_is_evaluated(problem):
+  process, data = problem
+  reads = lazy_tasks.Reads()
+  trainer = program.TrainingProgram(
+      process, reads.data(data), store.ClientStateStore(),
+      evaluated=np.array([1, 3]),
+  )
+  whole = program.TrainingProgram(process, data, store.ClientStateStore())
+  assert trainer.evaluated.tolist() == [1, 3]
+  sample = trainer._evaluate_honest()  # pylint: disable=protected-access
+  assert reads.train == reads.test == [1, 3]
+  everybody = whole._evaluate_honest()  # pylint: disable=protected-access
+  np.testing.assert_array_equal(sample['loss'], everybody['loss'][[1, 3]])

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
@@ -231,3 +232,48 @@ def test_kill_leaves_one_whole_generation(tmp_path, moment):
     )
   check = sqlite3.connect(path).execute('PRAGMA integrity_check').fetchone()
   assert check == ('ok',)
+
+
+def test_memory_holds_states_up_to_the_bound_whatever_their_number(path):
+  states = store.ClientStateStore(path, max_cached_bytes=10_000)
+  for client in range(200):
+    states.put(client, np.full([100], client, np.float64))  # 800 bytes each.
+    assert sum(s.nbytes for s in states._cache.values()) <= 10_000  # pylint: disable=protected-access
+  for client in range(200):
+    assert states.get(client, np.zeros([100]))[0] == client
+
+
+def test_a_full_cache_makes_room_for_many_at_once(path):
+  """Each time waits for the disk."""
+  states = store.ClientStateStore(path, max_cached_bytes=10_000)
+  transactions = []
+  states._db.set_trace_callback(  # pylint: disable=protected-access
+      lambda sql: transactions.append(sql) if 'COMMIT' in sql else None
+  )
+  for client in range(120):
+    states.put(client, np.zeros([125]))  # 1000 bytes each.
+  # 11 fill it over the bound, 7 stay, then every 4 do.
+  assert len(transactions) == 1 + (120 - 11) // 4
+
+
+def test_the_states_of_a_cohort_stay_in_memory_however_large(path):
+  states = store.ClientStateStore(path, max_cached_bytes=0)
+  states.keep_at_least(3)
+  kept = [np.full([100], client) for client in range(5)]
+  for client, state in enumerate(kept):
+    states.put(client, state)
+  assert [states.get(c, kept[0]) is kept[c] for c in (2, 3, 4)] == [True] * 3
+  assert states.get(0, kept[0]) is not kept[0]
+
+
+def test_a_state_keeps_no_array_of_its_whole_cohort_alive(path):
+  states = store.ClientStateStore(path)
+  cohort = np.arange(12.0).reshape([3, 4])
+  gone = weakref.ref(cohort)
+  states.put(7, {'weights': cohort[1]})
+  expected = cohort[1].copy()
+  del cohort
+  assert gone() is None
+  np.testing.assert_array_equal(
+      states.get(7, {'weights': expected})['weights'], expected
+  )

@@ -80,8 +80,8 @@ def test_distance_is_the_mean_over_honest_clients(tmp_path):
     apart = np.linalg.norm(w - q6.centers, axis=1)
     expected.append(apart[~byzantine].mean())
   np.testing.assert_allclose(_column(rows, 'distance'), expected, rtol=1e-6)
-  assert trainer.honest.tolist() == [0, 2, 3, 5]
-  losses = [q6.loss(i, w[i]) for i in trainer.honest]
+  assert trainer.evaluated.tolist() == [0, 2, 3, 5]
+  losses = [q6.loss(i, w[i]) for i in trainer.evaluated]
   np.testing.assert_allclose(metrics['loss'], losses, rtol=1e-6)
   np.testing.assert_allclose(
       _column(rows, 'loss_mean')[-1], np.mean(losses), rtol=1e-6

@@ -13,10 +13,11 @@ Files, one example per row, plain arrays:
 `writer` is a position in `writer_names`. Paper is 255 and ink is 0; labels
 0-9 are digits, 10-35 capital and 36-61 small letters. Both are as in LEAF and
 in `tff.simulation.datasets.emnist`, whose pixels are these divided by 255.
+Those files are read in `tasks/emnist.py`.
 """
 
 import os
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from tff_pers.data import errors
 from tff_pers.data import tables
 
 NUM_CLASSES = 62
+NUM_DIGITS = 10
 # Values of `Writers.split`.
 TRAIN, TEST, UNKNOWN = 0, 1, -1
 
@@ -54,36 +56,43 @@ class Writers(NamedTuple):
   split: np.ndarray
 
 
-def read(data_dir: str, writers: str) -> Writers:
+def read(data_dir: str, writers: str) -> Optional[Writers]:
   """Returns the images in the files of a folder; exact copies are left out.
 
   Args:
-    data_dir: The folder of the files, or the one above.
+    data_dir: The folder of the files, or the one above; '': none.
     writers: One of `CHOICES`; `full` and `partial` read one file each.
 
+  Returns:
+    The images, or None if a file is not there.
+
   Raises:
-    errors.DataError: If a file is missing, unreadable, or of another form.
+    errors.DataError: If a file is unreadable, or of another form.
   """
   kinds = list(_FILES) if writers == 'all' else [writers]
-  parts = [_read_file(_locate(data_dir, _FILES[kind])) for kind in kinds]
+  paths = [_locate(data_dir, _FILES[kind]) for kind in kinds]
+  if not all(paths):
+    return None
+  parts = [_read_file(path) for path in paths]
   columns = [np.concatenate(column) for column in zip(*[p[1:] for p in parts])]
   return Writers(' and '.join(part.where for part in parts), *columns)
 
 
-def _locate(data_dir: str, name: str) -> str:
-  """Returns the path of a file in `data_dir` or below."""
-  if not data_dir:
-    raise errors.DataError(
-        f'`data_dir` must name the folder of {name} for task emnist, found'
-        ' nothing.'
-    )
-  for folder in _FOLDERS:
-    path = os.path.join(data_dir, folder, name)
-    if os.path.isfile(path):
-      return path
-  raise errors.DataError(
-      f'`data_dir` must be a folder with {name}, found none in {data_dir!r}.'
-  )
+def files(writers: str) -> str:
+  """Returns the names of the files that `read` looks for, in words."""
+  kinds = _FILES.values() if writers == 'all' else [_FILES[writers]]
+  return ' with '.join(kinds)
+
+
+def folders(data_dir: str) -> list[str]:
+  """Returns where files may be: `data_dir`, if it is given, and below."""
+  return [os.path.join(data_dir, folder) for folder in _FOLDERS if data_dir]
+
+
+def _locate(data_dir: str, name: str) -> Optional[str]:
+  """Returns the path of a file in `data_dir` or below, or None."""
+  paths = [os.path.join(folder, name) for folder in folders(data_dir)]
+  return next(filter(os.path.isfile, paths), None)
 
 
 def _read_file(path: str) -> Writers:

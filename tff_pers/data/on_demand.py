@@ -27,6 +27,7 @@ class OnDemand(abc.Sequence):
       positions: Optional[Sequence[int]] = None,
       *,
       first: int = 0,
+      indices: Optional[Sequence[int]] = None,
   ):
     """Reads nothing yet.
 
@@ -34,7 +35,8 @@ class OnDemand(abc.Sequence):
       load: Reads one client; may be called from several threads at a time.
       sizes: Number of examples at each position, int[P].
       positions: What `load` gets for each client, int[N]; None: 0..P-1.
-      first: Index of the first client.
+      first: Index of the first client; the others follow in order.
+      indices: Index of each client instead, int[N].
     """
     self._load = load
     self._all_sizes = np.asarray(sizes, np.int64)
@@ -42,17 +44,28 @@ class OnDemand(abc.Sequence):
         np.arange(len(self._all_sizes)) if positions is None
         else np.asarray(positions, np.int64)
     )
-    self._first = first
+    self._indices = (
+        np.arange(first, first + len(self._positions)) if indices is None
+        else np.asarray(indices, np.int64)
+    )
 
   @property
   def sizes(self) -> np.ndarray:
     """Number of examples of each client, int64[N], without reading them."""
     return self._all_sizes[self._positions]
 
-  def pick(self, clients: Sequence[int], first: int = 0) -> 'OnDemand':
-    """Returns `clients`, given by their places here, numbered from `first`."""
-    chosen = self._positions[np.asarray(clients, np.int64)]
-    return OnDemand(self._load, self._all_sizes, chosen, first=first)
+  def pick(
+      self, clients: Sequence[int], first: Optional[int] = 0
+  ) -> 'OnDemand':
+    """Returns `clients`, given by their places here, numbered from `first`.
+
+    With None they keep the indices that they have.
+    """
+    chosen = np.asarray(clients, np.int64)
+    return OnDemand(
+        self._load, self._all_sizes, self._positions[chosen], first=first or 0,
+        indices=self._indices[chosen] if first is None else None,
+    )
 
   def __len__(self) -> int:
     return len(self._positions)
@@ -62,15 +75,15 @@ class OnDemand(abc.Sequence):
     if isinstance(place, slice):
       return [self[p] for p in range(*place.indices(len(self)))]
     place = range(len(self))[int(place)]  # IndexError where there is none.
-    position = int(self._positions[place])
+    position, index = int(self._positions[place]), int(self._indices[place])
     x, y = self._load(position)
     if len(x) != self._all_sizes[position]:
       raise errors.DataError(
-          f'Client {self._first + place} must have the'
+          f'Client {index} must have the'
           f' {self._all_sizes[position]} examples that were counted, found'
           f' {len(x)}. Tip: its file must not change during a run.'
       )
-    return cd.constant(cd.dense(self._first + place, x, y))
+    return cd.constant(cd.dense(index, x, y))
 
 
 def sizes(clients: Sequence[Any]) -> np.ndarray:
@@ -85,17 +98,19 @@ def sizes(clients: Sequence[Any]) -> np.ndarray:
 
 
 def pick(
-    clients: Sequence[Any], places: Sequence[int], first: int = 0
+    clients: Sequence[Any], places: Sequence[int], first: Optional[int] = 0
 ) -> Sequence[Any]:
   """Returns the clients at `places`, numbered from `first`; reads none.
 
   Args:
     clients: Dense client data, `OnDemand` or any sequence.
     places: Which of them, in this order.
-    first: Index of the first one.
+    first: Index of the first one; None: they keep the indices that they have.
   """
   if isinstance(clients, OnDemand):
     return clients.pick(places, first)
+  if first is None:
+    return [clients[place] for place in places]
   return [
       type(clients[place])(clients[place], index=np.int32(index))
       for index, place in enumerate(places, start=first)

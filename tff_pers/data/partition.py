@@ -8,6 +8,7 @@ import numpy as np
 from tff_pers.data import brackets
 from tff_pers.data import cluster_partitioners  # pylint: disable=unused-import
 from tff_pers.data import errors
+from tff_pers.data import pachinko  # pylint: disable=unused-import
 from tff_pers.data import partitioners
 
 

@@ -30,7 +30,8 @@ class Task:
   Attributes:
     name: Value of `--task`.
     model: The model that clients train.
-    train: Dense training data per client, in order of the index.
+    train: Dense training data per client, in order of the index: a list, or
+      `on_demand.OnDemand`, as `test` and `validation`.
     test: Dense held-out data per client, in order of the index.
     validation: Dense validation data per client, or None (see
       `data/validation.py`).
@@ -53,6 +54,8 @@ class Task:
     byzantine: bool[N], the clients that need not follow the protocol, or None:
       all are honest. They take part in rounds, but not in the training loss,
       in evaluations and in the files made of those.
+    eval_clients: int[K], the honest clients that are evaluated, ascending;
+      None: all of them.
     optimum: What each client should deploy, or None where it is not known in
       closed form: a structure as the weights of `model`, every leaf
       float[N, ...] with one row per client. It minimizes the client's expected
@@ -94,6 +97,7 @@ class Task:
   partition: str = ''
   global_test: Optional[Any] = None
   byzantine: Optional[np.ndarray] = None
+  eval_clients: Optional[np.ndarray] = None
   optimum: Optional[Any] = None
   rank_ratios: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125)
   tier_assignment: str = 'fixed'
@@ -124,6 +128,11 @@ class Task:
     if self.byzantine is None:
       return np.arange(self.num_clients)
     return np.flatnonzero(~np.asarray(self.byzantine))
+
+  @property
+  def evaluated(self) -> np.ndarray:
+    """Indices of the honest clients that are evaluated, ascending."""
+    return self.honest if self.eval_clients is None else self.eval_clients
 
   @property
   def traits(self) -> traits_lib.Traits:

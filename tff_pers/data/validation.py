@@ -6,12 +6,13 @@ the test data are the same with and without it.
 """
 
 import dataclasses
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from tff_pers.data import client_data
 from tff_pers.data import errors
+from tff_pers.data import on_demand
 from tff_pers.data import partition
 from tff_pers.data import task as task_lib
 
@@ -42,21 +43,19 @@ def hold_out(
   check_fraction(fraction)
   if not fraction:
     return task
-  rng = partition.generator(seed, _VALIDATION)
-  train, validation = [], []
-  for data in task.train:
-    size = int(data['num_examples'])
-    num_held = min(round(fraction * size), max(size - 1, 0))
-    held, kept = np.split(rng.permutation(size), [num_held])
-    train.append(_rows(data, np.sort(kept)))
-    validation.append(_rows(data, np.sort(held)))
-  if not any(int(data['num_examples']) for data in validation):
-    largest = max(int(data['num_examples']) for data in task.train)
+  sizes = on_demand.sizes(task.train)
+  # Python rounds halves to even numbers, as NumPy does.
+  num_held = np.minimum(
+      np.rint(fraction * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
+  )
+  if not num_held.any():
     raise errors.DataError(
         '`validation_fraction` must leave at least one client of task'
         f' {task.name} an example to validate on, found {fraction} of at most'
-        f' {largest} training examples per client.'
+        f' {sizes.max(initial=0)} training examples per client.'
     )
+  draws = _Draws(partition.generator(seed, _VALIDATION), sizes, num_held)
+  train, validation = _cut(task.train, draws)
   return dataclasses.replace(
       task, train=train, validation=validation,
       class_counts=_class_counts(task, train),
@@ -71,17 +70,91 @@ def check_fraction(fraction: float) -> None:
     )
 
 
+class _Split(NamedTuple):
+  """Rows of a client, ascending."""
+
+  kept: np.ndarray
+  held: np.ndarray
+
+
+class _Draws:
+  """The split of each client, drawn one client after the other.
+
+  How far the generator is after a client depends on all clients before. So that
+  any client can be drawn alone, it keeps where the generator stood before each.
+  """
+
+  def __init__(
+      self, rng: np.random.Generator, sizes: np.ndarray, num_held: np.ndarray
+  ):
+    """Draws for all clients once, which reads none of them.
+
+    Args:
+      rng: Generator of all draws.
+      sizes: int64[N], rows of each client.
+      num_held: int64[N], how many of them are held out.
+    """
+    self.sizes, self.num_held = sizes, num_held
+    self._kind = type(rng.bit_generator)
+    # 128 bits of state; half of a draw of 64 bits may be left for the next one.
+    self._states = np.zeros([len(sizes), 4], np.uint64)
+    self._increment = rng.bit_generator.state['state']['inc']
+    for client, size in enumerate(sizes.tolist()):
+      state = rng.bit_generator.state
+      high, low = divmod(state['state']['state'], 2**64)
+      self._states[client] = high, low, state['has_uint32'], state['uinteger']
+      rng.permutation(size)
+
+  def __call__(self, client: int) -> _Split:
+    """Returns the split of a client."""
+    high, low, has_uint32, uinteger = self._states[client].tolist()
+    generator = self._kind(0)
+    generator.state = dict(
+        bit_generator=self._kind.__name__, has_uint32=has_uint32,
+        uinteger=uinteger,
+        state=dict(state=high * 2**64 + low, inc=self._increment),
+    )
+    order = np.random.Generator(generator).permutation(int(self.sizes[client]))
+    held, kept = np.split(order, [int(self.num_held[client])])
+    return _Split(np.sort(kept), np.sort(held))
+
+
+def _cut(
+    clients: Sequence[Any], draws: _Draws
+) -> tuple[Sequence[Any], Sequence[Any]]:
+  """Returns what clients train on, and their validation data.
+
+  Of clients on demand neither is read before it is asked for.
+  """
+  if isinstance(clients, on_demand.OnDemand):
+    return tuple(
+        on_demand.OnDemand(
+            lambda client, part=part: _rows(
+                clients[client], getattr(draws(client), part)
+            ), sizes
+        )
+        for part, sizes in (
+            ('kept', draws.sizes - draws.num_held), ('held', draws.num_held)
+        )
+    )
+  parts = [], []
+  for client, data in enumerate(clients):
+    for part, rows in zip(parts, draws(client)):
+      part.append(client_data.dense(int(data['index']), *_rows(data, rows)))
+  return parts
+
+
 def _rows(data, rows: np.ndarray):
-  """Returns the dense data of some rows of a client."""
-  examples = data['examples']
-  return client_data.dense(
-      int(data['index']), examples['x'][rows], examples['y'][rows]
-  )
+  """Returns x and y of some rows of a client."""
+  return data['examples']['x'][rows], data['examples']['y'][rows]
 
 
 def _class_counts(task: task_lib.Task, train: Sequence[Any]):
-  """Recounts the classes in what is left; None if they were not counted."""
-  if task.class_counts is None:
+  """Recounts the classes in what is left; None if they were not counted.
+
+  Nor are they where that would take reading everybody.
+  """
+  if task.class_counts is None or isinstance(train, on_demand.OnDemand):
     return None
   return partition.class_counts(
       [data['examples']['y'] for data in train], task.num_classes

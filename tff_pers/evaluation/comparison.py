@@ -79,6 +79,22 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
   return table
 
 
+def sample_sentence(runs: Runs) -> str:
+  """Says below a table that not all clients were evaluated; '' if all were."""
+  # Runs that are older than the flag evaluated all clients.
+  numbers = {
+      run.config['flags'].get('eval_clients', 0)
+      for run in runs.values() if run is not None
+  } - {0}
+  if not numbers:
+    return ''
+  sizes = ' or '.join(map(str, sorted(numbers)))
+  return (
+      f'\n\nOf the clients that train, each run evaluated a fixed sample of'
+      f' {sizes} (`--eval_clients`).'
+  )
+
+
 def write_tiers(top: str, runs: Runs) -> None:
   """Merges the runs' `tiers.csv`; a table of other variants is removed."""
   rows = [

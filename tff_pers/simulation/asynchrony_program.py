@@ -6,7 +6,7 @@ applied when; local work and the server's steps are the method's parts.
 """
 
 import time
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow_federated as tff
@@ -68,17 +68,22 @@ class AsynchronousProgram(program.TrainingProgram):
     del seed  # The schedule is of one seed.
     return self._schedule.clients_of(update)
 
-  def train_round(self, cohort: np.ndarray) -> dict[str, float]:
+  def train_round(
+      self, cohort: np.ndarray, following: Sequence[int] = ()
+  ) -> dict[str, float]:
     """Applies the messages of the next server update; returns means of metrics.
 
     Args:
       cohort: Whose they are, as `sampler` says.
+      following: Whose the next ones are. Nothing is read ahead for them, who
+        may have computed long before.
 
     Raises:
       NonFiniteError: See `TrainingProgram.train_round`. With
         `on_non_finite='drop'` the run stops where as many messages in a row are
         dropped as there are in flight.
     """
+    del following
     started = time.monotonic()
     before = self._position
     first = before.round * self._schedule.messages_per_update
@@ -133,8 +138,7 @@ class AsynchronousProgram(program.TrainingProgram):
   def _of_tasks(self, tasks) -> tuple[list[Any], list[Any]]:
     """Returns the states and the training data of the clients of tasks."""
     clients = self._schedule.client[list(tasks)].tolist()
-    data = [self._data.train[client] for client in clients]
-    return self._client_states(clients), data
+    return self._client_states(clients), self._reader.take(clients)
 
   def _checkpoint(self) -> None:
     self._states.commit(

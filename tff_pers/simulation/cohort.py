@@ -11,9 +11,11 @@ import numpy as np
 # (seed, round) -> int32[cohort size], ascending.
 Sampler = Callable[[int, int], np.ndarray]
 
-# First number of a seed; 2 is that of held-out clients (`data/holdout.py`), and
-# the two kinds of draws must not share their numbers.
+# First numbers of seeds: 2 is that of held-out clients (`data/holdout.py`), 3
+# and 4 are those of events (`asynchrony`, `asynchrony_clocks`). Two kinds of
+# draws must not share their numbers.
 _COHORT = 1
+_EVALUATED = 5
 
 
 def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
@@ -36,6 +38,29 @@ def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
     return np.sort(chosen).astype(np.int32)
 
   return sample
+
+
+def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
+  """Returns the clients that a run evaluates, the same in all its rounds.
+
+  Args:
+    honest: int[H], the honest clients that train, ascending.
+    number: K, how many of them are drawn, without replacement.
+    seed: The run's seed.
+
+  Returns:
+    int[K], ascending.
+
+  Raises:
+    ValueError: If they are not 1..H.
+  """
+  if not 1 <= number <= len(honest):
+    raise ValueError(
+        f'`eval_clients` must be <= the {len(honest)} honest clients that'
+        f' train, found {number}. Tip: 0 evaluates all of them.'
+    )
+  generator = np.random.default_rng([_EVALUATED, seed])
+  return np.sort(generator.choice(honest, number, replace=False))
 
 
 def weighted(weights: Sequence[float], clients_per_round: int) -> Sampler:

@@ -7,18 +7,22 @@ continues from its last checkpoint ends with the same bits.
 
 import collections
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+)
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import process as process_lib
+from tff_pers.data import on_demand
 from tff_pers.simulation import cohort as cohort_lib
 from tff_pers.simulation import metric_rows
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import optimum_distance
 from tff_pers.simulation import position as position_lib
+from tff_pers.simulation import prefetch
 from tff_pers.simulation import progress as progress_lib
 from tff_pers.simulation import release
 from tff_pers.simulation import store
@@ -39,15 +43,21 @@ class Data(NamedTuple):
 
   def pick(self, clients: Sequence[int]) -> 'Data':
     """Returns the data of `clients`, given by their positions."""
-    return Data(*(part and [part[c] for c in clients] for part in self))
+    return Data(*(
+        None if part is None else on_demand.pick(part, clients, first=None)
+        for part in self
+    ))
 
 
-def _frozen(clients) -> list:
+def _frozen(clients) -> Sequence[Any]:
   """Returns clients whose arrays are made read-only.
 
   A runtime may then keep an array on its device and use it again in later
   rounds. It would not notice a change, so changing the array must fail.
   """
+  if isinstance(clients, on_demand.OnDemand):
+    return clients  # Read-only as they are read.
+
   def freeze(array):
     frozen = owner = np.asarray(array)
     # A view is only as constant as the arrays behind it.
@@ -70,6 +80,7 @@ class TrainingProgram:
       seed: int = 0,
       groups: Optional[np.ndarray] = None,
       byzantine: Optional[np.ndarray] = None,
+      evaluated: Optional[np.ndarray] = None,
       optimum: Optional[Any] = None,
       on_non_finite: str = 'stop',
       clock: Optional[Any] = None,
@@ -83,6 +94,8 @@ class TrainingProgram:
       seed: The run's seed.
       groups: int[N], the true clusters of the clients if they are known.
       byzantine: bool[N], the clients that train but are not evaluated, or None.
+      evaluated: int[K], those of the others that are evaluated, ascending;
+        None: all of them.
       optimum: See `Task.optimum`, or None.
       on_non_finite: What to do about clients whose loss or update is not
         finite: `stop` the run, or `drop` them from the round and count them.
@@ -90,16 +103,23 @@ class TrainingProgram:
       clock: The virtual clock, see `asynchrony_clocks`, or None.
     """
     self._process, self._states, self._clock = process, states, clock
-    self._data = Data(*(part and _frozen(part) for part in data))
+    self._data = Data(
+        *(None if part is None else _frozen(part) for part in data)
+    )
+    self._reader = prefetch.Prefetch(self._data.train)
     self._seed, self._drops = seed, on_non_finite == 'drop'
     self._byzantine = np.zeros([len(data.train)], bool)
     if byzantine is not None:
       self._byzantine = np.asarray(byzantine, bool)
+    self._evaluated = (
+        np.flatnonzero(~self._byzantine) if evaluated is None
+        else np.asarray(evaluated)
+    )
     self._distances = None
     if optimum_distance.is_comparable(process, optimum):
       self._distances = optimum_distance.Distances(process, optimum)
     self._rows = metric_rows.MetricRows(
-        process, groups=groups, honest=self.honest,
+        process, groups=groups, honest=self._evaluated,
         has_validation=data.validation is not None,
         has_distance=self._distances is not None, has_dropped=self._drops,
     )
@@ -126,9 +146,14 @@ class TrainingProgram:
     return [*self._rows.columns, *(self._clock.columns if self._clock else ())]
 
   @property
-  def honest(self) -> np.ndarray:
-    """The clients that are evaluated, ascending."""
-    return np.flatnonzero(~self._byzantine)
+  def evaluated(self) -> np.ndarray:
+    """The honest clients that are evaluated, ascending."""
+    return self._evaluated
+
+  @property
+  def seconds_waiting(self) -> float:
+    """How long rounds of this object have waited for data to be read."""
+    return self._reader.seconds_waiting
 
   @property
   def state(self):
@@ -147,13 +172,14 @@ class TrainingProgram:
   ) -> Mapping[str, np.ndarray]:
     """Trains up to round `rounds`; returns the metrics of the last evaluation.
 
-    They are those of the `honest` clients on their test data, [H] each.
+    They are those of the `evaluated` clients on their test data, [K] each.
+    Data that are `OnDemand` are read for the next round while this one runs.
 
     Args:
       sampler: Who takes part, see `cohort`.
       rounds: Rounds of the whole run, those done included.
-      eval_every: The honest clients are evaluated, and a checkpoint is taken,
-        after every `eval_every` rounds and after the last.
+      eval_every: The `evaluated` clients are evaluated, and a checkpoint is
+        taken, after every `eval_every` rounds and after the last.
       releases: Takes a row of `columns` per evaluated round.
       progress: Is notified after every round.
       is_enough: Sees every row, `round` included, after its checkpoint; the run
@@ -161,41 +187,51 @@ class TrainingProgram:
 
     Raises:
       NonFiniteError: See `train_round`.
+      DataError: If the data of a client of a round cannot be read.
       OSError: If results cannot be written. The last checkpoint stays.
     """
     metrics = None
     saved = time.monotonic()
-    for round_num in range(self._position.round + 1, rounds + 1):
-      row = None
-      cohort = sampler(self._seed, round_num - 1)
-      measured = self.train_round(cohort)
-      progress.round_done(
-          round_num, measured['train_loss'], len(cohort),
-          measured.get('visits_idle', 0.0),
-      )
-      if round_num % eval_every == 0 or round_num == rounds:
-        metrics = self._evaluate_honest()
-        row = self._row(measured, metrics)
-        releases.release(row, round_num)
-      elif time.monotonic() - saved < _CHECKPOINT_SECONDS:
-        continue
-      # After the row: a run that is killed in between repeats the round, and
-      # `Releases` drops the row when it is resumed. The other way round, the
-      # row would be missing.
-      self._checkpoint()
-      saved = time.monotonic()
-      if row is None:
-        continue
-      # Last, because the first release and checkpoint take longer, too.
-      progress.evaluated(row['accuracy_mean'])
-      if is_enough(dict(row, round=round_num)):
-        break
+    with self._reader:
+      for round_num in range(self._position.round + 1, rounds + 1):
+        row = None
+        cohort = sampler(self._seed, round_num - 1)
+        # A sampler is a pure function, so it can say who comes next.
+        following = sampler(self._seed, round_num) if round_num < rounds else ()
+        measured = self.train_round(cohort, following)
+        progress.round_done(
+            round_num, measured['train_loss'], len(cohort),
+            measured.get('visits_idle', 0.0),
+        )
+        if round_num % eval_every == 0 or round_num == rounds:
+          metrics = self._evaluate_honest()
+          row = self._row(measured, metrics)
+          releases.release(row, round_num)
+        elif time.monotonic() - saved < _CHECKPOINT_SECONDS:
+          continue
+        # After the row: a run that is killed in between repeats the round, and
+        # `Releases` drops the row when it is resumed. The other way round, the
+        # row would be missing.
+        self._checkpoint()
+        saved = time.monotonic()
+        if row is None:
+          continue
+        # Last, because the first release and checkpoint take longer, too.
+        progress.evaluated(row['accuracy_mean'])
+        if is_enough(dict(row, round=round_num)):
+          break
     if metrics is None:
       metrics = self._evaluate_honest()
     return metrics
 
-  def train_round(self, cohort: np.ndarray) -> dict[str, float]:
+  def train_round(
+      self, cohort: np.ndarray, following: Sequence[int] = ()
+  ) -> dict[str, float]:
     """Trains one round with the clients `cohort`; returns its scalar metrics.
+
+    Args:
+      cohort: Who takes part.
+      following: The cohort of the next round, if it is known.
 
     Raises:
       NonFiniteError: If a loss or an update is not finite, or with
@@ -204,10 +240,10 @@ class TrainingProgram:
     """
     started = time.monotonic()
     cohort = [int(client) for client in cohort]
-    output = self._process.next(
-        self._state, self._client_states(cohort),
-        [self._data.train[client] for client in cohort],
-    )
+    self._states.keep_at_least(len(cohort))
+    data = self._reader.take(cohort)
+    self._reader.begin(following)
+    output = self._process.next(self._state, self._client_states(cohort), data)
     metrics = output['metrics']
     bad = np.asarray(metrics['non_finite']).tolist()
     # `train_loss` says nothing here: it is also NaN where nobody trained (PERM,
@@ -244,7 +280,8 @@ class TrainingProgram:
     round_num = self._position.round + 1
     if not self._drops:
       raise non_finite.NonFiniteError(round_num, bad)
-    trained = [c for c in cohort if self._data.train[c]['num_examples'] > 0]
+    sizes = on_demand.sizes(self._data.train)
+    trained = [client for client in cohort if sizes[client] > 0]
     honest = [c for c in trained if not self._byzantine[c]]
     # A cohort of Byzantine clients alone is judged by those.
     if set(honest or trained) <= set(bad):
@@ -261,7 +298,7 @@ class TrainingProgram:
       An array per metric with an entry per client, in the order of `data`.
     """
     results = []
-    for chunk in _chunks(_adapt_and_test(data)):
+    for chunk in _adapt_and_test(data):
       results += self._process.evaluate(
           self._state,
           self._client_states([int(both['adapt']['index']) for both in chunk]),
@@ -279,7 +316,7 @@ class TrainingProgram:
       data: See `evaluate`.
     """
     results = []
-    for chunk in _chunks(_adapt_and_test(data)):
+    for chunk in _adapt_and_test(data):
       results += computation(self._state, chunk)
     return {
         int(steps): _by_metric([result[steps] for result in results])
@@ -295,13 +332,13 @@ class TrainingProgram:
     return self._process.evaluate_global(self._state, data)
 
   def honest_distances(self) -> np.ndarray:
-    """Returns how far what honest clients deploy is from the optimum.
+    """Returns how far what the evaluated clients deploy is from the optimum.
 
     float64, one for each of them; the optimum must be known.
     """
     return np.concatenate([
         self._distances(self._state, self._client_states(chunk), chunk)
-        for chunk in _chunks(self.honest.tolist())
+        for chunk in _chunks(self._evaluated.tolist())
     ])
 
   def deployed_weights(self, data: Data) -> list[Any]:
@@ -345,8 +382,8 @@ class TrainingProgram:
     ]
 
   def _evaluate_honest(self, part: str = 'test') -> dict[str, np.ndarray]:
-    """Returns the metrics of the honest clients on one part of their data."""
-    data = self._data.pick(self.honest)
+    """Returns the evaluated clients' metrics on one part of their data."""
+    data = self._data.pick(self._evaluated)
     return self.evaluate(Data(data.train, getattr(data, part)))
 
   def _row(self, measured, metrics) -> dict[str, Any]:
@@ -365,11 +402,13 @@ class TrainingProgram:
     return row
 
 
-def _adapt_and_test(data: Data) -> list[Any]:
-  return [
-      collections.OrderedDict(adapt=train, test=test)
-      for train, test in zip(data.train, data.test)
-  ]
+def _adapt_and_test(data: Data) -> Iterator[list[Any]]:
+  """Yields what clients are evaluated on, in chunks; reads one at a time."""
+  for train, test in zip(_chunks(data.train), _chunks(data.test)):
+    yield [
+        collections.OrderedDict(adapt=adapt, test=tested)
+        for adapt, tested in zip(train, test)
+    ]
 
 
 def _by_metric(results) -> dict[str, np.ndarray]:
@@ -381,12 +420,10 @@ def _by_metric(results) -> dict[str, np.ndarray]:
   return {name: np.asarray(values) for name, values in parts.items()}
 
 
-def _chunks(items: Sequence[Any]) -> list[Sequence[Any]]:
-  """Returns `items` in parts that are evaluated in one call each."""
-  return [
-      items[start:start + _CLIENTS_PER_CALL]
-      for start in range(0, len(items), _CLIENTS_PER_CALL)
-  ]
+def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+  """Yields `items` in parts that are evaluated in one call each."""
+  for start in range(0, len(items), _CLIENTS_PER_CALL):
+    yield items[start:start + _CLIENTS_PER_CALL]
 
 
 def _build_initialize_clients(process) -> tff.Computation:

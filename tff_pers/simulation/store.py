@@ -22,6 +22,12 @@ import tensorflow as tf
 CHUNK_BYTES = 64 * 2**20
 # Page size of a new file. With SQLite's 4 KiB a large leaf takes more pages.
 _PAGE_BYTES = 16384
+# Small beside what TensorFlow takes, so that memory does not grow with the
+# number of clients that have a state.
+MAX_CACHED_BYTES = 128 * 2**20
+# What is left of a full cache: many states make room in one transaction, which
+# waits for the disk.
+_LEFT_SHARE = 0.75
 _SERVER = -1
 _PENDING = -2  # And below: what is pending, by number.
 _VERSION = 1
@@ -54,7 +60,7 @@ class ClientStateStore:
       self,
       path: Optional[Union[str, os.PathLike[str]]] = None,
       *,
-      max_cached_bytes: int = 2**30,
+      max_cached_bytes: int = MAX_CACHED_BYTES,
   ):
     """Opens or makes a store.
 
@@ -68,7 +74,7 @@ class ClientStateStore:
     self._path = os.fspath(path) if path is not None else ':memory:'
     self._max_cached_bytes = max_cached_bytes
     self._cache: collections.OrderedDict[int, Any] = collections.OrderedDict()
-    self._cached_bytes = 0
+    self._cached_bytes, self._at_least = 0, 1
     self._dirty: set[int] = set()
     with self._errors():
       # Transactions are opened and closed by hand, see `_transaction`.
@@ -105,6 +111,14 @@ class ClientStateStore:
   def __contains__(self, client: int) -> bool:
     return int(client) in self._known
 
+  def keep_at_least(self, number: int) -> None:
+    """Leaves the newest `number` states in memory, >= 1, however large.
+
+    A round has those of its cohort in memory anyway, and a run of all clients
+    would otherwise write and read each of them in every round.
+    """
+    self._at_least = max(number, 1)
+
   def clients(self) -> list[int]:
     """Returns the clients that have a state, ascending."""
     return sorted(self._known)
@@ -132,6 +146,9 @@ class ClientStateStore:
   def put(self, client: int, state) -> None:
     """Sets the state of a client, until the next `commit` in memory only."""
     client = int(client)
+    # Results of a round are views of one array of the whole cohort, which would
+    # stay as long as one of them.
+    state = tf.nest.map_structure(_own, state)
     self._known.add(client)
     self._dirty.add(client)
     self._remember(client, state)
@@ -236,17 +253,20 @@ class ClientStateStore:
       self._cached_bytes -= _num_bytes(self._cache.pop(client))
     self._cache[client] = state
     self._cached_bytes += _num_bytes(state)
-    if self._cached_bytes <= self._max_cached_bytes:
+    if not self._exceeds(self._max_cached_bytes):
       return
     with self._errors(), self._transaction():
-      # The state in use stays, however large.
-      while (
-          self._cached_bytes > self._max_cached_bytes and len(self._cache) > 1
-      ):
+      while self._exceeds(_LEFT_SHARE * self._max_cached_bytes):
         oldest, value = self._cache.popitem(last=False)
         self._cached_bytes -= _num_bytes(value)
         if oldest in self._dirty:
           self._write('working', oldest, value)
+
+  def _exceeds(self, num_bytes: float) -> bool:
+    """Whether states beyond those that stay take more than so many bytes."""
+    return (
+        self._cached_bytes > num_bytes and len(self._cache) > self._at_least
+    )
 
   def _write(self, table: str, owner: int, state) -> None:
     self._db.execute(f'DELETE FROM {table} WHERE owner = ?', (owner,))
@@ -307,6 +327,13 @@ class _StoreErrors:
 
 def _num_bytes(state) -> int:
   return sum(np.asarray(leaf).nbytes for leaf in tf.nest.flatten(state))
+
+
+def _own(leaf):
+  """Returns an array that keeps no larger one alive; others as they are."""
+  if isinstance(leaf, np.ndarray) and leaf.base is not None:
+    return leaf.copy()
+  return leaf
 
 
 def _npy_chunks(array: np.ndarray) -> Iterator[bytes]:

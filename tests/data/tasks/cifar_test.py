@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from tests.data import cifar_files
+from tests.data.formats import files
 from tff_pers.data import cifar
 from tff_pers.data import errors
 from tff_pers.data import sources
 from tff_pers.data import tasks
+from tff_pers.data.formats import download
+from tff_pers.data.formats import published
 
 
 def _build(name, data_dir, **request):
@@ -54,6 +57,82 @@ def test_cifar100_is_ten_groups_of_ten_classes(tmp_path):
     for client, group in zip(part, task.groups):
       assert set((client['examples']['y'] % 10).tolist()) == {int(group)}
   assert _build('cifar100', tmp_path, num_clients=30).full_participation
+
+
+def _tff(sizes, seed):
+  rng = np.random.default_rng(seed)
+  return {
+      client: dict(
+          image=rng.integers(0, 256, [size, 32, 32, 3]),
+          label=rng.integers(0, 100, size),
+      )
+      for client, size in sizes.items()
+  }
+
+
+def test_cifar100_by_client_has_the_clients_of_tff(tmp_path):
+  """Images of those that only test are common to all."""
+  train = _tff({'1': 10, '0': 20}, seed=0)
+  test = _tff({'0': 5, '2': 6}, seed=1)
+  files.sqlite(tmp_path / 'cifar100.sqlite', {'train': train, 'test': test})
+  task = _build('cifar100', tmp_path, partition='by_client')
+  assert task.client_names == ['0', '1'] and task.num_classes == 100
+  assert [int(d['num_examples']) for d in task.train] == [16, 8]
+  assert task.global_test['num_examples'] == 11
+  assert task.full_participation
+  written = {image.astype(np.uint8).tobytes() for image in train['1']['image']}
+  for part in (task.train, task.test):
+    images = part[1]['examples']['x'] * [0.2023, 0.1994, 0.2010]
+    images = np.round((images + [0.4914, 0.4822, 0.4465]) * 255)
+    assert {i.astype(np.uint8).tobytes() for i in images} <= written
+
+
+def test_cifar100_of_tff_has_other_partitions_too(tmp_path):
+  sizes = {str(client): 100 for client in range(4)}
+  for part in ('train', 'test'):
+    files.hdf5(
+        tmp_path / f'fed_cifar100_{part}.h5', _tff(sizes, seed=0)
+    )
+  task = _build('cifar100', tmp_path, partition='iid', num_clients=5)
+  assert task.num_clients == 5 and task.client_names is None
+
+
+def test_clients_need_the_files_of_tff(tmp_path, monkeypatch):
+  cifar_files.write(tmp_path, 'cifar100', 'binary', 300, 200)
+  with pytest.raises(errors.DataError, match='these data name no clients'):
+    _build('cifar100', tmp_path, partition='by_client')
+  monkeypatch.setattr(download, 'cache_folder', lambda: str(tmp_path / 'none'))
+  monkeypatch.setattr(published, '_ORIGIN', 'http://127.0.0.1:9')
+  with pytest.raises(errors.DataError, match='cifar100 needs --data_dir'):
+    _build('cifar100', '', partition='by_client')
+
+
+def test_pixels_of_tff_are_checked(tmp_path):
+  train = _tff({'a': 10}, seed=0)
+  train['a']['image'][3, 0, 0, 0] = 256
+  files.sqlite(tmp_path / 'cifar100.sqlite', {'train': train, 'test': train})
+  with pytest.raises(errors.DataError, match='client a: pixels .*0..256'):
+    _build('cifar100', tmp_path, partition='by_client')
+
+
+@pytest.mark.parametrize('augment', ['none', 'flip_crop', 'crop24'])
+def test_models_see_what_the_flag_says(tmp_path, augment):
+  cifar_files.write(tmp_path, 'cifar10', 'python', 200, 100)
+  family = tasks.get('cifar10')
+  task = family.build(
+      tasks.TaskRequest(data_dir=str(tmp_path), model='mlp_small'),
+      family.options(augment=augment),
+  )
+  pixels = 24 * 24 if augment == 'crop24' else 32 * 32
+  assert task.model.layers[0].shape == (3 * pixels, 64)
+  weights = task.model.initial_weights(0)
+  x = task.train[0]['examples']['x']
+  seen = [
+      task.model.predict(weights, x, training, [0, seed]).numpy()
+      for training, seed in ((False, 0), (False, 1), (True, 0), (True, 1))
+  ]
+  np.testing.assert_array_equal(seen[0], seen[1])
+  assert (seen[2] != seen[3]).any() == (augment != 'none')
 
 
 def test_reduced_cuts_training_data_alone(tmp_path):

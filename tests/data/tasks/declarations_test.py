@@ -125,7 +125,7 @@ def test_clients_of_the_data_are_a_partition_of_few_tasks():
       name for name in _BUILT_IN
       if 'by_client' in tasks.get(name).declares.partitions
   ] == [
-      'emnist', 'mnist', 'shakespeare', 'stackoverflow_nwp',
+      'cifar100', 'emnist', 'mnist', 'shakespeare', 'stackoverflow_nwp',
       'stackoverflow_tags',
   ]
 

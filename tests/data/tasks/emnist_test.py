@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from tests.data import emnist_files
+from tests.data.formats import files
 from tff_pers.data import errors
+from tff_pers.data import on_demand
 from tff_pers.data import tasks
+from tff_pers.data.formats import download
+from tff_pers.data.formats import published
 
 _FEW = dict(min_train=20, min_test=5)
 
@@ -137,9 +141,77 @@ def test_models_take_the_images(tmp_path, model):
   assert task.model.name == model
 
 
-def test_raises_on_missing_folder_or_file(tmp_path):
-  with pytest.raises(errors.DataError, match='`data_dir` must name the folder'):
+def _published(folder, infix='', sizes=None):
+  """Writes HDF5 files of TFF; returns the parts."""
+  sizes = sizes or {'w3': (30, 6), 'w1': (20, 5), 'w2': (19, 9), 'w4': (25, 7)}
+  parts = {
+      name: files.emnist({w: pair[k] for w, pair in sizes.items()}, seed=k)
+      for k, name in enumerate(('train', 'test'))
+  }
+  for name, part in parts.items():
+    files.hdf5(folder / f'fed_emnist{infix}_{name}.h5', part)
+  return parts
+
+
+def test_published_writers_are_read_when_they_are_needed(tmp_path):
+  parts = _published(tmp_path / 'emnist')
+  task = _build(tmp_path)
+  assert isinstance(task.train, on_demand.OnDemand)
+  assert task.client_names == ['w1', 'w3', 'w4']
+  assert (_sizes(task.train), _sizes(task.test)) == ([20, 30, 25], [5, 6, 7])
+  assert task.num_classes == 62 and task.partition == 'by_client'
+  for name, data in (('train', task.train[1]), ('test', task.test[1])):
+    written, own = parts[name]['w3'], data['examples']
+    assert data['index'] == 1 and own['x'].shape[1:] == (28, 28, 1)
+    np.testing.assert_allclose(own['x'][..., 0], 1 - written['pixels'])
+    np.testing.assert_array_equal(own['y'], written['label'])
+
+
+def test_published_writers_are_the_same_when_all_are_in_memory(tmp_path):
+  """Other pixels need that; of two writers, the same two."""
+  _published(tmp_path)
+  lazy = _build(tmp_path, num_clients=2, seed=5)
+  task = _build(tmp_path, dict(pixels='standardized'), num_clients=2, seed=5)
+  assert isinstance(task.train, list)
+  assert task.client_names == lazy.client_names
+  for one, other in zip(lazy.train, task.train):
+    np.testing.assert_array_equal(one['examples']['y'], other['examples']['y'])
+  turned = _build(tmp_path, partition='iid', num_clients=3)
+  assert sum(_sizes(turned.train)) + sum(_sizes(turned.test)) == 93
+
+
+def test_published_writers_are_tested_on_25_images_as_in_the_papers(tmp_path):
+  _published(tmp_path, sizes={'a': (100, 25), 'b': (99, 25), 'c': (100, 24)})
+  assert _build(tmp_path, dict(min_train=100, min_test=0)).client_names == ['a']
+
+
+def test_digits_have_ten_classes(tmp_path):
+  _published(tmp_path / 'tff', '_digitsonly')
+  task = _build(tmp_path / 'tff', dict(characters='digits'))
+  assert task.num_classes == 10 and task.num_clients == 3
+  rows = np.arange(67)  # Every second image is a letter.
+  emnist_files.write(tmp_path, y=np.where(rows % 2, 40, rows // 2 % 10))
+  task = _build(tmp_path, dict(characters='digits', min_train=10, min_test=1))
+  assert task.num_classes == 10 and _sizes(task.train) == [15, 10]
+  assert max(data['examples']['y'].max() for data in task.train) == 9
+  assert task.model.predict(
+      task.model.initial_weights(0), task.train[0]['examples']['x'], False,
+      [0, 0],
+  ).shape[1] == 10
+
+
+def test_without_a_folder_files_of_tff_are_cached(tmp_path, monkeypatch):
+  monkeypatch.setattr(download, 'cache_folder', lambda: str(tmp_path))
+  monkeypatch.setattr(published, '_ORIGIN', 'http://127.0.0.1:9')
+  with pytest.raises(errors.DataError, match='Task emnist needs --data_dir'):
     _build('')
+  files.sqlite(tmp_path / 'emnist_all.sqlite', {
+      'all_train': files.emnist({'a': 20}), 'all_test': files.emnist({'a': 5}),
+  })
+  assert _build('').client_names == ['a']
+
+
+def test_raises_on_missing_folder_or_file(tmp_path):
   with pytest.raises(errors.DataError, match='`data_dir` must be a folder with'):
     _build(tmp_path / 'nowhere')
   folder = emnist_files.write(tmp_path)

@@ -291,11 +291,11 @@ FAULTS = (
         'clock_with_first_results',
         what='The time to go counts the first release of results.',
         file='tff_pers/simulation/program.py',
-        old='''        row = self._row(measured, metrics)
-        releases''',
-        new='''        row = self._row(measured, metrics)
-        progress.evaluated(row['accuracy_mean'])
-        releases''',
+        old='''          row = self._row(measured, metrics)
+          releases''',
+        new='''          row = self._row(measured, metrics)
+          progress.evaluated(row['accuracy_mean'])
+          releases''',
         tests=(
             'tests/simulation/program_test.py'
             '::test_the_clock_leaves_out_what_comes_after_an_evaluation',

@@ -37,8 +37,8 @@ FAULTS = (
         'validation_rows_are_trained_on',
         what='Rows to validate on stay in the training data.',
         file=_VALIDATION,
-        old='    train.append(_rows(data, np.sort(kept)))',
-        new='    train.append(data)',
+        old='return _Split(np.sort(kept), np.sort(held))',
+        new='return _Split(np.sort(order), np.sort(held))',
         tests=(
             f'{_VALIDATION_TEST}'
             '::test_test_data_stay_and_training_data_are_dealt_out',
@@ -48,8 +48,8 @@ FAULTS = (
         'first_rows_are_held_out',
         what='The rows to validate on are the first ones, whatever the seed.',
         file=_VALIDATION,
-        old='np.split(rng.permutation(size), ',
-        new='np.split(np.arange(size), ',
+        old='np.split(order, ',
+        new='np.split(np.sort(order), ',
         tests=(f'{_VALIDATION_TEST}::test_seed_decides_and_clients_differ',),
     ),
     Fault(
@@ -67,8 +67,8 @@ FAULTS = (
         'nothing_left_to_train_on',
         what='A client may lose all of its training rows to validation.',
         file=_VALIDATION,
-        old='max(size - 1, 0)',
-        new='size',
+        old='np.maximum(sizes - 1, 0)',
+        new='sizes',
         tests=(
             f'{_VALIDATION_TEST}'
             '::test_a_client_keeps_an_example_to_train_on',

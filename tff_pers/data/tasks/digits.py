@@ -14,7 +14,7 @@ DECLARATION = registry.Declaration(
     model='logistic_regression',
     num_clients=20,
     partition='label_shift_clusters[clusters=4,order=blocks]',
-    partitions=registry.partitions('by_client'),
+    partitions=registry.partitions('by_client', 'pachinko'),
 )
 
 

@@ -1,8 +1,10 @@
 """`emnist`: handwritten digits and letters, a client per writer.
 
-Files: see `data/emnist.py`. A client keeps the split of the files; where they
-have none, or with `--train_fraction`, one is drawn. With partitions other than
-`by_client` the images of the chosen writers are dealt out anew.
+Files: see `data/emnist.py`, and those of TFF and LEAF, `data/formats`; without
+`--data_dir` those of TFF, cached or downloaded. A client keeps the split of the
+files; where they have none, or with `--train_fraction`, one is drawn. Images of
+TFF and LEAF are read client by client when they are needed. With partitions
+other than `by_client` the images of the chosen writers are dealt out anew.
 
 Pixels are ink in [0, 1] by default: with either form at its best step size of
 those tried, FedAvg with `mlp_200` is at 0.79 after 200 rounds, at 0.77 with the
@@ -11,37 +13,55 @@ that hardly ever see ink exceed 100 where they do.
 """
 
 import dataclasses
+import functools
+from typing import Optional
 
 import numpy as np
+import tensorflow as tf
 
 from tff_pers import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.data import emnist
 from tff_pers.data import errors
 from tff_pers.data import split as split_lib
+from tff_pers.data import task as task_lib
+from tff_pers.data.formats import clients as clients_lib
+from tff_pers.data.formats import emnist as formats
+from tff_pers.data.formats import published
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
+from tff_pers.models import zoo
 
 _TRAIN_FRACTION = 0.8
 # A pixel that is paper in every image has no deviation to divide by.
 _SMALLEST_DEVIATION = 1e-6
+# Defaults of `min_test`. Where a tenth of a writer's images is tested on, few
+# writers of a sample have 25 such images, and almost all have 10.
+_MIN_TEST, _MIN_TEST_SAMPLE = 25, 10
+_ROUNDS = dict(rounds=500, eval_every=50)
 
 
 @dataclasses.dataclass(frozen=True)
 class EmnistOptions:
   """Which writers, and how pixels become numbers."""
 
+  characters: str = hp.field(
+      'all', 'all: 62 classes, digits, capital and small letters; digits: 10'
+      ' classes.', choices=('all', 'digits'),
+  )
   writers: str = hp.field(
-      'full', 'Writers to read: complete ones, those of whom only some images'
-      ' are known, or all.', choices=emnist.CHOICES,
+      'full', 'Writers to read from the sample of .npz files: complete ones,'
+      ' those of whom only some images are known, or all.',
+      choices=emnist.CHOICES,
   )
   min_train: int = hp.field(
       100, 'Fewest training images of a writer; others are left out.',
       minimum=1,
   )
   min_test: int = hp.field(
-      10, 'Fewest test images of a writer; where the files have no split,'
-      ' min_train + min_test images in all.', minimum=1,
+      0, 'Fewest test images of a writer; where the files have no split,'
+      f' min_train + min_test images in all. 0: {_MIN_TEST} as in the papers,'
+      f' {_MIN_TEST_SAMPLE} with the sample of .npz files.', minimum=0,
   )
   pixels: str = hp.field(
       'ink', 'ink: 0 is paper, 1 is ink; standardized: each pixel minus its'
@@ -52,6 +72,12 @@ class EmnistOptions:
   def __post_init__(self):
     hp.validate(self)
 
+  @property
+  def num_classes(self) -> int:
+    return (
+        emnist.NUM_DIGITS if self.characters == 'digits' else emnist.NUM_CLASSES
+    )
+
 
 DECLARATION = registry.Declaration(
     classification=True,
@@ -59,7 +85,7 @@ DECLARATION = registry.Declaration(
     num_clients=0,
     clients_per_round=10,
     partition='by_client',
-    partitions=registry.partitions(),
+    partitions=registry.partitions('pachinko'),
 )
 
 
@@ -71,53 +97,126 @@ def build(request: registry.TaskRequest, options: EmnistOptions):
   """Builds the task; x is float32[n, 28, 28, 1].
 
   The papers keep writers with at least 100 training and 25 test images, and 10
-  take part in a round (papers/partial_personalization.md 5.2, 5.4). LEAF tests
-  on a tenth of a writer's images, so that few writers have 25 to test on and
-  almost all have 10.
+  take part in a round (papers/partial_personalization.md 5.2, 5.4).
   """
-  images = _of_writers(emnist.read(request.data_dir, options.writers), options)
+  images = emnist.read(request.data_dir, options.writers)
+  if images is not None:
+    images = _of_characters(images, options)
+    minimum = options.min_test or _MIN_TEST_SAMPLE
+    return _assemble(request, options, _of_writers(images, options, minimum))
+  parts = _published(request.data_dir, options)
+  names = clients_lib.with_enough(parts, {
+      published.TRAIN: options.min_train,
+      published.TEST: options.min_test or _MIN_TEST,
+  })
+  # Other partitions, splits and pixels need all images at once.
+  if _keeps_split(request) and options.pixels == 'ink':
+    return _on_request(request, options, parts, names)
+  return _assemble(
+      request, options, formats.writers(parts, names, options.num_classes)
+  )
+
+
+def _published(data_dir: str, options: EmnistOptions) -> published.Parts:
+  """Returns the records in the files of TFF or LEAF."""
+  data_set = formats.data_set(options.characters == 'digits')
+  if not data_dir:
+    return published.fetch(data_set)
+  for folder in emnist.folders(data_dir):
+    parts = published.find(data_set, folder)
+    if parts is not None:
+      return parts
+  raise errors.DataError(
+      f'`data_dir` must be a folder with {emnist.files(options.writers)}, or'
+      f' {published.describe(data_set)}, found none in {data_dir!r}.'
+  )
+
+
+def _on_request(
+    request: registry.TaskRequest, options: EmnistOptions, parts, names
+) -> task_lib.Task:
+  """Returns the task of writers whose images are read when they are needed."""
+  num_classes = options.num_classes
+  clients = clients_lib.on_request(
+      parts, clients_lib.sample(names, request.num_clients, request.seed),
+      functools.partial(formats.ink, num_classes=num_classes),
+  )
+  return task_lib.Task(
+      name='emnist',
+      model=zoo.build(
+          request.model or DECLARATION.model,
+          tf.TensorSpec([None, 28, 28, 1], tf.float32), num_classes,
+      ),
+      train=clients.train,
+      test=clients.test,
+      num_classes=num_classes,
+      partition='by_client',
+      client_names=clients.names,
+      clients_per_round=_cohort(len(clients.names)),
+      **_ROUNDS,
+  )
+
+
+def _assemble(
+    request: registry.TaskRequest, options: EmnistOptions,
+    images: emnist.Writers,
+) -> task_lib.Task:
+  """Returns the task of images that are all in memory."""
   num_clients = request.num_clients or len(np.unique(images.writer))
-  cohort = DECLARATION.clients_per_round
   return assembly.assemble(
       'emnist', request,
       assembly.Examples(
-          _pixels(images, options.pixels), images.y, emnist.NUM_CLASSES,
+          _pixels(images, options.pixels), images.y, options.num_classes,
           images.where, clients=images.writer, is_test=_is_test(images, request)
       ),
       partition=DECLARATION.partition,
       num_clients=num_clients,
       train_fraction=_TRAIN_FRACTION,
       model=DECLARATION.model,
-      # With no more clients than the usual cohort, all take part in a round.
-      clients_per_round=cohort if num_clients > cohort else 0,
-      rounds=500,
-      eval_every=50,
+      clients_per_round=_cohort(num_clients),
+      **_ROUNDS,
+  )
+
+
+def _cohort(num_clients: int) -> int:
+  # With no more clients than the usual cohort, all take part in a round.
+  usual = DECLARATION.clients_per_round
+  return usual if num_clients > usual else 0
+
+
+def _of_characters(
+    images: emnist.Writers, options: EmnistOptions
+) -> emnist.Writers:
+  return _kept(images, images.y < options.num_classes)
+
+
+def _kept(images: emnist.Writers, kept: np.ndarray) -> emnist.Writers:
+  """Returns the images where `kept`, bool[n], is true."""
+  return images._replace(
+      **{name: getattr(images, name)[kept]
+         for name in ('x', 'y', 'writer', 'split')}
   )
 
 
 def _of_writers(
-    images: emnist.Writers, options: EmnistOptions
+    images: emnist.Writers, options: EmnistOptions, min_test: int
 ) -> emnist.Writers:
   """Returns the images of the writers who have enough of them."""
   _, writer = np.unique(images.writer, return_inverse=True)
   count = lambda which: np.bincount(writer[which], minlength=writer.max() + 1)
   train = count(images.split == emnist.TRAIN)
   test = count(images.split == emnist.TEST)
-  enough = (train >= options.min_train) & (test >= options.min_test)
+  enough = (train >= options.min_train) & (test >= min_test)
   # Without a split, one can be drawn if both parts together are enough.
   undivided = count(images.split == emnist.UNKNOWN)
-  enough |= undivided >= options.min_train + options.min_test
+  enough |= undivided >= options.min_train + min_test
   if not enough.any():
     raise errors.DataError(
         f'{images.where} must hold a writer with at least {options.min_train}'
-        f' training and {options.min_test} test images, found none among'
+        f' training and {min_test} test images, found none among'
         f' {len(enough)}. Tip: lower --emnist_min_train and --emnist_min_test.'
     )
-  kept = enough[writer]
-  return images._replace(
-      **{name: getattr(images, name)[kept]
-         for name in ('x', 'y', 'writer', 'split')}
-  )
+  return _kept(images, enough[writer])
 
 
 def _pixels(images: emnist.Writers, kind: str) -> np.ndarray:
@@ -130,13 +229,19 @@ def _pixels(images: emnist.Writers, kind: str) -> np.ndarray:
   return x
 
 
-def _is_test(images: emnist.Writers, request: registry.TaskRequest):
+def _keeps_split(request: registry.TaskRequest) -> bool:
+  name, _ = brackets.parse(request.partition or DECLARATION.partition)
+  return name == 'by_client' and not request.train_fraction
+
+
+def _is_test(
+    images: emnist.Writers, request: registry.TaskRequest
+) -> Optional[np.ndarray]:
   """Returns bool[n], which images are held out; None: a split is drawn.
 
   Writers that come without a split among others get one here.
   """
-  name, _ = brackets.parse(request.partition or DECLARATION.partition)
-  if name != 'by_client' or request.train_fraction:
+  if not _keeps_split(request):
     return None
   is_test = images.split == emnist.TEST
   undivided = images.split == emnist.UNKNOWN

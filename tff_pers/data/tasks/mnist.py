@@ -35,10 +35,10 @@ MNIST = registry.Declaration(
     model='mlp',
     num_clients=50,
     partition='shards[classes=2]',
-    partitions=registry.partitions(),
+    partitions=registry.partitions('pachinko'),
 )
 FASHION_MNIST = dataclasses.replace(
-    MNIST, partitions=registry.partitions('by_client')
+    MNIST, partitions=registry.partitions('by_client', 'pachinko')
 )
 
 

@@ -1,0 +1,242 @@
+"""What a large population costs: memory and time of clients read on demand.
+
+Writes populations in the SQLite format of `tff.simulation.datasets` and trains
+FedPer, whose clients keep their output layer, on cohorts of them, each in a
+process of its own, whose peak memory is then that of this population. Neither
+memory nor time should depend on how many clients there are.
+
+  python -m binaries.benchmark_population --clients=1000,100000
+"""
+
+import contextlib
+import functools
+import io
+import json
+import os
+import pathlib
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+from absl import app  # pylint: disable=g-import-not-at-top
+from absl import flags
+import numpy as np
+import tensorflow as tf
+
+import baselines
+from tff_pers import methods
+from tff_pers import runtime
+from tff_pers.data import on_demand
+from tff_pers.data import task as task_lib
+from tff_pers.models import zoo
+from tff_pers.simulation import cohort
+from tff_pers.simulation import program
+from tff_pers.simulation import progress
+from tff_pers.simulation import release
+from tff_pers.simulation import store
+
+del baselines  # Registers.
+
+_CLIENTS = flags.DEFINE_list(
+    'clients', ['1000', '100000'], 'Sizes of the populations.'
+)
+_COHORT = flags.DEFINE_integer(
+    'clients_per_round', 100, 'Clients of a round.', lower_bound=1
+)
+_ROUNDS = flags.DEFINE_integer('rounds', 100, 'Rounds.', lower_bound=2)
+_EVAL_CLIENTS = flags.DEFINE_integer(
+    'eval_clients', 1000, 'Clients of an evaluation.', lower_bound=1
+)
+_MEASURE = flags.DEFINE_string(
+    'measure', '',
+    'Measures the population of this file in this process and prints JSON;'
+    ' default: a table of all, each measured in a process of its own.',
+)
+_WIDTH = 64  # Features of an example.
+_CLASSES = 10
+_TABLES = """
+CREATE TABLE examples (
+    split_name TEXT, client_id TEXT, serialized_example_proto BLOB);
+CREATE TABLE client_metadata (
+    client_id TEXT, split_name TEXT, num_examples INTEGER);
+"""
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
+  if _MEASURE.value:
+    print(json.dumps(_measure(_MEASURE.value)))
+    return
+  print(
+      f'fedper, {_COHORT.value} clients per round, {_ROUNDS.value} rounds,'
+      f' evaluations of {_EVAL_CLIENTS.value} clients\n'
+  )
+  print(
+      '| clients | file, MB | peak memory, MB | s / round | of it waiting for'
+      ' data | s / evaluation |'
+  )
+  print('|---|---|---|---|---|---|')
+  for number in map(int, _CLIENTS.value):
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, 'population.sqlite')
+      _write(path, number)
+      found = _in_own_process(path)
+      size = os.path.getsize(path) / 2**20
+    print(
+        f'| {number:,} | {size:.0f} | {found["peak"]:.0f} |'
+        f' {found["round"]:.3f} | {found["waiting"]:.1%} |'
+        f' {found["evaluation"]:.2f} |', flush=True,
+    )
+
+
+def _write(path: str, num_clients: int) -> None:
+  """Writes clients of 5 to 20 examples, a quarter of them to test on."""
+  rng = np.random.default_rng(0)
+  centers = rng.standard_normal([_CLASSES, _WIDTH]).astype(np.float32)
+  # Parsing costs the same whatever the numbers are, so a few will do.
+  labels = np.arange(50) % _CLASSES
+  protos = [
+      _example(centers[y] + rng.standard_normal(_WIDTH), y) for y in labels
+  ]
+  sizes = rng.integers(5, 21, num_clients)
+  tests = sizes // 4
+
+  def examples():
+    for client in range(num_clients):
+      for row in range(sizes[client]):
+        split = 'test' if row < tests[client] else 'train'
+        yield split, f'{client:06}', protos[(client + row) % len(protos)]
+
+  with contextlib.closing(sqlite3.connect(path)) as db:
+    db.executescript(_TABLES)
+    with db:
+      db.executemany('INSERT INTO examples VALUES (?, ?, ?)', examples())
+      for split, counts in (('train', sizes - tests), ('test', tests)):
+        db.executemany(
+            'INSERT INTO client_metadata VALUES (?, ?, ?)',
+            ((f'{c:06}', split, int(n)) for c, n in enumerate(counts)),
+        )
+      db.execute('CREATE INDEX by_client ON examples (client_id, split_name)')
+
+
+def _example(x: np.ndarray, y: int) -> bytes:
+  """Returns one example as a serialized `tf.train.Example`."""
+  return tf.train.Example(features=tf.train.Features(feature=dict(
+      x=tf.train.Feature(float_list=tf.train.FloatList(value=x)),
+      y=tf.train.Feature(int64_list=tf.train.Int64List(value=[y])),
+  ))).SerializeToString()
+
+
+def _clients(path: str, split: str) -> on_demand.OnDemand:
+  """Returns the clients of one split, read from the file when asked for."""
+  local = threading.local()  # SQLite has a connection for each thread.
+
+  def load(position):
+    if not hasattr(local, 'db'):
+      local.db = sqlite3.connect(path)
+    rows = local.db.execute(
+        'SELECT serialized_example_proto FROM examples'
+        ' WHERE client_id = ? AND split_name = ?', (f'{position:06}', split),
+    )
+    features = [
+        tf.train.Example.FromString(row).features.feature for (row,) in rows
+    ]
+    return (
+        np.array([f['x'].float_list.value for f in features], np.float32),
+        np.array([f['y'].int64_list.value[0] for f in features], np.int32),
+    )
+
+  with contextlib.closing(sqlite3.connect(path)) as db:
+    sizes = np.fromiter((n for (n,) in db.execute(
+        'SELECT num_examples FROM client_metadata WHERE split_name = ?'
+        ' ORDER BY client_id', (split,),
+    )), np.int64)
+  return on_demand.OnDemand(load, sizes)
+
+
+def _in_own_process(path: str) -> dict[str, float]:
+  """Returns what `_measure` does, measured by a fresh interpreter."""
+  output = subprocess.run(
+      [
+          sys.executable, '-m', 'binaries.benchmark_population',
+          f'--measure={path}', f'--clients_per_round={_COHORT.value}',
+          f'--rounds={_ROUNDS.value}', f'--eval_clients={_EVAL_CLIENTS.value}',
+      ],
+      check=True, stdout=subprocess.PIPE, text=True,
+  ).stdout
+  return json.loads(output.splitlines()[-1])
+
+
+class _Clock(progress.Progress):
+  """Notes when each round was done."""
+
+  def __init__(self, rounds: int):
+    super().__init__(rounds, 0, io.StringIO())
+    self.times = [time.monotonic()]
+
+  def round_done(self, *args) -> None:
+    self.times.append(time.monotonic())
+    super().round_done(*args)
+
+
+def _measure(path: str) -> dict[str, float]:
+  """Trains on the population of a file; returns MB, seconds and a share."""
+  runtime.use('fused')
+  data = program.Data(_clients(path, 'train'), _clients(path, 'test'))
+  number = len(data.train)
+  model = zoo.build('mlp', tf.TensorSpec([None, _WIDTH]), _CLASSES)
+  task = task_lib.Task(
+      'population', model, *data[:2], num_classes=_CLASSES,
+      clients_per_round=min(_COHORT.value, number),
+  )
+  method = methods.get('fedper')
+  process = method.build(task, method.hyperparameters())
+  with tempfile.TemporaryDirectory() as folder, store.ClientStateStore(
+      os.path.join(folder, 'checkpoint.sqlite')
+  ) as states:
+    trainer = program.TrainingProgram(
+        process, data, states, evaluated=cohort.evaluated(
+            np.arange(number), min(_EVAL_CLIENTS.value, number), seed=0
+        ),
+    )
+    with release.Releases(
+        folder, trainer.columns, 0
+    ) as releases, _Clock(_ROUNDS.value) as clock:
+      trainer.run(
+          cohort.uniform(number, task.clients_per_round),
+          rounds=_ROUNDS.value, eval_every=_ROUNDS.value, releases=releases,
+          progress=clock,
+      )
+    evaluate = functools.partial(trainer.evaluate, data.pick(trainer.evaluated))
+    evaluate()
+    started = time.monotonic()
+    evaluate()
+    evaluation = time.monotonic() - started
+  return dict(
+      peak=_peak_mb(), round=statistics.median(np.diff(clock.times[1:])),
+      # Without the first round, in which computations are compiled.
+      waiting=trainer.seconds_waiting / (clock.times[-1] - clock.times[1]),
+      evaluation=evaluation,
+  )
+
+
+def _peak_mb() -> float:
+  status = pathlib.Path('/proc/self/status').read_text(encoding='ascii')
+  [peak] = [line for line in status.splitlines() if line.startswith('VmHWM')]
+  return int(peak.split()[1]) / 1024
+
+
+def run():
+  app.run(main)
+
+
+if __name__ == '__main__':
+  run()

@@ -1,0 +1,1 @@
+"""Files in which others publish federated data, as records by client."""

@@ -1,0 +1,59 @@
+"""CIFAR-100 as TFF publishes it: 500 clients to train, 100 others to test."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_pers.data import errors
+from tff_pers.data.formats import published
+from tff_pers.data.formats import records
+
+DATA_SET = published.DataSet(
+    'cifar100',
+    {
+        'image': records.Field(np.int64, (32, 32, 3)),
+        'label': records.Field(np.int64),
+    },
+    'cifar100.sqlite',
+    splits={published.TRAIN: 'train', published.TEST: 'test'},
+    hdf5={
+        published.TRAIN: 'fed_cifar100_train.h5',
+        published.TEST: 'fed_cifar100_test.h5',
+    },
+)
+
+
+class Images(NamedTuple):
+  """Images of all clients of a part together.
+
+  Attributes:
+    x: uint8[n, 32, 32, 3].
+    y: int64[n].
+    client: Name of the client of each image, text [n].
+  """
+
+  x: np.ndarray
+  y: np.ndarray
+  client: np.ndarray
+
+
+def images(found: records.Records) -> Images:
+  """Returns all images of a part.
+
+  Raises:
+    errors.DataError: If a pixel is not in 0..255; names the client.
+  """
+  columns = []
+  for position, client in enumerate(found.clients):
+    own = found.read(position)
+    pixels = own['image']
+    if pixels.size and not 0 <= pixels.min() <= pixels.max() <= 255:
+      raise errors.DataError(
+          f'{found.where}, client {client}: pixels must be in 0..255, found'
+          f' {pixels.min()}..{pixels.max()}.'
+      )
+    columns.append((
+        pixels.astype(np.uint8), own['label'],
+        np.full([len(pixels)], client),
+    ))
+  return Images(*map(np.concatenate, zip(*columns)))

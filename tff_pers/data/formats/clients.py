@@ -1,0 +1,96 @@
+"""Clients of a published data set, read when they are asked for."""
+
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from tff_pers.data import errors
+from tff_pers.data import on_demand
+from tff_pers.data import partition
+from tff_pers.data.formats import published
+from tff_pers.data.formats import records
+
+# (records of a client by name of the field, file and client in words) ->
+# (x, y), one row per record.
+Convert = Callable[[Mapping[str, np.ndarray], str], tuple[Any, Any]]
+
+
+class Clients(NamedTuple):
+  """Clients with training and test data, in order of their names."""
+
+  train: on_demand.OnDemand
+  test: on_demand.OnDemand
+  names: Sequence[str]
+
+
+def with_enough(
+    parts: published.Parts, minima: Mapping[str, int]
+) -> list[str]:
+  """Returns the names of the clients with at least so many records, sorted.
+
+  Args:
+    parts: The records; a client without records in a part may be missing there.
+    minima: Fewest records by part.
+
+  Raises:
+    errors.DataError: If there is none.
+  """
+  kept = None
+  for part, minimum in minima.items():
+    found = parts[part]
+    names = {
+        name for name, size in zip(found.clients, found.sizes)
+        if size >= minimum
+    }
+    kept = names if kept is None else kept & names
+  if not kept:
+    wanted = ' and '.join(
+        f'{minimum} {part} examples' for part, minimum in minima.items()
+    )
+    raise errors.DataError(
+        f'{parts[published.TRAIN].where} must hold a client with at least'
+        f' {wanted}, found none among {len(parts[published.TRAIN].clients)}.'
+    )
+  return sorted(kept)
+
+
+def sample(names: Sequence[str], num_clients: int, seed: int) -> list[str]:
+  """Returns the names that the partition `by_client` takes.
+
+  Args:
+    names: Names of all clients, sorted.
+    num_clients: How many, 0 for all.
+    seed: The data seed.
+
+  Raises:
+    errors.DataError: If there are not so many.
+  """
+  made = partition.build(
+      'by_client', np.zeros([len(names)], np.int32), num_clients or len(names),
+      seed, np.asarray(names),
+  )
+  return [names[rows[0]] for rows in made.indices]
+
+
+def on_request(
+    parts: published.Parts, names: Sequence[str], convert: Convert
+) -> Clients:
+  """Returns the clients `names`, whose records become (x, y) when read."""
+  return Clients(*(
+      _lazy(parts[part], names, convert)
+      for part in (published.TRAIN, published.TEST)
+  ), names)
+
+
+def _lazy(
+    found: records.Records, names: Sequence[str], convert: Convert
+) -> on_demand.OnDemand:
+  place = {name: position for position, name in enumerate(found.clients)}
+
+  def load(position: int):
+    where = f'{found.where}, client {found.clients[position]}'
+    return convert(found.read(position), where)
+
+  return on_demand.OnDemand(
+      load, found.sizes, [place[name] for name in names]
+  )

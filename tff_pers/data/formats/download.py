@@ -1,0 +1,147 @@
+"""Fetches a compressed file once: with progress, checksum and resume."""
+
+import base64
+import hashlib
+import lzma
+import os
+import urllib.error
+import urllib.request
+
+import tqdm
+
+from tff_pers.data import errors
+
+_CHUNK = 2**20
+_SECONDS = 30.0
+# What opening and reading an address raises.
+_UNREACHABLE = (OSError, urllib.error.URLError, ValueError)
+
+
+def cache_folder() -> str:
+  """Returns where TFF keeps what it downloads."""
+  return os.path.join(os.path.expanduser('~'), '.tff')
+
+
+def fetch(url: str, folder: str) -> str:
+  """Returns the path of the decompressed file; fetches it unless it is there.
+
+  What came of an attempt that was cut short is kept in a .part file, and the
+  next attempt goes on behind it. The whole is compared with the MD5 sum that
+  the server names, and with those inside of the compressed file.
+
+  Args:
+    url: The address of an .lzma file.
+    folder: Where the files are.
+
+  Raises:
+    errors.DataError: If it cannot be reached, or is not what was sent.
+  """
+  name = url.rsplit('/', 1)[-1]
+  target = os.path.join(folder, os.path.splitext(name)[0])
+  if os.path.exists(target):
+    return target
+  packed = os.path.join(folder, name)
+  try:
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(packed):
+      _download(url, packed)
+  except _UNREACHABLE as error:
+    raise errors.DataError(
+        f'{url} could not be downloaded to {folder}'
+        f' ({errors.first_line(error)}). Tip: run it again to go on behind what'
+        ' came, or get its files elsewhere and name their folder with'
+        ' --data_dir.'
+    ) from error
+  unpack(packed, target)
+  os.remove(packed)
+  return target
+
+
+def unpack(packed: str, target: str) -> None:
+  """Decompresses an .lzma file; a file that is cut short leaves no `target`.
+
+  Raises:
+    errors.DataError: If the file is damaged.
+  """
+  part = f'{target}.part'
+  try:
+    with lzma.open(packed) as source, open(part, 'wb') as out, _bar(
+        f'Unpacking {os.path.basename(packed)}', 0, None
+    ) as bar:
+      for chunk in iter(lambda: source.read(_CHUNK), b''):
+        out.write(chunk)
+        bar.update(len(chunk))
+  except (lzma.LZMAError, EOFError) as error:
+    os.remove(part)
+    raise errors.DataError(
+        f'{packed} must be a whole .lzma file, found a damaged one'
+        f' ({errors.first_line(error)}). Tip: remove it, and it is fetched'
+        ' anew.'
+    ) from error
+  os.replace(part, target)
+
+
+def _download(url: str, path: str) -> None:
+  """Downloads a file, from where an earlier attempt ended."""
+  part = f'{path}.part'
+  done = os.path.getsize(part) if os.path.exists(part) else 0
+  request = urllib.request.Request(url)
+  if done:
+    request.add_header('Range', f'bytes={done}-')
+  try:
+    answer = urllib.request.urlopen(request, timeout=_SECONDS)
+  except urllib.error.HTTPError as error:
+    if not done or error.code != 416:  # 416: nothing is left to send.
+      raise
+    # Without its sum nobody can tell whether this is the whole file.
+    os.remove(part)
+    _download(url, path)
+    return
+  with answer:
+    if answer.status != 206:  # The server sends the whole file.
+      done = 0
+    length = answer.headers.get('Content-Length')
+    total = done + int(length) if length else None
+    with open(part, 'ab' if done else 'wb') as out, _bar(
+        f'Downloading {os.path.basename(path)}', done, total
+    ) as bar:
+      for chunk in iter(lambda: answer.read(_CHUNK), b''):
+        out.write(chunk)
+        bar.update(len(chunk))
+    expected = _md5(answer.headers)
+  size = os.path.getsize(part)
+  if total is not None and size < total:
+    raise OSError(f'{size} of {total} bytes came')
+  _check_sum(url, part, expected)
+  os.replace(part, path)
+
+
+def _md5(headers) -> str:
+  """Returns the MD5 sum that the server names, in hexadecimal, or ''."""
+  for entry in ','.join(headers.get_all('x-goog-hash') or ()).split(','):
+    kind, _, value = entry.strip().partition('=')
+    if kind == 'md5':
+      return base64.b64decode(value).hex()
+  return ''
+
+
+def _check_sum(url: str, part: str, expected: str) -> None:
+  """Removes a file that is not what the server sent, and raises."""
+  if not expected:
+    return
+  found = hashlib.md5()
+  with open(part, 'rb') as file:
+    for chunk in iter(lambda: file.read(_CHUNK), b''):
+      found.update(chunk)
+  if found.hexdigest() != expected:
+    os.remove(part)
+    raise errors.DataError(
+        f'{url} must have the MD5 sum {expected}, found {found.hexdigest()} in'
+        ' what came, which is removed. Tip: run it again.'
+    )
+
+
+def _bar(text: str, done: int, total):
+  return tqdm.tqdm(
+      desc=text, initial=done, total=total, unit='B', unit_scale=True
+  )

@@ -1,0 +1,57 @@
+"""Federated EMNIST as TFF and LEAF publish it."""
+
+from typing import Mapping, Sequence
+
+import numpy as np
+
+from tff_pers.data import checks
+from tff_pers.data import emnist
+from tff_pers.data.formats import published
+from tff_pers.data.formats import records
+
+_FIELDS = {
+    'pixels': records.Field(np.float32, (28, 28)),
+    'label': records.Field(np.int64),
+}
+
+
+def data_set(digits_only: bool) -> published.DataSet:
+  """Returns how it is published: digits alone, or with letters."""
+  kind, infix = ('digits_only', '_digitsonly') if digits_only else ('all', '')
+  parts = (published.TRAIN, published.TEST)
+  return published.DataSet(
+      'emnist', _FIELDS, 'emnist_all.sqlite',
+      splits={part: f'{kind}_{part}' for part in parts},
+      hdf5={part: f'fed_emnist{infix}_{part}.h5' for part in parts},
+      # Its files hold all characters.
+      leaf=None if digits_only else {'pixels': 'x', 'label': 'y'},
+  )
+
+
+def ink(found: Mapping[str, np.ndarray], where: str, num_classes: int):
+  """Returns x float32[n, 28, 28, 1], 0 paper and 1 ink, and y int32[n]."""
+  y, _ = checks.labels(found['label'], f'{where}, label', num_classes)
+  pixels = checks.features(found['pixels'], f'{where}, pixels')
+  return 1 - pixels[..., None], y
+
+
+def writers(
+    parts: published.Parts, names: Sequence[str], num_classes: int
+) -> emnist.Writers:
+  """Returns the images of some writers, as if read from the other files."""
+  columns = []
+  for part, split in (
+      (published.TRAIN, emnist.TRAIN), (published.TEST, emnist.TEST)
+  ):
+    found = parts[part]
+    place = {name: position for position, name in enumerate(found.clients)}
+    for name in names:
+      x, y = ink(
+          found.read(place[name]), f'{found.where}, client {name}', num_classes
+      )
+      grey = np.round(255 * (1 - x[..., 0])).astype(np.uint8)
+      columns.append((
+          grey, y, np.full([len(y)], name), np.full([len(y)], split, np.int8)
+      ))
+  where = parts[published.TRAIN].where
+  return emnist.Writers(where, *map(np.concatenate, zip(*columns)))

@@ -1,0 +1,52 @@
+"""Reads HDF5 files of TFF's first releases: examples/<client>/<field>."""
+
+import threading
+from typing import Mapping
+
+import h5py
+import numpy as np
+
+from tff_pers.data import errors
+from tff_pers.data.formats import records
+
+_ROOT = 'examples'
+
+
+def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
+  """Returns the records of a file such as `fed_emnist_train.h5`.
+
+  Args:
+    path: The file, which stays open; arrays are read client by client.
+    fields: What records must have.
+
+  Raises:
+    errors.DataError: If the file is unreadable or of another form.
+  """
+  try:
+    file = h5py.File(path, 'r')
+    clients = file[_ROOT]
+    first = next(iter(fields))
+    sizes = {name: _size(clients[name], first) for name in clients}
+  except (OSError, KeyError, AttributeError, RuntimeError) as error:
+    raise errors.DataError(
+        f'{path} must be an HDF5 file with the groups {_ROOT}/<client>, and'
+        f' could not be read ({errors.first_line(error)}).'
+    ) from error
+  # The library has one lock of its own around each call, not around several.
+  lock = threading.Lock()
+
+  def read_client(client: str) -> dict[str, np.ndarray]:
+    with lock:
+      try:
+        return {name: data[()] for name, data in clients[client].items()}
+      except (OSError, RuntimeError, TypeError) as error:
+        raise errors.DataError(
+            f'{path}, client {client}: the records could not be read'
+            f' ({errors.first_line(error)}). Tip: get the file anew.'
+        ) from error
+
+  return records.make(path, sizes, read_client, fields)
+
+
+def _size(client: h5py.Group, field: str) -> int:
+  return len(client[field]) if field in client else 0

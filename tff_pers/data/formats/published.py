@@ -1,0 +1,122 @@
+"""Finds a data set as TFF or LEAF publish it: in a folder, cached, online."""
+
+import os
+from typing import Mapping, NamedTuple, Optional
+
+from tff_pers.data import errors
+from tff_pers.data.formats import download
+from tff_pers.data.formats import hdf5
+from tff_pers.data.formats import leaf
+from tff_pers.data.formats import records
+from tff_pers.data.formats import sqlite
+
+TRAIN, TEST = 'train', 'test'
+_ORIGIN = 'https://storage.googleapis.com/tff-datasets-public'
+
+
+class DataSet(NamedTuple):
+  """How a data set is published.
+
+  Attributes:
+    task: The task, for messages.
+    fields: What the records of TFF's files have.
+    database: Name of TFF's SQLite file.
+    splits: Values of its `split_name` for TRAIN and TEST.
+    hdf5: Names of TFF's HDF5 files for TRAIN and TEST.
+    leaf: `x` or `y` of LEAF's files by name of the field; None: LEAF has the
+      set in another form, or not at all.
+  """
+
+  task: str
+  fields: Mapping[str, records.Field]
+  database: str
+  splits: Mapping[str, str]
+  hdf5: Mapping[str, str]
+  leaf: Optional[Mapping[str, str]] = None
+
+
+# The training and the test part by TRAIN and TEST.
+Parts = dict[str, records.Records]
+
+
+def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
+  """Returns the records in a folder, or None if it has no file of the set.
+
+  It may hold TFF's SQLite file, also as .lzma, TFF's two HDF5 files, or LEAF's
+  folders train and test (also in a folder data), in this order.
+
+  Args:
+    data_set: The data set.
+    data_dir: The folder.
+
+  Raises:
+    errors.DataError: If a file is there and cannot be used.
+  """
+  path = os.path.join(data_dir, data_set.database)
+  if not os.path.exists(path) and os.path.exists(f'{path}.lzma'):
+    download.unpack(f'{path}.lzma', path)
+  if os.path.exists(path):
+    return {
+        part: sqlite.read(path, split, data_set.fields)
+        for part, split in data_set.splits.items()
+    }
+  paths = {
+      part: os.path.join(data_dir, name)
+      for part, name in data_set.hdf5.items()
+  }
+  there = [path for path in paths.values() if os.path.exists(path)]
+  if there and len(there) < len(paths):
+    raise errors.DataError(
+        f'`data_dir` must hold {" and ".join(data_set.hdf5.values())} for task'
+        f' {data_set.task}, found only {os.path.basename(there[0])} in'
+        f' {data_dir!r}.'
+    )
+  if there:
+    return {
+        part: hdf5.read(path, data_set.fields) for part, path in paths.items()
+    }
+  for folder in (data_dir, os.path.join(data_dir, 'data')):
+    if data_set.leaf and _is_leaf(folder):
+      return {
+          part: leaf.read(
+              os.path.join(folder, part), data_set.fields, data_set.leaf
+          )
+          for part in (TRAIN, TEST)
+      }
+  return None
+
+
+def fetch(data_set: DataSet) -> Parts:
+  """Returns the records of TFF's SQLite file, cached or downloaded.
+
+  Args:
+    data_set: The data set.
+
+  Raises:
+    errors.DataError: If it is not in TFF's cache and cannot be downloaded.
+  """
+  folder = download.cache_folder()
+  if not os.path.exists(os.path.join(folder, data_set.database)):
+    try:
+      download.fetch(f'{_ORIGIN}/{data_set.database}.lzma', folder)
+    except errors.DataError as error:
+      raise errors.DataError(
+          f'Task {data_set.task} needs --data_dir, the folder of its files:'
+          f' {error}'
+      ) from error
+  return find(data_set, folder)
+
+
+def describe(data_set: DataSet) -> str:
+  """Returns the names of the files that `find` looks for, in words."""
+  names = [
+      data_set.database, ' with '.join(data_set.hdf5.values()),
+      *(['the folders train and test of LEAF'] if data_set.leaf else []),
+  ]
+  return ', or '.join(names)
+
+
+def _is_leaf(folder: str) -> bool:
+  return all(
+      os.path.isdir(os.path.join(folder, part)) for part in (TRAIN, TEST)
+  )

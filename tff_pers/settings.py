@@ -113,6 +113,17 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     'overpersonalized_control': _TINY_SYSTEMS,
     'overpersonalized_control/paper': _PAPER_SYSTEMS,
     'overpersonalized_control/tiny': {},
+    # Adaptive Federated Optimization, Table 8: client step sizes of FedAvg.
+    'shakespeare': {
+        '': dict(_EPOCH, batch_size=4, learning_rate=1.0), 'perm': _WARM_UP,
+    },
+    'stackoverflow_nwp': {
+        '': dict(_EPOCH, batch_size=16, learning_rate=0.3), 'perm': _WARM_UP,
+    },
+    'stackoverflow_tags': {
+        '': dict(_EPOCH, batch_size=100, learning_rate=100.0),
+        'perm': _WARM_UP,
+    },
     'synthetic_groups': {  # papers/perm.md 4.1.
         '': dict(
             _STEPS, batch_size=50, local_steps=20, learning_rate=0.5,

@@ -17,7 +17,7 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 
 D = 3
-UNITS = np.array([3, 0, 1, 2])
+UNITS = np.array([4, 0, 1, 2])  # No two halves are equally large.
 FEWER = np.array([1, 0, 0, 2])  # Of the accuracy.
 
 

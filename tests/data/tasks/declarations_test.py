@@ -11,6 +11,7 @@ from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import tasks
+from tff_pers.data import text_files
 
 # Images of the real sets' shapes; enough for every client of the defaults.
 _SHAPES = {
@@ -37,8 +38,14 @@ def _no_files(monkeypatch):
         np.repeat([f'w{i:02}' for i in range(11)], 110),
         (np.arange(size) % 11 == 0).astype(np.int8),
     )
+  def read_texts(*arguments):
+    del arguments  # The same for all.
+    own = [text_files.Text('To be?', ('life',))] * 10
+    return text_files.Corpus('file', {f'c{i:02}': own for i in range(51)})
   monkeypatch.setattr(sources, 'from_tfds', from_tfds)
   monkeypatch.setattr(emnist, 'read', read_emnist)
+  for reader in ('read_roles', 'read_posts'):
+    monkeypatch.setattr(text_files, reader, read_texts)
 
 
 def _build(name, **request):
@@ -54,8 +61,9 @@ _BUILT_IN = [name for name in tasks.names() if name not in _OWN]
 def test_defaults_are_as_declared(name):
   declares, task = tasks.get(name).declares, _build(name)
   assert task.traits == declares.traits
-  # Of `emnist` the data say how many.
-  assert task.num_clients == (declares.num_clients or 11)
+  # Of writers and of texts the data say how many.
+  num_clients = declares.num_clients or dict(emnist=11).get(name, 51)
+  assert task.num_clients == num_clients
   assert task.clients_per_round == declares.clients_per_round
   assert task.partition == declares.partition
 
@@ -111,12 +119,15 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
     assert tasks.get(name).declares == columns
 
 
-def test_clients_of_their_own_have_mnist_emnist_and_cifar100_alone():
+def test_clients_of_the_data_are_a_partition_of_few_tasks():
   """By `by_client`, from files that the other sets lack."""
   assert [
       name for name in _BUILT_IN
       if 'by_client' in tasks.get(name).declares.partitions
-  ] == ['cifar100', 'emnist', 'mnist']
+  ] == [
+      'cifar100', 'emnist', 'mnist', 'shakespeare', 'stackoverflow_nwp',
+      'stackoverflow_tags',
+  ]
 
 
 def test_every_default_is_a_partition_that_is_declared():

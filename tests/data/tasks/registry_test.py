@@ -12,7 +12,8 @@ def test_known_names():
       'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
       'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
       'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
-      'overpersonalized_control', 'parquet', 'synthetic_groups',
+      'overpersonalized_control', 'parquet', 'shakespeare', 'stackoverflow_nwp',
+      'stackoverflow_tags', 'synthetic_groups',
   ]
   for name in tasks.names():
     family = tasks.get(name)

@@ -91,6 +91,8 @@ class Declaration:
     groups: Whether the true groups are known; None: if the partition knows.
     standardize: Default of `--standardize`; None: the task's features are never
       scaled to training data.
+    networks: Models that `--model` may choose and that lack nothing which
+      others of its models have.
   """
 
   classification: Optional[bool]
@@ -101,6 +103,7 @@ class Declaration:
   partitions: tuple[str, ...] = ()
   groups: Optional[bool] = None
   standardize: Optional[bool] = None
+  networks: tuple[str, ...] = ('mlp',)
 
   @property
   def traits(self) -> traits_lib.Traits:
@@ -113,9 +116,9 @@ class Declaration:
     )
 
   def alternatives(self) -> Iterable[traits_lib.Traits]:
-    """Yields the traits with other partitions, a network, and all clients."""
+    """Yields the traits with other partitions, networks, and all clients."""
     names = self.partitions or [self.partition]
-    for model, name in itertools.product((self.model, 'mlp'), names):
+    for model, name in itertools.product((self.model, *self.networks), names):
       yield dataclasses.replace(
           self.traits, groups=self._knows_groups(name), full_participation=True,
           model=model,

@@ -1,0 +1,122 @@
+"""`shakespeare`: the next character of a play, a client per speaking role.
+
+File: see `data/text_files.py`. A client's speeches are split, then each is cut
+into rows of 80 characters to guess; vocabulary and special tokens are those of
+TFF's task of that name, and so is the rule for what is counted (all but
+padding). The roles, and the edition, are not TFF's 715.
+
+Models: `char_lstm` (papers/local_update_methods.md 4.2) and `char_lstm_small`.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data import text_files
+from tff_pers.data import texts
+from tff_pers.data.tasks import registry
+from tff_pers.data.tasks import text_clients
+from tff_pers.models import sequences
+from tff_pers.models import tokens
+from tff_pers.models import zoo
+
+
+@dataclasses.dataclass(frozen=True)
+class ShakespeareOptions:
+  """How speeches become examples."""
+
+  length: int = hp.field(
+      80, 'Characters to guess in one example.', minimum=1,
+  )
+  min_train: int = hp.field(
+      1, 'Fewest training speeches of a role; others are left out.', minimum=1,
+  )
+  min_test: int = hp.field(
+      1, 'Fewest test speeches of a role; others are left out.', minimum=1,
+  )
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+DECLARATION = registry.Declaration(
+    classification=True,
+    model='char_lstm',
+    num_clients=0,
+    clients_per_round=10,
+    partitions=('by_client',),
+    networks=(),
+)
+
+
+@registry.register(
+    'shakespeare', ShakespeareOptions, declares=DECLARATION,
+    summary='the next character of a play by role, from --data_dir',
+)
+def build(request: registry.TaskRequest, options: ShakespeareOptions):
+  """Builds the task; x and y are int32[n, length]."""
+  return of_corpus(text_files.read_roles(request.data_dir), request, options)
+
+
+def of_corpus(
+    corpus: text_files.Corpus, request: registry.TaskRequest,
+    options: ShakespeareOptions,
+) -> task_lib.Task:
+  """Returns the task of the speeches of any source."""
+  clients = text_clients.choose(
+      corpus, request,
+      text_clients.Rules(
+          'shakespeare', options.min_train, options.min_test, None,
+          len(corpus.clients),
+          'lower --shakespeare_min_train and --shakespeare_min_test.',
+      ),
+      is_text=lambda text: bool(text.words),
+  )
+  token_of = texts.numbered(texts.CHARACTERS)
+
+  def examples(speeches):
+    rows = [
+        texts.windows(speech.words, token_of, options.length)
+        for speech in speeches
+    ]
+    return texts.inputs_and_targets(np.concatenate(rows))
+
+  cohort = DECLARATION.clients_per_round
+  num_tokens = len(texts.CHARACTERS) + tokens.NUM_SPECIAL
+  return task_lib.Task(
+      name='shakespeare',
+      model=build_model(
+          'shakespeare', request.model or DECLARATION.model, options.length,
+          num_tokens, of_words=False,
+      ),
+      train=sources.from_arrays([examples(client.train) for client in clients]),
+      test=sources.from_arrays([examples(client.test) for client in clients]),
+      num_classes=num_tokens,
+      partition=DECLARATION.partition,
+      client_names=[client.name for client in clients],
+      # With no more clients than the usual cohort, all take part in a round.
+      clients_per_round=cohort if len(clients) > cohort else 0,
+      rounds=1200,
+      eval_every=100,
+  )
+
+
+def build_model(
+    task: str, name: str, length: int, num_tokens: int, of_words: bool
+):
+  """Returns a model of sequences.
+
+  Raises:
+    ValueError: If it is a model of something else.
+  """
+  names = sequences.names(of_words)
+  if name not in names:
+    raise ValueError(
+        f'`model` must be one of {", ".join(names)} for task {task}, found'
+        f' {name!r}.'
+    )
+  return zoo.build(name, tf.TensorSpec([None, length], tf.int32), num_tokens)

@@ -1,0 +1,234 @@
+"""`stackoverflow_nwp` and `stackoverflow_tags`: the next word, and tags.
+
+A client is a user of Stack Overflow, or of other Stack Exchange sites. Files:
+see `data/text_files.py`; of questions whose text is not there the title is the
+text. An example is a post, as in TFF: its first 20 words, or the shares of the
+10,000 most frequent words in all of its words and its title. Which words and
+tags are the most frequent is counted over training texts.
+
+The papers keep users with at least 100 training and 10 test posts, a random
+1000 of them, and at most 1000 training posts of each
+(papers/partial_personalization.md 5.2). In samples hardly anybody has as many,
+so that fewer are enough there by default.
+
+Metrics: of words, `accuracy` is over those of the vocabulary alone, special
+tokens excluded. Of tags it is the recall at 5: the share of all tags of the
+client that are among the five largest logits of their posts (TFF's task reports
+it beside the precision at 5).
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers.data import on_demand
+from tff_pers.data import sources
+from tff_pers.data import task as task_lib
+from tff_pers.data import text_files
+from tff_pers.data import texts
+from tff_pers.data.tasks import registry
+from tff_pers.data.tasks import shakespeare
+from tff_pers.data.tasks import text_clients
+from tff_pers.models import tokens
+from tff_pers.models import zoo
+
+NWP, TAGS = 'stackoverflow_nwp', 'stackoverflow_tags'
+
+
+@dataclasses.dataclass(frozen=True)
+class PostOptions:
+  """Which users, and how many words."""
+
+  vocabulary: int = hp.field(
+      10_000, 'Number of words of the vocabulary, the most frequent ones.',
+      minimum=1,
+  )
+  min_train: int = hp.field(
+      0, 'Fewest training posts of a user, others are left out; 0: as the'
+      ' source has it (of the samples 8).', minimum=0,
+  )
+  min_test: int = hp.field(
+      0, 'Fewest test posts of a user; 0: as the source has it (of the samples'
+      ' 2).', minimum=0,
+  )
+  max_train: int = hp.field(
+      1000, 'Most training posts of a user; the first ones are taken.',
+      minimum=1,
+  )
+
+  def __post_init__(self):
+    hp.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class NwpOptions(PostOptions):
+  """How posts become sequences."""
+
+  length: int = hp.field(20, 'Words to guess in one example.', minimum=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class TagsOptions(PostOptions):
+  """How posts become words and tags."""
+
+  tags: int = hp.field(
+      500, 'Number of tags to guess, the most frequent ones.', minimum=2,
+  )
+
+
+NWP_DECLARATION = registry.Declaration(
+    classification=True,
+    model='transformer',
+    num_clients=0,
+    clients_per_round=50,
+    partitions=('by_client',),
+    networks=(),
+)
+TAGS_DECLARATION = dataclasses.replace(
+    NWP_DECLARATION, model='logistic_tags', clients_per_round=10
+)
+_MOST_CLIENTS = 1000
+
+
+@registry.register(
+    NWP, NwpOptions, declares=NWP_DECLARATION,
+    summary='the next word of a post by user, from --data_dir',
+)
+def build_nwp(request: registry.TaskRequest, options: NwpOptions):
+  """Builds the task; x and y are int32[n, length]."""
+  corpus = text_files.read_posts(request.data_dir, NWP)
+  return nwp_of_corpus(corpus, request, options)
+
+
+def nwp_of_corpus(
+    corpus: text_files.Corpus, request: registry.TaskRequest,
+    options: NwpOptions,
+) -> task_lib.Task:
+  """Returns the task of the posts of any source."""
+  clients = _clients(NWP, corpus, request, options)
+  # Only these words of a text are ever seen.
+  seen = lambda text: texts.words(text.words)[:options.length]
+  vocabulary = corpus.vocabulary or texts.most_frequent(
+      map(seen, text_clients.training(clients, request)), options.vocabulary
+  )
+  token_of = texts.numbered(vocabulary[:options.vocabulary])
+
+  def examples(posts):
+    return texts.inputs_and_targets(np.stack([
+        texts.sentence(
+            texts.words(post.words), token_of, options.vocabulary,
+            options.length,
+        ) for post in posts
+    ]))
+
+  num_tokens = options.vocabulary + tokens.NUM_SPECIAL
+  return task_lib.Task(
+      name=NWP,
+      model=shakespeare.build_model(
+          NWP, request.model or NWP_DECLARATION.model, options.length,
+          num_tokens, of_words=True,
+      ),
+      train=sources.from_arrays([examples(client.train) for client in clients]),
+      test=sources.from_arrays([examples(client.test) for client in clients]),
+      num_classes=num_tokens,
+      rounds=1000,
+      eval_every=100,
+      **_common(NWP_DECLARATION, clients),
+  )
+
+
+@registry.register(
+    TAGS, TagsOptions, declares=TAGS_DECLARATION,
+    summary='the tags of a post by user, from --data_dir',
+)
+def build_tags(request: registry.TaskRequest, options: TagsOptions):
+  """Builds the task; x are float32[n, words], y float32[n, tags]."""
+  corpus = text_files.read_posts(request.data_dir, TAGS)
+  return tags_of_corpus(corpus, request, options)
+
+
+def tags_of_corpus(
+    corpus: text_files.Corpus, request: registry.TaskRequest,
+    options: TagsOptions,
+) -> task_lib.Task:
+  """Returns the task of the posts of any source; see `texts.Bags`.
+
+  x and y of a client are made whenever they are asked for: those of all clients
+  would be 40 kB for each post.
+  """
+  name = request.model or TAGS_DECLARATION.model
+  if name != TAGS_DECLARATION.model:
+    raise ValueError(
+        f'`model` must be {TAGS_DECLARATION.model} for task {TAGS}, found'
+        f' {name!r}.'
+    )
+  clients = _clients(TAGS, corpus, request, options)
+  training = text_clients.training(clients, request)
+  vocabulary = corpus.vocabulary or texts.most_frequent(
+      map(_all_words, training), options.vocabulary
+  )
+  tags = corpus.tags or texts.most_frequent(
+      (text.tags for text in training), options.tags
+  )
+  shape = (options.vocabulary, options.tags)
+  word_at, tag_at = (
+      {entry: column for column, entry in enumerate(entries[:size])}
+      for entries, size in zip((vocabulary, tags), shape)
+  )
+
+  def lazy(part):
+    bags = [
+        texts.Bags(
+            [(_all_words(text), text.tags) for text in posts], word_at, tag_at,
+            shape,
+        ) for posts in part
+    ]
+    return on_demand.OnDemand(
+        lambda position: bags[position].dense(), [len(own) for own in bags]
+    )
+
+  return task_lib.Task(
+      name=TAGS,
+      model=zoo.build(
+          name, tf.TensorSpec([None, options.vocabulary]), options.tags
+      ),
+      train=lazy([client.train for client in clients]),
+      test=lazy([client.test for client in clients]),
+      num_classes=options.tags,
+      rounds=500,
+      eval_every=50,
+      **_common(TAGS_DECLARATION, clients),
+  )
+
+
+def _all_words(text: text_files.Text) -> list[str]:
+  return texts.words(f'{text.words} {text.title}')
+
+
+def _clients(
+    task: str, corpus: text_files.Corpus, request: registry.TaskRequest,
+    options: PostOptions,
+) -> list[text_clients.Client]:
+  min_train, min_test = corpus.fewest
+  return text_clients.choose(
+      corpus, request,
+      text_clients.Rules(
+          task, options.min_train or min_train, options.min_test or min_test,
+          options.max_train, _MOST_CLIENTS,
+          f'lower --{task}_min_train and --{task}_min_test.',
+      ),
+      is_text=lambda text: bool(texts.words(text.words)),
+  )
+
+
+def _common(declaration: registry.Declaration, clients):
+  """Returns the fields that both tasks have."""
+  cohort = declaration.clients_per_round
+  return dict(
+      partition=declaration.partition,
+      client_names=[client.name for client in clients],
+      # With no more clients than the usual cohort, all take part in a round.
+      clients_per_round=cohort if len(clients) > cohort else 0,
+  )

@@ -1,0 +1,135 @@
+"""Which clients of a corpus make a task, and which texts they train on."""
+
+from typing import Callable, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.data import brackets
+from tff_pers.data import errors
+from tff_pers.data import holdout
+from tff_pers.data import partition as partition_lib
+from tff_pers.data import split as split_lib
+from tff_pers.data import text_files
+from tff_pers.data.tasks import registry
+
+_TRAIN_FRACTION = 0.8
+# The use of the data seed, see `partition.generator`.
+_SAMPLE = 2
+
+
+class Rules(NamedTuple):
+  """Which clients are kept.
+
+  Attributes:
+    task: Its name, for messages.
+    min_train: Fewest training texts of a client.
+    min_test: Fewest test texts.
+    max_train: Most training texts, a client's first ones; None: all.
+    num_clients: How many clients, a random sample; all, if there are no more.
+    tip: How to keep more clients.
+  """
+
+  task: str
+  min_train: int
+  min_test: int
+  max_train: Optional[int]
+  num_clients: int
+  tip: str
+
+
+class Client(NamedTuple):
+  """A client's texts, in the order of the corpus."""
+
+  name: str
+  train: Sequence[text_files.Text]
+  test: Sequence[text_files.Text]
+
+
+def choose(
+    corpus: text_files.Corpus, request: registry.TaskRequest, rules: Rules,
+    is_text: Callable[[text_files.Text], bool],
+) -> list[Client]:
+  """Returns the clients of the task, sorted by name.
+
+  Texts are split before clients are chosen, so that a client has the same ones
+  however many take part.
+
+  Args:
+    corpus: The texts.
+    request: What the flags ask.
+    rules: Which clients are kept.
+    is_text: Whether there is anything in a text; others are left out.
+
+  Raises:
+    errors.DataError: If no client is left, or fewer than asked for.
+    ValueError: If another partition than that by client is asked for.
+  """
+  _check_partition(request, rules.task)
+  clients = _split(corpus, request, is_text)
+  kept = [
+      client._replace(train=client.train[:rules.max_train])
+      for client in clients
+      if len(client.train) >= rules.min_train
+      and len(client.test) >= rules.min_test
+  ]
+  if not kept:
+    raise errors.DataError(
+        f'{corpus.where} must hold a client with at least {rules.min_train}'
+        f' training and {rules.min_test} test texts, found none among'
+        f' {len(corpus.clients)}. Tip: {rules.tip}'
+    )
+  if request.num_clients > len(kept):
+    raise errors.DataError(
+        f'`num_clients` must be <= the {len(kept)} clients of {corpus.where}'
+        f' with enough texts, found {request.num_clients}. Tip: {rules.tip}'
+    )
+  size = min(request.num_clients or rules.num_clients, len(kept))
+  rng = partition_lib.generator(request.seed, _SAMPLE)
+  return [kept[i] for i in np.sort(rng.permutation(len(kept))[:size])]
+
+
+def training(
+    clients: Sequence[Client], request: registry.TaskRequest
+) -> list[text_files.Text]:
+  """Returns all training texts, without those of clients that never train."""
+  held_out = holdout.choose(
+      len(clients), request.holdout_clients, request.seed
+  )
+  return [
+      text for index, client in enumerate(clients) if index not in held_out
+      for text in client.train
+  ]
+
+
+def _check_partition(request: registry.TaskRequest, task: str) -> None:
+  name, _ = brackets.parse(request.partition or 'by_client')
+  if name != 'by_client':
+    raise ValueError(
+        f'`partition` must be by_client for task {task}, found {name}.'
+    )
+
+
+def _split(corpus, request, is_text) -> list[Client]:
+  """Returns all clients who have two texts, split as given or as drawn."""
+  names, texts, given = [], [], []
+  for name in sorted(corpus.clients):
+    own = corpus.clients[name]
+    rows = [row for row, text in enumerate(own) if is_text(text)]
+    if len(rows) > 1:
+      names.append(name)
+      texts.append([own[row] for row in rows])
+      given.append(corpus.is_test and np.asarray(corpus.is_test[name])[rows])
+  if corpus.is_test is None or request.train_fraction:
+    splits = split_lib.split_clients(
+        [len(own) for own in texts], request.seed,
+        request.train_fraction or _TRAIN_FRACTION, names, corpus.where,
+    )
+  else:
+    splits = [
+        split_lib.Split(np.flatnonzero(~own), np.flatnonzero(own))
+        for own in given
+    ]
+  return [
+      Client(name, *([own[row] for row in rows] for rows in split))
+      for name, own, split in zip(names, texts, splits)
+  ]

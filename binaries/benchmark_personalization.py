@@ -59,7 +59,11 @@ BENCHMARK = tuned_parts.Benchmark(
         ' accuracy over clients on validation data of the first seed.'
     ),
     parts={
-        part: real_data.part(task, partition='by_client')
+        part: real_data.part(
+            task, partition='by_client',
+            # The model of tags has one layer, of which nothing can be private.
+            algos=real_data.algos(*['local_ffgg'] * (part == 'users')),
+        )
         for part, task in _TASKS.items()
     },
     titles={

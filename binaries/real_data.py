@@ -23,8 +23,8 @@ RATES = {
     'emnist': 'learning_rate:0.2,0.7,2',
     'mnist': 'learning_rate:0.03,0.1,0.3',
     'shakespeare': 'learning_rate:0.5,1.5,4',
-    'stackoverflow_nwp': 'learning_rate:0.5,1.5,4',
-    'stackoverflow_tags': 'learning_rate:30,100,300',
+    'stackoverflow_nwp': 'learning_rate:0.7,1.5,3',
+    'stackoverflow_tags': 'learning_rate:100,300,1000',
 }
 # Of every scale.
 COMMON = dict(validation_fraction=0.2)
@@ -43,9 +43,11 @@ _ASYNCHRONOUS = ('async_ffgg', 'fedasync', 'fedbuff')
 TABLE, ALL = 'table', 'all'
 
 
-def algos() -> str:
-  """Returns the methods of a table at the scale cpu."""
-  return ','.join(FAMILIES + BASELINES)
+def algos(*without: str) -> str:
+  """Returns the methods of a table, less those that a task has no use for."""
+  return ','.join(
+      name for name in FAMILIES + BASELINES if name not in without
+  )
 
 
 def all_algos(task: str) -> str:

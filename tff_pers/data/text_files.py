@@ -138,7 +138,8 @@ def _locate(
       if os.path.isfile(path):
         return path
   raise errors.DataError(
-      f'`data_dir` must be a folder with {wanted}, found none in {data_dir!r}.'
+      f'`data_dir` must be a folder with {wanted}, or with the files of TFF for'
+      f' task {task}, found none in {data_dir!r}.'
   )
 
 

@@ -12,6 +12,7 @@ from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import tasks
 from tff_pers.data import text_files
+from tff_pers.data.formats import texts as text_formats
 
 # Images of the real sets' shapes; enough for every client of the defaults.
 _SHAPES = {
@@ -44,8 +45,8 @@ def _no_files(monkeypatch):
     return text_files.Corpus('file', {f'c{i:02}': own for i in range(51)})
   monkeypatch.setattr(sources, 'from_tfds', from_tfds)
   monkeypatch.setattr(emnist, 'read', read_emnist)
-  for reader in ('read_roles', 'read_posts'):
-    monkeypatch.setattr(text_files, reader, read_texts)
+  monkeypatch.setattr(text_formats, 'plays', read_texts)
+  monkeypatch.setattr(text_formats, 'posts', read_texts)
 
 
 def _build(name, **request):

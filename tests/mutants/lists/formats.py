@@ -6,6 +6,7 @@ _FORMATS = 'tff_pers/data/formats'
 _READERS = 'tests/data/formats/readers_test.py'
 _FOUND = 'tests/data/formats/published_test.py'
 _FETCHED = 'tests/data/formats/download_test.py'
+_TEXTS = 'tests/data/formats/texts_test.py'
 _TASK = 'tests/data/tasks/emnist_test.py'
 _WRITTEN = (f'{_READERS}::test_records_are_those_that_were_written',)
 
@@ -155,5 +156,58 @@ FAULTS = (
         old='images.y < options.num_classes',
         new='images.y >= 0',
         tests=(f'{_TASK}::test_digits_have_ten_classes',),
+    ),
+    Fault(
+        'tested_texts_are_trained_on',
+        what='Texts of the test part are trained on.',
+        file=f'{_FORMATS}/texts.py',
+        old='[part == published.TEST] * len(own)',
+        new='[False] * len(own)',
+        tests=(f'{_TEXTS}::test_plays_of_tff_keep_their_split',),
+    ),
+    Fault(
+        'windows_run_on',
+        what='Windows of LEAF that do not fit are one text.',
+        file=f'{_FORMATS}/texts.py',
+        old='      if window == expected:',
+        new='      if found:',
+        tests=(f'{_TEXTS}::test_plays_of_leaf_are_put_together',),
+    ),
+    Fault(
+        'every_window_a_text',
+        what='Every window of LEAF is a text of its own.',
+        file=f'{_FORMATS}/texts.py',
+        old='      if window == expected:',
+        new='      if window is None:',
+        tests=(f'{_TEXTS}::test_plays_of_leaf_are_put_together',),
+    ),
+    Fault(
+        'users_with_few_posts',
+        what='Users with few test posts take part.',
+        file=f'{_FORMATS}/texts.py',
+        old='dict(zip((published.TRAIN, published.TEST), minima))',
+        new='dict(zip((published.TRAIN,), minima))',
+        tests=(
+            f'{_TEXTS}::test_posts_are_those_of_users_with_enough_of_them',
+        ),
+    ),
+    Fault(
+        'counts_in_alphabetical_order',
+        what='Words are in the order of the file.',
+        file=f'{_FORMATS}/texts.py',
+        old='return sorted(counts, key=lambda entry: -counts[entry])',
+        new='return sorted(counts)',
+        tests=(f'{_TEXTS}::test_counts_of_tff_are_taken_where_they_are',),
+    ),
+    Fault(
+        'folder_made_in_vain',
+        what='An address that does not answer leaves an empty folder.',
+        file=f'{_FORMATS}/download.py',
+        old="""  request = urllib.request.Request(url)
+""",
+        new="""  request = urllib.request.Request(url)
+  os.makedirs(os.path.dirname(part), exist_ok=True)
+""",
+        tests=(f'{_FETCHED}::test_an_address_that_does_not_answer_is_named',),
     ),
 )

@@ -42,7 +42,6 @@ def fetch(url: str, folder: str) -> str:
     return target
   packed = os.path.join(folder, name)
   try:
-    os.makedirs(folder, exist_ok=True)
     if not os.path.exists(packed):
       _download(url, packed)
   except _UNREACHABLE as error:
@@ -102,6 +101,7 @@ def _download(url: str, path: str) -> None:
       done = 0
     length = answer.headers.get('Content-Length')
     total = done + int(length) if length else None
+    os.makedirs(os.path.dirname(part), exist_ok=True)
     with open(part, 'ab' if done else 'wb') as out, _bar(
         f'Downloading {os.path.basename(path)}', done, total
     ) as bar:

@@ -76,7 +76,7 @@ def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
         part: hdf5.read(path, data_set.fields) for part, path in paths.items()
     }
   for folder in (data_dir, os.path.join(data_dir, 'data')):
-    if data_set.leaf and _is_leaf(folder):
+    if data_set.leaf and is_leaf(folder):
       return {
           part: leaf.read(
               os.path.join(folder, part), data_set.fields, data_set.leaf
@@ -116,7 +116,8 @@ def describe(data_set: DataSet) -> str:
   return ', or '.join(names)
 
 
-def _is_leaf(folder: str) -> bool:
+def is_leaf(folder: str) -> bool:
+  """Whether a folder holds the folders train and test."""
   return all(
       os.path.isdir(os.path.join(folder, part)) for part in (TRAIN, TEST)
   )

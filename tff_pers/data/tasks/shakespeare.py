@@ -1,9 +1,11 @@
 """`shakespeare`: the next character of a play, a client per speaking role.
 
-File: see `data/text_files.py`. A client's speeches are split, then each is cut
-into rows of 80 characters to guess; vocabulary and special tokens are those of
-TFF's task of that name, and so is the rule for what is counted (all but
-padding). The roles, and the edition, are not TFF's 715.
+Files: those of TFF and LEAF (`data/formats/texts.py`), without `--data_dir`
+TFF's, cached or downloaded; else all roles of all plays, see
+`data/text_files.py`, which are not TFF's 715 and of another edition. A client's
+speeches are split, then each is cut into rows of 80 characters to guess;
+vocabulary and special tokens are those of TFF's task of that name, and so is
+the rule for what is counted (all but padding).
 
 Models: `char_lstm` (papers/local_update_methods.md 4.2) and `char_lstm_small`.
 """
@@ -18,6 +20,7 @@ from tff_pers.data import sources
 from tff_pers.data import task as task_lib
 from tff_pers.data import text_files
 from tff_pers.data import texts
+from tff_pers.data.formats import texts as formats
 from tff_pers.data.tasks import registry
 from tff_pers.data.tasks import text_clients
 from tff_pers.models import sequences
@@ -59,7 +62,10 @@ DECLARATION = registry.Declaration(
 )
 def build(request: registry.TaskRequest, options: ShakespeareOptions):
   """Builds the task; x and y are int32[n, length]."""
-  return of_corpus(text_files.read_roles(request.data_dir), request, options)
+  corpus = formats.plays(request.data_dir)
+  if corpus is None:
+    corpus = text_files.read_roles(request.data_dir)
+  return of_corpus(corpus, request, options)
 
 
 def of_corpus(

@@ -1,10 +1,13 @@
 """`stackoverflow_nwp` and `stackoverflow_tags`: the next word, and tags.
 
 A client is a user of Stack Overflow, or of other Stack Exchange sites. Files:
-see `data/text_files.py`; of questions whose text is not there the title is the
-text. An example is a post, as in TFF: its first 20 words, or the shares of the
-10,000 most frequent words in all of its words and its title. Which words and
-tags are the most frequent is counted over training texts.
+those of TFF (`data/formats/texts.py`), of which only the users of the task are
+read, without `--data_dir` cached or downloaded; samples, see
+`data/text_files.py`, in which the title is the text of a question whose text is
+not there. An example is a post, as in TFF: its first 20 words, or the shares of
+the 10,000 most frequent words in all of its words and its title. Which words
+and tags are the most frequent is counted over training texts, unless TFF's
+counts (stackoverflow.word_count, stackoverflow.tag_count) are in the folder.
 
 The papers keep users with at least 100 training and 10 test posts, a random
 1000 of them, and at most 1000 training posts of each
@@ -28,6 +31,7 @@ from tff_pers.data import sources
 from tff_pers.data import task as task_lib
 from tff_pers.data import text_files
 from tff_pers.data import texts
+from tff_pers.data.formats import texts as formats
 from tff_pers.data.tasks import registry
 from tff_pers.data.tasks import shakespeare
 from tff_pers.data.tasks import text_clients
@@ -98,8 +102,7 @@ _MOST_CLIENTS = 1000
 )
 def build_nwp(request: registry.TaskRequest, options: NwpOptions):
   """Builds the task; x and y are int32[n, length]."""
-  corpus = text_files.read_posts(request.data_dir, NWP)
-  return nwp_of_corpus(corpus, request, options)
+  return nwp_of_corpus(_corpus(NWP, request, options), request, options)
 
 
 def nwp_of_corpus(
@@ -145,8 +148,7 @@ def nwp_of_corpus(
 )
 def build_tags(request: registry.TaskRequest, options: TagsOptions):
   """Builds the task; x are float32[n, words], y float32[n, tags]."""
-  corpus = text_files.read_posts(request.data_dir, TAGS)
-  return tags_of_corpus(corpus, request, options)
+  return tags_of_corpus(_corpus(TAGS, request, options), request, options)
 
 
 def tags_of_corpus(
@@ -201,6 +203,19 @@ def tags_of_corpus(
       eval_every=50,
       **_common(TAGS_DECLARATION, clients),
   )
+
+
+def _corpus(
+    task: str, request: registry.TaskRequest, options: PostOptions
+) -> text_files.Corpus:
+  """Returns the posts from the first source that has them."""
+  min_train, min_test = formats.FEWEST_POSTS
+  corpus = formats.posts(
+      request.data_dir, task,
+      (options.min_train or min_train, options.min_test or min_test),
+      request.num_clients, request.seed,
+  )
+  return corpus or text_files.read_posts(request.data_dir, task)
 
 
 def _all_words(text: text_files.Text) -> list[str]:

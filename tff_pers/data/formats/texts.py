@@ -1,0 +1,213 @@
+"""Shakespeare and Stack Overflow as TFF and LEAF publish them."""
+
+import contextlib
+import json
+import os
+from typing import Mapping, Optional, Sequence
+
+import numpy as np
+
+from tff_pers.data import errors
+from tff_pers.data import text_files
+from tff_pers.data.formats import clients as clients_lib
+from tff_pers.data.formats import leaf
+from tff_pers.data.formats import published
+from tff_pers.data.formats import records
+
+_TEXT = records.Field(bytes)
+SHAKESPEARE = published.DataSet(
+    'shakespeare', {'snippets': _TEXT}, 'shakespeare.sqlite',
+    splits={published.TRAIN: 'train', published.TEST: 'test'},
+    hdf5={
+        published.TRAIN: 'shakespeare_train.h5',
+        published.TEST: 'shakespeare_test.h5',
+    },
+)
+
+
+def stackoverflow(task: str) -> published.DataSet:
+  """Returns how the posts of a task are published."""
+  return published.DataSet(
+      task, {name: _TEXT for name in ('tokens', 'title', 'tags')},
+      'stackoverflow.sqlite',
+      splits={published.TRAIN: 'train', published.TEST: 'test'},
+      hdf5={
+          published.TRAIN: 'stackoverflow_train.h5',
+          published.TEST: 'stackoverflow_test.h5',
+      },
+  )
+
+
+# Fewest training and test posts of a user, and how many users
+# (papers/partial_personalization.md 5.2).
+FEWEST_POSTS = (100, 10)
+MOST_USERS = 1000
+# What TFF publishes beside the posts.
+_WORDS, _TAGS = 'stackoverflow.word_count', 'stackoverflow.tag_count'
+
+
+def plays(data_dir: str) -> Optional[text_files.Corpus]:
+  """Returns the snippets of all roles, None: the folder has no such file.
+
+  Args:
+    data_dir: The folder; '': TFF's file is cached or downloaded.
+
+  Raises:
+    errors.DataError: If a file cannot be used.
+  """
+  if not data_dir:
+    return _snippets(published.fetch(SHAKESPEARE))
+  for folder in (data_dir, os.path.join(data_dir, 'shakespeare')):
+    parts = published.find(SHAKESPEARE, folder)
+    if parts is not None:
+      return _snippets(parts)
+    for top in (folder, os.path.join(folder, 'data')):
+      if published.is_leaf(top):
+        return _windows(top)
+  return None
+
+
+def posts(
+    data_dir: str, task: str, minima: tuple[int, int], num_clients: int,
+    seed: int,
+) -> Optional[text_files.Corpus]:
+  """Returns the posts of some users, None: the folder has no such file.
+
+  Of the 342,477 users only those are read who take part.
+
+  Args:
+    data_dir: The folder; '': TFF's file is cached or downloaded.
+    task: Its name, for messages.
+    minima: Fewest training and test posts of a user.
+    num_clients: How many users; 0: `MOST_USERS`, or all if there are fewer.
+    seed: The data seed.
+
+  Raises:
+    errors.DataError: If a file cannot be used, or has too few such users.
+  """
+  data_set = stackoverflow(task)
+  if data_dir:
+    found = (
+        (folder, published.find(data_set, folder))
+        for folder in (data_dir, os.path.join(data_dir, 'stackoverflow'))
+    )
+    folder, parts = next(
+        (pair for pair in found if pair[1] is not None), (None, None)
+    )
+    if parts is None:
+      return None
+  else:
+    folder, parts = '', published.fetch(data_set)
+  names = clients_lib.with_enough(
+      parts, dict(zip((published.TRAIN, published.TEST), minima))
+  )
+  size = num_clients or min(MOST_USERS, len(names))
+  clients, is_test = _read(
+      parts, clients_lib.sample(names, size, seed), _posts_of
+  )
+  return text_files.Corpus(
+      parts[published.TRAIN].where, clients, is_test, _word_counts(folder),
+      _tag_counts(folder), fewest=minima,
+  )
+
+
+def _snippets(parts: published.Parts) -> text_files.Corpus:
+  """Returns the texts of all clients of TFF's Shakespeare."""
+  names = sorted({name for part in parts.values() for name in part.clients})
+  clients, is_test = _read(
+      parts, names, lambda own, where: [
+          text_files.Text(text) for text in records.text(own['snippets'], where)
+      ],
+  )
+  return text_files.Corpus(parts[published.TRAIN].where, clients, is_test)
+
+
+def _posts_of(own: Mapping[str, np.ndarray], where: str):
+  """Returns the posts of one user."""
+  columns = (records.text(own[n], where) for n in ('tokens', 'tags', 'title'))
+  return [
+      text_files.Text(tokens, tuple(filter(None, tags.split('|'))), title)
+      for tokens, tags, title in zip(*columns)
+  ]
+
+
+def _read(parts: published.Parts, names: Sequence[str], texts_of):
+  """Returns the texts by client, training ones first, and which are tested."""
+  clients = {name: [] for name in names}
+  is_test = {name: [] for name in names}
+  for part in (published.TRAIN, published.TEST):
+    found = parts[part]
+    place = {name: position for position, name in enumerate(found.clients)}
+    for name in names:
+      if name in place:
+        own = texts_of(
+            found.read(place[name]), f'{found.where}, client {name}'
+        )
+        clients[name] += own
+        is_test[name] += [part == published.TEST] * len(own)
+  return clients, {name: np.array(own, bool) for name, own in is_test.items()}
+
+
+def _windows(folder: str) -> text_files.Corpus:
+  """Returns the texts of LEAF's Shakespeare.
+
+  Its examples are windows of 80 characters and the one behind them; a text goes
+  on as long as a window is the one before it, moved on by one character.
+  """
+  fields = {'x': _TEXT, 'y': _TEXT}
+  parts = {
+      part: leaf.read(os.path.join(folder, part), fields)
+      for part in (published.TRAIN, published.TEST)
+  }
+  names = sorted({name for part in parts.values() for name in part.clients})
+
+  def texts_of(own, where):
+    found, expected = [], None
+    for window, following in zip(*(
+        records.text(own[name], where) for name in ('x', 'y')
+    )):
+      if window == expected:
+        found[-1] += following
+      else:
+        found.append(window + following)
+      expected = window[1:] + following
+    return [text_files.Text(text) for text in found]
+
+  clients, is_test = _read(parts, names, texts_of)
+  return text_files.Corpus(folder, clients, is_test)
+
+
+def _word_counts(folder: str) -> Optional[list[str]]:
+  """Returns TFF's words, the most frequent first, None: they are not there."""
+  path = os.path.join(folder, _WORDS)
+  if not os.path.isfile(path):
+    return None
+  with _sentence(path), open(path, encoding='utf-8') as file:
+    counts = {word: int(count) for word, count in map(str.split, file)}
+  return _most_frequent(counts)
+
+
+def _tag_counts(folder: str) -> Optional[list[str]]:
+  """Returns TFF's tags, the most frequent first, None: they are not there."""
+  path = os.path.join(folder, _TAGS)
+  if not os.path.isfile(path):
+    return None
+  with _sentence(path), open(path, encoding='utf-8') as file:
+    counts = {tag: int(count) for tag, count in json.load(file).items()}
+  return _most_frequent(counts)
+
+
+@contextlib.contextmanager
+def _sentence(path: str):
+  try:
+    yield
+  except (OSError, ValueError, AttributeError, TypeError) as error:
+    raise errors.DataError(
+        f'{path} must hold counts as TFF publishes them, and could not be read'
+        f' ({errors.first_line(error)}).'
+    ) from error
+
+
+def _most_frequent(counts: Mapping[str, int]) -> list[str]:
+  # Equal counts in the order of the file, as TFF has them.
+  return sorted(counts, key=lambda entry: -counts[entry])

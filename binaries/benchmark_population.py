@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,9 +80,9 @@ def main(argv):
   )
   print(
       '| clients | file, MB | peak memory, MB | s / round | of it waiting for'
-      ' data | s / evaluation |'
+      ' data | CPU s / round | s / evaluation | CPU s / evaluation |'
   )
-  print('|---|---|---|---|---|---|')
+  print('|---|---|---|---|---|---|---|---|')
   for number in map(int, _CLIENTS.value):
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, 'population.sqlite')
@@ -93,7 +92,8 @@ def main(argv):
     print(
         f'| {number:,} | {size:.0f} | {found["peak"]:.0f} |'
         f' {found["round"]:.3f} | {found["waiting"]:.1%} |'
-        f' {found["evaluation"]:.2f} |', flush=True,
+        f' {found["round_cpu"]:.3f} | {found["evaluation"]:.2f} |'
+        f' {found["evaluation_cpu"]:.2f} |', flush=True,
     )
 
 
@@ -176,15 +176,20 @@ def _in_own_process(path: str) -> dict[str, float]:
 
 
 class _Clock(progress.Progress):
-  """Notes when each round was done."""
+  """Notes when each round was done, [wall, CPU] seconds."""
 
   def __init__(self, rounds: int):
     super().__init__(rounds, 0, io.StringIO())
-    self.times = [time.monotonic()]
+    self.times = []
 
   def round_done(self, *args) -> None:
-    self.times.append(time.monotonic())
+    self.times.append(_now())
     super().round_done(*args)
+
+
+def _now() -> np.ndarray:
+  """Returns wall and CPU seconds."""
+  return np.array([time.monotonic(), time.process_time()])
 
 
 def _measure(path: str) -> dict[str, float]:
@@ -216,15 +221,16 @@ def _measure(path: str) -> dict[str, float]:
           progress=clock,
       )
     evaluate = functools.partial(trainer.evaluate, data.pick(trainer.evaluated))
+    started = _now()
     evaluate()
-    started = time.monotonic()
-    evaluate()
-    evaluation = time.monotonic() - started
+    evaluation = _now() - started
+  # The first round, in which computations are compiled, counts for nothing.
+  seconds = np.diff(clock.times, axis=0)
+  wall, cpu = np.median(seconds, axis=0)
   return dict(
-      peak=_peak_mb(), round=statistics.median(np.diff(clock.times[1:])),
-      # Without the first round, in which computations are compiled.
-      waiting=trainer.seconds_waiting / (clock.times[-1] - clock.times[1]),
-      evaluation=evaluation,
+      peak=_peak_mb(), round=wall, round_cpu=cpu,
+      waiting=trainer.seconds_waiting / seconds[:, 0].sum(),
+      evaluation=evaluation[0], evaluation_cpu=evaluation[1],
   )
 
 

@@ -15,6 +15,7 @@ from binaries import saved_runs
 from tff_pers.data import client_data
 from tff_pers.data import client_names
 from tff_pers.data import new_data
+from tff_pers.data import on_demand
 from tff_pers.data import split as split_lib
 from tff_pers.data import tables
 from tff_pers.evaluation import results
@@ -74,7 +75,10 @@ def _own(experiment) -> Opened:
   numbers = [*experiment.clients[task.evaluated], *experiment.unseen_clients]
   return Opened(
       experiment,
-      program.Data([*seen.train, *unseen.train], [*seen.test, *unseen.test]),
+      program.Data(
+          on_demand.join(seen.train, unseen.train),
+          on_demand.join(seen.test, unseen.test),
+      ),
       [str(name) for name in experiment.names(numbers)],
       [True] * len(seen.train) + [False] * len(unseen.train),
   )

@@ -69,3 +69,20 @@ def test_a_step_of_a_tier_is_smaller_than_one_of_the_full_model():
   assert [int(row[1]) for row in rows] == sizes
   assert [int(row[2]) for row in rows] == [size - 410 for size in sizes]
   assert 'mlp: the decompositions of a round take' in output
+
+
+@pytest.mark.slow
+def test_populations_of_all_sizes_are_measured():
+  output = subprocess.run(
+      [
+          sys.executable, '-m', 'binaries.benchmark_population',
+          '--clients=12,30', '--clients_per_round=4', '--rounds=3',
+          '--eval_clients=20',
+      ],
+      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
+  ).stdout
+  rows = [line.split('|')[1:-1] for line in output.splitlines()[4:]]
+  assert [row[0].strip() for row in rows] == ['12', '30']
+  for row in rows:
+    numbers = [float(cell.strip().rstrip('%')) for cell in row[1:]]
+    assert all(number >= 0.0 for number in numbers) and numbers[2] > 0.0

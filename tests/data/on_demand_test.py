@@ -90,3 +90,18 @@ def test_picks_keep_their_indices_if_asked_to():
     assert [
         (int(data['index']), int(data['num_examples'])) for data in kept
     ] == [(7, 3), (5, 1)]
+
+
+def test_two_joined_keep_their_indices_and_are_read_one_by_one():
+  read = []
+  clients = _clients(read)
+  one, other = clients.pick([3, 1], first=None), clients.pick([2], first=9)
+  joined = on_demand.join(one, other)
+  assert not read
+  assert joined.sizes.tolist() == [1, 0, 3]
+  assert (joined[2]['index'], joined[0]['index']) == (9, 3)
+  assert read == [2, 3]
+  assert [
+      (int(data['index']), data['examples']['y'].tolist())
+      for data in on_demand.join(list(one), list(other))
+  ] == [(3, [30]), (1, []), (9, [20, 20, 20])]

@@ -32,7 +32,7 @@ def test_the_next_cohort_is_read_before_it_is_asked_for():
   reader = prefetch.Prefetch(on_demand.OnDemand(load, _SIZES))
   with reader:
     reader.begin(np.array([3, 1], np.int32))
-    assert read.wait(timeout=60.0)
+    assert read.wait(timeout=20.0)
     assert _indices(reader.take(np.array([3, 1], np.int32))) == [3, 1]
   assert len(names) == 2  # Nobody is read a second time.
   assert threading.current_thread().name not in names

@@ -268,7 +268,7 @@ def test_the_states_of_a_cohort_stay_in_memory_however_large(path):
 
 def test_a_state_keeps_no_array_of_its_whole_cohort_alive(path):
   states = store.ClientStateStore(path)
-  cohort = np.arange(12.0).reshape([3, 4])
+  cohort = np.random.default_rng(0).random([3, 4])  # Itself no view.
   gone = weakref.ref(cohort)
   states.put(7, {'weights': cohort[1]})
   expected = cohort[1].copy()

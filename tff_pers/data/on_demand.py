@@ -54,6 +54,11 @@ class OnDemand(abc.Sequence):
     """Number of examples of each client, int64[N], without reading them."""
     return self._all_sizes[self._positions]
 
+  @property
+  def indices(self) -> np.ndarray:
+    """Index of each client, int64[N]."""
+    return self._indices
+
   def pick(
       self, clients: Sequence[int], first: Optional[int] = 0
   ) -> 'OnDemand':
@@ -115,3 +120,23 @@ def pick(
       type(clients[place])(clients[place], index=np.int32(index))
       for index, place in enumerate(places, start=first)
   ]
+
+
+def join(one: Sequence[Any], other: Sequence[Any]) -> Sequence[Any]:
+  """Returns the clients of both, with the indices that they have; reads none.
+
+  Args:
+    one: Dense client data, all `OnDemand` if `other` are.
+    other: Those that come after them.
+  """
+  if not isinstance(one, OnDemand):
+    return [*one, *other]
+
+  def load(place):
+    data = one[place] if place < len(one) else other[place - len(one)]
+    return data['examples']['x'], data['examples']['y']
+
+  return OnDemand(
+      load, np.concatenate([one.sizes, other.sizes]),
+      indices=np.concatenate([one.indices, other.indices]),
+  )

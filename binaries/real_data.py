@@ -51,12 +51,17 @@ def algos(*without: str) -> str:
 
 
 def all_algos(task: str) -> str:
-  """Returns all methods that run on a task with default flags."""
-  family = tasks.get(task)
+  """Returns all methods that run on a task with default flags.
+
+  Those without a `learning_rate` have none of the grid's values (`local_update`,
+  whose members are methods of their own).
+  """
+  traits = tasks.get(task).declares.traits
   return ','.join(
       name for name in methods.names()
       if name not in _ASYNCHRONOUS
-      and methods.fit(methods.get(name), family.declares.traits) == 'yes'
+      and hasattr(methods.get(name).hyperparameters(), 'learning_rate')
+      and methods.fit(methods.get(name), traits) == 'yes'
   )
 
 

@@ -21,6 +21,7 @@ from tests.binaries import real_data_files
 from tff_pers import methods
 from tff_pers.data import brackets
 from tff_pers.data import tasks
+from tff_pers.evaluation import grids
 
 _PROGRAMS = {
     program.BENCHMARK.name: program for program in (
@@ -133,8 +134,12 @@ def test_all_methods_that_run_on_the_task_can_be_asked_for(
   )
   names = found['algos'].split(',')
   assert {'perm', 'scaffold', 'fedrolex', 'reptile'} <= set(names)
-  # They need groups, or no cohorts but single messages.
-  assert not {'oracle_groups', 'fedasync', 'fedbuff'} & set(names)
+  # They need groups, or single messages, or have no rate of that name.
+  assert not {
+      'oracle_groups', 'fedasync', 'fedbuff', 'local_update'
+  } & set(names)
+  # All have the values of the grid.
+  assert set(grids.parse_grids(found['grid'], names)) == set(names)
   found = _handed(
       'benchmark_emnist', 'partial', monkeypatch, tmp_path, '--algos=ditto'
   )

@@ -4,6 +4,7 @@ Methods, grids of rates and scales are declared here alone, so that a number of
 one table can be compared with a number of another one.
 """
 
+import dataclasses
 from typing import Any
 
 from tff_pers import methods
@@ -53,14 +54,17 @@ def algos(*without: str) -> str:
 def all_algos(task: str) -> str:
   """Returns all methods that run on a task with default flags.
 
-  Those without a `learning_rate` have none of the grid's values (`local_update`,
+  Those without a `learning_rate` have no value of the grid (`local_update`,
   whose members are methods of their own).
   """
   traits = tasks.get(task).declares.traits
   return ','.join(
       name for name in methods.names()
       if name not in _ASYNCHRONOUS
-      and hasattr(methods.get(name).hyperparameters(), 'learning_rate')
+      and 'learning_rate' in {
+          field.name
+          for field in dataclasses.fields(methods.get(name).hyperparameters)
+      }
       and methods.fit(methods.get(name), traits) == 'yes'
   )
 

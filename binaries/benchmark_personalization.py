@@ -28,7 +28,7 @@ from one grid. Some clients of every part never train and adapt at the end.
   users     The tags of posts of Stack Overflow by user.
 
 DIR holds the folders of these data. The scale smoke takes a minute, cpu half an
-hour to an hour per part on one core; paper has the papers' models and rounds.
+hour to an hour per part on one core; paper has all clients and more rounds.
 Every other flag is one of compare_tuned and goes before the scale's. The same
 command resumes. Writes personalization.md beside the folders."""
 

@@ -56,9 +56,9 @@ BENCHMARK = tuned_parts.Benchmark(
         'Means over users of test accuracies (of tags: recall at 5) and over'
         ' seeds, ± the standard deviation over seeds; pooled ones weight users'
         ' by their test posts. A step size is chosen for each method by the'
-        ' mean accuracy over users on validation data of the first seed. The'
-        ' sample has titles of questions by 2,531 users, not the 342,477'
-        ' clients of the full data.'
+        ' mean accuracy over users on validation data of the first seed.'
+        ' questions.json.gz is a sample: titles of questions by 2,531 users,'
+        ' not the 342,477 clients of the full data.'
     ),
     parts={
         # Its model has one layer, of which nothing can be private.

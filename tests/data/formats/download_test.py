@@ -95,8 +95,11 @@ def test_a_rest_of_nothing_is_fetched_anew(server, tmp_path):
 
 def test_a_wrong_sum_is_named_and_the_file_removed(server, tmp_path):
   server.md5 = hashlib.md5(b'another').hexdigest()
-  with pytest.raises(errors.DataError, match=f'MD5 sum {server.md5}, found'):
+  with pytest.raises(
+      errors.DataError, match=f'MD5 sum {server.md5}, found'
+  ) as info:
     _fetch(server, tmp_path)
+  assert 'could not be downloaded' not in str(info.value)
   assert not _names(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import http.client
 import lzma
 import os
 import urllib.error
@@ -14,7 +15,9 @@ from tff_pers.data import errors
 _CHUNK = 2**20
 _SECONDS = 30.0
 # What opening and reading an address raises.
-_UNREACHABLE = (OSError, urllib.error.URLError, ValueError)
+_UNREACHABLE = (
+    OSError, urllib.error.URLError, http.client.HTTPException, ValueError
+)
 
 
 def cache_folder() -> str:
@@ -44,6 +47,8 @@ def fetch(url: str, folder: str) -> str:
   try:
     if not os.path.exists(packed):
       _download(url, packed)
+  except errors.DataError:  # A sentence already, and a ValueError, too.
+    raise
   except _UNREACHABLE as error:
     raise errors.DataError(
         f'{url} could not be downloaded to {folder}'

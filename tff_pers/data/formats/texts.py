@@ -10,6 +10,7 @@ import numpy as np
 from tff_pers.data import errors
 from tff_pers.data import text_files
 from tff_pers.data.formats import clients as clients_lib
+from tff_pers.data.formats import download
 from tff_pers.data.formats import leaf
 from tff_pers.data.formats import published
 from tff_pers.data.formats import records
@@ -97,7 +98,8 @@ def posts(
     if parts is None:
       return None
   else:
-    folder, parts = '', published.fetch(data_set)
+    # TFF's counts, too, are looked for beside its posts.
+    folder, parts = download.cache_folder(), published.fetch(data_set)
   names = clients_lib.with_enough(
       parts, dict(zip((published.TRAIN, published.TEST), minima))
   )

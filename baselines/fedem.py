@@ -122,7 +122,7 @@ def negative_log_likelihoods(model, models, num_models: int, data):
     losses *= tf.constant(targets, losses.dtype)
   elif 'loss' in model.weights_of:
     y = data['examples']['y']
-    losses *= example_losses.row_units(model, y, losses.dtype)[:, None]
+    losses *= model.row_weights(y, losses.dtype)[:, None]
   return losses
 
 
@@ -160,7 +160,7 @@ def weighted_loss(model, models, batch, responsibilities):
         batch.y, model.predict(weights, batch.x, True, batch.seed)
     )
     if 'loss' in model.weights_of:
-      losses *= example_losses.row_units(model, batch.y, losses.dtype)
+      losses *= model.row_weights(batch.y, losses.dtype)
     # Not a product: an overflow in a filler row must not spread.
     losses = tf.where(batch.mask, losses, tf.zeros_like(losses))
     count = tf.maximum(model.batch_weight(batch, losses.dtype), 1)

@@ -18,7 +18,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
@@ -32,8 +31,11 @@ import tensorflow as tf
 import baselines
 from tff_pers import methods
 from tff_pers import runtime
-from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
+from tff_pers.data.formats import clients as clients_lib
+from tff_pers.data.formats import published
+from tff_pers.data.formats import records
+from tff_pers.data.formats import sqlite
 from tff_pers.models import zoo
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
@@ -60,6 +62,9 @@ _MEASURE = flags.DEFINE_string(
 )
 _WIDTH = 64  # Features of an example.
 _CLASSES = 10
+_FIELDS = {
+    'x': records.Field(np.float32, (_WIDTH,)), 'y': records.Field(np.int64),
+}
 _TABLES = """
 CREATE TABLE examples (
     split_name TEXT, client_id TEXT, serialized_example_proto BLOB);
@@ -135,31 +140,17 @@ def _example(x: np.ndarray, y: int) -> bytes:
   ))).SerializeToString()
 
 
-def _clients(path: str, split: str) -> on_demand.OnDemand:
-  """Returns the clients of one split, read from the file when asked for."""
-  local = threading.local()  # SQLite has a connection for each thread.
-
-  def load(position):
-    if not hasattr(local, 'db'):
-      local.db = sqlite3.connect(path)
-    rows = local.db.execute(
-        'SELECT serialized_example_proto FROM examples'
-        ' WHERE client_id = ? AND split_name = ?', (f'{position:06}', split),
-    )
-    features = [
-        tf.train.Example.FromString(row).features.feature for (row,) in rows
-    ]
-    return (
-        np.array([f['x'].float_list.value for f in features], np.float32),
-        np.array([f['y'].int64_list.value[0] for f in features], np.int32),
-    )
-
-  with contextlib.closing(sqlite3.connect(path)) as db:
-    sizes = np.fromiter((n for (n,) in db.execute(
-        'SELECT num_examples FROM client_metadata WHERE split_name = ?'
-        ' ORDER BY client_id', (split,),
-    )), np.int64)
-  return on_demand.OnDemand(load, sizes)
+def _clients(path: str) -> program.Data:
+  """Returns the clients of the file, read from it when asked for."""
+  parts = {
+      part: sqlite.read(path, part, _FIELDS)
+      for part in (published.TRAIN, published.TEST)
+  }
+  found = clients_lib.on_request(
+      parts, parts[published.TRAIN].clients,
+      lambda own, where: (own['x'], own['y'].astype(np.int32)),
+  )
+  return program.Data(found.train, found.test)
 
 
 def _in_own_process(path: str) -> dict[str, float]:
@@ -195,7 +186,7 @@ def _now() -> np.ndarray:
 def _measure(path: str) -> dict[str, float]:
   """Trains on the population of a file; returns MB, seconds and a share."""
   runtime.use('fused')
-  data = program.Data(_clients(path, 'train'), _clients(path, 'test'))
+  data = _clients(path)
   number = len(data.train)
   model = zoo.build('mlp', tf.TensorSpec([None, _WIDTH]), _CLASSES)
   task = task_lib.Task(

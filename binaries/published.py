@@ -37,7 +37,7 @@ class Published(NamedTuple):
     return None
 
 
-def _percent(**values: float) -> dict[str, float]:
+def _percent(values: Mapping[str, float]) -> dict[str, float]:
   return {name: round(value / 100, 4) for name, value in values.items()}
 
 
@@ -81,7 +81,7 @@ def _floral(column: int) -> dict[str, float]:
           94.5, 94.2, 87.0, 86.9, 69.3, 72.1, 47.2, 42.7, 86.6, 53.9
       ),
   }
-  return {name: round(row[column] / 100, 4) for name, row in rows.items()}
+  return _percent({name: row[column] for name, row in rows.items()})
 
 
 def _floral_cifar(column: int, setting: str, cpu: str) -> Published:
@@ -139,7 +139,7 @@ CIFAR100_GROUPS = _floral_cifar(
 )
 CIFAR10_TIERS = Published(
     _FEDHM,
-    _percent(fedhm=91.22, heterofl=84.49, splitmix=85.91),
+    _percent(dict(fedhm=91.22, heterofl=84.49, splitmix=85.91)),
     'ResNet-18, 20 clients, 160 rounds of 10 epochs, all images',
     {
         'cpu': 'a CNN, a fifth of the images, 30 rounds of one epoch; here the'

@@ -97,17 +97,9 @@ def mean_loss(model: functional.FunctionalModel, data, losses):
   """
   if 'loss' not in model.weights_of:
     return mean_rows(data, losses)
-  units = row_units(model, data['examples']['y'], losses.dtype)[:, None]
+  units = model.row_weights(data['examples']['y'], losses.dtype)[:, None]
   count = tf.maximum(_sum_rows(data, units), 1)
   return _sum_rows(data, units * losses) / count
-
-
-def row_units(model: functional.FunctionalModel, y, dtype):
-  """Returns what the loss of each row is a mean over, [rows]; see weights_of.
-  """
-  if 'loss' not in model.weights_of:
-    return tf.ones(tf.shape(y)[:1], dtype)
-  return tf.cast(model.weights_of['loss'](y), dtype)
 
 
 def _sum_rows(data, table):

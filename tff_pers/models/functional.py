@@ -219,17 +219,26 @@ class FunctionalModel:
     total = self._total('loss', losses, batch)
     return total / count + tf.cast(self.penalty(weights), losses.dtype)
 
+  def row_weights(self, y, dtype, name: str = 'loss'):
+    """Returns how much each row counts in the mean `name`, [batch].
+
+    Its units where it has `weights_of`, else 1.
+    """
+    if name not in self.weights_of:
+      return tf.ones(tf.shape(y)[:1], dtype)
+    return tf.cast(self.weights_of[name](y), dtype)
+
   def batch_weight(self, batch, dtype, name: str = 'loss'):
     """Returns how many rows or units the mean `name` of a batch is over."""
     mask = tf.cast(batch.mask, dtype)
     if name in self.weights_of:
-      mask *= tf.cast(self.weights_of[name](batch.y), dtype)
+      mask *= self.row_weights(batch.y, dtype, name)
     return tf.reduce_sum(mask)
 
   def _total(self, name: str, values, batch):
     """Returns the sum over the unmasked rows, or over their units."""
     if name in self.weights_of:
-      values *= tf.cast(self.weights_of[name](batch.y), values.dtype)
+      values *= self.row_weights(batch.y, values.dtype, name)
     # `where`, not a product with the mask: an infinite loss in a filler row
     # times 0 would be NaN.
     return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))

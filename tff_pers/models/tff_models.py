@@ -113,18 +113,11 @@ def to_tff_functional_model(
   )
 
 
-def _units(model: functional.FunctionalModel, name: str, y, rows):
-  """Returns how much each row counts in the mean `name`, like `rows`."""
-  if name not in model.weights_of:
-    return tf.ones_like(rows)
-  return tf.cast(model.weights_of[name](y), rows.dtype)
-
-
 def _mean(model: functional.FunctionalModel, name: str, y, rows):
   """Returns the mean of rows, each counted as often as it has units."""
   if name not in model.weights_of:
     return tf.reduce_mean(rows)
-  units = _units(model, name, y, rows)
+  units = model.row_weights(y, rows.dtype, name)
   return tf.math.divide_no_nan(
       tf.reduce_sum(units * rows), tf.reduce_sum(units)
   )
@@ -144,7 +137,7 @@ def _metrics_functions(model: functional.FunctionalModel):
     new = collections.OrderedDict()
     for name, value in values.items():
       rows = tf.cast(value(labels, batch_output.predictions), tf.float32)
-      units = _units(model, name, labels, rows)
+      units = model.row_weights(labels, rows.dtype, name)
       new[name] = state[name] + tf.stack(
           [tf.reduce_sum(units * rows), tf.reduce_sum(units)]
       )

@@ -192,10 +192,12 @@ class TrainingProgram:
     """
     metrics = None
     saved = time.monotonic()
+    start = self._position.round
+    following = sampler(self._seed, start) if start < rounds else ()
     with self._reader:
-      for round_num in range(self._position.round + 1, rounds + 1):
+      for round_num in range(start + 1, rounds + 1):
         row = None
-        cohort = sampler(self._seed, round_num - 1)
+        cohort = following
         # A sampler is a pure function, so it can say who comes next.
         following = sampler(self._seed, round_num) if round_num < rounds else ()
         measured = self.train_round(cohort, following)

@@ -88,8 +88,8 @@ FAULTS = (
         'everybody_takes_part',
         what='All writers take part in every round.',
         file=_TASK,
-        old='return usual if num_clients > usual else 0',
-        new='return 0',
+        old='clients_per_round=DECLARATION.cohort(num_clients)',
+        new='clients_per_round=0',
         tests=(
             f'{_TEST}::test_ten_take_part_in_a_round_where_there_are_more',
         ),

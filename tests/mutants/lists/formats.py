@@ -116,7 +116,7 @@ FAULTS = (
         'clients_by_position',
         what='The test data of a client are those of another one.',
         file=f'{_FORMATS}/clients.py',
-        old='[place[name] for name in names]',
+        old='[places[name] for name in names]',
         new='range(len(names))',
         tests=(f'{_FOUND}::test_clients_are_matched_by_name',),
     ),

@@ -128,7 +128,7 @@ FAULTS = (
         'everybody_in_every_round',
         what='All clients of CIFAR-100 take part, against its declaration.',
         file='tff_pers/data/tasks/cifar.py',
-        old='      clients_per_round=cohort if is_larger else 0,',
+        old='      clients_per_round=declares.cohort(request.num_clients or num_clients),',
         new='      clients_per_round=0,',
         tests=(f'{_DECLARATIONS_TEST}::test_defaults_are_as_declared',),
     ),

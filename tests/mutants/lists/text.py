@@ -23,7 +23,7 @@ FAULTS = (
         'mean_over_sequences',
         what='A batch\'s loss counts a short text as much as a long one.',
         file=_FUNCTIONAL,
-        old="      values *= tf.cast(self.weights_of[name](batch.y), values.dtype)\n",
+        old='      values *= self.row_weights(batch.y, values.dtype, name)\n',
         new='      pass\n',
         tests=(f'{_UNITS_TEST}::test_loss_of_a_batch_and_its_gradient',),
     ),
@@ -63,10 +63,7 @@ FAULTS = (
         'likelihood_of_one_token',
         what='FedEM takes the mean loss of a text for its log-likelihood.',
         file='baselines/fedem.py',
-        old=(
-            '    losses *= example_losses.row_units(model, y, losses.dtype)'
-            '[:, None]'
-        ),
+        old='    losses *= model.row_weights(y, losses.dtype)[:, None]',
         new='    pass',
         tests=(f'{_UNITS_TEST}::test_likelihood_of_fedem_is_that_of_all_units',),
     ),

@@ -85,12 +85,12 @@ def on_request(
 def _lazy(
     found: records.Records, names: Sequence[str], convert: Convert
 ) -> on_demand.OnDemand:
-  place = {name: position for position, name in enumerate(found.clients)}
+  places = found.places
 
   def load(position: int):
     where = f'{found.where}, client {found.clients[position]}'
     return convert(found.read(position), where)
 
   return on_demand.OnDemand(
-      load, found.sizes, [place[name] for name in names]
+      load, found.sizes, [places[name] for name in names]
   )

@@ -44,10 +44,10 @@ def writers(
       (published.TRAIN, emnist.TRAIN), (published.TEST, emnist.TEST)
   ):
     found = parts[part]
-    place = {name: position for position, name in enumerate(found.clients)}
+    places = found.places
     for name in names:
       x, y = ink(
-          found.read(place[name]), f'{found.where}, client {name}', num_classes
+          found.read(places[name]), f'{found.where}, client {name}', num_classes
       )
       grey = np.round(255 * (1 - x[..., 0])).astype(np.uint8)
       columns.append((

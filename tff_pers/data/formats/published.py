@@ -1,7 +1,7 @@
 """Finds a data set as TFF or LEAF publish it: in a folder, cached, online."""
 
 import os
-from typing import Mapping, NamedTuple, Optional
+from typing import Iterable, Mapping, NamedTuple, Optional
 
 from tff_pers.data import errors
 from tff_pers.data.formats import download
@@ -84,6 +84,25 @@ def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
           for part in (TRAIN, TEST)
       }
   return None
+
+
+def find_first(
+    data_set: DataSet, folders: Iterable[str]
+) -> tuple[str, Optional[Parts]]:
+  """Returns the first folder with files of the set, and `find` of it.
+
+  Args:
+    data_set: The data set.
+    folders: Where to look, in this order.
+
+  Returns:
+    ('', None) if no folder has any.
+  """
+  for folder in folders:
+    parts = find(data_set, folder)
+    if parts is not None:
+      return folder, parts
+  return '', None
 
 
 def fetch(data_set: DataSet) -> Parts:

@@ -36,6 +36,11 @@ class Records(NamedTuple):
   sizes: np.ndarray
   read: Callable[[int], Mapping[str, np.ndarray]]
 
+  @property
+  def places(self) -> dict[str, int]:
+    """The position of each client by its name."""
+    return {name: position for position, name in enumerate(self.clients)}
+
 
 def make(
     where: str,

@@ -1,9 +1,10 @@
 """Shakespeare and Stack Overflow as TFF and LEAF publish them."""
 
-import contextlib
 import json
 import os
-from typing import Mapping, Optional, Sequence
+from typing import (
+    Any, Callable, Iterable, Mapping, Optional, Sequence, TextIO
+)
 
 import numpy as np
 
@@ -88,12 +89,8 @@ def posts(
   """
   data_set = stackoverflow(task)
   if data_dir:
-    found = (
-        (folder, published.find(data_set, folder))
-        for folder in (data_dir, os.path.join(data_dir, 'stackoverflow'))
-    )
-    folder, parts = next(
-        (pair for pair in found if pair[1] is not None), (None, None)
+    folder, parts = published.find_first(
+        data_set, (data_dir, os.path.join(data_dir, 'stackoverflow'))
     )
     if parts is None:
       return None
@@ -108,8 +105,10 @@ def posts(
       parts, clients_lib.sample(names, size, seed), _posts_of
   )
   return text_files.Corpus(
-      parts[published.TRAIN].where, clients, is_test, _word_counts(folder),
-      _tag_counts(folder), fewest=minima,
+      parts[published.TRAIN].where, clients, is_test,
+      _most_frequent(folder, _WORDS, lambda file: map(str.split, file)),
+      _most_frequent(folder, _TAGS, lambda file: json.load(file).items()),
+      fewest=minima,
   )
 
 
@@ -139,11 +138,11 @@ def _read(parts: published.Parts, names: Sequence[str], texts_of):
   is_test = {name: [] for name in names}
   for part in (published.TRAIN, published.TEST):
     found = parts[part]
-    place = {name: position for position, name in enumerate(found.clients)}
+    places = found.places
     for name in names:
-      if name in place:
+      if name in places:
         own = texts_of(
-            found.read(place[name]), f'{found.where}, client {name}'
+            found.read(places[name]), f'{found.where}, client {name}'
         )
         clients[name] += own
         is_test[name] += [part == published.TEST] * len(own)
@@ -179,37 +178,29 @@ def _windows(folder: str) -> text_files.Corpus:
   return text_files.Corpus(folder, clients, is_test)
 
 
-def _word_counts(folder: str) -> Optional[list[str]]:
-  """Returns TFF's words, the most frequent first, None: they are not there."""
-  path = os.path.join(folder, _WORDS)
+def _most_frequent(
+    folder: str, name: str, pairs_of: Callable[[TextIO], Iterable[Any]]
+) -> Optional[list[str]]:
+  """Returns what TFF counted, the most frequent first, None: it is not there.
+
+  Args:
+    folder: Where the file may be.
+    name: Its name.
+    pairs_of: From the open file to pairs of a word or tag and its count.
+
+  Raises:
+    errors.DataError: If the file is of another form.
+  """
+  path = os.path.join(folder, name)
   if not os.path.isfile(path):
     return None
-  with _sentence(path), open(path, encoding='utf-8') as file:
-    counts = {word: int(count) for word, count in map(str.split, file)}
-  return _most_frequent(counts)
-
-
-def _tag_counts(folder: str) -> Optional[list[str]]:
-  """Returns TFF's tags, the most frequent first, None: they are not there."""
-  path = os.path.join(folder, _TAGS)
-  if not os.path.isfile(path):
-    return None
-  with _sentence(path), open(path, encoding='utf-8') as file:
-    counts = {tag: int(count) for tag, count in json.load(file).items()}
-  return _most_frequent(counts)
-
-
-@contextlib.contextmanager
-def _sentence(path: str):
   try:
-    yield
+    with open(path, encoding='utf-8') as file:
+      counts = {entry: int(count) for entry, count in pairs_of(file)}
   except (OSError, ValueError, AttributeError, TypeError) as error:
     raise errors.DataError(
         f'{path} must hold counts as TFF publishes them, and could not be read'
         f' ({errors.first_line(error)}).'
     ) from error
-
-
-def _most_frequent(counts: Mapping[str, int]) -> list[str]:
   # Equal counts in the order of the file, as TFF has them.
   return sorted(counts, key=lambda entry: -counts[entry])

@@ -99,20 +99,17 @@ def _build(
   `augment` does so after.
   """
   examples = _examples(name, request, num_classes)
-  cohort = declares.clients_per_round
   num_clients = declares.num_clients
   # Without clients the partition says what is missing.
   if _is_by_client(request, declares) and examples.clients is not None:
     num_clients = len(np.unique(examples.clients))
-  # With no more clients than the usual cohort has, all take part in a round.
-  is_larger = (request.num_clients or num_clients) > cohort
   task = assembly.assemble(
       name, request, examples,
       partition=declares.partition,
       num_clients=num_clients,
       train_fraction=0.8,
       model=declares.model,
-      clients_per_round=cohort if is_larger else 0,
+      clients_per_round=declares.cohort(request.num_clients or num_clients),
       **floral_images.schedule(request),
   )
   return dataclasses.replace(
@@ -165,13 +162,11 @@ def _of_tff(request: registry.TaskRequest) -> Optional[published.Parts]:
   Without a folder they are fetched only for their clients.
   """
   if request.data_dir:
-    for folder in ('', 'cifar100'):
-      parts = published.find(
-          cifar100.DATA_SET, os.path.join(request.data_dir, folder)
-      )
-      if parts is not None:
-        return parts
-  elif _is_by_client(request, CIFAR100):
+    return published.find_first(
+        cifar100.DATA_SET,
+        (request.data_dir, os.path.join(request.data_dir, 'cifar100')),
+    )[1]
+  if _is_by_client(request, CIFAR100):
     return published.fetch(cifar100.DATA_SET)
   return None
 

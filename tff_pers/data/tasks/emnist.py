@@ -101,7 +101,7 @@ def build(request: registry.TaskRequest, options: EmnistOptions):
   """
   images = emnist.read(request.data_dir, options.writers)
   if images is not None:
-    images = _of_characters(images, options)
+    images = _kept(images, images.y < options.num_classes)
     minimum = options.min_test or _MIN_TEST_SAMPLE
     return _assemble(request, options, _of_writers(images, options, minimum))
   parts = _published(request.data_dir, options)
@@ -122,10 +122,9 @@ def _published(data_dir: str, options: EmnistOptions) -> published.Parts:
   data_set = formats.data_set(options.characters == 'digits')
   if not data_dir:
     return published.fetch(data_set)
-  for folder in emnist.folders(data_dir):
-    parts = published.find(data_set, folder)
-    if parts is not None:
-      return parts
+  _, parts = published.find_first(data_set, emnist.folders(data_dir))
+  if parts is not None:
+    return parts
   raise errors.DataError(
       f'`data_dir` must be a folder with {emnist.files(options.writers)}, or'
       f' {published.describe(data_set)}, found none in {data_dir!r}.'
@@ -152,7 +151,7 @@ def _on_request(
       num_classes=num_classes,
       partition='by_client',
       client_names=clients.names,
-      clients_per_round=_cohort(len(clients.names)),
+      clients_per_round=DECLARATION.cohort(len(clients.names)),
       **_ROUNDS,
   )
 
@@ -173,21 +172,9 @@ def _assemble(
       num_clients=num_clients,
       train_fraction=_TRAIN_FRACTION,
       model=DECLARATION.model,
-      clients_per_round=_cohort(num_clients),
+      clients_per_round=DECLARATION.cohort(num_clients),
       **_ROUNDS,
   )
-
-
-def _cohort(num_clients: int) -> int:
-  # With no more clients than the usual cohort, all take part in a round.
-  usual = DECLARATION.clients_per_round
-  return usual if num_clients > usual else 0
-
-
-def _of_characters(
-    images: emnist.Writers, options: EmnistOptions
-) -> emnist.Writers:
-  return _kept(images, images.y < options.num_classes)
 
 
 def _kept(images: emnist.Writers, kept: np.ndarray) -> emnist.Writers:

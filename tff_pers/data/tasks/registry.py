@@ -115,6 +115,14 @@ class Declaration:
         model=self.model,
     )
 
+  def cohort(self, num_clients: int) -> int:
+    """Returns the default of `--clients_per_round` for so many clients.
+
+    With no more of them than the usual cohort, all take part: 0.
+    """
+    usual = self.clients_per_round
+    return usual if num_clients > usual else 0
+
   def alternatives(self) -> Iterable[traits_lib.Traits]:
     """Yields the traits with other partitions, networks, and all clients."""
     names = self.partitions or [self.partition]

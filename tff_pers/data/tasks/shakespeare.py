@@ -91,7 +91,6 @@ def of_corpus(
     ]
     return texts.inputs_and_targets(np.concatenate(rows))
 
-  cohort = DECLARATION.clients_per_round
   num_tokens = len(texts.CHARACTERS) + tokens.NUM_SPECIAL
   return task_lib.Task(
       name='shakespeare',
@@ -104,8 +103,7 @@ def of_corpus(
       num_classes=num_tokens,
       partition=DECLARATION.partition,
       client_names=[client.name for client in clients],
-      # With no more clients than the usual cohort, all take part in a round.
-      clients_per_round=cohort if len(clients) > cohort else 0,
+      clients_per_round=DECLARATION.cohort(len(clients)),
       rounds=1200,
       eval_every=100,
   )

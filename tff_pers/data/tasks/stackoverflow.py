@@ -93,7 +93,6 @@ NWP_DECLARATION = registry.Declaration(
 TAGS_DECLARATION = dataclasses.replace(
     NWP_DECLARATION, model='logistic_tags', clients_per_round=10
 )
-_MOST_CLIENTS = 1000
 
 
 @registry.register(
@@ -231,7 +230,7 @@ def _clients(
       corpus, request,
       text_clients.Rules(
           task, options.min_train or min_train, options.min_test or min_test,
-          options.max_train, _MOST_CLIENTS,
+          options.max_train, formats.MOST_USERS,
           f'lower --{task}_min_train and --{task}_min_test.',
       ),
       is_text=lambda text: bool(texts.words(text.words)),
@@ -240,10 +239,8 @@ def _clients(
 
 def _common(declaration: registry.Declaration, clients):
   """Returns the fields that both tasks have."""
-  cohort = declaration.clients_per_round
   return dict(
       partition=declaration.partition,
       client_names=[client.name for client in clients],
-      # With no more clients than the usual cohort, all take part in a round.
-      clients_per_round=cohort if len(clients) > cohort else 0,
+      clients_per_round=declaration.cohort(len(clients)),
   )

@@ -159,4 +159,4 @@ def test_an_address_that_does_not_answer_is_named(server, tmp_path):
   for url in (f'http://127.0.0.1:{port}/a.lzma', 'http://127.0.0.1:9/a.lzma'):
     with pytest.raises(errors.DataError, match='could not be downloaded.*Tip'):
       missing(url)
-  assert not _names(folder)
+  assert not folder.exists()

@@ -58,6 +58,8 @@ def fetch(url: str, folder: str) -> str:
   except errors.DataError:  # A sentence already, and a ValueError, too.
     raise
   except _UNREACHABLE as error:
+    with contextlib.suppress(OSError):  # It stays unless it is empty.
+      os.rmdir(folder)
     raise errors.DataError(
         f'{url} could not be downloaded to {folder}'
         f' ({errors.first_line(error)}). Tip: run it again to go on behind what'

@@ -2,7 +2,7 @@
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 
-.PHONY: help setup train test test-slow test-mutants ci-long lint docs lock bazel-test clean
+.PHONY: help setup train test test-slow test-mutants ci-long lint docs site lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style check'
 	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
+	@echo 'make site        the documentation as a site, build/site/index.html; executes the tutorials'
 	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
 	@echo 'make clean       remove caches and build outputs; .venv and runs/ stay'
 
@@ -40,11 +41,15 @@ bazel-test: setup
 ci-long: test-slow test-mutants
 
 lint: setup
-	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries tests
+	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries docs tests
 
 docs: setup
 	$(PYTHON_VENV) -m binaries.methods_and_tasks > docs/methods_and_tasks.new
 	mv docs/methods_and_tasks.new docs/methods_and_tasks.md
+
+site: setup
+	$(PYTHON_VENV) -m pip install -q -c requirements.lock -r requirements-docs.txt
+	$(PYTHON_VENV) -m sphinx -q -W --keep-going -b html docs build/site
 
 lock:
 	tools/lock.sh

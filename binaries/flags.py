@@ -417,17 +417,22 @@ def help_text(summary: str, table: Mapping[str, Flag], argv) -> str:
   return '\n'.join(lines)
 
 
-def _flag_help(name: str, flag: Flag) -> list[str]:
+def default_text(name: str, flag: Flag) -> str:
+  """Returns the default of a flag as help shows it."""
   default = getattr(flag.default, flag.spec.name)
   if isinstance(flag.default, SharedFlags):
     default = DEFAULTS.get(name, 'the task\'s')
-  shown = 'empty' if default == '' else str(default).lower() if isinstance(
-      default, bool
-  ) else default
+  if default == '':
+    return 'empty'
+  return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def _flag_help(name: str, flag: Flag) -> list[str]:
   when = flag.spec.metadata['when']
   text = (
       f"{flag.spec.metadata['help']} {hp.allowed(flag.spec)};"
-      f' default: {shown}' + (f'; only with {when}.' if when else '.')
+      f' default: {default_text(name, flag)}'
+      + (f'; only with {when}.' if when else '.')
   )
   return [f'  --{name}'] + textwrap.wrap(
       text, 78, initial_indent=' ' * 6, subsequent_indent=' ' * 6

@@ -1,5 +1,6 @@
 """Rows reach CSV, TensorBoard and log; the CSV keeps its order and past."""
 
+import asyncio
 import glob
 import logging
 
@@ -64,3 +65,13 @@ def test_log_takes_the_rows_and_leaves_absl_as_it_was(tmp_path, caplog):
   assert "'seconds': 1.25" in (tmp_path / 'train.log').read_text()
   assert not caplog.records
   assert (logger.level, list(logger.filters)) == before
+
+
+def test_rows_are_released_in_a_notebook(tmp_path):
+  """Its thread runs an event loop already."""
+
+  async def cell():
+    _release(tmp_path, [(5, _row(1.25))])
+
+  asyncio.run(cell())
+  assert (tmp_path / 'metrics.csv').read_text().endswith('5,1.25,0.5,7\n')

@@ -167,19 +167,21 @@ def by_predicate(
 def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
   """Returns the partition that a flag says; neither part may be empty.
 
+  What is private is one of `SCHEMES`:
+
+    input_layer : the layer of the first kernel, and the normalizations behind
+                  it; as in the papers, an embedding table is no input layer
+    output_layer: the layer of the last kernel
+    norm        : scales and offsets of all normalizations
+    bias        : the biases of all layers
+    adapter     : the adaptors of an adapted model, e.g. of
+                  `adaptors.floral(model, 1).mixed([1.0])`
+
   Args:
     model: The model.
-    split: What is private: one of `SCHEMES`, or a pattern of names as in a
-      shell, e.g. 'dense_2/*' or '*/kernel'. Several have colons between them,
-      e.g. 'adapter:norm': a weight is private if it fits one of them.
-
-      input_layer: The layer of the first kernel, and the normalizations behind
-        it. As in the papers, an embedding table is no input layer.
-      output_layer: The layer of the last kernel.
-      norm: Scales and offsets of all normalizations.
-      bias: The biases of all layers.
-      adapter: The adaptors of an adapted model, e.g. of
-        `adaptors.floral(model, 1).mixed([1.0])`.
+    split: A scheme, or a pattern of names as in a shell, e.g. 'dense_2/*' or
+      '*/kernel'. Several have colons between them, e.g. 'adapter:norm': a
+      weight is private if it fits one of them.
 
   Raises:
     ValueError: If a scheme or pattern fits no weight, or all weights would be

@@ -1,6 +1,7 @@
 """Where metrics of a run go: CSV, TensorBoard and a log, by `tff.program`."""
 
 import asyncio
+from concurrent import futures
 import csv
 import glob
 import logging
@@ -29,6 +30,8 @@ class Releases:
     _keep_rows(path, ['round', *columns], last_round)
     self._columns = tuple(columns)
     self._log = _Log(os.path.join(folder, LOG))
+    # In a notebook this thread runs an event loop already, and has no second.
+    self._thread = futures.ThreadPoolExecutor(1)
     self._managers = [
         tff.program.CSVFileReleaseManager(
             # WRITE replaces the whole file, so that it never ends in half a
@@ -51,7 +54,7 @@ class Releases:
       await asyncio.gather(
           *(manager.release(cells, round_num) for manager in self._managers)
       )
-    asyncio.run(to_all())
+    self._thread.submit(lambda: asyncio.run(to_all())).result()
 
   def __enter__(self):
     return self
@@ -60,6 +63,7 @@ class Releases:
     self.close()
 
   def close(self) -> None:
+    self._thread.shutdown()
     self._log.close()
 
 

@@ -1,0 +1,45 @@
+"""Reads advice.md: families of methods, and when to use each of them."""
+
+import functools
+import pathlib
+from typing import Sequence
+
+_FILE = pathlib.Path(__file__).with_name('advice.md')
+_NOT = 'Not:'
+
+
+def families(names: Sequence[str]) -> dict[str, list[str]]:
+  """Returns the methods by family, in the order of the file.
+
+  Raises:
+    ValueError: If a method has no advice, or there is advice on another.
+  """
+  found = _read()
+  own = {title: list(members) for title, members in found.items()}
+  missing = set(names) ^ {name for members in own.values() for name in members}
+  if missing:
+    raise ValueError(
+        f'{_FILE.name} must have a section for each method and no other, found'
+        f' a difference in {", ".join(sorted(missing))}.'
+    )
+  return own
+
+
+def of(name: str) -> tuple[str, str]:
+  """Returns when to use a method, and when not."""
+  return next(
+      members[name] for members in _read().values() if name in members
+  )
+
+
+@functools.lru_cache(maxsize=None)
+def _read() -> dict[str, dict[str, tuple[str, str]]]:
+  found, members = {}, {}
+  for part in _FILE.read_text(encoding='utf-8').split('\n#')[1:]:
+    head, _, text = part.partition('\n')
+    if head.startswith('#'):
+      when, _, when_not = ' '.join(text.split()).partition(f' {_NOT} ')
+      members[head.strip('# ')] = when, when_not
+    else:
+      members = found.setdefault(head.strip(), {})
+  return found

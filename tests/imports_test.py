@@ -13,7 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first. A module imports what is below it, and modules of its own entry;
 # entries that share a floor know nothing of each other.
 FLOORS = (
-    ('tff_pers.cadence', 'tff_pers.conditions', 'tff_pers.ranges'),
+    (
+        'tff_pers.cadence', 'tff_pers.conditions', 'tff_pers.inputs',
+        'tff_pers.ranges',
+    ),
     (
         'tff_pers.discovery', 'tff_pers.hyperparameters', 'tff_pers.process',
         'tff_pers.random', 'tff_pers.registry', 'tff_pers.round_metrics',
@@ -21,6 +24,7 @@ FLOORS = (
     ),
     ('tff_pers.methods', 'tff_pers.numerics', 'tff_pers.search_spaces'),
     ('tff_pers.models',),
+    ('tff_pers.builders',),
     ('tff_pers.data',),
     ('tff_pers.data.tasks',),
     ('tff_pers.aggregators', 'tff_pers.client_works'),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import methods
 from tff_pers.models import export
 from tff_pers.models import keras

@@ -42,12 +42,12 @@ def test_a_page_has_algorithm_flags_and_command(name):
 def test_docstrings_become_restructured_text():
   made = docstrings.convert([
       'Takes `a * b` and x_ of *all*, `K`s.', '', '  w <- w - eta * g', '',
-      '  state <- w', '', 'Args:', '  a: The `size`.', '    More.',
+      '  state <- w', '', 'Args:', '  a: The `size`.', '    Of `one', '    two`, 3.',
   ])
   assert made == [
       r'Takes ``a * b``\  and x\_ of \*all\*, ``K``\ s.', '', '', '::', '',
       '      w <- w - eta * g', '', '      state <- w', '', '', 'Args:',
-      r'  a: The ``size``\ .', '    More.',
+      r'  a: The ``size``\ .', '    Of ``one``', r'    ``two``\ , 3.',
   ]
 
 

@@ -8,9 +8,7 @@ mean something in reStructuredText mean themselves.
 import re
 
 _SECTIONS = ('Args:', 'Returns:', 'Raises:', 'Yields:', 'Attributes:')
-_CODE = re.compile(r'(`[^`]+`)')
-_BEFORE = '\\ '
-_SPECIAL = re.compile(r'([*|\\`]|(?<=\w)_(?!\w))')
+_SPECIAL = re.compile(r'([*|\\]|(?<=\w)_(?!\w))')
 
 
 def process(app, what, name, thing, options, lines) -> None:
@@ -21,7 +19,7 @@ def process(app, what, name, thing, options, lines) -> None:
 
 def convert(lines):
   """Returns the lines in reStructuredText."""
-  made, in_section, in_block = [], False, False
+  made, in_section, in_block, in_code = [], False, False, False
   for line in lines:
     indented = line.startswith('  ') and bool(line.strip())
     if line.strip() and not indented:
@@ -35,20 +33,30 @@ def convert(lines):
     if in_block and line.strip():
       made.append('')
       in_block = False
-    made.append(line if in_block else escape(line))
+    text, in_code = (line, False) if in_block else escape(line, in_code)
+    made.append(text)
   return made
 
 
-def escape(text: str) -> str:
-  """Returns a line in which nothing but `code` is marked up."""
-  parts = _CODE.split(text)
-  # Markup ends before white space or a mark; an escaped blank is none to see.
-  return ''.join(
-      f'{_BEFORE if _ends_in_word(parts[:at]) else ""}``{part[1:-1]}``\\ '
-      if _CODE.fullmatch(part) else _SPECIAL.sub(r'\\\1', part)
-      for at, part in enumerate(parts)
-  ).rstrip()
+def escape(text: str, in_code: bool = False) -> tuple[str, bool]:
+  """Returns a line in which nothing but `code` is marked up.
 
+  Args:
+    text: The line.
+    in_code: Whether code goes on from the line before.
 
-def _ends_in_word(parts) -> bool:
-  return bool(re.search(r'\w$', ''.join(parts)))
+  Returns:
+    The line, and whether code goes on in the next one.
+  """
+  made = ''
+  for at, part in enumerate(text.split('`')):
+    if at:
+      in_code = not in_code
+    if not in_code:
+      made += _SPECIAL.sub(r'\\\1', part)
+    elif part.strip():
+      # Markup has no letters beside it; an escaped blank is none to see.
+      margin = part[:len(part) - len(part.lstrip())]
+      before = '\\ ' if re.search(r'\w$', made) else ''
+      made += f'{margin}{before}``{part.strip()}``\\ '
+  return made.removesuffix('\\ ').rstrip(), in_code

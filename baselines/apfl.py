@@ -10,6 +10,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -43,6 +44,7 @@ class ApflHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
 
 
+@builders.checked
 def build_apfl(
     model: functional.FunctionalModel,
     hyperparameters: ApflHyperparameters = ApflHyperparameters(),

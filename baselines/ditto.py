@@ -7,6 +7,7 @@ Ditto: Fair and Robust Federated Learning Through Personalization.
 import dataclasses
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -59,6 +60,7 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
     return shared and max(shared, self.personal_steps)
 
 
+@builders.checked
 def build_ditto(
     model: functional.FunctionalModel,
     hyperparameters: DittoHyperparameters = DittoHyperparameters(),

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from baselines import model_table
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -58,6 +59,7 @@ class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
   )
 
 
+@builders.checked
 def build_ensemble(
     model: functional.FunctionalModel,
     hyperparameters: EnsembleHyperparameters = EnsembleHyperparameters(),

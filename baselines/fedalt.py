@@ -10,6 +10,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from baselines import fedsim
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -77,6 +78,7 @@ class FedAltHyperparameters(PhasesHyperparameters):
   )
 
 
+@builders.checked
 def build_fedalt(
     parts: partition.Partition,
     hyperparameters: PhasesHyperparameters = FedAltHyperparameters(),

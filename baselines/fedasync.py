@@ -9,6 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import stale_messages
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -34,6 +35,7 @@ class FedAsyncHyperparameters(stale_messages.StaleTraining):
   )
 
 
+@builders.checked
 def build_fedasync(
     model: functional.FunctionalModel,
     hyperparameters: FedAsyncHyperparameters = FedAsyncHyperparameters(),

@@ -11,6 +11,7 @@ from typing import Mapping, Optional
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -43,6 +44,7 @@ class SlimFedAvgHyperparameters(FedAvgHyperparameters):
   )
 
 
+@builders.checked
 def build_fedavg(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgHyperparameters = FedAvgHyperparameters(),
@@ -85,6 +87,7 @@ def _shared_model(weights, client_state):
   return weights
 
 
+@builders.checked
 def build_averaging(
     model: functional.FunctionalModel,
     work: client_work.ClientWork,

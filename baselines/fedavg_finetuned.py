@@ -13,6 +13,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import deployment
 from tff_pers import hyperparameters as hp
@@ -71,6 +72,7 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
     return in_training and max(in_training, self.steps)
 
 
+@builders.checked
 def build_fedavg_finetuned(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters = (

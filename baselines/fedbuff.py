@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from baselines import stale_messages
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -47,6 +48,7 @@ class FedBuffHyperparameters(stale_messages.StaleTraining):
     return self.buffer_size
 
 
+@builders.checked
 def build_fedbuff(
     model: functional.FunctionalModel,
     hyperparameters: FedBuffHyperparameters = FedBuffHyperparameters(),

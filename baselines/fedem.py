@@ -11,6 +11,7 @@ from typing import Optional
 import tensorflow as tf
 
 from baselines import model_table
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -36,6 +37,7 @@ class FedEmHyperparameters(hp.LocalTraining, hp.NewClients):
   )
 
 
+@builders.checked
 def build_fedem(
     model: functional.FunctionalModel,
     hyperparameters: FedEmHyperparameters = FedEmHyperparameters(),

@@ -14,6 +14,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -117,6 +118,7 @@ class FedYogiHyperparameters(_DecayingHyperparameters):
   optimizer_builder = staticmethod(server_optimizers.build_fedyogi)
 
 
+@builders.checked
 def build_fedopt(
     model: functional.FunctionalModel,
     hyperparameters,

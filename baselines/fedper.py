@@ -9,6 +9,7 @@ from typing import Optional
 
 from baselines import fedavg
 from baselines import fedsim
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -32,6 +33,7 @@ class FedPerHyperparameters(
   )
 
 
+@builders.checked
 def build_fedper(
     parts: partition.Partition,
     hyperparameters: FedPerHyperparameters = FedPerHyperparameters(),

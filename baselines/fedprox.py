@@ -13,6 +13,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -79,6 +80,7 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
     return fewest, most
 
 
+@builders.checked
 def build_fedprox(
     model: functional.FunctionalModel,
     hyperparameters: FedProxHyperparameters = FedProxHyperparameters(),

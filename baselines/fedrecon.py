@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from baselines import fedalt
 from baselines import fedsim
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -47,6 +48,7 @@ class FedReconHyperparameters(fedalt.PhasesHyperparameters):
   )
 
 
+@builders.checked
 def build_fedrecon(
     parts: partition.Partition,
     hyperparameters: FedReconHyperparameters = FedReconHyperparameters(),

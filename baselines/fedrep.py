@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from baselines import fedalt
 from baselines import fedsim
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -34,6 +35,7 @@ class FedRepHyperparameters(fedalt.PhasesHyperparameters):
   )
 
 
+@builders.checked
 def build_fedrep(
     parts: partition.Partition,
     hyperparameters: FedRepHyperparameters = FedRepHyperparameters(),

@@ -12,6 +12,7 @@ import dataclasses
 
 from baselines import fedavg
 from baselines import heterofl
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -39,6 +40,7 @@ class FedRolexHyperparameters(heterofl.ScaledHyperparameters):
   )
 
 
+@builders.checked
 def build_fedrolex(
     parts: submodels.Submodels,
     names,

@@ -7,6 +7,7 @@ Communication-Efficient Learning of Deep Networks from Decentralized Data
 
 import dataclasses
 
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -39,6 +40,7 @@ class MinibatchSgdHyperparameters(hp.Aggregation, hp.Hyperparameters):
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
 
 
+@builders.checked
 def build_fedsgd(
     model: functional.FunctionalModel,
     hyperparameters: FedSgdHyperparameters = FedSgdHyperparameters(),
@@ -61,6 +63,7 @@ def build_fedsgd(
   )
 
 
+@builders.checked
 def build_minibatch_sgd(
     model: functional.FunctionalModel,
     hyperparameters: MinibatchSgdHyperparameters = (

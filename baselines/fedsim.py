@@ -11,6 +11,7 @@ from typing import Optional
 import tensorflow_federated as tff
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -56,6 +57,7 @@ class FedSimHyperparameters(SharedHyperparameters):
   )
 
 
+@builders.checked
 def build_fedsim(
     parts: partition.Partition,
     hyperparameters: split_hyperparameters.SplitHyperparameters = (

@@ -10,6 +10,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import heterofl
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -38,6 +39,7 @@ class FjORDHyperparameters(width_hp.WidthHyperparameters):
   )
 
 
+@builders.checked
 def build_fjord(
     parts: submodels.Submodels,
     names,

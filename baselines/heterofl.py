@@ -8,6 +8,7 @@ Heterogeneous Clients
 import dataclasses
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -59,6 +60,7 @@ class HeteroFLHyperparameters(ScaledHyperparameters):
   )
 
 
+@builders.checked
 def build_heterofl(
     parts: submodels.Submodels,
     names,

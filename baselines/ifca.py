@@ -14,6 +14,7 @@ import dataclasses
 import tensorflow as tf
 
 from baselines import model_table
+from tff_pers import builders
 from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -89,6 +90,7 @@ class IfcaHyperparameters(hp.LocalTraining):
     return 1 if self.average == 'gradient' else super().longest_line()
 
 
+@builders.checked
 def build_ifca(
     model: functional.FunctionalModel,
     hyperparameters: IfcaHyperparameters = IfcaHyperparameters(),

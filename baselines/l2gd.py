@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -107,6 +108,7 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
     return Steps(p, self.learning_rate, min(0.5, share * self.lambda_ / p))
 
 
+@builders.checked
 def build_l2gd(
     model: functional.FunctionalModel,
     hyperparameters: L2gdHyperparameters = L2gdHyperparameters(),

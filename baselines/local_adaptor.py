@@ -13,6 +13,7 @@ from typing import Optional
 import tensorflow as tf
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -32,6 +33,7 @@ class LocalAdaptorHyperparameters(
   """Hyperparameters of local adaptors."""
 
 
+@builders.checked
 def build_local_adaptor(
     adapted: adaptors.AdaptedModel,
     hyperparameters: LocalAdaptorHyperparameters = (

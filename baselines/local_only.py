@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -17,6 +18,7 @@ class LocalOnlyHyperparameters(hp.LocalTraining):
   """Hyperparameters of local training."""
 
 
+@builders.checked
 def build_local_only(
     model: functional.FunctionalModel,
     hyperparameters: LocalOnlyHyperparameters = LocalOnlyHyperparameters(),

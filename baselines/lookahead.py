@@ -6,6 +6,7 @@ Lookahead Optimizer: k Steps Forward, 1 Step Back
 
 import dataclasses
 
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -24,6 +25,7 @@ class LookaheadHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
 
 
+@builders.checked
 def build_lookahead(
     model: functional.FunctionalModel,
     hyperparameters: LookaheadHyperparameters = LookaheadHyperparameters(),

@@ -6,6 +6,7 @@ Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks
 
 import dataclasses
 
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -59,6 +60,7 @@ class MamlHyperparameters(FomamlHyperparameters):
   )
 
 
+@builders.checked
 def build_fomaml(
     model: functional.FunctionalModel,
     hyperparameters: FomamlHyperparameters = FomamlHyperparameters(),
@@ -84,6 +86,7 @@ def build_fomaml(
   return _compose(model, work, hyperparameters)
 
 
+@builders.checked
 def build_maml(
     model: functional.FunctionalModel,
     hyperparameters: MamlHyperparameters = MamlHyperparameters(),

@@ -13,6 +13,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -40,6 +41,7 @@ class MimeLiteHyperparameters(hp.Aggregation, hp.LocalBatches):
   )
 
 
+@builders.checked
 def build_mime_lite(
     model: functional.FunctionalModel,
     hyperparameters: MimeLiteHyperparameters = MimeLiteHyperparameters(),

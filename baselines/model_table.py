@@ -5,6 +5,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
@@ -14,6 +15,7 @@ from tff_pers.models import functional
 from tff_pers.models import mixtures
 
 
+@builders.checked
 def build_model_table(
     model: functional.FunctionalModel,
     num_models: int,

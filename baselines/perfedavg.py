@@ -8,6 +8,7 @@ Meta-Learning Approach.
 import dataclasses
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -41,6 +42,7 @@ class PerFedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
 
 
+@builders.checked
 def build_perfedavg(
     model: functional.FunctionalModel,
     hyperparameters: PerFedAvgHyperparameters = PerFedAvgHyperparameters(),

@@ -9,6 +9,7 @@ import dataclasses
 from absl import logging
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -57,6 +58,7 @@ class PFedMeHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
 
 
+@builders.checked
 def build_pfedme(
     model: functional.FunctionalModel,
     hyperparameters: PFedMeHyperparameters = PFedMeHyperparameters(),

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -65,6 +66,7 @@ class ReptileHyperparameters(hp.Aggregation, hp.LocalTraining):
     return budget
 
 
+@builders.checked
 def build_reptile(
     model: functional.FunctionalModel,
     hyperparameters: ReptileHyperparameters = ReptileHyperparameters(),

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -46,6 +47,7 @@ class ScaffoldHyperparameters(fedavg.FedAvgHyperparameters):
       )
 
 
+@builders.checked
 def build_scaffold(
     model: functional.FunctionalModel,
     hyperparameters: ScaffoldHyperparameters = ScaffoldHyperparameters(),

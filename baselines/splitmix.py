@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import heterofl
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -87,6 +88,7 @@ def rounded(sizes: Sequence[float]) -> tuple[int, ...]:
   return tuple(round(size / min(sizes)) for size in sizes)
 
 
+@builders.checked
 def build_splitmix(
     base: functional.FunctionalModel,
     budgets: Sequence[int],

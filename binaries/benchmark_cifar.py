@@ -52,6 +52,21 @@ _LONG = {
     task: dict(flags, rounds=1500, eval_every=500)
     for task, flags in _AUGMENTED.items()
 }
+# Adaptive Federated Optimization (Reddi et al., 2021), as TFF's task has it.
+_REDDI = dict(
+    model='resnet18', cifar100_augment='crop24', num_clients=500,
+    clients_per_round=10, rounds=4000, eval_every=1000,
+)
+# papers/fedhm.md 5.1.
+_SCHEDULED = {
+    f'{method}_{name}': value
+    for method in _TIERED.split(',')
+    for name, value in dict(
+        local_steps=0, local_epochs=10, batch_size=64, momentum=0.9,
+        weight_decay=1e-4, learning_rate_schedule='steps',
+        learning_rate_rounds='100:150',
+    ).items()
+}
 # A fifth of the images of CIFAR-10 are in the subset.
 _FEW = dict(rounds=150, eval_every=150, train_fraction=0.25)
 _CIFAR100 = dict(model='cifar_cnn', rounds=60, eval_every=60)
@@ -112,10 +127,10 @@ BENCHMARK = tuned_parts.Benchmark(
         'paper/shifted': dict(_LONG['cifar10'], train_fraction=0.05),
         'paper/rotated': dict(_LONG['cifar10'], train_fraction=0.05),
         'paper/groups': _LONG['cifar100'],
-        'paper/pachinko': _LONG['cifar100'],
+        'paper/pachinko': _REDDI,
         'paper/tiers': dict(
             _AUGMENTED['cifar10'], model='resnet18', rounds=160, eval_every=160,
-            num_clients=20, clients_per_round=10,
+            num_clients=20, clients_per_round=10, **_SCHEDULED,
         ),
     },
     published={

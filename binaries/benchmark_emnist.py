@@ -32,8 +32,8 @@ every method has the step size that validation data choose from one grid.
 DIR holds femnist_writers.npz, TFF's emnist_all.sqlite or fed_emnist_*.h5, or
 LEAF's folders; without it TFF's file is downloaded. The scale smoke takes a
 minute, cpu an hour per part on one core; paper has the papers' rounds, all
-writers and a CNN. Every other flag is one of compare_tuned and goes before the
-scale's. The same command resumes. Writes emnist.md beside the folders."""
+writers and ResNet-18. Every other flag is one of compare_tuned and goes before
+the scale's. The same command resumes. Writes emnist.md beside the folders."""
 
 
 def _partial(pretrain_rounds: int) -> str:
@@ -50,7 +50,9 @@ def _partial(pretrain_rounds: int) -> str:
 _SMALL = dict(
     model='mlp_200', num_clients=100, rounds=120, eval_every=120,
 )
-_PAPER = dict(model='emnist_cnn', rounds=2500, eval_every=500)
+_PAPER = dict(
+    model='resnet18', emnist_pixels='standardized', rounds=2500, eval_every=500
+)
 BENCHMARK = tuned_parts.Benchmark(
     name='benchmark_emnist',
     summary=SUMMARY,

@@ -167,14 +167,14 @@ def _in_own_process(path: str) -> dict[str, float]:
 
 
 class _Clock(progress.Progress):
-  """Notes when each round was done, [wall, CPU] seconds."""
+  """Notes when each round was done: wall, CPU and waiting seconds so far."""
 
-  def __init__(self, rounds: int):
+  def __init__(self, rounds: int, trainer: program.TrainingProgram):
     super().__init__(rounds, 0, io.StringIO())
-    self.times = []
+    self._trainer, self.times = trainer, []
 
   def round_done(self, *args) -> None:
-    self.times.append(_now())
+    self.times.append([*_now(), self._trainer.seconds_waiting])
     super().round_done(*args)
 
 
@@ -205,7 +205,7 @@ def _measure(path: str) -> dict[str, float]:
     )
     with release.Releases(
         folder, trainer.columns, 0
-    ) as releases, _Clock(_ROUNDS.value) as clock:
+    ) as releases, _Clock(_ROUNDS.value, trainer) as clock:
       trainer.run(
           cohort.uniform(number, task.clients_per_round),
           rounds=_ROUNDS.value, eval_every=_ROUNDS.value, releases=releases,
@@ -217,10 +217,10 @@ def _measure(path: str) -> dict[str, float]:
     evaluation = _now() - started
   # The first round, in which computations are compiled, counts for nothing.
   seconds = np.diff(clock.times, axis=0)
-  wall, cpu = np.median(seconds, axis=0)
+  wall, cpu, _ = np.median(seconds, axis=0)
   return dict(
       peak=_peak_mb(), round=wall, round_cpu=cpu,
-      waiting=trainer.seconds_waiting / seconds[:, 0].sum(),
+      waiting=seconds[:, 2].sum() / seconds[:, 0].sum(),
       evaluation=evaluation[0], evaluation_cpu=evaluation[1],
   )
 

@@ -36,9 +36,14 @@ one core; paper has the papers' sizes and needs TFF's file. Every other flag is
 one of compare_tuned and goes before the scale's. The same command resumes.
 Writes stackoverflow.md beside the folders."""
 
+# papers/partial_personalization.md 5.4. The adapters of its transformer are in
+# the model, and its norms are private with them.
 _FFGG = ','.join(
-    f'local_ffgg[split={split},pretrain_rounds=1000]'
-    for split in ('input_layer', 'output_layer', 'adapter')
+    f'local_ffgg[split={split},pretrain_rounds=1000,batch_size=64,'
+    'clip_norm=0.1,server_optimizer=adam,pretrain_server_learning_rate=5e-4,'
+    'server_learning_rate=5e-5,learning_rate_schedule=linear,'
+    'learning_rate_rounds=1500]'
+    for split in ('input_layer', 'output_layer', 'adapter:norm')
 )
 _SMALL = dict(num_clients=100, clients_per_round=10, rounds=200, eval_every=200)
 _TASKS = {'tags': 'stackoverflow_tags', 'words': 'stackoverflow_nwp'}
@@ -80,7 +85,7 @@ BENCHMARK = tuned_parts.Benchmark(
         },
         'paper/tags': dict(rounds=1500, eval_every=500),
         'paper/words': dict(
-            model='transformer', rounds=1500, eval_every=500,
+            model='transformer_adapters', rounds=1500, eval_every=500,
             algos=f'{real_data.algos()},{_FFGG}',
         ),
     },

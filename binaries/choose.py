@@ -21,8 +21,8 @@ from binaries import flags
 from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
-from binaries import study_locks
 from binaries import variant_search
+from tff_pers import locks
 from tff_pers import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
@@ -94,7 +94,7 @@ def _choose(argv: Sequence[str]) -> int:
     variants = _fitting(request, variants)
   jobs_lib.check_all(request.jobs(), variants, request.seeds)
   os.makedirs(top, exist_ok=True)
-  lock = study_locks.attempt(top)
+  lock = locks.attempt(top)
   if lock is None:
     raise flags.Failure(f'Another process is at work in {top}.')
   going_on.write(config, record)

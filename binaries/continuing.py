@@ -67,7 +67,7 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
 
 
 def forked(
-    source: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag]
+    source: str, given: Mapping[str, Any], table: dict[str, flags.Flag]
 ) -> dict[str, Any]:
   """Returns the flags of a fork: those of its source, and then the given.
 

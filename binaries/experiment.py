@@ -19,6 +19,7 @@ import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import attacks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers import plugins
 from tff_pers import round_metrics
 from tff_pers import settings
 from tff_pers.aggregators import robust
@@ -36,7 +37,7 @@ from tff_pers.simulation import program
 # Flags that may differ when a run is resumed: they change no number.
 _FREE = (
     'output_dir', 'resume', 'fork', 'export', 'export_clients', 'config',
-    'quiet',
+    'import', 'quiet',
 )
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
 _IN_BRACKETS = ('client_weighting', 'driver', 'eval_every', 'rounds')
@@ -180,7 +181,7 @@ def build(
               **_prefixed(method.name, hyperparameters),
               **_prefixed(family.name, task_options),
           },
-          given=given,
+          given={**given, **_imports()},
           versions=_versions(),
           seeds=dict(run=shared['seed']),
       ),
@@ -519,6 +520,12 @@ def _shared_record(given, table, method, full, task) -> dict[str, Any]:
 
 def _prefixed(owner: str, options) -> dict[str, Any]:
   return {f'{owner}_{k}': v for k, v in hp.as_dict(options).items()}
+
+
+def _imports() -> dict[str, str]:
+  """Returns the flag that makes this process's methods and tasks known."""
+  named = plugins.named()
+  return {'import': ','.join(named)} if named else {}
 
 
 def _versions() -> dict[str, str]:

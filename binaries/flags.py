@@ -19,6 +19,7 @@ from absl import flags as absl_flags
 from binaries import config_files
 from binaries import folders
 from binaries import methods_and_tasks
+from binaries import plugin_imports
 from binaries import quiet
 from binaries import startup
 from tff_pers import attacks
@@ -208,6 +209,12 @@ class SharedFlags:
   model: str = hp.field(
       '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
   )
+  # `import` is a word of Python's own.
+  import_: str = hp.field(
+      '', 'Modules that register methods and tasks of your own, as'
+      ' my_package.my_method,my_package.my_task; those of installed packages'
+      ' are found without it.'
+  )
   config: str = hp.field(
       '', 'YAML file of flags, as rounds: 60 in a line, or config.json of a'
       ' run; flags on the command line go before.'
@@ -229,6 +236,7 @@ DEFAULTS = dict(
     tls_cert='', tls_key='', tls_ca='', model='', config='', quiet=False,
     driver='auto', delays='', network_delays='', in_flight=0,
     redispatch='uniform_idle',
+    **{'import': ''},
 )
 _PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca', 'config')
 
@@ -258,10 +266,11 @@ def own_flag(name: str, default: Any, help_text: str, **limits):
 
 def all_flags(*own, without: Sequence[str] = ()) -> dict[str, Flag]:
   """Returns all flags of a program: its own, the shared, methods', tasks'."""
+  plugin_imports.load_installed()
   table = dict(own)
   for spec in dataclasses.fields(SharedFlags):
     if spec.name not in without:
-      table[spec.name] = Flag(spec, 'shared', '', SharedFlags())
+      table[hp.flag_name(spec.name)] = Flag(spec, 'shared', '', SharedFlags())
   parts = [('method', n, methods.get(n).hyperparameters)
            for n in methods.names()]
   parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
@@ -440,6 +449,8 @@ def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
   # context would then print an error.
   native.drop_default_context()
   try:
+    with sentences():
+      plugin_imports.import_asked(argv, resolve_path)
     with quiet.scope():
       return main(argv)
   except (UsageError, damaged.DamagedError) as error:

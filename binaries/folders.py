@@ -4,7 +4,7 @@ import errno
 import os
 import tempfile
 
-from binaries import study_locks
+from tff_pers import locks
 
 
 def check(path: str) -> None:
@@ -47,7 +47,7 @@ class Alone:
     """Raises ValueError if another process holds the folder."""
     self._made, self._lock = _make(path), None
     try:
-      self._lock = study_locks.attempt(path)
+      self._lock = locks.attempt(path)
     except OSError as error:
       # A network file system without locks, where nobody can be kept out.
       if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP):

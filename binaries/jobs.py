@@ -14,6 +14,7 @@ from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import runner
 from tff_pers import hyperparameters as hp
+from tff_pers import plugins
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 
@@ -31,6 +32,9 @@ class Jobs:
       folder: Where the runs are.
     """
     self._program, self._given, self._top = program, given, folder
+    # Maybe in a process of its own, which has not read the command line.
+    with flags.sentences():
+      plugins.import_named(given.get('import', ''))
     self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
 
   def check(self, keys: Iterable[tuple[str, int]]) -> None:

@@ -8,6 +8,14 @@ from typing import Mapping, NamedTuple, Optional
 from tff_pers.data import brackets
 
 
+# What the numbers of a paper are, in words.
+MEASURES = {
+    'clients': 'means over clients',
+    'examples': 'means over the test examples of all clients',
+    'largest': 'accuracies of the largest model on common test data',
+}
+
+
 class Published(NamedTuple):
   """Results of a paper on the task of a comparison.
 
@@ -17,20 +25,23 @@ class Published(NamedTuple):
       method here.
     setting: The paper's setting.
     reduced: How ours differs, by value of `--scale`; '': it is equal.
+    measure: What the paper's accuracy is: a key of `MEASURES`.
+    pipeline: Options of a variant that are a part of the setting, not of the
+      method.
   """
 
   source: str
   accuracy: Mapping[str, float]
   setting: str
   reduced: Mapping[str, str]
+  measure: str = 'clients'
+  pipeline: tuple[str, ...] = ('pretrain_rounds',)
 
   def of(self, variant: str) -> Optional[float]:
-    """Returns the paper's accuracy of a variant, None: it has none.
-
-    How many rounds of a variant are pre-training is a part of the setting.
-    """
+    """Returns the paper's accuracy of a variant, None: it has none."""
     name, options = brackets.parse(variant)
-    options.pop('pretrain_rounds', None)
+    for option in self.pipeline:
+      options.pop(option, None)
     for known, accuracy in self.accuracy.items():
       if brackets.parse(known) == (name, options):
         return accuracy
@@ -102,29 +113,37 @@ EMNIST = Published(
     },
     'ResNet-18, 1114 writers, 2000 rounds and 500 more',
     {
-        'cpu': 'one hidden layer, 100 writers of a sample, 120 rounds; accuracy'
-               ' is a mean over writers, theirs over images',
+        'cpu': 'one hidden layer, 100 writers of a sample, 120 rounds, adapters'
+               ' of low rank',
         'smoke': _SMOKE,
-        'paper': 'a CNN in the place of ResNet-18, one rate for both stages, 50'
-                 ' writers held out; accuracy is a mean over writers, theirs'
-                 ' over images',
+        'paper': 'a fifth of the training images and 50 writers are held out;'
+                 ' one rate, of a grid, for both stages; adapters of low rank',
     },
+    measure='examples',
 )
 STACKOVERFLOW = Published(
     _FFGG,
     {
         'fedavg': 0.2382, 'local_ffgg[split=input_layer]': 0.2411,
         'local_ffgg[split=output_layer]': 0.2492,
+        'local_ffgg[split=adapter:norm]': 0.2480,
     },
     'a transformer of 4 blocks, 1000 clients of 342,477, 1000 rounds and 500'
     ' more, FedAdam',
     {
         'cpu': 'another model, 100 users with few posts, fewer rounds, plain'
-               ' averaging; accuracy is a mean over users, theirs over words',
+               ' averaging',
         'smoke': _SMOKE,
-        'paper': 'plain averaging, one rate for both stages, low-rank adapters;'
-                 ' accuracy is a mean over users, theirs over words',
+        'paper': 'a fifth of the training posts is held out; one rate, of a'
+                 ' grid, and one schedule for both stages; FedAvg averages'
+                 ' plainly',
     },
+    measure='examples',
+    pipeline=(
+        'pretrain_rounds', 'pretrain_server_learning_rate', 'batch_size',
+        'clip_norm', 'server_optimizer', 'server_learning_rate',
+        'learning_rate_schedule', 'learning_rate_rounds',
+    ),
 )
 _REDUCED = '20 clients in 4 clusters, a CNN, 5 % of the images, 1500 rounds'
 _NOT_ALL = (
@@ -142,15 +161,16 @@ CIFAR10_TIERS = Published(
     _percent(dict(fedhm=91.22, heterofl=84.49, splitmix=85.91)),
     'ResNet-18, 20 clients, 160 rounds of 10 epochs, all images',
     {
-        'cpu': 'a CNN, a fifth of the images, 30 rounds of one epoch; here the'
-               ' mean over clients, each with the model of its tier, theirs on'
-               ' a common test set',
+        'cpu': 'a CNN, a fifth of the images, 30 rounds of 20 steps, without'
+               ' momentum',
         'smoke': _SMOKE,
-        'paper': 'the local steps and rates of the task, one epoch, without'
-                 ' momentum and milestones; here the mean over clients, each'
-                 ' with the model of its tier, theirs on a common test set;'
-                 ' a fifth of the training images is held out',
+        'paper': 'a fifth of the training images is held out; the rate is of a'
+                 ' grid; other draws of the clients; the last round counts,'
+                 ' theirs the best',
     },
+    measure='largest',
+    # Variants of the table of tiers have the rate that was chosen.
+    pipeline=('learning_rate',),
 )
 # The paper's sizes of clusters and kernels are CIFAR-10's; ours are named.
 _ABLATION = (

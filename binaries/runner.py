@@ -57,7 +57,7 @@ class Diverged(flags.Failure):
 
 def prepare(
     given: Mapping[str, Any],
-    table: Mapping[str, flags.Flag],
+    table: dict[str, flags.Flag],
     folder: str,
     *,
     resume: bool,

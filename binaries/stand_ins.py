@@ -63,6 +63,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     del module  # There is nothing to execute.
 
 
+def are_in_place() -> bool:
+  """Whether libraries have stand-ins at the moment."""
+  return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
 @contextlib.contextmanager
 def in_place_of(
     libraries: Sequence[str], readers: Sequence[str]
@@ -85,4 +90,13 @@ def in_place_of(
     sys.meta_path.remove(finder)
     for name in set(sys.modules) - before:
       if name.partition('.')[0] in {*libraries, *readers}:
-        del sys.modules[name]
+        _forget(name)
+
+
+def _forget(name: str) -> None:
+  """Makes a module one that was never imported."""
+  module = sys.modules.pop(name)
+  parent, _, own_name = name.rpartition('.')
+  # `from parent import own_name` would find it there all the same.
+  if getattr(sys.modules.get(parent), own_name, None) is module:
+    delattr(sys.modules[parent], own_name)

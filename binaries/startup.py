@@ -1,5 +1,6 @@
 """What a program does before it imports TensorFlow."""
 
+from importlib import metadata
 import os
 import pathlib
 import runpy
@@ -48,13 +49,30 @@ def _is_running(name: str, file: str) -> bool:
   )
 
 
+def _plugins(argv: Sequence[str]) -> list[str]:
+  """Returns the top-level packages of plug-ins, see `tff_pers.plugins`."""
+  points = metadata.entry_points()
+  values = [
+      point.value for group in ('tff_pers.methods', 'tff_pers.tasks')
+      for point in (
+          points.select(group=group) if hasattr(points, 'select')
+          else points.get(group, ())
+      )
+  ]
+  for word, following in zip(argv, [*argv[1:], '']):
+    name, equals, value = word.lstrip('-').partition('=')
+    if name == 'import':
+      values += (value if equals else following).split(',')
+  return [value.strip().partition('.')[0] for value in values]
+
+
 def _answer(file: str) -> Optional[int]:
   """Prints the help of a program; returns its exit code.
 
   None if a module, a method of a user's perhaps, cannot be imported with
   stand-ins; then nothing was printed, and TensorFlow is needed.
   """
-  with stand_ins.in_place_of(_LIBRARIES, _OURS):
+  with stand_ins.in_place_of(_LIBRARIES, (*_OURS, *_plugins(sys.argv))):
     try:
       return runpy.run_path(file, run_name='help')['main'](sys.argv)
     except Exception:  # pylint: disable=broad-except

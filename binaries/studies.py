@@ -16,6 +16,7 @@ import optuna
 from optuna.storages import journal
 
 from binaries import study_locks
+from tff_pers import locks
 from tff_pers import search_spaces
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
@@ -74,7 +75,7 @@ class Study:
     Returns:
       The trial; None if there is none, though others may be at work.
     """
-    with study_locks.held(self._folder):
+    with locks.held(self._folder):
       found = self._begun()
       for frozen in found:
         if frozen.state == optuna.trial.TrialState.RUNNING:
@@ -109,10 +110,10 @@ class Study:
         if trial.state != optuna.trial.TrialState.WAITING
     ]
 
-  def _lock(self, number: int) -> Optional[study_locks.Lock]:
+  def _lock(self, number: int) -> Optional[locks.Lock]:
     folder = os.path.join(self._folder, trial_folder(number))
     os.makedirs(folder, exist_ok=True)
-    return study_locks.attempt(folder)
+    return locks.attempt(folder)
 
   def _open(self, trial_id: int, number: int, lock) -> 'Claim':
     """Returns the trial with its values, of which some may be there already."""

@@ -20,8 +20,8 @@ from binaries import flags
 from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
-from binaries import study_locks
 from binaries import variant_search
+from tff_pers import locks
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
@@ -95,7 +95,7 @@ def _tune(argv: Sequence[str]) -> int:
     chosen = lanes.map(
         _search, [(request, variant, trials, share) for variant in variants]
     )
-  with study_locks.held(top):  # Another process may have come as far.
+  with locks.held(top):  # Another process may have come as far.
     return _write(request, dict(zip(variants, chosen)))
 
 

@@ -206,16 +206,34 @@ def _beside(
   reduced = paper.reduced[scale]
   rows = [
       dict(
-          algo=row['algo'], here=float(row['accuracy_mean']),
-          published=paper.of(row['algo']),
+          algo=algo, here=accuracy, published=paper.of(algo),
           setting=f'reduced: {reduced}' if reduced else 'equal',
       )
-      for row in results.read_rows(folder, 'summary.csv')
-      if paper.of(row['algo']) is not None and row['accuracy_mean']
+      for algo, accuracy in _measured(paper.measure, folder).items()
+      if paper.of(algo) is not None
   ]
   if not rows:
     return []
   return [
-      f'Beside {paper.source}; its setting: {paper.setting}.',
+      f'Beside {paper.source}; its setting: {paper.setting}. Both are'
+      f' {published_lib.MEASURES[paper.measure]}.',
       results.markdown(list(rows[0]), rows),
   ]
+
+
+def _measured(measure: str, folder: str) -> dict[str, float]:
+  """Returns our accuracies by variant, of a kind of `published.MEASURES`."""
+  if measure == 'largest':
+    found = {}
+    for row in comparison.tier_summary(
+        results.read_rows(folder, results.TIERS)
+    ):
+      # The first is the largest.
+      found.setdefault(row['algo'], row['accuracy'])
+    return found
+  column = dict(clients='accuracy_mean', examples='pooled_accuracy_mean')
+  return {
+      row['algo']: float(row[column[measure]])
+      for row in results.read_rows(folder, 'summary.csv')
+      if row[column[measure]]
+  }

@@ -14,8 +14,8 @@ from binaries import jobs as jobs_lib
 from binaries import quiet
 from binaries import runner
 from binaries import studies
-from binaries import study_locks
 from binaries import trial_runs
+from tff_pers import locks
 from tff_pers import search_spaces
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
@@ -152,7 +152,7 @@ class VariantSearch:
     """
     name, within = self.chosen_variant(trial), self._within(trial.number)
     # Another process may be at it.
-    with study_locks.held(os.path.join(self._request.top, within)):
+    with locks.held(os.path.join(self._request.top, within)):
       try:
         with quiet.silence():
           return self._jobs.execute(name, seed, within=within, draw=False)

@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import attacks
+from tff_pers import builders
 from tff_pers import deployment
 from tff_pers import dispatch
 from tff_pers import process
@@ -96,9 +97,11 @@ def compose(
     A `PersonalizedProcess`, with its `parts`.
 
   Raises:
-    TypeError: If the pieces do not fit; the message names the offending type.
+    TypeError: If `model` is none of ours, or the pieces do not fit; the message
+      names the offending type.
     ValueError: If the weights of the deployed model are all frozen.
   """
+  builders.check_model(model)
   deployed = deployed or model
   _check_is_trained(deployed)
   work, factory = _work_and_factory(work, aggregator)

@@ -27,18 +27,27 @@ def import_modules(package: str, path: Iterable[str]) -> list[types.ModuleType]:
   # `walk_packages` is lazy: a package in it is imported here before it looks
   # inside, so that it never meets (and hides) a package that fails.
   return [
-      _import(info.name)
+      _import(info.name, 'all modules of its package are found and used')
       for info in pkgutil.walk_packages(path, prefix=f'{package}.')
   ]
 
 
-def _import(name: str) -> types.ModuleType:
+def import_named(name: str) -> types.ModuleType:
+  """Imports a module of another package; see `plugins`.
+
+  Raises:
+    ImportError: If it cannot be imported, whatever the reason; names it.
+  """
+  return _import(name, 'it registers methods or tasks')
+
+
+def _import(name: str, reason: str) -> types.ModuleType:
   try:
     return importlib.import_module(name)
   except Exception as error:
     raise ImportError(
-        f'Module {name} must be importable because all modules of its package'
-        f' are found and used, found {type(error).__name__}: {error}'
+        f'Module {name} must be importable because {reason}, found'
+        f' {type(error).__name__}: {error}'
     ) from error
 
 

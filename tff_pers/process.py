@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import inputs
+
 
 class Parts(NamedTuple):
   """The steps of a round, for code that runs them separately.
@@ -144,18 +146,44 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     def initialize():
       return initialize_seeded(tff.federated_eval(default_seed, tff.SERVER))
 
+    self._cohort = inputs.Cohort()
+
+    def looks(computation, cohort=inputs.Cohort):
+      return inputs.checked(
+          computation,
+          lambda given: inputs.checked_arguments(given, data_type, cohort),
+      )
+
     # TFF wants an `initialize` without arguments, hence the default seed.
-    super().__init__(initialize, next_fn, next_is_multi_arg=True)
+    super().__init__(
+        initialize, looks(next_fn, lambda: self._cohort), next_is_multi_arg=True
+    )
     self._initialize_seeded = initialize_seeded
     self._initialize_client = initialize_client
-    self._deploy = deploy
-    self._evaluate = evaluate
+    self._deploy = looks(deploy)
+    self._evaluate = looks(evaluate)
     self._evaluate_global = evaluate_global
     self._tiers = dict(tiers or {})
     self._client_model = client_model
     self._deployed = deployed
     self._parts = parts
     self._types = (state_type, client_type, data_type)
+
+  def require(self, num_clients: int, full_participation: bool = False):
+    """Makes `next` refuse other clients than those it was built for.
+
+    Where a method has a table with a row per client, an index without a row
+    would be an error of a runtime, or on a GPU none at all.
+
+    Args:
+      num_clients: N; indices must be in 0..N-1, each there once.
+      full_participation: Whether all N clients must be there.
+
+    Returns:
+      This process.
+    """
+    self._cohort = inputs.Cohort(num_clients, full_participation)
+    return self
 
   @property
   def initialize_seeded(self) -> tff.Computation:

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.aggregators import choice

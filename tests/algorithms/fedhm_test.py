@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms import fedhm_numpy
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import random

@@ -257,7 +257,7 @@ def test_noise_floor(effective):
 def test_full_participation_refuses_a_smaller_cohort():
   data = _PROBLEM.clients()
   process = _build()
-  with pytest.raises(Exception, match='full participation'):
+  with pytest.raises(Exception, match='full_participation=False'):
     process.next(process.initialize_seeded(0), [()] * 2, data[:2])
 
 

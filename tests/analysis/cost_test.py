@@ -11,7 +11,7 @@ from tff_pers.analysis import cost
 from tff_pers.models import factorized
 from tff_pers.models import macs
 from tff_pers.models import zoo
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 
 VECTOR = tf.TensorSpec([None, 12], tf.float32)
 

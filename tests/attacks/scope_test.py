@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.conformance import agree
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import attacks
 from tff_pers import composition
 from tff_pers.client_works import client_work

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import attacks
 from tff_pers.runtime import native
 

@@ -5,11 +5,11 @@ import pytest
 
 from tests import problems
 from tests.baselines import rounds
-from tests.contracts import tiny
+from tests.contracts import alike
 from tff_pers import methods
 
 # Every method that a module of `baselines` registers, found by itself.
-_NAMES = tiny.slow_if_alike(
+_NAMES = alike.slow_if_alike(
     name for name in methods.names()
     if methods.get(name).build.__module__.startswith('baselines.')
 )

@@ -1,4 +1,4 @@
-"""`budgets` and `study_locks`: time that outlives a kill, and who has what."""
+"""`budgets`, `locks` and `study_locks`: time that outlives a kill, and who has what."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from binaries import budgets
 from binaries import flags
 from binaries import study_locks
+from tff_pers import locks
 from tff_pers.evaluation import damaged
 
 
@@ -66,12 +67,12 @@ def test_a_damaged_clock_is_named(text, tmp_path):
 
 
 def test_a_lock_is_one_s_alone_until_it_is_released(tmp_path):
-  lock = study_locks.attempt(str(tmp_path))
-  assert study_locks.attempt(str(tmp_path)) is None
+  lock = locks.attempt(str(tmp_path))
+  assert locks.attempt(str(tmp_path)) is None
   lock.release()
-  with study_locks.held(str(tmp_path)):
-    assert study_locks.attempt(str(tmp_path)) is None
-  study_locks.attempt(str(tmp_path)).release()
+  with locks.held(str(tmp_path)):
+    assert locks.attempt(str(tmp_path)) is None
+  locks.attempt(str(tmp_path)).release()
 
 
 @pytest.mark.parametrize('text, left', [

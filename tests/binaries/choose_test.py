@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from binaries import choose
-from binaries import study_locks
 from tests.binaries import fake_training
+from tff_pers import locks
 from tff_pers.evaluation import decision_page
 
 _table = fake_training.table
@@ -247,7 +247,7 @@ def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
 
 
 def test_a_second_process_ends_with_a_sentence(tmp_path, capsys):
-  lock = study_locks.attempt(str(tmp_path))
+  lock = locks.attempt(str(tmp_path))
   assert _choose(tmp_path) == 1
   error = capsys.readouterr().err
   assert error == f'choose: Another process is at work in {tmp_path}.\n'

@@ -8,8 +8,8 @@ import pytest
 
 from binaries import compare
 from binaries import folders
-from binaries import study_locks
 from binaries import train
+from tff_pers import locks
 
 
 def test_a_folder_is_held_once_and_let_go(tmp_path):
@@ -55,7 +55,7 @@ def test_a_killed_process_lets_go(tmp_path):
 def test_the_second_program_ends_with_a_sentence(
     program, algo, tmp_path, capsys
 ):
-  lock = study_locks.attempt(str(tmp_path))
+  lock = locks.attempt(str(tmp_path))
   code = program.main([
       'x', f'--{algo}=local_only', '--task=overpersonalized', '--rounds=1',
       f'--output_dir={tmp_path}',

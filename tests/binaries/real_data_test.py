@@ -14,6 +14,7 @@ from binaries import benchmark_floral
 from binaries import benchmark_personalization
 from binaries import benchmark_stackoverflow
 from binaries import compare_tuned
+from binaries import experiment
 from binaries import published
 from binaries import real_data
 from binaries import tuned_parts
@@ -107,6 +108,22 @@ def test_a_scale_hands_on_its_flags(name, part, scale, tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize('name,part', _PARTS)
+def test_flags_and_variants_of_the_papers_sizes_exist(name, part):
+  """They take a GPU and days, so that nothing else would tell."""
+  benchmark = _PROGRAMS[name].BENCHMARK
+  own = {
+      **benchmark.scales['paper'], **benchmark.parts[part],
+      **benchmark.sizes[f'paper/{part}'],
+  }
+  table = compare_tuned.flag_table()
+  assert set(own) <= set(table)
+  variants = brackets.split_list(own['algos'])
+  for variant, grid in grids.parse_grids(own['grid'], variants).items():
+    with_rate = grids.with_options(variant, grid, grid.values[0])
+    experiment.of_variant(with_rate, own, table)
+
+
 def _handed(name, part, monkeypatch, folder, *argv):
   handed = []
   monkeypatch.setattr(
@@ -192,7 +209,8 @@ def test_ablations_of_the_paper_are_variants_of_the_part(part):
 
 def test_numbers_stand_beside_the_paper_s(tmp_path):
   (tmp_path / 'summary.csv').write_text(
-      'algo,accuracy_mean\nfedavg,0.75\nperm,0.8\nlocal_only,\n'
+      'algo,accuracy_mean,pooled_accuracy_mean\n'
+      'fedavg,0.75,0.7\nperm,0.8,0.8\nlocal_only,,\n'
   )
   paper = published.Published(
       'P, Table 1', {'fedavg': 0.9, 'local_only': 0.5, 'ditto': 0.3}, 'large',
@@ -200,9 +218,23 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
   )
   # pylint: disable=protected-access
   sentence, table = tuned_parts._beside(paper, 'cpu', str(tmp_path))
-  assert sentence == 'Beside P, Table 1; its setting: large.'
+  assert sentence == (
+      'Beside P, Table 1; its setting: large. Both are means over clients.'
+  )
   row, = table.splitlines()[2:]
   assert [cell.strip() for cell in row.split('|')[1:-1]] == [
       'fedavg', '0.7500', '0.9000', 'reduced: small'
   ]
   assert 'equal' in tuned_parts._beside(paper, 'paper', str(tmp_path))[1]
+  by_example = paper._replace(measure='examples')
+  sentence, table = tuned_parts._beside(by_example, 'cpu', str(tmp_path))
+  assert sentence.endswith('Both are means over the test examples of all clients.')
+  assert '0.7000' in table
+  (tmp_path / 'tiers.csv').write_text(
+      'algo,seed,tier,parameters,accuracy,loss\nfedavg,0,1,9,0.5,1\n'
+      'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
+  )
+  largest = paper._replace(measure='largest')
+  sentence, table = tuned_parts._beside(largest, 'cpu', str(tmp_path))
+  assert sentence.endswith('of the largest model on common test data.')
+  assert '0.6000' in table and '0.4000' not in table

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
 from tests.conformance import cases
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import aggregators
 from tff_pers import methods
 

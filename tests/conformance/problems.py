@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import margins
+from tff_pers.testing import margins
 
 NUM_FEATURES, NUM_CLASSES = 4, 3
 # Logits of order one differ by about 1e-6 between runtimes after one round, and

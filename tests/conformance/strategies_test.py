@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers.runtime import fused
 
 STRATEGIES = ('loop', 'vectorized', 'xla', 'auto', 'measured', 'debug')

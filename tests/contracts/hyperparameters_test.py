@@ -18,7 +18,7 @@ import pytest
 import tensorflow as tf
 
 from baselines import fedavg
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import registry

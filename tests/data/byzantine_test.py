@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers.data import byzantine
 from tff_pers.data import least_squares
 from tff_pers.data import tasks

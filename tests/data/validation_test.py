@@ -64,6 +64,16 @@ def test_test_data_stay_and_training_data_are_dealt_out(name):
     assert all(len(d['examples']['x']) == d['num_examples'] for d in part)
 
 
+def test_kept_rows_are_those_that_are_left():
+  whole, cut = (_build('synthetic_groups', f, num_clients=4) for f in (0, 0.3))
+  for fraction, task in ((0.0, whole), (0.3, cut)):
+    rows = validation.kept_rows(on_demand.sizes(whole.train), fraction, 3)
+    for own, before, after in zip(rows, whole.train, task.train):
+      np.testing.assert_array_equal(
+          before['examples']['x'][own], after['examples']['x']
+      )
+
+
 def test_class_counts_are_those_of_the_remaining_training_data():
   cut = _build('digits', 0.4, num_clients=4)
   for data, counts in zip(cut.train, cut.class_counts):

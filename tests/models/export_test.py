@@ -1,5 +1,6 @@
 """Exported models predict what clients predict, and need nothing of ours."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -7,14 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import methods
 from tff_pers.models import export
 from tff_pers.models import keras
 
 # One of each kind of what is deployed: plain weights, factors, adaptors and a
-# router, several models, private weights, rows of a table.
-_KINDS = ('fedavg_finetuned', 'fedhm', 'floral', 'fedem', 'fedper')
+# router, several models, private weights, the first units of a tier.
+_KINDS = (
+    'fedavg_finetuned', 'fedhm', 'floral', 'fedem', 'fedper', 'heterofl',
+)
 
 
 def _after_a_round(name, task):
@@ -102,6 +105,46 @@ def test_weights_go_back_into_a_keras_model():
   expected = model.predict(weights, x, False, tf.zeros([2], tf.int64))
   merged = export.merge_into(_keras_model(), weights)
   np.testing.assert_allclose(merged(x), expected, rtol=1e-5)
+
+
+def _network():
+  inputs = tf.keras.Input([3])
+  x = tf.keras.layers.Dropout(0.2)(
+      tf.keras.layers.Dense(20, 'relu')(inputs)
+  )
+  return tf.keras.Model(inputs, tf.keras.layers.Dense(2)(x))
+
+
+@pytest.mark.parametrize('name', [
+    'fedhm', *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ('fedavg', 'fedper', 'floral', 'ditto')
+    ),
+])
+def test_a_client_of_a_keras_model_is_a_keras_model(name, tmp_path):
+  """As a SavedModel, and back in Keras: the same predictions."""
+  loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  task = dataclasses.replace(
+      tiny.task(), model=keras.from_keras(_network(), loss)
+  )
+  process, state, clients = _after_a_round(name, task)
+  weights = export.export_saved_model(
+      process, state, task.train[2], str(tmp_path / 'model'), clients[2]
+  )
+  x = task.test[2]['examples']['x']
+  loaded = tf.saved_model.load(str(tmp_path / 'model'))
+  predictions = loaded.predict(x)
+  target = _network()
+  before = target(x)
+  merged = export.merge_into(target, weights, process.deployed)
+  np.testing.assert_allclose(merged(x), predictions, rtol=1e-5, atol=1e-6)
+  assert np.max(np.abs(merged(x) - before)) > 1e-3
+
+
+def test_raises_on_the_weights_of_several_models():
+  several = [np.zeros([2, *v.shape]) for v in _keras_model().weights]
+  with pytest.raises(ValueError, match='Tip: several models do not fit into'):
+    export.merge_into(_keras_model(), several)
 
 
 def test_weights_with_frozen_layers_go_back_too():

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers.data import client_data
 from tff_pers.simulation import cohort
 from tff_pers.simulation import data_source

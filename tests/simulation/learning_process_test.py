@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.contracts import tiny
+from tff_pers.testing import tiny
 from tff_pers import runtime
 from tff_pers.runtime import fused
 from tff_pers.simulation import data_source

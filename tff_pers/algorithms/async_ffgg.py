@@ -9,6 +9,7 @@ import dataclasses
 import math
 from typing import Optional
 
+from tff_pers import builders
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -61,6 +62,7 @@ class AsyncFFGGHyperparameters(ffgg_hp.FFGGHyperparameters):
     return 1.0 / (2.0 * smoothness * math.sqrt(2.0 * in_flight * max_delay))
 
 
+@builders.checked
 def build_async_ffgg(
     parts: partition.Partition,
     hyperparameters: AsyncFFGGHyperparameters = AsyncFFGGHyperparameters(),

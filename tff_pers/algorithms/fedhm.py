@@ -19,6 +19,7 @@ from typing import Optional, Sequence
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
@@ -34,6 +35,7 @@ from tff_pers.models import masked
 from tff_pers.models import tiers as tiers_lib
 
 
+@builders.checked
 def build_fedhm(
     tiered: tiers_lib.TieredModel,
     assign: tier_assignment.Assign,

@@ -17,6 +17,7 @@ Heterogeneity
 import collections
 from typing import Optional
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
@@ -30,6 +31,7 @@ from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
 
+@builders.checked
 def build_ffgg(
     parts: partition.Partition,
     hyperparameters: ffgg_hp.FFGGHyperparameters = (

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
@@ -32,6 +33,7 @@ from tff_pers.client_works import router_training
 from tff_pers.models import adaptors
 
 
+@builders.checked
 def build_floral(
     adapted: adaptors.AdaptedModel,
     hyperparameters: floral_hp.FloralHyperparameters = (

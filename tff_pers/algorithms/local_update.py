@@ -28,6 +28,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
@@ -45,6 +46,7 @@ from tff_pers.models import functional
 Rate = Union[float, Callable[[Any], Any]]
 
 
+@builders.checked
 def build_local_update(
     model: functional.FunctionalModel,
     *,

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_pers import attacks
+from tff_pers import builders
 from tff_pers import deployment
 from tff_pers import dispatch
 from tff_pers import methods
@@ -45,6 +46,7 @@ PermHyperparameters = perm_hyperparameters.PermHyperparameters
 _FEW_NUMBERS = 2**24
 
 
+@builders.checked
 def build_perm(
     model: functional.FunctionalModel,
     num_clients: int,

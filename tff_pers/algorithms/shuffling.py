@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import builders
 from tff_pers import deployment
 from tff_pers import methods
 from tff_pers import process
@@ -32,6 +33,7 @@ from tff_pers.models import functional
 ShufflingHyperparameters = visit_hyperparameters.ShufflingHyperparameters
 
 
+@builders.checked
 def build_shuffling(
     model: functional.FunctionalModel,
     mixing_weights: np.ndarray,
@@ -125,7 +127,7 @@ def build_shuffling(
 
   return deploying_own_rows(
       model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn
-  )
+  ).require(num_clients, full_participation)
 
 
 def own_row(state, client):

@@ -54,7 +54,8 @@ def fit(
       task, train=train, test=made(task.test),
       validation=task.validation and made(task.validation),
       model=_of_width(task, train[0]['examples']['x']), recipe=None,
-      features=fitted, about=f'{task.about} {_sentence(fitted, recipe)}',
+      features=fitted,
+      about=f'{task.about} {_sentence(fitted, recipe)}'.strip(),
   )
 
 

@@ -49,6 +49,9 @@ class Corpus(NamedTuple):
     tags: Tags, likewise.
     fewest: Fewest training and test sequences of a client whom the task keeps
       by default.
+    chosen: Whether these are the clients of the task already, with enough texts
+      in the split of `is_test`, and as many as were asked for.
+    spaced: Whether all that stands between spaces is a word.
   """
 
   where: str
@@ -57,6 +60,8 @@ class Corpus(NamedTuple):
   vocabulary: Optional[Sequence[str]] = None
   tags: Optional[Sequence[str]] = None
   fewest: tuple[int, int] = (1, 1)
+  chosen: bool = False
+  spaced: bool = False
 
 
 ROLES = 'roles.json.gz'

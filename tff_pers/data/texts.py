@@ -1,8 +1,8 @@
 """From texts to numbers: words, vocabularies, sequences, bags of words.
 
 Numbers of tokens: see `models/tokens.py`. All is as in TFF's tasks Shakespeare
-and Stack Overflow (`tff.simulation.baselines`), but for how texts are cut into
-words: TFF's posts, which it splits at spaces alone, are cut by `words`, too.
+and Stack Overflow (`tff.simulation.baselines`). TFF's posts are cut into words
+already, with spaces between them; `words` is for texts as people write them.
 """
 
 import collections

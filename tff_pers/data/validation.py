@@ -44,22 +44,34 @@ def hold_out(
   if not fraction:
     return task
   sizes = on_demand.sizes(task.train)
-  # Python rounds halves to even numbers, as NumPy does.
-  num_held = np.minimum(
-      np.rint(fraction * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
-  )
-  if not num_held.any():
+  draws = _draws(sizes, fraction, seed)
+  if not draws.num_held.any():
     raise errors.DataError(
         '`validation_fraction` must leave at least one client of task'
         f' {task.name} an example to validate on, found {fraction} of at most'
         f' {sizes.max(initial=0)} training examples per client.'
     )
-  draws = _Draws(partition.generator(seed, _VALIDATION), sizes, num_held)
   train, validation = _cut(task.train, draws)
   return dataclasses.replace(
       task, train=train, validation=validation,
       class_counts=_class_counts(task, train),
   )
+
+
+def kept_rows(
+    sizes: Sequence[int], fraction: float, seed: int
+) -> list[np.ndarray]:
+  """Returns which rows of each client `hold_out` leaves to train on, ascending.
+
+  Args:
+    sizes: Number of training rows of each client.
+    fraction: See `hold_out`.
+    seed: See `hold_out`.
+  """
+  if not fraction:
+    return [np.arange(size) for size in sizes]
+  draws = _draws(np.asarray(sizes, np.int64), fraction, seed)
+  return [draws(client).kept for client in range(len(sizes))]
 
 
 def check_fraction(fraction: float) -> None:
@@ -117,6 +129,15 @@ class _Draws:
     order = np.random.Generator(generator).permutation(int(self.sizes[client]))
     held, kept = np.split(order, [int(self.num_held[client])])
     return _Split(np.sort(kept), np.sort(held))
+
+
+def _draws(sizes: np.ndarray, fraction: float, seed: int) -> _Draws:
+  """Returns the split of clients of so many rows, int64[N]."""
+  # Python rounds halves to even numbers, as NumPy does.
+  num_held = np.minimum(
+      np.rint(fraction * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
+  )
+  return _Draws(partition.generator(seed, _VALIDATION), sizes, num_held)
 
 
 def _cut(

@@ -13,7 +13,7 @@ classes some models give one logit, that of class 1 against class 0.
 """
 
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -127,7 +127,9 @@ def _name(path: str) -> str:
 
 
 def merge_into(
-    keras_model: tf.keras.Model, weights: Sequence[Any]
+    keras_model: tf.keras.Model,
+    weights: Sequence[Any],
+    model: Optional[functional.FunctionalModel] = None,
 ) -> tf.keras.Model:
   """Sets a Keras model's weights to those of a client; returns the model.
 
@@ -136,10 +138,15 @@ def merge_into(
     weights: A flat tuple: what a method deploys over `from_keras` (its
       trainable variables), or with frozen layers and adaptors all of its
       weights, as `AdaptedModel.merge` returns them.
+    model: `process.deployed`, needed where a method deploys the weights in
+      another form, as FedHM does.
 
   Raises:
-    ValueError: If number or shapes of the weights are those of neither.
+    ValueError: If number or shapes of the weights are those of neither, as of
+      a method that deploys several models.
   """
+  if model is not None and model.to_base is not None:
+    weights = model.to_base(tf.nest.map_structure(tf.constant, weights))
   given = [np.asarray(leaf) for leaf in tf.nest.flatten(weights)]
   shapes = [leaf.shape for leaf in given]
   for variables in (keras_model.trainable_variables, keras_model.variables):
@@ -151,7 +158,18 @@ def merge_into(
       '`weights` must be those of the trainable variables of `keras_model`, or'
       f' of all its variables, found shapes {shapes} for'
       f' {[tuple(v.shape) for v in keras_model.trainable_variables]}. Tip:'
-      ' weights with adaptors are merged first (`merge(weights, router)`).'
+      f' {_tip(keras_model, shapes)}.'
+  )
+
+
+def _tip(keras_model, shapes) -> str:
+  """Returns what may help with weights of these shapes."""
+  own = [tuple(v.shape) for v in keras_model.trainable_variables]
+  if set(own) <= {shape[1:] for shape in shapes}:
+    return 'several models do not fit into one; `to_keras` keeps them all'
+  return (
+      'weights with adaptors are merged first (`merge(weights, router)`), those'
+      ' of tiers need model=process.deployed'
   )
 
 

@@ -125,6 +125,9 @@ class FunctionalModel:
       axis that is never cut; None: not known.
     frozen: The weights that stay as they are, which adaptors may change; None:
       there are none.
+    to_base: `(weights) -> weights of the model that this one was made of`,
+      where they stand for these in another form, as factors; None: they are
+      these, or several models.
   """
 
   init: Callable[[Any], Any]
@@ -146,6 +149,7 @@ class FunctionalModel:
   slim: Optional[Callable[..., 'FunctionalModel']] = None
   units: Optional[tuple[tuple[Optional[Units], ...], ...]] = None
   frozen: Optional[Frozen] = None
+  to_base: Optional[Callable[[Any], Any]] = None
 
   def initial_weights(self, seed):
     """Returns w^0 of the run `seed`, the same in every method."""

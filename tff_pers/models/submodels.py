@@ -223,11 +223,8 @@ class Submodels:
     """
     leaves = tf.nest.flatten(weights)
     # No group has more units in a tier of fewer units, so the sum says which.
-    found = sum(
-        tf.shape(leaves[position])[axis]
-        for position, axis in self._places.values()
-    )
     totals = [sum(self.num_kept(k).values()) for k in range(len(self.widths))]
+    sizes = [leaves[i].shape[axis] for i, axis in self._places.values()]
 
     def at(k):
       model = self.tiers[k]
@@ -237,6 +234,14 @@ class Submodels:
       ]
       return compute(model, tf.nest.pack_sequence_as(model.spec, own))
 
+    if None not in sizes:
+      # As of a client's model that is exported: the other tiers do not fit,
+      # and TensorFlow would find that out where it traces them.
+      return at(totals.index(sum(sizes)))
+    found = sum(
+        tf.shape(leaves[position])[axis]
+        for position, axis in self._places.values()
+    )
     tier = tf.argmax(tf.equal(totals, found), output_type=tf.int32)
     return self.switch(tier, at)
 

@@ -185,6 +185,7 @@ class TieredModel:
     return dataclasses.replace(
         base, init=init, layers=None, takes_factors=False,
         full_rank=(), frozen=None, name=f'{base.name} (tiers)',
+        to_base=self._recovered,
         penalty=base.penalty_by(
             lambda weights: base.penalty(self._recovered(weights))
         ),

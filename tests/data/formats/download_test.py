@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 
+from tff_pers import locks
 from tff_pers.data import errors
 from tff_pers.data.formats import download
 
@@ -110,12 +111,44 @@ def test_a_damaged_file_is_named(server, tmp_path):
   assert _names(tmp_path) == ['data.sqlite.lzma']
 
 
-def test_a_damaged_file_leaves_what_was_there(tmp_path):
+def test_a_damaged_file_leaves_nothing_that_looks_whole(tmp_path):
   (tmp_path / 'a.lzma').write_bytes(PACKED[:-100])
-  (tmp_path / 'a').write_bytes(b'whole')
-  with pytest.raises(errors.DataError):
+  with pytest.raises(errors.DataError, match='Tip: get it anew'):
     download.unpack(str(tmp_path / 'a.lzma'), str(tmp_path / 'a'))
+  assert _names(tmp_path) == ['a.lzma']
+
+
+def test_what_is_unpacked_stays(tmp_path):
+  (tmp_path / 'a.lzma').write_bytes(PACKED)
+  (tmp_path / 'a').write_bytes(b'whole')
+  download.unpack(str(tmp_path / 'a.lzma'), str(tmp_path / 'a'))
   assert (tmp_path / 'a').read_bytes() == b'whole'
+
+
+def test_where_nothing_can_be_written_is_named(tmp_path):
+  (tmp_path / 'a.lzma').write_bytes(PACKED)
+  (tmp_path / 'a.part').mkdir()  # Also for root, who may write anywhere.
+  with pytest.raises(errors.DataError, match='a could not be.*--data_dir'):
+    download.unpack(str(tmp_path / 'a.lzma'), str(tmp_path / 'a'))
+
+
+def test_of_several_one_fetches_and_the_others_wait(server, tmp_path):
+  found = []
+  processes = [
+      threading.Thread(target=lambda: found.append(_fetch(server, tmp_path)))
+      for _ in range(3)
+  ]
+  with locks.held(str(tmp_path)):
+    for process in processes:
+      process.start()
+    # Long enough to ask a server on this machine, if they did not wait.
+    processes[0].join(timeout=0.3)
+    assert not server.asked and not found
+  for process in processes:
+    process.join()
+  assert found == [CONTENT] * 3
+  assert server.asked == [None]
+  assert _names(tmp_path) == ['data.sqlite']
 
 
 def test_an_address_that_does_not_answer_is_named(server, tmp_path):

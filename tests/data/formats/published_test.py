@@ -87,11 +87,11 @@ def test_without_a_folder_the_cache_is_used_or_a_sentence_said(
 def test_clients_with_enough_in_both_parts_are_kept(tmp_path):
   sqlite(tmp_path)
   parts = published.find(_SET, str(tmp_path))
-  assert clients.with_enough(parts, dict(train=1, test=1)) == ['a', 'b', 'd']
-  assert clients.with_enough(parts, dict(train=4, test=1)) == ['b', 'd']
-  assert clients.with_enough(parts, dict(train=1, test=2)) == ['a', 'd']
-  with pytest.raises(errors.DataError, match='7 train .*none among 4'):
-    clients.with_enough(parts, dict(train=7, test=1))
+  assert clients.with_enough(parts, dict(train=1, test=1), '') == ['a', 'b', 'd']
+  assert clients.with_enough(parts, dict(train=4, test=1), '') == ['b', 'd']
+  assert clients.with_enough(parts, dict(train=1, test=2), '') == ['a', 'd']
+  with pytest.raises(errors.DataError, match='7 train .*none among 4. Tip: wait'):
+    clients.with_enough(parts, dict(train=7, test=1), 'wait')
 
 
 def test_clients_are_matched_by_name(tmp_path):

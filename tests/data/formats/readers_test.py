@@ -1,8 +1,12 @@
 """Tests of the readers of files by TFF and LEAF: `hdf5`, `sqlite`, `leaf`."""
 
+import contextlib
+import gc
 import json
+import os
 import sqlite3
 
+import h5py
 import numpy as np
 import pytest
 
@@ -71,6 +75,33 @@ def test_records_are_those_that_were_written(tmp_path, kind):
     assert records.text(own['words'], 'here') == [
         words.decode() for words in PART[client]['words']
     ]
+
+
+def _is_open(path) -> bool:
+  open_files = []
+  for descriptor in os.listdir('/proc/self/fd'):
+    with contextlib.suppress(OSError):  # It may be closed meanwhile.
+      open_files.append(os.readlink(f'/proc/self/fd/{descriptor}'))
+  return str(path) in open_files
+
+
+@pytest.mark.parametrize('kind', ['hdf5', 'sqlite'])
+def test_a_file_is_open_as_long_as_its_records_are_there(tmp_path, kind):
+  found = READERS[kind](tmp_path)
+  path, = tmp_path.iterdir()
+  assert _is_open(path)
+  del found
+  gc.collect()
+  assert not _is_open(path)
+
+
+def test_a_file_of_another_form_is_closed(tmp_path):
+  with h5py.File(tmp_path / 'a', 'w') as file:
+    file.create_group('samples')
+  with pytest.raises(errors.DataError, match='could not be read') as info:
+    hdf5.read(str(tmp_path / 'a'), _FIELDS)
+  assert info.value.__cause__ is not None  # It holds on to what was there.
+  assert not _is_open(tmp_path / 'a')
 
 
 @pytest.mark.parametrize('kind', READERS)

@@ -99,7 +99,8 @@ def _users(folder, sizes, index=True):
 def test_posts_are_those_of_users_with_enough_of_them(tmp_path):
   _users(tmp_path, {'1': (5, 2), '22': (4, 2), '3': (5, 1), '4': (6, 3)})
   corpus = texts.posts(str(tmp_path), 'nwp', (5, 2), 0, 0)
-  assert sorted(corpus.clients) == ['1', '4'] and corpus.fewest == (5, 2)
+  assert sorted(corpus.clients) == ['1', '4']
+  assert corpus.chosen and corpus.spaced
   assert corpus.is_test['1'].tolist() == [False] * 5 + [True] * 2
   post = corpus.clients['1'][5]
   assert post.words == 'how to sort 1000 ?' and post.title == 'title 1000'
@@ -167,7 +168,7 @@ def test_tasks_are_made_of_published_posts(tmp_path):
     assert on_demand.sizes(task.test).tolist() == [2, 3]
   # python is the most frequent tag, and t0 of the first post is the next.
   assert tags.train[0]['examples']['y'][0].tolist() == [1.0, 1.0, 0.0]
-  with pytest.raises(errors.DataError, match='at least 100 train .* 10 test'):
+  with pytest.raises(errors.DataError, match='at least 100 train .* 10 test.*Tip: low'):
     _build('stackoverflow_nwp', tmp_path, {}, model='lstm_small')
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.data import emnist_files
 from tests.data.formats import files
 from tff_pers.data import errors
+from tff_pers.data import holdout
 from tff_pers.data import on_demand
 from tff_pers.data import tasks
 from tff_pers.data.formats import download
@@ -60,9 +61,20 @@ def test_ink_is_one_and_paper_zero(tmp_path):
   assert (x[:, 0, 0] == 0.0).all()
 
 
-def test_standardized_pixels_are_so_over_training_images(tmp_path):
-  task = _build(emnist_files.write(tmp_path), dict(pixels='standardized'))
-  x = np.concatenate([d['examples']['x'] for d in task.train])
+@pytest.mark.parametrize('request_', [
+    {}, dict(train_fraction=0.5), dict(validation_fraction=0.3),
+    dict(holdout_clients=1),
+])
+def test_standardized_pixels_are_so_over_what_is_trained_on(tmp_path, request_):
+  """Nothing that is tested or validated on counts, nor who never trains."""
+  task = _build(
+      emnist_files.write(tmp_path), dict(pixels='standardized'), **request_
+  )
+  held_out = holdout.choose(2, request_.get('holdout_clients', 0), 0)
+  x = np.concatenate([
+      d['examples']['x'] for client, d in enumerate(task.train)
+      if client not in held_out
+  ])
   np.testing.assert_allclose(x.mean(axis=0), 0.0, atol=1e-5)  # Float32 sums.
   deviation = x.std(axis=0)
   assert (deviation[0, 0] == 0.0).all()  # It is paper everywhere.
@@ -183,6 +195,17 @@ def test_published_writers_are_the_same_when_all_are_in_memory(tmp_path):
 def test_published_writers_are_tested_on_25_images_as_in_the_papers(tmp_path):
   _published(tmp_path, sizes={'a': (100, 25), 'b': (99, 25), 'c': (100, 24)})
   assert _build(tmp_path, dict(min_train=100, min_test=0)).client_names == ['a']
+
+
+def test_of_digits_fewer_images_are_enough(tmp_path):
+  """TFF's writers have about 101 digits to train and 12 to test on."""
+  _published(
+      tmp_path, '_digitsonly', {'a': (50, 5), 'b': (49, 5), 'c': (50, 4)}
+  )
+  defaults = dict(min_train=0, min_test=0, characters='digits')
+  assert _build(tmp_path, defaults).client_names == ['a']
+  with pytest.raises(errors.DataError, match='60 train .* Tip: lower --emnist'):
+    _build(tmp_path, dict(defaults, min_train=60))
 
 
 def test_digits_have_ten_classes(tmp_path):

@@ -12,6 +12,7 @@ from tff_pers.data import on_demand
 from tff_pers.data import tasks
 from tff_pers.data import text_files
 from tff_pers.data import texts
+from tff_pers.data import validation
 from tff_pers.data.tasks import shakespeare
 from tff_pers.data.tasks import stackoverflow
 
@@ -141,6 +142,78 @@ def test_vocabulary_is_without_clients_that_never_train():
   for client, data in enumerate(task.train):
     is_known = data['examples']['y'][0, 0] <= 5
     assert is_known == (client != held_out)
+
+
+@pytest.mark.parametrize('name', NAMES[1:])
+def test_vocabulary_is_without_validation_texts(name):
+  """Every text has a word and a tag of its own."""
+  corpus = text_files.Corpus(
+      'nowhere', {
+          client: [
+              text_files.Text(f'{client}{row}', (f'{client}{row}',))
+              for row in range(10)
+          ] for client in ('u', 'v')
+      },
+  )
+  build = (
+      stackoverflow.nwp_of_corpus if name == NAMES[1]
+      else stackoverflow.tags_of_corpus
+  )
+  request = tasks.TaskRequest(
+      model=MODELS[name], seed=3, validation_fraction=0.25
+  )
+  options = tasks.get(name).options(**dict(SMALL[name], vocabulary=20))
+  task = validation.hold_out(build(corpus, request, options), 0.25, 3)
+  first_words = lambda data: _rows(data, 'y' if name == NAMES[1] else 'x')[:, 0]
+  for train, held in zip(task.train, task.validation):
+    if name == NAMES[1]:
+      assert (first_words(train) <= 20).all()
+      assert (first_words(held) == 21).all() and len(first_words(held)) == 2
+    else:
+      assert _rows(train, 'x').sum(1).tolist() == [1.0] * 6
+      assert not _rows(held, 'x').any()
+
+
+def test_words_stand_between_spaces_where_others_cut_them():
+  """TFF's posts; `words` would make more of them."""
+  corpus = text_files.Corpus(
+      'nowhere', {'u': [text_files.Text("it's <br/> c++ .", ('x',), 'a-b')] * 4},
+      spaced=True,
+  )
+  task = stackoverflow.nwp_of_corpus(
+      corpus, tasks.TaskRequest(model='lstm_small'),
+      stackoverflow.NwpOptions(vocabulary=9, length=6),
+  )
+  # Equal counts by alphabet: . <br/> c++ it's; then the end.
+  np.testing.assert_array_equal(
+      task.train[0]['examples']['y'][0], [4, 2, 3, 1, 12, 0]
+  )
+  task = stackoverflow.tags_of_corpus(
+      corpus, tasks.TaskRequest(),
+      stackoverflow.TagsOptions(vocabulary=6, tags=2),
+  )
+  np.testing.assert_allclose(
+      task.train[0]['examples']['x'][0], [0.2] * 5 + [0.0], atol=1e-7
+  )
+
+
+def test_clients_that_come_chosen_are_all_of_them_with_all_texts():
+  """Whatever has no words, as others count them."""
+  texts_of = [text_files.Text(''), text_files.Text('a'), text_files.Text('b')]
+  corpus = text_files.Corpus(
+      'nowhere', {'u': texts_of, 'v': texts_of[::-1]},
+      is_test={name: np.arange(3) == 2 for name in ('u', 'v')}, chosen=True,
+  )
+  for request in (dict(num_clients=2), dict(train_fraction=0.4)):
+    task = stackoverflow.nwp_of_corpus(
+        corpus, tasks.TaskRequest(model='lstm_small', **request),
+        stackoverflow.NwpOptions(
+            vocabulary=5, length=2, min_train=2, min_test=1
+        ),
+    )
+    assert task.client_names == ['u', 'v']
+    sizes = on_demand.sizes(task.train) + on_demand.sizes(task.test)
+    assert sizes.tolist() == [3, 3]
 
 
 def test_a_source_may_bring_its_vocabulary():

@@ -144,4 +144,32 @@ FAULTS = (
         new='      for path in ():',
         tests=(_ALONE + 'test_an_empty_folder_that_was_made_is_taken_away',),
     ),
+    Fault(
+        'sub_model_by_its_graph',
+        what='The tier of exported weights is found while the model runs.',
+        file='tff_pers/models/submodels.py',
+        old='    if None not in sizes:\n',
+        new='    if not sizes:\n',
+        tests=(
+            _EXPORT + 'test_predictions_are_those_that_are_evaluated[heterofl]',
+        ),
+    ),
+    Fault(
+        'factors_for_weights',
+        what='Factors are not multiplied before they go back to Keras.',
+        file='tff_pers/models/export.py',
+        old='  if model is not None and model.to_base is not None:',
+        new='  if model is not None and model.to_base is None:',
+        tests=(
+            _EXPORT + 'test_a_client_of_a_keras_model_is_a_keras_model[fedhm]',
+        ),
+    ),
+    Fault(
+        'tip_of_adaptors_for_several_models',
+        what='Who has several models is told to merge adaptors.',
+        file='tff_pers/models/export.py',
+        old='  if set(own) <= {shape[1:] for shape in shapes}:',
+        new='  if set(own) <= set(shapes):',
+        tests=(_EXPORT + 'test_raises_on_the_weights_of_several_models',),
+    ),
 )

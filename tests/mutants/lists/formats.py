@@ -109,8 +109,36 @@ FAULTS = (
         new='  part = target',
         tests=(
             f'{_FETCHED}::test_a_file_is_fetched_once_and_unpacked',
-            f'{_FETCHED}::test_a_damaged_file_leaves_what_was_there',
+            f'{_FETCHED}::test_a_damaged_file_leaves_nothing_that_looks_whole',
         ),
+    ),
+    Fault(
+        'all_fetch_at_once',
+        what='Nobody waits for another who fetches the same file.',
+        file=f'{_FORMATS}/download.py',
+        old='    with locks.held(folder):\n      yield',
+        new='    yield',
+        tests=(
+            f'{_FETCHED}::test_of_several_one_fetches_and_the_others_wait',
+        ),
+    ),
+    Fault(
+        'those_who_waited_fetch_again',
+        what='Who has waited for another fetches what that one has fetched.',
+        file=f'{_FORMATS}/download.py',
+        old='      if os.path.exists(target):\n        return target',
+        new='      pass',
+        tests=(
+            f'{_FETCHED}::test_of_several_one_fetches_and_the_others_wait',
+        ),
+    ),
+    Fault(
+        'file_of_another_form_stays_open',
+        what='A file that is of another form is not closed.',
+        file=f'{_FORMATS}/hdf5.py',
+        old='until_read.enter_context(h5py.File(path, \'r\'))',
+        new='h5py.File(path, \'r\')',
+        tests=(f'{_READERS}::test_a_file_of_another_form_is_closed',),
     ),
     Fault(
         'clients_by_position',
@@ -142,8 +170,8 @@ FAULTS = (
         'papers_filter_of_the_sample',
         what='Writers of the whole release need 10 test images, not 25.',
         file='tff_pers/data/tasks/emnist.py',
-        old='options.min_test or _MIN_TEST,',
-        new='options.min_test or _MIN_TEST_SAMPLE,',
+        old='options.fewest(_FEWEST))),',
+        new='options.fewest(_FEWEST_SAMPLE))),',
         tests=(
             f'{_TASK}::test_published_writers_are_tested_on_25_images_as_in_'
             'the_papers',
@@ -203,11 +231,8 @@ FAULTS = (
         'folder_made_in_vain',
         what='An address that does not answer leaves an empty folder.',
         file=f'{_FORMATS}/download.py',
-        old="""  request = urllib.request.Request(url)
-""",
-        new="""  request = urllib.request.Request(url)
-  os.makedirs(os.path.dirname(part), exist_ok=True)
-""",
+        old='      os.rmdir(folder)',
+        new='      pass',
         tests=(f'{_FETCHED}::test_an_address_that_does_not_answer_is_named',),
     ),
 )

@@ -175,8 +175,9 @@ FAULTS = (
         'vocabulary_of_test_texts',
         what='Words of test texts are in the vocabulary.',
         file=_CLIENTS,
-        old='      for text in client.train\n',
-        new='      for text in [*client.train, *client.test]\n',
+        old='      client.train[row] for index, client in enumerate(clients)\n',
+        new='      [*client.test, *client.train][row]\n'
+            '      for index, client in enumerate(clients)\n',
         tests=(
             f'{_TASKS_TEST}::test_vocabulary_is_of_training_texts_alone',
         ),
@@ -185,11 +186,52 @@ FAULTS = (
         'vocabulary_of_new_clients',
         what='Words of clients that never train are in the vocabulary.',
         file=_CLIENTS,
-        old=' if index not in held_out\n',
-        new='\n',
+        old='      if index not in held_out for row',
+        new='      for row',
         tests=(
             f'{_TASKS_TEST}'
             '::test_vocabulary_is_without_clients_that_never_train',
+        ),
+    ),
+    Fault(
+        'vocabulary_of_validation_texts',
+        what='Words of validation texts are in the vocabulary.',
+        file=_CLIENTS,
+        old='request.validation_fraction,\n      request.seed,',
+        new='0.0,\n      request.seed,',
+        tests=(f'{_TASKS_TEST}::test_vocabulary_is_without_validation_texts',),
+    ),
+    Fault(
+        'words_cut_again',
+        what='Texts that are cut into words already are cut once more.',
+        file=_POSTS,
+        old='str.split if corpus.spaced else texts.words',
+        new='texts.words',
+        tests=(
+            f'{_TASKS_TEST}'
+            '::test_words_stand_between_spaces_where_others_cut_them',
+        ),
+    ),
+    Fault(
+        'chosen_clients_chosen_again',
+        what='Of clients that come chosen some are left out.',
+        file=_CLIENTS,
+        old='  if corpus.chosen:',
+        new='  if not clients:',
+        tests=(
+            f'{_TASKS_TEST}'
+            '::test_clients_that_come_chosen_are_all_of_them_with_all_texts',
+        ),
+    ),
+    Fault(
+        'texts_of_chosen_clients_left_out',
+        what='Texts without words of clients that come chosen are left out.',
+        file=_CLIENTS,
+        old='if corpus.chosen or is_text(text)',
+        new='if is_text(text)',
+        tests=(
+            f'{_TASKS_TEST}'
+            '::test_clients_that_come_chosen_are_all_of_them_with_all_texts',
         ),
     ),
     Fault(

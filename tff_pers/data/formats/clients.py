@@ -24,13 +24,14 @@ class Clients(NamedTuple):
 
 
 def with_enough(
-    parts: published.Parts, minima: Mapping[str, int]
+    parts: published.Parts, minima: Mapping[str, int], tip: str
 ) -> list[str]:
   """Returns the names of the clients with at least so many records, sorted.
 
   Args:
     parts: The records; a client without records in a part may be missing there.
     minima: Fewest records by part.
+    tip: How to keep more clients.
 
   Raises:
     errors.DataError: If there is none.
@@ -50,6 +51,7 @@ def with_enough(
     raise errors.DataError(
         f'{parts[published.TRAIN].where} must hold a client with at least'
         f' {wanted}, found none among {len(parts[published.TRAIN].clients)}.'
+        f' Tip: {tip}'
     )
   return sorted(kept)
 

@@ -1,15 +1,19 @@
 """Fetches a compressed file once: with progress, checksum and resume."""
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import lzma
 import os
+from typing import Iterator
 import urllib.error
 import urllib.request
 
+from absl import logging
 import tqdm
 
+from tff_pers import locks
 from tff_pers.data import errors
 
 _CHUNK = 2**20
@@ -30,43 +34,76 @@ def fetch(url: str, folder: str) -> str:
 
   What came of an attempt that was cut short is kept in a .part file, and the
   next attempt goes on behind it. The whole is compared with the MD5 sum that
-  the server names, and with those inside of the compressed file.
+  the server names, and with those inside of the compressed file. Of several
+  processes one fetches; the others wait, and find the file.
 
   Args:
     url: The address of an .lzma file.
-    folder: Where the files are.
+    folder: Where the files are; it is made if it is not there.
 
   Raises:
-    errors.DataError: If it cannot be reached, or is not what was sent.
+    errors.DataError: If it cannot be reached or written, or is not what was
+      sent.
   """
   name = url.rsplit('/', 1)[-1]
   target = os.path.join(folder, os.path.splitext(name)[0])
-  if os.path.exists(target):
-    return target
   packed = os.path.join(folder, name)
   try:
-    if not os.path.exists(packed):
-      _download(url, packed)
+    os.makedirs(folder, exist_ok=True)
+    with _alone(folder):
+      if os.path.exists(target):
+        return target
+      if not os.path.exists(packed):
+        _download(url, packed)
   except errors.DataError:  # A sentence already, and a ValueError, too.
     raise
   except _UNREACHABLE as error:
+    with contextlib.suppress(OSError):  # It stays unless it is empty.
+      os.rmdir(folder)
     raise errors.DataError(
         f'{url} could not be downloaded to {folder}'
         f' ({errors.first_line(error)}). Tip: run it again to go on behind what'
         ' came, or get its files elsewhere and name their folder with'
         ' --data_dir.'
     ) from error
-  unpack(packed, target)
-  os.remove(packed)
+  unpack(packed, target, 'remove it, and it is fetched anew.')
+  with contextlib.suppress(FileNotFoundError):  # Another was faster.
+    os.remove(packed)
   return target
 
 
-def unpack(packed: str, target: str) -> None:
-  """Decompresses an .lzma file; a file that is cut short leaves no `target`.
+def unpack(packed: str, target: str, tip: str = 'get it anew.') -> None:
+  """Decompresses an .lzma file unless `target` is there.
+
+  A file that is cut short leaves no `target`. Of several processes one
+  decompresses; the others wait, and find the file.
+
+  Args:
+    packed: The file.
+    target: What it becomes, in the same folder.
+    tip: What to do if the file is damaged.
 
   Raises:
-    errors.DataError: If the file is damaged.
+    errors.DataError: If the file is damaged, or cannot be decompressed there.
   """
+  try:
+    with _alone(os.path.dirname(packed)):
+      if not os.path.exists(target):
+        _unpack(packed, target)
+  except (lzma.LZMAError, EOFError) as error:
+    raise errors.DataError(
+        f'{packed} must be a whole .lzma file, found a damaged one'
+        f' ({errors.first_line(error)}). Tip: {tip}'
+    ) from error
+  except OSError as error:
+    raise errors.DataError(
+        f'{packed} could not be decompressed to {target}'
+        f' ({errors.first_line(error)}). Tip: make room, or decompress it'
+        ' elsewhere and name that folder with --data_dir.'
+    ) from error
+
+
+def _unpack(packed: str, target: str) -> None:
   part = f'{target}.part'
   try:
     with lzma.open(packed) as source, open(part, 'wb') as out, _bar(
@@ -75,14 +112,26 @@ def unpack(packed: str, target: str) -> None:
       for chunk in iter(lambda: source.read(_CHUNK), b''):
         out.write(chunk)
         bar.update(len(chunk))
-  except (lzma.LZMAError, EOFError) as error:
-    os.remove(part)
-    raise errors.DataError(
-        f'{packed} must be a whole .lzma file, found a damaged one'
-        f' ({errors.first_line(error)}). Tip: remove it, and it is fetched'
-        ' anew.'
-    ) from error
-  os.replace(part, target)
+    os.replace(part, target)
+  finally:
+    with contextlib.suppress(FileNotFoundError):
+      os.remove(part)
+
+
+@contextlib.contextmanager
+def _alone(folder: str) -> Iterator[None]:
+  """Waits until no other process fetches or decompresses in the folder."""
+  lock = locks.attempt(folder)
+  if lock is None:
+    logging.warning(
+        'Another process fetches or decompresses a file in %s: waiting for it.',
+        folder,
+    )
+    with locks.held(folder):
+      yield
+    return
+  with lock:
+    yield
 
 
 def _download(url: str, path: str) -> None:
@@ -106,7 +155,6 @@ def _download(url: str, path: str) -> None:
       done = 0
     length = answer.headers.get('Content-Length')
     total = done + int(length) if length else None
-    os.makedirs(os.path.dirname(part), exist_ok=True)
     with open(part, 'ab' if done else 'wb') as out, _bar(
         f'Downloading {os.path.basename(path)}', done, total
     ) as bar:

@@ -1,5 +1,6 @@
 """Reads HDF5 files of TFF's first releases: examples/<client>/<field>."""
 
+import contextlib
 import threading
 from typing import Mapping
 
@@ -16,17 +17,19 @@ def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
   """Returns the records of a file such as `fed_emnist_train.h5`.
 
   Args:
-    path: The file, which stays open; arrays are read client by client.
+    path: The file, which is open as long as there are these records; arrays are
+      read client by client.
     fields: What records must have.
 
   Raises:
     errors.DataError: If the file is unreadable or of another form.
   """
   try:
-    file = h5py.File(path, 'r')
-    clients = file[_ROOT]
-    first = next(iter(fields))
-    sizes = {name: _size(clients[name], first) for name in clients}
+    with contextlib.ExitStack() as until_read:
+      clients = until_read.enter_context(h5py.File(path, 'r'))[_ROOT]
+      first = next(iter(fields))
+      sizes = {name: _size(clients[name], first) for name in clients}
+      until_read.pop_all()  # All is well: the file stays open.
   except (OSError, KeyError, AttributeError, RuntimeError) as error:
     raise errors.DataError(
         f'{path} must be an HDF5 file with the groups {_ROOT}/<client>, and'

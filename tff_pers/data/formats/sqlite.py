@@ -27,7 +27,8 @@ def read(
   """Returns the records of one split of a file such as `emnist_all.sqlite`.
 
   Args:
-    path: The file, which stays open; protos are read client by client.
+    path: The file, which is open as long as there are these records; protos are
+      read client by client.
     split: The value of `split_name`.
     fields: What records must have.
 

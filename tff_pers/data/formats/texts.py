@@ -75,7 +75,8 @@ def posts(
 ) -> Optional[text_files.Corpus]:
   """Returns the posts of some users, None: the folder has no such file.
 
-  Of the 342,477 users only those are read who take part.
+  Of the 342,477 users only those are read who take part. Their words are those
+  of TFF: what stands between spaces.
 
   Args:
     data_dir: The folder; '': TFF's file is cached or downloaded.
@@ -98,7 +99,8 @@ def posts(
     # TFF's counts, too, are looked for beside its posts.
     folder, parts = download.cache_folder(), published.fetch(data_set)
   names = clients_lib.with_enough(
-      parts, dict(zip((published.TRAIN, published.TEST), minima))
+      parts, dict(zip((published.TRAIN, published.TEST), minima)),
+      f'lower --{task}_min_train and --{task}_min_test.',
   )
   size = num_clients or min(MOST_USERS, len(names))
   clients, is_test = _read(
@@ -108,7 +110,7 @@ def posts(
       parts[published.TRAIN].where, clients, is_test,
       _most_frequent(folder, _WORDS, lambda file: map(str.split, file)),
       _most_frequent(folder, _TAGS, lambda file: json.load(file).items()),
-      fewest=minima,
+      chosen=True, spaced=True,
   )
 
 

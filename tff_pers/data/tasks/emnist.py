@@ -23,6 +23,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.data import emnist
 from tff_pers.data import errors
+from tff_pers.data import features
 from tff_pers.data import split as split_lib
 from tff_pers.data import task as task_lib
 from tff_pers.data.formats import clients as clients_lib
@@ -33,11 +34,18 @@ from tff_pers.data.tasks import registry
 from tff_pers.models import zoo
 
 _TRAIN_FRACTION = 0.8
-# A pixel that is paper in every image has no deviation to divide by.
-_SMALLEST_DEVIATION = 1e-6
-# Defaults of `min_test`. Where a tenth of a writer's images is tested on, few
-# writers of a sample have 25 such images, and almost all have 10.
-_MIN_TEST, _MIN_TEST_SAMPLE = 25, 10
+# Fewest training and test images of a writer, as in the papers. Where a tenth
+# of a writer's images is tested on, few writers of a sample have 25 such ones,
+# and almost all have 10.
+_FEWEST, _FEWEST_SAMPLE = (100, 25), (100, 10)
+# Of TFF's digits a writer has about 101 and 12 images.
+_FEWEST_DIGITS = 50, 5
+# Standardized pixels; one that is paper in every image becomes 0.
+_STANDARDIZED = features.Recipe(
+    tuple(features.Column(f'pixel{place}') for place in range(28 * 28)),
+    standardize=True,
+)
+_MORE_WRITERS = 'lower --emnist_min_train and --emnist_min_test.'
 _ROUNDS = dict(rounds=500, eval_every=50)
 
 
@@ -55,17 +63,19 @@ class EmnistOptions:
       choices=emnist.CHOICES,
   )
   min_train: int = hp.field(
-      100, 'Fewest training images of a writer; others are left out.',
-      minimum=1,
+      0, 'Fewest training images of a writer; others are left out. 0:'
+      f' {_FEWEST[0]} as in the papers, {_FEWEST_DIGITS[0]} of digits.',
+      minimum=0,
   )
   min_test: int = hp.field(
       0, 'Fewest test images of a writer; where the files have no split,'
-      f' min_train + min_test images in all. 0: {_MIN_TEST} as in the papers,'
-      f' {_MIN_TEST_SAMPLE} with the sample of .npz files.', minimum=0,
+      f' min_train + min_test images in all. 0: {_FEWEST[1]} as in the papers,'
+      f' {_FEWEST_SAMPLE[1]} with the sample of .npz files,'
+      f' {_FEWEST_DIGITS[1]} of digits.', minimum=0,
   )
   pixels: str = hp.field(
       'ink', 'ink: 0 is paper, 1 is ink; standardized: each pixel minus its'
-      ' mean, divided by its standard deviation over the training images.',
+      ' mean, divided by its standard deviation over what is trained on.',
       choices=('ink', 'standardized'),
   )
 
@@ -77,6 +87,11 @@ class EmnistOptions:
     return (
         emnist.NUM_DIGITS if self.characters == 'digits' else emnist.NUM_CLASSES
     )
+
+  def fewest(self, usual: tuple[int, int]) -> tuple[int, int]:
+    """Returns the fewest training and test images; `usual` are those of all."""
+    default = _FEWEST_DIGITS if self.characters == 'digits' else usual
+    return self.min_train or default[0], self.min_test or default[1]
 
 
 DECLARATION = registry.Declaration(
@@ -102,13 +117,14 @@ def build(request: registry.TaskRequest, options: EmnistOptions):
   images = emnist.read(request.data_dir, options.writers)
   if images is not None:
     images = _kept(images, images.y < options.num_classes)
-    minimum = options.min_test or _MIN_TEST_SAMPLE
-    return _assemble(request, options, _of_writers(images, options, minimum))
+    images = _of_writers(images, *options.fewest(_FEWEST_SAMPLE))
+    return _assemble(request, options, images)
   parts = _published(request.data_dir, options)
-  names = clients_lib.with_enough(parts, {
-      published.TRAIN: options.min_train,
-      published.TEST: options.min_test or _MIN_TEST,
-  })
+  names = clients_lib.with_enough(
+      parts,
+      dict(zip((published.TRAIN, published.TEST), options.fewest(_FEWEST))),
+      _MORE_WRITERS,
+  )
   # Other partitions, splits and pixels need all images at once.
   if _keeps_split(request) and options.pixels == 'ink':
     return _on_request(request, options, parts, names)
@@ -165,9 +181,10 @@ def _assemble(
   return assembly.assemble(
       'emnist', request,
       assembly.Examples(
-          _pixels(images, options.pixels), images.y, options.num_classes,
+          _ink(images), images.y, options.num_classes,
           images.where, clients=images.writer, is_test=_is_test(images, request)
       ),
+      recipe=_STANDARDIZED if options.pixels == 'standardized' else None,
       partition=DECLARATION.partition,
       num_clients=num_clients,
       train_fraction=_TRAIN_FRACTION,
@@ -186,34 +203,29 @@ def _kept(images: emnist.Writers, kept: np.ndarray) -> emnist.Writers:
 
 
 def _of_writers(
-    images: emnist.Writers, options: EmnistOptions, min_test: int
+    images: emnist.Writers, min_train: int, min_test: int
 ) -> emnist.Writers:
   """Returns the images of the writers who have enough of them."""
   _, writer = np.unique(images.writer, return_inverse=True)
   count = lambda which: np.bincount(writer[which], minlength=writer.max() + 1)
   train = count(images.split == emnist.TRAIN)
   test = count(images.split == emnist.TEST)
-  enough = (train >= options.min_train) & (test >= min_test)
+  enough = (train >= min_train) & (test >= min_test)
   # Without a split, one can be drawn if both parts together are enough.
   undivided = count(images.split == emnist.UNKNOWN)
-  enough |= undivided >= options.min_train + min_test
+  enough |= undivided >= min_train + min_test
   if not enough.any():
     raise errors.DataError(
-        f'{images.where} must hold a writer with at least {options.min_train}'
+        f'{images.where} must hold a writer with at least {min_train}'
         f' training and {min_test} test images, found none among'
-        f' {len(enough)}. Tip: lower --emnist_min_train and --emnist_min_test.'
+        f' {len(enough)}. Tip: {_MORE_WRITERS}'
     )
   return _kept(images, enough[writer])
 
 
-def _pixels(images: emnist.Writers, kind: str) -> np.ndarray:
-  """Returns the images as float32[n, 28, 28, 1]."""
-  x = (255 - images.x[..., None]).astype(np.float32) / np.float32(255)
-  if kind == 'standardized':
-    train = x[images.split != emnist.TEST]
-    x -= train.mean(axis=0)
-    x /= train.std(axis=0) + np.float32(_SMALLEST_DEVIATION)
-  return x
+def _ink(images: emnist.Writers) -> np.ndarray:
+  """Returns the images as float32[n, 28, 28, 1], 0 paper and 1 ink."""
+  return (255 - images.x[..., None]).astype(np.float32) / np.float32(255)
 
 
 def _keeps_split(request: registry.TaskRequest) -> bool:

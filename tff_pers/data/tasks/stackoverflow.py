@@ -21,6 +21,7 @@ it beside the precision at 5).
 """
 
 import dataclasses
+from typing import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -110,8 +111,9 @@ def nwp_of_corpus(
 ) -> task_lib.Task:
   """Returns the task of the posts of any source."""
   clients = _clients(NWP, corpus, request, options)
+  words = _cut(corpus)
   # Only these words of a text are ever seen.
-  seen = lambda text: texts.words(text.words)[:options.length]
+  seen = lambda text: words(text.words)[:options.length]
   vocabulary = corpus.vocabulary or texts.most_frequent(
       map(seen, text_clients.training(clients, request)), options.vocabulary
   )
@@ -120,8 +122,7 @@ def nwp_of_corpus(
   def examples(posts):
     return texts.inputs_and_targets(np.stack([
         texts.sentence(
-            texts.words(post.words), token_of, options.vocabulary,
-            options.length,
+            words(post.words), token_of, options.vocabulary, options.length
         ) for post in posts
     ]))
 
@@ -167,8 +168,10 @@ def tags_of_corpus(
     )
   clients = _clients(TAGS, corpus, request, options)
   training = text_clients.training(clients, request)
+  words = _cut(corpus)
+  all_words = lambda text: words(f'{text.words} {text.title}')
   vocabulary = corpus.vocabulary or texts.most_frequent(
-      map(_all_words, training), options.vocabulary
+      map(all_words, training), options.vocabulary
   )
   tags = corpus.tags or texts.most_frequent(
       (text.tags for text in training), options.tags
@@ -182,7 +185,7 @@ def tags_of_corpus(
   def lazy(part):
     bags = [
         texts.Bags(
-            [(_all_words(text), text.tags) for text in posts], word_at, tag_at,
+            [(all_words(text), text.tags) for text in posts], word_at, tag_at,
             shape,
         ) for posts in part
     ]
@@ -217,8 +220,9 @@ def _corpus(
   return corpus or text_files.read_posts(request.data_dir, task)
 
 
-def _all_words(text: text_files.Text) -> list[str]:
-  return texts.words(f'{text.words} {text.title}')
+def _cut(corpus: text_files.Corpus) -> Callable[[str], list[str]]:
+  """Returns the function from a text to its words."""
+  return str.split if corpus.spaced else texts.words
 
 
 def _clients(
@@ -233,7 +237,7 @@ def _clients(
           options.max_train, formats.MOST_USERS,
           f'lower --{task}_min_train and --{task}_min_test.',
       ),
-      is_text=lambda text: bool(texts.words(text.words)),
+      is_text=lambda text: bool(_cut(corpus)(text.words)),
   )
 
 

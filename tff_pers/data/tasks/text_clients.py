@@ -10,6 +10,7 @@ from tff_pers.data import holdout
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import split as split_lib
 from tff_pers.data import text_files
+from tff_pers.data import validation
 from tff_pers.data.tasks import registry
 
 _TRAIN_FRACTION = 0.8
@@ -52,7 +53,9 @@ def choose(
   """Returns the clients of the task, sorted by name.
 
   Texts are split before clients are chosen, so that a client has the same ones
-  however many take part.
+  however many take part. Where they come chosen, all are the task's, with the
+  texts that have nothing in them, which others count, too; with
+  `--train_fraction` the split of one depends on who else there is.
 
   Args:
     corpus: The texts.
@@ -66,9 +69,13 @@ def choose(
   """
   _check_partition(request, rules.task)
   clients = _split(corpus, request, is_text)
+  first_ones = lambda client: client._replace(
+      train=client.train[:rules.max_train]
+  )
+  if corpus.chosen:
+    return list(map(first_ones, clients))
   kept = [
-      client._replace(train=client.train[:rules.max_train])
-      for client in clients
+      client for client in clients
       if len(client.train) >= rules.min_train
       and len(client.test) >= rules.min_test
   ]
@@ -85,19 +92,28 @@ def choose(
     )
   size = min(request.num_clients or rules.num_clients, len(kept))
   rng = partition_lib.generator(request.seed, _SAMPLE)
-  return [kept[i] for i in np.sort(rng.permutation(len(kept))[:size])]
+  return [
+      first_ones(kept[i]) for i in np.sort(rng.permutation(len(kept))[:size])
+  ]
 
 
 def training(
     clients: Sequence[Client], request: registry.TaskRequest
 ) -> list[text_files.Text]:
-  """Returns all training texts, without those of clients that never train."""
+  """Returns all texts that are trained on, if a text is an example.
+
+  Neither validation texts nor those of clients that never train are among them.
+  """
   held_out = holdout.choose(
       len(clients), request.holdout_clients, request.seed
   )
+  kept = validation.kept_rows(
+      [len(client.train) for client in clients], request.validation_fraction,
+      request.seed,
+  )
   return [
-      text for index, client in enumerate(clients) if index not in held_out
-      for text in client.train
+      client.train[row] for index, client in enumerate(clients)
+      if index not in held_out for row in kept[index]
   ]
 
 
@@ -114,7 +130,9 @@ def _split(corpus, request, is_text) -> list[Client]:
   names, texts, given = [], [], []
   for name in sorted(corpus.clients):
     own = corpus.clients[name]
-    rows = [row for row, text in enumerate(own) if is_text(text)]
+    rows = [
+        row for row, text in enumerate(own) if corpus.chosen or is_text(text)
+    ]
     if len(rows) > 1:
       names.append(name)
       texts.append([own[row] for row in rows])

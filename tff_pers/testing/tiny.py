@@ -3,38 +3,23 @@
 import dataclasses
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import baselines  # pylint: disable=unused-import  Registers its methods.
-from tests import margins
 from tff_pers import algorithms  # pylint: disable=unused-import  As above.
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import zoo
+from tff_pers.testing import margins
 
 SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
 # The second round is already one with visits; every round fills the buffer.
 OVERRIDES = {'perm': dict(warmup_rounds=1), 'fedbuff': dict(buffer_size=4)}
 SIZES = (5, 12, 7, 9)
-# Made of the same parts as `local_update`, `ffgg` and `fedbuff`, which every
-# run has; the slow runs have these, too.
-ALIKE = (
-    'async_ffgg', 'fedasync', 'fedsgd', 'fomaml', 'lookahead', 'minibatch_sgd',
-    'reptile',
-)
 # Ten times the difference of float32 weights that the contracts allow.
 MARGIN = 1e-5
-
-
-def slow_if_alike(names) -> list:
-  """Returns the names as parameters for pytest, those in `ALIKE` slow."""
-  return [
-      pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE))
-      for name in names
-  ]
 
 
 def clients(sizes, seed):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import margins
+from tff_pers.testing import margins
 
 
 @pytest.mark.parametrize('logits, expected', [

@@ -1,0 +1,5 @@
+"""Tests run in this process: `fused` starts no worker."""
+
+from tff_pers import runtime
+
+runtime.use('fused')

@@ -1,0 +1,7 @@
+"""The method and the task keep the promises of tff_pers."""
+
+from tff_pers.testing.contracts import *
+from tff_pers_example import fednova, moons
+
+METHODS = ('fednova',)
+TASKS = ('moons',)

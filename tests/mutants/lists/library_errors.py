@@ -1,0 +1,124 @@
+"""Planted faults of what users of the library are told."""
+
+from tests.mutants.faults import Fault
+
+_INPUTS = 'tests/inputs_test.py::'
+_BUILDERS = 'tests/builders_test.py::'
+_PROCESS = _INPUTS + 'test_a_process_looks_at_what_it_is_given'
+_COHORT = _INPUTS + 'test_raises_on_another_cohort'
+_KIND = _INPUTS + 'test_raises_on_data_of_another_kind'
+
+FAULTS = (
+    Fault(
+        'labels_cut_to_size',
+        what='A label that is no int32 becomes another one.',
+        file='tff_pers/inputs.py',
+        old='  same = cast == found\n',
+        new='  same = cast == cast\n',
+        tests=(_KIND,),
+    ),
+    Fault(
+        'copies_what_fits',
+        what='Data that fit are copied, so that no runtime knows them again.',
+        file='tff_pers/inputs.py',
+        old='    return client\n  return collections',
+        new='    return dict(client)\n  return collections',
+        tests=(_INPUTS + 'test_what_fits_stays_the_same_object',),
+    ),
+    Fault(
+        'batches_as_examples',
+        what='The sentence on batches does not say what to do.',
+        file='tff_pers/inputs.py',
+        old='  elif shape[2:] == tuple(expected.shape[1:]):',
+        new='  elif shape[1:] == tuple(expected.shape[1:]):',
+        tests=(_KIND,),
+    ),
+    Fault(
+        'indices_from_one',
+        what='An index may be N.',
+        file='tff_pers/inputs.py',
+        old='if not 0 <= index < self.num_clients:',
+        new='if not 0 <= index <= self.num_clients:',
+        tests=(_COHORT,),
+    ),
+    Fault(
+        'some_of_all_clients',
+        what='A round that needs everybody is run with some.',
+        file='tff_pers/inputs.py',
+        old='    if self.is_whole and len(indices) < self.num_clients:',
+        new='    if self.is_whole and not indices:',
+        tests=(_COHORT,),
+    ),
+    Fault(
+        'a_client_twice',
+        what='A client may be in a round twice.',
+        file='tff_pers/inputs.py',
+        old='for i, n in collections.Counter(indices).items() if n > 1',
+        new='for i, n in collections.Counter(indices).items() if n > 2',
+        tests=(_COHORT,),
+    ),
+    Fault(
+        'evaluation_unchecked',
+        what='`evaluate` leaves casts to the runtime.',
+        file='tff_pers/process.py',
+        old='    self._evaluate = looks(evaluate)\n',
+        new='    self._evaluate = evaluate\n',
+        tests=(_PROCESS,),
+    ),
+    Fault(
+        'new_clients_refused',
+        what='Who never trains is not evaluated.',
+        file='tff_pers/process.py',
+        old='    def looks(computation, cohort=inputs.Cohort):',
+        new='    def looks(computation, cohort=lambda: self._cohort):',
+        tests=(_PROCESS,),
+    ),
+    Fault(
+        'states_of_others',
+        what='Fewer states than clients are left to the runtime.',
+        file='tff_pers/inputs.py',
+        old='    if len(client_states) != len(data):',
+        new='    if len(client_states) > len(data):',
+        tests=(_PROCESS,),
+    ),
+    Fault(
+        'names_unchecked',
+        what='Arguments by name are not looked at.',
+        file='tff_pers/inputs.py',
+        old='      if sorted(kwargs) == sorted(names):',
+        new='      if sorted(kwargs) == names:',
+        tests=(_INPUTS + 'test_arguments_may_be_named',),
+    ),
+    Fault(
+        'builder_unchecked',
+        what='A builder does not look at its arguments.',
+        file='baselines/ditto.py',
+        old='@builders.checked\n',
+        new='',
+        tests=(_BUILDERS + 'test_raises_on_no_hyperparameters',),
+    ),
+    Fault(
+        'no_clients_at_all',
+        what='A method is built for no clients.',
+        file='tff_pers/builders.py',
+        old='  if num_clients < 1:',
+        new='  if num_clients < 0:',
+        tests=(_BUILDERS + 'test_raises_on_no_clients',),
+    ),
+    Fault(
+        'clients_forgotten',
+        what='A process does not know for how many clients it was built.',
+        file='tff_pers/builders.py',
+        old="  num_clients = given.get('num_clients')\n",
+        new='  num_clients = None\n',
+        tests=(_BUILDERS + 'test_a_process_knows_its_clients',),
+    ),
+    Fault(
+        'tff_models_unknown',
+        what='Who has a model of TFF is not told how it becomes ours.',
+        file='tff_pers/builders.py',
+        old="      found, tip = name_of_kind, f' Tip: {way}.'",
+        new="      found, tip = name_of_kind, ''",
+        tests=(_BUILDERS + 'test_raises_on_other_models',),
+    ),
+)

@@ -1,0 +1,112 @@
+"""Planted faults of methods and tasks that other packages bring."""
+
+from tests.mutants.faults import Fault
+
+_TEST = 'tests/plugins_test.py::'
+_CONSOLE = 'tests/console_test.py::'
+_NAMED = _TEST + 'test_a_module_may_be_named_and_is_recorded'
+_INSTALLED = _TEST + 'test_an_installed_plugin_is_in_the_programs'
+_ASKED = _TEST + 'test_what_is_asked_for'
+_BROKEN = _TEST + 'test_a_broken_plugin_is_left_out'
+
+FAULTS = (
+    Fault(
+        'installed_not_found',
+        what='What installed packages have is not looked for.',
+        file='binaries/flags.py',
+        old='  plugin_imports.load_installed()\n',
+        new='',
+        tests=(_INSTALLED,),
+    ),
+    Fault(
+        'tasks_not_found',
+        what='Of the entry points those of tasks are left out.',
+        file='tff_pers/plugins.py',
+        old='      point for group in GROUPS for point in (',
+        new='      point for group in GROUPS[:1] for point in (',
+        tests=(_INSTALLED,),
+    ),
+    Fault(
+        'not_recorded',
+        what='A run does not say which modules it needs.',
+        file='binaries/experiment.py',
+        old='          given={**given, **_imports()},',
+        new='          given=given,',
+        tests=(_NAMED,),
+    ),
+    Fault(
+        'not_imported_again',
+        what='A run that goes on does not import its modules.',
+        file='binaries/saved_runs.py',
+        old="  _import(config.get('given'), table)\n",
+        new='',
+        tests=(_NAMED,),
+    ),
+    Fault(
+        'one_word_alone',
+        what='A flag and its value as two words are not understood.',
+        file='binaries/plugin_imports.py',
+        old='      found[name] = value if equals else following',
+        new='      found[name] = value',
+        tests=(_ASKED,),
+    ),
+    Fault(
+        'file_before_command_line',
+        what='The file of flags goes before the command line.',
+        file='binaries/plugin_imports.py',
+        old="  if found['import'] or not found['config']:",
+        new="  if not found['config']:",
+        tests=(_TEST + 'test_it_may_be_asked_for_in_a_file',),
+    ),
+    Fault(
+        'broken_without_a_word',
+        what='A plug-in that is broken is left out without a word.',
+        file='binaries/plugin_imports.py',
+        old='  for problem in problems:\n',
+        new='  for problem in problems[:0]:\n',
+        tests=(_BROKEN,),
+    ),
+    Fault(
+        'name_not_registered',
+        what='A module need not register the name that it is found by.',
+        file='tff_pers/plugins.py',
+        old='      if point.name not in known.names():',
+        new='      if not known.names():',
+        tests=(_BROKEN,),
+    ),
+    Fault(
+        'help_with_tensorflow',
+        what='Stand-ins stay behind in the modules of plug-ins.',
+        file='binaries/startup.py',
+        old='(*_OURS, *_plugins(sys.argv))',
+        new='_OURS',
+        tests=(_TEST + 'test_the_help_knows_it_without_tensorflow',),
+    ),
+    Fault(
+        'a_battery_forgotten',
+        what='The import does not bring what a task promises.',
+        file='tff_pers/testing/contracts.py',
+        old='from tff_pers.testing.task_contract import *\n',
+        new='',
+        tests=(_TEST + 'test_its_tests_are_all_batteries',),
+    ),
+    Fault(
+        'strangers_first',
+        what='The folder of a stranger goes before ours.',
+        file='tff_pers/console.py',
+        old='      path.insert(position, root)',
+        new='      path.insert(position + 1, root)',
+        tests=(
+            _CONSOLE + 'test_a_program_does_not_import_the_folders_of_a_stranger',
+            _CONSOLE + 'test_ours_come_before_the_first_that_is_not',
+        ),
+    ),
+    Fault(
+        'program_forgotten',
+        what='A program of the package has no entry point of the console.',
+        file='tff_pers/console.py',
+        old="'sweep_splits', 'train', 'tune',",
+        new="'train', 'tune',",
+        tests=(_CONSOLE + 'test_every_program_of_the_package_is_one',),
+    ),
+)

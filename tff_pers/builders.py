@@ -1,0 +1,126 @@
+"""Builders of methods check what a caller hands them, in one sentence each.
+
+    @builders.checked
+    def build_fedavg(model: functional.FunctionalModel, hyperparameters: ...)
+
+An argument is known by its name, and what it must be by its annotation.
+"""
+
+import functools
+import inspect
+import numbers
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import hyperparameters as hp
+from tff_pers import process
+from tff_pers.models import functional
+
+# What people have who come from TFF or Keras, and how it becomes our model.
+_WAYS = (
+    (tf.keras.Model, 'Keras model', 'models.from_keras(keras_model, loss)'),
+    (
+        tff.learning.models.FunctionalModel,
+        'tff.learning.models.FunctionalModel',
+        'models.from_tff_functional_model(model)',
+    ),
+    (
+        tff.learning.models.VariableModel, 'tff.learning.models.VariableModel',
+        'models.from_keras(keras_model, loss), of the Keras model inside',
+    ),
+)
+
+
+def checked(build):
+  """Returns the builder, which looks at its arguments first.
+
+  A process of a builder that is told `num_clients`, or the `groups` of all
+  clients, takes those clients alone; see `PersonalizedProcess.require`.
+
+  Args:
+    build: `(...) -> PersonalizedProcess`. Those of its arguments are looked at
+      that are called `model`, `hyperparameters` or `num_clients`.
+  """
+  signature = inspect.signature(build)
+
+  @functools.wraps(build)
+  def build_checked(*args, **kwargs):
+    # Python's own sentence where an argument is missing or unknown.
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    for name, value in given.items():
+      kind = signature.parameters[name].annotation
+      if kind is functional.FunctionalModel:
+        check_model(value, name)
+      elif name == 'hyperparameters':
+        _check_hyperparameters(value, kind)
+      elif name == 'num_clients' and (kind is int or value is not None):
+        _check_num_clients(value)
+    return _among(build(*args, **kwargs), given)
+
+  return build_checked
+
+
+def check_model(model: Any, name: str = 'model') -> None:
+  """Raises a TypeError unless it is a functional model of ours.
+
+  Args:
+    model: What a caller gave.
+    name: Of the argument, for the message.
+  """
+  if isinstance(model, functional.FunctionalModel):
+    return
+  found, tip = type(model).__name__, ''
+  for kind, name_of_kind, way in _WAYS:
+    if isinstance(model, kind):
+      found, tip = name_of_kind, f' Tip: {way}.'
+  if inspect.isfunction(model):  # One that makes a Keras model, perhaps.
+    tip = f' Tip: {_WAYS[0][2]}, where keras_model may be a function.'
+  raise TypeError(
+      f'`{name}` must be a tff_pers.models.FunctionalModel, found a'
+      f' {found}.{tip}'
+  )
+
+
+def _check_hyperparameters(hyperparameters, kind) -> None:
+  """Refuses what is no instance of the dataclass of the method."""
+  if isinstance(hyperparameters, hp.Hyperparameters):
+    return
+  name = kind.__name__
+  if kind is inspect.Parameter.empty:  # Of several methods, as FedAdam's.
+    name = 'Hyperparameters'
+  tip = f'leave it out for the defaults, {name}()'
+  if isinstance(hyperparameters, dict):
+    tip = f'{name}(**values)'
+  raise TypeError(
+      f'`hyperparameters` must be {name}, found {hyperparameters!r}. Tip:'
+      f' {tip}.'
+  )
+
+
+def _check_num_clients(num_clients) -> None:
+  is_whole = isinstance(num_clients, numbers.Integral)
+  if not is_whole or isinstance(num_clients, bool):
+    raise TypeError(
+        f'`num_clients` must be an integer, found {num_clients!r}.'
+    )
+  if num_clients < 1:
+    raise ValueError(
+        f'`num_clients` must be >= 1, the number of clients that train, found'
+        f' {num_clients}.'
+    )
+
+
+def _among(built, given):
+  """Returns what was built; a process knows for how many clients it is."""
+  num_clients = given.get('num_clients')
+  if num_clients is None and given.get('groups') is not None:
+    num_clients = len(given['groups'])
+  if num_clients is not None and isinstance(
+      built, process.PersonalizedProcess
+  ):
+    built.require(int(num_clients), given.get('full_participation', False))
+  return built

@@ -1,0 +1,56 @@
+"""The console programs, `tff-pers-train` and the others.
+
+The programs and the baselines are packages with common names, `binaries` and
+`baselines`. A folder of that name may stand in the current directory of a user
+whose PYTHONPATH has it, or in another package. So before a program is imported,
+the folder that this package is in comes before such a place; it is the program
+itself that imports them by name, and so this file is not part of it.
+"""
+
+import os
+import pathlib
+import runpy
+import sys
+
+_OURS = ('baselines', 'binaries')
+PROGRAMS = (
+    'choose', 'compare', 'compare_tuned', 'cost', 'evaluate', 'pareto', 'plot',
+    'predict', 'report', 'robustness', 'sweep_splits', 'train', 'tune',
+    'worker',
+)
+
+
+def put_ours_first(path: list[str], root: str) -> None:
+  """Puts a folder before the first one that has modules of our names.
+
+  Children that are spawned get a copy of the path, so that it holds for them.
+
+  Args:
+    path: `sys.path`, changed in place.
+    root: The folder that holds our packages.
+  """
+  for position, folder in enumerate(path):
+    # '' is the current directory.
+    folder = os.path.abspath(folder)
+    if folder == os.path.abspath(root):
+      return
+    if any(
+        os.path.exists(os.path.join(folder, name + ending))
+        for name in _OURS for ending in ('', '.py')
+    ):
+      path.insert(position, root)
+      return
+
+
+def _run(program: str) -> None:
+  root = str(pathlib.Path(__file__).resolve().parents[1])
+  put_ours_first(sys.path, root)
+  # As `python -m binaries.train` does.
+  runpy.run_module(f'binaries.{program}', run_name='__main__', alter_sys=True)
+
+
+def __getattr__(name: str):
+  """Returns the entry point of a program: `tff_pers.console:train`."""
+  if name not in PROGRAMS:
+    raise AttributeError(f'There is no program {name}.')
+  return lambda: _run(name)

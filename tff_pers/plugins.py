@@ -1,0 +1,93 @@
+"""Methods and tasks of other packages.
+
+An installed package names the modules that register them:
+
+    [options.entry_points]
+    tff_pers.methods =
+        trimmed_prox = my_package.trimmed_prox
+    tff_pers.tasks =
+        moons = my_package.moons
+
+Programs find these by themselves; a script calls `plugins.load()`. Code that is
+not installed is named to a program, `--import=my_package.trimmed_prox`.
+"""
+
+import functools
+from importlib import metadata
+from typing import Sequence
+
+from tff_pers import discovery
+from tff_pers import methods
+from tff_pers.data import tasks
+
+GROUPS = ('tff_pers.methods', 'tff_pers.tasks')
+# Modules that were asked for by name, in that order: a run records them, so
+# that it can be continued and evaluated without naming them again.
+_named: dict[str, None] = {}
+
+
+@functools.lru_cache(maxsize=None)
+def _entry_points() -> tuple[metadata.EntryPoint, ...]:
+  """Returns those of our groups, by group and name."""
+  found = metadata.entry_points()
+  # Python 3.9 has a dictionary in the place of `select`.
+  points = [
+      point for group in GROUPS for point in (
+          found.select(group=group) if hasattr(found, 'select')
+          else found.get(group, ())
+      )
+  ]
+  # A package that is on the path twice has all of them twice.
+  return tuple(sorted(set(points), key=lambda p: (p.group, p.name, p.value)))
+
+
+def load() -> list[str]:
+  """Imports what installed packages have registered.
+
+  One package that is broken must not stop all programs, so that what is wrong
+  is returned.
+
+  Returns:
+    A sentence for every entry point whose module cannot be imported, or does
+    not register its name.
+  """
+  problems = []
+  for point in _entry_points():
+    known = methods if point.group == GROUPS[0] else tasks
+    try:
+      discovery.import_named(point.value.partition(':')[0])
+      if point.name not in known.names():
+        raise ImportError(
+            f'Module {point.value} must register the name {point.name}, found'
+            ' no such name afterwards.'
+        )
+    except ImportError as error:
+      problems.append(f'`{point.name}` of {point.group}: {error}')
+  return problems
+
+
+def import_named(text: str) -> None:
+  """Imports modules that register methods or tasks.
+
+  Args:
+    text: Their names, with commas between them.
+
+  Raises:
+    ValueError: If one is no name, or cannot be imported, whatever the reason.
+  """
+  for name in filter(None, (part.strip() for part in text.split(','))):
+    if not all(part.isidentifier() for part in name.split('.')):
+      raise ValueError(
+          '`import` must name modules, as my_package.my_method, found'
+          f' {name!r}.'
+      )
+    try:
+      discovery.import_named(name)
+    except ImportError as error:
+      raise ValueError(f'`import`: {error}') from error
+    _named[name] = None
+
+
+def named() -> Sequence[str]:
+  """Returns the modules that were imported by name in this process."""
+  return list(_named)

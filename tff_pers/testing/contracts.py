@@ -1,0 +1,59 @@
+"""What a method or a task promises, as tests that one import brings.
+
+    # tests/contracts_test.py of your package
+    from tff_pers.testing.contracts import *
+    import my_package.trimmed_prox
+    import my_package.moons
+
+    METHODS = ('trimmed_prox',)
+    TASKS = ('moons',)
+
+pytest then runs every battery on these. METHODS may be a mapping to values of
+hyperparameters, where the defaults do not show a method in three rounds of
+three steps: `{'perm': dict(warmup_rounds=1)}`. Either may be left out.
+
+A method is tested on a tiny task: types, what travels, seeds, resuming, order,
+padding, NaN, clients without examples, partial cohorts, Byzantine clients, the
+space of hyperparameters. A task: that it is what it declares, its data, seeds,
+splits, that each of METHODS is built on it or refused with a sentence, and that
+FedAvg trains on it.
+"""
+
+import pytest
+
+from tff_pers.runtime import fused
+from tff_pers.runtime import native
+from tff_pers.testing import rounds
+# pylint: disable=wildcard-import
+from tff_pers.testing.method_contract import *
+from tff_pers.testing.registry_contract import *
+from tff_pers.testing.task_contract import *
+
+
+def pytest_generate_tests(metafunc) -> None:
+  """Gives a test its methods and tasks; pytest finds it by its name."""
+  methods = getattr(metafunc.module, 'METHODS', ())
+  tasks = getattr(metafunc.module, 'TASKS', ())
+  names = set(metafunc.fixturenames)
+  if 'case' in names:
+    metafunc.parametrize('case', list(methods), indirect=True, scope='module')
+  if 'task_name' in names:
+    metafunc.parametrize('task_name', list(tasks))
+  if 'method_name' in names:
+    metafunc.parametrize('method_name', list(methods))
+
+
+@pytest.fixture(scope='module', autouse=True)
+def fused_runtime():
+  """Tests of a module run in this process; no worker is left behind."""
+  with fused.use(strategy='loop'):
+    yield
+  native.stop()
+
+
+@pytest.fixture(scope='module')
+def case(request) -> rounds.Case:
+  """The method of a test, and its first rounds."""
+  methods = getattr(request.module, 'METHODS', ())
+  values = methods[request.param] if isinstance(methods, dict) else {}
+  return rounds.case(request.param, values)

@@ -1,0 +1,138 @@
+"""What a method promises beyond one run: it can be tuned, and be attacked.
+
+Tests of the argument `method_name`, for pytest; see `contracts`.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers import methods
+from tff_pers import round_metrics
+from tff_pers import search_spaces
+from tff_pers import settings
+from tff_pers.runtime import native
+from tff_pers.testing import tiny
+
+# Beyond this many dimensions ten trials would be lost.
+_MOST_DIMENSIONS = 5
+_RATES = {'learning_rate', 'gamma'}
+_BYZANTINE = np.array([False, True, False, False])
+
+
+def _bases(method):
+  """Returns the defaults of a method on all tasks, the plain ones first."""
+  kind = methods.get(method).hyperparameters
+  names = [hp.flag_name(spec.name) for spec in dataclasses.fields(kind)]
+  bases = [kind()]
+  for row in settings.TABLE:
+    task, _, regime = row.partition('/')
+    values = settings.of(task, method, names, [regime] if regime else [])
+    base = hp.replace(kind(), **hp.without_idle(kind, values, {}))
+    if base not in bases:
+      bases.append(base)
+  return bases
+
+
+def _random(rng):
+  """Returns a draw of a sampler that knows nothing but the space."""
+  def draw(name, dimension):
+    del name
+    if isinstance(dimension, search_spaces.Choice):
+      return dimension.values[rng.integers(len(dimension.values))]
+    if dimension.is_int:
+      return rng.integers(dimension.low, dimension.high + 1)
+    if dimension.log:
+      return np.exp(rng.uniform(np.log(dimension.low), np.log(dimension.high)))
+    return rng.uniform(dimension.low, dimension.high)
+  return draw
+
+
+def _corner(end):
+  """Returns a draw of the lowest or highest value of every dimension."""
+  def draw(name, dimension):
+    del name
+    if isinstance(dimension, search_spaces.Choice):
+      return dimension.values[-1 if end else 0]
+    return dimension.high if end else dimension.low
+  return draw
+
+
+def check_space(space, draws):
+  """Asserts what every sample of a space must be."""
+  default = space.kind()
+  specs = {hp.flag_name(s.name): s for s in dataclasses.fields(space.kind)}
+  seen = {}
+  for draw in draws:
+    sample = space.sample(draw)
+    # As the programs do it: what suits the task is dropped if it is idle.
+    others = hp.without_idle(
+        space.kind,
+        {n: v for n, v in space.base.items() if v != specs[n].default}, sample,
+    )
+    found = hp.replace(default, **others, **sample)
+    for name, value in sample.items():
+      dimension = space.dimensions[name]
+      assert value in dimension, (name, value)
+      assert type(value) is type(dimension.rounded(value))
+      assert hp.acts(specs[name], hp.as_dict(found)), (name, sample)
+      text = search_spaces.as_options({name: value})[name]
+      assert hp.parse(specs[name], text) == value, (name, text)
+      seen.setdefault(name, set()).add(value)
+  # Every dimension is drawn now and then, and has something to choose from.
+  assert seen.keys() == space.dimensions.keys()
+  assert all(len(values) > 1 for values in seen.values()), seen
+
+
+def test_every_sample_is_valid_and_acts(method_name):
+  rng = np.random.default_rng(0)
+  for base in _bases(method_name):
+    space = search_spaces.of(base)
+    check_space(space, [_corner(0), _corner(1), *[_random(rng)] * 30])
+
+
+def test_a_space_is_small_and_has_a_rate(method_name):
+  space = search_spaces.of(methods.get(method_name).hyperparameters())
+  assert 1 <= len(space.dimensions) <= _MOST_DIMENSIONS
+  assert _RATES & space.dimensions.keys()
+  # The defaults are a point of the space, but for numbers of clusters, 0 asks
+  # the task, and the step of asynchronous FFGG, which asks the events.
+  missing = space.dimensions.keys() - space.defaults.keys()
+  assert missing <= {'num_models', 'num_adaptors'} | (
+      {'server_learning_rate'} if method_name == 'async_ffgg' else set()
+  )
+
+
+def first_round(process, data):
+  """Returns the output of the first round with everybody."""
+  state = process.initialize_seeded(3)
+  clients = [process.initialize_client(state, i) for i in range(len(data))]
+  return process.next(state, clients, data)
+
+
+def test_training_loss_is_that_of_the_honest_clients(method_name):
+  """It does not move when the Byzantine client trains on other examples.
+
+  Its labels become all the same: opposite ones would give the same loss, since
+  the first model is 0.
+  """
+  task = tiny.task()
+  other = list(task.train)
+  other[1] = tf.nest.map_structure(np.copy, task.train[1])
+  other[1]['examples']['x'] *= 3
+  other[1]['examples']['y'][:] = 1
+  with round_metrics.leaving_out(_BYZANTINE):
+    process = tiny.build(method_name, task)
+  # Processes run one round, which does not pay for fusing them.
+  with native.use():
+    outputs = [first_round(process, data) for data in (task.train, other)]
+  losses = [float(output['metrics']['train_loss']) for output in outputs]
+  assert np.isfinite(losses[0]) and losses[0] == losses[1]
+  # It does train, as everybody.
+  leaves = [
+      tf.nest.flatten((output['state'], output['client_states']))
+      for output in outputs
+  ]
+  assert any(np.any(a != b) for a, b in zip(*leaves))

@@ -288,10 +288,11 @@ def build_process(
     task = experiment.task
     hyperparameters = _informed(experiment.hyperparameters, task)
     largest = int(on_demand.sizes(task.train).max(initial=0))
-    with kernel_factors.building(largest) as known, round_metrics.leaving_out(
-        task.byzantine
-    ), _under_attack(experiment.flag('attack'), task, hyperparameters):
-      process = method.build(task, hyperparameters)
+    with kernel_factors.building(largest) as known:
+      with round_metrics.leaving_out(task.byzantine), _under_attack(
+          experiment.flag('attack'), task, hyperparameters
+      ):
+        process = method.build(task, hyperparameters)
   if kernel_names is not None:
     kernel_names += known.names
   return process

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.contracts import tiny
 from tff_pers import hyperparameters as hp
 from tff_pers import random
 from tff_pers.client_works import kernel_factors
@@ -12,6 +11,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import zoo
+from tff_pers.testing import tiny
 
 # The first kernel is [16, 20].
 MODEL = zoo.build(

@@ -11,9 +11,9 @@ import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
 from tests.conformance import cases
-from tests.contracts import tiny
 from tff_pers import methods
 from tff_pers.client_works import kernel_factors
+from tff_pers.testing import tiny
 
 # Methods whose clients take the plain steps of `local_sgd`.
 APPLIES = (

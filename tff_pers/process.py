@@ -187,10 +187,12 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def initialize_seeded(self) -> tff.Computation:
+    """(int64@SERVER -> S@SERVER), the first state of the run of that seed."""
     return self._initialize_seeded
 
   @property
   def initialize_client(self) -> tff.Computation:
+    """(S, int32 -> C), the state of a client never seen before."""
     return self._initialize_client
 
   @property
@@ -200,6 +202,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def evaluate(self) -> tff.Computation:
+    """What models score on test data after adapting; see the class."""
     return self._evaluate
 
   @property
@@ -221,10 +224,12 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def client_model(self) -> tff.Computation:
+    """(S, C, int32 -> W), what a client deploys without adapting."""
     return self._client_model
 
   @property
   def deployed(self):
+    """The functional model over W, what clients deploy."""
     return self._deployed
 
   @property
@@ -234,14 +239,17 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def server_state_type(self) -> tff.Type:
+    """The TFF type of S, not federated."""
     return self._types[0]
 
   @property
   def client_state_type(self) -> tff.Type:
+    """The TFF type of C, not federated; empty for stateless clients."""
     return self._types[1]
 
   @property
   def data_type(self) -> tff.Type:
+    """The TFF type of D, see `client_data.client_data_type`."""
     return self._types[2]
 
   @property

@@ -59,7 +59,17 @@ def build_local_update(
     client_weighting: str = 'uniform',
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
-  """Builds the method of the family with these parameters; see the module.
+  """Builds the method of the family with these parameters.
+
+    client i: x_1 = x;  k = 1, ..., K(Theta):
+                g_k     = grad f_i(x_k; b_k) + alpha (x_k - x)
+                x_{k+1} = x_k - gamma g_k
+              q_i = sum_k theta_k g_k
+    server  : q = mean of the q_i;  x <- x - eta q, or a server optimizer's step
+
+  Server state: `weights` x, and `optimizer` if there is one. Clients are
+  stateless. Which parameters make FedSGD, FedAvg, FedProx and FOMAML stands in
+  the module.
 
   Every client takes exactly K(Theta) gradients, however many examples it has.
   What is sent is their sum, not the mean: eta has to be the smaller the more

@@ -113,6 +113,8 @@ def build_perm(
       matchings, and the server keeps a table of gradients.
     num_new_clients: How many clients that never trained `evaluate` can take;
       their indices are N and above. For them the server always keeps a table.
+    keep_gradients: Whether the server keeps the table of gradients for clients
+      that come after the run, though nothing in the run needs it.
 
   Raises:
     ValueError: If `alpha_update=epoch` meets matchings, which have no common

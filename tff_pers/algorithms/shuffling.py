@@ -51,7 +51,9 @@ def build_shuffling(
   Model i approaches argmin_w sum_c A[i, c] f_c(w). Limit cases: A = identity is
   local training (once per epoch); all A[i, c] = 1/N sends every model to the
   minimizer of the mean loss. Cost per client and round: one model down and one
-  up, as in FedAvg, and a scalar. Clients are stateless.
+  up, as in FedAvg, and a scalar. Server state: `models` the table of the w_i
+  [N, ...], `mixing` A, `pending` (see `visit_schedule.nothing_pending`).
+  Clients are stateless.
 
   Args:
     model: The model; f_c is its mean loss on client c.

@@ -1,0 +1,1 @@
+"""Clients' data: dense examples, files, partitions, splits, tasks."""

@@ -1,0 +1,1 @@
+"""Tensors in, tensors out: what methods compute, without federated types."""

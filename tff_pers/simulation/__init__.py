@@ -1,0 +1,1 @@
+"""Whole runs: cohorts, client states, checkpoints, delays, programs."""

@@ -133,6 +133,7 @@ class TrainingProgram:
 
   @property
   def position(self) -> position_lib.Position:
+    """How far the run is: rounds, seconds, bytes."""
     return self._position
 
   @property

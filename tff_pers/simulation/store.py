@@ -106,6 +106,7 @@ class ClientStateStore:
 
   @property
   def path(self) -> str:
+    """The file that holds the states and the checkpoint."""
     return self._path
 
   def __contains__(self, client: int) -> bool:

@@ -109,4 +109,25 @@ FAULTS = (
         new="'train', 'tune',",
         tests=(_CONSOLE + 'test_every_program_of_the_package_is_one',),
     ),
+    Fault(
+        'front_door_imports_all',
+        what='Importing the package imports TensorFlow.',
+        file='tff_pers/__init__.py',
+        old="__version__ = '0.1.0'\n",
+        new="__version__ = '0.1.0'\nimport tensorflow\n",
+        tests=(
+            'tests/package_test.py'
+            '::test_importing_it_is_cheap_and_says_what_there_is',
+        ),
+    ),
+    Fault(
+        'public_name_of_another_module',
+        what='A public name is looked for where it is not.',
+        file='tff_pers/__init__.py',
+        old="    'tff_pers.composition': ('compose',),",
+        new="    'tff_pers.process': ('compose',),",
+        tests=(
+            'tests/package_test.py::test_a_public_name_is_there_and_documented',
+        ),
+    ),
 )

@@ -1,0 +1,78 @@
+"""The front door: public names, each imported when it is first used."""
+
+import configparser
+import inspect
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import tff_pers
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+_PUBLIC = [name for name in tff_pers.__all__ if name != '__version__']
+
+
+def test_importing_it_is_cheap_and_says_what_there_is():
+  code = (
+      'import sys, tff_pers\n'
+      'assert set(tff_pers.__all__) <= set(dir(tff_pers))\n'
+      'print(sorted({"numpy", "tensorflow", "tff_pers.models"} & set(sys.modules)))'
+  )
+  done = subprocess.run(
+      [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True,
+      check=True, timeout=60,
+  )
+  assert done.stdout == '[]\n'
+
+
+@pytest.mark.parametrize('name', _PUBLIC)
+def test_a_public_name_is_there_and_documented(name):
+  found = getattr(tff_pers, name)
+  assert inspect.getdoc(found)
+  if inspect.ismodule(found):
+    assert found.__name__ == f'tff_pers.{name}'
+  else:
+    assert found.__name__ == name and found.__module__.startswith('tff_pers.')
+  if inspect.isclass(found):
+    members = [m for m in vars(found) if not m.startswith('_')]
+    fields = getattr(found, '__dataclass_fields__', {})
+    missing = [
+        m for m in members
+        if m not in fields and not inspect.getdoc(inspect.getattr_static(found, m))
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize('name', [n for n in _PUBLIC if n.startswith('build_')])
+def test_a_builder_says_what_it_computes_takes_and_returns(name):
+  """The algorithm, and every argument by its name."""
+  builder = getattr(tff_pers, name)
+  text = inspect.getdoc(builder)
+  arguments = text.partition('Args:')[2]
+  assert 'erver' in text.partition('Args:')[0]
+  for argument in inspect.signature(builder).parameters:
+    assert f'{argument}: ' in arguments
+
+
+def test_raises_on_an_unknown_name():
+  with pytest.raises(AttributeError, match="'tff_pers' has no attribute 'buil'"):
+    tff_pers.buil  # pylint: disable=pointless-statement
+  with pytest.raises(ImportError, match='cannot import name'):
+    from tff_pers import buil  # noqa: F401 pylint: disable=unused-import,g-import-not-at-top
+
+
+def test_the_version_is_that_of_the_package():
+  config = configparser.ConfigParser()
+  config.read(ROOT / 'setup.cfg')
+  assert config['metadata']['version'] == 'attr: tff_pers.__version__'
+  assert tff_pers.__version__.count('.') == 2
+
+
+def test_annotations_are_for_users_too():
+  """PEP 561: type checkers read them where this file is installed."""
+  config = configparser.ConfigParser()
+  config.read(ROOT / 'setup.cfg')
+  assert (ROOT / 'tff_pers' / 'py.typed').exists()
+  assert 'py.typed' in config['options.package_data']['tff_pers'].split()

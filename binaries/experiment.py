@@ -23,6 +23,7 @@ from tff_pers import plugins
 from tff_pers import round_metrics
 from tff_pers import settings
 from tff_pers.aggregators import robust
+from tff_pers.client_works import kernel_factors
 from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import holdout
@@ -269,8 +270,15 @@ def of_variant(
     return method, hp.replace(method.hyperparameters(), **own)
 
 
-def build_process(experiment: Experiment):
+def build_process(
+    experiment: Experiment, kernel_names: Optional[list[str]] = None
+):
   """Returns the method's process on the task.
+
+  Args:
+    experiment: What to run.
+    kernel_names: Takes the names of the kernels that clients hold as factors,
+      see `client_works.kernel_factors`; None: nobody wants to know.
 
   Raises:
     flags.UsageError: If the method cannot be built on this task.
@@ -279,10 +287,15 @@ def build_process(experiment: Experiment):
   with flags.sentences(f'{method.name}_', _names(method.hyperparameters)):
     task = experiment.task
     hyperparameters = _informed(experiment.hyperparameters, task)
-    with round_metrics.leaving_out(task.byzantine), _under_attack(
-        experiment.flag('attack'), task, hyperparameters
-    ):
-      return method.build(task, hyperparameters)
+    largest = int(on_demand.sizes(task.train).max(initial=0))
+    with kernel_factors.building(largest) as known:
+      with round_metrics.leaving_out(task.byzantine), _under_attack(
+          experiment.flag('attack'), task, hyperparameters
+      ):
+        process = method.build(task, hyperparameters)
+  if kernel_names is not None:
+    kernel_names += known.names
+  return process
 
 
 def _under_attack(attack: str, task: task_lib.Task, hyperparameters):

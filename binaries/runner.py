@@ -169,7 +169,8 @@ def execute(
         _export_finished(experiment, folder, exported, export.kind)
     else:
       use_runtime(experiment.flag, folder)
-      process = experiment_lib.build_process(experiment)
+      kernel_names = []
+      process = experiment_lib.build_process(experiment, kernel_names)
       _check_unseen(experiment, process)
       if fork:
         continuing.check_fits(fork, process, experiment)
@@ -189,6 +190,7 @@ def execute(
             initial_loss=outputs.initial_loss(
                 experiment.task, experiment.flag('seed')
             ),
+            kernels_as_factors=kernel_names,
             **(
                 dict(fork=continuing.copy_checkpoint(fork, folder))
                 if fork else {}

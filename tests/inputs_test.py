@@ -133,6 +133,7 @@ def test_a_process_looks_at_what_it_is_given():
   with pytest.raises(ValueError, match='must be in 0..2'):
     process.next(state, clients[:1], [other])
   # Who never trains may be evaluated all the same.
+  process.deploy(state, clients[:1], [other])
   process.evaluate(state, clients[:1], [dict(adapt=other, test=other)])
 
   @tff.federated_computation(*process.next.type_signature.parameter)

@@ -27,6 +27,7 @@ from tff_pers import random
 from tff_pers import round_steps
 from tff_pers import server_state
 from tff_pers.aggregators import absence
+from tff_pers.aggregators import factor_mean
 from tff_pers.aggregators import nothing
 from tff_pers.aggregators import structure
 from tff_pers.client_works import client_work
@@ -103,8 +104,7 @@ def compose(
   builders.check_model(model)
   deployed = deployed or model
   _check_is_trained(deployed)
-  # Only inside of `attacks.carried_out`; else both stay as they are.
-  work, factory = attacks.build_in(work, _factory(aggregator))
+  work, factory = _work_and_factory(work, aggregator)
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   fields = server_state.own_fields(init)
   client_type = tff.tensorflow.computation(
@@ -193,6 +193,20 @@ def _check_is_trained(model: functional.FunctionalModel) -> None:
         f'`model` must have weights that are trained, found {model.name}, whose'
         ' weights are all frozen. Tip: give it adaptors, see adaptors.floral.'
     )
+
+
+def _work_and_factory(work, aggregator):
+  """Returns the client work and the factory of its updates."""
+  # Only inside of `attacks.carried_out`; else both stay as they are.
+  attacked, factory = attacks.build_in(work, _factory(aggregator))
+  # Rules and attackers look at updates; a mean may have them in any form.
+  if work.summed is None or aggregator is not None or attacked is not work:
+    return attacked, factory
+  update, spec, positions = work.summed
+  return (
+      client_work.ClientWork(update),
+      factor_mean.FactorMeanFactory(spec, positions),
+  )
 
 
 def _factory(aggregator):

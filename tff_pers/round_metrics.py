@@ -54,22 +54,27 @@ def payload_bytes(structure):
 
 def all_finite(structure):
   """Returns whether all floating tensors in `structure` are finite."""
-  leaves = [
-      leaf for leaf in tf.nest.flatten(structure) if leaf.dtype.is_floating
-  ]
+  leaves = _floats(structure)
   if not leaves:
     return tf.constant(True)
-
-  def each():
-    return tf.reduce_all(
-        [tf.reduce_all(tf.math.is_finite(leaf)) for leaf in leaves]
-    )
-
   # Squared norms take a third of the time that looking at each element takes.
   # One that is not finite may be an overflow of finite elements: look then.
   norms = tf.stack([_squared_norm(leaf) for leaf in leaves])
   are_finite = tf.reduce_all(tf.math.is_finite(norms))
-  return tf.cond(are_finite, lambda: tf.constant(True), each)
+  return tf.cond(
+      are_finite, lambda: tf.constant(True), lambda: each_finite(leaves)
+  )
+
+
+def each_finite(structure):
+  """Returns `all_finite` by looking at each element, one by one."""
+  return tf.reduce_all([
+      tf.reduce_all(tf.math.is_finite(leaf)) for leaf in _floats(structure)
+  ])
+
+
+def _floats(structure):
+  return [leaf for leaf in tf.nest.flatten(structure) if leaf.dtype.is_floating]
 
 
 def _squared_norm(leaf):

@@ -25,16 +25,15 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
   @tff.tensorflow.computation(message_type, client_type, data_type)
   def guarded(message, client_state, data):
     output = client_update(message, client_state, data)
-    finite = round_metrics.all_finite([output[name] for name in _GUARDED])
+    finite = _is_finite(output)
     sent = collections.OrderedDict(
         update=output['update'], weight=output['weight']
     )
-    kept = tf.cond(  # Not `tf.where`, which would copy all tensors.
-        finite,
-        lambda: (output['client_state'], sent),
-        lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
+    new_state, sent = _kept(
+        finite, (output['client_state'], sent),
+        (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
+        by_branches='witness' not in output,
     )
-    new_state, sent = kept
     metrics = round_metrics.client_metrics(
         data, output['loss'], finite,
         _bytes(output, 'bytes_down', message),
@@ -52,6 +51,35 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
     )
 
   return guarded
+
+
+def _is_finite(output):
+  """Returns whether what a client computed is finite, bool."""
+  if 'witness' not in output:
+    return round_metrics.all_finite([output[name] for name in _GUARDED])
+  names = [name for name in _GUARDED if name != 'update']
+  return round_metrics.each_finite(
+      [output['witness'], *(output[name] for name in names)]
+  )
+
+
+def _kept(finite, new, old, by_branches: bool):
+  """Returns `new` if the client is finite, else `old`.
+
+  Args:
+    finite: bool scalar.
+    new: A structure of tensors.
+    old: Another like it.
+    by_branches: Whether to choose a branch, which copies no tensor but takes
+      several passes where clients are done together.
+  """
+  if by_branches:
+    return tf.cond(finite, lambda: new, lambda: old)
+  leaves = [
+      tf.where(finite, a, b)
+      for a, b in zip(tf.nest.flatten(new), tf.nest.flatten(old))
+  ]
+  return tf.nest.pack_sequence_as(new, leaves)
 
 
 def _bytes(output, name: str, payload):

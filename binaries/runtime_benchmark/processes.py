@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from baselines import fedavg
 from binaries.runtime_benchmark import workloads
 from tff_pers.algorithms import perm
+from tff_pers.client_works import kernel_factors
 from tff_pers.data import client_data
 
 
@@ -45,6 +46,12 @@ def build(workload: workloads.Workload) -> Any:
 
 
 def _process(workload):
+  # As a program does that knows the data.
+  with kernel_factors.building(workload.num_examples):
+    return _built(workload)
+
+
+def _built(workload):
   if workload.algorithm == 'perm':
     return perm.build_perm(
         workload.model(), workload.num_clients, perm_hyperparameters(workload)

@@ -11,6 +11,7 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import keras
 from tff_pers.models import zoo
+from tff_pers.numerics import low_rank
 
 LEARNING_RATE = 0.05
 _CLASSES = 62
@@ -139,11 +140,20 @@ def _tag_regression():
 
   return functional.FunctionalModel(
       init=lambda seed: (tf.zeros([_TOKENS, _TAGS]), tf.zeros([_TAGS])),
-      predict=lambda weights, x, training, seed: x @ weights[0] + weights[1],
+      predict=lambda weights, x, training, seed: (
+          low_rank.matmul(x, weights[0]) + weights[1]
+      ),
       example_loss=example_loss,
       x_spec=tf.TensorSpec([None, _TOKENS]),
       y_spec=tf.TensorSpec([None, _TAGS]),
       name='tag_regression',
+      layers=(
+          functional.LayerWeight(
+              'dense/kernel', 'dense', 'dense', (_TOKENS, _TAGS)
+          ),
+          functional.LayerWeight('dense/bias', 'dense', 'bias', (_TAGS,)),
+      ),
+      takes_factors=True,
   )
 
 

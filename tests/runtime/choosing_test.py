@@ -52,6 +52,43 @@ def test_many_small_clients_run_together(clients, rows, expected, tmp_path):
   assert result == clients * rows * 10
 
 
+def _total_of_products():
+  """Clients send their rows and what they make of them; v^T u is added up."""
+  sent_type = tff.StructWithPythonType([ROWS, ROWS], tuple)
+  local = tff.tensorflow.computation(lambda x: (x, 2 * x), ROWS)
+
+  @tff.tensorflow.computation(tff.TensorType(np.float32, [10, 10]), sent_type)
+  def add(total, pair):
+    return total + tf.matmul(*pair, transpose_a=True)
+
+  zero = tff.tensorflow.computation(lambda: tf.zeros([10, 10]))
+  matrix = zero.type_signature.result
+  merge = tff.tensorflow.computation(lambda a, b: a + b, matrix, matrix)
+  report = tff.tensorflow.computation(lambda total: total, matrix)
+
+  @tff.federated_computation(tff.FederatedType(ROWS, tff.CLIENTS))
+  def total(values):
+    sent = tff.federated_map(local, values)
+    return tff.federated_aggregate(sent, zero(), add, merge, report)
+
+  return total
+
+
+@pytest.mark.parametrize('clients, expected, at_once', [
+    (40, 'vectorized', 32), (31, 'loop', 0),
+])
+def test_clients_that_send_factors_run_together(
+    clients, expected, at_once, tmp_path
+):
+  """Also large ones, some at a time."""
+  path = tmp_path / 'runtime.json'
+  with fused.use(choices=path):
+    found = _total_of_products()(_cohort(clients, 500))
+  np.testing.assert_allclose(found, np.full([10, 10], 1000.0 * clients))
+  schedules, = json.loads(path.read_text()).values()
+  assert schedules[0] == dict(strategy=expected, clients_at_once=at_once)
+
+
 def test_large_messages_are_large_clients(tmp_path):
   """10,000 numbers are sent that are no data."""
   total = _total_of(lambda x: tf.fill([10000], tf.reduce_sum(x)))

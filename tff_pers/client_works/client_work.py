@@ -33,6 +33,8 @@ class ClientOutput(NamedTuple):
       client where that is less than the message, e.g. to a device that trains a
       part of it; None: those of the message's floats.
     bytes_up: Likewise, what this client would send.
+    witness: Tensors that are finite if and only if the update is, which need
+      less looking at; None: the update itself.
   """
 
   client_state: Any
@@ -42,6 +44,23 @@ class ClientOutput(NamedTuple):
   metrics: Any = ()
   bytes_down: Any = None
   bytes_up: Any = None
+  witness: Any = None
+
+
+class Summed(NamedTuple):
+  """A client work for servers that do nothing but take the weighted mean.
+
+  Attributes:
+    update: As that of the work, but the update is of the form that
+      `aggregators.factor_mean` takes. The form is no matter of a deployment, so
+      it says itself what bytes are sent.
+    spec: Structure of `tf.TensorSpec`s of what the work itself sends.
+    positions: Which of its tensors come as factors, ascending.
+  """
+
+  update: Callable[[Any, Any, Any], ClientOutput]
+  spec: Any
+  positions: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +70,12 @@ class ClientWork:
   Attributes:
     update: `(message, client_state, data) -> ClientOutput`; `message` has the
       fields `seed`, `round` and what the method distributes (`weights`).
+    summed: The same, cheaper where the server takes the weighted mean; None: it
+      is no cheaper.
   """
 
   update: Callable[[Any, Any, Any], ClientOutput]
+  summed: Optional[Summed] = None
 
 
 def message_type(**fields) -> tff.StructType:

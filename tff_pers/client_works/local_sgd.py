@@ -2,7 +2,10 @@
 
 import tensorflow as tf
 
+from tff_pers import round_metrics
 from tff_pers.client_works import client_work
+from tff_pers.client_works import factored_sgd
+from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -23,7 +26,8 @@ def train(
   """Returns (weights after SGD, mean minibatch loss over the steps).
 
   Each step is w <- w - learning_rate * grad f_i(w; b) on a fresh minibatch b,
-  unless `local` adds momentum, weight decay or clipping.
+  unless `local` adds momentum, weight decay or clipping. Plain steps on dense
+  data hold some kernels as factors until the end, see `kernel_factors`.
 
   Args:
     model: The model.
@@ -35,6 +39,15 @@ def train(
     local: The step.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
+
+  is_dense = not isinstance(data, tf.data.Dataset)
+  choice = _factored(model, local, budget)
+  if choice.positions and is_dense:
+    trained, loss = factored_sgd.train(
+        model, weights, data, choice, learning_rate=learning_rate, seed=seed,
+        **budget,
+    )
+    return factored_sgd.final_weights(weights, choice, trained), loss
 
   def step(line, batch):
     loss, gradient = model.loss_and_gradient(line.weights, batch)
@@ -71,25 +84,59 @@ def build_local_sgd(
     client_weighting: See `client_work.client_weight`.
   """
 
-  def update(message, client_state, data):
-    final, loss = train(
-        model, message['weights'], data,
+  local = local_step.build(hyperparameters)
+  budget = hyperparameters.budget()
+
+  def options(message, data):
+    return dict(
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.learning_rate
         ),
-        seed=client_work.key(message, data),
-        local=local_step.build(hyperparameters), **hyperparameters.budget(),
-    )
-    return client_work.ClientOutput(
-        client_state=client_state,
-        update=difference(message['weights'], final),
-        weight=client_work.client_weight(
-            client_weighting, data, hyperparameters.batch_size
-        ),
-        loss=loss,
+        seed=client_work.key(message, data), **budget,
     )
 
-  return client_work.ClientWork(update)
+  def output(client_state, data, update, loss, **sent):
+    weight = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return client_work.ClientOutput(
+        client_state, update, weight, loss, **sent
+    )
+
+  def update(message, client_state, data):
+    initial = message['weights']
+    final, loss = train(
+        model, initial, data, local=local, **options(message, data)
+    )
+    return output(client_state, data, difference(initial, final), loss)
+
+  choice = _factored(model, local, budget)
+  if not choice.positions:
+    return client_work.ClientWork(update)
+
+  def update_by_factors(message, client_state, data):
+    initial = message['weights']
+    trained, loss = factored_sgd.train(
+        model, initial, data, choice, **options(message, data)
+    )
+    return output(
+        client_state, data,
+        factored_sgd.update(initial, choice, trained), loss,
+        bytes_up=round_metrics.payload_bytes(initial), witness=trained.witness,
+    )
+
+  return client_work.ClientWork(
+      update, client_work.Summed(
+          update_by_factors, model.spec, choice.positions
+      )
+  )
+
+
+def _factored(model, local, budget) -> kernel_factors.Choice:
+  """Returns the kernels that plain steps hold as factors."""
+  if local != local_step.PLAIN:
+    return kernel_factors.Choice(())
+  return kernel_factors.chosen(model, **budget)
 
 
 def build_adaptation(

@@ -7,7 +7,7 @@ K = V U^T, is v^T u.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +28,17 @@ class UpdatedMatrix:
   u: Any
 
 
+@dataclasses.dataclass(frozen=True)
+class Product:
+  """A matrix [n, m] that is known by what it does to rows.
+
+  Attributes:
+    of: `(x: floats [..., n]) -> x times the matrix`, floats [..., m].
+  """
+
+  of: Callable[[Any], Any]
+
+
 class Factors(NamedTuple):
   """The kernel v u of rank r, not multiplied out; v is applied first.
 
@@ -41,15 +52,17 @@ class Factors(NamedTuple):
 
 
 def matmul(x, matrix):
-  """Returns x times a matrix [n, m], plain, `Factors` or an `UpdatedMatrix`.
+  """Returns x times a matrix [n, m], in any of the forms of this module.
 
   Factors of rank r cost r (n + m) products per row of x, and so does an update,
   beside the n m of its matrix.
 
   Args:
     x: Floats [..., n].
-    matrix: Floats [n, m], `Factors`, or an `UpdatedMatrix`.
+    matrix: Floats [n, m], `Factors`, an `UpdatedMatrix` or a `Product`.
   """
+  if isinstance(matrix, Product):
+    return matrix.of(x)
   if isinstance(matrix, Factors):
     return tf.matmul(tf.matmul(x, matrix.v), matrix.u)
   if not isinstance(matrix, UpdatedMatrix):

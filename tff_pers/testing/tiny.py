@@ -58,6 +58,30 @@ def task(**fields) -> 'Watched':
   )
 
 
+def wide_task(**fields) -> 'Watched':
+  """Returns the task with 16 features, more than there are examples.
+
+  Then local SGD holds the first kernel as factors, see `kernel_factors`.
+  """
+  narrow = task(**fields)
+  return dataclasses.replace(
+      narrow,
+      model=with_margin(zoo.build('mlp_20', tf.TensorSpec([None, 16]), 2)),
+      train=[_widened(data) for data in narrow.train],
+      test=[_widened(data) for data in narrow.test],
+  )
+
+
+def _widened(data):
+  """Returns dense data with 13 more features, of noise."""
+  x = data['examples']['x']
+  noise = np.random.default_rng(int(data['index'])).normal(size=[len(x), 13])
+  return client_data.dense(
+      int(data['index']), np.concatenate([x, noise.astype(np.float32)], axis=1),
+      data['examples']['y'],
+  )
+
+
 class Watched(task_lib.Task):
   """The task, which remembers whether a builder asks who takes part."""
 

@@ -313,11 +313,8 @@ FAULTS = (
         'dropped_client_forgets',
         what='A client that was dropped loses its state.',
         file=_STEPS,
-        old='lambda: (client_state, tf.nest.map_structure(tf.zeros_like, sent)),',
-        new=(
-            'lambda: tf.nest.map_structure(tf.zeros_like,'
-            ' (client_state, sent)),'
-        ),
+        old='(client_state, tf.nest.map_structure(tf.zeros_like, sent)),',
+        new='tf.nest.map_structure(tf.zeros_like, (client_state, sent)),',
         tests=(
             f'{_COMPOSITION_TEST}'
             '::test_non_finite_client_is_dropped_and_listed',

@@ -125,7 +125,7 @@ FAULTS = (
         what='A public name is looked for where it is not.',
         file='tff_pers/__init__.py',
         old="    'tff_pers.composition': ('compose',),",
-        new="    'tff_pers.process': ('compose',),",
+        new="    'tff_pers.deployment': ('compose',),",
         tests=(
             'tests/package_test.py::test_a_public_name_is_there_and_documented',
         ),

@@ -25,6 +25,10 @@ CHOOSE = ('auto', 'measured')
 # large (100 with 300 KB each: 3.7 times as long).
 _MANY_CLIENTS = 100
 _SMALL_CLIENT_BYTES = 2**14
+# Clients that send factors of matrices own no matrix. Done together, their
+# products with the shared one are one, and so are the products of factors; some
+# at a time, because their factors have to be in memory together.
+_SOME_CLIENTS = 32
 
 
 class Chooser:
@@ -102,12 +106,26 @@ class Chooser:
         if isinstance(leaf, layout.Stacked)
     )
     return [
-        schedule_lib.Schedule(
-            'vectorized'
-            if self._pays(stage, num_clients, data / num_clients) else 'loop'
-        )
+        self._schedule(stage, num_clients, data / num_clients)
         for stage in self._program.stages
     ]
+
+  def _schedule(self, stage, num_clients, data_bytes) -> schedule_lib.Schedule:
+    """Returns the schedule of a stage by the rule."""
+    if self._pays(stage, num_clients, data_bytes):
+      return schedule_lib.Schedule('vectorized')
+    if num_clients >= _SOME_CLIENTS and self._sends_factors(stage):
+      return schedule_lib.Schedule('vectorized', _SOME_CLIENTS)
+    return schedule_lib.Schedule('loop')
+
+  def _sends_factors(self, stage) -> bool:
+    """Whether clients send factors whose products are added up."""
+    graphs = self._program.graphs_at_clients(stage)
+    if any(g.is_stateful or g.has_convolutions for g in graphs):
+      return False
+    return any(
+        self._program.adds_products(binding) for binding in stage.aggregates
+    )
 
   def _pays(self, stage, num_clients, data_bytes) -> bool:
     """Whether clients should run together in a stage."""

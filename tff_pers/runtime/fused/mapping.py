@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import tensorflow as tf
 
+from tff_pers.runtime.fused import adding
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused import merging
 from tff_pers.runtime.fused import schedule as schedule_lib
@@ -157,7 +158,7 @@ def _any_order():
 
 
 def _vectorized(loop, start, stop, at_once):
-  """Clients together; only what they send is folded one by one.
+  """Clients together; what they send is added up, or folded one by one.
 
   What `vectorized_map` cannot do for all clients it does one by one.
   """
@@ -200,6 +201,9 @@ def _vectorized(loop, start, stop, at_once):
 
 def _folded(aggregate, state, messages, count):
   """Returns the accumulator after `count` stacked messages."""
+  total = adding.added(aggregate, state, messages)
+  if total is not None:
+    return _matched(total, aggregate.type)
   rows = structure.unflatten(aggregate.message_type, [
       packing.Rows(t) for t in structure.flatten(messages, aggregate.message_type)
   ])

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 import tensorflow_federated as tff
 
+from tff_pers.runtime.fused import adding
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused import evaluation
 from tff_pers.runtime.fused import intrinsics
@@ -77,6 +78,15 @@ class Program:
         for binding in stage.clients
         for graph in self.evaluator.graphs_of(binding.call)
     ]
+
+  def adds_products(self, binding: line_lib.Binding) -> bool:
+    """Whether an aggregation adds up products of what clients send."""
+    accumulate = binding.call.argument[2]
+    # Values of the line are not known before it is traced.
+    return not line_lib.references(accumulate) and adding.adds_products(
+        self.evaluator.evaluate(accumulate, {}),
+        accumulate.type_signature.parameter,
+    )
 
   def _staged(self) -> list:
     """Returns the stages."""

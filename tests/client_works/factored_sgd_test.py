@@ -1,0 +1,133 @@
+"""Local SGD with kernels as factors, against the same with dense kernels."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_pers import hyperparameters as hp
+from tff_pers import random
+from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.data import client_data
+from tff_pers.models import zoo
+from tff_pers.testing import tiny
+
+# The first kernel is [16, 20].
+MODEL = zoo.build(
+    'mlp_20', tf.TensorSpec([None, 4, 4], tf.float64), 3, dtype=tf.float64
+)
+
+
+def _client(num_examples, num_rows):
+  """Padding rows hold numbers, too: nothing may depend on them."""
+  rng = np.random.default_rng(num_examples)
+  data = client_data.dense(
+      0, rng.normal(size=[num_rows, 4, 4]),
+      rng.integers(0, 3, num_rows).astype(np.int32),
+  )
+  return dict(data, num_examples=np.int32(num_examples))
+
+
+def _trained(data, allowed, max_examples, local=None, **budget):
+  options = {} if local is None else dict(local=local)
+  with kernel_factors.building(max_examples, allowed) as scope:
+    final, loss = local_sgd.train(
+        MODEL, MODEL.initial_weights(1), data, learning_rate=0.3,
+        seed=random.key(2), **options, **budget,
+    )
+  return [*final, loss], scope.names
+
+
+@pytest.mark.parametrize('num_examples', [0, 1, 7, 10])
+@pytest.mark.parametrize('max_examples, budget', [
+    (None, dict(num_steps=3, batch_size=4)),
+    (10, dict(num_steps=9, batch_size=4)),
+    (10, dict(num_epochs=1, batch_size=3)),
+    (10, dict(num_epochs=3, batch_size=4)),
+], ids=['visited', 'steps', 'pass', 'passes'])
+def test_weights_and_loss_are_those_of_dense_kernels(
+    max_examples, budget, num_examples
+):
+  data = _client(num_examples, num_rows=12)
+  found, names = _trained(data, True, max_examples, **budget)
+  expected, none = _trained(data, False, max_examples, **budget)
+  assert names and not none
+  for actual, wanted in zip(found, expected):
+    np.testing.assert_allclose(actual, wanted, rtol=1e-10, atol=1e-13)
+  moved = np.abs(expected[0] - MODEL.initial_weights(1)[0]).max()
+  assert (moved > 1e-3) == (num_examples > 0)
+
+
+@pytest.mark.parametrize('field', ['momentum', 'weight_decay', 'clip_norm'])
+def test_steps_that_are_not_plain_keep_kernels_dense(field):
+  local = local_step.LocalStep(**{field: 0.5})
+  _, names = _trained(
+      _client(10, 10), True, None, local, num_steps=3, batch_size=4
+  )
+  assert not names
+
+
+def test_batches_of_a_data_set_are_trained_on_densely():
+  data = _client(8, 8)['examples']
+  batches = tf.data.Dataset.from_tensor_slices((data['x'], data['y'])).batch(4)
+  budget = dict(num_steps=3, batch_size=4)
+  found, _ = _trained(batches, True, None, **budget)
+  expected, _ = _trained(batches, False, None, **budget)
+  np.testing.assert_array_equal(found[0], expected[0])
+
+
+def _work(**fields):
+  own = hp.replace(
+      hp.LocalTraining(), local_epochs=0, local_steps=3, batch_size=4,
+      learning_rate=0.3, **fields,
+  )
+  return local_sgd.build_local_sgd(MODEL, own, 'examples')
+
+
+def test_an_update_by_factors_is_that_of_the_work():
+  work, data = _work(), _client(10, 12)
+  message = dict(
+      seed=np.int64(0), round=np.int32(0), weights=MODEL.initial_weights(1)
+  )
+  summed = work.summed.update(message, (), data)
+  plain = work.update(message, (), data)
+  factors, = summed.update['factors']
+  product = tf.matmul(factors['v'], factors['u'], transpose_a=True)
+  for actual, wanted in zip([product, *summed.update['dense']], plain.update):
+    np.testing.assert_allclose(actual, wanted, rtol=1e-10, atol=1e-13)
+  assert (summed.weight, summed.loss) == (plain.weight, plain.loss)
+  # A deployment sends the kernel, or as little: no other bytes are reported.
+  assert summed.bytes_up == 8 * MODEL.num_parameters
+
+
+def test_a_work_of_other_steps_offers_no_factors():
+  assert _work().summed is not None
+  assert _work(momentum=0.5).summed is None
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf])
+def test_a_client_of_bad_data_is_dropped(bad):
+  task = tiny.wide_task()
+  task.train[1]['examples']['x'][0, 2] = bad
+  results = {}
+  for allowed in (True, False):
+    with kernel_factors.building(12, allowed):
+      process = tiny.build('fedavg', task)
+    output = process.next(process.initialize(), [()] * 4, task.train)
+    results[allowed] = output
+    assert list(output['metrics']['non_finite']) == [1]
+  for found, wanted in zip(*(r['state']['weights'] for r in results.values())):
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_clients_whose_only_step_overflows_are_dropped():
+  """Their losses are finite, and were taken before it."""
+  task = tiny.wide_task()
+  with kernel_factors.building(12):
+    process = tiny.build('fedavg', task, learning_rate=1e39, local_steps=1)
+  start = process.initialize()
+  output = process.next(start, [()] * 4, task.train)
+  assert list(output['metrics']['non_finite']) == [0, 1, 2, 3]
+  for found, wanted in zip(output['state']['weights'], start['weights']):
+    np.testing.assert_array_equal(found, wanted)

@@ -1,0 +1,193 @@
+"""Local SGD in which no client owns a copy of a kernel that its data feed.
+
+Let X be the client's rows, X_t = P_t X those of minibatch t, and D_t the
+gradient of the loss by what the kernel makes of X_t. Plain SGD from W_0 gives
+
+    W_t = W_0 - X^T U_t,   U_{t+1} = U_t + eta P_t^T D_t,   U_0 = 0
+    X_t W_t = P_t (X W_0) - P_t (X X^T) U_t
+
+X W_0 is one product for all steps, and for all clients where they are done
+together; beside it the steps need the Gram matrix X X^T alone. The kernel
+itself is never written. Which kernels: see `kernel_factors`.
+"""
+
+import collections
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import local_step
+from tff_pers.data import batch_tables
+from tff_pers.data import client_data
+from tff_pers.models import functional
+from tff_pers.numerics import low_rank
+
+
+class Trained(NamedTuple):
+  """Weights after local SGD.
+
+  Attributes:
+    dense: Those that are held dense, in order.
+    rows: X, floats [R, n] of each kernel that is held as factors.
+    moves: U, floats [R, m] of each: the kernel is W_0 - X^T U.
+    witness: Tensors that are finite if and only if all of these are. X is not
+      among them: an infinite row has infinite products with all others, which
+      make the moves NaN.
+  """
+
+  dense: tuple[Any, ...]
+  rows: tuple[Any, ...]
+  moves: tuple[Any, ...]
+  witness: Any
+
+
+def train(
+    model: functional.FunctionalModel,
+    weights,
+    data,
+    choice: kernel_factors.Choice,
+    *,
+    learning_rate,
+    seed,
+    batch_size: int,
+    **budget,
+) -> tuple[Trained, Any]:
+  """Returns (weights after plain SGD, mean minibatch loss over the steps).
+
+  Args:
+    model: The model.
+    weights: W_0 and all others, a structure like `model.spec`.
+    data: Dense client data.
+    choice: Of `kernel_factors.chosen`, at least one kernel.
+    learning_rate: eta, a float or a scalar tensor.
+    seed: int64[2] key of the batches.
+    batch_size: B.
+    **budget: `num_steps` or `num_epochs`, see `fold_batches`.
+  """
+  x, y = data['examples']['x'], data['examples']['y']
+  rows, mask, taken = batch_tables.batch_table(
+      data['num_examples'], tf.shape(x)[0], seed=seed, batch_size=batch_size,
+      **budget,
+  )
+  held, places = x, rows  # X, and where in it the rows of each batch are.
+  if choice.visited_only:
+    held = tf.gather(x, tf.reshape(rows, [-1]))
+    places = tf.reshape(tf.range(tf.size(rows)), tf.shape(rows))
+  leaves = tf.nest.flatten(weights)
+  kernels = [leaves[p] for p in choice.positions]
+  products = [
+      _Products(kernel_factors.rows_of(held, kernel), kernel)
+      for kernel in kernels
+  ]
+
+  def step(t, dense, moves, total):
+    batch = client_data.Batch(
+        tf.gather(x, rows[t]), tf.gather(y, rows[t]), mask[t],
+        random.fold_in(seed, t),
+    )
+    loss, gradient, pulls = _gradient(
+        model, batch, choice.positions, dense,
+        [p.after(m, places[t]) for p, m in zip(products, moves)],
+    )
+    moves = tuple(
+        _moved(move, pull, places[t], learning_rate)
+        for move, pull in zip(moves, pulls)
+    )
+    dense = local_step.descend(dense, gradient, learning_rate)
+    return t + 1, dense, moves, total + loss
+
+  start = tuple(
+      leaf for p, leaf in enumerate(leaves) if p not in choice.positions
+  )
+  _, dense, moves, total = tf.while_loop(
+      lambda t, *_: t < tf.shape(rows)[0], step,
+      (
+          tf.constant(0), start, tuple(p.no_moves() for p in products),
+          tf.zeros([], kernels[0].dtype),
+      ),
+  )
+  mean = total / tf.cast(tf.maximum(taken, 1), total.dtype)
+  return Trained(
+      dense, tuple(p.rows for p in products), moves,
+      witness=[dense, moves],
+  ), mean
+
+
+class _Products:
+  """What a kernel makes of the rows of its client, step after step."""
+
+  def __init__(self, rows, kernel):
+    self.rows = rows
+    self._first = tf.matmul(rows, kernel)  # X W_0
+    self._gram = tf.matmul(rows, rows, transpose_b=True)  # X X^T
+
+  def no_moves(self):
+    """Returns U before the first step."""
+    return tf.zeros_like(self._first)
+
+  def after(self, moves, places):
+    """Returns X_t W_t, [B, m], for U_t and the places of the batch in X."""
+    return tf.gather(self._first, places) - tf.matmul(
+        tf.gather(self._gram, places), moves
+    )
+
+
+def _gradient(model, batch, positions, dense, products):
+  """Returns (loss, gradient of the dense weights, D of each kernel)."""
+  with tf.GradientTape() as tape:
+    tape.watch([dense, products])
+    given = dict(zip(positions, products))
+    rest = iter(dense)
+    leaves = [
+        low_rank.Product(lambda inputs, y=given[p]: y) if p in given
+        else next(rest) for p in range(len(dense) + len(products))
+    ]
+    loss = model.batch_loss(
+        tf.nest.pack_sequence_as(model.spec, leaves), batch
+    )
+  gradient, pulls = tape.gradient(
+      loss, (dense, products),
+      unconnected_gradients=tf.UnconnectedGradients.ZERO,
+  )
+  gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
+  return loss, gradient, pulls
+
+
+def _moved(moves, pull, places, learning_rate):
+  """Returns U + eta P^T D: the rows of the batch get theirs."""
+  rate = tf.convert_to_tensor(learning_rate, dtype_hint=pull.dtype)
+  # An example may be in the batch twice, as filler, whose D is zero. A sum of
+  # segments rather than scattered rows: those cannot be vectorized.
+  return moves + tf.math.unsorted_segment_sum(
+      tf.cast(rate, pull.dtype) * pull, places, tf.shape(moves)[0]
+  )
+
+
+def final_weights(
+    weights, choice: kernel_factors.Choice, trained: Trained
+):
+  """Returns the weights of `trained`, dense, a structure like `weights`."""
+  rest = iter(trained.dense)
+  factors = dict(zip(choice.positions, zip(trained.rows, trained.moves)))
+  leaves = [
+      leaf - tf.matmul(*factors[p], transpose_a=True) if p in factors
+      else next(rest) for p, leaf in enumerate(tf.nest.flatten(weights))
+  ]
+  return tf.nest.pack_sequence_as(weights, leaves)
+
+
+def update(weights, choice: kernel_factors.Choice, trained: Trained):
+  """Returns initial minus final weights, see `aggregators.factor_mean`."""
+  start = [
+      leaf for p, leaf in enumerate(tf.nest.flatten(weights))
+      if p not in choice.positions
+  ]
+  return collections.OrderedDict(
+      dense=[a - b for a, b in zip(start, trained.dense)],
+      factors=[
+          collections.OrderedDict(u=u, v=v)
+          for v, u in zip(trained.rows, trained.moves)
+      ],
+  )

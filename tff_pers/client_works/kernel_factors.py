@@ -1,0 +1,196 @@
+"""Which kernels local SGD holds as factors, and who may say so.
+
+A dense kernel [n, m] that is fed by the data moves in a step of SGD by
+eta X_t^T D: X_t are the rows of the minibatch, D the gradient of the loss by
+the product's result. However many steps there are, it is then W_0 - X^T U,
+with X [R, n] the client's examples, or those that its steps visit if these are
+fewer, and U [R, m] the sums of what the steps add for each. With R below n and
+below m it takes less to keep U than to write a kernel of the client's own.
+
+The choice is made when a method is built, from shapes alone, so that it is the
+same in every round and on every runtime. It changes numbers by rounding only.
+"""
+
+import contextlib
+import contextvars
+from typing import NamedTuple, Optional, Sequence
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+from tff_pers.numerics import low_rank
+
+# What leaves the entries of each row as they are, in their order. Anything else
+# might mix rows, move entries, or depend on weights.
+_KEEPS_ROWS = frozenset({
+    'Cast', 'Const', 'ExpandDims', 'Identity', 'Reshape', 'Squeeze',
+})
+# Batches of any other size would do as well; odd, so that no other dimension
+# is likely to be the same.
+_TRIAL_ROWS = 7
+
+
+class Choice(NamedTuple):
+  """What is held as factors.
+
+  Attributes:
+    positions: Of the kernels, in `tf.nest.flatten` of the weights, ascending.
+    visited_only: Whether R counts the rows that the steps visit, not all
+      examples.
+  """
+
+  positions: tuple[int, ...]
+  visited_only: bool = False
+
+
+class Scope:
+  """What is known where a method is built.
+
+  Attributes:
+    max_examples: Most examples of a client, None: not known.
+    allowed: Whether kernels may be held as factors at all.
+    names: Names of the kernels that are, in the order in which they were met.
+  """
+
+  def __init__(self, max_examples: Optional[int], allowed: bool):
+    self.max_examples, self.allowed = max_examples, allowed
+    self.names = []
+
+
+_SCOPE = contextvars.ContextVar('kernel_factors', default=Scope(None, True))
+
+
+@contextlib.contextmanager
+def building(max_examples: Optional[int] = None, allowed: bool = True):
+  """What is built inside knows how much data a client has at most.
+
+      with kernel_factors.building(max_examples=100) as scope:
+        process = method.build(task, hyperparameters)
+      scope.names  # The kernels that are held as factors.
+
+  Without it kernels are factors only where the number of steps is a
+  hyperparameter: of local epochs it depends on the data.
+
+  Args:
+    max_examples: Most examples of a client; a client with more costs time, not
+      truth.
+    allowed: False keeps all kernels dense.
+  """
+  scope = Scope(max_examples, allowed)
+  token = _SCOPE.set(scope)
+  try:
+    yield scope
+  finally:
+    _SCOPE.reset(token)
+
+
+def chosen(
+    model: functional.FunctionalModel,
+    *,
+    batch_size: Optional[int],
+    num_steps: Optional[int] = None,
+    num_epochs: Optional[int] = None,
+    shuffle: bool = True,
+) -> Choice:
+  """Returns the kernels to hold as factors, maybe none.
+
+  Args:
+    model: The model that is trained by plain gradient steps.
+    batch_size: See `client_data.fold_batches`, and all that follow.
+    num_steps: Number of steps.
+    num_epochs: Number of passes.
+    shuffle: Whether examples are permuted.
+  """
+  del num_epochs, shuffle  # However often, and in whatever order.
+  scope = _SCOPE.get()
+  numbers = (batch_size, num_steps)
+  if not scope.allowed or not batch_size or any(map(tf.is_tensor, numbers)):
+    return Choice(())
+  rows, visited_only = scope.max_examples, False
+  if num_steps is not None:
+    visited = num_steps * batch_size
+    if rows is None or visited < rows:
+      rows, visited_only = visited, True
+  small = [] if rows is None else _candidates(model, rows)
+  fed = _fed_by_data(model, small) if small else ()
+  positions = tuple(p for p in small if p in fed)
+  for position in positions:
+    name = f'{model.name}/{model.layers[position].name}'
+    if name not in scope.names:
+      scope.names.append(name)
+  return Choice(positions, visited_only)
+
+
+def _candidates(model, rows: int) -> list[int]:
+  """Returns the positions of dense kernels that are larger than factors."""
+  # A penalty moves the whole kernel, and factors could not follow.
+  is_plain = model.takes_factors and model.penalty is functional.no_penalty
+  if not is_plain or model.layers is None or model.frozen is not None:
+    return []
+  return [
+      position for position, weight in enumerate(model.layers)
+      if weight.kind == 'dense' and rows < min(weight.shape)
+  ]
+
+
+def _fed_by_data(model, positions: Sequence[int]) -> set[int]:
+  """Returns those positions whose kernel meets the rows of x, and once only."""
+  met = {position: [] for position in positions}
+  found = set()
+
+  def trial(x, seed, *leaves):
+    def listening(position):
+      def product(inputs):
+        met[position].append(inputs)
+        return tf.matmul(inputs, leaves[position])
+      return low_rank.Product(product)
+
+    replaced = [
+        listening(p) if p in met else leaf for p, leaf in enumerate(leaves)
+    ]
+    model.predict(
+        tf.nest.pack_sequence_as(model.spec, replaced), x, True, seed
+    )
+    found.update(
+        position for position, inputs in met.items()
+        if len(inputs) == 1 and _are_rows_of(inputs[0], x)
+    )
+    return seed
+
+  # A function, not a graph of its own: a model may hold tensors of the graph
+  # that is being traced, as one does whose other weights are fixed.
+  tf.function(trial, autograph=False).get_concrete_function(
+      tf.TensorSpec([_TRIAL_ROWS, *model.x_spec.shape[1:]], model.x_spec.dtype),
+      tf.TensorSpec([2], tf.int64),
+      *(tf.TensorSpec(s.shape, s.dtype) for s in tf.nest.flatten(model.spec)),
+  )
+  return found
+
+
+def _are_rows_of(inputs, x) -> bool:
+  """Whether `inputs` are the rows of x, flat and cast at most."""
+  if inputs.shape.rank != 2 or inputs.shape[0] != _TRIAL_ROWS:
+    return False
+  entries = x.shape.num_elements()
+  if entries is None or inputs.shape.num_elements() != entries:
+    return False
+  todo = [inputs]
+  while todo:
+    tensor = todo.pop()
+    if tensor is x:
+      continue
+    if tensor.op.type not in _KEEPS_ROWS:
+      return False
+    todo.extend(tensor.op.inputs)
+  return True
+
+
+def rows_of(x, kernel):
+  """Returns the rows that a kernel chosen here meets, [rows, n].
+
+  Args:
+    x: Examples of the model, [rows, ...].
+    kernel: The kernel [n, m].
+  """
+  # `_are_rows_of` has made sure that the model does just this.
+  return tf.cast(tf.reshape(x, [-1, kernel.shape[0]]), kernel.dtype)

@@ -1,0 +1,121 @@
+"""Sums of what clients that were done together send.
+
+Folding message after message goes over the accumulator once for each. Where an
+accumulator only adds up, that is one sum over the stacked messages, and where
+it adds products of two factors, one product of all factors side by side.
+"""
+
+from typing import Any, Callable, Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused.values import structure
+
+
+# What is added to a tensor of the accumulator: the positions, among the tensors
+# of the message, of the one that is added, or of v and u, of which v^T u is.
+_Term = tuple[int, ...]
+
+
+def added(
+    aggregate: client_loop.Aggregate, state: Any, messages: Any
+) -> Optional[Any]:
+  """Returns the accumulator after all messages; None if it does not just add.
+
+  Args:
+    aggregate: The aggregate, see `client_loop`.
+    state: The accumulator before them.
+    messages: Those of at least one client, stacked, in the structure of the
+      aggregate's message type.
+  """
+  terms = _terms(aggregate.accumulate, aggregate.type, aggregate.message_type)
+  if terms is None:
+    return None
+  rows = structure.flatten(messages, aggregate.message_type)
+  totals = [
+      total + _sum([rows[leaf] for leaf in term])
+      for total, term in zip(structure.flatten(state, aggregate.type), terms)
+  ]
+  return structure.unflatten(aggregate.type, totals)
+
+
+def adds_products(accumulate: Callable[[Any], Any], types: tff.Type) -> bool:
+  """Whether an accumulator adds up products of factors that clients send.
+
+  Args:
+    accumulate: `(accumulator, message) -> accumulator`.
+    types: TFF type of its argument.
+  """
+  terms = _terms(accumulate, types[0], types[1])
+  return terms is not None and any(len(term) > 1 for term in terms)
+
+
+def _sum(rows):
+  """Returns the sum of rows [clients, ...], or of products of v and u."""
+  if len(rows) == 1:
+    return tf.reduce_sum(rows[0], axis=0)
+  v, u = (
+      tf.reshape(leaf, [-1, leaf.shape[-1] or tf.shape(leaf)[-1]])
+      for leaf in rows
+  )
+  return tf.matmul(v, u, transpose_a=True)
+
+
+def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
+  """Returns what `accumulate` adds to each tensor, None if it does not add."""
+  state_types = structure.leaves(state_type)
+  message_types = structure.leaves(message_type)
+  if any(t.shape is None for t in (*state_types, *message_types)):
+    return None
+  count = len(state_types)
+
+  @tf.function(autograph=False)
+  def accumulated(*tensors):
+    return structure.flatten(
+        accumulate((
+            structure.unflatten(state_type, tensors[:count]),
+            structure.unflatten(message_type, tensors[count:]),
+        )),
+        state_type,
+    )
+
+  concrete = accumulated.get_concrete_function(
+      *(tf.TensorSpec(t.shape, t.dtype) for t in (*state_types, *message_types))
+  )
+  names = [t.name for t in concrete.inputs]
+  # Captured tensors, if any, come behind.
+  names = names[:count + len(message_types)]
+  found = [
+      _term(output, names, position, count)
+      for position, output in enumerate(concrete.outputs)
+  ]
+  return None if None in found else found
+
+
+def _term(output, names, position: int, count: int) -> Optional[_Term]:
+  """Returns what is added to tensor `position`, None if anything else is done."""
+  op = _source(output).op
+  if op.type not in ('Add', 'AddV2'):
+    return None
+  state, term = (_source(t) for t in op.inputs)
+  # Equal shapes: adding must not spread a message over the accumulator.
+  if state.name != names[position] or term.shape != state.shape:
+    return None
+  factors = [term]
+  if term.op.type == 'MatMul':
+    if not term.op.get_attr('transpose_a') or term.op.get_attr('transpose_b'):
+      return None
+    factors = [_source(t) for t in term.op.inputs]
+  messages = {name: leaf for leaf, name in enumerate(names[count:])}
+  if any(t.name not in messages for t in factors):
+    return None
+  return tuple(messages[t.name] for t in factors)
+
+
+def _source(tensor):
+  """Returns the tensor that `tensor` is a copy of."""
+  while tensor.op.type == 'Identity':
+    tensor = tensor.op.inputs[0]
+  return tensor

@@ -16,6 +16,7 @@ from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import folders
 from binaries import jobs as jobs_lib
+from binaries import lanes as lanes_lib
 from binaries import timing
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -28,9 +29,10 @@ python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]
 Runs methods (or variants, as perm[lambda=0.1]) times seeds on one task, each as
 a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are not run
 again, interrupted ones are resumed. Writes runs.csv, summary.csv, summary.md,
-tiers.csv (models of capacity tiers) and plots; with --delays, or a method that
-events drive, times.csv: the virtual time until an accuracy. A method's flags
-apply to all its variants; brackets go before."""
+tiers.csv (models of capacity tiers) and plots; of the runs those of the first
+seed have plots of their own (binaries.plot makes others). With --delays, or a
+method that events drive, times.csv: the virtual time until an accuracy. A
+method's flags apply to all its variants; brackets go before."""
 
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
@@ -50,6 +52,10 @@ def _compare(argv: Sequence[str]) -> int:
       flags.own_flag('algos', DEFAULT_ALGOS, 'Variants to compare.'),
       flags.own_flag('seeds', '0', 'Seeds of the runs, as 0,1,2.'),
       timing.targets_flag(),
+      flags.own_flag(
+          'jobs', 1, 'Runs at a time, each in a process with cores of its own;'
+          ' 0: as many as there are cores, at most 2.', minimum=0,
+      ),
       without=('seed',),
   )
   if flags.wants_help(argv):
@@ -69,13 +75,21 @@ def _compare(argv: Sequence[str]) -> int:
   jobs_lib.check_all(jobs, variants, seeds)
   with flags.sentences():
     alone = folders.Alone(top)
+  keys = [(variant, seed) for variant in variants for seed in seeds]
+  number = lanes_lib.number(given.get('jobs', 1), len(keys))
   with alone:
-    runs = {
-        (variant, seed): jobs.run(variant, seed)
-        for variant in variants for seed in seeds
-    }
+    with lanes_lib.Lanes(number) as lanes:
+      # Plots of each seed would cost as much as a small run.
+      runs = dict(zip(keys, lanes.map(
+          _run, [(given, top, *key, key[1] == seeds[0]) for key in keys]
+      )))
     _write(top, runs, targets)
   return int(None in runs.values())
+
+
+def _run(given, top: str, variant: str, seed: int, draw: bool):
+  """Runs one, maybe in a process of its own; see `Jobs.run`."""
+  return jobs_lib.Jobs('compare', given, top).run(variant, seed, draw)
 
 
 def _write(

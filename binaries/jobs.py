@@ -61,10 +61,18 @@ class Jobs:
             f' variant of `--algos`, found {value!r}.'
         )
 
-  def run(self, variant: str, seed: int) -> Optional[results.Run]:
-    """Runs one unless it is finished; returns None if it diverged."""
+  def run(
+      self, variant: str, seed: int, draw: bool = True
+  ) -> Optional[results.Run]:
+    """Runs one unless it is finished; returns None if it diverged.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      draw: Whether its folder gets plots of its own.
+    """
     try:
-      return self.execute(variant, seed)
+      return self.execute(variant, seed, draw=draw)
     except runner.Diverged as error:
       print(f'{self._program}: {variant}: {error}', file=sys.stderr)
       return None

@@ -83,7 +83,7 @@ def _sweep(argv: Sequence[str]) -> int:
       + [(next(iter(splits)), seed) for seed in seeds[1:]]
   )
   runs = {
-      (variant, seed): jobs.run(variant, seed)
+      (variant, seed): jobs.run(variant, seed, draw=seed == seeds[0])
       for variant in splits for seed in seeds
   }
   _write(top, split_plots.rows(runs, splits, ENDS))

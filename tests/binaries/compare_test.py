@@ -60,6 +60,9 @@ def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
   assert _compare(tmp_path, '--algos=fedavg', '--seeds=0,1') == 0
   assert trained == [('fedavg', 1)]
   assert len(_read(tmp_path / 'runs.csv')) == 2
+  # Runs of the first seed have plots of their own.
+  drawn = [(tmp_path / f'fedavg/seed{seed}/curves.png').exists() for seed in (0, 1)]
+  assert drawn == [True, False]
   # The runs of a comparison must not differ in what was not said.
   assert _compare(tmp_path, '--algos=fedavg', '--fedavg_local_steps=3') == 2
   assert '`--fedavg_local_steps` must be 10' in capsys.readouterr().err
@@ -70,6 +73,20 @@ def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
   assert sorted(os.listdir(figures)) == [
       'clients.png', 'clients.svg', 'curves.png', 'curves.svg'
   ]
+
+
+def test_runs_side_by_side_are_those_of_one_process(tmp_path):
+  """To the same bits, and one that diverges does not stop the others."""
+  argv = ['--algos=fedavg,fedavg[learning_rate=1e38]']
+  rows = []
+  for jobs in (1, 2):
+    folder = tmp_path / str(jobs)
+    assert _compare(folder, *argv, f'--jobs={jobs}') == 1
+    rows.append([
+        (row['algo'], row['seed'], row['accuracy'], row['loss'])
+        for row in _read(folder / 'runs.csv')
+    ])
+  assert rows[0] == rows[1] and len(rows[0]) == 2
 
 
 def test_a_run_that_ends_in_nan_is_a_row_and_exit_code_1(tmp_path, capsys):

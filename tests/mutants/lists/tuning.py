@@ -196,6 +196,36 @@ FAULTS = (
         ),
     ),
     Fault(
+        'plots_of_every_seed',
+        what='Every run of a comparison is plotted, not those of one seed.',
+        file='binaries/compare.py',
+        old='key[1] == seeds[0])',
+        new='True)',
+        tests=(
+            'tests/binaries/compare_test.py'
+            '::test_tables_plots_and_no_run_twice',
+        ),
+    ),
+    Fault(
+        'plots_of_trials',
+        what='Trials that were not chosen are plotted.',
+        file=_PROGRAM,
+        old='draw=False',
+        new='draw=True',
+        tests=_RUN_ON_ALL_SEEDS,
+    ),
+    Fault(
+        'first_lane_alone',
+        what='Runs of other processes are those of the first.',
+        file='binaries/lanes.py',
+        old='return [future.result() for future in running]',
+        new='return [running[0].result() for future in running]',
+        tests=(
+            'tests/binaries/compare_test.py'
+            '::test_runs_side_by_side_are_those_of_one_process',
+        ),
+    ),
+    Fault(
         'beside_the_paper_by_client',
         what='Means over clients stand beside a paper\'s over all examples.',
         file='binaries/tuned_parts.py',

@@ -288,7 +288,10 @@ def build_process(
     task = experiment.task
     hyperparameters = _informed(experiment.hyperparameters, task)
     largest = int(on_demand.sizes(task.train).max(initial=0))
-    with kernel_factors.building(largest) as known:
+    # One message alone gains nothing from factors, and those that are under way
+    # are in checkpoints: there they stay what they always were.
+    is_dense = experiment.plan.schedule is not None
+    with kernel_factors.building(largest, allowed=not is_dense) as known:
       with round_metrics.leaving_out(task.byzantine), _under_attack(
           experiment.flag('attack'), task, hyperparameters
       ):

@@ -9,7 +9,9 @@ os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(_ROOT))
 # Kernels of notebooks are processes of their own.
-os.environ['PYTHONPATH'] = str(_ROOT)
+os.environ['PYTHONPATH'] = os.pathsep.join(
+    filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+)
 
 # pylint: disable=g-import-not-at-top
 from docs.site import docstrings

@@ -11,10 +11,19 @@ from tff_pers import algorithms
 from tff_pers import builders
 from tff_pers import composition
 from tff_pers import process as process_lib
+from tff_pers.models import adaptors
 from tff_pers.models import functional
+from tff_pers.models import partition
 from tff_pers.models import zoo
 
 MODEL = zoo.build('logistic_regression', tf.TensorSpec([None, 3]), 2)
+# What builders take in the place of a model, or that itself.
+_MLP = zoo.build('mlp', tf.TensorSpec([None, 3]), 2)
+_MADE = {
+    functional.FunctionalModel: MODEL,
+    adaptors.AdaptedModel: adaptors.floral(_MLP, 2, rank=1),
+    partition.Partition: partition.from_scheme(_MLP, 'output_layer'),
+}
 # By name; those of `baselines` and of `algorithms` that make a process.
 BUILDERS = {
     name: build
@@ -30,7 +39,7 @@ def _given(build, **replaced):
   """Returns arguments that builders do not look at, but for the model."""
   parameters = inspect.signature(build).parameters
   given = {
-      name: MODEL if p.annotation is functional.FunctionalModel else None
+      name: _MADE.get(p.annotation)
       for name, p in parameters.items()
       if p.default is inspect.Parameter.empty
   }
@@ -57,6 +66,30 @@ def test_raises_on_a_raw_keras_model(name):
       TypeError, match='found a Keras model. Tip: models.from_keras'
   ):
     BUILDERS[name](**_given(BUILDERS[name], model=keras_model))
+
+
+@pytest.mark.parametrize('name', [
+    name for name, build in BUILDERS.items()
+    if {adaptors.AdaptedModel, partition.Partition} & {
+        p.annotation for p in inspect.signature(build).parameters.values()
+    }
+])
+def test_raises_on_a_model_of_which_nothing_is_made_yet(name):
+  first = next(iter(inspect.signature(BUILDERS[name]).parameters))
+  with pytest.raises(TypeError, match='found a FunctionalModel. Tip: models.'):
+    BUILDERS[name](**_given(BUILDERS[name], **{first: MODEL}))
+
+
+def test_annotations_may_be_texts():
+
+  @builders.checked
+  def build(model: 'functional.FunctionalModel', hyperparameters: 'object'):
+    del model, hyperparameters
+
+  with pytest.raises(TypeError, match='Tip: models.from_keras'):
+    build(tf.keras.Sequential(), None)
+  with pytest.raises(TypeError, match='must be object, found None'):
+    build(MODEL, None)
 
 
 @pytest.mark.parametrize('name', _taking('hyperparameters'))

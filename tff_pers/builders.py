@@ -9,6 +9,7 @@ An argument is known by its name, and what it must be by its annotation.
 import functools
 import inspect
 import numbers
+import typing
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +17,9 @@ import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp
 from tff_pers import process
+from tff_pers.models import adaptors
 from tff_pers.models import functional
+from tff_pers.models import partition
 
 # What people have who come from TFF or Keras, and how it becomes our model.
 _WAYS = (
@@ -31,6 +34,11 @@ _WAYS = (
         'models.from_keras(keras_model, loss), of the Keras model inside',
     ),
 )
+# What is made of a model first, and how.
+_MADE_OF_MODELS = {
+    adaptors.AdaptedModel: 'models.adaptors.floral(model, num_adaptors=4)',
+    partition.Partition: "models.partition.from_scheme(model, 'output_layer')",
+}
 
 
 def checked(build):
@@ -44,6 +52,8 @@ def checked(build):
       that are called `model`, `hyperparameters` or `num_clients`.
   """
   signature = inspect.signature(build)
+  # Annotations may be texts, and Python 3.9 has no other way to read these.
+  kinds = typing.get_type_hints(build)
 
   @functools.wraps(build)
   def build_checked(*args, **kwargs):
@@ -52,8 +62,10 @@ def checked(build):
     bound.apply_defaults()
     given = bound.arguments
     for name, value in given.items():
-      kind = signature.parameters[name].annotation
-      if kind is functional.FunctionalModel:
+      kind = kinds.get(name, inspect.Parameter.empty)
+      if kind in _MADE_OF_MODELS:
+        _check_made(value, name, kind)
+      elif kind is functional.FunctionalModel:
         check_model(value, name)
       elif name == 'hyperparameters':
         _check_hyperparameters(value, kind)
@@ -85,11 +97,20 @@ def check_model(model: Any, name: str = 'model') -> None:
   )
 
 
+def _check_made(value, name: str, kind) -> None:
+  """Refuses what is not made of a model yet."""
+  if not isinstance(value, kind):
+    raise TypeError(
+        f'`{name}` must be a {kind.__module__}.{kind.__name__}, found a'
+        f' {type(value).__name__}. Tip: {_MADE_OF_MODELS[kind]}.'
+    )
+
+
 def _check_hyperparameters(hyperparameters, kind) -> None:
   """Refuses what is no instance of the dataclass of the method."""
   if isinstance(hyperparameters, hp.Hyperparameters):
     return
-  name = kind.__name__
+  name = getattr(kind, '__name__', 'Hyperparameters')
   if kind is inspect.Parameter.empty:  # Of several methods, as FedAdam's.
     name = 'Hyperparameters'
   tip = f'leave it out for the defaults, {name}()'

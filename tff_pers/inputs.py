@@ -140,9 +140,9 @@ def _fitted_all(client, data_type, position):
 def fitted(client, data_type: tff.StructType, position: int = 0):
   """Returns dense data of a client as the type says.
 
-  Numbers are cast where none is lost: int64 labels to int32, float64 or integer
-  features to float32. What fits already is returned as it is, the same arrays:
-  a runtime knows them again.
+  Numbers are cast, to whole ones only where none is lost: int64 labels to
+  int32, float64 or integer features to float32, which rounds them. What fits
+  already is returned as it is, the same arrays: a runtime knows them again.
 
   Args:
     client: Dense data.
@@ -161,9 +161,12 @@ def fitted(client, data_type: tff.StructType, position: int = 0):
           ' Tip: give all examples of a client as arrays, not in batches; the'
           ' process makes the batches.'
       )
+    found = f'a {type(client).__name__}'
+    if isinstance(client, Mapping):
+      found = f'one with {", ".join(map(str, client)) or "nothing"}'
     raise TypeError(
-        f'`data` must hold dense data of clients, {_FORM}, found a'
-        f' {type(client).__name__} at position {position}.{tip}'
+        f'`data` must hold dense data of clients, {_FORM}, found {found} at'
+        f' position {position}.{tip}'
     )
   index = _number(client['index'], f'The index at position {position}')
   examples, expected = client['examples'], data_type['examples']
@@ -193,7 +196,13 @@ def _array(value, expected: tff.TensorType, name: str, index: int):
   where = f'`{name}` of client {index}'
   found = value if hasattr(value, 'dtype') else _from_python(value, where)
   _check_shape(found, expected, where)
-  dtype = np.dtype(tf.as_dtype(found.dtype).as_numpy_dtype)
+  try:
+    dtype = np.dtype(tf.as_dtype(found.dtype).as_numpy_dtype)
+  except TypeError as error:
+    raise TypeError(
+        f'{where} must be an array of NumPy of dtype'
+        f' {np.dtype(expected.dtype)}, found {found.dtype}.'
+    ) from error
   if dtype == np.dtype(expected.dtype):
     return value
   return _cast(np.asarray(found), np.dtype(expected.dtype), where)

@@ -105,8 +105,9 @@ def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
       num_examples=data['num_examples'],
       bytes_down=bytes_down,
       bytes_up=bytes_up,
-      # The index if the client was dropped, else nothing.
-      non_finite=tf.boolean_mask(data['index'][None], [tf.logical_not(finite)]),
+      # The index if the client was dropped, else -1: of one shape, or clients
+      # could not be done together.
+      non_finite=tf.where(finite, -1, data['index'])[None],
   )
 
 
@@ -114,22 +115,24 @@ def aggregate(metrics):
   """Returns M@SERVER of `client_metrics`@CLIENTS (traced in a computation)."""
   member = metrics.type_signature.member
 
-  @tff.tensorflow.computation(member['non_finite'])
-  def as_is(indices):
-    return indices
-
   indices_type = tff.TensorType(np.int32, [None])
 
   @tff.tensorflow.computation
   def none():
     return tf.zeros([0], tf.int32)
 
+  @tff.tensorflow.computation(indices_type, member['non_finite'])
+  def add(indices, own):
+    return tf.concat([indices, own], 0)
+
   @tff.tensorflow.computation(indices_type, indices_type)
   def concat(a, b):
     return tf.concat([a, b], 0)
 
-  # The map forgets the static shape, so that the indices can be concatenated.
-  non_finite = tff.federated_map(as_is, metrics.non_finite)
+  @tff.tensorflow.computation(indices_type)
+  def dropped(indices):
+    return tf.boolean_mask(indices, indices >= 0)
+
   return tff.federated_zip(
       collections.OrderedDict(
           train_loss=tff.federated_mean(metrics.loss, metrics.weight),
@@ -137,8 +140,7 @@ def aggregate(metrics):
           bytes_down=tff.federated_mean(metrics.bytes_down),
           bytes_up=tff.federated_mean(metrics.bytes_up),
           non_finite=tff.federated_aggregate(
-              non_finite, none(), concat, concat,
-              tff.tensorflow.computation(lambda x: x, indices_type),
+              metrics.non_finite, none(), add, concat, dropped
           ),
       )
   )

@@ -11,11 +11,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 say() { echo "install: $*"; }
 
-"$python" - "$folder" <<'PY' >"$folder/log" 2>&1
-import sys
-from setuptools import build_meta
-build_meta.build_sdist(sys.argv[1])
-PY
+"$python" -c 'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' "$folder" \
+  >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 cd "$folder"
 tar -xzf tff_pers-*.tar.gz
 cd tff_pers-*/
@@ -43,6 +40,8 @@ from tff_pers.algorithms import build_perm
 from tff_pers.data import client_data
 
 assert 'site-packages' in tff_pers.__file__, tff_pers.__file__
+for name in tff_pers.__all__:
+  getattr(tff_pers, name)
 rng = np.random.default_rng(0)
 data = [
     client_data.dense(i, rng.normal(size=(20, 8)).astype(np.float32), np.arange(20, dtype=np.int32) % 3)

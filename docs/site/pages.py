@@ -28,10 +28,11 @@ _PACKAGES = {
     'tff_pers.analysis': 'Quantities of theory',
     'tff_pers.numerics': 'Projections, water-filling, k-means, matching',
     'tff_pers.runtime': 'Where computations run',
+    'tff_pers.testing': 'What every method and task must pass',
 }
 _TOP = (
     'process', 'composition', 'methods', 'hyperparameters', 'deployment',
-    'dispatch', 'finetuning', 'settings', 'traits',
+    'dispatch', 'finetuning', 'plugins', 'settings', 'traits',
 )
 
 

@@ -1,6 +1,7 @@
 """Messages that do not fit, for those who drive a round step by step."""
 
 import collections
+import copy
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import tensorflow as tf
 
 from tff_pers.testing import tiny
 from tff_pers import attacks
+from tff_pers.client_works import kernel_factors
 from tff_pers.runtime import native
 
 
@@ -82,6 +84,25 @@ def test_a_bad_message_is_refused_and_its_client_absent(name, round_):
       tf.nest.flatten(aggregated['result']) for aggregated in (found, without)
   )):
     np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_factors_without_a_product_are_refused():
+  """Their types leave open how many rows they have."""
+  task = tiny.wide_task()
+  with kernel_factors.building(12):
+    process = tiny.build('fedavg', task)
+  state = process.initialize()
+  with native.use():
+    messages = process.parts.dispatch(state, list(range(4)))
+    outputs = process.parts.work(messages, [()] * 4, task.train)
+  spoiled = copy.deepcopy(outputs)
+  spoiled[1]['update']['factors'][0]['u'] = np.zeros([5, 3], np.float32)
+  for pair in spoiled[2]['update']['factors']:
+    pair['u'], pair['v'] = (np.full_like(a, 1e30) for a in (pair['u'], pair['v']))
+  output_type = process.parts.work.type_signature.result.member
+  _, refused = attacks.screen(spoiled, output_type)
+  assert refused == [1, 2]
+  assert not attacks.screen(outputs, output_type)[1]
 
 
 def test_good_messages_pass(round_):

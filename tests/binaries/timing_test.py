@@ -60,6 +60,18 @@ def test_a_run_of_events_has_the_messages_of_the_rounds():
   assert given.plan.schedule.num_updates >= 7
 
 
+@pytest.mark.parametrize('driver', ['rounds', 'events'])
+def test_events_keep_kernels_dense(driver):
+  """Messages under way are in checkpoints, with no examples of clients."""
+  experiment = _build(
+      algo=f'fedavg[driver={driver},local_steps=1]', task='digits',
+      model='mlp_200',
+  )
+  names = []
+  experiment_lib.build_process(experiment, names)
+  assert bool(names) == (driver == 'rounds')
+
+
 def test_rounds_have_a_clock_only_with_delays():
   assert _build(algo='fedavg').plan == events.Plan()
   plan = _build(algo='fedavg', delays='constant[slow=3]').plan

@@ -11,6 +11,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import zoo
+from tff_pers.runtime import fused
 from tff_pers.testing import tiny
 
 # The first kernel is [16, 20].
@@ -39,7 +40,7 @@ def _trained(data, allowed, max_examples, local=None, **budget):
   return [*final, loss], scope.names
 
 
-@pytest.mark.parametrize('num_examples', [0, 1, 7, 10])
+@pytest.mark.parametrize('num_examples', [0, 1, 7, 10, 'no row'])
 @pytest.mark.parametrize('max_examples, budget', [
     (None, dict(num_steps=3, batch_size=4)),
     (10, dict(num_steps=9, batch_size=4)),
@@ -49,7 +50,10 @@ def _trained(data, allowed, max_examples, local=None, **budget):
 def test_weights_and_loss_are_those_of_dense_kernels(
     max_examples, budget, num_examples
 ):
-  data = _client(num_examples, num_rows=12)
+  num_rows = 12
+  if num_examples == 'no row':
+    num_examples = num_rows = 0
+  data = _client(num_examples, num_rows)
   found, names = _trained(data, True, max_examples, **budget)
   expected, none = _trained(data, False, max_examples, **budget)
   assert names and not none
@@ -119,6 +123,48 @@ def test_a_client_of_bad_data_is_dropped(bad):
     assert list(output['metrics']['non_finite']) == [1]
   for found, wanted in zip(*(r['state']['weights'] for r in results.values())):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_clients_whose_factors_are_finite_but_no_product_are_dropped():
+  """As dense kernels are, of which this is the move."""
+  task = tiny.wide_task()
+  for data in task.train:
+    data['examples']['x'] *= np.float32(1e3)
+  with kernel_factors.building(12):
+    process = tiny.build('fedavg', task, learning_rate=1e35, local_steps=1)
+  start = process.initialize()
+  output = process.next(start, [()] * 4, task.train)
+  assert list(output['metrics']['non_finite']) == [0, 1, 2, 3]
+  for found, wanted in zip(output['state']['weights'], start['weights']):
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_clients_side_by_side_are_those_of_a_loop(tmp_path):
+  """40 of one shape, with 0 to 12 examples, one of them not finite."""
+  task = tiny.wide_task()
+  rng = np.random.default_rng(0)
+  width = task.train[0]['examples']['x'].shape[1]
+  data = []
+  for client in range(40):
+    one = client_data.dense(
+        client, rng.normal(size=[12, width]).astype(np.float32),
+        rng.integers(0, 2, 12).astype(np.int32),
+    )
+    data.append(dict(one, num_examples=np.int32(client % 13)))
+  data[5]['examples']['x'][0, 0] = np.nan
+  with kernel_factors.building(12) as scope:
+    process = tiny.build('fedavg', task)
+  assert scope.names
+  found = []
+  for strategy in ('loop', 'auto'):
+    path = tmp_path / f'{strategy}.json'
+    with fused.use(strategy=strategy, choices=path):
+      output = process.next(process.initialize(), [()] * 40, data)
+    found.append(output)
+    assert list(output['metrics']['non_finite']) == [5]
+  assert 'vectorized' in path.read_text()
+  for a, b in zip(*(tf.nest.flatten(one['state']['weights']) for one in found)):
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 def test_clients_whose_only_step_overflows_are_dropped():

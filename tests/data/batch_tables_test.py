@@ -40,6 +40,14 @@ def test_it_begins_with_the_batches_of_the_client(budget, size, shuffle):
     assert rows.numpy().min() >= 0 and rows.numpy().max() < CAPACITY
 
 
+@pytest.mark.parametrize('budget', [dict(num_steps=3), dict(num_epochs=2)])
+def test_where_there_is_no_row_there_is_no_step(budget):
+  rows, mask, taken = tf.function(lambda x: batch_tables.batch_table(
+      0, tf.shape(x)[0], seed=random.key(3), batch_size=4, **budget
+  ))(tf.zeros([0, 2]))
+  assert rows.shape == mask.shape == (0, 4) and taken == 0
+
+
 def test_clients_of_several_sizes_have_them_together():
   """What the fused runtime does with clients that it stacks."""
 

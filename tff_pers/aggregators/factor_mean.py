@@ -3,6 +3,7 @@
 import collections
 from typing import Any, Sequence
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -145,6 +146,23 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
           f'`value_type` must be {expected.compact_representation()}, found'
           f' {value_type.compact_representation()}.'
       )
+
+
+def fits(value) -> bool:
+  """Returns whether each pair of factors has a product, and a finite one.
+
+  Args:
+    value: What a client sent, arrays of finite numbers of the form above.
+  """
+  for pair in value['factors']:
+    u, v = (np.asarray(pair[name]) for name in ('u', 'v'))
+    if len(u) != len(v):
+      return False
+    # No entry of the product is larger.
+    bound = np.prod([np.linalg.norm(a.astype(np.float64)) for a in (u, v)])
+    if bound > np.finfo(u.dtype).max:
+      return False
+  return True
 
 
 def _rows_type(dtype: tf.DType, width: int) -> tff.TensorType:

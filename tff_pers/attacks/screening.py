@@ -10,6 +10,8 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import factor_mean
+
 
 def screen(
     outputs: Sequence[Any], output_type: tff.Type
@@ -44,10 +46,14 @@ def _is_good(output, output_type) -> bool:
   if not _fits(output, output_type):
     return False
   fields = _fields(output)
-  return all(
+  if not all(
       _is_finite(fields[name], output_type[name])
       for name in ('update', 'weight')
-  )
+  ):
+    return False
+  # Types leave open how many rows factors have.
+  update = _fields(fields['update'])
+  return 'factors' not in (update or {}) or factor_mean.fits(update)
 
 
 def _fits(value, expected: tff.Type) -> bool:

@@ -33,8 +33,8 @@ class ClientOutput(NamedTuple):
       client where that is less than the message, e.g. to a device that trains a
       part of it; None: those of the message's floats.
     bytes_up: Likewise, what this client would send.
-    witness: Tensors that are finite if and only if the update is, which need
-      less looking at; None: the update itself.
+    witness: Tensors that are finite only if the update is, which need less
+      looking at; None: the update itself.
   """
 
   client_state: Any

@@ -32,9 +32,9 @@ class Trained(NamedTuple):
     dense: Those that are held dense, in order.
     rows: X, floats [R, n] of each kernel that is held as factors.
     moves: U, floats [R, m] of each: the kernel is W_0 - X^T U.
-    witness: Tensors that are finite if and only if all of these are. X is not
-      among them: an infinite row has infinite products with all others, which
-      make the moves NaN.
+    witness: Tensors that are finite only if all of these are, and X^T U. X is
+      not among them: an infinite row has infinite products with all others,
+      which make the moves NaN.
   """
 
   dense: tuple[Any, ...]
@@ -111,7 +111,9 @@ def train(
   mean = total / tf.cast(tf.maximum(taken, 1), total.dtype)
   return Trained(
       dense, tuple(p.rows for p in products), moves,
-      witness=[dense, moves],
+      witness=[
+          dense, moves, [p.bound(m) for p, m in zip(products, moves)]
+      ],
   ), mean
 
 
@@ -126,6 +128,12 @@ class _Products:
   def no_moves(self):
     """Returns U before the first step."""
     return tf.zeros_like(self._first)
+
+  def bound(self, moves):
+    """Returns what no entry of X^T U exceeds: |x| |u| sqrt(R) sqrt(R)."""
+    # The diagonal of X X^T are the squared norms of the rows.
+    norms = tf.sqrt(tf.linalg.diag_part(self._gram))
+    return tf.reduce_sum(norms * tf.reduce_sum(tf.abs(moves), axis=1))
 
   def after(self, moves, places):
     """Returns X_t W_t, [B, m], for U_t and the places of the batch in X."""

@@ -38,7 +38,9 @@ def batch_table(
     size = num_epochs * client_data.batches_per_epoch(capacity, batch_size)
     epochs = most_epochs = num_epochs
   else:
-    taken = size = num_steps
+    # Nobody takes a step where there is no row at all, not even of filler.
+    size = num_steps * tf.cast(capacity > 0, tf.int32)
+    taken = num_steps
     # A client whose examples fit into one batch passes over them in each step.
     epochs, most_epochs = -(-num_steps // per_epoch), num_steps
   taken = tf.where(num_examples > 0, taken, 0)

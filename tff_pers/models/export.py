@@ -165,7 +165,7 @@ def merge_into(
 def _tip(keras_model, shapes) -> str:
   """Returns what may help with weights of these shapes."""
   own = [tuple(v.shape) for v in keras_model.trainable_variables]
-  if set(own) <= {shape[1:] for shape in shapes}:
+  if own and set(own) <= {shape[1:] for shape in shapes}:
     return 'several models do not fit into one; `to_keras` keeps them all'
   return (
       'weights with adaptors are merged first (`merge(weights, router)`), those'

@@ -168,8 +168,8 @@ FAULTS = (
         'tip_of_adaptors_for_several_models',
         what='Who has several models is told to merge adaptors.',
         file='tff_pers/models/export.py',
-        old='  if set(own) <= {shape[1:] for shape in shapes}:',
-        new='  if set(own) <= set(shapes):',
+        old='  if own and set(own) <= {shape[1:] for shape in shapes}:',
+        new='  if own and set(own) <= set(shapes):',
         tests=(_EXPORT + 'test_raises_on_the_weights_of_several_models',),
     ),
 )

@@ -231,8 +231,8 @@ FAULTS = (
         'folder_made_in_vain',
         what='An address that does not answer leaves an empty folder.',
         file=f'{_FORMATS}/download.py',
-        old='      os.rmdir(folder)',
-        new='      pass',
+        old='        os.rmdir(folder)',
+        new='        pass',
         tests=(f'{_FETCHED}::test_an_address_that_does_not_answer_is_named',),
     ),
 )

@@ -19,6 +19,48 @@ _ADDING_TEST = 'tests/runtime/adding_test.py::'
 
 FAULTS = (
     Fault(
+        'steps_without_rows',
+        what='Where a client has no row at all, steps are taken on filler.',
+        file=_TABLE,
+        old='num_steps * tf.cast(capacity > 0, tf.int32)',
+        new='num_steps',
+        tests=(
+            'tests/data/batch_tables_test.py'
+            '::test_where_there_is_no_row_there_is_no_step',
+            f'{_DENSE}[visited-no row]',
+        ),
+    ),
+    Fault(
+        'products_not_looked_at',
+        what='Factors that are finite pass, whatever their product is.',
+        file=_TRAINING,
+        old='[p.bound(m) for p, m in zip(products, moves)]',
+        new='[]',
+        tests=(
+            _TRAINING_TEST + 'test_clients_whose_factors_are_finite_but_no_'
+            'product_are_dropped',
+        ),
+    ),
+    Fault(
+        'factors_of_other_rows_pass',
+        what='A message whose factors have no product reaches the sum.',
+        file='tff_pers/attacks/screening.py',
+        old=' or factor_mean.fits(update)',
+        new=' or True',
+        tests=(
+            'tests/attacks/screening_test.py'
+            '::test_factors_without_a_product_are_refused',
+        ),
+    ),
+    Fault(
+        'factors_of_events',
+        what='Messages that are under way hold the examples of clients.',
+        file='binaries/experiment.py',
+        old='allowed=not is_dense',
+        new='allowed=True',
+        tests=('tests/binaries/timing_test.py::test_events_keep_kernels_dense',),
+    ),
+    Fault(
         'as_many_rows_as_a_side',
         what='Factors are taken that are no smaller than the kernel.',
         file=_RULE,
@@ -103,8 +145,8 @@ FAULTS = (
         'moves_are_not_looked_at',
         what='A client whose last step overflows is not dropped.',
         file=_TRAINING,
-        old='witness=[dense, moves],',
-        new='witness=[],',
+        old='          dense, moves, [p.bound(m) for p, m in zip(products, moves)]\n',
+        new='',
         tests=(_TRAINING_TEST + 'test_clients_whose_only_step_overflows_are_dropped',),
     ),
     Fault(

@@ -48,6 +48,7 @@ def fetch(url: str, folder: str) -> str:
   name = url.rsplit('/', 1)[-1]
   target = os.path.join(folder, os.path.splitext(name)[0])
   packed = os.path.join(folder, name)
+  is_new = not os.path.exists(folder)
   try:
     os.makedirs(folder, exist_ok=True)
     with _alone(folder):
@@ -58,8 +59,9 @@ def fetch(url: str, folder: str) -> str:
   except errors.DataError:  # A sentence already, and a ValueError, too.
     raise
   except _UNREACHABLE as error:
-    with contextlib.suppress(OSError):  # It stays unless it is empty.
-      os.rmdir(folder)
+    if is_new:
+      with contextlib.suppress(OSError):  # It stays unless it is empty.
+        os.rmdir(folder)
     raise errors.DataError(
         f'{url} could not be downloaded to {folder}'
         f' ({errors.first_line(error)}). Tip: run it again to go on behind what'

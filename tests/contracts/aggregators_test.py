@@ -18,6 +18,7 @@ from tests.conformance import agree as agree_lib
 from tff_pers import aggregators
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import arrivals
+from tff_pers.aggregators import factor_mean
 from tff_pers.aggregators import nothing
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import structure
@@ -50,7 +51,28 @@ FACTORISED = tff.to_type(collections.OrderedDict(
              tff.TensorType(np.float32, [None, 3])),
 ))
 
+# A bias, and a kernel [4, 3] of which clients send factors of some rows.
+_PRODUCT = [tf.TensorSpec([3]), tf.TensorSpec([4, 3])]
+FACTORS = tff.to_type(collections.OrderedDict(
+    dense=[tff.TensorType(np.float32, [3])],
+    factors=[collections.OrderedDict(
+        u=tff.TensorType(np.float32, [None, 3]),
+        v=tff.TensorType(np.float32, [None, 4]),
+    )],
+))
+
 PARTIAL = tff.to_type(collections.OrderedDict(kept=UPDATE, update=UPDATE))
+
+
+def _factors(rng, client):
+  """Each client has another number of rows."""
+  draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+  return collections.OrderedDict(
+      dense=[draw(3)],
+      factors=[collections.OrderedDict(
+          u=draw(client + 1, 3), v=draw(client + 1, 4)
+      )],
+  )
 
 
 def _draw(value_type, rng):
@@ -162,6 +184,13 @@ CASES = {
     'LowRankMeanFactory': Case(
         aggregators.LowRankMeanFactory, FACTORISED, _factorised, clips=False,
         keeps=False, of_one=lambda value, weight: _recovered(value),
+    ),
+    'FactorMeanFactory': Case(
+        lambda: factor_mean.FactorMeanFactory(_PRODUCT, [1]), FACTORS, _factors,
+        clips=False, keeps=False,
+        of_one=lambda value, weight: [
+            value['dense'][0], value['factors'][0]['v'].T @ value['factors'][0]['u']
+        ],
     ),
     'PartialMeanFactory': Case(
         aggregators.PartialMeanFactory, PARTIAL, _partial, clips=False,

@@ -80,7 +80,8 @@ def test_the_data_come_back(text, data):
 def test_an_installed_package_has_all_files_of_the_page():
   config = configparser.ConfigParser()
   config.read(ROOT / 'setup.cfg')
-  package, pattern = config.items('options.package_data')[0]
+  package = 'tff_pers.evaluation.report'
+  pattern = config['options.package_data'][package]
   folder = ROOT / package.replace('.', '/')
   files = [f for f in folder.rglob('*') if f.suffix in ('.js', '.css', '.html')]
   assert len(files) > 5 and set(files) <= set(folder.glob(pattern))

@@ -57,16 +57,6 @@ _REDDI = dict(
     model='resnet18', cifar100_augment='crop24', num_clients=500,
     clients_per_round=10, rounds=4000, eval_every=1000,
 )
-# papers/fedhm.md 5.1.
-_SCHEDULED = {
-    f'{method}_{name}': value
-    for method in _TIERED.split(',')
-    for name, value in dict(
-        local_steps=0, local_epochs=10, batch_size=64, momentum=0.9,
-        weight_decay=1e-4, learning_rate_schedule='steps',
-        learning_rate_rounds='100:150',
-    ).items()
-}
 # A fifth of the images of CIFAR-10 are in the subset.
 _FEW = dict(rounds=150, eval_every=150, train_fraction=0.25)
 _CIFAR100 = dict(model='cifar_cnn', rounds=60, eval_every=60)
@@ -130,7 +120,10 @@ BENCHMARK = tuned_parts.Benchmark(
         'paper/pachinko': _REDDI,
         'paper/tiers': dict(
             _AUGMENTED['cifar10'], model='resnet18', rounds=160, eval_every=160,
-            num_clients=20, clients_per_round=10, **_SCHEDULED,
+            num_clients=20, clients_per_round=10,
+            **tuned_parts.for_methods(
+                _TIERED.split(','), **published.FEDHM_TRAINING
+            ),
         ),
     },
     published={

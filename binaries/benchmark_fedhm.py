@@ -15,6 +15,7 @@ startup.begin(__name__, __file__)
 import sys
 from typing import Sequence
 
+from binaries import published
 from binaries import tuned_parts
 
 SUMMARY = """\
@@ -46,11 +47,7 @@ _METHODS = f'{_TIERED},fedavg[width=full],fedavg[width=smallest]'
 
 def _all(**options):
   """Returns the flags that give all methods the same options."""
-  return {
-      f'{algo}_{name}': value
-      for algo in (*_TIERED.split(','), 'fedavg')
-      for name, value in options.items()
-  }
+  return tuned_parts.for_methods([*_TIERED.split(','), 'fedavg'], **options)
 
 
 def _epochs(number: int, batch_size: int):
@@ -118,11 +115,8 @@ BENCHMARK = tuned_parts.Benchmark(
             grid='learning_rate:0.01,0.03,0.1,0.3',
         ),
         'full': dict(
-            _COMMON, **_epochs(10, 64), model='resnet18', rounds=160,
-            eval_every=10, grid='learning_rate:0.03,0.1,0.3',
-            **_all(
-                learning_rate_schedule='steps', learning_rate_rounds='100:150'
-            ),
+            _COMMON, **_all(**published.FEDHM_TRAINING), model='resnet18',
+            rounds=160, eval_every=10, grid='learning_rate:0.03,0.1,0.3',
         ),
     },
     file='fedhm.md',

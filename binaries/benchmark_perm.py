@@ -78,9 +78,11 @@ BENCHMARK = tuned_parts.Benchmark(
             task='emnist', num_clients=30, clients_per_round=10,
             model='logistic_regression', rounds=100,
             # Local steps as on digits; some grids are of their number.
-            **{f'{method}_local_epochs': 0 for method in _OWN},
-            **{f'{method}_local_steps': 10 for method, values in _OWN.items()
-               if not values.startswith('local_steps:')},
+            **tuned_parts.for_methods(_OWN, local_epochs=0),
+            **tuned_parts.for_methods(
+                (method for method, values in _OWN.items()
+                 if not values.startswith('local_steps:')), local_steps=10,
+            ),
         ),
         **{name: dict(task='digits', partition=partition)
            for name, (partition, _) in _PARTITIONS.items()},

@@ -10,9 +10,8 @@ from typing import Callable, Sequence
 
 from binaries import config_files
 from binaries import stand_ins
+from binaries import startup
 from tff_pers import plugins
-
-_FLAGS = ('import', 'config')
 
 
 @functools.lru_cache(maxsize=None)
@@ -49,14 +48,12 @@ def asked(
     argv: Sequence[str], resolve_path: Callable[[str], str] = str
 ) -> str:
   """Returns the value of `--import`; see `import_asked`."""
-  found = dict.fromkeys(_FLAGS, '')
-  for word, following in zip(argv[1:], [*argv[2:], '']):
-    name, equals, value = word.lstrip('-').partition('=')
-    if word.startswith('-') and name in found:
-      found[name] = value if equals else following
-  if found['import'] or not found['config']:
-    return found['import']
+  modules, config = (
+      startup.value_of(argv[1:], name) for name in ('import', 'config')
+  )
+  if modules or not config:
+    return modules
   # What is wrong with the file is reported where it is read for its flags.
   with contextlib.suppress(ValueError):
-    return config_files.modules(resolve_path(found['config']))
+    return config_files.modules(resolve_path(config))
   return ''

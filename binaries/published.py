@@ -8,6 +8,12 @@ from typing import Mapping, NamedTuple, Optional
 from tff_pers.data import brackets
 
 
+# How clients train in FedHM's experiments, papers/fedhm.md 5.1.
+FEDHM_TRAINING = dict(
+    local_epochs=10, local_steps=0, batch_size=64, momentum=0.9,
+    weight_decay=1e-4, learning_rate_schedule='steps',
+    learning_rate_rounds='100:150',
+)
 # What the numbers of a paper are, in words.
 MEASURES = {
     'clients': 'means over clients',

@@ -1,6 +1,5 @@
 """What a program does before it imports TensorFlow."""
 
-from importlib import metadata
 import os
 import pathlib
 import runpy
@@ -8,6 +7,7 @@ import sys
 from typing import Optional, Sequence
 
 from binaries import stand_ins
+from tff_pers import entry_points
 
 # What declarations do without. Whoever is missing here makes --help slower, and
 # nothing else.
@@ -49,20 +49,25 @@ def _is_running(name: str, file: str) -> bool:
   )
 
 
+def value_of(argv: Sequence[str], name: str) -> str:
+  """Returns the value of a flag, before flags are known; the last one counts.
+
+  Args:
+    argv: Words of a command line, not parsed yet.
+    name: The flag.
+  """
+  found = ''
+  for word, following in zip(argv, [*argv[1:], '']):
+    flag, equals, value = word.lstrip('-').partition('=')
+    if word.startswith('-') and flag == name:
+      found = value if equals else following
+  return found
+
+
 def _plugins(argv: Sequence[str]) -> list[str]:
   """Returns the top-level packages of plug-ins, see `tff_pers.plugins`."""
-  points = metadata.entry_points()
-  values = [
-      point.value for group in ('tff_pers.methods', 'tff_pers.tasks')
-      for point in (
-          points.select(group=group) if hasattr(points, 'select')
-          else points.get(group, ())
-      )
-  ]
-  for word, following in zip(argv, [*argv[1:], '']):
-    name, equals, value = word.lstrip('-').partition('=')
-    if name == 'import':
-      values += (value if equals else following).split(',')
+  values = [point.value for point in entry_points.of_plugins()]
+  values += value_of(argv, 'import').split(',')
   return [value.strip().partition('.')[0] for value in values]
 
 

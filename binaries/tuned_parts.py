@@ -1,7 +1,7 @@
 """Benchmarks of several comparisons, each of them made by `compare_tuned`."""
 
 import os
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from binaries import compare_tuned
 from binaries import cost
@@ -45,6 +45,19 @@ class Benchmark(NamedTuple):
   sizes: Mapping[str, Mapping[str, Any]] = {}
   published: Mapping[str, published_lib.Published] = {}
   chooses_algos: bool = False
+
+
+def for_methods(algos: Iterable[str], **options: Any) -> dict[str, Any]:
+  """Returns the flags that give several methods the same options.
+
+  Args:
+    algos: Names of the methods.
+    **options: Values by name of the hyperparameter.
+  """
+  return {
+      f'{algo}_{name}': value
+      for algo in algos for name, value in options.items()
+  }
 
 
 def main(benchmark: Benchmark, argv: Sequence[str]) -> int:
@@ -143,7 +156,7 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
   Args:
     folder: What compare_tuned wrote.
   """
-  summary = comparison.tier_summary(results.read_rows(folder, results.TIERS))
+  summary = _tiers(folder)
   own = {row['algo'] for row in summary}
   found = {}
   for path in results.find_runs(folder):
@@ -221,13 +234,16 @@ def _beside(
   ]
 
 
+def _tiers(folder: str) -> list[dict[str, Any]]:
+  """Returns the rows of `comparison.tier_summary` of a comparison."""
+  return comparison.tier_summary(results.read_rows(folder, results.TIERS))
+
+
 def _measured(measure: str, folder: str) -> dict[str, float]:
   """Returns our accuracies by variant, of a kind of `published.MEASURES`."""
   if measure == 'largest':
     found = {}
-    for row in comparison.tier_summary(
-        results.read_rows(folder, results.TIERS)
-    ):
+    for row in _tiers(folder):
       # The first is the largest.
       found.setdefault(row['algo'], row['accuracy'])
     return found

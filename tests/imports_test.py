@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = (
     (
         'tff_pers.cadence', 'tff_pers.conditions', 'tff_pers.console',
-        'tff_pers.inputs', 'tff_pers.locks', 'tff_pers.ranges',
+        'tff_pers.entry_points', 'tff_pers.inputs', 'tff_pers.locks', 'tff_pers.ranges',
     ),
     (
         'tff_pers.discovery', 'tff_pers.hyperparameters', 'tff_pers.process',

@@ -14,6 +14,7 @@ from binaries import flags
 from binaries import plugin_imports
 from binaries import saved_runs
 from binaries import train
+from tff_pers import entry_points
 from tff_pers import methods
 from tff_pers import plugins
 from tff_pers.data import tasks
@@ -200,7 +201,7 @@ def test_a_program_says_so_in_one_sentence(capsys):
 def test_a_broken_plugin_is_left_out(monkeypatch, capsys, point, found):
   """All others are there, and so are the programs."""
   monkeypatch.setattr(
-      plugins, '_entry_points', lambda: (metadata.EntryPoint(*point),)
+      entry_points, 'of_plugins', lambda: (metadata.EntryPoint(*point),)
   )
   plugin_imports.load_installed.cache_clear()
   for _ in range(2):  # It is said once.

@@ -12,33 +12,16 @@ Programs find these by themselves; a script calls `plugins.load()`. Code that is
 not installed is named to a program, `--import=my_package.trimmed_prox`.
 """
 
-import functools
-from importlib import metadata
 from typing import Sequence
 
 from tff_pers import discovery
+from tff_pers import entry_points
 from tff_pers import methods
 from tff_pers.data import tasks
 
-GROUPS = ('tff_pers.methods', 'tff_pers.tasks')
 # Modules that were asked for by name, in that order: a run records them, so
 # that it can be continued and evaluated without naming them again.
 _named: dict[str, None] = {}
-
-
-@functools.lru_cache(maxsize=None)
-def _entry_points() -> tuple[metadata.EntryPoint, ...]:
-  """Returns those of our groups, by group and name."""
-  found = metadata.entry_points()
-  # Python 3.9 has a dictionary in the place of `select`.
-  points = [
-      point for group in GROUPS for point in (
-          found.select(group=group) if hasattr(found, 'select')
-          else found.get(group, ())
-      )
-  ]
-  # A package that is on the path twice has all of them twice.
-  return tuple(sorted(set(points), key=lambda p: (p.group, p.name, p.value)))
 
 
 def load() -> list[str]:
@@ -52,8 +35,8 @@ def load() -> list[str]:
     not register its name.
   """
   problems = []
-  for point in _entry_points():
-    known = methods if point.group == GROUPS[0] else tasks
+  for point in entry_points.of_plugins():
+    known = methods if point.group == entry_points.GROUPS[0] else tasks
     try:
       discovery.import_named(point.value.partition(':')[0])
       if point.name not in known.names():

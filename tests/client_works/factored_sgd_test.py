@@ -125,18 +125,25 @@ def test_a_client_of_bad_data_is_dropped(bad):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_clients_whose_factors_are_finite_but_no_product_are_dropped():
-  """As dense kernels are, of which this is the move."""
-  task = tiny.wide_task()
-  for data in task.train:
-    data['examples']['x'] *= np.float32(1e3)
+def _check_all_are_dropped(task, learning_rate):
+  """After one step of this rate, which leaves the model as it was."""
   with kernel_factors.building(12):
-    process = tiny.build('fedavg', task, learning_rate=1e35, local_steps=1)
+    process = tiny.build(
+        'fedavg', task, learning_rate=learning_rate, local_steps=1
+    )
   start = process.initialize()
   output = process.next(start, [()] * 4, task.train)
   assert list(output['metrics']['non_finite']) == [0, 1, 2, 3]
   for found, wanted in zip(output['state']['weights'], start['weights']):
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_clients_whose_factors_are_finite_but_no_product_are_dropped():
+  """As dense kernels are, of which this is the move."""
+  task = tiny.wide_task()
+  for data in task.train:
+    data['examples']['x'] *= np.float32(1e3)
+  _check_all_are_dropped(task, learning_rate=1e35)
 
 
 def test_clients_side_by_side_are_those_of_a_loop(tmp_path):
@@ -169,11 +176,4 @@ def test_clients_side_by_side_are_those_of_a_loop(tmp_path):
 
 def test_clients_whose_only_step_overflows_are_dropped():
   """Their losses are finite, and were taken before it."""
-  task = tiny.wide_task()
-  with kernel_factors.building(12):
-    process = tiny.build('fedavg', task, learning_rate=1e39, local_steps=1)
-  start = process.initialize()
-  output = process.next(start, [()] * 4, task.train)
-  assert list(output['metrics']['non_finite']) == [0, 1, 2, 3]
-  for found, wanted in zip(output['state']['weights'], start['weights']):
-    np.testing.assert_array_equal(found, wanted)
+  _check_all_are_dropped(tiny.wide_task(), learning_rate=1e39)

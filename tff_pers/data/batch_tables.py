@@ -52,10 +52,7 @@ def batch_table(
     order_keys = tf.gather(drawn, position)
   else:
     order_keys = tf.zeros([capacity, most_epochs])
-  is_padding = tf.range(capacity)[:, None] >= num_examples
-  order = tf.argsort(
-      tf.where(is_padding, 2.0, order_keys), axis=0, stable=True
-  )
+  order = client_data.orders(order_keys, num_examples, capacity)
   step = tf.range(size)
   position = (step % per_epoch)[:, None] * batch_size + tf.range(batch_size)
   cell = tf.minimum(position, capacity - 1) * most_epochs

@@ -329,12 +329,7 @@ def batch_rows(
     order_keys = tf.random.stateless_uniform([capacity, epochs], seed)
   else:
     order_keys = tf.zeros([capacity, epochs])
-  # Keys are below 1, so padding comes last. The sort is stable because equal
-  # keys (without shuffling) must keep the order of the examples.
-  is_padding = tf.range(capacity)[:, None] >= num_examples
-  order = tf.argsort(
-      tf.where(is_padding, 2.0, order_keys), axis=0, stable=True
-  )
+  order = orders(order_keys, num_examples, capacity)
   position = tf.range(per_epoch * batch_size)
   # A batch has a fixed number of rows: the last one of an epoch is filled up
   # with rows that exist but are masked.
@@ -345,6 +340,20 @@ def batch_rows(
   def batches(table):  # [per_epoch * batch_size, epochs] -> [T, size]
     return tf.reshape(tf.transpose(table), [-1, batch_size])[:num_steps]
   return batches(rows), batches(mask)
+
+
+def orders(keys, num_examples, capacity):
+  """Returns the order of all rows in each epoch, int32[capacity, epochs].
+
+  Args:
+    keys: float32[capacity, epochs] below 1: the smaller, the earlier.
+    num_examples: int32, number of rows that count; the others come last.
+    capacity: int32, number of rows including padding.
+  """
+  # The sort is stable because equal keys (without shuffling) must keep the
+  # order of the examples.
+  is_padding = tf.range(capacity)[:, None] >= num_examples
+  return tf.argsort(tf.where(is_padding, 2.0, keys), axis=0, stable=True)
 
 
 def _fold_dataset(dataset, step, init, seeds, num_steps, num_epochs):

@@ -21,7 +21,7 @@ FAULTS = (
     Fault(
         'tasks_not_found',
         what='Of the entry points those of tasks are left out.',
-        file='tff_pers/plugins.py',
+        file='tff_pers/entry_points.py',
         old='      point for group in GROUPS for point in (',
         new='      point for group in GROUPS[:1] for point in (',
         tests=(_INSTALLED,),
@@ -45,17 +45,17 @@ FAULTS = (
     Fault(
         'one_word_alone',
         what='A flag and its value as two words are not understood.',
-        file='binaries/plugin_imports.py',
-        old='      found[name] = value if equals else following',
-        new='      found[name] = value',
+        file='binaries/startup.py',
+        old='      found = value if equals else following',
+        new='      found = value',
         tests=(_ASKED,),
     ),
     Fault(
         'file_before_command_line',
         what='The file of flags goes before the command line.',
         file='binaries/plugin_imports.py',
-        old="  if found['import'] or not found['config']:",
-        new="  if not found['config']:",
+        old='  if modules or not config:',
+        new='  if not config:',
         tests=(_TEST + 'test_it_may_be_asked_for_in_a_file',),
     ),
     Fault(

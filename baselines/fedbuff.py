@@ -142,7 +142,9 @@ def mean_weight(task, client_weighting: str, batch_size: int) -> float:
   if client_weighting == 'uniform':
     return 1.0
   if client_weighting == 'batches':
-    sizes = [int(client_data.batches_per_epoch(n, batch_size)) for n in sizes]
+    return float(np.mean([
+        int(client_data.batches_per_epoch(n, batch_size)) for n in sizes
+    ]))
   return float(np.mean(sizes))
 
 

@@ -10,6 +10,7 @@ Adaptive Federated Optimization (the others).
 """
 
 import dataclasses
+from typing import ClassVar, Union
 
 import tensorflow as tf
 
@@ -65,8 +66,11 @@ class _AdaptiveHyperparameters(hp.Aggregation, hp.LocalTraining):
       1e-3, 'Added to the root of v, the mean or sum of squared updates.',
       above=0.0, search=ranges.Between(1e-4, 0.1, log=True),
   )
+  # What subclasses build with `arguments`.
+  optimizer_builder: ClassVar[staticmethod]
+
   # The paper starts v at epsilon^2, its code in TFF at 0.
-  initial_v: object = hp.field(
+  initial_v: Union[float, str] = hp.field(
       'auto', 'v before the first round; auto: epsilon squared.', minimum=0.0,
       auto=True,
   )

@@ -6,6 +6,7 @@ Heterogeneous Clients
 """
 
 import dataclasses
+from typing import Any, Callable
 
 from baselines import fedavg
 from tff_pers import builders
@@ -118,6 +119,11 @@ def deploying_first_units(
     tier = assign(fields['seed'], fields['round'], index)
     return parts.first_units(weights, tier)
 
+  def of_tier(k: int) -> Callable[[Any], Any]:
+    return lambda state: submodels.extract(
+        parts.base, state['weights'], parts.static(k)
+    )
+
   return fedavg.build_averaging(
       parts.base, work,
       model_aggregator=partial.PartialMeanFactory(),
@@ -129,11 +135,7 @@ def deploying_first_units(
       ),
       deployed=parts.deployed,
       tiers={
-          f'{name:g}': composition.Tier(
-              parts.tiers[k], lambda state, k=k: submodels.extract(
-                  parts.base, state['weights'], parts.static(k)
-              ),
-          )
+          f'{name:g}': composition.Tier(parts.tiers[k], of_tier(k))
           for k, name in enumerate(names)
       },
   )

@@ -6,7 +6,7 @@ Federated Learning of a Mixture of Global and Local Models
 
 import collections
 import dataclasses
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -59,7 +59,7 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
       0.1, 'Penalty lambda on the distance of models from their mean.',
       minimum=0.0, search=ranges.Between(0.01, 1.0, log=True),
   )
-  p: object = hp.field(
+  p: Union[float, str] = hp.field(
       'auto',
       'Probability that an iteration averages; auto: lambda / (L + lambda) if'
       ' smoothness is given, else one in as many as there are local steps, at'
@@ -95,10 +95,12 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
     Args:
       num_local_steps: K; None: `local_steps`.
     """
-    p, smoothness = self.p, self.smoothness
-    if p == 'auto' and smoothness:
+    smoothness = self.smoothness
+    if not isinstance(self.p, str):
+      p = self.p
+    elif smoothness:
       p = self.lambda_ / (smoothness + self.lambda_)
-    elif p == 'auto':
+    else:
       p = 1 / max(num_local_steps or self.local_steps, 2)
     if smoothness:
       share = 0.5 / max(smoothness / (1 - p), self.lambda_ / p)  # alpha / N

@@ -16,7 +16,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class LookaheadHyperparameters(hp.Aggregation, hp.LocalTraining):
+class LookaheadHyperparameters(hp.AveragedTraining):
   """Hyperparameters of Lookahead."""
 
   slow_step: float = hp.field(

@@ -21,7 +21,7 @@ from tff_pers.models import functional
 
 
 @dataclasses.dataclass(frozen=True)
-class ReptileHyperparameters(hp.Aggregation, hp.LocalTraining):
+class ReptileHyperparameters(hp.AveragedTraining):
   """Hyperparameters of Reptile."""
 
   outer_step: float = hp.field(

@@ -6,7 +6,7 @@ Efficient Split-Mix Federated Learning for On-Demand and In-Situ Customization
 
 import collections
 import dataclasses
-from typing import Sequence
+from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -131,6 +131,11 @@ def build_splitmix(
         models, budgets, assign(fields['seed'], fields['round'], index)
     )
 
+  def first_rows(budget: int) -> Callable[[Any], Any]:
+    return lambda state: tf.nest.map_structure(
+        lambda table: table[:budget], state['models']
+    )
+
   return composition.compose(
       base,
       init=lambda seed: collections.OrderedDict(
@@ -164,10 +169,7 @@ def build_splitmix(
       deployed=mean_of_any(base, budgets),
       tiers={
           f'{name:g}': composition.Tier(
-              mean_of(base, budget),
-              lambda state, budget=budget: tf.nest.map_structure(
-                  lambda table: table[:budget], state['models']
-              ),
+              mean_of(base, budget), first_rows(budget)
           )
           for name, budget in zip(names, budgets)
       },

@@ -108,7 +108,7 @@ def _inference(model, adapted, x):
         predictions = predict(weights)
       return predictions
     # `_measure` counts operations in this graph: those of one prediction.
-    repeat.get_concrete_function = predict.get_concrete_function
+    setattr(repeat, 'get_concrete_function', predict.get_concrete_function)
     return repeat
 
   calls = collections.OrderedDict(

@@ -94,8 +94,9 @@ def _measure(what):
   clients = list(np.arange(_CLIENTS.value, dtype=np.int32))
   round_fn(clients)  # Traced, and the worker is there.
   pids = [os.getpid()]
-  if native.worker_pid() is not None:
-    pids.append(native.worker_pid())
+  worker = native.worker_pid()
+  if worker is not None:
+    pids.append(worker)
   before = sum(map(_cpu_seconds, pids))
   for _ in range(_ROUNDS.value):
     round_fn(clients)

@@ -108,8 +108,9 @@ def _measure(model, num_clients, variant):
   for _ in range(_ROUNDS.value):
     state = process.next(state, [()] * num_clients, data)['state']
   pids = {'python': os.getpid()}
-  if native.worker_pid() is not None:
-    pids['worker'] = native.worker_pid()
+  worker = native.worker_pid()
+  if worker is not None:
+    pids['worker'] = worker
   return {name: _peak_bytes(pid) for name, pid in pids.items()}
 
 

@@ -9,7 +9,7 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from binaries import real_data
 from binaries import tuned_parts
@@ -40,7 +40,7 @@ _TASKS = dict(
 _PAPER = dict(rounds=1500, eval_every=500, holdout_clients=50)
 _CNN = dict(_PAPER, model='emnist_cnn')
 # The next model of a role takes long, so that fewer roles train.
-_SMALL = {
+_SMALL: dict[str, dict[str, Any]] = {
     'writers': dict(model='mlp_200', num_clients=100, holdout_clients=20),
     'digits': dict(model='mlp_50', num_clients=100, holdout_clients=20),
     'roles': dict(model='char_lstm_small', num_clients=40, holdout_clients=8),

@@ -171,7 +171,8 @@ class _Clock(progress.Progress):
 
   def __init__(self, rounds: int, trainer: program.TrainingProgram):
     super().__init__(rounds, 0, io.StringIO())
-    self._trainer, self.times = trainer, []
+    self._trainer = trainer
+    self.times: list[list[float]] = []
 
   def round_done(self, *args) -> None:
     self.times.append([*_now(), self._trainer.seconds_waiting])
@@ -211,7 +212,8 @@ def _measure(path: str) -> dict[str, float]:
           rounds=_ROUNDS.value, eval_every=_ROUNDS.value, releases=releases,
           progress=clock,
       )
-    evaluate = functools.partial(trainer.evaluate, data.pick(trainer.evaluated))
+    evaluated = data.pick(trainer.evaluated.tolist())
+    evaluate = functools.partial(trainer.evaluate, evaluated)
     started = _now()
     evaluate()
     evaluation = _now() - started

@@ -153,7 +153,7 @@ def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
   Args:
     parts: The rows of every table.
   """
-  worst = {}
+  worst: dict[str, float] = {}
   for rows in parts:
     first = [row for row in rows if row['seed'] == '0']
     rules, _, values = tables.cells(first)
@@ -161,7 +161,7 @@ def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
       # What has no number counts as no accuracy at all.
       least = min(0.0 if value > 1 else value for value in row)
       worst[rule] = min(least, worst.get(rule, 1.0))
-  return sorted(worst, key=worst.get, reverse=True)[:_NUM_BEST]
+  return sorted(worst, key=worst.__getitem__, reverse=True)[:_NUM_BEST]
 
 
 def _rows(top: str, part: str) -> list[dict[str, str]]:

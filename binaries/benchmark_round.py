@@ -22,6 +22,7 @@ import os
 import resource
 import statistics
 import time
+from typing import Any
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -59,7 +60,9 @@ _RUNTIME = flags.DEFINE_enum(
 )
 _EXAMPLES = 100
 _FEW_MODELS = 20
-_TRAINING = dict(local_steps=20, batch_size=20, learning_rate=0.05)
+_TRAINING: dict[str, Any] = dict(
+    local_steps=20, batch_size=20, learning_rate=0.05
+)
 
 
 def main(argv):
@@ -115,7 +118,7 @@ def main(argv):
 def _many_clients(num_clients: int, cohort_size: int):
   """Prints what a round of PERM with a cohort of many clients costs."""
   model = zoo.build('logistic_regression', tf.TensorSpec([None, 64]), 10)
-  training = dict(
+  training: dict[str, Any] = dict(
       local_epochs=0, local_steps=5, batch_size=20, learning_rate=0.05
   )
   rng = np.random.default_rng(0)
@@ -210,7 +213,7 @@ def _measure(process, cohorts):
 def _tensorflow_seconds(model, data):
   """CPU seconds of a round's client works as plain `tf.function` calls."""
   weights = model.initial_weights(0)
-  budget = dict(batch_size=20, num_steps=20)
+  budget: dict[str, Any] = dict(batch_size=20, num_steps=20)
   message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
   tensors = [tf.nest.map_structure(tf.constant, client) for client in data]
 
@@ -251,7 +254,8 @@ def _mixing_seconds(num_clients, dimension):
       rows=column(_EXAMPLES), sizes=column(_EXAMPLES), variances=column(1.0),
   )
   hyperparameters = perm.PermHyperparameters()
-  devices = perm_devices.Devices(None)  # Whole gradients need no model.
+  # Whole gradients need no model.
+  devices = perm_devices.Devices(None)  # type: ignore[arg-type]
 
   @tf.function
   def update():

@@ -14,7 +14,7 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from binaries import published
 from binaries import real_data
@@ -47,7 +47,7 @@ _FFGG = ','.join(
 )
 _SMALL = dict(num_clients=100, clients_per_round=10, rounds=200, eval_every=200)
 _TASKS = {'tags': 'stackoverflow_tags', 'words': 'stackoverflow_nwp'}
-_FEW_WORDS = {
+_FEW_WORDS: dict[str, dict[str, Any]] = {
     'words': dict(stackoverflow_nwp_vocabulary=1000, model='lstm_small'),
     'tags': dict(
         stackoverflow_tags_vocabulary=1000, stackoverflow_tags_tags=50

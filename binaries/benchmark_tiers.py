@@ -14,6 +14,7 @@ import math
 import os
 import statistics
 import time
+from typing import Any, Callable
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -63,7 +64,7 @@ def main(argv):
     tiered = tiers.TieredModel(model, ratios)
     server = tf.function(tiered.decompose)
     weights = model.initial_weights(0)
-    calls = {
+    calls: dict[Any, Callable[[], Any]] = {
         **{ratio: _steps(tiered, k, weights, shape, num_steps)
            for k, ratio in enumerate(ratios)},
         'decompose': lambda: server(weights),
@@ -93,7 +94,7 @@ def _measure(calls):
   """Returns the CPU seconds of each call in every turn."""
   for call in calls.values():
     call()  # Traced and warm.
-  seconds = {name: [] for name in calls}
+  seconds: dict[Any, list[float]] = {name: [] for name in calls}
   for _ in range(_REPETITIONS.value):
     for name, call in calls.items():
       start = time.process_time()

@@ -14,7 +14,7 @@ import operator
 import os
 import re
 import sys
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -36,7 +36,9 @@ Checks claims about a folder that compare wrote. A claim is a chain of terms and
 Exit codes: 0 all claims hold, 1 one does not, 2 bad flags. A variant that
 diverged fulfils no claim."""
 
-STATISTICS = {'mean': np.mean, 'median': np.median}
+STATISTICS: dict[str, Callable[..., Any]] = {
+    'mean': np.mean, 'median': np.median,
+}
 _COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
 # A variant and what is added to it: brackets may hold signs, too.
 _OFFSET = re.compile(r'(.*?[\w\]])\s*([+-]\s*[\d.]+(?:e[+-]?\d+)?)')
@@ -203,7 +205,7 @@ def _read_values(
     metric: A column of `runs.csv`, or of the runs' `metrics.csv`.
     at_round: An evaluated round, or 0 for the last one.
   """
-  values = {}
+  values: dict[str, Any] = {}
   for row in rows:
     if row['loss'] == 'nan':
       value = math.nan

@@ -97,7 +97,7 @@ def write(found: Results) -> int:
       top, decision_page.choice_rows(methods, order, decision.algo), metric
   )
   rows = decision_page.difference_rows(*what)
-  columns = decision_page.DIFFERENCE_COLUMNS
+  columns = list(decision_page.DIFFERENCE_COLUMNS)
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
   _plot(top, what, trials, runs)
@@ -143,12 +143,12 @@ def _write_text(path: str, blocks: Sequence[str]) -> None:
 
 def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
   """Plots the choice, the trials, and the curves of the final runs."""
-  methods, _, metric, _ = what
-  decision_page.plot(*what, top)
+  methods, order, metric, chosen = what
+  decision_page.plot(methods, order, metric, chosen, top)
   trials_lib.plot_history(trials, metric, top)
   plots.plot_runs([
       run._replace(config=dict(run.config, variant=algo))
-      for (algo, _), run in runs.items() if algo in methods
+      for (algo, _), run in runs.items() if run is not None and algo in methods
   ], top)
 
 
@@ -207,7 +207,9 @@ def _command(
       # Brackets go before.
       and name not in [f'{algo}_{option}' for option in options]
   }
-  clients = runs[method.algo, seed].clients
+  run = runs[method.algo, seed]
+  assert run is not None  # One that diverged is not chosen.
+  clients = run.final_clients
   values['export_clients'] = ','.join(
       _name(client) for client in clients['client'][clients['seen'] == 1]
   )

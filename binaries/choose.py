@@ -11,7 +11,7 @@ startup.begin(__name__, __file__)
 import contextlib
 import os
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from binaries import budgets
 from binaries import choice_page
@@ -50,7 +50,7 @@ DEFAULT_ALGOS = (
     'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ditto', 'apfl',
     'ifca', 'floral', 'perm',
 )
-_DEFAULTS = dict(
+_DEFAULTS: dict[str, Any] = dict(
     budget='20m', seeds='0,1,2', jobs=0, validation_fraction=0.2,
 )
 _CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
@@ -102,7 +102,9 @@ def _choose(argv: Sequence[str]) -> int:
   number = lanes_lib.number(given['jobs'], len(variants))
   # Of a finished choice only the page is written anew, at no time.
   is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
-  counted = contextlib.nullcontext() if is_over else clock
+  counted: contextlib.AbstractContextManager[Any] = clock
+  if is_over:
+    counted = contextlib.nullcontext()
   with lock, counted, lanes_lib.Lanes(number) as lanes:
     return _Choice(request, budget, clock, lanes, number).make(variants)
 

@@ -11,7 +11,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import os
 import sys
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from binaries import experiment as experiment_lib
 from binaries import flags
@@ -40,7 +40,7 @@ again, interrupted ones are resumed. Writes trials.csv, runs.csv, summary.csv,
 summary.md, tiers.csv and the plots of compare, of the chosen values; of their
 runs those of the first seed have plots of their own."""
 
-_DEFAULTS = dict(
+_DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
     grid='learning_rate:0.03,0.1,0.3', validation_fraction=0.2,
 )
@@ -124,7 +124,8 @@ class _Steps:
   """Runs jobs, each once, and says how many there are."""
 
   def __init__(self, number: int, jobs: jobs_lib.Jobs):
-    self._number, self._jobs, self._runs = number, jobs, {}
+    self._number, self._jobs = number, jobs
+    self._runs: dict[tuple[str, int], Any] = {}
 
   def run(self, variant: str, seed: int):
     """Runs one job, see `Jobs.run`."""

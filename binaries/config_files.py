@@ -84,7 +84,7 @@ def _mapping(path: str, node) -> dict[str, yaml.Node]:
         f'`config` must name a file of flags, as `rounds: 60`, found {found} in'
         f' {path}.'
     )
-  values = {}
+  values: dict[str, yaml.Node] = {}
   for key, value in node.value:
     line = key.start_mark.line + 1
     if not isinstance(key, yaml.ScalarNode):

@@ -76,7 +76,9 @@ def _evaluate(argv: Sequence[str]) -> int:
     results.write_clients(top, later_clients.rows(opened, metrics))
     if chosen:
       later_clients.export(opened, trainer, chosen, top, folder, asked.kind)
-  print(outputs.final_table(results.read_clients(top)))
+  clients = results.read_clients(top)
+  assert clients is not None  # They have just been written.
+  print(outputs.final_table(clients))
   print(f'Results are in {top}.')
   return 0
 

@@ -1,7 +1,7 @@
 """From flags to the events of a run, or to the clock of its rounds."""
 
 import dataclasses
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Collection, Mapping, NamedTuple, Optional
 
 from binaries import auto_rounds
 from binaries import flags
@@ -68,7 +68,7 @@ def in_events(
       -task.rounds * (task.clients_per_round or task.num_clients)
       // hyperparameters.messages_per_update
   )
-  changes = {}
+  changes: dict[str, Any] = {}
   if 'rounds' not in given:
     changes['rounds'] = rounds
   if 'eval_every' not in given:
@@ -129,7 +129,7 @@ def check(
 
 def plan(
     driver: str, task: task_lib.Task, given: Mapping[str, Any],
-    hyperparameters, names: Sequence[Any],
+    hyperparameters, names: Collection[Any],
 ) -> Plan:
   """Returns the events or the clock of a run.
 

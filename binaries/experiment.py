@@ -1,10 +1,11 @@
 """From flags to objects: one method on one task with one seed."""
 
 import dataclasses
+import functools
 from importlib import metadata
 import platform
 import re
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Collection, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -137,7 +138,7 @@ def build(
     held_out = holdout.choose(
         full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
     )
-  clients = np.setdiff1d(np.arange(full.num_clients), held_out)
+  clients: np.ndarray = np.setdiff1d(np.arange(full.num_clients), held_out)
   if byzantine_last:
     honest = np.isin(clients, full.honest)
     clients = np.concatenate([clients[honest], clients[~honest]])
@@ -158,11 +159,10 @@ def build(
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
   if driver == 'events':
     task = events.in_events(task, given, hyperparameters)
-  plan = events.plan(
-      driver, task, given, hyperparameters,
-      clients if task.client_names is None
-      else task.client_names[:task.num_clients],
-  )
+  names: Collection[Any] = clients
+  if task.client_names is not None:
+    names = task.client_names[:task.num_clients]
+  plan = events.plan(driver, task, given, hyperparameters, names)
   if plan.schedule is not None:
     task = dataclasses.replace(
         task, arrivals=events.arrivals(plan.schedule, task.rounds)
@@ -496,10 +496,11 @@ def _with_eval_clients(task: task_lib.Task, given) -> task_lib.Task:
 
 def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
   """Returns the data of `clients`, numbered from `first`."""
-  return program.Data(*(
-      None if part is None else on_demand.pick(part, clients, first)
-      for part in (task.train, task.test, task.validation)
-  ))
+  pick = functools.partial(on_demand.pick, places=clients, first=first)
+  return program.Data(
+      pick(task.train), pick(task.test),
+      None if task.validation is None else pick(task.validation),
+  )
 
 
 def _shared_record(given, table, method, full, task) -> dict[str, Any]:

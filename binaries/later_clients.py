@@ -108,9 +108,10 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
         index[name], table.x[some], y[some]
     )
     if name in trained:
-      known = table.is_test is not None
       train.append(task.train[trained[name]])
-      test.append(part(rows[table.is_test[rows]] if known else rows))
+      test.append(part(
+          rows if table.is_test is None else rows[table.is_test[rows]]
+      ))
       continue
     adapt, tested = _split(experiment, table, rows, name)
     train.append(part(adapt))

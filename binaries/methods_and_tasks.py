@@ -115,7 +115,7 @@ def _task_row(family: tasks.TaskFamily) -> str:
       f'{declares.num_clients or "all of the data"}',
       f'{declares.clients_per_round or "all"}',
       f'`{declares.partition}`' if declares.partitions else 'its own',
-      {True: 'known', False: 'unknown'}[declares.traits.groups],
+      'known' if declares.traits.groups else 'unknown',
   ]
   return f'| {" | ".join(cells)} |'
 

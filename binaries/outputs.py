@@ -212,8 +212,10 @@ def cost(process, task, hyperparameters) -> dict[str, Optional[float]]:
         hyperparameters.num_visited(int(size))
         for size in on_demand.sizes(task.train)
     ]))
+  known = [count for count in macs if count is not None]
   return dict(
-      macs=None if None in macs else float(np.mean(macs)), examples=visited
+      macs=float(np.mean(known)) if len(known) == len(macs) else None,
+      examples=visited,
   )
 
 

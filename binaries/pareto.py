@@ -167,7 +167,7 @@ def _figure(number: int, output_dir: str) -> None:
 def _curve(given, table, output_dir: str) -> None:
   """Shows a setting, or the best ones, for given or for measured clients."""
   with_task, recommends = 'task' in given, given.get('recommend', False)
-  used = _RECOMMEND if recommends else _POINT
+  used: tuple[str, ...] = _RECOMMEND if recommends else _POINT
   used += pareto_task.used_flags(given, table) if with_task else _SPECTRUM
   what = '--recommend' if recommends else 'one point'
   _check_used(given, used, what + ' and --task' * with_task)

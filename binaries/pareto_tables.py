@@ -1,6 +1,7 @@
 """Tables of points and of recommendations, as `pareto` prints them."""
 
 import math
+from typing import Optional
 
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import rates
@@ -30,7 +31,7 @@ def show(spectrum, own) -> list[frontiers.Point]:
   for point in points:
     # Far beyond the closed form the last gradient is 0 in floats, and no step
     # is long enough.
-    step = (None, None)
+    step: tuple[Optional[float], Optional[float]] = (None, None)
     if low > 0:
       step = rates.server_step(high, low, point.server)
     rows.append({

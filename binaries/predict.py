@@ -65,16 +65,16 @@ def _predict(argv: Sequence[str]) -> int:
   record = _record(folder)
   known = _saved_models(record, folder)
   with flags.sentences('', ['data_dir']):
-    table = new_data.read(
+    examples = new_data.read(
         flags.resolve_path(given.get('data_dir', '')),
         results.read_features(folder), record['x_shape'],
         needs=() if given.get('client') else ('client',),
     )
-  owners = _owners(given.get('client', ''), table, known)
+  owners = _owners(given.get('client', ''), examples, known)
   path = flags.resolve_path(
       given.get('output', '') or os.path.join(folder, 'predictions.csv')
   )
-  _write(path, table, owners, known, folder, record)
+  _write(path, examples, owners, known, folder, record)
   print(f'{len(owners)} predictions are in {path}.')
   return 0
 

@@ -5,7 +5,7 @@ import io
 import logging
 import os
 import sys
-from typing import Iterator
+from typing import Iterator, TextIO, cast
 
 
 class _LastLine(io.TextIOBase):
@@ -25,7 +25,8 @@ class _LastLine(io.TextIOBase):
 
 def begin() -> None:
   """Keeps back what is printed from now on, up to the end of `scope`."""
-  sys.stdout = _LastLine()
+  # All of `TextIO` that is needed.
+  sys.stdout = cast(TextIO, _LastLine())
   logging.getLogger('absl').addFilter(_is_no_warning)
 
 
@@ -54,8 +55,9 @@ def scope() -> Iterator[None]:
   before = sys.stdout
   try:
     yield
-    if sys.stdout is not before and sys.stdout.line:
-      print(sys.stdout.line, file=before)
+    kept = sys.stdout
+    if isinstance(kept, _LastLine) and kept is not before and kept.line:
+      print(kept.line, file=before)
   finally:
     if sys.stdout is not before:
       sys.stdout = before

@@ -185,7 +185,7 @@ class _Grid:
         **dict([flags.own_flag('seed', 0, 'Seed.')]),
     }
     self._first, self._seeds = seeds[0], seeds
-    self._tasks = {}
+    self._tasks: dict[Any, Any] = {}
 
   def flag(self, name: str):
     """Returns the value of a shared flag."""
@@ -286,7 +286,9 @@ def _train(experiment, process) -> float:
     sampler = cohort.uniform(task.num_clients)
     try:
       for round_num in range(task.rounds):
-        trainer.train_round(sampler(experiment.flag('seed'), round_num))
+        trainer.train_round(
+            sampler(experiment.flag('seed'), round_num).tolist()
+        )
     except non_finite.NonFiniteError:
       pass  # Diverged: what the last state is worth says how far.
     with np.errstate(all='ignore'):

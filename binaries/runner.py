@@ -169,7 +169,7 @@ def execute(
         _export_finished(experiment, folder, exported, export.kind)
     else:
       use_runtime(experiment.flag, folder)
-      kernel_names = []
+      kernel_names: list[str] = []
       process = experiment_lib.build_process(experiment, kernel_names)
       _check_unseen(experiment, process)
       if fork:
@@ -209,7 +209,7 @@ def execute(
         trainer.finish()
     if not quiet:
       finished = results.read_run(folder)
-      print(outputs.final_table(finished.clients))
+      print(outputs.final_table(finished.final_clients))
       mixed = outputs.mixing_sentence(finished.metrics)
       if mixed:
         print(mixed)
@@ -279,7 +279,7 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
           f' {flag(other)}. Tip: it belongs to --runtime={needs}.'
       )
   try:
-    with flags.sentences(names=_RUNTIME_FLAGS):
+    with flags.sentences(names=tuple(_RUNTIME_FLAGS)):
       if name == 'fused':
         path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
         runtime.use(
@@ -372,8 +372,9 @@ def _train(
       remark=_rate_check(experiment, folder),
   ) as shown:
     metrics = trainer.run(
-        cohort.uniform(task.num_clients, task.clients_per_round)
-        if experiment.plan.schedule is None else trainer.sampler,
+        trainer.sampler
+        if isinstance(trainer, asynchrony_program.AsynchronousProgram)
+        else cohort.uniform(task.num_clients, task.clients_per_round),
         rounds=start if ending.is_over else task.rounds,
         eval_every=task.eval_every, releases=releases, progress=shown,
         is_enough=ending,

@@ -27,7 +27,7 @@ def read(folder: str, table: dict[str, flags.Flag]) -> dict[str, Any]:
     flags.UsageError: If one of these cannot be imported any more.
     damaged.DamagedError: Names the file that is not what a program wrote.
   """
-  config = results.read_run(folder).config
+  config = dict(results.read_run(folder).config)
   path = os.path.join(folder, results.CONFIG)
   _import(config.get('given'), table)
   with damaged.reading(path, damaged.RUN_AGAIN):

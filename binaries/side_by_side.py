@@ -28,7 +28,7 @@ def run(programs: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
       operations of several threads that share cores wait for each other.
   """
   cores = sorted(os.sched_getaffinity(0))
-  shares = queue.SimpleQueue()
+  shares: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
   for i in range(jobs):
     shares.put(cores[i % len(cores)::jobs])
   running = set()
@@ -38,6 +38,7 @@ def run(programs: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
     process = _start(programs[name], share)
     running.add(process)
     with process:
+      assert process.stdout is not None  # It is a pipe.
       for line in process.stdout:
         print(f'{name}: {line}', end='', flush=True)
     running.remove(process)

@@ -13,7 +13,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
-from typing import Iterator, Sequence
+from typing import Iterator, MutableSequence, Sequence
 
 
 class _StandIn:
@@ -37,7 +37,7 @@ class _StandIn:
 class _Module(types.ModuleType):
   """Any module; what it lacks is a stand-in."""
 
-  __path__: Sequence[str] = []
+  __path__: MutableSequence[str] = []
 
   def __getattr__(self, name: str):
     if name.startswith('__'):

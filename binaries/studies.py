@@ -239,7 +239,8 @@ def _storage(folder: str) -> optuna.storages.JournalStorage:
   finally:
     lock.release()
   return optuna.storages.JournalStorage(
-      journal.JournalFileBackend(path, lock_obj=lock)
+      # The base class of locks is not public.
+      journal.JournalFileBackend(path, lock_obj=lock)  # type: ignore[arg-type]
   )
 
 

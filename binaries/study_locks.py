@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from typing import Optional
 
 
 class JournalLock:
@@ -12,7 +13,8 @@ class JournalLock:
   """
 
   def __init__(self, path: str):
-    self._path, self._descriptor = path, None
+    self._path = path
+    self._descriptor: Optional[int] = None
 
   def acquire(self) -> bool:
     """Waits for the lock."""
@@ -24,6 +26,7 @@ class JournalLock:
 
   def release(self) -> None:
     """Lets others have it."""
+    assert self._descriptor is not None  # It has been acquired.
     os.close(self._descriptor)
     self._descriptor = None
 

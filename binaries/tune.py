@@ -45,7 +45,7 @@ processes may work on it together. Writes trials.csv, best.json,
 runs.csv, summary.csv, summary.md and plots; the studies and all runs are in
 OUTPUT_DIR/<variant>."""
 
-_DEFAULTS = dict(
+_DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0,1,2', jobs=0,
     validation_fraction=0.2,
 )
@@ -179,8 +179,8 @@ def _write(
   results.write_csv(path('trials.csv'), columns, rows)
   trials_lib.plot_history(trials, metric, request.top)
   runs = {
-      (name, seed): chosen[name] and search.result(chosen[name], seed)
-      for name, search in searches.items() for seed in request.seeds
+      (name, seed): trial and searches[name].result(trial, seed)
+      for name, trial in chosen.items() for seed in request.seeds
   }
   best = variant_search.write_best(request.top, searches, chosen)
   results.write_csv(

@@ -242,7 +242,7 @@ def _tiers(folder: str) -> list[dict[str, Any]]:
 def _measured(measure: str, folder: str) -> dict[str, float]:
   """Returns our accuracies by variant, of a kind of `published.MEASURES`."""
   if measure == 'largest':
-    found = {}
+    found: dict[str, float] = {}
     for row in _tiers(folder):
       # The first is the largest.
       found.setdefault(row['algo'], row['accuracy'])

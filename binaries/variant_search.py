@@ -197,8 +197,8 @@ def write_best(
     chosen: The chosen trials, None or none at all where there is none.
   """
   best = {
-      name: search.entry(chosen[name]) if chosen.get(name) else None
-      for name, search in searches.items()
+      name: None if trial is None else searches[name].entry(trial)
+      for name, trial in ((name, chosen.get(name)) for name in searches)
   }
   going_on.write(os.path.join(top, folder_data.BEST), best)
   return best

@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 import time
-from typing import Optional, Sequence
+from typing import NoReturn, Optional, Sequence
 
 from absl import flags
 
@@ -151,7 +151,7 @@ def _end_on_signals() -> None:
     worker_process.end_with_parent(signal.SIGTERM)
 
 
-def _serve(relay: relay_lib.Relay, folder: str, values) -> None:
+def _serve(relay: relay_lib.Relay, folder: str, values) -> NoReturn:
   """Keeps a worker running behind `relay`, for ever."""
   restarts = worker_process.Restarts()
   while True:

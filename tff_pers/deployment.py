@@ -159,12 +159,16 @@ def build_deploy(
   )
 
   own_types = (message_type, client_type, data_type)
-  chooses = isinstance(deploy, Choosing)
-  adapt = deploy.deploy if chooses else deploy
+  choosing: Optional[Choosing] = None
+  adapt: Callable[..., Any]
+  if isinstance(deploy, Choosing):
+    choosing, adapt = deploy, deploy.deploy
+  else:
+    adapt = deploy
 
   # TFF takes no `*arguments`, so they are one tuple.
   @tff.tensorflow.computation(
-      tff.to_type((*own_types, np.int32) if chooses else own_types)
+      tff.to_type((*own_types, np.int32) if choosing else own_types)
   )
   def deploy_fields(arguments):
     result = adapt(*arguments)
@@ -178,8 +182,8 @@ def build_deploy(
       'deploy', 'result', deployed.weights_type,
       deploy_fields.type_signature.result['weights'],
   )
-  if chooses:
-    score = tff.tensorflow.computation(deploy.score, own_types)
+  if choosing:
+    score = tff.tensorflow.computation(choosing.score, own_types)
     choose = tff.tensorflow.computation(
         lambda scores: tf.argmax(scores, output_type=tf.int32),
         score.type_signature.result,
@@ -196,7 +200,7 @@ def build_deploy(
         tff.federated_map(client_index(data_type), data) if by_index else data,
     )
     own = [message, client_states, data]
-    if chooses:
+    if choosing:
       scores = tff.federated_map(score, tuple(own))
       best = tff.federated_map(choose, tff.federated_sum(scores))
       own.append(tff.federated_broadcast(best))

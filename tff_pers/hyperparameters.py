@@ -89,7 +89,7 @@ def parse(spec: dataclasses.Field, text: str):
   """
   if spec.metadata['auto'] and text == 'auto':
     return text
-  kind = type(spec.default)
+  kind: type[Any] = type(spec.default)
   if spec.metadata['auto'] and kind is str:
     kind = float
   # Not `bool(text)`, which is true for 'false'.
@@ -476,6 +476,11 @@ class LocalTraining(LocalBatches):
           f'{self.learning_rate_schedule}, found {self.learning_rate_rounds!r}.'
       )
     return rounds
+
+
+@dataclasses.dataclass(frozen=True)
+class AveragedTraining(Aggregation, LocalTraining):
+  """Local SGD, of which the server averages the results."""
 
 
 def _check_schedule(training: LocalTraining) -> None:

@@ -94,7 +94,7 @@ class Space:
         acts may depend on those drawn before; the others are not drawn.
     """
     specs = _specs(self.kind)
-    drawn = {}
+    drawn: dict[str, Any] = {}
     for name, dimension in self.dimensions.items():
       if hp.acts(specs[name], {**self.base, **drawn}):
         drawn[name] = dimension.rounded(draw(name, dimension))
@@ -114,11 +114,11 @@ def of(hyperparameters, fixed: Iterable[str] = ()) -> Space:
   for name in fixed:
     kept.update(conditions.names(specs[name].metadata['when']))
   base = hp.as_dict(hyperparameters)
-  found = {
+  dimensions = {
       name: _dimension(spec, base) for name, spec in specs.items()
       if name not in kept
   }
-  found = {name: x for name, x in found.items() if x is not None}
+  found = {name: x for name, x in dimensions.items() if x is not None}
   depends = {
       name: found.keys() & set(conditions.names(specs[name].metadata['when']))
       for name in found

@@ -6,6 +6,9 @@ stand beside the tasks, in `tff_pers/data/tasks`.
 
 from typing import Any, Iterable, Mapping, Sequence
 
+# By method.
+_Settings = Mapping[str, Mapping[str, Any]]
+
 _EPOCH = dict(local_steps=0, local_epochs=1)
 _STEPS = dict(local_epochs=0)
 _WARM_UP = dict(warmup_rounds=10)
@@ -15,7 +18,7 @@ _IMAGES = dict(_EPOCH, router_learning_rate=0.1)
 _REDUCED = {'': dict(router_learning_rate=0.3)}
 # All rows in one batch: gradients are exact. The step sizes are below 1 / L_f,
 # which is 1 / 4 and 1 / 86 (papers/partial_personalization.md 5.1, 8).
-_TINY_SYSTEMS = {
+_TINY_SYSTEMS: _Settings = {
     '': dict(_STEPS, batch_size=15, local_steps=10, learning_rate=0.2),
     # gamma_w below 1 / lambda_max(B'B), gamma_theta below 1 / L.
     'ffgg': dict(
@@ -45,7 +48,7 @@ _PAPER_SYSTEMS = {
     'perm': dict(learning_rate=3e-4),
     'pfedme': dict(inner_lr=0.01),
 }
-_CIFAR = {
+_CIFAR: _Settings = {
     '': dict(_IMAGES, batch_size=64, learning_rate=0.03), 'perm': _WARM_UP,
 }
 _MNIST = {'perm': _WARM_UP}
@@ -54,7 +57,7 @@ _MNIST_CLUSTERS = {'': dict(_IMAGES, batch_size=32, learning_rate=0.1)}
 # By task, then by method; the method '' stands for all methods that have such
 # hyperparameters. Names as in flags. A task in a regime (see `Task.regimes`)
 # adds the row 'task/regime'.
-TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+TABLE: Mapping[str, _Settings] = {
     'cifar10': _CIFAR,
     'cifar10/reduced': _REDUCED,
     'cifar100': _CIFAR,
@@ -165,7 +168,7 @@ def of(
           f' {task}/{regime}, which has none.'
       )
     rows.append(TABLE[f'{task}/{regime}'])
-  merged = {}
+  merged: dict[str, Any] = {}
   for key in ('', method):
     for row in rows:
       merged.update(row.get(key, {}))

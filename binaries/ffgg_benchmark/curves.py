@@ -34,7 +34,9 @@ class Operator:
     self.private = max(
         np.linalg.norm(row['x'][:, theta_dim:], 2) ** 2 for row in rows
     )
-    self.joint = max(np.linalg.norm(row['x'], 2) ** 2 for row in rows)
+    self.joint = max(
+        float(np.linalg.norm(row['x'], 2)) ** 2 for row in rows
+    )
     self.num_clients = len(rows)
 
   def norms(self, theta) -> tuple[float, float]:

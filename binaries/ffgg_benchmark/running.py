@@ -39,7 +39,8 @@ def run_panels(
   Returns:
     The points of all curves, with `task`, `panel` and `curve`.
   """
-  rows, drawn = [], {}
+  rows: list = []
+  drawn: dict[str, dict] = {}
   for panel, members in panels.items():
     drawn[panel] = {}
     for curve in members:

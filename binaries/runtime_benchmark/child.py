@@ -41,6 +41,9 @@ class Child:
         command, env=environment, text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=self._errors,
     )
+    assert self._process.stdin is not None
+    assert self._process.stdout is not None
+    self._stdin, self._stdout = self._process.stdin, self._process.stdout
     self.device = self._read()['device']
 
   def play(self) -> float:
@@ -50,7 +53,7 @@ class Child:
       ChildError: If the child ends.
     """
     with contextlib.suppress(BrokenPipeError):  # `_read` says why.
-      print(file=self._process.stdin, flush=True)
+      print(file=self._stdin, flush=True)
     return self._read()['seconds']
 
   def cpu_seconds(self) -> float:
@@ -74,9 +77,9 @@ class Child:
   def stop(self) -> None:
     """Ends the child."""
     with contextlib.suppress(BrokenPipeError):  # A line that nobody read.
-      self._process.stdin.close()
+      self._stdin.close()
     self._process.wait()
-    self._process.stdout.close()
+    self._stdout.close()
     self._errors.close()
 
   def __enter__(self):
@@ -98,7 +101,7 @@ class Child:
     return total
 
   def _read(self) -> Any:
-    line = self._process.stdout.readline()
+    line = self._stdout.readline()
     if line:
       return json.loads(line)
     raise self._ended()

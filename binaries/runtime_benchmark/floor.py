@@ -159,7 +159,9 @@ class _FreshRounds(_Rounds):
 
   def play(self):
     batches = [self._batches(k) for k in next(self._cohorts)]
-    self._data = [tf.constant(np.stack(leaf)) for leaf in zip(*batches)]
+    self._data = tuple(
+        tf.constant(np.stack(leaf)) for leaf in zip(*batches)
+    )
     super().play()
 
   def _batches(self, client):
@@ -256,7 +258,8 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
   lambda_ = perm_mixing.choose_lambda(
       table, hyperparameters.lambda_scale, hyperparameters
   )
-  devices = perm_devices.Devices(None)  # Whole gradients need no model.
+  # Whole gradients need no model.
+  devices = perm_devices.Devices(None)  # type: ignore[arg-type]
   return perm_mixing.solve_all(
       devices, mixing, table, lambda_, hyperparameters
   )

@@ -159,9 +159,9 @@ class Sums:
   def __init__(self, num_clients: int, is_ragged: bool):
     """Draws the vectors, of 5 entries or of 3 to 7."""
     generator = np.random.default_rng(3)
-    sizes = generator.integers(3, 8, num_clients) if is_ragged else (
-        [5] * num_clients
-    )
+    sizes = [5] * num_clients
+    if is_ragged:
+      sizes = generator.integers(3, 8, num_clients).tolist()
     self._vectors = [np.ones([size], np.float32) for size in sizes]
     vector = tff.TensorType(np.float32, [None])
 

@@ -22,7 +22,7 @@ def width(message_type: tff.Type) -> Optional[int]:
 def dtype(message_type: tff.Type) -> Optional[tf.DType]:
   """Returns the widest dtype of the leaves; None without a floating leaf."""
   found = [tf.as_dtype(leaf.dtype) for leaf in _floats(message_type)]
-  return max(found, key=lambda t: t.size, default=None)
+  return max(found, key=lambda t: t.size) if found else None
 
 
 def check_known(message_type: tff.Type) -> None:

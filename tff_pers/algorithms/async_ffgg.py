@@ -7,7 +7,7 @@ Heterogeneity
 
 import dataclasses
 import math
-from typing import Optional
+from typing import Optional, Union
 
 from tff_pers import builders
 from tff_pers import hyperparameters as hp
@@ -22,12 +22,15 @@ from tff_pers.data import task as task_lib
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
+_Rate = Union[float, str]
+
 
 @dataclasses.dataclass(frozen=True)
 class AsyncFFGGHyperparameters(ffgg_hp.FFGGHyperparameters):
   """Hyperparameters of asynchronous FFGG."""
 
-  server_learning_rate: object = hp.field(
+  # The base has no auto; `step` makes a number of it.
+  server_learning_rate: _Rate = hp.field(  # type: ignore[assignment]
       'auto',
       'Step size gamma_theta of the global weights, per message; auto: that of'
       ' the theory where the smoothness L of the clients is known, 1 / (2 L'
@@ -54,7 +57,7 @@ class AsyncFFGGHyperparameters(ffgg_hp.FFGGHyperparameters):
         message without delay.
       smoothness: L, or None: unknown.
     """
-    if self.server_learning_rate != 'auto':
+    if not isinstance(self.server_learning_rate, str):
       return self.server_learning_rate
     in_flight, max_delay = arrivals or (1, 1)
     if smoothness is None:
@@ -108,7 +111,7 @@ def known_smoothness(task: task_lib.Task, parts: partition.Partition):
   is_known = task.model.name == 'least_squares'
   if not is_known or list(parts.is_private) != [False, True]:
     return None
-  (theta_dim,), _ = (weight.shape for weight in task.model.layers)
+  (theta_dim,), _ = (weight.shape for weight in task.model.layers or ())
   return least_squares.smoothness(
       [task.train[client]['examples'] for client in task.honest], theta_dim
   )

@@ -14,7 +14,7 @@ Factorization
 
 import collections
 import math
-from typing import Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -88,7 +88,7 @@ def build_fedhm(
   Raises:
     ValueError: If the loss is masked and the model has no logit per class.
   """
-  head = ()
+  head: tuple[int, ...] = ()
   if hyperparameters.masked_loss:
     head = masked.head(tiered.base)
 
@@ -109,6 +109,9 @@ def build_fedhm(
     tier = assign(fields['seed'], fields['round'], index)
     return tiered.switch(tier, lambda k: tiered.pack(tiered.cut(fields, k), k))
 
+  def of_tier(k: int) -> Callable[[Any], Any]:
+    return lambda state: tiered.cut(state, k)
+
   return composition.compose(
       tiered.base,
       init=lambda seed: whole(tiered.base.initial_weights(seed)),
@@ -128,7 +131,7 @@ def build_fedhm(
       measure=_measure(tiered),
       tiers={
           f'{ratio:g}': composition.Tier(
-              tiered.tiers[k].model, lambda state, k=k: tiered.cut(state, k)
+              tiered.tiers[k].model, of_tier(k)
           )
           for k, ratio in enumerate(tiered.ratios)
       },

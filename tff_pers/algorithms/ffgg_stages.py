@@ -12,7 +12,7 @@ Heterogeneity
 """
 
 import collections
-from typing import Optional
+from typing import Optional, Union
 
 import tensorflow as tf
 
@@ -26,6 +26,9 @@ from tff_pers.client_works import local_step
 from tff_pers.models import partition
 from tff_pers.numerics import distances
 
+_Hyperparameters = Union[
+    ffgg_hp.FFGGHyperparameters, ffgg_hp.LocalFFGGHyperparameters
+]
 # Uses of the key of (seed, round, client); 0 is the main line of batches.
 FINE_TUNING = 1
 _RANDOM_START = 2
@@ -37,7 +40,7 @@ class PrivateWeights:
   def __init__(
       self,
       parts: partition.Partition,
-      hyperparameters: ffgg_hp.PartialHyperparameters,
+      hyperparameters: _Hyperparameters,
       tuner: Optional[fine_tuners.FineTuner] = None,
   ):
     """Initializes.
@@ -139,7 +142,7 @@ def compose(
     parts: partition.Partition,
     work: client_work.ClientWork,
     private: PrivateWeights,
-    hyperparameters: ffgg_hp.PartialHyperparameters,
+    hyperparameters: _Hyperparameters,
     *,
     scale,
     client_weighting: str,
@@ -276,7 +279,7 @@ class _Server:
 def _after_pretraining(
     parts: partition.Partition,
     work: client_work.ClientWork,
-    hyperparameters: ffgg_hp.PartialHyperparameters,
+    hyperparameters: _Hyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
   """Returns the work of stage 1 in its rounds, then that of stage 2."""

@@ -1,6 +1,7 @@
 """Hyperparameters of FLoRAL, and of all that trains adaptors."""
 
 import dataclasses
+from typing import Union
 
 import tensorflow_federated as tff
 
@@ -70,7 +71,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   precondition: bool = hp.field(
       True, 'Whether gradients of low-rank factors are preconditioned.'
   )
-  adaptor_learning_rate: object = hp.field(
+  adaptor_learning_rate: Union[float, str] = hp.field(
       'auto', 'eta_lora: step size of the adaptors; auto: learning_rate.',
       above=0.0, auto=True, search=ranges.Around(20, of='learning_rate'),
   )
@@ -86,7 +87,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   @property
   def adaptor_rate(self) -> float:
     """eta_lora."""
-    if self.adaptor_learning_rate == 'auto':
+    if isinstance(self.adaptor_learning_rate, str):
       return self.learning_rate
     return self.adaptor_learning_rate
 
@@ -114,10 +115,10 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
             f' the model has no weight of kind {kind}, found'
             f' {conditions.as_text(value)}.'
         )
-    size = dict(rank=self.rank) if self.rank else dict(budget=self.budget_)
     return adaptors.floral(
         model, num_adaptors, conv_form=self.conv_form,
-        adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm, **size,
+        adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm,
+        rank=self.rank or None, budget=None if self.rank else self.budget_,
         adapt_embedding=self.adapt_embedding, zero_factor=self.zero_factor,
     )
 
@@ -211,7 +212,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
   # Algorithm 1 averages adaptors with step 1. The authors' code has eta_lora
   # here, very likely by accident, since the server takes over the clients'
   # parameter groups.
-  adaptor_server_learning_rate: object = hp.field(
+  adaptor_server_learning_rate: Union[float, str] = hp.field(
       'auto',
       'Server step size of the adaptors; auto: server_learning_rate.',
       above=0.0, auto=True,

@@ -181,7 +181,7 @@ def compose(
 
 def compose_averaging(
     model: functional.FunctionalModel,
-    hyperparameters: hp.LocalTraining,
+    hyperparameters: hp.AveragedTraining,
     *,
     outer: Rate,
     deploy=None,

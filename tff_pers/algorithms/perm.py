@@ -12,7 +12,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow_federated as tff
@@ -199,7 +199,8 @@ def build_perm(
     )
 
     # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
-    scale, reports = state.scale, ()
+    scale = state.scale
+    reports: tuple[Any, ...] = ()
     if hyperparameters.chooses_scale:  # lambda, once, before the first visit.
       chosen = choose_scale(state.scale, message, data)
       scale, reports = chosen.scale, (chosen.report,)

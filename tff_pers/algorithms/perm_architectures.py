@@ -53,7 +53,8 @@ class ArchitectureHyperparameters(hp.Aggregation):
   )
 
   def __post_init__(self):
-    super().__post_init__()
+    # Of the hyperparameters that these are part of.
+    super().__post_init__()  # type: ignore[misc]
     self.ratios((1.0,))
     if self.tiers == 'none':
       return

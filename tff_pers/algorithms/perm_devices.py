@@ -62,6 +62,7 @@ class Devices:
 
   def tier(self, index):
     """Returns the tiers of clients, int32 as `index`."""
+    assert self.assign is not None  # It comes with `parts`.
     return self.assign(None, None, index)
 
   def of_client(
@@ -102,7 +103,7 @@ class Devices:
       kept = self._kept(k, owned, round_num, seed)
       own = submodels.extract(self.model, weights, kept)
       final, loss = local_sgd.train(
-          self.parts.tiers[k], own, data, seed=seed, **options
+          self._submodels.tiers[k], own, data, seed=seed, **options
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
@@ -114,7 +115,7 @@ class Devices:
       return update
     kept = self.parts.switch(
         self.tier(index),
-        lambda k: submodels.mask(self.model, self.parts.static(k)),
+        lambda k: submodels.mask(self.model, self._submodels.static(k)),
     )
     return collections.OrderedDict(
         kept=kept,
@@ -211,15 +212,22 @@ class Devices:
       return variance
     return variance / tf.cast(self.share(index), variance.dtype)
 
+  @property
+  def _submodels(self) -> submodels.Submodels:
+    """`parts`, where devices differ."""
+    assert self.parts is not None
+    return self.parts
+
   def _kept(self, k: int, owned, round_num, seed):
     """Returns the units of an owner's model that are trained, as many as k's.
     """
-    numbers = [self.parts.num_kept(j) for j in range(len(self.parts.widths))]
+    widths = self._submodels.widths
+    numbers = [self._submodels.num_kept(j) for j in range(len(widths))]
     among = {
         group: tf.gather([number[group] for number in numbers], owned)
-        for group in self.parts.groups
+        for group in self._submodels.groups
     }
-    return self.parts.window(
+    return self._submodels.window(
         self.window, k, offset=round_num,
         key=random.fold_in(seed, _WINDOW_USE), among=among,
     )
@@ -231,7 +239,7 @@ class Devices:
   def _narrower(self, tier, other):
     """Returns the tier, of two, that keeps fewer units; integers of any shape.
     """
-    widths = tf.constant(self.parts.widths)
+    widths = tf.constant(self._submodels.widths)
     return tf.where(
         tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
     )
@@ -239,22 +247,22 @@ class Devices:
   @functools.cached_property
   def _shares(self) -> list[float]:
     whole = self.model.num_parameters
-    return [tier.num_parameters / whole for tier in self.parts.tiers]
+    return [tier.num_parameters / whole for tier in self._submodels.tiers]
 
   @property
   def _masks(self):
     """Which coordinates of a gradient each tier has, floats [tiers, d]."""
     return tf.stack([
-        distances.flatten(submodels.mask(self.model, self.parts.static(k)))
-        for k in range(len(self.parts.widths))
+        distances.flatten(submodels.mask(self.model, self._submodels.static(k)))
+        for k in range(len(self._submodels.widths))
     ])
 
   @functools.cached_property
   def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
     """The models of the tiers, over weights of the whole model."""
     return tuple(
-        _within(self.model, tier, self.parts.static(k))
-        for k, tier in enumerate(self.parts.tiers)
+        _within(self.model, tier, self._submodels.static(k))
+        for k, tier in enumerate(self._submodels.tiers)
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Union
 
 from absl import logging
 
@@ -64,14 +65,14 @@ class PermHyperparameters(
       50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
       when='variant=two_stage', search=ranges.Around(2),
   )
-  lambda_: object = hp.field(
+  lambda_: Union[float, str] = hp.field(
       'auto',
       'lambda of Eq. (2), in squared gradient norm times examples; auto:'
       ' kappa (lambda_scale) times the mean gradient variance.',
       above=0.0,
       auto=True,
   )
-  lambda_scale: object = hp.field(
+  lambda_scale: Union[float, str] = hp.field(
       'auto',
       'kappa; bounds the self weight of IID clients by about 1 / kappa; auto:'
       ' chosen before the first visit by examples that clients hold out.',

@@ -1,6 +1,7 @@
 """Hyperparameters of visits, which all that shuffles models has."""
 
 import dataclasses
+from typing import Union
 
 from tff_pers import cadence as cadence_lib
 from tff_pers import hyperparameters as hp
@@ -17,7 +18,7 @@ class ShufflingHyperparameters(hp.LocalTraining):
       ' i meets in an epoch, so that eta is that of FedAvg) or one.',
       choices=('clients', 'one'),
   )
-  step_cap: object = hp.field(
+  step_cap: Union[float, str] = hp.field(
       'auto',
       'About the largest s_i * alpha_i(c), in units of eta. Where it would be'
       ' exceeded a model visits c several times in an epoch with matchings, and'
@@ -49,6 +50,6 @@ class ShufflingHyperparameters(hp.LocalTraining):
 
   def cap(self, *, matched: bool) -> float:
     """Returns `step_cap` of matchings or of permutations, 0: none."""
-    if self.step_cap != 'auto':
+    if not isinstance(self.step_cap, str):
       return self.step_cap
     return 1.0 if matched else 4.0

@@ -108,6 +108,7 @@ class QuadraticFederation:
 
   def mean(self, values) -> np.ndarray:
     """Returns E_i of [N, ...]."""
+    assert self.weights is not None  # From `__post_init__` on.
     return np.tensordot(self.weights, values, 1)
 
   def client_losses(self, x) -> np.ndarray:

@@ -42,8 +42,11 @@ class Attack:
 
   name: ClassVar[str] = 'none'
   flips_labels: ClassVar[bool] = False
-  is_omniscient: ClassVar[bool] = False
   is_silent: ClassVar[bool] = False
+
+  @property
+  def is_omniscient(self) -> bool:
+    return False
 
   def __post_init__(self):
     hp.validate(self)

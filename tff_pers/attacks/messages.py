@@ -6,7 +6,7 @@ round. Partial personalization 3.4 and baselines 10 have the sources.
 
 import collections
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Union
 
 import numpy as np
 import tensorflow as tf
@@ -87,8 +87,6 @@ class Silent(attack.Attack):
 class _Common(attack.Attack):
   """An attack in which all attackers send the same."""
 
-  is_omniscient: ClassVar[bool] = True
-
   def message(self, own, plan, key):
     return plan
 
@@ -129,7 +127,7 @@ class Alie(_Common):
   """mu - z std: a little is enough."""
 
   name: ClassVar[str] = 'alie'
-  z: object = hp.field(
+  z: Union[float, str] = hp.field(
       'auto', 'Standard deviations off the mean; auto: by the numbers of honest'
       ' and of Byzantine messages of the round.', auto=True,
   )

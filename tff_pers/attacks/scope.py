@@ -38,7 +38,9 @@ class _Threat:
     return tf.gather(tf.constant(self.byzantine, tf.bool), data['index'])
 
 
-_THREAT = contextvars.ContextVar('threat', default=None)
+_THREAT: contextvars.ContextVar[Optional[_Threat]] = contextvars.ContextVar(
+    'threat', default=None
+)
 
 
 @contextlib.contextmanager
@@ -59,7 +61,7 @@ def carried_out(
       `attacks_adaptive.Rule`.
   """
   threat = None
-  if byzantine is not None and attack not in (None, attack_lib.Attack()):
+  if not (byzantine is None or attack is None or attack == attack_lib.Attack()):
     threat = _Threat(attack, byzantine, num_classes, rule)
   token = _THREAT.set(threat)
   try:

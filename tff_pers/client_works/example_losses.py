@@ -1,6 +1,7 @@
 """Losses of several models on every example of a client."""
 
 import collections
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -45,10 +46,22 @@ def compute(
   )
 
 
-# A `client_data.Batch` with the rows it was taken from, int32[batch_size].
-RowBatch = collections.namedtuple(
-    'RowBatch', [*client_data.Batch._fields, 'rows']
-)
+class RowBatch(NamedTuple):
+  """A `client_data.Batch` with the rows it was taken from.
+
+  Attributes:
+    x: See there.
+    y: See there.
+    mask: See there.
+    seed: See there.
+    rows: int32[batch_size].
+  """
+
+  x: tf.Tensor
+  y: tf.Tensor
+  mask: tf.Tensor
+  seed: tf.Tensor
+  rows: tf.Tensor
 
 
 def fold_rows(data, step, init, **options):

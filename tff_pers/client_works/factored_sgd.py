@@ -148,9 +148,13 @@ def _gradient(model, batch, positions, dense, products):
     tape.watch([dense, products])
     given = dict(zip(positions, products))
     rest = iter(dense)
+
+    def known(product) -> low_rank.Product:
+      return low_rank.Product(lambda inputs: product)
+
     leaves = [
-        low_rank.Product(lambda inputs, y=given[p]: y) if p in given
-        else next(rest) for p in range(len(dense) + len(products))
+        known(given[p]) if p in given else next(rest)
+        for p in range(len(dense) + len(products))
     ]
     loss = model.batch_loss(
         tf.nest.pack_sequence_as(model.spec, leaves), batch

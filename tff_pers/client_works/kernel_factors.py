@@ -54,7 +54,7 @@ class Scope:
 
   def __init__(self, max_examples: Optional[int], allowed: bool):
     self.max_examples, self.allowed = max_examples, allowed
-    self.names = []
+    self.names: list[str] = []
 
 
 _SCOPE = contextvars.ContextVar('kernel_factors', default=Scope(None, True))
@@ -115,6 +115,7 @@ def chosen(
   fed = _fed_by_data(model, small) if small else ()
   positions = tuple(p for p in small if p in fed)
   for position in positions:
+    assert model.layers is not None  # They are places among them.
     name = f'{model.name}/{model.layers[position].name}'
     if name not in scope.names:
       scope.names.append(name)
@@ -135,8 +136,8 @@ def _candidates(model, rows: int) -> list[int]:
 
 def _fed_by_data(model, positions: Sequence[int]) -> set[int]:
   """Returns those positions whose kernel meets the rows of x, and once only."""
-  met = {position: [] for position in positions}
-  found = set()
+  met: dict[int, list] = {position: [] for position in positions}
+  found: set[int] = set()
 
   def trial(x, seed, *leaves):
     def listening(position):

@@ -48,7 +48,7 @@ def train(
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
 
-  rates = rates._asdict()
+  rate = rates._asdict()
 
   def step(lines, batch):
     w = router_training.model_weights(lines)
@@ -71,10 +71,10 @@ def train(
         adaptors=g_adaptors,
         base=tf.nest.map_structure(tf.convert_to_tensor, g_base),
     )
-    return local.take_parts(lines, found, rates), loss
+    return local.take_parts(lines, found, rate), loss
 
   lines, loss = client_data.fold_batches(
-      data, step, local.start_parts(weights, rates), seed=seed, reports=True,
+      data, step, local.start_parts(weights, rate), seed=seed, reports=True,
       **budget,
   )
   return router_training.model_weights(lines), loss

@@ -183,7 +183,7 @@ def train(
     local: The step; routers do not decay.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
-  rates = rates._asdict()
+  rate = rates._asdict()
   unclipped = ('router',) if router_step == 'scale_free' else ()
 
   def step(lines, batch):
@@ -200,13 +200,13 @@ def train(
     # point (Algorithm 1).
     found = dict(adaptors=g_adaptors, base=g['base'], router=g_theta)
     lines = local.take_parts(
-        lines, found, rates, undecayed=('router',), unclipped=unclipped
+        lines, found, rate, undecayed=('router',), unclipped=unclipped
     )
     return lines, loss
 
   parts = collections.OrderedDict(weights, router=router)
   lines, loss = client_data.fold_batches(
-      data, step, local.start_parts(parts, rates), seed=seed, reports=True,
+      data, step, local.start_parts(parts, rate), seed=seed, reports=True,
       **budget,
   )
   return lines['router'].weights, model_weights(lines), loss

@@ -62,16 +62,16 @@ def train_jointly(
     seed: int64[2] key of the batches.
     **budget: See `fold_batches`.
   """
-  rates = rates._asdict()
+  rate = rates._asdict()
 
   def step(lines, batch):
     weights = parts.merge(lines['theta'].weights, lines['own'].weights)
     loss, gradient = parts.model.loss_and_gradient(weights, batch)
-    gradients = dict(zip(rates, parts.split(gradient)))
-    return local.take_parts(lines, gradients, rates), loss
+    gradients = dict(zip(rate, parts.split(gradient)))
+    return local.take_parts(lines, gradients, rate), loss
 
   lines = local.start_parts(
-      collections.OrderedDict(theta=theta, own=own), rates
+      collections.OrderedDict(theta=theta, own=own), rate
   )
   lines, loss = client_data.fold_batches(
       data, step, lines, seed=seed, reports=True, **budget

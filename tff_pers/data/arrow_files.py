@@ -7,7 +7,7 @@ the types of the file.
 import csv
 import gzip
 import itertools
-from typing import Iterator, Sequence
+from typing import Callable, IO, Iterator, Sequence
 import zlib
 
 import pyarrow as pa
@@ -109,7 +109,9 @@ class CsvFile:
   def _open(self):
     # utf-8-sig: spreadsheets write a byte order mark, which would otherwise
     # become part of the first name.
-    open_text = gzip.open if self.path.endswith('.gz') else open
+    open_text: Callable[..., IO] = open
+    if self.path.endswith('.gz'):
+      open_text = gzip.open
     return open_text(self.path, 'rt', encoding='utf-8-sig', newline='')
 
   def _unreadable(self, error: Exception) -> errors.DataError:

@@ -118,7 +118,7 @@ class _Rows:
     self._file, self._names, self._reading = file, names, reading
     self._at = {name: place for place, name in enumerate(file.names)}
     self._x = growing.Growing(np.float32, file.num_rows, len(names))
-    self._y = None
+    self._y: Union[growing.Names, growing.Targets, None] = None
     self._codes = {
         name: growing.Codes(file.num_rows)
         for name in tables.OPTIONAL if name in self._at
@@ -180,10 +180,10 @@ class _Rows:
     if 'client' in self._at:
       client_names.check(client.distinct, path)
     codes, names = tables.sorted_names(client.codes, client.distinct)
-    y, classes = (
-        (np.zeros(len(codes), np.int64), None) if self._y is None
-        else self._y.result()
-    )
+    y: np.ndarray = np.zeros(len(codes), np.int64)
+    classes = None
+    if self._y is not None:
+      y, classes = self._y.result()
     table = tables.Table(
         path, self._x.array, y, codes, names, None,
         columns=tuple(
@@ -226,11 +226,11 @@ class _Rows:
   def _add_y(self, column: pa.Array, start: int) -> None:
     """Adds y, numbers or else names of classes, as the first rows decide."""
     self._check_type('y', column)
-    if self._y is None:
-      self._y = growing.labels_or_targets(column, self._file.num_rows)
-    bad = self._y.add(column)
+    y = self._y or growing.labels_or_targets(column, self._file.num_rows)
+    self._y = y
+    bad = y.add(column)
     if bad is not None:
-      self._refuse('y', f'must be {self._y.rule}', column, start, bad)
+      self._refuse('y', f'must be {y.rule}', column, start, bad)
 
   def _check_type(self, name: str, column: pa.Array) -> None:
     if not cells.is_usable(column.type):

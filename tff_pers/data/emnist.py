@@ -70,8 +70,9 @@ def read(data_dir: str, writers: str) -> Optional[Writers]:
     errors.DataError: If a file is unreadable, or of another form.
   """
   kinds = list(_FILES) if writers == 'all' else [writers]
-  paths = [_locate(data_dir, _FILES[kind]) for kind in kinds]
-  if not all(paths):
+  located = [_locate(data_dir, _FILES[kind]) for kind in kinds]
+  paths = [path for path in located if path is not None]
+  if len(paths) < len(located):
     return None
   parts = [_read_file(path) for path in paths]
   columns = [np.concatenate(column) for column in zip(*[p[1:] for p in parts])]
@@ -92,7 +93,7 @@ def folders(data_dir: str) -> list[str]:
 def _locate(data_dir: str, name: str) -> Optional[str]:
   """Returns the path of a file in `data_dir` or below, or None."""
   paths = [os.path.join(folder, name) for folder in folders(data_dir)]
-  return next(filter(os.path.isfile, paths), None)
+  return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def _read_file(path: str) -> Writers:

@@ -275,15 +275,15 @@ def _codes(feature: Feature, column: Column) -> Optional[np.ndarray]:
   int[K + 1], whose last entry is for a missing value, which has position -1.
   """
   kinds = [
-      'numbers' if each.categories is None else 'texts'
-      for each in (feature, column)
+      'numbers' if categories is None else 'texts'
+      for categories in (feature.categories, column.categories)
   ]
   if kinds[0] != kinds[1]:
     raise errors.DataError(
         f'Column {column.name!r} must hold {kinds[0]} as in the training data,'
         f' found {kinds[1]}.'
     )
-  if feature.categories is None:
+  if feature.categories is None or column.categories is None:
     return None
   known = {text: code for code, text in enumerate(feature.categories)}
   return np.array([*(known.get(text, -1) for text in column.categories), -1])

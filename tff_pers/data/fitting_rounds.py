@@ -27,7 +27,7 @@ def number(
     passes_per_round: Examples that a client visits in a round, repeats
       included, by those it has; 0: not known, and left out.
   """
-  rounds = max(_LEAST, _PER_CLIENT * num_clients)
+  rounds: float = max(_LEAST, _PER_CLIENT * num_clients)
   if passes_per_round:
     rounds = max(rounds, _PASSES / passes_per_round)
   rounds *= num_clients / cohort_size

@@ -20,8 +20,9 @@ def labels_or_targets(
   values = [cells.number(text) for text in cells.texts(first).distinct]
   is_name = [value is None for value in values]
   is_number = [value is not None and not np.isnan(value) for value in values]
-  kind = Names if any(is_name) and not any(is_number) else Targets
-  return kind(num_rows)
+  if any(is_name) and not any(is_number):
+    return Names(num_rows)
+  return Targets(num_rows)
 
 
 class Targets:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tff_pers.data import errors
 
-_DTYPES = {
+_DTYPES: dict[int, np.dtype] = {
     0x08: np.dtype('u1'),
     0x09: np.dtype('i1'),
     0x0B: np.dtype('>i2'),
@@ -35,10 +35,11 @@ def read(path: str) -> np.ndarray:
   Raises:
     errors.DataError: If the file cannot be read, is cut short, or is not idx.
   """
-  opener = gzip.open if path.endswith('.gz') else open
   try:
-    with opener(path, 'rb') as file:
+    with open(path, 'rb') as file:
       content = file.read()
+    if path.endswith('.gz'):
+      content = gzip.decompress(content)
   except (OSError, EOFError, zlib.error) as error:
     raise errors.DataError(
         f'{path} must be a complete idx file, found it unreadable ({error}).'

@@ -47,6 +47,7 @@ def read(
     table = _of_columns(file, kind, fitted, needs)
   x = table.x
   if fitted is not None:
+    assert table.columns is not None  # Asked for, where there is a `fitted`.
     x = fitted.apply(x, table.columns)
   if list(x.shape[1:]) != list(x_shape):
     raise errors.DataError(
@@ -79,7 +80,7 @@ def labels(
     )
   if not num_classes:
     return checks.targets(table.y, where, table.place)
-  if classes is None:
+  if classes is None or table.classes is None:
     return checks.labels(table.y, where, num_classes, table.place)[0]
   codes = {name: code for code, name in enumerate(classes)}
   unknown = [name for name in table.classes if name not in codes]

@@ -9,6 +9,7 @@ from collections import abc
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tff_pers.data import client_data as cd
 from tff_pers.data import errors
@@ -23,11 +24,11 @@ class OnDemand(abc.Sequence):
   def __init__(
       self,
       load: Load,
-      sizes: Sequence[int],
-      positions: Optional[Sequence[int]] = None,
+      sizes: npt.ArrayLike,
+      positions: Optional[npt.ArrayLike] = None,
       *,
       first: int = 0,
-      indices: Optional[Sequence[int]] = None,
+      indices: Optional[npt.ArrayLike] = None,
   ):
     """Reads nothing yet.
 
@@ -126,10 +127,10 @@ def join(one: Sequence[Any], other: Sequence[Any]) -> Sequence[Any]:
   """Returns the clients of both, with the indices that they have; reads none.
 
   Args:
-    one: Dense client data, all `OnDemand` if `other` are.
+    one: Dense client data, `OnDemand` if `other` are.
     other: Those that come after them.
   """
-  if not isinstance(one, OnDemand):
+  if not isinstance(one, OnDemand) or not isinstance(other, OnDemand):
     return [*one, *other]
 
   def load(place):

@@ -154,20 +154,21 @@ def table(
   """
   num_clients, num_classes = counts.shape
   head = ['client', 'group', *map(str, range(num_classes)), 'total']
-  known = groups is not None and np.any(np.asarray(groups) >= 0)
+  if groups is not None and not np.any(np.asarray(groups) >= 0):
+    groups = None
   rows = [head]
   for client in _shown(num_clients, max_rows):
     if client is None:
       rows.append(['...'] * len(head))
       continue
-    group = str(groups[client]) if known else ''
+    group = '' if groups is None else str(groups[client])
     rows.append([
         str(client if names is None else names[client]), group,
         *(str(n) if n else '.' for n in counts[client]),
         str(counts[client].sum()),
     ])
   rows.append(['all', '', *map(str, counts.sum(axis=0)), str(counts.sum())])
-  if not known:
+  if groups is None:
     rows = [[row[0], *row[2:]] for row in rows]
   widths = [max(map(len, column)) for column in zip(*rows)]
   return '\n'.join(

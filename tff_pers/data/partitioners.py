@@ -195,7 +195,7 @@ def one_class(labels, num_clients, rng, options, clients):
   # Consecutive blocks whose sizes differ by at most one; none is empty, since
   # there are at least as many clients as classes.
   groups = np.arange(num_clients) * len(present) // num_clients
-  indices = []
+  indices: list[np.ndarray] = []
   for group, label in enumerate(present):
     rows = rng.permutation(np.flatnonzero(labels == label))
     parts = np.array_split(rows, np.count_nonzero(groups == group))

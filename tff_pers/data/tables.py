@@ -188,10 +188,10 @@ def sorted_names(
     names: Distinct texts.
   """
   are_numbers = all(cells.INTEGER.fullmatch(name) for name in names)
-  names, places = np.unique(
+  distinct, places = np.unique(
       np.array(names, np.int64 if are_numbers else str), return_inverse=True
   )
-  return places.astype(np.int32)[codes], names
+  return places.astype(np.int32)[codes], distinct
 
 
 def with_optional(table: Table, given) -> Table:

@@ -33,7 +33,7 @@ def most_frequent(
     counted: Iterable[Iterable[str]], size: int
 ) -> list[str]:
   """Returns the `size` most frequent entries, or all; ties by alphabet."""
-  counts = collections.Counter()
+  counts: collections.Counter[str] = collections.Counter()
   for entries in counted:
     counts.update(entries)
   return sorted(counts, key=lambda entry: (-counts[entry], entry))[:size]

@@ -148,17 +148,13 @@ def _cut(
   Of clients on demand neither is read before it is asked for.
   """
   if isinstance(clients, on_demand.OnDemand):
-    return tuple(
-        on_demand.OnDemand(
-            lambda client, part=part: _rows(
-                clients[client], getattr(draws(client), part)
-            ), sizes
-        )
-        for part, sizes in (
-            ('kept', draws.sizes - draws.num_held), ('held', draws.num_held)
-        )
+    kept = lambda client: _rows(clients[client], draws(client).kept)
+    held = lambda client: _rows(clients[client], draws(client).held)
+    return (
+        on_demand.OnDemand(kept, draws.sizes - draws.num_held),
+        on_demand.OnDemand(held, draws.num_held),
     )
-  parts = [], []
+  parts: tuple[list, list] = [], []
   for client, data in enumerate(clients):
     for part, rows in zip(parts, draws(client)):
       part.append(client_data.dense(int(data['index']), *_rows(data, rows)))

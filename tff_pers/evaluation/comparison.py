@@ -120,10 +120,10 @@ def tier_summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     numbers = {
         # Without classes there is no accuracy.
         name: [float(row[name]) if row[name] else None for row in own]
-        for name in ('parameters', 'accuracy', 'loss')
+        for name in ('accuracy', 'loss')
     }
     table.append(dict(
-        algo=key[0], tier=key[1], parameters=int(numbers['parameters'][0]),
+        algo=key[0], tier=key[1], parameters=int(float(own[0]['parameters'])),
         seeds=len(own), accuracy=mean(numbers['accuracy']),
         accuracy_std=std(numbers['accuracy']), loss=mean(numbers['loss']),
     ))
@@ -178,7 +178,10 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
       # On regression there is no accuracy.
       metric = 'loss'
     shares.append(summary.share_hurt(
-        *(r.clients[metric][r.clients['seen'] == 1] for r in (run, other)),
+        *(
+            r.final_clients[metric][r.final_clients['seen'] == 1]
+            for r in (run, other)
+        ),
         higher_is_better=metric == 'accuracy',
     ))
   return mean(shares) if shares else None

@@ -48,7 +48,8 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
   variants = figures.by_variant(runs)
   picture, axes = figures.new_figure(4.6 * num_axes, 3.4, num_axes)
   for axis, name in zip(axes, names):
-    validation = curves.VALIDATION.get(name)
+    # Clusters are not looked at on validation data.
+    validation = curves.VALIDATION.get(name, '')
     drawn = [
         _draw_column(axis, number, members, name, validation)
         for number, members in enumerate(variants.values())

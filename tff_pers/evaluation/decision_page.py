@@ -2,6 +2,8 @@
 
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
+import numpy as np
+
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import figures
@@ -64,8 +66,9 @@ def methods(
   found = {}
   for row in comparison.summary_rows(runs):
     algo = row['algo']
-    own = [run for (name, _), run in runs.items() if name == algo]
-    if None in own:
+    all_seeds = [run for (name, _), run in runs.items() if name == algo]
+    own = [run for run in all_seeds if run is not None]
+    if len(own) < len(all_seeds):
       continue
     sent = row['bytes_down_per_client_round'] + row['bytes_up_per_client_round']
     rounds = float(own[0].metrics['round'][-1])
@@ -239,7 +242,7 @@ def plot(
 def _bar(axis, position: int, found: paired.Mean, color: str) -> None:
   """Draws a mean and its interval."""
   spread = None
-  if found.low is not None:
+  if found.low is not None and found.high is not None:
     spread = [[found.mean - found.low], [found.high - found.mean]]
   axis.errorbar(
       [found.mean], [position], xerr=spread, fmt='o', color=color, capsize=3
@@ -250,12 +253,13 @@ def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
   """Returns the mean over seeds of that over the worst 10 % of the clients."""
   found = []
   for run in runs:
-    seen = run.clients['seen'] == 1
+    clients = run.final_clients
+    seen = clients['seen'] == 1
     found.append(summary.summarize(
-        run.clients[metric][seen], run.clients['num_test'][seen],
+        clients[metric][seen], clients['num_test'][seen],
         higher_is_better=metric == 'accuracy',
     ).worst_decile)
-  return comparison.mean(found)
+  return float(np.mean(found))
 
 
 def _mean(values: paired.Values) -> float:

@@ -73,10 +73,15 @@ def band(curve: Curve) -> Curve:
   drawn = np.isfinite(values) & (values > 0)
   some = drawn.any(axis=0)
   # One row of nothing, because the range over no seeds is not defined.
-  values = np.where(drawn, values, np.nan)[:, some] if some.any() else [[]]
+  kept = np.where(drawn, values, np.nan)[:, some]
+  if not some.any():
+    kept = np.empty([1, 0])
   return Curve(
       np.asarray(curve.rounds)[some],
-      np.array([f(values, axis=0) for f in (np.nanmin, np.nanmean, np.nanmax)]),
+      np.array([
+          np.nanmin(kept, axis=0), np.nanmean(kept, axis=0),
+          np.nanmax(kept, axis=0),
+      ]),
   )
 
 

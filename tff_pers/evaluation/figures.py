@@ -1,6 +1,7 @@
 """What all figures share: colours, axes, legends, files."""
 
 import os
+from typing import Any, Optional
 import warnings
 
 from matplotlib import figure
@@ -49,12 +50,12 @@ def style(number: int) -> tuple[str, str]:
   )
 
 
-def draw_line(axis, label: str, number: int, x, y, **line) -> None:
+def draw_line(axis, label: Optional[str], number: int, x, y, **line) -> None:
   """Draws a line.
 
   Args:
     axis: Where to draw.
-    label: Of the line.
+    label: Of the line; None: it has none in the legend.
     number: Of the line, see `style`.
     x: Floats [T].
     y: Floats [T].
@@ -110,7 +111,7 @@ def tick_at(axis, evaluated) -> None:
 
 def add_legend(picture, axes) -> None:
   """Puts one legend for all axes below them."""
-  handles = {}
+  handles: dict[str, Any] = {}
   for axis in axes:
     for handle, label in zip(*axis.get_legend_handles_labels()):
       handles.setdefault(label, handle)
@@ -136,7 +137,7 @@ def has(columns, name: str) -> bool:
 
 def by_variant(runs) -> dict[str, list[results.Run]]:
   """Returns the runs (seeds) of each variant, in order."""
-  groups = {}
+  groups: dict[str, list[results.Run]] = {}
   for run in runs:
     groups.setdefault(run.variant, []).append(run)
   return groups

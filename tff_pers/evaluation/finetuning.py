@@ -70,11 +70,11 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
   having = [run for run in runs if run.finetuning is not None]
   variants = figures.by_variant(having)
   name = 'accuracy_mean'
-  if not any(figures.has(run.finetuning, name) for run in having):
+  if not any(figures.has(_columns(run), name) for run in having):
     name = 'loss_mean'
   sides = [
       seen for seen in (1, 0)
-      if any(np.any(run.finetuning['seen'] == seen) for run in having)
+      if any(np.any(_columns(run)['seen'] == seen) for run in having)
   ]
   picture, axes = figures.new_figure(
       4.6 * max(len(sides), 1), 3.4, max(len(sides), 1)
@@ -105,8 +105,14 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
 
 
 def _curve(run: results.Run, seen: int, name: str):
-  chosen = run.finetuning['seen'] == seen
-  return run.finetuning['steps'][chosen], run.finetuning[name][chosen]
+  columns = _columns(run)
+  chosen = columns['seen'] == seen
+  return columns['steps'][chosen], columns[name][chosen]
+
+
+def _columns(run: results.Run) -> Mapping[str, np.ndarray]:
+  assert run.finetuning is not None  # Others are left out.
+  return run.finetuning
 
 
 def _tick_at_steps(axis, runs) -> None:

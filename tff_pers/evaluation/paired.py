@@ -10,6 +10,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 import warnings
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from tff_pers.evaluation import results
@@ -58,7 +59,8 @@ class Difference(NamedTuple):
   @property
   def is_noise(self) -> bool:
     """Whether the 95 % interval has no sign; so it is if there is none."""
-    return self.gain.low is None or self.gain.low <= 0 <= self.gain.high
+    low, high = self.gain.low, self.gain.high
+    return low is None or high is None or low <= 0 <= high
 
 
 def of_clients(
@@ -73,10 +75,11 @@ def of_clients(
     metric: `accuracy` or `loss`.
     validation: Whether on validation data, else on test data.
   """
-  found = {}
+  found: dict[str, list[float]] = {}
   for run in runs:
-    columns = run.validation if validation else run.clients
-    seen = np.ones(len(columns['client']), bool)
+    columns = run.validation if validation else run.final_clients
+    assert columns is not None
+    seen: np.ndarray = np.ones(len(columns['client']), np.bool_)
     if not validation:
       seen = columns['seen'] == 1
     for client, value in zip(columns['client'][seen], columns[metric][seen]):
@@ -89,7 +92,7 @@ def of_clients(
   return {c: float(mean) for c, mean in means.items() if not math.isnan(mean)}
 
 
-def mean(values: Sequence[float]) -> Mean:
+def mean(values: npt.ArrayLike) -> Mean:
   """Returns the mean over clients with its interval."""
   values = np.asarray(values, np.float64)
   count = values.size

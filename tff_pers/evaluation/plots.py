@@ -183,6 +183,7 @@ def _extra_parameters(run: results.Run) -> Optional[float]:
 def plot_data(run: results.Run, output_dir: str) -> str:
   """Plots training examples per client and class."""
   counts = run.class_counts
+  assert counts is not None
   order, edges = clusters.group_order(run.groups, len(counts))
   height = min(max(2.6, 0.16 * len(counts) + 1.2), 9.0)
   width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)

@@ -83,6 +83,12 @@ class Run(NamedTuple):
   diverged: Optional[str] = None
 
   @property
+  def final_clients(self) -> Mapping[str, np.ndarray]:
+    """`clients` of a run that is finished."""
+    assert self.clients is not None
+    return self.clients
+
+  @property
   def variant(self) -> str:
     """The method with its options, as in tables and legends."""
     return self.config['variant']

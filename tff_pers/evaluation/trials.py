@@ -138,10 +138,14 @@ def plot_history(
         )
     counted = [trial for trial in own if trial.may_win]
     if counted:
-      running = np.maximum if metric == 'accuracy' else np.minimum
+      values = np.array([trial.validation for trial in counted])
+      running = (
+          np.maximum.accumulate(values) if metric == 'accuracy'
+          else np.minimum.accumulate(values)
+      )
       axes[0].step(
           [trial.number for trial in counted],
-          running.accumulate([trial.validation for trial in counted]),
+          running,
           where='post', color=color, label=algo, lw=1.8,
       )
   axes[0].set_xlabel('Trial (cross: pruned)')

@@ -9,6 +9,8 @@ value is chosen.
 import math
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
+import numpy as np
+
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import results
@@ -81,7 +83,8 @@ def choose(
     }
     finite = {v: score for v, score in scores.items() if math.isfinite(score)}
     choices[variant] = Choice(
-        metric, scores, best(finite, key=finite.get, default=None)
+        metric, scores,
+        best(finite, key=finite.__getitem__) if finite else None,
     )
   return choices
 
@@ -143,14 +146,15 @@ def rows(
     own = [run for (name, _), run in runs.items() if name == variant]
     border = {None: None, True: 'yes', False: 'no'}[choice.at_border]
     scores = [f'{value}: {s:.4f}' for value, s in choice.scores.items()]
-    chosen, alone = dict.fromkeys(grids[variant].names), None
+    chosen: dict[str, Optional[str]] = dict.fromkeys(grids[variant].names)
+    alone = None
     if choice.value is not None:
-      chosen = grids[variant].options(choice.value)
+      chosen.update(grids[variant].options(choice.value))
       alone = ' '.join(
           f'{name}={value}' for name, value in chosen.items()
           if name not in grids_lib.common(grids)
       )
-    row = {
+    row: dict[str, Any] = {
         'algo': variant, **chosen, 'own': alone, 'at_border': border,
         'validation': '  '.join(scores), 'seeds': len(own),
     }
@@ -206,11 +210,11 @@ def _over_clients(
     run: Optional[results.Run], metric: str, seen: int
 ) -> summary.Summary:
   """Returns the summary of a metric on test data; NaN if the run diverged."""
-  values, examples = [], []
+  values = examples = np.array([])
   if run is not None:
-    which = run.clients['seen'] == seen
-    values = run.clients[metric][which]
-    examples = run.clients['num_test'][which]
+    clients = run.final_clients
+    which = clients['seen'] == seen
+    values, examples = clients[metric][which], clients['num_test'][which]
   return summary.summarize(
       values, examples, higher_is_better=metric == 'accuracy'
   )

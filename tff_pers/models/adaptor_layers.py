@@ -107,7 +107,7 @@ class LowRank:
         v=tf.reshape(v, factors['v'].shape),
     )
 
-  def _as_matrices(self, factors):
+  def _as_matrices(self, factors) -> tuple[tf.Tensor, tf.Tensor]:
     return _as_matrix(factors['v']), _as_matrix(factors['u'])
 
   def _assemble(self, product):

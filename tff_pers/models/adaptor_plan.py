@@ -135,10 +135,10 @@ class Rules:
   def _low_rank(
       self, form, rank_rule='paper', **options
   ) -> adaptor_layers.LowRank:
-    if self.rank is None:
+    rank = self.rank
+    if rank is None:
+      assert self.rho is not None  # One of both is given.
       rank = adaptor_forms.budget_rank(form, self.rho, rank_rule)
-    else:
-      rank = self.rank
     return adaptor_layers.LowRank(
         form, adaptor_forms.clip_rank(form, rank),
         zero_factor=self.zero_factor, **options,

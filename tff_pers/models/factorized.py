@@ -6,7 +6,6 @@ Factorization
     https://arxiv.org/abs/2111.14655
 """
 
-import bisect
 import dataclasses
 import functools
 import math
@@ -253,7 +252,9 @@ def slim(
   Raises:
     ValueError: If the model has but one size.
   """
-  best = model.slim(slim_width(model, num_parameters))
+  width = slim_width(model, num_parameters)
+  assert model.slim is not None  # Else it has no other width.
+  best = model.slim(width)
   # What is measured may have been added to the model since it was made.
   return dataclasses.replace(
       best, metrics=model.metrics, weights_of=model.weights_of
@@ -276,14 +277,16 @@ def slim_width(
   Raises:
     ValueError: If the model has but one size.
   """
-  if model.slim is None:
+  slim = model.slim
+  if slim is None:
     raise ValueError(
         '`width` must be full for a model whose hidden layers cannot be scaled,'
         f' found smallest for {model.name}. Tip: --model=mlp can.'
     )
 
-  def size(thousandths):
-    layers = model.slim(thousandths / 1000, rounding).layers
+  def size(thousandths: int) -> int:
+    layers = slim(thousandths / 1000, rounding).layers
+    assert layers is not None
     return sum(math.prod(weight.shape) for weight in layers)
 
   def distance(thousandths):
@@ -292,7 +295,13 @@ def slim_width(
   # A wider model is never smaller, so the nearest is the first that is large
   # enough, or the one before it.
   widths = range(1, 1001)
-  first = bisect.bisect_left(widths[:-1], num_parameters, key=size)
+  first, last = 0, len(widths) - 1
+  while first < last:  # The `bisect` of Python 3.9 has no key.
+    middle = (first + last) // 2
+    if size(widths[middle]) < num_parameters:
+      first = middle + 1
+    else:
+      last = middle
   return min(widths[max(first - 1, 0):first + 1], key=distance) / 1000
 
 

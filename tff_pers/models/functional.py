@@ -184,7 +184,10 @@ class FunctionalModel:
   def dtype(self) -> tf.DType:
     """The one dtype of the weights."""
     leaves = tf.nest.flatten(self.spec)
-    return leaves[0].dtype if leaves else self.frozen.dtype
+    if leaves:
+      return leaves[0].dtype
+    assert self.frozen is not None  # A model has weights.
+    return self.frozen.dtype
 
   @property
   def of_all_weights(self) -> 'FunctionalModel':

@@ -49,7 +49,7 @@ def from_keras(
       on activations, trainable weights of several dtypes or no weights, or if
       `x_spec` is needed.
   """
-  initializers = {}
+  initializers: dict[Any, Any] = {}
   if not isinstance(keras_model, tf.keras.Model):
     keras_model = _construct(keras_model, x_spec, initializers)
   x_spec = _input_spec(keras_model, x_spec)
@@ -59,12 +59,13 @@ def from_keras(
   output_spec = keras_checks.check_trace(network, x_spec)
   if metrics is None:
     metrics = functional.default_metrics(y_spec, output_spec.shape[-1] or 0)
-  optional = {'penalty': network.penalty} if network.regularizers else {}
+  regularized = bool(network.regularizers)
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
       example_loss=_example_loss(loss), x_spec=x_spec, y_spec=y_spec,
       metrics=metrics, name=keras_model.name,
-      layers=network.layers, frozen=network.frozen, **optional,
+      layers=network.layers, frozen=network.frozen,
+      penalty=network.penalty if regularized else functional.no_penalty,
   )
 
 

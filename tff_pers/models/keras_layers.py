@@ -38,7 +38,8 @@ def describe(layers, variables, dtype: tf.DType):
       for layer in layers
       for variable in (*layer._trainable_weights, *layer._non_trainable_weights)
   }
-  names, taken = {}, collections.Counter()
+  names: dict[int, str] = {}
+  taken: collections.Counter[str] = collections.Counter()
 
   def unique_name(layer):
     if id(layer) not in names:

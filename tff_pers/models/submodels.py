@@ -98,6 +98,7 @@ class Submodels:
   @functools.cached_property
   def groups(self) -> dict[str, int]:
     """Number of units of every group."""
+    assert self.base.units is not None
     return {
         units.group: units.size
         for axes in self.base.units for units in axes if units is not None
@@ -112,6 +113,7 @@ class Submodels:
     """Returns the sub-model of any width."""
     if width == 1:
       return self.base
+    assert self.base.slim is not None
     # What is measured may have been added to the model since it was made.
     return dataclasses.replace(
         self.base.slim(width, self.rounding), metrics=self.base.metrics,
@@ -248,6 +250,7 @@ class Submodels:
   @functools.cached_property
   def _places(self) -> dict[str, tuple[int, int]]:
     """An axis that goes once over each group's units, (leaf, axis)."""
+    assert self.base.units is not None
     return {
         units.group: (position, axis)
         for position, axes in enumerate(self.base.units)
@@ -321,6 +324,7 @@ def scaled(
   if rate == 1:
     return model
   described = layers_lib.describe(model)
+  assert model.units is not None  # It is narrower than another.
   is_scaled = [
       weight.kind != 'norm' and axes[-1] is not None
       for weight, axes in zip(described, model.units)

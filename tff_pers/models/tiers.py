@@ -28,7 +28,7 @@ def switch(ratios: Sequence[float], tier, of_tier: Callable[[int], Any]):
     tier: int32 scalar, a tensor.
     of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
   """
-  numbers = {}
+  numbers: dict[float, int] = {}
   for number, ratio in enumerate(ratios):
     numbers.setdefault(ratio, number)
   branches = [functools.partial(of_tier, k) for k in numbers.values()]
@@ -149,7 +149,7 @@ class TieredModel:
     """Returns the weights of a tier's model in the one type of all tiers."""
     factors, leaves = [], []
     for position, leaf in enumerate(self.tiers[tier].leaves(weights)):
-      own = ()
+      own: Any = ()
       if isinstance(leaf, low_rank.Factors):
         own, leaf = leaf, self._no_rows(position)
       elif position in self.top_ranks:

@@ -151,7 +151,7 @@ def _block(rows, weights, length: int, sizes: Sizes):
   def adapted(z):
     return _adapter(z, *take(4)) if sizes.adapter else z
 
-  attended = adapted(_attention(rows, *take(4), length, sizes))
+  attended = adapted(_attention(rows, take(4), length, sizes))
   rows = _layer_norm(rows + attended, *take(2))
   up, up_bias, down, down_bias = take(4)
   hidden = tf.nn.relu(low_rank.matmul(rows, up) + up_bias)
@@ -159,8 +159,9 @@ def _block(rows, weights, length: int, sizes: Sizes):
   return _layer_norm(rows + fed, *take(2))
 
 
-def _attention(rows, query, key, value, output, length: int, sizes: Sizes):
+def _attention(rows, weights, length: int, sizes: Sizes):
   """Returns causal attention of several heads, [batch * length, d]."""
+  query, key, value, output = weights
   size = sizes.width // sizes.heads
 
   def heads(kernel):

@@ -105,7 +105,7 @@ def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
   'dense_2', so that names do not change with pooling or dropout in between;
   those that describe their weights themselves have names of their own.
   """
-  described = []
+  described: list[functional.LayerWeight] = []
   weighted = [layer for layer in layers if layer.weight_shapes]
   for number, layer in enumerate(weighted):
     if layer.described is not None:
@@ -129,7 +129,8 @@ def units(
     layers: The layers.
     incoming: Units of the last axis of x; None: features, never cut.
   """
-  found, number = [], 0
+  found: list[tuple] = []
+  number = 0
   for layer in layers:
     if layer.units is not None:
       axes, incoming = layer.units(incoming)

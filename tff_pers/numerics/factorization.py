@@ -22,7 +22,8 @@ from tff_pers.numerics import low_rank
 def unrolled_shape(shape: Sequence[int]) -> tuple[int, int]:
   """Returns the shape of the unrolled kernel, (n, m) or (in kh, out kw)."""
   if len(shape) == 2:
-    return tuple(shape)
+    rows, columns = shape
+    return rows, columns
   height, width, inputs, outputs = shape
   return inputs * height, outputs * width
 

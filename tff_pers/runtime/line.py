@@ -10,10 +10,11 @@ import dataclasses
 from typing import Optional
 
 import tensorflow_federated as tff
+import typing_extensions
 # Not exported by TFF: its compiler.
 from tensorflow_federated.python.core.environments.tensorflow_backend import tensorflow_tree_transformations
 
-Block = tff.framework.ComputationBuildingBlock
+Block: typing_extensions.TypeAlias = tff.framework.ComputationBuildingBlock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,7 @@ def from_block(block: Block) -> Line:
   if isinstance(block, tff.framework.Lambda):
     name, parameter_type = block.parameter_name, block.parameter_type
     block = block.result
-  bindings = ()
+  bindings: tuple[Binding, ...] = ()
   if isinstance(block, tff.framework.Block):
     bindings = tuple(Binding(*local) for local in block.locals)
     block = block.result
@@ -104,7 +105,8 @@ def references(block: Block) -> set:
   if isinstance(block, tff.framework.Lambda):
     return references(block.result) - {block.parameter_name}
   if isinstance(block, tff.framework.Block):
-    free, bound = set(), set()
+    free: set[str] = set()
+    bound: set[str] = set()
     for name, value in block.locals:
       free |= references(value) - bound
       bound.add(name)

@@ -99,7 +99,7 @@ class WorkerProcess:
     self._launch()
 
   def _launch(self) -> None:
-    started = futures.Future()
+    started: futures.Future[subprocess.Popen] = futures.Future()
     threading.Thread(
         target=_start_and_wait, args=(self._port, self._folder, started),
         daemon=True,
@@ -168,7 +168,7 @@ class Restarts:
 
   def __init__(self, limit: int = 5):
     self.limit = limit
-    self._times = []
+    self._times: list[float] = []
 
   def add(self, exit_code: Optional[int]) -> None:
     """Counts a death.
@@ -188,8 +188,10 @@ class Restarts:
 
 def _binary() -> pathlib.Path:
   """Returns the path of TFF's worker; does not import TFF, which is slow."""
-  package = importlib.util.find_spec('tensorflow_federated').origin
-  return pathlib.Path(package).parent / 'data' / 'worker_binary'
+  package = importlib.util.find_spec('tensorflow_federated')
+  # It is required, so it is there, and is a file.
+  assert package is not None and package.origin is not None
+  return pathlib.Path(package.origin).parent / 'data' / 'worker_binary'
 
 
 def _private_binary(folder: str) -> pathlib.Path:

@@ -157,11 +157,14 @@ class _Events:
   def __init__(self, delays, num_clients: int, generator):
     self._delays, self._generator = delays, generator
     self._visits = [0] * num_clients
-    self._under_way = []  # A heap of (time of arrival, client, task).
+    # A heap of (time of arrival, client, task).
+    self._under_way: list[tuple[float, int, int]] = []
     self.idle = _Idle(num_clients)
-    self.client, self.sent_after = [], []
-    self.sent_at, self.arrives_at = [], []
-    self.order = []
+    self.client: list[int] = []
+    self.sent_after: list[int] = []
+    self.sent_at: list[float] = []
+    self.arrives_at: list[float] = []
+    self.order: list[int] = []
 
   def draw_idle(self) -> int:
     """Takes a client out of the idle ones, uniformly."""

@@ -7,7 +7,7 @@ The time is virtual: nobody waits for it. It does not depend on what is trained.
 
 import csv
 import dataclasses
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -142,7 +142,7 @@ class Delays:
 
 
 def build(
-    delays: str, network_delays: str, names: Sequence[Any],
+    delays: str, network_delays: str, names: Collection[Any],
     resolve: Callable[[str], str] = str,
 ) -> Delays:
   """Returns the delays that flags ask for.
@@ -177,7 +177,7 @@ def build(
   return Delays(len(names), compute, network)
 
 
-def read_trace(path: str, names: Sequence[Any]) -> list[np.ndarray]:
+def read_trace(path: str, names: Collection[Any]) -> list[np.ndarray]:
   """Returns the times in a CSV file, float64[visits, 2] of each client.
 
   A row is one visit of a client, in order; what is said of others is left out.
@@ -186,7 +186,7 @@ def read_trace(path: str, names: Sequence[Any]) -> list[np.ndarray]:
     ValueError: If the file lacks a column or a client, or has a time that is no
       number >= 0; names the line.
   """
-  found = {str(name): [] for name in names}
+  found: dict[str, list[list[float]]] = {str(name): [] for name in names}
   try:
     with open(path, newline='', encoding='utf-8') as file:
       reader = csv.DictReader(file)

@@ -20,17 +20,17 @@ class Flight:
   """The tasks under way of one process."""
 
   def __init__(
-      self, process: process_lib.PersonalizedProcess,
+      self, parts: process_lib.Parts,
       client_data: Callable[[Sequence[int]], tuple[list, list]],
   ):
     """Starts without any.
 
     Args:
-      process: The method; it is made of parts.
+      parts: The steps of a round of the method.
       client_data: `tasks -> (client states, data)`. A client computes one task
         at a time, so that its state is that of when the task was sent.
     """
-    self._parts, self._client_data = process.parts, client_data
+    self._parts, self._client_data = parts, client_data
     self._received: dict[int, Any] = {}
     self._answers: dict[int, Any] = {}
 

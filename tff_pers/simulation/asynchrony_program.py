@@ -49,12 +49,11 @@ class AsynchronousProgram(program.TrainingProgram):
     Raises:
       ValueError: If they are not.
     """
-    super().__init__(
-        process, data, states,
-        clock=asynchrony_clocks.EventClock(schedule), **options,
-    )
+    assert process.parts is not None
+    self._events = asynchrony_clocks.EventClock(schedule)
+    super().__init__(process, data, states, clock=self._events, **options)
     self._schedule = schedule
-    self._flight = asynchrony_flight.Flight(process, self._of_tasks)
+    self._flight = asynchrony_flight.Flight(process.parts, self._of_tasks)
     self._apply = _build_apply(process.parts, process.server_state_type)
     applied = self.position.round * schedule.messages_per_update
     # Those that are due now have not been sent yet.
@@ -69,7 +68,7 @@ class AsynchronousProgram(program.TrainingProgram):
     return self._schedule.clients_of(update)
 
   def train_round(
-      self, cohort: np.ndarray, following: Sequence[int] = ()
+      self, cohort: Sequence[int], following: Sequence[int] = ()
   ) -> dict[str, float]:
     """Applies the messages of the next server update; returns means of metrics.
 
@@ -94,7 +93,7 @@ class AsynchronousProgram(program.TrainingProgram):
     self._position = self._position._replace(
         round=before.round + 1,
         seconds=before.seconds + time.monotonic() - started,
-        virtual_time=self._clock.time_of(before.round + 1),
+        virtual_time=self._events.time_of(before.round + 1),
     )
     return {
         name: float(np.mean([row[name] for row in measured]))

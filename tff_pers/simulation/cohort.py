@@ -7,6 +7,7 @@ that a resumed run meets the same cohorts.
 from typing import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 # (seed, round) -> int32[cohort size], ascending.
 Sampler = Callable[[int, int], np.ndarray]
@@ -63,7 +64,7 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
   return np.sort(generator.choice(honest, number, replace=False))
 
 
-def weighted(weights: Sequence[float], clients_per_round: int) -> Sampler:
+def weighted(weights: npt.ArrayLike, clients_per_round: int) -> Sampler:
   """Returns the sampler without replacement, drawn one by one by weight.
 
   Args:

@@ -14,7 +14,7 @@ from tff_pers.simulation import cohort
 
 # By digest of the data: an iterator in a program's saved state is a digest and
 # a position, else every checkpoint would hold the data of all clients.
-_SOURCES = weakref.WeakValueDictionary()
+_SOURCES: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 def client_dataset(data) -> tf.data.Dataset:

@@ -144,7 +144,9 @@ class MetricRows:
     if self._groups is None:
       return {}
     groups, mixing = np.asarray(self._groups), None
-    honest = slice(None) if self._honest is None else self._honest
+    honest = (
+        np.arange(len(groups)) if self._honest is None else self._honest
+    )
     assignment = np.asarray(state.get('assignment', ()))
     if 'mixing' in state and not assignment.size:
       mixing = clusters.dense_mixing(state['mixing'], len(groups))

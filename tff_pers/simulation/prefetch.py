@@ -2,7 +2,7 @@
 
 from concurrent import futures
 import time
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 from tff_pers.data import on_demand
 
@@ -21,7 +21,8 @@ class Prefetch:
   def __init__(self, clients: Sequence[Any]):
     """Reads nothing yet; `clients` are dense client data in order."""
     self._clients = clients
-    self._pool, self._begun = None, None
+    self._pool: Optional[futures.ThreadPoolExecutor] = None
+    self._begun: Optional[tuple[list[int], futures.Future]] = None
     self.seconds_waiting = 0.0
 
   def __enter__(self):

@@ -6,6 +6,7 @@ continues from its last checkpoint ends with the same bits.
 """
 
 import collections
+import functools
 import time
 from typing import (
     Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
@@ -43,10 +44,11 @@ class Data(NamedTuple):
 
   def pick(self, clients: Sequence[int]) -> 'Data':
     """Returns the data of `clients`, given by their positions."""
-    return Data(*(
-        None if part is None else on_demand.pick(part, clients, first=None)
-        for part in self
-    ))
+    pick = functools.partial(on_demand.pick, places=clients, first=None)
+    return Data(
+        pick(self.train), pick(self.test),
+        None if self.validation is None else pick(self.validation),
+    )
 
 
 def _frozen(clients) -> Sequence[Any]:
@@ -59,7 +61,8 @@ def _frozen(clients) -> Sequence[Any]:
     return clients  # Read-only as they are read.
 
   def freeze(array):
-    frozen = owner = np.asarray(array)
+    frozen = np.asarray(array)
+    owner: Optional[np.ndarray] = frozen
     # A view is only as constant as the arrays behind it.
     while isinstance(owner, np.ndarray):
       owner.flags.writeable = False
@@ -104,7 +107,8 @@ class TrainingProgram:
     """
     self._process, self._states, self._clock = process, states, clock
     self._data = Data(
-        *(None if part is None else _frozen(part) for part in data)
+        _frozen(data.train), _frozen(data.test),
+        None if data.validation is None else _frozen(data.validation),
     )
     self._reader = prefetch.Prefetch(self._data.train)
     self._seed, self._drops = seed, on_non_finite == 'drop'
@@ -127,8 +131,9 @@ class TrainingProgram:
     self._like = None
     self._state = process.initialize_seeded(seed)
     self._position = position_lib.Position()
-    if states.position() is not None:
-      self._position = position_lib.read(states.position())
+    saved = states.position()
+    if saved is not None:
+      self._position = position_lib.read(saved)
       self._state = states.server_state(like=self._state)
 
   @property
@@ -194,13 +199,19 @@ class TrainingProgram:
     metrics = None
     saved = time.monotonic()
     start = self._position.round
-    following = sampler(self._seed, start) if start < rounds else ()
+
+    def choose(round_num: int) -> Sequence[int]:
+      if round_num >= rounds:
+        return ()
+      return [int(client) for client in sampler(self._seed, round_num)]
+
+    following = choose(start)
     with self._reader:
       for round_num in range(start + 1, rounds + 1):
         row = None
         cohort = following
         # A sampler is a pure function, so it can say who comes next.
-        following = sampler(self._seed, round_num) if round_num < rounds else ()
+        following = choose(round_num)
         measured = self.train_round(cohort, following)
         progress.round_done(
             round_num, measured['train_loss'], len(cohort),
@@ -228,7 +239,7 @@ class TrainingProgram:
     return metrics
 
   def train_round(
-      self, cohort: np.ndarray, following: Sequence[int] = ()
+      self, cohort: Sequence[int], following: Sequence[int] = ()
   ) -> dict[str, float]:
     """Trains one round with the clients `cohort`; returns its scalar metrics.
 
@@ -332,15 +343,19 @@ class TrainingProgram:
     Args:
       data: Dense data, e.g. `Task.global_test`.
     """
-    return self._process.evaluate_global(self._state, data)
+    evaluate = self._process.evaluate_global
+    assert evaluate is not None
+    return evaluate(self._state, data)
 
   def honest_distances(self) -> np.ndarray:
     """Returns how far what the evaluated clients deploy is from the optimum.
 
     float64, one for each of them; the optimum must be known.
     """
+    distances = self._distances
+    assert distances is not None
     return np.concatenate([
-        self._distances(self._state, self._client_states(chunk), chunk)
+        distances(self._state, self._client_states(chunk), chunk)
         for chunk in _chunks(self._evaluated.tolist())
     ])
 
@@ -386,7 +401,7 @@ class TrainingProgram:
 
   def _evaluate_honest(self, part: str = 'test') -> dict[str, np.ndarray]:
     """Returns the evaluated clients' metrics on one part of their data."""
-    data = self._data.pick(self._evaluated)
+    data = self._data.pick(self._evaluated.tolist())
     return self.evaluate(Data(data.train, getattr(data, part)))
 
   def _row(self, measured, metrics) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Progress:
     self._loss_round = 0
     self._accuracy: Optional[float] = None
     self._has_evaluated = False
-    self._now = None
+    self._now = (0, 0, 0.0)
     self._bar = None
     if self._stream.isatty():
       self._bar = self._new_bar(start, leave=False)
@@ -130,7 +130,7 @@ class Progress:
     return '  '.join(parts)
 
   def _eta(self) -> str:
-    done, left = self._now[0] - self._first, self._rounds - self._now[0]
+    done, left = self._now[0] - (self._first or 0), self._rounds - self._now[0]
     if not done and left:
       return ''  # One round, and that was compiled, says nothing.
     per_round = (self._last - self._since) / max(done, 1)

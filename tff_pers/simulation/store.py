@@ -361,13 +361,15 @@ def _npy_chunks(array: np.ndarray) -> Iterator[bytes]:
 
 def _leaves(rows) -> Iterator[Any]:
   """Yields the arrays (scalars for shape ()) of rows (chunk number, bytes)."""
-  array, offset = None, 0
+  array: Optional[np.ndarray] = None
+  offset = 0
   for number, chunk in rows:
     if number == 0:
       if array is not None:
         yield array[()]
       array, offset = _empty_of_header(chunk), 0
     else:
+      assert array is not None  # Number 0 comes first.
       flat = array.reshape(-1).view(np.uint8)
       flat[offset:offset + len(chunk)] = np.frombuffer(chunk, np.uint8)
       offset += len(chunk)

@@ -4,6 +4,7 @@ Tests of the argument `method_name`, for pytest; see `contracts`.
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -64,7 +65,7 @@ def check_space(space, draws):
   """Asserts what every sample of a space must be."""
   default = space.kind()
   specs = {hp.flag_name(s.name): s for s in dataclasses.fields(space.kind)}
-  seen = {}
+  seen: dict[str, Any] = {}
   for draw in draws:
     sample = space.sample(draw)
     # As the programs do it: what suits the task is dropped if it is idle.

@@ -18,7 +18,7 @@ SEED = 3
 class Snapshot:
   """Server state, and states of the clients that have taken part."""
 
-  state: object
+  state: Any
   clients: dict
 
 

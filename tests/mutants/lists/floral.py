@@ -27,7 +27,7 @@ FAULTS = (
         'adaptor_rate_ignored',
         what='Adaptors move by the step size of the base.',
         file=_HYPERPARAMETERS,
-        old="    if self.adaptor_learning_rate == 'auto':\n",
+        old="    if isinstance(self.adaptor_learning_rate, str):\n",
         new='    if True:\n',
         tests=_OWN_RATE,
     ),
@@ -59,8 +59,8 @@ FAULTS = (
         'adapt_norm_ignored',
         what='Normalizations never have adaptors.',
         file=_HYPERPARAMETERS,
-        old='adapt_norm=self.adapt_norm, **size,',
-        new='**size,',
+        old='adapt_norm=self.adapt_norm,\n',
+        new='\n',
         tests=_ADAPT,
     ),
     Fault(
@@ -205,9 +205,9 @@ FAULTS = (
         'router_at_the_rate_of_adaptors',
         what='The router moves by the step size of the adaptors.',
         file=_TRAINING,
-        old='  rates = rates._asdict()\n  unclipped',
+        old='  rate = rates._asdict()\n  unclipped',
         new=(
-            '  rates = dict(rates._asdict(), router=rates.adaptors)\n'
+            '  rate = dict(rates._asdict(), router=rates.adaptors)\n'
             '  unclipped'
         ),
         tests=(

@@ -57,8 +57,8 @@ FAULTS = (
         'step_cap_in_vain',
         what='The cap of the step is too high to matter.',
         file='tff_pers/algorithms/visit_hyperparameters.py',
-        old='    if self.step_cap != ',
-        new='    if 0 and self.step_cap != ',
+        old='    if not isinstance(self.step_cap',
+        new='    if 0 and not isinstance(self.step_cap',
         tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),
     ),
     Fault(

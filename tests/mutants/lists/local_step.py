@@ -234,8 +234,8 @@ FAULTS = (
         'routers_decay',
         what='Weight decay pulls routers to the uniform mixture.',
         file='tff_pers/client_works/router_training.py',
-        old="lines, found, rates, undecayed=('router',), unclipped=unclipped",
-        new='lines, found, rates, unclipped=unclipped',
+        old="lines, found, rate, undecayed=('router',), unclipped=unclipped",
+        new='lines, found, rate, unclipped=unclipped',
         tests=(
             'tests/client_works/router_training_test.py'
             '::test_models_decay_and_routers_do_not',
@@ -245,9 +245,9 @@ FAULTS = (
         'mfl_plain_step',
         what='Momentum and clipping do nothing with objective=mfl.',
         file='tff_pers/client_works/mfl.py',
-        old='return local.take_parts(lines, found, rates), loss',
+        old='return local.take_parts(lines, found, rate), loss',
         new=(
-            'return local_step.PLAIN.take_parts(lines, found, rates)'
+            'return local_step.PLAIN.take_parts(lines, found, rate)'
             ', loss'
         ),
         tests=(

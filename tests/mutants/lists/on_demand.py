@@ -39,8 +39,8 @@ FAULTS = (
         'validation_reads_everybody',
         what='All clients are read to cut out the validation rows.',
         file=_VALIDATION,
-        old='  if isinstance(clients, on_demand.OnDemand):\n    return tuple(',
-        new='  if not clients:\n    return tuple(',
+        old='  if isinstance(clients, on_demand.OnDemand):\n    kept',
+        new='  if not clients:\n    kept',
         tests=_IS_LAZY_CUT,
     ),
     Fault(
@@ -58,8 +58,8 @@ FAULTS = (
         'validation_part_is_the_training_part',
         what='Clients on demand validate on the rows that they train on.',
         file=_VALIDATION,
-        old='getattr(draws(client), part)',
-        new='draws(client).kept',
+        old='draws(client).held)',
+        new='draws(client).kept)',
         tests=_IS_LAZY_CUT,
     ),
     Fault(
@@ -115,8 +115,8 @@ FAULTS = (
         'the_cohort_after_next_is_read',
         what='What is read ahead is the cohort of another round.',
         file=_PROGRAM,
-        old='following = sampler(self._seed, round_num) if',
-        new='following = sampler(self._seed, round_num + 1) if',
+        old='in sampler(self._seed, round_num)',
+        new='in sampler(self._seed, round_num + 1)',
         tests=(
             f'{_PROGRAM_TEST}::test_the_next_cohort_is_read_while_a_round_runs',
         ),
@@ -141,8 +141,8 @@ FAULTS = (
         'everybody_is_evaluated',
         what='--eval_clients has no effect on evaluations.',
         file=_PROGRAM,
-        old='data = self._data.pick(self._evaluated)',
-        new='data = self._data.pick(np.flatnonzero(~self._byzantine))',
+        old='self._data.pick(self._evaluated.tolist())',
+        new='self._data.pick(np.flatnonzero(~self._byzantine).tolist())',
         tests=(f'{_PROGRAM_TEST}::test_only_the_sample_is_evaluated',),
     ),
     Fault(

@@ -250,8 +250,8 @@ FAULTS = (
         'rounds_for_few_clients',
         what='Default rounds do not grow with the clients.',
         file='tff_pers/data/fitting_rounds.py',
-        old='  rounds = max(_LEAST, _PER_CLIENT * num_clients)\n',
-        new='  rounds = _LEAST\n',
+        old='  rounds: float = max(_LEAST, _PER_CLIENT * num_clients)\n',
+        new='  rounds: float = _LEAST\n',
         tests=(
             'tests/data/fitting_rounds_test.py'
             '::test_rounds_grow_with_clients_examples_and_small_cohorts',

@@ -68,11 +68,11 @@ FAULTS = (
         'private_gradient_at_the_new_point',
         what='FedSim takes the gradient of w after the step of theta.',
         file=_TRAINING,
-        old='    gradients = dict(zip(rates, parts.split(gradient)))\n',
+        old='    gradients = dict(zip(rate, parts.split(gradient)))\n',
         new=(
-            '    gradients = dict(zip(rates, parts.split(gradient)))\n'
+            '    gradients = dict(zip(rate, parts.split(gradient)))\n'
             "    moved = local.take(lines['theta'], gradients['theta'],"
-            " rates['theta'])\n"
+            " rate['theta'])\n"
             "    late = parts.merge(moved.weights, lines['own'].weights)\n"
             "    gradients['own'] = parts.split("
             'parts.model.loss_and_gradient(late, batch)[1])[1]\n'

@@ -15,8 +15,8 @@ FAULTS = (
         'anybody_passes',
         what='Connections are passed on without a lease.',
         file=_RELAY,
-        old='      elif self._leases:\n',
-        new='      elif self._worker:\n',
+        old='      elif self._leases and self._worker is not None:\n',
+        new='      elif self._worker is not None:\n',
         tests=(f'{_SERVING_TEST}::test_nobody_passes_without_a_lease',),
     ),
     Fault(

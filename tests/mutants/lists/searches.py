@@ -241,8 +241,8 @@ FAULTS = (
         'noise_is_called_a_difference',
         what='An interval that holds 0 counts as a difference.',
         file=_PAIRED,
-        old='self.gain.low <= 0 <= self.gain.high',
-        new='self.gain.low == 0 == self.gain.high',
+        old='low <= 0 <= high',
+        new='low == 0 == high',
         tests=(_PAIRED_TEST + 'test_it_is_scipy_s_paired_test',),
     ),
 )

@@ -205,8 +205,8 @@ FAULTS = (
         'words_cut_again',
         what='Texts that are cut into words already are cut once more.',
         file=_POSTS,
-        old='str.split if corpus.spaced else texts.words',
-        new='texts.words',
+        old='text.split()',
+        new='texts.words(text)',
         tests=(
             f'{_TASKS_TEST}'
             '::test_words_stand_between_spaces_where_others_cut_them',

@@ -153,8 +153,8 @@ FAULTS = (
         'new_clients_among_the_others',
         what='Clients that never train count among those that do.',
         file=_TUNING,
-        old="    which = run.clients['seen'] == seen",
-        new="    which = run.clients['seen'] >= seen",
+        old="    which = clients['seen'] == seen",
+        new="    which = clients['seen'] >= seen",
         tests=_ROWS,
     ),
     Fault(

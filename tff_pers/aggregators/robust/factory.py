@@ -33,7 +33,9 @@ def build_factory(
   """
   if isinstance(rule, str):
     rule = naming.parse(rule)
-  if getattr(rule, 'sums', False):
+  if isinstance(
+      rule, (rules.GeometricMedian, rules.CenteredClipping)
+  ) and rule.sums:
     return sums.SumsFactory(rule)
   return RobustFactory(rule)
 

@@ -12,7 +12,8 @@ from tff_pers.data import brackets
 AnyRule = Union[rules.Rule, preparations.Composed]
 
 _KINDS: registry.Registry[type] = registry.Registry('aggregator')
-for _kind in rules.RULES + preparations.PREPARATIONS:
+_kind: type[Union[rules.Rule, preparations.Preparation]]
+for _kind in (*rules.RULES, *preparations.PREPARATIONS):
   _KINDS.register(_kind.name, lambda kind: kind)(_kind)
 
 # name, [options], (rule).

@@ -127,6 +127,8 @@ def _create(rule, sum_factory, value_type, weight_type):
   def as_value(center):
     return vectors.of_type(center, value_type)
 
+  assert wide is not None  # A message without floats is refused.
+
   @tff.tensorflow.computation(np.int32, wide.as_numpy_dtype)
   def measure(num_non_finite, present):
     possible = rule.is_possible(

@@ -1,6 +1,6 @@
 """Clients of a published data set, read when they are asked for."""
 
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def with_enough(
   Raises:
     errors.DataError: If there is none.
   """
-  kept = None
+  kept: Optional[set[str]] = None
   for part, minimum in minima.items():
     found = parts[part]
     names = {
@@ -78,10 +78,10 @@ def on_request(
     parts: published.Parts, names: Sequence[str], convert: Convert
 ) -> Clients:
   """Returns the clients `names`, whose records become (x, y) when read."""
-  return Clients(*(
-      _lazy(parts[part], names, convert)
-      for part in (published.TRAIN, published.TEST)
-  ), names)
+  return Clients(
+      _lazy(parts[published.TRAIN], names, convert),
+      _lazy(parts[published.TEST], names, convert), names,
+  )
 
 
 def _lazy(

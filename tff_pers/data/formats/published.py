@@ -123,7 +123,9 @@ def fetch(data_set: DataSet) -> Parts:
           f'Task {data_set.task} needs --data_dir, the folder of its files:'
           f' {error}'
       ) from error
-  return find(data_set, folder)
+  found = find(data_set, folder)
+  assert found is not None  # It is there, or was fetched.
+  return found
 
 
 def describe(data_set: DataSet) -> str:

@@ -136,8 +136,8 @@ def _posts_of(own: Mapping[str, np.ndarray], where: str):
 
 def _read(parts: published.Parts, names: Sequence[str], texts_of):
   """Returns the texts by client, training ones first, and which are tested."""
-  clients = {name: [] for name in names}
-  is_test = {name: [] for name in names}
+  clients: dict[str, list] = {name: [] for name in names}
+  is_test: dict[str, list[bool]] = {name: [] for name in names}
   for part in (published.TRAIN, published.TEST):
     found = parts[part]
     places = found.places
@@ -165,7 +165,8 @@ def _windows(folder: str) -> text_files.Corpus:
   names = sorted({name for part in parts.values() for name in part.clients})
 
   def texts_of(own, where):
-    found, expected = [], None
+    found: list[str] = []
+    expected = None
     for window, following in zip(*(
         records.text(own[name], where) for name in ('x', 'y')
     )):

@@ -89,10 +89,11 @@ def assemble(
   )
   names = None
   if brackets.parse(made.name)[0] == 'by_client':
-    names = [examples.clients[rows[0]] for rows in made.indices]
+    assert examples.clients is not None  # The partition needs them.
+    own = np.array([examples.clients[rows[0]] for rows in made.indices])
     if examples.client_names is not None:
-      names = examples.client_names[names]
-    names = [str(name) for name in names]
+      own = examples.client_names[own]
+    names = [str(name) for name in own]
   deal = made.deals_test and examples.global_test is not None
   if deal:
     train, test = _deal(made, examples, request)
@@ -169,6 +170,7 @@ def _splits(made, examples: Examples, train_fraction: float, seed: int, names):
 
 def _deal(made, examples: Examples, request: registry.TaskRequest):
   """Returns (x, y) of every client to train on, and to test on."""
+  assert examples.global_test is not None
   x, y = examples.global_test
   # Partitions that deal tests give every client as many.
   if len(y) < len(made.indices):

@@ -108,7 +108,7 @@ def _build(
       partition=declares.partition,
       num_clients=num_clients,
       train_fraction=0.8,
-      model=declares.model,
+      model=declares.named_model(),
       clients_per_round=declares.cohort(request.num_clients or num_clients),
       **floral_images.schedule(request),
   )

@@ -56,7 +56,7 @@ def build(request: registry.TaskRequest, options: DigitsOptions):
       partition=DECLARATION.partition,
       num_clients=DECLARATION.num_clients,
       train_fraction=0.5,
-      model=DECLARATION.model,
+      model=DECLARATION.named_model(),
       flatten=True,
       center=options.center == 'client',
       rounds=110,

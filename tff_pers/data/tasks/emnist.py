@@ -14,7 +14,7 @@ that hardly ever see ink exceed 100 where they do.
 
 import dataclasses
 import functools
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -46,7 +46,7 @@ _STANDARDIZED = features.Recipe(
     standardize=True,
 )
 _MORE_WRITERS = 'lower --emnist_min_train and --emnist_min_test.'
-_ROUNDS = dict(rounds=500, eval_every=50)
+_ROUNDS: dict[str, Any] = dict(rounds=500, eval_every=50)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _on_request(
   return task_lib.Task(
       name='emnist',
       model=zoo.build(
-          request.model or DECLARATION.model,
+          DECLARATION.named_model(request.model),
           tf.TensorSpec([None, 28, 28, 1], tf.float32), num_classes,
       ),
       train=clients.train,
@@ -188,7 +188,7 @@ def _assemble(
       partition=DECLARATION.partition,
       num_clients=num_clients,
       train_fraction=_TRAIN_FRACTION,
-      model=DECLARATION.model,
+      model=DECLARATION.named_model(),
       clients_per_round=DECLARATION.cohort(num_clients),
       **_ROUNDS,
   )

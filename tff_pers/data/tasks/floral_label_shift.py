@@ -58,7 +58,7 @@ def build(request: registry.TaskRequest, options: FloralLabelShiftOptions):
   return task_lib.Task(
       name='floral_label_shift',
       model=zoo.build(
-          request.model or DECLARATION.model,
+          DECLARATION.named_model(request.model),
           tf.TensorSpec([None, DIMENSION]), CLASSES,
       ),
       train=sources.from_arrays(train),

@@ -93,8 +93,8 @@ def _build(
   return task_lib.Task(
       name=name,
       model=zoo.build(
-          request.model or declares.model, tf.TensorSpec([None, DIMENSION]), 0,
-          num_targets=num_targets,
+          declares.named_model(request.model),
+          tf.TensorSpec([None, DIMENSION]), 0, num_targets=num_targets,
       ),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),

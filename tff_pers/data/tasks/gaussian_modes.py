@@ -82,7 +82,7 @@ def build(request: registry.TaskRequest, options: GaussianModesOptions):
   return task_lib.Task(
       name='gaussian_modes',
       model=assembly.build_model(
-          request.model or DECLARATION.model, train, CLASSES
+          DECLARATION.named_model(request.model), train, CLASSES
       ),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),

@@ -72,7 +72,7 @@ def _build(name: str, request: registry.TaskRequest):
   else:
     where = f'{name} of tensorflow_datasets'
     train, test = (sources.from_tfds(name, s) for s in ('train', 'test'))
-  x, y = _checked(*train, where)
+  x, y = _checked(train, where)
   partition = request.partition or MNIST.partition
   clients = None
   if (
@@ -81,7 +81,7 @@ def _build(name: str, request: registry.TaskRequest):
   ):
     clients = _writers(where, y)
   examples = assembly.Examples(
-      x, y, 10, where, clients=clients, global_test=_checked(*test, where)
+      x, y, 10, where, clients=clients, global_test=_checked(test, where)
   )
   if floral_images.has_clusters(request, MNIST.partition):
     return _clusters(name, request, examples)
@@ -90,7 +90,7 @@ def _build(name: str, request: registry.TaskRequest):
       partition=MNIST.partition,
       num_clients=MNIST.num_clients,
       train_fraction=0.8,
-      model=MNIST.model,
+      model=MNIST.named_model(),
       rounds=100,
       eval_every=10,
   )
@@ -167,9 +167,9 @@ def _require(folder: str, name: str) -> str:
   return path
 
 
-def _checked(x, y, where: str):
+def _checked(pair, where: str):
   """Returns x float32[n, 28, 28, 1] in [0, 1] and y int32[n] in 0..9."""
-  x = np.asarray(x)
+  x, y = np.asarray(pair[0]), pair[1]
   if x.shape[1:] not in ((28, 28), (28, 28, 1)) or x.dtype != np.uint8:
     raise errors.DataError(
         f'{where}: images must be uint8 of 28 x 28, found {x.dtype} of shape'

@@ -105,6 +105,12 @@ class Declaration:
   standardize: Optional[bool] = None
   networks: tuple[str, ...] = ('mlp',)
 
+  def named_model(self, asked: str = '') -> str:
+    """Returns the model asked for, or else the default of a task with one."""
+    found = asked or self.model
+    assert found is not None
+    return found
+
   @property
   def traits(self) -> traits_lib.Traits:
     """The traits of the task with its default flags."""

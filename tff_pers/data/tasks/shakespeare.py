@@ -95,7 +95,7 @@ def of_corpus(
   return task_lib.Task(
       name='shakespeare',
       model=build_model(
-          'shakespeare', request.model or DECLARATION.model, options.length,
+          'shakespeare', DECLARATION.named_model(request.model), options.length,
           num_tokens, of_words=False,
       ),
       train=sources.from_arrays([examples(client.train) for client in clients]),

@@ -130,7 +130,7 @@ def nwp_of_corpus(
   return task_lib.Task(
       name=NWP,
       model=shakespeare.build_model(
-          NWP, request.model or NWP_DECLARATION.model, options.length,
+          NWP, NWP_DECLARATION.named_model(request.model), options.length,
           num_tokens, of_words=True,
       ),
       train=sources.from_arrays([examples(client.train) for client in clients]),
@@ -160,7 +160,7 @@ def tags_of_corpus(
   x and y of a client are made whenever they are asked for: those of all clients
   would be 40 kB for each post.
   """
-  name = request.model or TAGS_DECLARATION.model
+  name = TAGS_DECLARATION.named_model(request.model)
   if name != TAGS_DECLARATION.model:
     raise ValueError(
         f'`model` must be {TAGS_DECLARATION.model} for task {TAGS}, found'
@@ -222,7 +222,9 @@ def _corpus(
 
 def _cut(corpus: text_files.Corpus) -> Callable[[str], list[str]]:
   """Returns the function from a text to its words."""
-  return str.split if corpus.spaced else texts.words
+  if corpus.spaced:
+    return lambda text: text.split()
+  return texts.words
 
 
 def _clients(

@@ -66,7 +66,7 @@ def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
   return task_lib.Task(
       name='synthetic_groups',
       model=assembly.build_model(
-          request.model or DECLARATION.model, train, 2, options.l2
+          DECLARATION.named_model(request.model), train, 2, options.l2
       ),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),

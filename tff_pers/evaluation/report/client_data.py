@@ -39,7 +39,7 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
               num_test=_placed(m.run, 'num_test', places),
               unseen=[
                   places[name] for name, seen in zip(
-                      names_of(m.run), m.run.clients['seen']
+                      names_of(m.run), m.run.final_clients['seen']
                   ) if not seen
               ],
           )
@@ -50,7 +50,7 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
 def names_of(run: results.Run) -> list[str]:
   """Returns what the clients of `clients.csv` are called."""
-  return as_names(run.clients['client'])
+  return as_names(run.final_clients['client'])
 
 
 def as_names(clients) -> list[str]:
@@ -65,5 +65,5 @@ def _placed(run: results.Run, column: str, places) -> list[Any]:
   """Returns a column of `clients.csv`, a value for each of all clients."""
   values = np.full(len(places), np.nan)
   own = [places[name] for name in names_of(run)]
-  values[own] = run.clients[column]
+  values[own] = run.final_clients[column]
   return cells.series(values)

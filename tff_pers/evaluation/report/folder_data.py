@@ -226,13 +226,14 @@ def _chosen(run: results.Run, folder: str, best) -> Iterator[results.Run]:
 
 def _robustness(folder: str) -> Iterator[dict[str, Any]]:
   """Yields a table of rules by attacks for each task, method and number."""
-  found = {}
+  found: dict[tuple, list[dict[str, str]]] = {}
   for row in results.read_rows(folder, ROBUSTNESS):
     key = row['task'], row['algo'], row['num_byzantine']
     found.setdefault(key, []).append(row)
   for (task, algo, number), rows in found.items():
     rules, attacks, values = robustness.cells(rows)
-    medians = np.where(np.isnan(values[..., 1]), None, values[..., 1])
+    medians = values[..., 1].astype(object)
+    medians[np.isnan(values[..., 1])] = None
     columns = [cells.Column(f'a{i}', attack)
                for i, attack in enumerate(attacks)]
     yield dict(

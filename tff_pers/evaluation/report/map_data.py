@@ -67,15 +67,18 @@ def _of_member(member: members_lib.Member) -> list[dict[str, Any]]:
 
 
 def _mixing(run: results.Run) -> dict[str, Any]:
-  sources = _clients(run, run.mixing.shape[1], 'Source client')
+  mixing = run.mixing
+  assert mixing is not None
+  sources = _clients(run, mixing.shape[1], 'Source client')
   # Models of clusters belong to nobody.
-  owners = _clients(run, len(run.mixing), 'Owner of the model')
+  owners = _clients(run, len(mixing), 'Owner of the model')
   if 'models_used' in run.metrics:
-    owners = _numbered('Model', len(run.mixing))
-  return _encoded('mixing', run.mixing, owners, sources)
+    owners = _numbered('Model', len(mixing))
+  return _encoded('mixing', mixing, owners, sources)
 
 
 def _router(run: results.Run) -> dict[str, Any]:
+  assert run.router is not None
   number, models = run.router.shape
   return _encoded(
       'router', run.router, _clients(run, number, 'Client'),
@@ -84,6 +87,7 @@ def _router(run: results.Run) -> dict[str, Any]:
 
 
 def _data(run: results.Run) -> dict[str, Any]:
+  assert run.class_counts is not None
   number, classes = run.class_counts.shape
   return _encoded(
       'data', run.class_counts, _clients(run, number, 'Client'),

@@ -65,8 +65,8 @@ class Member(NamedTuple):
   @property
   def last_round(self) -> Optional[int]:
     """The last evaluated round, None before the first."""
-    rounds = self.run.metrics.get('round', ())
-    return int(rounds[-1]) if len(rounds) else None
+    rounds = self.run.metrics.get('round')
+    return None if rounds is None or not len(rounds) else int(rounds[-1])
 
 
 class Group(NamedTuple):
@@ -82,7 +82,7 @@ class Group(NamedTuple):
 
   def by_label(self) -> dict[str, list[Member]]:
     """Returns the members of each label, in order."""
-    found = {}
+    found: dict[str, list[Member]] = {}
     for member in self.members:
       found.setdefault(member.label, []).append(member)
     return found
@@ -90,7 +90,7 @@ class Group(NamedTuple):
 
 def groups(runs: Sequence[results.Run]) -> list[Group]:
   """Returns the runs by their data, in the order of the first of each."""
-  found = {}
+  found: dict[Any, list[results.Run]] = {}
   for run in runs:
     found.setdefault(_key(_data_flags(run)), []).append(run)
   data = [_data_flags(own[0]) for own in found.values()]
@@ -152,7 +152,7 @@ def _group_name(
 
 def _labelled(runs: Sequence[results.Run]) -> list[Member]:
   """Returns members, those of a label together, in order of the first."""
-  by_variant = {}
+  by_variant: dict[str, list[results.Run]] = {}
   for run in runs:
     by_variant.setdefault(run.variant, []).append(run)
   labelled = Group('', [

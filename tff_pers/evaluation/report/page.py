@@ -8,7 +8,7 @@ clients, variants, flags) is data there, never markup.
 import html
 from importlib import resources
 import json
-from typing import Any, Optional, Sequence
+from typing import Any, Sequence
 
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
@@ -82,7 +82,7 @@ def _group(group: members_lib.Group, top: str) -> dict[str, Any]:
   )
 
 
-def _curves(members) -> Optional[dict[str, Any]]:
+def _curves(members) -> dict[str, Any]:
   return curve_data.of_label(members_lib.tellable(members))
 
 

@@ -111,14 +111,13 @@ def costs_table(group: members_lib.Group) -> dict[str, Any]:
     if not runs:
       continue
     config, last = runs[0].config, lambda name: _mean_last(own, name)
-    rounds, per_round = last('round'), None
-    if last('bytes_down') is not None:
-      per_round = last('bytes_down') + last('bytes_up')
+    rounds, seconds = last('round'), last('seconds')
+    assert rounds is not None and seconds is not None  # In every row.
+    down, up = last('bytes_down'), last('bytes_up')
     rows.append(dict(
-        algo=label, rounds=rounds, seconds=last('seconds'),
-        seconds_per_round=last('seconds') / rounds,
-        bytes_down=last('bytes_down'), bytes_up=last('bytes_up'),
-        bytes=None if per_round is None else per_round * rounds,
+        algo=label, rounds=rounds, seconds=seconds,
+        seconds_per_round=seconds / rounds, bytes_down=down, bytes_up=up,
+        bytes=None if down is None or up is None else (down + up) * rounds,
         macs=(config.get('cost') or {}).get('macs'),
         **{name: (config.get('parameters') or {}).get(name)
            for name in ('model', 'client', 'private_share')},
@@ -166,7 +165,7 @@ def finetuning_table(group: members_lib.Group) -> dict[str, Any]:
 
 def _comparable(group: members_lib.Group) -> comparison.Runs:
   """Returns the runs of a table; None for those that diverged."""
-  runs = {}
+  runs: dict[tuple[str, int], Optional[results.Run]] = {}
   for label, own in group.by_label().items():
     shown = members_lib.tellable(own)
     for member in own:
@@ -217,10 +216,11 @@ def final_values(group: members_lib.Group) -> dict[str, Any]:
   for label, own in group.by_label().items():
     if any(member.state == members_lib.DIVERGED for member in own):
       continue
-    values = [_last(member.run, name) for member in members_lib.tellable(own)]
-    if values and None not in values and np.all(np.isfinite(values)):
+    last = [_last(member.run, name) for member in members_lib.tellable(own)]
+    values = [value for value in last if value is not None]
+    if last and len(values) == len(last) and np.all(np.isfinite(values)):
       value, low, high = cells.series(
-          [np.mean(values), min(values), max(values)]
+          [float(np.mean(values)), min(values), max(values)]
       )
       rows.append(dict(label=label, value=value, low=low, high=high))
   return dict(metric=name.removesuffix('_mean'), rows=rows)

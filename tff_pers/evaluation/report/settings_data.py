@@ -73,10 +73,10 @@ def _differing_table(names: Sequence[str], flags) -> dict[str, Any]:
 
 def versions(members: Sequence[members_lib.Member]) -> dict[str, Any]:
   """Returns the versions of packages that made the runs, as a table."""
-  found = {}
+  found: dict[str, dict[str, None]] = {}
   for member in members:
     for package, version in (member.run.config.get('versions') or {}).items():
-      found.setdefault(package, dict.fromkeys(()))[version] = None
+      found.setdefault(package, {})[version] = None
   rows = [
       dict(package=package, version=', '.join(own))
       for package, own in found.items()

@@ -91,7 +91,8 @@ def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
       _term(output, names, position, count)
       for position, output in enumerate(concrete.outputs)
   ]
-  return None if None in found else found
+  terms = [term for term in found if term is not None]
+  return terms if len(terms) == len(found) else None
 
 
 def _term(output, names, position: int, count: int) -> Optional[_Term]:

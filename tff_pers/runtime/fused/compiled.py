@@ -74,7 +74,7 @@ class Compiled:
     self._type = computation.type_signature
     self._compiler = compiler
     self._program = stages.Program(line_lib.from_computation(computation))
-    self._traces = collections.OrderedDict()
+    self._traces: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""

@@ -7,7 +7,7 @@ breakpoint here, sees all that was computed before.
 """
 
 import contextlib
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional, cast
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -48,7 +48,8 @@ class Debugged:
     self._result_tensors = result_tensors
     line = line_lib.from_computation(computation)
     self._program = stages.Program(line, _Evaluator)
-    self._program.evaluator.locate(self._program)
+    self._evaluator = cast(_Evaluator, self._program.evaluator)
+    self._evaluator.locate(self._program)
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
@@ -80,7 +81,7 @@ class Debugged:
     folded = [aggregate.zero for aggregate in loop.folds]
     for i in range(num_clients):
       place = f'the client at position {i} (of 0 to {num_clients - 1})'
-      with self._program.evaluator.at(number, place):
+      with self._evaluator.at(number, place):
         contributions.append(loop.client(tf.constant(i)))
         folded = [
             aggregate.accumulate((state, message))
@@ -88,7 +89,7 @@ class Debugged:
                 loop.folds, folded, contributions[-1].messages
             )
         ]
-    with self._program.evaluator.at(number, 'the server'):
+    with self._evaluator.at(number, 'the server'):
       return loop.results(
           [
               _collected([c.demanded[k] for c in contributions], demand.type)
@@ -193,10 +194,10 @@ class _Executed:
   def __init__(self, graph: graph_lib.Graph):
     self.is_private, self.passes = graph.is_private, graph.passes
     self._graph = graph
-    self._functions = {}  # By the form of the argument.
+    self._functions: dict[Any, _Function] = {}  # By the form of the argument.
 
   def __call__(self, argument: Any = None) -> Any:
-    tensors = []
+    tensors: list[tf.Tensor] = []
     form = () if argument is None else _form(argument, tensors)
     if form not in self._functions:
       self._functions[form] = _Function(self._graph, form)
@@ -210,7 +211,7 @@ class _Function:
     self._result = None  # Form of the result.
 
     def run(*tensors):
-      found = []
+      found: list[tf.Tensor] = []
       self._result = _form(graph(_value(form, iter(tensors))), found)
       return found
 

@@ -1,7 +1,7 @@
 """Building blocks of TFF as Python functions of symbolic tensors."""
 
 import itertools
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Protocol
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -10,6 +10,13 @@ from tff_pers.runtime.fused.graphs import graph as graph_lib
 from tff_pers.runtime.fused import intrinsics
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
+
+
+class Scope(Protocol):
+  """Values by name: a mapping, or anything that finds them when asked."""
+
+  def __getitem__(self, name: str, /) -> Any:
+    ...
 
 
 class Evaluator:
@@ -28,7 +35,7 @@ class Evaluator:
       sequences.Unsupported: If a graph cannot be fused.
     """
     self._calls = itertools.count()
-    self.graphs = {}
+    self.graphs: dict[Any, Any] = {}
     for block in blocks:
       for key, compiled in graph_lib.collect(block).items():
         if key not in self.graphs:
@@ -46,7 +53,7 @@ class Evaluator:
     """Returns the graphs that `block` calls."""
     return [self.graphs[key] for key in graph_lib.collect(block)]
 
-  def evaluate(self, block: line_lib.Block, env: Mapping[str, Any]) -> Any:
+  def evaluate(self, block: line_lib.Block, env: Scope) -> Any:
     """Returns the value of `block`; functions become Python functions.
 
     Args:

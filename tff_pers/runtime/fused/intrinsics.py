@@ -32,7 +32,7 @@ def function(block: tff.framework.Intrinsic) -> Callable[[Any], Any]:
   if uri in _SELECT:
     key_type = block.type_signature.parameter[0].member
     result = block.type_signature.result.member
-    return lambda argument: _select(*argument, key_type, result.element)
+    return lambda argument: _select(argument, key_type, result.element)
   if uri in ('sequence_map', 'sequence_reduce'):
     types = block.type_signature
     return lambda argument: _SEQUENCE[uri](argument, types)
@@ -41,9 +41,9 @@ def function(block: tff.framework.Intrinsic) -> Callable[[Any], Any]:
   )
 
 
-def _select(keys, max_key, value, function, key_type, element_type):
-  """Returns the sequence of the slices at `keys`, int32[k]."""
-  del max_key  # Only bounds the keys.
+def _select(argument, key_type, element_type):
+  """Returns the sequence of the slices at the keys, int32[k]."""
+  keys, _, value, function = argument  # The second only bounds the keys.
   if None in key_type.shape:
     raise sequences.Unsupported('The number of selected keys must be static.')
   slices = [

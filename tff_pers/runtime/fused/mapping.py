@@ -223,6 +223,7 @@ class _Collection:
   def __init__(self, tensor_type, num_clients):
     self._shape = tuple(tensor_type.shape)
     self._is_static = None not in self._shape
+    self.start: tuple[tf.TensorArray, ...]
     if self._is_static:
       self.start = (tf.TensorArray(
           tensor_type.dtype, num_clients, element_shape=self._shape

@@ -60,7 +60,7 @@ class Measurement:
         schedules = list(best.schedules)
         schedules[number] = schedule_lib.Schedule(strategy)
         trace, now = self._try(schedules, best)
-        if now is not None and now < _CLEARLY_FASTER * seconds:
+        if trace is not None and now is not None and now < _CLEARLY_FASTER * seconds:
           best, seconds = trace, now
     logging.info(
         'A computation of %d stages runs with %s: %.4f s, %.4f s in loops.',
@@ -84,7 +84,9 @@ class Measurement:
       return []
     return ['vectorized']  # XLA compiles a CPU's round for a minute.
 
-  def _try(self, schedules, best):
+  def _try(
+      self, schedules, best
+  ) -> tuple[Optional[schedule_lib.Trace], Optional[float]]:
     """Returns (the trace, its seconds); None where it is no use.
 
     One client alone comes first: XLA may take a hundred times longer.
@@ -93,7 +95,8 @@ class Measurement:
     try:
       trace = self._make_trace(schedules)
       seconds = _seconds(trace, alone, num_calls=1)
-      if seconds > _HOPELESS * _seconds(best, alone, num_calls=1):
+      usual = _seconds(best, alone, num_calls=1)
+      if seconds is None or usual is None or seconds > _HOPELESS * usual:
         return None, None
       return trace, _seconds(trace, self._tensors)
     except Exception as reason:  # pylint: disable=broad-except  TF's are many.

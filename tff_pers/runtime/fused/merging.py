@@ -4,7 +4,7 @@ Used where accumulators grow, as when rows are collected: folding M vectors of
 length d one after the other would move M^2 d / 2 numbers.
 """
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import tensorflow as tf
 
@@ -46,7 +46,7 @@ def _added(rows: packing.Rows):
   return tf.reduce_sum(rows.tensor, axis=0)
 
 
-_JOIN = {_CONCATENATE: _concatenated, _ADD: _added}
+_JOIN: dict[str, Callable[[Any], tf.Tensor]] = {_CONCATENATE: _concatenated, _ADD: _added}
 
 
 def _joins(aggregate, leaves) -> Optional[list]:

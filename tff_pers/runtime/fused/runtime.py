@@ -9,7 +9,7 @@ runs on the native runtime, which the log says once.
 import asyncio
 import os
 import threading
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 import weakref
 
 from absl import logging
@@ -85,8 +85,8 @@ class Executor:
     self._compiler = compiled.Compiler(device_names, strategy, choices)
     # By id: to TFF, computations with other containers can be equal, and it
     # serializes them to see.
-    self._compiled = {}
-    self._native = set()
+    self._compiled: dict[Any, Callable[[Any], Any]] = {}
+    self._native: set[int] = set()
     self._lock = threading.RLock()
 
   def invoke(self, computation: tff.Computation, argument: Any) -> Any:

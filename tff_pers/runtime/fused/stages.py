@@ -90,8 +90,9 @@ class Program:
 
   def _staged(self) -> list:
     """Returns the stages."""
-    stages = collections.defaultdict(Stage)
-    ready, self._lazy = {}, {}
+    stages: dict[int, Stage] = collections.defaultdict(Stage)
+    ready: dict[str, int] = {}
+    self._lazy = {}
     for binding in self.line.bindings:
       needs = line_lib.references(binding.call)
       stage = max((ready.get(name, 0) for name in needs), default=0)

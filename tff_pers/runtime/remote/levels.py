@@ -80,7 +80,9 @@ def from_computation(computation: tff.Computation) -> Program:
   """Compiles a TFF computation."""
   function = line.lowered(computation)
   parameter_type = computation.type_signature.parameter
-  paths, types, argument = {}, {}, None
+  paths: dict[str, tuple] = {}
+  types: dict[str, tff.Type] = {}
+  argument = None
   if parameter_type is not None:
     argument = _part(parameter_type, (), paths, types)
   straight = line.from_block(
@@ -143,7 +145,7 @@ def _levels(steps, types, result_names) -> list[Level]:
   last = max(level.values(), default=0)
   server = [_Half(f'sent/{i}') for i in range(last + 1)]
   clients = [_Half(f'partials/{i}') for i in range(last + 1)]
-  merges = [[] for _ in range(last + 1)]
+  merges: list[list] = [[] for _ in range(last + 1)]
   for name, call in steps:
     i = level[name]
     if _is_aggregation(call):
@@ -186,8 +188,8 @@ class _Half:
 
   def __init__(self, pack: str):
     self.pack = pack
-    self.packed = []
-    self.steps = []
+    self.packed: list[str] = []
+    self.steps: list[tuple[str, line.Block]] = []
 
   @property
   def inputs(self) -> set[str]:

@@ -4,6 +4,7 @@ The driver holds no tensors but the argument and the result: what the server
 sends, and the accumulators of the workers, pass through it as they are.
 """
 
+import functools
 import threading
 from typing import Any, Callable, Sequence
 
@@ -65,7 +66,7 @@ class _Round:
     self._sessions = sessions
     self._slices = slices
     self._values = {}  # At the driver: of the server, and without placement.
-    self._refs = [{} for _ in sessions]  # At the workers.
+    self._refs: list[dict] = [{} for _ in sessions]  # At the workers.
 
   def run(self):
     """Returns the result."""
@@ -76,7 +77,7 @@ class _Round:
         for name in level.clients.inputs:
           if len(self._sessions) > 1 and not self._is_at_clients(name):
             self._value(name)
-        self._on_all(lambda i, turn=level.clients: self._call(i, turn))
+        self._on_all(functools.partial(self._call, turn=level.clients))
       if level.merge:
         self._merge(level.merge)
     return self._result(self._program.result)
@@ -142,15 +143,15 @@ class _Round:
     while distance < count:
       lefts = range(0, count - distance, 2 * distance)
       _in_parallel(
-          lambda k, lefts=lefts, distance=distance: self._merge_pair(
-              turn, lefts[k], lefts[k] + distance
-          ),
-          len(lefts),
+          functools.partial(self._merge_pair, turn, distance, lefts), len(lefts)
       )
       distance *= 2
 
-  def _merge_pair(self, turn: levels.Turn, left: int, right: int) -> None:
-    """Merges what worker `right` has into what worker `left` has."""
+  def _merge_pair(
+      self, turn: levels.Turn, distance: int, lefts: Sequence[int], k: int
+  ) -> None:
+    """Merges into what worker `lefts[k]` has what the one at `distance` has."""
+    left, right = lefts[k], lefts[k] + distance
     [pack] = turn.outputs
     partial = self._sessions[right].fetch(self._refs[right].pop(pack))
     operands = [self._refs[left][pack], self._sessions[left].create(partial)]

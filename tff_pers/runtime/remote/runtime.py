@@ -181,12 +181,12 @@ class _Cluster:
             f' {late} still at work.'
         ) from late
       except worker_lib.WorkerLost as error:
-        lost = error
+        last_lost = error
         logging.warning(
             'The computation lost worker %s; repetition %d of at most %d.',
-            lost, repetition + 1, self._max_retries,
+            last_lost, repetition + 1, self._max_retries,
         )
     raise RemoteError(
         f'A computation must not lose workers more than {self._max_retries}'
-        f' times, found it lost {lost} last.'
+        f' times, found it lost {last_lost} last.'
     )

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from absl import logging
 import grpc
@@ -64,7 +64,11 @@ class Worker:
 
   @property
   def is_alive(self) -> bool:
-    return self._channel is not None and self._lease.is_valid
+    return self._channel is not None and self._has_lease
+
+  @property
+  def _has_lease(self) -> bool:
+    return self._lease is not None and self._lease.is_valid
 
   def connect(self, deadline: float) -> bool:
     """Waits until the worker is ours; returns whether it was in time.
@@ -89,7 +93,7 @@ class Worker:
 
   def _is_leased(self) -> bool:
     """Returns whether we have the lease; asks for it if we do not."""
-    if self._lease is not None and self._lease.is_valid:
+    if self._has_lease:
       return True
     try:
       self._lease = lease_lib.Lease(self.address, self._context)
@@ -120,7 +124,7 @@ class Worker:
       grpc.RpcError: If the computation itself fails.
     """
     channel = self._channel
-    if channel is None or not self._lease.is_valid:
+    if channel is None or not self._has_lease:
       self._lose('its lease has ended')
       raise WorkerLost(self.address, self.lost_because)
     stub = executor_pb2_grpc.ExecutorGroupStub(channel)
@@ -141,7 +145,7 @@ class Worker:
   def _watch(self, channel: grpc.Channel) -> None:
     """Sends heartbeats, on a connection that carries nothing else."""
     while not self._closed.wait(min(1.0, self._heartbeat_seconds / 4)):
-      if not self._lease.is_valid:
+      if not self._has_lease:
         self._lose('its lease has ended')
         if not self._is_leased_again():
           continue
@@ -161,8 +165,8 @@ class Worker:
     except lease_lib.Refused as error:
       self.lost_because = str(error)
       return False
-    if found and self._closed.is_set():  # While we asked.
-      self._lease.close()
+    if self._lease is not None and found and self._closed.is_set():
+      self._lease.close()  # Closed while we asked.
     return found
 
   def _open(self) -> None:
@@ -187,7 +191,8 @@ class Session:
     """Opens the session for `num_clients` clients."""
     self._worker = worker
     self._deadline = deadline
-    self._functions = {}  # What was sent, by the identity of what was given.
+    # What was sent, by the identity of what was given.
+    self._functions: dict[Any, Any] = {}
     self._executor = self._request(
         'GetExecutor',
         executor_pb2.GetExecutorRequest(

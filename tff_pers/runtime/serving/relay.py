@@ -76,8 +76,8 @@ class Relay:
       elif start != _GRPC:
         # Not understood by whoever it is, who then knows at once.
         writer.write(lease.to_line(version=lease.version()))
-      elif self._leases:
-        await self._pass_on(start, reader, writer)
+      elif self._leases and self._worker is not None:
+        await self._pass_on(self._worker, start, reader, writer)
     # The other end is gone, or says nothing that makes sense.
     except (EOFError, OSError, ValueError, asyncio.TimeoutError):
       pass
@@ -118,10 +118,10 @@ class Relay:
       self._end_connections()
     self._leases.discard(writer)
 
-  async def _pass_on(self, start: bytes, reader, writer) -> None:
-    """Joins a driver's connection to one of TFF's worker."""
+  async def _pass_on(self, worker: str, start: bytes, reader, writer) -> None:
+    """Joins a driver's connection to one of TFF's worker, at unix:path."""
     from_worker, to_worker = await asyncio.open_unix_connection(
-        self._worker[len('unix:'):], limit=_CHUNK_BYTES
+        worker[len('unix:'):], limit=_CHUNK_BYTES
     )
     self._connections.add(to_worker)
     to_worker.write(start)

@@ -6,7 +6,7 @@ is computed alone: operations, what they take from which, constants.
 """
 
 import hashlib
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ _IGNORED = frozenset({
 def of_line(line: line_lib.Line) -> bytes:
   """Returns the fingerprint of a computation."""
   names = {line.parameter_name: 'argument'}
-  known = {}
+  known: dict[Any, Any] = {}
   text = [str(line.parameter_type)]
   for number, binding in enumerate(line.bindings):
     text.append(_spelled(binding.call, names, known))
@@ -71,7 +71,8 @@ def of_graph(proto) -> bytes:
   """Returns the fingerprint of a TensorFlow graph as TFF serializes it."""
   graph_def = tf.compat.v1.GraphDef()
   proto.graph_def.Unpack(graph_def)
-  parameters, results = [], []
+  parameters: list[str] = []
+  results: list[str] = []
   graph_lib.tensor_names(proto.parameter, parameters)
   graph_lib.tensor_names(proto.result, results)
   if proto.initialize_op:
@@ -87,7 +88,7 @@ class _Functions:
 
   def __init__(self, library: Iterable):
     self._library = {f.signature.name: f for f in library}
-    self._digests = {}
+    self._digests: dict[str, bytes] = {}
 
   def digest(
       self, nodes: Iterable, arguments: Sequence[str], results: Sequence[str]

@@ -78,7 +78,7 @@ class Graph:
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
     _drop_unneeded(graph_def, proto)
-    variants = set()
+    variants: set[str] = set()
     _variants(proto.parameter, variants)
     if variants:
       graph_def = inlining.inline(graph_def, variants)
@@ -125,7 +125,7 @@ class Graph:
     Returns:
       The result, in the same form.
     """
-    fetches = []
+    fetches: list[str] = []
     tensor_names(self._result, fetches)
     values = self._tensors(argument, fetches)
     return _unflatten(
@@ -135,7 +135,7 @@ class Graph:
 
   def _tensors(self, argument, fetches) -> list:
     """Returns the tensors of names `fetches`, or sequences that pass through."""
-    inputs = {}
+    inputs: dict[str, Any] = {}
     if self._parameter is not None:
       _bind(self._parameter, argument, inputs)
     graph_def = self._graph_def
@@ -170,7 +170,7 @@ class Graph:
         for name, value in inputs.items()
         if isinstance(value, sequences.Sequence)
     }
-    elements = {}
+    elements: dict[str, list] = {}
     for name, sequence in given.items():
       elements[name] = []
       for tensor in _flat(sequence):

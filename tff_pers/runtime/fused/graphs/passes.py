@@ -1,6 +1,5 @@
 """How the graph of a computation goes over the data sets that it is given."""
 
-import collections
 import math
 from typing import Any, Iterable
 
@@ -19,7 +18,7 @@ def count(graph_def, variants: Iterable[str], results: Any) -> float:
     Infinity if something else is done with one: a part of it is taken, it is
     mapped, returned, or passed over in a branch.
   """
-  found = collections.Counter({name: 0 for name in variants})
+  found: dict[str, float] = {name: 0 for name in variants}
   for node in graph_def.node:
     for position, source in enumerate(node.input):
       name = source.split(':')[0]

@@ -44,7 +44,7 @@ class Converter:
     self._device = device
     self._result_tensors = result_tensors
     self._stacks = cache.Cache(max_bytes)
-    self._seen = collections.OrderedDict()
+    self._seen: collections.OrderedDict[tuple, bool] = collections.OrderedDict()
     self._on_host = False
 
   def ingest(self, value: Any, type_signature: tff.Type, passes: float):
@@ -58,7 +58,8 @@ class Converter:
     Raises:
       TypeError: If the argument does not match the type.
     """
-    tensors, self._passes = [], passes
+    tensors: list[tf.Tensor] = []
+    self._passes = passes
     return self._ingest(value, type_signature, tensors), tensors
 
   def forget(self) -> None:
@@ -305,7 +306,7 @@ def cohort_size(value: Any, part: tff.Type) -> Optional[int]:
     IndexError: If a structure of arguments has too few fields.
     ValueError: If two lists of clients differ in length.
   """
-  sizes = {}
+  sizes: dict[int, Any] = {}
   _add_sizes(value, part, sizes)
   if len(sizes) > 1:
     raise ValueError(

@@ -14,7 +14,9 @@ class Cache:
   def __init__(self, max_bytes: int):
     self._max_bytes = max_bytes
     self._bytes = 0
-    self._entries = collections.OrderedDict()
+    self._entries: collections.OrderedDict[tuple, tuple] = (
+        collections.OrderedDict()
+    )
 
   def get(self, use: Hashable, values: Sequence[Any]) -> Optional[Any]:
     """Returns what was made of these very objects, or None."""

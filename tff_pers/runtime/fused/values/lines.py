@@ -23,19 +23,19 @@ def segments(lines: Sequence[Optional[pipelines.Line]]) -> list:
     Lists of segments; None where there is no line, or where elements differ in
     shape.
   """
-  found = [None] * len(lines)
-  clients = [k for k, line in enumerate(lines) if line is not None]
+  found: list[Optional[list]] = [None] * len(lines)
+  clients = {k: line for k, line in enumerate(lines) if line is not None}
   examples = orders.of(
-      [len(lines[k].source[0]) for k in clients],
-      [lines[k].examples.orderings for k in clients],
+      [len(line.source[0]) for line in clients.values()],
+      [line.examples.orderings for line in clients.values()],
   )
   batches = orders.of(
-      [_num_batches(lines[k], order) for k, order in zip(clients, examples)],
-      [lines[k].batches.orderings for k in clients],
+      [_num_batches(*pair) for pair in zip(clients.values(), examples)],
+      [line.batches.orderings for line in clients.values()],
   )
   for k, order, batch_order in zip(clients, examples, batches):
     try:
-      found[k] = _joined(list(_segments(lines[k], order, batch_order)))
+      found[k] = _joined(list(_segments(clients[k], order, batch_order)))
     except tf.errors.InvalidArgumentError:
       pass  # The iterator will do, or say what is wrong.
   return found
@@ -93,7 +93,7 @@ def _slices(array, rows):
 
 def _joined(found) -> list:
   """Returns segments, neighbours of one shape joined; none is empty."""
-  joined = []
+  joined: list[list] = []
   for segment in found:
     if not segment or not len(segment[0]):
       continue

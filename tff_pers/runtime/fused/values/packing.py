@@ -32,7 +32,8 @@ class Rows(NamedTuple):
 
   def of_tensors(self, tensors: Sequence[Any]) -> 'Rows':
     """Returns rows like these that consist of `tensors`."""
-    return Rows(*tensors, self.on_host)
+    [tensor] = tensors
+    return Rows(tensor, self.on_host)
 
   def at(self, i, is_loop: bool = False):
     """Returns the tensor number `i`.
@@ -84,7 +85,8 @@ class Pieces(NamedTuple):
 
   def of_tensors(self, tensors: Sequence[Any]) -> 'Pieces':
     """Returns pieces like these that consist of `tensors`."""
-    return Pieces(*tensors, self.shape, self.on_host)
+    entries, shapes, starts = tensors
+    return Pieces(entries, shapes, starts, self.shape, self.on_host)
 
   def at(self, i, is_loop: bool = False):
     """Returns the tensor number `i`."""

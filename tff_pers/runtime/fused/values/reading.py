@@ -1,7 +1,7 @@
 """The sequences of an argument, read before the computation runs, or not."""
 
 import math
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -96,11 +96,10 @@ class Reader:
     """Returns the segments of rows that are what they were, or None."""
     if not isinstance(value, tf.data.Dataset):
       return None
-    tensors, rows, segments = self._cache.get(element_type, [value]) or (
-        (None,) * 3
-    )
-    if tensors is None:
+    known = self._cache.get(element_type, [value])
+    if known is None:
       return None
+    tensors, rows, segments = known
     # A tensor may show memory of the caller (DLPack), who can change that.
     now = [np.asarray(tensor) for tensor in tensors]
     return segments if contents.equal(now, rows) else None
@@ -181,10 +180,11 @@ class _DataSet:
   def __init__(self, value, element_type):
     datasets.check_elements(value.element_spec, element_type)
     self.value = value
+    self._pipeline: Optional[pipelines.Pipeline] = None
     try:
       self._pipeline = pipelines.Pipeline(value)
     except tf.errors.OpError as error:
-      self._pipeline, self._why = None, error
+      self._why = error
 
   def is_readable(self, passes) -> bool:
     """Whether it has an end, and every pass over it gives the same."""
@@ -205,7 +205,9 @@ class _DataSet:
 
   def digest(self):
     """Returns what names the content, None if it does not fix the elements."""
-    return self._pipeline.digest() if self.is_fixed else None
+    if self._pipeline is None or not self._pipeline.is_fixed:
+      return None
+    return self._pipeline.digest()
 
   def tensors(self):
     """Returns the tensors whose slices are its elements, if there are any."""

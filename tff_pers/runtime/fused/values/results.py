@@ -70,7 +70,7 @@ def flat(value: Any, part: tff.Type) -> list:
 def skeleton(value: Any) -> Any:
   """Returns a traced result without its tensors."""
   if isinstance(value, (packing.Rows, packing.Pieces)):
-    return type(value)(*(None for _ in value))
+    return type(value)._make(None for _ in value)
   if isinstance(value, tuple):
     return tuple(skeleton(v) for v in value)
   return None

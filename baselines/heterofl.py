@@ -141,7 +141,9 @@ def deploying_first_units(
   )
 
 
-def of_task(task, hyperparameters: width_hp.WidthHyperparameters):
+def of_task(
+    task: task_lib.Task, hyperparameters: width_hp.WidthHyperparameters
+) -> tuple[submodels.Submodels, Sequence[Any], tier_assignment.Assign]:
   """Returns (sub-models, names of the tiers, tier of a client) of a task."""
   names = hyperparameters.ratios(task.rank_ratios)
   assign = tier_assignment.assign(

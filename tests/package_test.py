@@ -1,6 +1,8 @@
 """The front door: public names, each imported when it is first used."""
 
+import ast
 import configparser
+import importlib
 import inspect
 import pathlib
 import subprocess
@@ -68,6 +70,22 @@ def test_the_version_is_that_of_the_package():
   config.read(ROOT / 'setup.cfg')
   assert config['metadata']['version'] == 'attr: tff_pers.__version__'
   assert tff_pers.__version__.count('.') == 2
+
+
+def test_type_checkers_see_the_same_names():
+  """What stands behind `TYPE_CHECKING` is the table of `__getattr__`."""
+  tree = ast.parse(pathlib.Path(tff_pers.__file__).read_text())
+  [branch] = [node for node in tree.body if isinstance(node, ast.If)]
+  assert ast.unparse(branch.test) == 'TYPE_CHECKING'
+  seen = {}
+  for node in branch.body:
+    for alias in node.names:
+      assert alias.asname == alias.name  # Else it is not exported.
+      seen[alias.name] = node.module
+  assert set(seen) == set(_PUBLIC)
+  for name, module in seen.items():
+    found = getattr(importlib.import_module(module), name)
+    assert found is getattr(tff_pers, name)
 
 
 def test_annotations_are_for_users_too():

@@ -14,6 +14,7 @@ defined, as `from tff_pers.aggregators import shuffling`.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 __version__ = '0.1.0'
 
@@ -46,15 +47,56 @@ _MODULE_OF = {name: module for module, own in _NAMES.items() for name in own}
 __all__ = ('__version__', *sorted([*_MODULE_OF, *_PACKAGES]))
 
 
-def __getattr__(name: str):
-  """Imports a public name when it is first used (PEP 562)."""
-  if name in _PACKAGES:
-    return importlib.import_module(f'{__name__}.{name}')
-  if name in _MODULE_OF:
-    found = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = found
-    return found
-  raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+if TYPE_CHECKING:
+  # For type checkers and editors, which do not run `__getattr__`: all of
+  # `__all__`, where it is defined. `tests/package_test.py` compares both.
+  # pylint: disable=useless-import-alias
+  from tff_pers import aggregators as aggregators
+  from tff_pers import algorithms as algorithms
+  from tff_pers import attacks as attacks
+  from tff_pers import client_works as client_works
+  from tff_pers import data as data
+  from tff_pers import models as models
+  from tff_pers import numerics as numerics
+  from tff_pers import plugins as plugins
+  from tff_pers import runtime as runtime
+  from tff_pers import simulation as simulation
+  from tff_pers.algorithms import build_async_ffgg as build_async_ffgg
+  from tff_pers.algorithms import build_fedhm as build_fedhm
+  from tff_pers.algorithms import build_ffgg as build_ffgg
+  from tff_pers.algorithms import build_floral as build_floral
+  from tff_pers.algorithms import build_local_ffgg as build_local_ffgg
+  from tff_pers.algorithms import build_local_update as build_local_update
+  from tff_pers.algorithms import build_perm as build_perm
+  from tff_pers.algorithms import build_shuffling as build_shuffling
+  from tff_pers.composition import compose as compose
+  from tff_pers.data.client_data import dense as dense
+  from tff_pers.data.sources import from_client_data as from_client_data
+  from tff_pers.models import FunctionalModel as FunctionalModel
+  from tff_pers.models import from_keras as from_keras
+  from tff_pers.models import (
+      from_tff_functional_model as from_tff_functional_model,
+  )
+  from tff_pers.models import to_tff_functional_model as to_tff_functional_model
+  from tff_pers.models.export import export_saved_model as export_saved_model
+  from tff_pers.models.export import merge_into as merge_into
+  from tff_pers.process import PersonalizedProcess as PersonalizedProcess
+  from tff_pers.simulation.learning_process import (
+      from_personalized as from_personalized,
+  )
+  from tff_pers.simulation.program import TrainingProgram as TrainingProgram
+  from tff_pers.simulation.store import ClientStateStore as ClientStateStore
+else:
+
+  def __getattr__(name: str):
+    """Imports a public name when it is first used (PEP 562)."""
+    if name in _PACKAGES:
+      return importlib.import_module(f'{__name__}.{name}')
+    if name in _MODULE_OF:
+      found = getattr(importlib.import_module(_MODULE_OF[name]), name)
+      globals()[name] = found
+      return found
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
 
 
 def __dir__():

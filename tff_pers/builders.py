@@ -10,7 +10,7 @@ import functools
 import inspect
 import numbers
 import typing
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -34,6 +34,7 @@ _WAYS = (
         'models.from_keras(keras_model, loss), of the Keras model inside',
     ),
 )
+_Builder = TypeVar('_Builder', bound=Callable[..., Any])
 # What is made of a model first, and how.
 _MADE_OF_MODELS = {
     adaptors.AdaptedModel: 'models.adaptors.floral(model, num_adaptors=4)',
@@ -41,7 +42,7 @@ _MADE_OF_MODELS = {
 }
 
 
-def checked(build):
+def checked(build: _Builder) -> _Builder:
   """Returns the builder, which looks at its arguments first.
 
   A process of a builder that is told `num_clients`, or the `groups` of all
@@ -73,7 +74,7 @@ def checked(build):
         _check_num_clients(value)
     return _among(build(*args, **kwargs), given)
 
-  return build_checked
+  return typing.cast(_Builder, build_checked)
 
 
 def check_model(model: Any, name: str = 'model') -> None:

@@ -7,7 +7,9 @@ Programs, contract tests and `--help` walk this registry.
 """
 
 import dataclasses
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union,
+)
 
 from tff_pers import registry
 from tff_pers import traits as traits_lib
@@ -105,15 +107,16 @@ class Method:
   travels: Optional[Travels] = Travels()
 
 
+_Build = TypeVar('_Build', bound=Callable[[Any, Any], Any])
 _METHODS: registry.Registry[Method] = registry.Registry('algo')
 
 
 def register(
-    name: str, hyperparameters, *,
+    name: str, hyperparameters: type[Any], *,
     needs: Union[Iterable[str], Mapping[str, Callable[[Any], bool]]] = (),
     summary: str = '', driver: str = 'rounds',
     travels: Optional[Travels] = Travels(),
-):
+) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
   Args:

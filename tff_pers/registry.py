@@ -4,6 +4,7 @@ import difflib
 from typing import Any, Callable, Generic, TypeVar
 
 Entry = TypeVar('Entry')
+_Decorated = TypeVar('_Decorated')
 
 
 class Registry(Generic[Entry]):
@@ -20,10 +21,10 @@ class Registry(Generic[Entry]):
 
   def register(
       self, name: str, make_entry: Callable[[Any], Entry]
-  ) -> Callable[[Any], Any]:
+  ) -> Callable[[_Decorated], _Decorated]:
     """Returns a decorator that registers `make_entry(decorated)`."""
 
-    def decorator(decorated):
+    def decorator(decorated: _Decorated) -> _Decorated:
       if name in self._entries:
         raise ValueError(
             f'`name` must be new, found {name} registered already.'

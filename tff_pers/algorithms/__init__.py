@@ -4,7 +4,30 @@ Every module of this folder is found by itself; its functions `build_*` are
 names of the package, e.g. `algorithms.build_perm`.
 """
 
+from typing import Any, TYPE_CHECKING
+
 from tff_pers import discovery
+
+if TYPE_CHECKING:
+  # Type checkers do not run what is below. The public ones; others are Any.
+  # pylint: disable=useless-import-alias
+  from tff_pers.algorithms.async_ffgg import (
+      build_async_ffgg as build_async_ffgg,
+  )
+  from tff_pers.algorithms.fedhm import build_fedhm as build_fedhm
+  from tff_pers.algorithms.ffgg import build_ffgg as build_ffgg
+  from tff_pers.algorithms.floral import build_floral as build_floral
+  from tff_pers.algorithms.local_ffgg import (
+      build_local_ffgg as build_local_ffgg,
+  )
+  from tff_pers.algorithms.local_update import (
+      build_local_update as build_local_update,
+  )
+  from tff_pers.algorithms.perm import build_perm as build_perm
+  from tff_pers.algorithms.shuffling import build_shuffling as build_shuffling
+
+  def __getattr__(name: str) -> Any:
+    ...
 
 globals().update(
     discovery.builders(discovery.import_modules(__name__, __path__))

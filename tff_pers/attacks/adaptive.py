@@ -24,6 +24,7 @@ class Adaptive(attack.Attack):
 
   name: ClassVar[str] = 'adaptive'
   flips_labels: ClassVar[bool] = True
+  is_omniscient: ClassVar[bool] = True
 
   def plan(self, memory, seen, key):
     honest, rule = seen.honest, seen.rule

@@ -1,7 +1,7 @@
 """What an attack is, and attacks by name: `parse('ipm[eps=0.1]')`."""
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tff_pers import hyperparameters as hp
 from tff_pers import registry
@@ -42,11 +42,8 @@ class Attack:
 
   name: ClassVar[str] = 'none'
   flips_labels: ClassVar[bool] = False
+  is_omniscient: ClassVar[bool] = False
   is_silent: ClassVar[bool] = False
-
-  @property
-  def is_omniscient(self) -> bool:
-    return False
 
   def __post_init__(self):
     hp.validate(self)
@@ -88,10 +85,11 @@ class Attack:
     return own
 
 
+_Attack = TypeVar('_Attack', bound=Attack)
 _ATTACKS: registry.Registry[type[Attack]] = registry.Registry('attack')
 
 
-def register(attack: type[Attack]) -> type[Attack]:
+def register(attack: type[_Attack]) -> type[_Attack]:
   """Registers a class of attacks under its name."""
   return _ATTACKS.register(attack.name, lambda decorated: decorated)(attack)
 

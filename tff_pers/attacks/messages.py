@@ -87,6 +87,8 @@ class Silent(attack.Attack):
 class _Common(attack.Attack):
   """An attack in which all attackers send the same."""
 
+  is_omniscient: ClassVar[bool] = True
+
   def message(self, own, plan, key):
     return plan
 
@@ -156,8 +158,9 @@ class Noise(attack.Attack):
       ' root mean square over coordinates.', above=0.0, when='std=0',
   )
 
+  # Other attacks know it by their class.
   @property
-  def is_omniscient(self) -> bool:
+  def is_omniscient(self) -> bool:  # type: ignore[override]
     return not self.std
 
   def plan(self, memory, seen, key):

@@ -11,7 +11,7 @@ Programs, tests and `--help` walk this registry.
 import dataclasses
 import itertools
 import functools
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable, Optional, TypeVar
 
 from tff_pers import registry
 from tff_pers import traits as traits_lib
@@ -169,12 +169,13 @@ class TaskFamily:
   summary: str = ''
 
 
+_Build = TypeVar('_Build', bound=Callable[[TaskRequest, Any], task_lib.Task])
 _TASKS: registry.Registry[TaskFamily] = registry.Registry('task')
 
 
 def register(
-    name: str, options, *, declares: Declaration, summary: str = ''
-):
+    name: str, options: type[Any], *, declares: Declaration, summary: str = ''
+) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
   The validation part is cut here, after `build`, so that every task has one

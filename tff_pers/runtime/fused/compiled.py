@@ -49,6 +49,7 @@ class Compiler:
 
   @property
   def has_gpu(self) -> bool:
+    """Whether one of the devices is a GPU."""
     return devices_lib.has_gpu(self.devices)
 
   def compile(

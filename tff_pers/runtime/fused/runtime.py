@@ -121,6 +121,18 @@ class FusedContext(tff.framework.SyncContext):
     self.executor = executor
 
   def invoke(self, comp, arg):
+    """Runs a computation; TFF calls this.
+
+    Args:
+      comp: The `tff.Computation`.
+      arg: Its argument, or None.
+
+    Returns:
+      Its result.
+
+    Raises:
+      errors.ComputationError: If an operation of it fails.
+    """
     return self.executor.invoke(comp, arg)
 
 
@@ -138,6 +150,18 @@ class AsyncFusedContext(tff.framework.AsyncExecutionContext):
     self.executor = executor
 
   async def invoke(self, comp, arg):
+    """Runs a computation in a thread; TFF awaits this.
+
+    Args:
+      comp: The `tff.Computation`.
+      arg: Its argument, None, or a coroutine that returns it.
+
+    Returns:
+      Its result.
+
+    Raises:
+      errors.ComputationError: If an operation of it fails.
+    """
     if asyncio.iscoroutine(arg):
       arg = await arg
     arg = await self._taken_out(arg)

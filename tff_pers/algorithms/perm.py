@@ -125,7 +125,8 @@ def build_perm(
     cohort that trained no model.
 
   Raises:
-    TypeError: If an argument is of another kind than its annotation says.
+    TypeError: If `model`, `num_clients` or `hyperparameters` is of another
+      kind.
     ValueError: If `num_clients` is below 1; if `alpha_update=epoch` meets
       matchings, which have no common epoch; if `freeze_after` has no update to
       prevent; if `row_nonzeros` or `models` exceed N.

@@ -160,6 +160,7 @@ class Noise(attack.Attack):
 
   @property
   def is_omniscient(self) -> bool:
+    """Whether the scale is that of the honest messages."""
     return not self.std
 
   def plan(self, memory, seen, key):

@@ -6,7 +6,7 @@ Heterogeneous Clients
 """
 
 import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from baselines import fedavg
 from tff_pers import builders
@@ -16,6 +16,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.aggregators import partial
 from tff_pers.client_works import submodel_sgd
+from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import masked
 from tff_pers.models import submodels

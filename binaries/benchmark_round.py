@@ -162,11 +162,12 @@ def _many_clients(num_clients: int, cohort_size: int):
 
 def _perm(model, num_clients, variant):
   """PERM past its first stage, as in most rounds of a run."""
+  first = 'stage1_rounds' if variant == 'two_stage' else 'warmup_rounds'
+  none: dict[str, Any] = {first: 0}
   return perm.build_perm(
       model, num_clients,
       perm.PermHyperparameters(
-          variant=variant, warmup_rounds=0, stage1_rounds=0,
-          lambda_scale=10.0, **_TRAINING
+          variant=variant, lambda_scale=10.0, **none, **_TRAINING
       ),
   )
 

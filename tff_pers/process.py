@@ -86,7 +86,20 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       evaluate_global: Optional[tff.Computation] = None,
       tiers: Optional[Mapping[str, Any]] = None,
   ):
-    """Checks the types and keeps the computations.
+    """Checks the types and keeps the computations; those are the class's.
+
+    Args:
+      initialize_seeded: (int64@SERVER -> S@SERVER).
+      initialize_client: (S, int32 -> C), what it is for this index.
+      next_fn: A round, see the class.
+      deploy: What clients use after adapting, see the class.
+      evaluate: What that scores on test data, see the class.
+      client_model: (S, C, int32 -> W).
+      deployed: The `FunctionalModel` over W.
+      parts: The steps of a round, where it is made of such.
+      evaluate_global: (S@SERVER, D@SERVER -> <tier=metrics, ...>@SERVER); None:
+        the server has no models of its own.
+      tiers: The `deployment.Tier`s that `evaluate_global` evaluates, by name.
 
     Raises:
       TypeError: If a computation does not fit the others; the message names the

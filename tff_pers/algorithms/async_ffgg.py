@@ -92,7 +92,12 @@ def build_async_ffgg(
     smoothness: L of the operators F_m, or None: unknown.
     tuner: Replaces the fine-tuner of the hyperparameters.
 
+  Returns:
+    See `ffgg.build_ffgg`. An event-driven program runs its `parts` one message
+    at a time; that is the algorithm of the paper.
+
   Raises:
+    TypeError: If `parts` or `hyperparameters` is of another kind.
     ValueError: See `ffgg.build_ffgg`.
   """
   values = hp.as_dict(hyperparameters)

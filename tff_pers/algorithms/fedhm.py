@@ -85,7 +85,12 @@ def build_fedhm(
     mean_factory: Combines the recovered models, in the place of what
       `aggregator` of the hyperparameters names.
 
+  Returns:
+    A `PersonalizedProcess` with `parts`, `tiers` and `evaluate_global`. Its
+    `bytes_down` and `bytes_up` are those of the model of the client's tier.
+
   Raises:
+    TypeError: If `hyperparameters` are of another kind.
     ValueError: If the loss is masked and the model has no logit per class.
   """
   head: tuple[int, ...] = ()

@@ -64,7 +64,12 @@ def build_ffgg(
     tuner: Replaces the fine-tuner of the hyperparameters.
     model_aggregator: Replaces what `aggregator` of the hyperparameters names.
 
+  Returns:
+    A `PersonalizedProcess` with `parts`. A client deploys theta with its w
+    after the final fine-tuning, weights of the model that was split.
+
   Raises:
+    TypeError: If `parts` or `hyperparameters` is of another kind.
     ValueError: If no weight is global; if the fine-tuner is for quadratics and
       the loss is none in the private weights.
   """

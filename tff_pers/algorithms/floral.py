@@ -87,9 +87,17 @@ def build_floral(
     model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
       other inner sums; with `center` it must be built `with_shares`.
 
+  Returns:
+    A `PersonalizedProcess` with `parts`; for these N clients, if `num_clients`
+    or `groups` is given. The metrics of a round have `router_entropy`, the mean
+    entropy of pi_k in nats.
+
   Raises:
-    ValueError: If router=oracle has no groups, or more groups than adaptors,
-      or objective=mfl no adaptors, or a frozen base an aggregator.
+    TypeError: If `adapted`, `hyperparameters` or `num_clients` is of another
+      kind.
+    ValueError: If `num_clients` is below 1, or router=oracle has no groups, or
+      more groups than adaptors, or objective=mfl no adaptors, or a frozen base
+      an aggregator.
   """
   hyperparameters.check_aggregator(adapted)
   routers = _routers(adapted, hyperparameters, groups, num_clients)

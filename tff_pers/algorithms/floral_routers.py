@@ -103,26 +103,32 @@ class Exponential:
     self._rate = hyperparameters.mfl_rate
 
   def initial_state(self) -> Any:
+    """C of a client never seen before: nothing."""
     return ()
 
   def keep(self, router) -> Any:
+    """C after a round: nothing."""
     del router  # A function of the weights.
     return ()
 
   def at_start(self, message, client_state, data):
+    """The logits -eta f(u, a_c) at the weights received, float[C]."""
     del client_state  # Nothing.
     return mfl.exponential_router(
         self._adapted, message['weights'], data, rate=self._rate
     )
 
   def probabilities(self, router):
+    """pi of these logits, float[C]."""
     return tf.nn.softmax(router)
 
   def at_evaluation(self, message, client_state, data):
+    """(pi, mix), both pi at the weights received, float[C]."""
     pi = self.probabilities(self.at_start(message, client_state, data))
     return pi, pi
 
   def without_data(self, client_state, index):
+    """The uniform mix, float[C]."""
     del client_state, index  # Uniform.
     return self.probabilities(tf.constant(self._zeros))
 
@@ -160,20 +166,25 @@ class Oracle:
     self._zeros, self._groups = _zeros(adapted), np.asarray(groups, np.int32)
 
   def initial_state(self) -> Any:
+    """C of a client never seen before: nothing."""
     return ()
 
   def keep(self, router) -> Any:
+    """C after a round: nothing."""
     del router  # Known.
     return ()
 
   def at_start(self, message, client_state, data):
+    """pi of the client's cluster, one-hot, float[C]."""
     del message, client_state  # Not needed.
     return self._known(data['index'])
 
   def probabilities(self, router):
+    """pi, as it is known."""
     return router
 
   def at_evaluation(self, message, client_state, data):
+    """(pi, mix), the same: known, or learned by a client of no cluster."""
     del client_state  # Nothing.
     # Known clients take 0 steps, since `tf.where` computes both branches.
     is_unseen = client_work.is_unseen(data['index'], len(self._groups))
@@ -187,6 +198,7 @@ class Oracle:
     return pi, pi
 
   def without_data(self, client_state, index):
+    """The known mix, float[C]."""
     del client_state  # Nothing.
     return self._known(index)
 

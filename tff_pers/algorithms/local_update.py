@@ -88,9 +88,11 @@ def build_local_update(
     model_aggregator: See `compose`.
 
   Returns:
-    See `compose`.
+    A `PersonalizedProcess` with `parts`; its metrics are those of `compose`. A
+    client deploys x, weights of `model`, without adapting.
 
   Raises:
+    TypeError: If `model` is none of ours.
     ValueError: If `theta`, `gamma` or `alpha` is out of range, if there are
       both `eta` and an optimizer, or if eta would be 0.
   """

@@ -58,7 +58,7 @@ def build_perm(
     keep_gradients: bool = False,
     devices: Optional[perm_devices.Devices] = None,
 ) -> process.PersonalizedProcess:
-  """Builds PERM.
+  """Builds PERM (Deng et al., NeurIPS 2023, Algorithms 1 to 3).
 
   Algorithm 2 (`variant=single_loop`), round t of the visits, epoch r, round j:
 
@@ -116,10 +116,20 @@ def build_perm(
     keep_gradients: Whether the server keeps the table of gradients for clients
       that come after the run, though nothing in the run needs it.
 
+  Returns:
+    A `PersonalizedProcess` for these N clients. A client deploys its row of
+    `models`, weights of `model`, or with `devices` its units of them. The
+    metrics of a round have, beside those of all methods, what the rows of A
+    are like (`perm_mixing.measurements`, `perm_clusters.measurements`),
+    `lambda_scale` where kappa is chosen, and `visits_idle`, the share of the
+    cohort that trained no model.
+
   Raises:
-    ValueError: If `alpha_update=epoch` meets matchings, which have no common
-      epoch; if `freeze_after` has no update to prevent; if `row_nonzeros` or
-      `models` exceed N.
+    TypeError: If `model`, `num_clients` or `hyperparameters` is of another
+      kind.
+    ValueError: If `num_clients` is below 1; if `alpha_update=epoch` meets
+      matchings, which have no common epoch; if `freeze_after` has no update to
+      prevent; if `row_nonzeros` or `models` exceed N.
   """
   hyperparameters.check(num_clients, full_participation)
   devices = devices or perm_devices.Devices(model)

@@ -170,6 +170,7 @@ class PermHyperparameters(
 
   @property
   def gamma(self) -> float:
+    """gamma, the step size of the global model w."""
     return self.global_learning_rate or self.learning_rate
 
   @property

@@ -63,7 +63,12 @@ def build_shuffling(
     full_participation: Whether every round has all clients; if not, rounds are
       matchings between the cohort and the models.
 
+  Returns:
+    A `PersonalizedProcess` for these N clients. A client deploys its row of
+    `models`, weights of `model`.
+
   Raises:
+    TypeError: If `model` or `hyperparameters` is of another kind.
     ValueError: If `mixing_weights` is not square, has a negative entry or a row
       that does not sum to 1.
   """

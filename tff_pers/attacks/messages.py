@@ -161,6 +161,7 @@ class Noise(attack.Attack):
   # Other attacks know it by their class.
   @property
   def is_omniscient(self) -> bool:  # type: ignore[override]
+    """Whether the scale is that of the honest messages."""
     return not self.std
 
   def plan(self, memory, seen, key):

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from tff_pers.data import client_data
 from tff_pers.models import functional
-from tff_pers.numerics import distances
 
 # Rows per pass: bounds memory, does not change the full gradient.
 _CHUNK = 256
@@ -96,11 +95,12 @@ def _rows(batch, rows):
 def _variance(a, b):
   """||g_A - g_B||^2 / (1/n_A + 1/n_B) of two halves; 0 if one is empty."""
   count_a, count_b = tf.maximum(a[2], 1), tf.maximum(b[2], 1)
-  difference = distances.flatten(tf.nest.map_structure(
-      lambda x, y: x / count_a - y / count_b, a[0], b[0]
-  ))
+  halves = zip(tf.nest.flatten(a[0]), tf.nest.flatten(b[0]))
+  distance = tf.add_n([
+      tf.reduce_sum(tf.square(x / count_a - y / count_b)) for x, y in halves
+  ])
   # In expectation over the halves, ||g_A - g_B||^2 is v_i (1/n_A + 1/n_B).
   rows_a, rows_b = tf.maximum(a[3], 1), tf.maximum(b[3], 1)
-  variance = tf.reduce_sum(tf.square(difference)) / (1 / rows_a + 1 / rows_b)
+  variance = distance / (1 / rows_a + 1 / rows_b)
   both = tf.logical_and(a[3] > 0, b[3] > 0)
   return tf.where(both, variance, tf.zeros_like(variance))

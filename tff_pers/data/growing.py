@@ -86,6 +86,7 @@ class Known:
 
   @property
   def texts(self) -> list[str]:
+    """The distinct texts, in that order."""
     return list(self._codes)
 
   def code(self, text: str) -> int:
@@ -104,10 +105,12 @@ class Codes:
 
   @property
   def codes(self) -> np.ndarray:
+    """int32[n], the position of each cell in `distinct`."""
     return self._rows.array
 
   @property
   def distinct(self) -> list[str]:
+    """The distinct texts, in the order in which they came."""
     return self._known.texts
 
   def find(self, text: str) -> Optional[int]:
@@ -117,6 +120,7 @@ class Codes:
     return int(np.argmax(self.codes == self._known.code(text)))
 
   def add(self, encoded: cells.Texts) -> None:
+    """Adds cells."""
     codes = [self._known.code(text) for text in encoded.distinct]
     self._rows.extend(len(encoded.codes))[:] = np.array(codes, np.int32)[
         encoded.codes
@@ -137,6 +141,7 @@ class Growing:
 
   @property
   def array(self) -> np.ndarray:
+    """A view of the rows there are, [size, ...]; the next `extend` ends it."""
     return self._array[:self.size]
 
   def extend(self, number: int) -> np.ndarray:

@@ -111,6 +111,7 @@ class Task:
 
   @property
   def num_clients(self) -> int:
+    """N, how many clients train."""
     return len(self.train)
 
   @property
@@ -120,6 +121,7 @@ class Task:
 
   @property
   def has_groups(self) -> bool:
+    """Whether the true cluster of every client is known."""
     return self.groups is not None and bool(np.all(self.groups >= 0))
 
   @property

@@ -86,6 +86,7 @@ def init_key(seed):
 
 
 def no_penalty(weights):
+  """Returns 0.0, the penalty of a model that has none."""
   del weights
   return 0.0
 
@@ -152,7 +153,11 @@ class FunctionalModel:
   to_base: Optional[Callable[[Any], Any]] = None
 
   def initial_weights(self, seed):
-    """Returns w^0 of the run `seed`, the same in every method."""
+    """Returns w^0 of the run `seed`, the same in every method.
+
+    Args:
+      seed: int64 scalar, the run's seed.
+    """
     return self.init(init_key(seed))
 
   @property
@@ -201,7 +206,11 @@ class FunctionalModel:
     )
 
   def all_weights(self, weights):
-    """Returns weights of `of_all_weights`: frozen ones join `weights`."""
+    """Returns weights of `of_all_weights`: frozen ones join `weights`.
+
+    Args:
+      weights: Weights of this model.
+    """
     return weights if self.frozen is None else self.frozen.join(weights)
 
   def penalty_by(self, penalty: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -217,7 +226,13 @@ class FunctionalModel:
   def batch_loss(self, weights, batch, training: bool = True):
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty.
 
-    Over their units, where the loss has `weights_of`.
+    Over their units, where the loss has `weights_of`. A scalar of the dtype of
+    the example losses.
+
+    Args:
+      weights: Weights of the model.
+      batch: A `client_data.Batch`.
+      training: Whether dropout is on.
     """
     predictions = self.predict(weights, batch.x, training, batch.seed)
     losses = self.example_loss(batch.y, predictions)
@@ -230,13 +245,24 @@ class FunctionalModel:
     """Returns how much each row counts in the mean `name`, [batch].
 
     Its units where it has `weights_of`, else 1.
+
+    Args:
+      y: Labels, [batch, ...].
+      dtype: Of the result.
+      name: 'loss', or that of a metric.
     """
     if name not in self.weights_of:
       return tf.ones(tf.shape(y)[:1], dtype)
     return tf.cast(self.weights_of[name](y), dtype)
 
   def batch_weight(self, batch, dtype, name: str = 'loss'):
-    """Returns how many rows or units the mean `name` of a batch is over."""
+    """Returns how many rows or units the mean `name` of a batch is over.
+
+    Args:
+      batch: A `client_data.Batch`; rows that are masked do not count.
+      dtype: Of the result, a scalar.
+      name: 'loss', or that of a metric.
+    """
     mask = tf.cast(batch.mask, dtype)
     if name in self.weights_of:
       mask *= self.row_weights(batch.y, dtype, name)
@@ -251,7 +277,13 @@ class FunctionalModel:
     return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))
 
   def loss_and_gradient(self, weights, batch, training: bool = True):
-    """Returns `batch_loss` and its gradient, a structure like `weights`."""
+    """Returns `batch_loss` and its gradient, a structure like `weights`.
+
+    Args:
+      weights: Weights of the model, at which the gradient is taken.
+      batch: A `client_data.Batch`.
+      training: Whether dropout is on.
+    """
     with tf.GradientTape() as tape:
       # The weights are tensors; a tape watches only variables by itself.
       tape.watch(weights)
@@ -268,7 +300,12 @@ class FunctionalModel:
   def metric_sums(self, weights, batch):
     """Returns sums over unmasked rows: loss without penalty, and metrics.
 
-    What has `weights_of` is summed over units; see `metric_weights`.
+    What has `weights_of` is summed over units; see `metric_weights`. Scalars by
+    name; those of metrics are float32.
+
+    Args:
+      weights: Weights of the model; dropout is off.
+      batch: A `client_data.Batch`.
     """
     predictions = self.predict(weights, batch.x, False, batch.seed)
     sums = collections.OrderedDict(
@@ -280,7 +317,13 @@ class FunctionalModel:
     return sums
 
   def metric_weights(self, batch):
-    """Returns the units of a batch for each sum that has `weights_of`."""
+    """Returns the units of a batch for each sum that has `weights_of`.
+
+    float32 scalars by name.
+
+    Args:
+      batch: A `client_data.Batch`.
+    """
     return collections.OrderedDict(
         (name, self.batch_weight(batch, tf.float32, name))
         for name in ('loss', *self.metrics) if name in self.weights_of

@@ -2,7 +2,8 @@
 
 While one of our functions is traced, every read of a variable gives the tensor
 that we pass instead, and every draw is keyed by the seed that we pass; so the
-layers run as they are, and the trace holds neither.
+layers run as they are, and the trace holds neither. Only plain LSTM layers are
+computed by our own steps (`keras_recurrent`).
 """
 
 # pylint: disable=protected-access  Keras has no public way to its random state.
@@ -17,6 +18,7 @@ import tensorflow as tf
 from tff_pers import random
 from tff_pers.models import functional
 from tff_pers.models import keras_layers
+from tff_pers.models import keras_recurrent
 
 
 class Network:
@@ -52,6 +54,7 @@ class Network:
         for layer in layers
         for regularizer in layer._callable_losses
     ]
+    self._own_calls = keras_recurrent.calls(layers)
     self._traced = tf.function(self._predict, reduce_retracing=True)
     self._traced_penalty = tf.function(self._penalty)
     self._initial = [
@@ -137,6 +140,8 @@ class Network:
     with contextlib.ExitStack() as stack:
       for variable, tensor in zip(self._all, weights):
         stack.enter_context(_overriding(variable, **_reads(tensor)))
+      for layer, call in self._own_calls:
+        stack.enter_context(_overriding(layer, call=call))
       yield
 
 

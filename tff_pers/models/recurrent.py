@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tff_pers.models import functional
 from tff_pers.models import initial_weights
+from tff_pers.models import lstm_steps
 from tff_pers.models import zoo_layers as zl
 from tff_pers.numerics import low_rank
 
@@ -73,7 +74,8 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
     # One product for all steps; only the recurrent one has to wait.
     rows = low_rank.matmul(tf.reshape(x, [-1, inputs]), kernel) + bias
     rows = tf.reshape(rows, [-1, length, 4 * units])
-    return _scan(tf.transpose(rows, [1, 0, 2]), recurrent, units)
+    states = lstm_steps.hidden_states(tf.transpose(rows, [1, 0, 2]), recurrent)
+    return tf.transpose(states, [1, 0, 2])
 
   def make(shape):
     length, inputs = shape
@@ -89,36 +91,6 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
     )
 
   return make
-
-
-def _scan(inputs, recurrent, units: int):
-  """Returns the hidden states [batch, length, units].
-
-  Args:
-    inputs: What comes from below in each step, [length, batch, 4 units].
-    recurrent: The recurrent kernel, or what `low_rank.matmul` takes for one.
-    units: Number of units.
-  """
-  length = inputs.shape[0]
-  start = tf.zeros_like(inputs[0, :, :units])
-
-  def body(step, hidden, cell, states):
-    gates = inputs[step] + low_rank.matmul(hidden, recurrent)
-    i, f, c, o = tf.split(gates, 4, axis=1)
-    cell = tf.sigmoid(f) * cell + tf.sigmoid(i) * tf.tanh(c)
-    hidden = tf.sigmoid(o) * tf.tanh(cell)
-    return step + 1, hidden, cell, states.write(step, hidden)
-
-  # A loop, not 80 copies of its body: graphs are traced several times.
-  *_, states = tf.while_loop(
-      lambda step, *_: step < length, body,
-      (
-          tf.constant(0), start, start,
-          tf.TensorArray(inputs.dtype, length, element_shape=start.shape),
-      ),
-      maximum_iterations=length,
-  )
-  return tf.transpose(states.stack(), [1, 0, 2])
 
 
 def initial_weight(weight: functional.LayerWeight, seed, dtype):

@@ -213,6 +213,7 @@ def max_pool(size: int = 2) -> MakeLayer:
 
 
 def dropout_layer(rate: float) -> MakeLayer:
+  """In training sets a share `rate` of the entries to 0; see `dropout`."""
 
   def apply(weights, x, training, seed):
     del weights  # Unused.
@@ -222,10 +223,12 @@ def dropout_layer(rate: float) -> MakeLayer:
 
 
 def flatten() -> MakeLayer:
+  """Makes a vector of every example."""
   return lambda shape: reshape(math.prod(shape))(shape)
 
 
 def reshape(*output_shape: int) -> MakeLayer:
+  """Gives every example this shape, which has as many entries."""
 
   def apply(weights, x, training, seed):
     del weights, training, seed  # Unused.
@@ -246,5 +249,6 @@ def reshape(*output_shape: int) -> MakeLayer:
 
 
 def with_channels(x_spec: tf.TensorSpec) -> MakeLayer:
+  """Gives images without channels [height, width] a single one."""
   height, width, *channels = x_spec.shape[1:]
   return reshape(height, width, *(channels or [1]))

@@ -52,6 +52,7 @@ class Mean:
     return attacks.mean(x)
 
   def is_possible(self, num_messages, num_byzantine):
+    """Returns True."""
     del num_messages, num_byzantine
     return True
 

@@ -81,5 +81,17 @@ class ExecutionContext(tff.framework.SyncExecutionContext):
   """TFF's own context, with our error where a computation fails."""
 
   def invoke(self, comp, arg):
+    """Runs a computation; TFF calls this.
+
+    Args:
+      comp: The `tff.Computation`.
+      arg: Its argument, or None.
+
+    Returns:
+      Its result.
+
+    Raises:
+      ComputationError: If an operation of it fails.
+    """
     with named(comp):
       return super().invoke(comp, arg)

@@ -17,13 +17,16 @@ class HeldValue(executor_value_base.ExecutorValue):
 
   @property
   def type_signature(self) -> tff.Type:
+    """Its TFF type."""
     return self._type_signature
 
   @property
   def reference(self):
+    """The value itself."""
     return self.value
 
   async def compute(self):
+    """Returns the value; nothing is left to compute."""
     return self.value
 
 
@@ -43,9 +46,11 @@ class HoldingExecutor(executor_base.Executor):
     """Holds nothing between calls."""
 
   async def create_value(self, value, type_spec=None):
+    """Returns a value, held with its TFF type."""
     return HeldValue(value, type_spec)
 
   async def create_struct(self, elements):
+    """Returns one held struct of held elements, with their names."""
     named = tff.structure.to_elements(tff.structure.from_container(elements))
     return HeldValue(
         tff.structure.Struct([(name, each.value) for name, each in named]),
@@ -53,8 +58,10 @@ class HoldingExecutor(executor_base.Executor):
     )
 
   async def create_selection(self, source, index):
+    """Returns the element number `index` of a held struct."""
     return HeldValue(source.value[index], source.type_signature[index])
 
   async def create_call(self, comp, arg=None):
+    """Calls a held computation with a held argument, or with none."""
     result = self._call(comp.value, None if arg is None else arg.value)
     return HeldValue(result, comp.type_signature.result)

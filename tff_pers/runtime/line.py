@@ -45,6 +45,7 @@ class Line:
 
   @property
   def result_type(self) -> tff.Type:
+    """The TFF type of what is returned."""
     return self.result.type_signature
 
 

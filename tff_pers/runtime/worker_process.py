@@ -113,6 +113,7 @@ class WorkerProcess:
 
   @property
   def exit_code(self) -> Optional[int]:
+    """That of the worker that has ended; None while it runs."""
     return self._process.poll()
 
   def wait_until_ready(self, seconds: float = 60.0) -> None:

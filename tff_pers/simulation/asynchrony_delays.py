@@ -38,6 +38,7 @@ class Constant(_Speeds):
   seconds: float = hp.field(1.0, 'Time of the first client.', minimum=0.0)
 
   def draw(self, generator: np.random.Generator) -> float:
+    """Returns `seconds`."""
     del generator  # Nothing is drawn.
     return self.seconds
 
@@ -49,6 +50,7 @@ class Exponential(_Speeds):
   mean: float = hp.field(1.0, 'Mean time of the first client.', above=0.0)
 
   def draw(self, generator: np.random.Generator) -> float:
+    """Returns a time of the first client, in seconds."""
     return self.mean * generator.standard_exponential()
 
 
@@ -62,6 +64,7 @@ class Lognormal(_Speeds):
   )
 
   def draw(self, generator: np.random.Generator) -> float:
+    """Returns a time of the first client, in seconds."""
     return self.median * np.exp(self.sigma * generator.standard_normal())
 
 
@@ -76,6 +79,7 @@ class Pareto(_Speeds):
   )
 
   def draw(self, generator: np.random.Generator) -> float:
+    """Returns a time of the first client, in seconds."""
     return self.scale * (1.0 + generator.pareto(self.shape))
 
 

@@ -84,6 +84,7 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
 
   @property
   def federated_type(self) -> tff.FederatedType:
+    """{<index, x, y>*}@CLIENTS, that of the source."""
     return self._source.federated_type
 
   def select(self, k: Optional[int] = None) -> list[tf.data.Dataset]:
@@ -108,6 +109,7 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
     return [datasets[i] for i in chosen]
 
   def to_bytes(self) -> bytes:
+    """Returns the position and what names the data; see `from_bytes`."""
     return json.dumps(
         dict(digest=self._source.digest, position=self._position)
     ).encode()

@@ -247,10 +247,13 @@ class TrainingProgram:
       cohort: Who takes part.
       following: The cohort of the next round, if it is known.
 
+    Returns:
+      Floats by column: `train_loss`, and what the method itself measures.
+
     Raises:
-      NonFiniteError: If a loss or an update is not finite, or with
-        `on_non_finite='drop'` if that is so for all honest clients that have
-        examples to train on (`NobodyLeftError`); nothing changed.
+      NonFiniteError: If a loss or an update is not finite; nothing changed.
+      NobodyLeftError: Instead of it with `on_non_finite='drop'`: if that is so
+        for all honest clients that have examples to train on.
     """
     started = time.monotonic()
     cohort = [int(client) for client in cohort]
@@ -364,6 +367,13 @@ class TrainingProgram:
 
     These are the weights that `evaluate` evaluates, if it is given the same
     clients: some methods let the clients choose something together.
+
+    Args:
+      data: See `evaluate`; its test data are not used.
+
+    Returns:
+      A structure of arrays per client, weights of `deployed`, in the order of
+      `data`.
     """
     weights = []
     for chunk in _chunks(data.train):

@@ -97,6 +97,7 @@ class Progress:
     self.close()
 
   def close(self) -> None:
+    """Ends the bar, if there is one."""
     if self._bar is not None:
       self._bar.close()
 

@@ -63,6 +63,7 @@ class Releases:
     self.close()
 
   def close(self) -> None:
+    """Ends the thread and the log; what was released stays."""
     self._thread.shutdown()
     self._log.close()
 

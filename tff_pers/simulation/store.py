@@ -117,6 +117,9 @@ class ClientStateStore:
 
     A round has those of its cohort in memory anyway, and a run of all clients
     would otherwise write and read each of them in every round.
+
+    Args:
+      number: Of states; below 1 is 1.
     """
     self._at_least = max(number, 1)
 
@@ -125,10 +128,15 @@ class ClientStateStore:
     return sorted(self._known)
 
   def get(self, client: int, like):
-    """Returns the state of a client, a structure as `like`.
+    """Returns the state of a client, arrays in a structure as `like`.
+
+    Args:
+      client: Its index.
+      like: An example of a state; its leaves are not read.
 
     Raises:
       KeyError: If the client has no state.
+      StoreError: If it cannot be read, or has another structure.
     """
     client = int(client)
     if client not in self._known:
@@ -145,7 +153,15 @@ class ClientStateStore:
     return self._cache[client]
 
   def put(self, client: int, state) -> None:
-    """Sets the state of a client, until the next `commit` in memory only."""
+    """Sets the state of a client; it is lost unless a `commit` follows.
+
+    Args:
+      client: Its index, >= 0.
+      state: A structure of arrays.
+
+    Raises:
+      StoreError: If memory is full and the file cannot be written.
+    """
     client = int(client)
     # Results of a round are views of one array of the whole cohort, which would
     # stay as long as one of them.
@@ -188,22 +204,44 @@ class ClientStateStore:
     self._dirty.clear()
 
   def position(self) -> Optional[dict[str, Any]]:
-    """Returns the position of the last checkpoint, None if there is none."""
+    """Returns the position of the last checkpoint, None if there is none.
+
+    Raises:
+      StoreError: If it cannot be read.
+    """
     with self._errors(_BYTES):
       return self._position()
 
   def set_position(self, position: Mapping[str, Any]) -> None:
-    """Changes the position of the last checkpoint and nothing else."""
+    """Changes the position of the last checkpoint and nothing else.
+
+    Args:
+      position: JSON values, as `commit` takes them.
+
+    Raises:
+      StoreError: If it cannot be written.
+    """
     with self._errors(), self._transaction():
       self._set_meta('position', json.dumps(position))
 
   def server_state(self, like):
-    """Returns the server state of the last checkpoint, built as `like`."""
+    """Returns the server state of the last checkpoint, built as `like`.
+
+    Args:
+      like: An example of a server state; its leaves are not read.
+
+    Raises:
+      StoreError: If it cannot be read, is not there, or has another structure.
+    """
     with self._errors(_BYTES):
       return tf.nest.pack_sequence_as(like, self._read('committed', _SERVER))
 
   def pending(self) -> list[int]:
-    """Returns the numbers of what is pending in the last checkpoint."""
+    """Returns the numbers of what is pending in the last checkpoint, ascending.
+
+    Raises:
+      StoreError: If it cannot be read.
+    """
     with self._errors(_BYTES):
       rows = self._db.execute(
           'SELECT DISTINCT owner FROM committed WHERE owner <= ?', (_PENDING,)
@@ -211,7 +249,15 @@ class ClientStateStore:
       return sorted(_PENDING - owner for (owner,) in rows)
 
   def get_pending(self, number: int, like):
-    """Returns what is pending under a number, built as `like`."""
+    """Returns what is pending under a number, built as `like`.
+
+    Args:
+      number: One of `pending`.
+      like: An example of it; its leaves are not read.
+
+    Raises:
+      StoreError: If it cannot be read, is not there, or has another structure.
+    """
     with self._errors(_BYTES):
       return tf.nest.pack_sequence_as(
           like, self._read('committed', _PENDING - number)

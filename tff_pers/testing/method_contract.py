@@ -23,6 +23,7 @@ METRICS = ('train_loss', 'num_examples', 'bytes_down', 'bytes_up', 'non_finite')
 
 
 def test_type_signatures(case):
+  """State, data, metrics and evaluation have the types of a process."""
   process = case.process
   assert isinstance(process, process_lib.PersonalizedProcess)
   state_names = tff.structure.name_list(process.server_state_type)
@@ -101,6 +102,7 @@ def test_a_round_by_hand_is_next(case):
 
 
 def test_client_model_is_of_the_deployed_type(case):
+  """Its loss on test data is finite, too."""
   process, after = case.process, case.snapshots[-1]
   result_type = process.client_model.type_signature.result
   assert process.deployed.weights_type.is_equivalent_to(result_type)
@@ -114,12 +116,14 @@ def test_client_model_is_of_the_deployed_type(case):
 
 
 def test_state_starts_with_seed_and_counts_rounds(case):
+  """`round` is 0, 1, 2, 3, and `seed` stays."""
   assert [s.state['round'] for s in case.snapshots] == [0, 1, 2, 3]
   assert [s.state['seed'] for s in case.snapshots] == [3, 3, 3, 3]
   assert case.process.initialize()['seed'] == 0
 
 
 def test_training_changes_what_clients_deploy(case):
+  """After three rounds it is not what client 0 had at first."""
   process = case.process
   def deployed(snapshot, i):
     return tf.nest.flatten(
@@ -142,6 +146,7 @@ def test_order_of_the_cohort_is_irrelevant(case):
 
 
 def test_same_seed_same_bits_other_seed_other_result(case):
+  """Nothing is drawn but from the seed."""
   process, data = case.process, case.task.train
   again = rounds.train(process, data, seed=3)
   for a, b in zip(again, case.snapshots):
@@ -196,6 +201,7 @@ def test_padding_never_touches_a_result(case):
 
 
 def test_nan_at_one_client_is_reported_and_dropped(case):
+  """Its index is in `non_finite`; everybody else trains, to finite numbers."""
   before, data = case.snapshots[2], list(case.task.train)
   data[2] = client_data.dense(
       2, np.full([7, 3], np.nan, np.float32), np.zeros([7], np.int32)
@@ -214,6 +220,7 @@ def test_nan_at_one_client_is_reported_and_dropped(case):
 
 
 def test_client_without_examples_harms_nothing(case):
+  """States stay finite, and the examples of the others are counted."""
   data = list(case.task.train)
   data[1] = client_data.dense(
       1, np.zeros([0, 3], np.float32), np.zeros([0], np.int32)
@@ -225,6 +232,7 @@ def test_client_without_examples_harms_nothing(case):
 
 
 def test_evaluation_is_finite_and_repeats(case):
+  """An accuracy is a number of hits, and twice the same."""
   first, again = (rounds.evaluate(case, case.snapshots[-1]) for _ in range(2))
   assert [r['num_examples'] for r in first] == [4, 3, 6, 5]
   for a, b in zip(first, again):

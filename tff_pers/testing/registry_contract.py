@@ -88,6 +88,7 @@ def check_space(space, draws):
 
 
 def test_every_sample_is_valid_and_acts(method_name):
+  """Corners and random samples of the search space of the method."""
   rng = np.random.default_rng(0)
   for base in _bases(method_name):
     space = search_spaces.of(base)
@@ -95,6 +96,7 @@ def test_every_sample_is_valid_and_acts(method_name):
 
 
 def test_a_space_is_small_and_has_a_rate(method_name):
+  """So that few trials suffice; the defaults lie in it."""
   space = search_spaces.of(methods.get(method_name).hyperparameters())
   assert 1 <= len(space.dimensions) <= _MOST_DIMENSIONS
   assert _RATES & space.dimensions.keys()

@@ -11,6 +11,7 @@ import tensorflow as tf
 from baselines import fedavg
 from binaries import experiment
 from binaries import flags
+from binaries import processes
 from tff_pers import inputs
 from tff_pers import methods
 from tff_pers.data import client_data
@@ -33,6 +34,7 @@ def _equal(clients, others) -> bool:
 
 
 def test_task_is_what_it_declares(task_name):
+  """What is printed of a task that nobody has built is true."""
   declares, task = tasks.get(task_name).declares, _build(task_name)
   assert task.name == task_name
   assert task.traits == declares.traits
@@ -59,6 +61,7 @@ def test_clients_are_dense_data_of_the_model(task_name):
 
 
 def test_what_is_known_of_clients_is_one_row_each(task_name):
+  """Groups, counts of classes, and who is Byzantine."""
   task = _build(task_name)
   for known in (task.groups, task.class_counts, task.byzantine):
     assert known is None or len(known) == task.num_clients
@@ -67,12 +70,14 @@ def test_what_is_known_of_clients_is_one_row_each(task_name):
 
 
 def test_data_follow_from_the_seed(task_name):
+  """The same bits for the same seed, others for another."""
   one, again = (_build(task_name, seed=1) for _ in range(2))
   assert _equal(one.train, again.train) and _equal(one.test, again.test)
   assert not _equal(one.train, _build(task_name, seed=2).train)
 
 
 def test_validation_examples_come_from_the_training_ones(task_name):
+  """Test data stay, whatever is held out."""
   whole, cut = _build(task_name), _build(task_name, validation_fraction=0.2)
   assert _equal(whole.test, cut.test) and whole.validation is None
   sizes = [
@@ -84,6 +89,7 @@ def test_validation_examples_come_from_the_training_ones(task_name):
 
 
 def test_fedavg_trains_on_it(task_name):
+  """One round and an evaluation are finite."""
   task = _build(task_name)
   process = fedavg.build_fedavg(
       task.model,
@@ -115,9 +121,9 @@ def test_method_is_built_on_the_task_or_refused(task_name, method_name):
   fit = methods.fit(method, declares.traits, declares.alternatives())
   given = dict(algo=method_name, task=task_name)
   if fit == 'yes':
-    experiment.build_process(experiment.build(given, table))
+    processes.build(experiment.build(given, table))
     return
   with pytest.raises(flags.UsageError) as error:
-    experiment.build_process(experiment.build(given, table))
+    processes.build(experiment.build(given, table))
   missing = methods.missing_needs(method, declares.traits)
   assert missing[0].sentence in str(error.value)

@@ -5,6 +5,8 @@ from tests.mutants.faults import Fault
 _FUNCTIONAL = 'tff_pers/models/functional.py'
 _TOKENS = 'tff_pers/models/tokens.py'
 _RECURRENT = 'tff_pers/models/recurrent.py'
+_STEPS = 'tff_pers/models/lstm_steps.py'
+_STEPS_TEST = 'tests/models/lstm_steps_test.py'
 _TRANSFORMER = 'tff_pers/models/transformer.py'
 _TEXTS = 'tff_pers/data/texts.py'
 _CLIENTS = 'tff_pers/data/tasks/text_clients.py'
@@ -89,10 +91,49 @@ FAULTS = (
     Fault(
         'gates_in_another_order',
         what='The gates are in the order of other libraries: i, f, o, c.',
-        file=_RECURRENT,
-        old='i, f, c, o = tf.split',
-        new='i, f, o, c = tf.split',
+        file=_STEPS,
+        old='i, f, c, o = tf.split(sums',
+        new='i, f, o, c = tf.split(sums',
         tests=_KERAS,
+    ),
+    Fault(
+        'steps_gradient_of_the_same_state',
+        what='The gradient of the recurrent kernel takes the state of the same'
+        ' step, not that of the step before.',
+        file=_STEPS,
+        old='(_before(states), d_sums)',
+        new='(states, d_sums)',
+        tests=(f'{_STEPS_TEST}::test_is_what_tensorflow_derives',),
+    ),
+    Fault(
+        'steps_forget_nothing_on_the_way_back',
+        what='The gradient of the cell passes forget gates as if open.',
+        file=_STEPS,
+        old='d_cell * f[step]',
+        new='d_cell',
+        tests=(f'{_STEPS_TEST}::test_is_that_of_finite_differences',),
+    ),
+    Fault(
+        'keras_lstm_without_its_mask',
+        what='An LSTM layer of Keras takes masked tokens for words.',
+        file='tff_pers/models/keras_recurrent.py',
+        old='if mask is not None or',
+        new='if',
+        tests=(
+            'tests/models/keras_recurrent_test.py'
+            '::test_outputs_and_gradients[masked]',
+        ),
+    ),
+    Fault(
+        'keras_lstm_with_any_activation',
+        what='An LSTM layer of Keras computes tanh, whatever it was made with.',
+        file='tff_pers/models/keras_recurrent.py',
+        old='    activation=tf.keras.activations.tanh,\n',
+        new='',
+        tests=(
+            'tests/models/keras_recurrent_test.py'
+            '::test_outputs_and_gradients[relu]',
+        ),
     ),
     Fault(
         'forget_gates_start_closed',

@@ -152,22 +152,27 @@ class Composed:
 
   @property
   def name(self) -> str:
+    """That of what is done first."""
     return self.first.name
 
   @property
   def f(self) -> int:
+    """The assumed number of Byzantine clients, -1: not given."""
     return self.first.f
 
   @property
   def is_random(self) -> bool:
+    """Whether either draws something in a round."""
     return self.first.is_random or self.then.is_random
 
   @property
   def needs_f(self) -> bool:
+    """Whether what either does depends on f."""
     return self.first.needs_f or self.then.needs_f
 
   @property
   def needs(self) -> str:
+    """What the rule needs of the numbers n and f, in words."""
     if isinstance(self.first, Bucketing):
       return f'{self.then.needs}, n being the number of buckets'
     return self.then.needs

@@ -84,6 +84,7 @@ class EmnistOptions:
 
   @property
   def num_classes(self) -> int:
+    """How many classes there are: 10 of digits, else 62."""
     return (
         emnist.NUM_DIGITS if self.characters == 'digits' else emnist.NUM_CLASSES
     )

@@ -48,6 +48,7 @@ class Member(NamedTuple):
 
   @property
   def seed(self) -> int:
+    """The seed of the run."""
     return self.run.config['flags']['seed']
 
   @property

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 from tff_pers.runtime.fused import schedule as schedule_lib
 
@@ -12,7 +12,7 @@ from tff_pers.runtime.fused import schedule as schedule_lib
 class Choices:
   """Schedules by computation; a run that is resumed repeats its numbers."""
 
-  def __init__(self, path: Optional[os.PathLike] = None):
+  def __init__(self, path: Union[str, os.PathLike, None] = None):
     """Reads the choices of an earlier session.
 
     Args:

@@ -36,6 +36,7 @@ def find(device: Optional[str]) -> list:
 
 
 def has_gpu(devices: Sequence[str]) -> bool:
+  """Returns whether one of TensorFlow's device names is that of a GPU."""
   return any('GPU' in device for device in devices)
 
 

@@ -9,7 +9,7 @@ runs on the native runtime, which the log says once.
 import asyncio
 import os
 import threading
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Union
 import weakref
 
 from absl import logging
@@ -35,7 +35,7 @@ def use(
     device: Optional[str] = None,
     *,
     strategy: str = 'auto',
-    choices: Optional[os.PathLike] = None,
+    choices: Union[str, os.PathLike, None] = None,
     tf32: bool = False,
     deterministic: bool = False,
     asynchronous: bool = False,
@@ -73,6 +73,26 @@ def use(
   return context.Installed(context_class(executor))
 
 
+def use_again(
+    installed: context.Installed, choices: Union[str, os.PathLike, None] = None
+) -> None:
+  """Installs a fused runtime again, for another run of the same process.
+
+  What it compiled stays, the data that it kept do not. Its choices are made
+  anew, as those of a new runtime would be; a round is only compiled again where
+  they come out differently.
+
+  Args:
+    installed: What `use` returned.
+    choices: See `use`.
+
+  Raises:
+    ValueError: If the file does not hold choices.
+  """
+  installed.context.executor.record_in(choices_lib.Choices(choices))
+  tff.framework.set_default_context(installed.context)
+
+
 class Executor:
   """Compiles and runs computations; one call at a time."""
 
@@ -88,6 +108,12 @@ class Executor:
     self._compiled: dict[Any, Callable[[Any], Any]] = {}
     self._native: set[int] = set()
     self._lock = threading.RLock()
+
+  def record_in(self, choices: choices_lib.Choices) -> None:
+    """Makes choices anew, and keeps them there."""
+    with self._lock:
+      self._compiler.choices = choices
+      self._compiler.converter.forget()
 
   def invoke(self, computation: tff.Computation, argument: Any) -> Any:
     """Returns the result of a call."""
@@ -121,6 +147,18 @@ class FusedContext(tff.framework.SyncContext):
     self.executor = executor
 
   def invoke(self, comp, arg):
+    """Runs a computation; TFF calls this.
+
+    Args:
+      comp: The `tff.Computation`.
+      arg: Its argument, or None.
+
+    Returns:
+      Its result.
+
+    Raises:
+      errors.ComputationError: If an operation of it fails.
+    """
     return self.executor.invoke(comp, arg)
 
 
@@ -138,6 +176,18 @@ class AsyncFusedContext(tff.framework.AsyncExecutionContext):
     self.executor = executor
 
   async def invoke(self, comp, arg):
+    """Runs a computation in a thread; TFF awaits this.
+
+    Args:
+      comp: The `tff.Computation`.
+      arg: Its argument, None, or a coroutine that returns it.
+
+    Returns:
+      Its result.
+
+    Raises:
+      errors.ComputationError: If an operation of it fails.
+    """
     if asyncio.iscoroutine(arg):
       arg = await arg
     arg = await self._taken_out(arg)

@@ -72,6 +72,7 @@ class Program(NamedTuple):
 
 
 def is_at_clients(value_type: tff.Type) -> bool:
+  """Returns whether a TFF type is one of values at the clients."""
   is_federated = isinstance(value_type, tff.FederatedType)
   return is_federated and value_type.placement is tff.CLIENTS
 

@@ -64,6 +64,7 @@ class Worker:
 
   @property
   def is_alive(self) -> bool:
+    """Whether it is connected and its lease is valid."""
     return self._channel is not None and self._has_lease
 
   @property

@@ -48,6 +48,7 @@ def version() -> str:
 
 
 def to_line(**fields) -> bytes:
+  """Returns fields, which are JSON values, as a line of ours."""
   return MAGIC + json.dumps(fields).encode() + b'\n'
 
 

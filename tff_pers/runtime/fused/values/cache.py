@@ -43,6 +43,7 @@ class Cache:
       self._forget(next(iter(self._entries)))
 
   def clear(self) -> None:
+    """Forgets everything."""
     self._entries.clear()
     self._bytes = 0
 

@@ -25,9 +25,11 @@ class Single:
 
   @property
   def specs(self):
+    """One spec: that of the tensor itself."""
     return [tf.TensorSpec(self.shape, self.dtype)]
 
   def read(self, tensors):
+    """Returns the next of the flat tensors, as it is."""
     return next(tensors)
 
 
@@ -41,9 +43,11 @@ class Stacked:
 
   @property
   def specs(self):
+    """One spec: [clients, ...], the number of clients open."""
     return [tf.TensorSpec((None, *self.shape), self.dtype)]
 
   def read(self, tensors):
+    """Returns the next of the flat tensors as `packing.Rows`."""
     return packing.Rows(next(tensors), self.on_host)
 
 
@@ -57,12 +61,14 @@ class Packed:
 
   @property
   def specs(self):
+    """Two specs: all entries, [?], and shapes, int64[clients, rank]."""
     return [
         tf.TensorSpec([None], self.dtype),
         tf.TensorSpec([None, len(self.shape)], tf.int64),
     ]
 
   def read(self, tensors):
+    """Returns the next two of the flat tensors as `packing.Pieces`."""
     entries, table = next(tensors), next(tensors)
     return packing.Pieces.pack(entries, table, self.shape, self.on_host)
 
@@ -81,12 +87,22 @@ class Varying:
 
   @property
   def specs(self):
+    """The specs of `Packed` for each tensor of an element.
+
+    Where the sequence is of clients, before them the number of elements of each
+    client, int64[clients].
+    """
     specs = [tf.TensorSpec([None], tf.int64)] if self.clients else []
     for t in sequences.flat_types(self.element_type):
       specs += Packed(t.shape, tf.as_dtype(t.dtype)).specs
     return specs
 
   def read(self, tensors):
+    """Takes its share of the flat tensors.
+
+    Returns:
+      A `sequences.Sequence` of the server, or the `Runs` of all clients.
+    """
     counts = next(tensors) if self.clients else None
     segment = tuple(
         Packed(t.shape, tf.as_dtype(t.dtype), self.on_host).read(tensors)
@@ -108,9 +124,15 @@ class Parts:
 
   @property
   def specs(self):
+    """The specs of all parts, in order."""
     return [spec for part in self.parts for spec in part.specs]
 
   def read(self, tensors):
+    """Takes its share of the flat tensors.
+
+    Returns:
+      A tuple with the value of each part; the `Segments` of a sequence.
+    """
     values = tuple(part.read(tensors) for part in self.parts)
     if self.element_type is None:
       return values
@@ -133,14 +155,22 @@ class Segments(NamedTuple):
 
   @property
   def is_of_clients(self) -> bool:
+    """Whether there is one such sequence at every client."""
     return any(isinstance(t, (packing.Rows, packing.Pieces)) for t in self.tensors)
 
   def at(self, i, is_loop: bool = False):
+    """Returns the sequence of client `i`; for `is_loop` see `Rows.at`."""
     if not self.is_of_clients:
       return self.sequence()
     return self.sequence([t.at(i, is_loop) for t in self.tensors])
 
   def sequence(self, tensors=None) -> sequences.Sequence:
+    """Returns the sequence that consists of these tensors.
+
+    Args:
+      tensors: One for each tensor of each segment, [elements, ...]; None: its
+        own.
+    """
     tensors = list(self.tensors if tensors is None else tensors)
     segments = []
     for size in self.sizes:
@@ -163,6 +193,7 @@ class Runs(NamedTuple):
   element_type: Any
 
   def at(self, i):
+    """Returns the sequence of client `i`, an int32 scalar."""
     first, last = self.starts[i], self.starts[i + 1]
     segment = tuple(pieces.between(first, last) for pieces in self.segment)
     return sequences.Sequence((segment,), self.element_type)

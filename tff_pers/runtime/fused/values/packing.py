@@ -28,6 +28,7 @@ class Rows(NamedTuple):
 
   @property
   def count(self):
+    """How many tensors there are, an int32 scalar."""
     return tf.shape(self.tensor)[0]
 
   def of_tensors(self, tensors: Sequence[Any]) -> 'Rows':
@@ -81,6 +82,7 @@ class Pieces(NamedTuple):
 
   @property
   def count(self):
+    """How many tensors there are, an int32 scalar."""
     return tf.shape(self.shapes)[0]
 
   def of_tensors(self, tensors: Sequence[Any]) -> 'Pieces':

@@ -72,6 +72,7 @@ class Line(NamedTuple):
 
   @property
   def has_functions(self) -> bool:
+    """Whether examples or batches are mapped."""
     return bool(self.examples.functions or self.batches.functions)
 
 

@@ -107,6 +107,7 @@ class Made(Sequence):
 
   @property
   def variant(self):
+    """The data set as a variant tensor; one of its own for each use."""
     if self._is_used:
       return self._again()
     self._is_used = True

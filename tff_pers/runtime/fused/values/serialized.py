@@ -25,9 +25,11 @@ class Serialized:
 
   @property
   def specs(self):
+    """One spec: the graphs, string[clients], or that of the server."""
     return [tf.TensorSpec([None] if self.is_at_clients else [], tf.string)]
 
   def read(self, tensors):
+    """Returns `DataSets` of clients, or the sequence of the server."""
     data_sets = DataSets(next(tensors), self.element_type)
     return data_sets if self.is_at_clients else data_sets.sequence()
 
@@ -40,10 +42,12 @@ class DataSets:
     self._numbers = itertools.count()
 
   def at(self, i):
+    """Returns the sequence of client `i`, an int32 scalar."""
     with tf.device('/CPU:0'):
       return self.sequence(tf.gather(self._graphs, i))
 
   def sequence(self, graph=None) -> sequences.Sequence:
+    """Returns the sequence of a graph, a string; None: that of the server."""
     graph = self._graphs if graph is None else graph
     return _Sequence(graph, self._element_type, self._numbers)
 

@@ -1,0 +1,55 @@
+"""LSTM layers of Keras, computed by our steps, whose gradient is cheaper."""
+
+import tensorflow as tf
+
+from tff_pers.models import lstm_steps
+
+# What a layer must have for its `call` to be replaced; Keras' defaults.
+_PLAIN = dict(
+    activation=tf.keras.activations.tanh,
+    recurrent_activation=tf.keras.activations.sigmoid, use_bias=True,
+    dropout=0, recurrent_dropout=0, stateful=False, go_backwards=False,
+    time_major=False, return_state=False,
+)
+
+
+def calls(layers) -> list:
+  """Returns (layer, function in the place of its `call`) of each plain LSTM.
+
+  Args:
+    layers: Keras layers; those that are no LSTM, or that are not as Keras makes
+      them by default, keep their own call.
+  """
+  return [(layer, _call(layer)) for layer in layers if _is_plain(layer)]
+
+
+def _is_plain(layer) -> bool:
+  # Subclasses compute what they like.
+  return type(layer) is tf.keras.layers.LSTM and all(
+      getattr(layer, name) == value for name, value in _PLAIN.items()
+  )
+
+
+def _call(layer):
+  """Returns `layer.call` by our steps, where these are enough."""
+  keras_call = layer.call
+
+  @tf.autograph.experimental.do_not_convert
+  def call(inputs, mask=None, training=None, initial_state=None):
+    length = inputs.shape[1]
+    if mask is not None or initial_state is not None or length is None:
+      return keras_call(
+          inputs, mask=mask, training=training, initial_state=initial_state
+      )
+    # Read now: the variables stand for the tensors of one call.
+    kernel, recurrent, bias = map(tf.convert_to_tensor, (
+        layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
+    ))
+    # One product for all steps; only the recurrent one has to wait.
+    sums = tf.tensordot(tf.transpose(inputs, [1, 0, 2]), kernel, 1) + bias
+    states = lstm_steps.hidden_states(sums, recurrent)
+    if not layer.return_sequences:
+      return states[-1]
+    return tf.transpose(states, [1, 0, 2])
+
+  return call

@@ -6,6 +6,7 @@ Adaptive Personalized Federated Learning.
 
 import collections
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -83,7 +84,9 @@ def build_apfl(
   )
 
 
-def init_client_state(hyperparameters: ApflHyperparameters, weights):
+def init_client_state(
+    hyperparameters: ApflHyperparameters, weights: Any
+) -> Any:
   """Returns the state `<alpha, weights>` of a client never seen before."""
   dtype = tf.nest.flatten(weights)[0].dtype
   return collections.OrderedDict(
@@ -91,14 +94,14 @@ def init_client_state(hyperparameters: ApflHyperparameters, weights):
   )
 
 
-def mix(alpha, personal, shared):
+def mix(alpha: tf.Tensor, personal: Any, shared: Any) -> Any:
   """Returns alpha * personal + (1 - alpha) * shared, leaf by leaf."""
   return tf.nest.map_structure(
       lambda v, w: alpha * v + (1 - alpha) * w, personal, shared
   )
 
 
-def alpha_gradient(personal, shared, gradient):
+def alpha_gradient(personal: Any, shared: Any, gradient: Any) -> tf.Tensor:
   """Returns d f(mix(alpha)) / d alpha = <v - u, G>, G = grad f(mix)."""
   products = tf.nest.map_structure(
       lambda v, u, g: tf.reduce_sum((v - u) * g), personal, shared, gradient

@@ -8,7 +8,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 
 import collections
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -182,7 +182,7 @@ class _Routing:
 
 
 def build_ensemble_work(
-    mixed: functional.FunctionalModel, hyperparameters, routing,
+    mixed: functional.FunctionalModel, hyperparameters: Any, routing: Any,
     client_weighting: str,
 ) -> client_work.ClientWork:
   """Returns the client work: joint SGD of router and models.

@@ -5,7 +5,7 @@ Federated Learning with Partial Model Personalization
 """
 
 import dataclasses
-from typing import Any, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import tensorflow as tf
 
@@ -40,7 +40,7 @@ class PhasesHyperparameters(fedsim.SharedHyperparameters):
       minimum=0,
   )
 
-  def private_budget(self, data) -> dict[str, Any]:
+  def private_budget(self, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `fold_batches` for the private weights."""
     steps, epochs = self.private_steps, self.private_epochs
     if not steps and not epochs:
@@ -85,7 +85,7 @@ def build_fedalt(
     *,
     num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
-    project=None,
+    project: Optional[Callable[[Any], Any]] = None,
 ) -> process.PersonalizedProcess:
   """Builds FedAlt.
 

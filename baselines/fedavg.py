@@ -6,13 +6,14 @@ Communication-Efficient Learning of Deep Networks from Decentralized Data
 
 import collections
 import dataclasses
-from typing import Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Union
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import builders
 from tff_pers import composition
+from tff_pers import deployment
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -21,6 +22,8 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.models import factorized
 from tff_pers.models import functional
+
+_Deploy = Union[Callable[..., Any], deployment.Choosing, None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +54,7 @@ def build_fedavg(
     *,
     client_weighting: str = 'examples',
     work: Optional[client_work.ClientWork] = None,
-    deploy=None,
+    deploy: _Deploy = None,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Builds FedAvg.
@@ -94,13 +97,13 @@ def build_averaging(
     *,
     server_learning_rate: float = 1.0,
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
-    initial_weights=None,
-    init_client=lambda seed: (),
+    initial_weights: Optional[Callable[[tf.Tensor], Any]] = None,
+    init_client: Callable[[tf.Tensor], Any] = lambda seed: (),
     init_each_client: bool = False,
-    combine=_shared_model,
-    client_model=None,
-    deploy=None,
-    project=None,
+    combine: Callable[[Any, Any], Any] = _shared_model,
+    client_model: Optional[Callable[..., Any]] = None,
+    deploy: _Deploy = None,
+    project: Optional[Callable[[Any], Any]] = None,
     model_aggregator: Optional[composition.Aggregator] = None,
     deployed: Optional[functional.FunctionalModel] = None,
     tiers: Optional[Mapping[str, composition.Tier]] = None,

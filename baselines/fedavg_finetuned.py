@@ -9,6 +9,7 @@ Distributed Personalized Empirical Risk Minimization (localized FedAvg).
 
 import collections
 import dataclasses
+from typing import Any, Callable, Mapping
 
 import tensorflow as tf
 
@@ -126,7 +127,7 @@ def build_fedavg_finetuned(
 def build_fine_tuning(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters,
-):
+) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
   """Returns `(message, C, D) -> v`, a TensorFlow function."""
   budget = hyperparameters.budget()
   if hyperparameters.steps:
@@ -209,7 +210,9 @@ def _training(model, hyperparameters):
   return train
 
 
-def hold_out(data):
+def hold_out(
+    data: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
   """Returns dense client data without every fifth example, and those alone."""
   size = data['num_examples']
   capacity = tf.shape(data['examples']['y'])[0]

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from baselines import stale_messages
 from tff_pers import builders
+from tff_pers.data import task as task_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import process
@@ -136,7 +137,9 @@ def build_fedbuff(
   )
 
 
-def mean_weight(task, client_weighting: str, batch_size: int) -> float:
+def mean_weight(
+    task: task_lib.Task, client_weighting: str, batch_size: int
+) -> float:
   """Returns the mean over a task's clients of their weights."""
   sizes = on_demand.sizes(task.train)
   if client_weighting == 'uniform':

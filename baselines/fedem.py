@@ -6,7 +6,7 @@ Federated Multi-Task Learning under a Mixture of Distributions.
 
 import collections
 import dataclasses
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
@@ -111,7 +111,10 @@ def build_fedem(
   )
 
 
-def negative_log_likelihoods(model, models, num_models: int, data):
+def negative_log_likelihoods(
+    model: functional.FunctionalModel, models: Any, num_models: int,
+    data: Mapping[str, Any],
+) -> tf.Tensor:
   """Returns l_c(s), [rows, C]; of a text the sum over its tokens."""
   losses = example_losses.compute(model, models, num_models, data)
   if model.example_loss is functional.squared_error:
@@ -128,7 +131,9 @@ def negative_log_likelihoods(model, models, num_models: int, data):
   return losses
 
 
-def e_step(mixing, losses, data):
+def e_step(
+    mixing: tf.Tensor, losses: tf.Tensor, data: Mapping[str, Any]
+) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (q [rows, C], pi [C]): responsibilities and their mean.
 
   Args:
@@ -144,7 +149,10 @@ def e_step(mixing, losses, data):
   return responsibilities, tf.where(data['num_examples'] > 0, mean, mixing)
 
 
-def weighted_loss(model, models, batch, responsibilities):
+def weighted_loss(
+    model: functional.FunctionalModel, models: Any, batch: Any,
+    responsibilities: tf.Tensor,
+) -> tf.Tensor:
   """Returns sum_c (1/|b|) sum_{s in b} q_c(s) l_c(s), penalties included.
 
   Of texts, |b| is the number of tokens and l_c(s) the sum over those of s.

@@ -10,7 +10,7 @@ Adaptive Federated Optimization (the others).
 """
 
 import dataclasses
-from typing import ClassVar, Union
+from typing import Any, ClassVar, Union
 
 import tensorflow as tf
 
@@ -41,7 +41,7 @@ class FedAvgMHyperparameters(hp.Aggregation, hp.LocalTraining):
       False, "Whether the momentum is Nesterov's; else it is the heavy ball."
   )
 
-  def server_optimizer(self, dtype: tf.DType):
+  def server_optimizer(self, dtype: tf.DType) -> Any:
     """Returns m <- beta m + D, then w <- w + eta_g m, or eta_g (D + beta m)."""
     if self.nesterov:
       return server_optimizers.build_nesterov(
@@ -125,7 +125,7 @@ class FedYogiHyperparameters(_DecayingHyperparameters):
 @builders.checked
 def build_fedopt(
     model: functional.FunctionalModel,
-    hyperparameters,
+    hyperparameters: Any,
     *,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:

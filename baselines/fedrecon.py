@@ -6,6 +6,7 @@ Federated Reconstruction: Partially Local Federated Learning
 
 import collections
 import dataclasses
+from typing import Any, Mapping
 
 import tensorflow as tf
 
@@ -122,7 +123,7 @@ def build_fedrecon(
   )
 
 
-def every_other(data, first: int):
+def every_other(data: Mapping[str, Any], first: int) -> Mapping[str, Any]:
   """Returns dense client data of the examples first, first + 2, ... alone."""
   return collections.OrderedDict(
       data,

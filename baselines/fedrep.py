@@ -5,7 +5,7 @@ Exploiting Shared Representations for Personalized Federated Learning
 """
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -84,7 +84,7 @@ def _check_matrix(parts: partition.Partition) -> None:
     )
 
 
-def orthonormalize(theta):
+def orthonormalize(theta: Any) -> Any:
   """Returns theta, a tuple of one matrix, orthonormal along its longer side.
 
   The columns of a tall matrix, the rows of a wide one, span what they spanned.

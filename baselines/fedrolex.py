@@ -9,6 +9,7 @@ Requirements (window=random)
 """
 
 import dataclasses
+from typing import Sequence
 
 from baselines import fedavg
 from baselines import heterofl
@@ -43,7 +44,7 @@ class FedRolexHyperparameters(heterofl.ScaledHyperparameters):
 @builders.checked
 def build_fedrolex(
     parts: submodels.Submodels,
-    names,
+    names: Sequence[float],
     assign: tier_assignment.Assign,
     hyperparameters: FedRolexHyperparameters = FedRolexHyperparameters(),
     *,

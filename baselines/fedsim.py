@@ -6,7 +6,7 @@ Federated Learning with Partial Model Personalization
 
 import dataclasses
 import functools
-from typing import Optional
+from typing import Any, Callable, Optional
 
 import tensorflow_federated as tff
 
@@ -118,13 +118,13 @@ def build_fedsim(
 def average_shared(
     parts: partition.Partition,
     work: client_work.ClientWork,
-    hyperparameters,
+    hyperparameters: Any,
     num_clients: Optional[int],
     *,
     stateless: bool = False,
     random_start: bool = False,
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
-    project=None,
+    project: Optional[Callable[[Any], Any]] = None,
 ) -> process.PersonalizedProcess:
   """Returns the method that averages theta and leaves w_i with its client.
 
@@ -144,7 +144,7 @@ def average_shared(
   deploy = split_training.build_deploy(
       parts, hyperparameters, 0 if stateless else num_clients
   )
-  kept = dict(
+  kept: dict[str, Any] = dict(
       init_client=lambda seed: parts.initial_weights(seed)[1],
       init_each_client=random_start, combine=parts.merge, deploy=deploy,
   )

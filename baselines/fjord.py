@@ -6,6 +6,7 @@ Ordered Dropout
 """
 
 import dataclasses
+from typing import Sequence
 
 import tensorflow as tf
 
@@ -42,7 +43,7 @@ class FjORDHyperparameters(width_hp.WidthHyperparameters):
 @builders.checked
 def build_fjord(
     parts: submodels.Submodels,
-    names,
+    names: Sequence[float],
     assign: tier_assignment.Assign,
     hyperparameters: FjORDHyperparameters = FjORDHyperparameters(),
     *,

@@ -10,9 +10,11 @@ from typing import Any, Callable, Sequence
 
 from baselines import fedavg
 from tff_pers import builders
+from tff_pers.client_works import client_work
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers.models import functional
 from tff_pers import process
 from tff_pers.aggregators import partial
 from tff_pers.client_works import submodel_sgd
@@ -36,7 +38,9 @@ class ScaledHyperparameters(width_hp.WidthHyperparameters):
       choices=('auto', 'on', 'off'),
   )
 
-  def trained(self, parts: submodels.Submodels):
+  def trained(
+      self, parts: submodels.Submodels
+  ) -> tuple[functional.FunctionalModel, ...]:
     """Returns what the tiers train, with or without the scaler."""
     scales = self.scaler == 'on' or (
         self.scaler == 'auto' and submodels.has_norm(parts.base)
@@ -65,7 +69,7 @@ class HeteroFLHyperparameters(ScaledHyperparameters):
 @builders.checked
 def build_heterofl(
     parts: submodels.Submodels,
-    names,
+    names: Sequence[float],
     assign: tier_assignment.Assign,
     hyperparameters: HeteroFLHyperparameters = HeteroFLHyperparameters(),
     *,
@@ -105,7 +109,8 @@ def build_heterofl(
 
 
 def deploying_first_units(
-    parts: submodels.Submodels, names, assign: tier_assignment.Assign, work
+    parts: submodels.Submodels, names: Sequence[float],
+    assign: tier_assignment.Assign, work: client_work.ClientWork,
 ) -> process.PersonalizedProcess:
   """Returns the method whose clients deploy the first units of their tiers.
 

@@ -10,6 +10,7 @@ Three Approaches for Personalization with Applications to Federated Learning.
 
 import collections
 import dataclasses
+from typing import Any, Mapping
 
 import tensorflow as tf
 
@@ -167,7 +168,10 @@ def build_ifca(
   )
 
 
-def choose(model, models, num_models: int, data):
+def choose(
+    model: functional.FunctionalModel, models: Any, num_models: int,
+    data: Mapping[str, Any],
+) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (j, f_i(w_j)), the model of smallest training loss, dropout off."""
   losses = example_losses.mean_loss(
       model, data, example_losses.compute(model, models, num_models, data)

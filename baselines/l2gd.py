@@ -6,7 +6,7 @@ Federated Learning of a Mixture of Global and Local Models
 
 import collections
 import dataclasses
-from typing import NamedTuple, Optional, Union
+from typing import Any, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -205,7 +205,9 @@ def build_l2gd(
   )
 
 
-def count_coins(seed, start, p: float, averaging: bool):
+def count_coins(
+    seed: tf.Tensor, start: tf.Tensor, p: float, averaging: bool
+) -> tf.Tensor:
   """Returns how many coins from `start` on say the same, int32.
 
   Args:
@@ -220,7 +222,7 @@ def count_coins(seed, start, p: float, averaging: bool):
   )[0]
 
 
-def is_averaging(seed, iteration, p: float):
+def is_averaging(seed: tf.Tensor, iteration: tf.Tensor, p: float) -> tf.Tensor:
   """Returns what the coin of an iteration says, bool."""
   # The key has no client: a coin is for all of them.
   draw = tf.random.stateless_uniform(
@@ -229,7 +231,7 @@ def is_averaging(seed, iteration, p: float):
   return draw < p
 
 
-def averaged(message, own):
+def averaged(message: Mapping[str, Any], own: Any) -> Any:
   """Returns x_i after the averagings of the last round; else xbar.
 
   Args:

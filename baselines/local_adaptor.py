@@ -8,7 +8,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 
 import collections
 import dataclasses
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
@@ -97,12 +97,15 @@ def build_local_adaptor(
   )
 
 
-def combine(adapted, base, own):
+def combine(adapted: adaptors.AdaptedModel, base: Any, own: Any) -> Any:
   """Returns u + a_k: the weights that client k deploys."""
   return adapted.effective(base, own, _only(adapted))
 
 
-def train(adapted, message, own, data, hyperparameters, rates, **budget):
+def train(
+    adapted: adaptors.AdaptedModel, message: Mapping[str, Any], own: Any,
+    data: Mapping[str, Any], hyperparameters: Any, rates: Any, **budget: Any,
+) -> tuple[Any, Any, tf.Tensor]:
   """Returns (u_k, a_k, mean loss) after joint local SGD from the message.
 
   Args:

@@ -10,6 +10,7 @@ Mime: Mimicking Centralized Stochastic Algorithms in Federated Learning
 
 import collections
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -147,7 +148,7 @@ def build_mime_lite_work(
   return client_work.ClientWork(update)
 
 
-def blend(gradient, momentum, beta: float):
+def blend(gradient: Any, momentum: Any, beta: float) -> Any:
   """Returns (1 - beta) gradient + beta momentum."""
   return tf.nest.map_structure(
       lambda g, m: (

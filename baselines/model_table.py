@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 from tff_pers import builders
 from tff_pers import composition
+from tff_pers.data import task as task_lib
 from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
@@ -82,6 +83,8 @@ def build_model_table(
   )
 
 
-def num_clusters(task, otherwise: int) -> int:
+def num_clusters(task: task_lib.Task, otherwise: int) -> int:
   """Returns the number of true clusters of a task, `otherwise` if unknown."""
-  return int(np.max(task.groups)) + 1 if task.has_groups else otherwise
+  if task.groups is None or not task.has_groups:
+    return otherwise
+  return int(np.max(task.groups)) + 1

@@ -6,6 +6,7 @@ Meta-Learning Approach.
 """
 
 import dataclasses
+from typing import Any, Callable, Mapping
 
 from baselines import fedavg
 from tff_pers import builders
@@ -142,7 +143,7 @@ def build_meta_sgd(
 def build_adaptation(
     model: functional.FunctionalModel,
     hyperparameters: PerFedAvgHyperparameters,
-):
+) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
   """Returns `(message, C, D) -> adapted weights`, a TensorFlow function."""
   # Plain steps (no `local`): they are the inner step of the objective.
   return local_sgd.build_adaptation(

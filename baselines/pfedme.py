@@ -5,8 +5,10 @@ Personalized Federated Learning with Moreau Envelopes.
 """
 
 import dataclasses
+from typing import Any, Callable, Mapping
 
 from absl import logging
+import tensorflow as tf
 
 from baselines import fedavg
 from tff_pers import builders
@@ -140,7 +142,7 @@ def build_moreau_sgd(
 
 def build_recompute(
     model: functional.FunctionalModel, hyperparameters: PFedMeHyperparameters
-):
+) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
   """Returns `(message, C, D) -> theta`, a TensorFlow function."""
 
   def recompute(message, client_state, data):
@@ -153,9 +155,9 @@ def build_recompute(
 def local_round(
     model: functional.FunctionalModel,
     hyperparameters: PFedMeHyperparameters,
-    message,
-    data,
-):
+    message: Mapping[str, Any],
+    data: Mapping[str, Any],
+) -> tuple[Any, Any, tf.Tensor]:
   """Returns (u, theta, mean loss of theta) after K steps from w."""
   eta, lam = hyperparameters.learning_rate, hyperparameters.lam
   local = local_step.build(hyperparameters)
@@ -187,7 +189,10 @@ def local_round(
   return line.weights, theta, loss
 
 
-def prox_steps(model, hyperparameters, theta, anchor, batch):
+def prox_steps(
+    model: functional.FunctionalModel, hyperparameters: Any, theta: Any,
+    anchor: Any, batch: Any,
+) -> tuple[Any, tf.Tensor]:
   """Returns (theta after `inner_steps`, the last loss seen on the way).
 
   Steps of size eta_p on f_i(theta; b) + lam/2 ||theta - anchor||^2.

@@ -5,7 +5,7 @@ On First-Order Meta-Learning Algorithms
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Callable
 
 import tensorflow as tf
 
@@ -96,7 +96,9 @@ def build_reptile(
   )
 
 
-def build_outer_step(hyperparameters: ReptileHyperparameters):
+def build_outer_step(
+    hyperparameters: ReptileHyperparameters
+) -> Callable[[Any], tf.Tensor]:
   """Returns `S -> eps(t)`, a float64 scalar."""
 
   def outer_step(state):

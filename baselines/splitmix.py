@@ -6,7 +6,7 @@ Efficient Split-Mix Federated Learning for On-Demand and In-Situ Customization
 
 import collections
 import dataclasses
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -92,7 +92,7 @@ def rounded(sizes: Sequence[float]) -> tuple[int, ...]:
 def build_splitmix(
     base: functional.FunctionalModel,
     budgets: Sequence[int],
-    names,
+    names: Sequence[float],
     assign: tier_assignment.Assign,
     num_clients: int,
     hyperparameters: SplitMixHyperparameters = SplitMixHyperparameters(),
@@ -185,7 +185,7 @@ def _first(models, budgets: Sequence[int], tier):
   )
 
 
-def cyclic(seed, number, num_bases: int):
+def cyclic(seed: tf.Tensor, number: tf.Tensor, num_bases: int) -> tf.Tensor:
   """Returns the base of draw `number` of the cycle, an int32 scalar."""
   order = schedule.permutation(
       seed, number // num_bases, num_bases, _CYCLE_USE
@@ -193,7 +193,10 @@ def cyclic(seed, number, num_bases: int):
   return order[number % num_bases]
 
 
-def chosen(message, data, budget: int, num_bases: int):
+def chosen(
+    message: Mapping[str, Any], data: Mapping[str, Any], budget: int,
+    num_bases: int,
+) -> tf.Tensor:
   """Returns the bases that a client trains, int32[budget]."""
   first = cyclic(message['seed'], message['position'], num_bases)
   draws = tf.random.stateless_uniform(

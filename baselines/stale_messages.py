@@ -46,7 +46,9 @@ class StaleTraining(hp.LocalTraining):
   )
 
 
-def discount(hyperparameters: StaleTraining, tau, dtype: tf.DType):
+def discount(
+    hyperparameters: StaleTraining, tau: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Returns s(tau) in (0, 1], a scalar of that dtype; s(0) = 1.
 
   Args:

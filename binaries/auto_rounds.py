@@ -44,7 +44,7 @@ def with_validation(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settle(
-    task: task_lib.Task, given: Mapping[str, Any], hyperparameters
+    task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any
 ) -> tuple[task_lib.Task, Optional[stopping.Rule]]:
   """Returns the task with its rounds, and when they end before; None: never.
 

@@ -12,6 +12,7 @@ import collections
 import os
 import statistics
 import time
+from typing import Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -39,7 +40,7 @@ _RATE = workloads.LEARNING_RATE
 _RATES = router_training.Rates(base=_RATE, adaptors=_RATE, router=_RATE)
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   print(
@@ -168,7 +169,7 @@ def _print(workload, measured, count):
     )
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

@@ -15,6 +15,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -48,7 +49,7 @@ _MEASURE = flags.DEFINE_enum(
 )
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   if _MEASURE.value:
@@ -153,7 +154,7 @@ def _peak_bytes(pid):
   return int(peak.split()[1]) * 1024
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

@@ -13,6 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -43,7 +44,7 @@ _MEASURE = flags.DEFINE_enum(
 _FEW = 2  # Clients of the run that shows the fixed cost.
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   model = zoo.build('mlp', tf.TensorSpec([None, 784]), 10)
@@ -122,7 +123,7 @@ def _peak_bytes(pid):
   return int(peak.split()[1]) * 1024
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -73,7 +74,7 @@ CREATE TABLE client_metadata (
 """
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   if _MEASURE.value:
@@ -233,7 +234,7 @@ def _peak_mb() -> float:
   return int(peak.split()[1]) / 1024
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

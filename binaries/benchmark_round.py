@@ -22,7 +22,7 @@ import os
 import resource
 import statistics
 import time
-from typing import Any
+from typing import Any, Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -65,7 +65,7 @@ _TRAINING: dict[str, Any] = dict(
 )
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   runtime.use(_RUNTIME.value)
@@ -272,7 +272,7 @@ def _mixing_seconds(num_clients, dimension):
   return (_cpu_seconds() - start) / 5
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

@@ -13,6 +13,7 @@ import os
 import resource
 import statistics
 import time
+from typing import Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -42,7 +43,7 @@ _RULES = flags.DEFINE_list(
 )
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   number = _CLIENTS.value // 10
@@ -86,7 +87,7 @@ def _peak() -> float:
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

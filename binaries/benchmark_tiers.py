@@ -14,7 +14,7 @@ import math
 import os
 import statistics
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -45,7 +45,7 @@ _SETTINGS = {
 }
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
   if len(argv) > 1:
     raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
   for name in _MODELS.value:
@@ -131,7 +131,7 @@ def _print(name: str, tiered, seconds, num_steps: int) -> None:
   )
 
 
-def run():
+def run() -> None:
   app.run(main)
 
 

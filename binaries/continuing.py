@@ -13,6 +13,7 @@ from binaries import saved_runs
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
+from tff_pers import process as process_lib
 from tff_pers.simulation import store
 
 # What decides which examples of whom are trained on: with another value a run
@@ -139,7 +140,10 @@ def copy_checkpoint(source: str, folder: str) -> dict[str, Any]:
   return dict(folder=source, round=position['round'])
 
 
-def check_fits(source: str, process, experiment) -> None:
+def check_fits(
+    source: str, process: process_lib.PersonalizedProcess,
+    experiment: Any,
+) -> None:
   """Refuses a fork whose states are not those of its checkpoint.
 
   Raises:
@@ -171,7 +175,10 @@ def check_fits(source: str, process, experiment) -> None:
     )
 
 
-def has_form_of(states, process, experiment) -> bool:
+def has_form_of(
+    states: store.ClientStateStore, process: process_lib.PersonalizedProcess,
+    experiment: Any,
+) -> bool:
   """Whether a checkpoint holds the states of a process.
 
   Args:

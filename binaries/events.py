@@ -56,7 +56,7 @@ def _takes_events(method: methods.Method) -> bool:
 
 
 def in_events(
-    task: task_lib.Task, given: Mapping[str, Any], hyperparameters
+    task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any
 ) -> task_lib.Task:
   """Returns the task with the defaults of a run of events.
 
@@ -77,7 +77,7 @@ def in_events(
 
 
 def check(
-    driver: str, given: Mapping[str, Any], hyperparameters, *, is_one: bool
+    driver: str, given: Mapping[str, Any], hyperparameters: Any, *, is_one: bool
 ) -> None:
   """Refuses flags that do not go together.
 
@@ -129,7 +129,7 @@ def check(
 
 def plan(
     driver: str, task: task_lib.Task, given: Mapping[str, Any],
-    hyperparameters, names: Collection[Any],
+    hyperparameters: Any, names: Collection[Any],
 ) -> Plan:
   """Returns the events or the clock of a run.
 

@@ -5,7 +5,7 @@ import functools
 from importlib import metadata
 import platform
 import re
-from typing import Any, Collection, Mapping, Optional, Sequence
+from typing import Any, Collection, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -77,7 +77,7 @@ class Experiment:
   stopping: Optional[stopping_lib.Rule] = None
   plan: events.Plan = events.Plan()
 
-  def names(self, numbers) -> list[Any]:
+  def names(self, numbers: Iterable[int]) -> list[Any]:
     """Returns clients as users know them.
 
     Args:
@@ -92,7 +92,7 @@ class Experiment:
     names = dict(zip(everybody, self.task.client_names))
     return [names[number] for number in numbers]
 
-  def flag(self, name: str):
+  def flag(self, name: str) -> Any:
     """Returns the value of a flag after all defaults."""
     return self.config['flags'][name]
 
@@ -188,7 +188,9 @@ def build(
   )
 
 
-def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
+def resumed(
+    given: Mapping[str, Any], saved: Mapping[str, Any]
+) -> dict[str, Any]:
   """Returns the flags of the run to resume, as they were given at its start.
 
   Args:
@@ -210,7 +212,7 @@ def resumed(given: Mapping[str, Any], saved) -> dict[str, Any]:
   return {**saved['given'], **grown}
 
 
-def check_same(saved, config) -> None:
+def check_same(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
   """Refuses to continue a run that was started with other flags.
 
   Raises:
@@ -306,7 +308,10 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
     given[name] = value
 
 
-def check_owners(given, table, algos: Sequence[str], task: str) -> None:
+def check_owners(
+    given: Mapping[str, Any], table: Mapping[str, flags.Flag],
+    algos: Sequence[str], task: str,
+) -> None:
   """Refuses flags of a method or a task that is not run.
 
   Raises:
@@ -322,7 +327,7 @@ def check_owners(given, table, algos: Sequence[str], task: str) -> None:
       )
 
 
-def informed(hyperparameters, task: task_lib.Task):
+def informed(hyperparameters: Any, task: task_lib.Task) -> Any:
   """Returns hyperparameters whose rule knows how many clients are Byzantine.
 
   With cohorts it assumes their share of the clients, rounded up; a cohort may
@@ -353,7 +358,7 @@ def _check_attack(text: str, task: task_lib.Task) -> None:
     )
 
 
-def option_names(options) -> list[str]:
+def option_names(options: type[Any]) -> list[str]:
   """Returns the names of flags of a method or task, without the prefix."""
   return [hp.flag_name(f.name) for f in dataclasses.fields(options)]
 

@@ -12,6 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from binaries import flags
 from tff_pers.data import client_names
+from tff_pers.data import task as task_lib
 from tff_pers.models import export
 from tff_pers.simulation import program
 
@@ -50,7 +51,7 @@ def request(given: Mapping[str, Any]) -> Request:
   return Request(given.get('export', '') or ('npz' if clients else ''), clients)
 
 
-def positions(asked: Request, experiment) -> list[int]:
+def positions(asked: Request, experiment: Any) -> list[int]:
   """Returns the positions of the clients to export.
 
   Raises:
@@ -77,7 +78,10 @@ def chosen(text: str, names: Sequence[str], allowed: str) -> list[int]:
   return [known[client] for client in asked]
 
 
-def write(experiment, trainer, folder: str, clients, kind: str) -> None:
+def write(
+    experiment: Any, trainer: Any, folder: str, clients: Sequence[int],
+    kind: str,
+) -> None:
   """Writes the models of the clients at these positions.
 
   Args:
@@ -107,8 +111,8 @@ def write(experiment, trainer, folder: str, clients, kind: str) -> None:
 
 
 def write_models(
-    folder: str, model, kind: str, weights: Mapping[str, Any], *,
-    files: Mapping[str, str], task,
+    folder: str, model: Any, kind: str, weights: Mapping[str, Any], *,
+    files: Mapping[str, str], task: task_lib.Task,
 ) -> None:
   """Writes models by client, and the record of what the folder holds.
 

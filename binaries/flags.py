@@ -257,14 +257,16 @@ class Flag(NamedTuple):
   default: Any
 
 
-def own_flag(name: str, default: Any, help_text: str, **limits):
+def own_flag(
+    name: str, default: Any, help_text: str, **limits: Any
+) -> tuple[str, Flag]:
   """Returns a flag that only one program has, as an entry of `all_flags`."""
   spec = hp.field(default, help_text, **limits)
   holder = dataclasses.make_dataclass('_', [(name, type(default), spec)])
   return name, Flag(dataclasses.fields(holder)[0], 'shared', '', holder())
 
 
-def all_flags(*own, without: Sequence[str] = ()) -> dict[str, Flag]:
+def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
   """Returns all flags of a program: its own, the shared, methods', tasks'."""
   plugin_imports.load_installed()
   table = dict(own)
@@ -405,7 +407,9 @@ def as_typed(values: Mapping[str, Any]) -> list[str]:
 wants_help = startup.wants_help
 
 
-def help_text(summary: str, table: Mapping[str, Flag], argv) -> str:
+def help_text(
+    summary: str, table: Mapping[str, Flag], argv: Sequence[str]
+) -> str:
   """Returns what `--help` prints: methods, tasks, who fits whom, flags."""
   chosen = [
       name for name in methods.names()
@@ -448,7 +452,9 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
   )
 
 
-def run(name: str, main: Callable[[Sequence[str]], int], argv) -> int:
+def run(
+    name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str]
+) -> int:
   """Returns the exit code of `main(argv)`; errors are a sentence each."""
   # Programs may end before any runtime is installed; the finalizer of TFF's own
   # context would then print an error.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tff_pers.data import split as split_lib
 from tff_pers.data import tables
 from tff_pers.evaluation import results
 from tff_pers.simulation import program
+from tff_pers.simulation import store
 
 
 class Opened(NamedTuple):
@@ -147,7 +148,9 @@ def _split(experiment, table: tables.Table, rows, name: str):
   return rows[split.train], rows[split.test]
 
 
-def open_trainer(opened: Opened, states, folder: str):
+def open_trainer(
+    opened: Opened, states: store.ClientStateStore, folder: str
+) -> Any:
   """Returns the program of the run, which takes the new clients, too.
 
   Raises:
@@ -168,7 +171,7 @@ def open_trainer(opened: Opened, states, folder: str):
   )
 
 
-def evaluate(opened: Opened, trainer):
+def evaluate(opened: Opened, trainer: Any) -> Any:
   """Returns the metrics of the clients.
 
   Raises:
@@ -186,7 +189,7 @@ def evaluate(opened: Opened, trainer):
     ) from error
 
 
-def rows(opened: Opened, metrics) -> list[dict[str, Any]]:
+def rows(opened: Opened, metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
   """Returns the rows of `clients.csv`."""
   found = outputs.client_rows(opened.names, 1, opened.data, metrics)
   return [
@@ -195,7 +198,7 @@ def rows(opened: Opened, metrics) -> list[dict[str, Any]]:
 
 
 def export(
-    opened: Opened, trainer, chosen: Sequence[int], top: str, folder: str,
+    opened: Opened, trainer: Any, chosen: Sequence[int], top: str, folder: str,
     kind: str,
 ) -> None:
   """Writes models of clients, given by their positions, and the features."""

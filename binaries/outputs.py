@@ -1,11 +1,12 @@
 """What a run leaves behind: rows per client, tables, weights."""
 
 import math
-from typing import Mapping, Optional
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_pers.data import task as task_lib
 from tff_pers import hyperparameters as hp
 from tff_pers.analysis import cost as cost_lib
 from tff_pers.data import on_demand
@@ -13,6 +14,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 from tff_pers.models import functional
 from tff_pers.models import split_hyperparameters
+from tff_pers import process as process_lib
 from tff_pers.simulation import program
 
 
@@ -32,7 +34,10 @@ def final_table(clients: Mapping[str, np.ndarray]) -> str:
   return results.markdown(('metric', *summary.Summary._fields), rows)
 
 
-def client_rows(clients, seen: int, data: program.Data, metrics):
+def client_rows(
+    clients: Sequence[Any], seen: int, data: program.Data,
+    metrics: Mapping[str, Any],
+) -> list[dict[str, Any]]:
   """Returns the rows of `clients.csv`; `clients` are names or numbers."""
   num_train, num_test = map(on_demand.sizes, (data.train, data.test))
   return [
@@ -46,7 +51,9 @@ def client_rows(clients, seen: int, data: program.Data, metrics):
   ]
 
 
-def validation_rows(clients, data: program.Data, metrics):
+def validation_rows(
+    clients: Sequence[Any], data: program.Data, metrics: Mapping[str, Any]
+) -> list[dict[str, Any]]:
   """Returns the rows of `validation.csv`; `data.test` are validation data."""
   num_validation = on_demand.sizes(data.test)
   return [
@@ -59,7 +66,9 @@ def validation_rows(clients, data: program.Data, metrics):
   ]
 
 
-def tier_rows(variant: str, seed: int, parameters, metrics):
+def tier_rows(
+    variant: str, seed: int, parameters: Any, metrics: Mapping[str, Any]
+) -> list[dict[str, Any]]:
   """Returns the rows of `tiers.csv`.
 
   Args:
@@ -90,7 +99,7 @@ def dropped_sentence(folder: str) -> str:
   return f'Dropped because of NaN or infinity: {", ".join(clients)}.'
 
 
-def initial_loss(task, seed: int) -> Optional[float]:
+def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
   """Returns the test loss of the untrained model, a mean over who is evaluated.
 
   Of own data alone (None for other tasks), whose scale nobody has looked at.
@@ -177,7 +186,10 @@ def _number(value) -> Optional[float]:
   return None if value is None or np.isnan(value) else value.item()
 
 
-def parameters(process, model, hyperparameters) -> dict[str, Optional[float]]:
+def parameters(
+    process: process_lib.PersonalizedProcess, model: functional.FunctionalModel,
+    hyperparameters: Any,
+) -> dict[str, Optional[float]]:
   """Returns how many parameters the model has, and what a client handles.
 
   `client`: floats that it deploys and keeps; None if a size is not fixed.
@@ -190,14 +202,19 @@ def parameters(process, model, hyperparameters) -> dict[str, Optional[float]]:
   if process.parts is not None:
     message = process.parts.dispatch.type_signature.result.member
     handled = (message, process.client_state_type)
-  numbers = dict(model=model.num_parameters, client=num_floats(handled))
+  numbers: dict[str, Optional[float]] = dict(
+      model=model.num_parameters, client=num_floats(handled)
+  )
   if isinstance(hyperparameters, split_hyperparameters.SplitHyperparameters):
     shared, private = hyperparameters.partition(model).num_parameters()
     numbers['private_share'] = private / (shared + private)
   return numbers
 
 
-def cost(process, task, hyperparameters) -> dict[str, Optional[float]]:
+def cost(
+    process: process_lib.PersonalizedProcess, task: task_lib.Task,
+    hyperparameters: Any,
+) -> dict[str, Optional[float]]:
   """Returns what a client computes, see `evaluation.costs`.
 
   `macs`: of one example, mean over capacity tiers if there are any; `examples`:
@@ -219,7 +236,7 @@ def cost(process, task, hyperparameters) -> dict[str, Optional[float]]:
   )
 
 
-def num_floats(types) -> Optional[int]:
+def num_floats(types: Iterable[tff.Type]) -> Optional[int]:
   """Returns the number of floats in types; None if a size is not fixed."""
   leaves = [leaf for t in types for leaf in tff.structure.flatten(t)]
   shapes = [

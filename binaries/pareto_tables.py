@@ -1,7 +1,7 @@
 """Tables of points and of recommendations, as `pareto` prints them."""
 
 import math
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import rates
@@ -10,7 +10,7 @@ from tff_pers.analysis import thetas
 from tff_pers.evaluation import results
 
 
-def show(spectrum, own) -> list[frontiers.Point]:
+def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
   """Returns the point of each server; prints them with what attains them."""
   gamma = own['gamma']
   if gamma == 'auto':
@@ -46,7 +46,7 @@ def show(spectrum, own) -> list[frontiers.Point]:
   return points
 
 
-def recommend(spectrum, own) -> list[frontiers.Point]:
+def recommend(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
   """Prints the best settings, the best one first; returns their points."""
   found = recommend_lib.recommend(
       spectrum, num_rounds=own['rounds'], accuracy=own['accuracy'],

@@ -32,7 +32,9 @@ class Measured(NamedTuple):
   num_steps: int
 
 
-def used_flags(given, table) -> tuple[str, ...]:
+def used_flags(
+    given: Mapping[str, Any], table: Mapping[str, Any]
+) -> tuple[str, ...]:
   """Returns the flags that make the task, and how it is measured."""
   own = [
       name for name, flag in table.items()

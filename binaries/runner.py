@@ -20,6 +20,7 @@ from binaries import processes
 from binaries import saved_runs
 from tff_pers import finetuning
 from tff_pers import hyperparameters as hp
+from tff_pers import process as process_lib
 from tff_pers import runtime
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
@@ -335,7 +336,10 @@ def _check_unseen(experiment, process) -> None:
     ) from error
 
 
-def open_trainer(experiment, process, states) -> program.TrainingProgram:
+def open_trainer(
+    experiment: experiment_lib.Experiment,
+    process: process_lib.PersonalizedProcess, states: store.ClientStateStore,
+) -> program.TrainingProgram:
   """Returns the program of a run, at the checkpoint that `states` holds."""
   task, plan = experiment.task, experiment.plan
   data = program.Data(task.train, task.test, task.validation)

@@ -146,7 +146,10 @@ class Claim:
     values: Hyperparameters by flag name, see `trials.Trial`.
   """
 
-  def __init__(self, study, trial: optuna.Trial, lock, values, unpruned: int):
+  def __init__(
+      self, study: optuna.Study, trial: optuna.Trial, lock: Any,
+      values: Mapping[str, Any], unpruned: int,
+  ):
     self._study, self._trial, self._lock = study, trial, lock
     self._unpruned = unpruned
     self.number, self.values = trial.number + 1, values

@@ -59,7 +59,9 @@ class Tier(NamedTuple):
   variants: Optional[Callable[[Any], Sequence[Any]]] = None
 
 
-def deployed_metrics(deployed, weights, data):
+def deployed_metrics(
+    deployed: functional.FunctionalModel, weights: Any, data: Mapping[str, Any]
+) -> collections.OrderedDict[str, tf.Tensor]:
   """Returns `<loss, metrics..., num_examples>`, means over a client's data.
 
   What has `FunctionalModel.weights_of` is a mean over units, e.g. tokens: 0 if
@@ -110,7 +112,9 @@ def _divisor(count, units):
   return tf.maximum(units, tf.cast(tf.minimum(count, 1), units.dtype))
 
 
-def tier_metrics(tier: Tier, state, data):
+def tier_metrics(
+    tier: Tier, state: Any, data: Mapping[str, Any]
+) -> collections.OrderedDict[str, tf.Tensor]:
   """Returns `deployed_metrics` of a tier's model, means over its variants."""
   if tier.variants is None:
     return deployed_metrics(tier.model, tier.weights(state), data)

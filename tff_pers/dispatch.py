@@ -132,7 +132,7 @@ def _own_message(row: Row):
   return select
 
 
-def message_type(send, state_type) -> tff.Type:
+def message_type(send: Any, state_type: tff.Type) -> tff.Type:
   """Returns the type of what a client receives."""
   if isinstance(send, Row):
     return tff.tensorflow.computation(
@@ -145,7 +145,7 @@ def message_type(send, state_type) -> tff.Type:
   ).type_signature.result
 
 
-def build_dispatch(send, state_type) -> tff.Computation:
+def build_dispatch(send: Any, state_type: tff.Type) -> tff.Computation:
   """Returns (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS)."""
   if isinstance(send, Row):
     return shuffling.build_fetch(

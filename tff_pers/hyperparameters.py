@@ -33,7 +33,7 @@ def field(
     auto: bool = False,
     when: str = '',
     search: Optional[ranges.Range] = None,
-):
+) -> Any:
   """Returns a dataclass field of a hyperparameter.
 
   Args:
@@ -60,7 +60,9 @@ def field(
   )
 
 
-def inherited(base, name: str, *, default: Any = None, when: str = ''):
+def inherited(
+    base: type[Any], name: str, *, default: Any = None, when: str = ''
+) -> Any:
   """Returns the field `name` of the dataclass `base`, changed.
 
   Args:
@@ -81,7 +83,7 @@ def flag_name(name: str) -> str:
   return name.rstrip('_')
 
 
-def parse(spec: dataclasses.Field, text: str):
+def parse(spec: dataclasses.Field, text: str) -> Any:
   """Returns the value that `text` means for the field `spec`.
 
   Raises:
@@ -118,7 +120,7 @@ def _sentence(spec: dataclasses.Field, value) -> str:
   )
 
 
-def validate(hyperparameters) -> None:
+def validate(hyperparameters: Any) -> None:
   """Checks every field against its range, and that it acts if it is set.
 
   Raises:
@@ -142,7 +144,7 @@ def validate(hyperparameters) -> None:
       )
 
 
-def check(spec: dataclasses.Field, value) -> None:
+def check(spec: dataclasses.Field, value: Any) -> None:
   """Raises a ValueError if a value is out of the field's range."""
   if not is_allowed(spec, value):
     raise ValueError(_sentence(spec, value))
@@ -154,7 +156,7 @@ def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
   return not when or conditions.holds(when, values)
 
 
-def as_dict(hyperparameters) -> dict[str, Any]:
+def as_dict(hyperparameters: Any) -> dict[str, Any]:
   """Returns the record of the hyperparameters under their flag names."""
   return {
       flag_name(name): value
@@ -162,7 +164,7 @@ def as_dict(hyperparameters) -> dict[str, Any]:
   }
 
 
-def replace(hyperparameters, **values):
+def replace(hyperparameters: Any, **values: Any) -> Any:
   """Returns a copy with fields replaced, given under their flag names.
 
   Raises:
@@ -186,7 +188,7 @@ def replace(hyperparameters, **values):
 
 
 def without_idle(
-    kind, settings: Mapping[str, Any], given: Mapping[str, Any]
+    kind: type[Any], settings: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
   """Returns those of the settings that act beside the given values.
 
@@ -212,7 +214,7 @@ def without_idle(
   )
 
 
-def is_allowed(spec: dataclasses.Field, value) -> bool:
+def is_allowed(spec: dataclasses.Field, value: Any) -> bool:
   """Returns whether a value is in the field's range."""
   meta = spec.metadata
   if meta['auto'] and value == 'auto':
@@ -319,7 +321,7 @@ class Hyperparameters:
   def __post_init__(self):
     validate(self)
 
-  def describe(self, model) -> str:
+  def describe(self, model: Any) -> str:
     """Returns what `train` prints of `model` first; '' is nothing."""
     return ''  # Methods that change or split it say how.
 

@@ -8,7 +8,7 @@ computation there are no arrays yet, and nothing is looked at.
 
 import collections
 import dataclasses
-from typing import Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -63,7 +63,9 @@ class Cohort:
 class CheckedComputation(tff.framework.ConcreteComputation):
   """A computation whose last argument is clients' data, checked when called."""
 
-  def __init__(self, *, check=None, **arguments):
+  def __init__(
+      self, *, check: Optional[Callable[..., Any]] = None, **arguments: Any
+  ):
     """Initializes the computation.
 
     Args:
@@ -87,7 +89,9 @@ class CheckedComputation(tff.framework.ConcreteComputation):
     return super().__call__(*args, **kwargs)
 
 
-def checked(computation: tff.Computation, check) -> tff.Computation:
+def checked(
+    computation: tff.Computation, check: Callable[..., Any]
+) -> tff.Computation:
   """Returns the computation, which calls `check` on its arguments first."""
   if not isinstance(computation, tff.framework.ConcreteComputation):
     return computation  # Of another kind, which only its maker can call.
@@ -100,7 +104,10 @@ def checked(computation: tff.Computation, check) -> tff.Computation:
   )
 
 
-def checked_arguments(arguments, data_type: tff.Type, cohort=lambda: Cohort()):
+def checked_arguments(
+    arguments: Sequence[Any], data_type: tff.Type,
+    cohort: Callable[[], Cohort] = lambda: Cohort(),
+) -> Sequence[Any]:
   """Returns [state, client states, data], the data of the types expected.
 
   Args:
@@ -137,7 +144,7 @@ def _fitted_all(client, data_type, position):
   return fitted(client, data_type, position)
 
 
-def fitted(client, data_type: tff.StructType, position: int = 0):
+def fitted(client: Any, data_type: tff.StructType, position: int = 0) -> Any:
   """Returns dense data of a client as the type says.
 
   Numbers are cast, to whole ones only where none is lost: int64 labels to

@@ -167,7 +167,7 @@ def _always(hyperparameters) -> bool:
 
 
 def missing_needs(
-    method: Method, traits: traits_lib.Traits, hyperparameters=None
+    method: Method, traits: traits_lib.Traits, hyperparameters: Any = None
 ) -> list[Need]:
   """Returns what `method` needs and the task lacks.
 

@@ -81,7 +81,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       deploy: tff.Computation,
       evaluate: tff.Computation,
       client_model: tff.Computation,
-      deployed,
+      deployed: Any,
       parts: Optional[Parts] = None,
       evaluate_global: Optional[tff.Computation] = None,
       tiers: Optional[Mapping[str, Any]] = None,
@@ -182,7 +182,9 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     self._parts = parts
     self._types = (state_type, client_type, data_type)
 
-  def require(self, num_clients: int, full_participation: bool = False):
+  def require(
+      self, num_clients: int, full_participation: bool = False
+  ) -> 'PersonalizedProcess':
     """Makes `next` refuse other clients than those it was built for.
 
     Where a method has a table with a row per client, an index without a row
@@ -241,7 +243,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     return self._client_model
 
   @property
-  def deployed(self):
+  def deployed(self) -> Any:
     """The functional model over W, what clients deploy."""
     return self._deployed
 
@@ -326,7 +328,9 @@ def _check_parameters(name: str, computation, expected: list[Any]) -> None:
     check_assignable(name, f'argument {position}', have, want)
 
 
-def check_assignable(name: str, what: str, target, source) -> None:
+def check_assignable(
+    name: str, what: str, target: tff.Type, source: tff.Type
+) -> None:
   """Raises a TypeError unless a `source` may be given where a `target` goes."""
   if not target.is_assignable_from(source):
     raise TypeError(

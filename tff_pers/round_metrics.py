@@ -8,17 +8,20 @@ sees means and sums of these, and the indices of those that were dropped.
 import collections
 import contextlib
 import contextvars
+from typing import Any, Iterator, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 
-_LEFT_OUT = contextvars.ContextVar('left_out', default=None)
+_LEFT_OUT: contextvars.ContextVar[Optional[np.ndarray]] = (
+    contextvars.ContextVar('left_out', default=None)
+)
 
 
 @contextlib.contextmanager
-def leaving_out(clients):
+def leaving_out(clients: Optional[np.ndarray]) -> Iterator[None]:
   """What is built inside leaves `clients` out of its training metrics.
 
   They train as everybody does; their loss and own metrics have weight 0 in the
@@ -38,7 +41,7 @@ def leaving_out(clients):
     _LEFT_OUT.reset(token)
 
 
-def payload_bytes(structure):
+def payload_bytes(structure: Any) -> tf.Tensor:
   """Returns the bytes of the floating tensors in `structure`, a float32.
 
   Counts what a deployment sends: weights, gradients, mixing scalars, each in
@@ -52,7 +55,7 @@ def payload_bytes(structure):
   return tf.add_n(floats) if floats else tf.constant(0.0)
 
 
-def all_finite(structure):
+def all_finite(structure: Any) -> tf.Tensor:
   """Returns whether all floating tensors in `structure` are finite."""
   leaves = _floats(structure)
   if not leaves:
@@ -66,7 +69,7 @@ def all_finite(structure):
   )
 
 
-def each_finite(structure):
+def each_finite(structure: Any) -> tf.Tensor:
   """Returns `all_finite` by looking at each element, one by one."""
   return tf.reduce_all([
       tf.reduce_all(tf.math.is_finite(leaf)) for leaf in _floats(structure)
@@ -83,7 +86,10 @@ def _squared_norm(leaf):
   return tf.cast(tf.matmul(row, row, transpose_b=True)[0, 0], tf.float64)
 
 
-def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
+def client_metrics(
+    data: Mapping[str, Any], loss: tf.Tensor, finite: tf.Tensor,
+    bytes_down: tf.Tensor, bytes_up: tf.Tensor, weight: tf.Tensor = 1.0,
+) -> Any:
   """Returns the metrics of one client, to be given to `aggregate`.
 
   Args:
@@ -111,7 +117,7 @@ def client_metrics(data, loss, finite, bytes_down, bytes_up, weight=1.0):
   )
 
 
-def aggregate(metrics):
+def aggregate(metrics: Any) -> Any:
   """Returns M@SERVER of `client_metrics`@CLIENTS (traced in a computation)."""
   member = metrics.type_signature.member
 
@@ -146,7 +152,7 @@ def aggregate(metrics):
   )
 
 
-def mean(metrics, weight):
+def mean(metrics: Any, weight: tf.Tensor) -> Any:
   """Returns the weighted means@SERVER of the fields of `metrics`@CLIENTS."""
   names = tff.structure.name_list(metrics.type_signature.member)
   if not names:
@@ -160,7 +166,7 @@ def mean(metrics, weight):
   )
 
 
-def merge(metrics, *others):
+def merge(metrics: Any, *others: Any) -> Any:
   """Returns one structure@SERVER of several (traced in a computation)."""
   values = (metrics, *others)
 

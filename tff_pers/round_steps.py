@@ -5,6 +5,7 @@ step uses the same (see `process.Parts`).
 """
 
 import collections
+from typing import Any, Callable, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -102,7 +103,10 @@ def placed(work_fn: tff.Computation) -> tff.Computation:
   return work
 
 
-def build_aggregate(aggregation, state_type, output_type) -> tff.Computation:
+def build_aggregate(
+    aggregation: tff.templates.AggregationProcess, state_type: tff.Type,
+    output_type: tff.Type,
+) -> tff.Computation:
   """Returns `aggregate`, see `process.Parts`."""
 
   is_present = absence.build_is_present(output_type['weight'])
@@ -170,7 +174,8 @@ def _named(field: str, value):
 
 
 def build_apply(
-    finalize, measure, state_type, aggregated_type
+    finalize: Callable[..., Any], measure: Optional[Callable[..., Any]],
+    state_type: tff.Type, aggregated_type: tff.Type,
 ) -> tff.Computation:
   """Returns `apply`, see `process.Parts`."""
 

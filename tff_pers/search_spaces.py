@@ -37,7 +37,7 @@ class Interval:
     # A text, as `auto`, is no number of any interval.
     return not isinstance(value, str) and self.low <= value <= self.high
 
-  def rounded(self, value):
+  def rounded(self, value: Any) -> Any:
     """Returns the number in the form in which it is used."""
     return int(value) if self.is_int else _round(value)
 
@@ -51,7 +51,7 @@ class Choice:
   def __contains__(self, value) -> bool:
     return value in self.values
 
-  def rounded(self, value):
+  def rounded(self, value: Any) -> Any:
     """Returns the value itself."""
     return value
 
@@ -101,7 +101,7 @@ class Space:
     return drawn
 
 
-def of(hyperparameters, fixed: Iterable[str] = ()) -> Space:
+def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
   """Returns the search space around `hyperparameters`.
 
   Args:

@@ -21,7 +21,9 @@ def own_fields(init: Callable[[Any], Mapping[str, Any]]) -> tff.Computation:
   )
 
 
-def state_type(fields: tff.Computation, aggregator_type=()) -> tff.StructType:
+def state_type(
+    fields: tff.Computation, aggregator_type: tff.Type = ()
+) -> tff.StructType:
   """Returns S.
 
   Args:
@@ -89,7 +91,7 @@ def stateless_client(state_type: tff.Type) -> tff.Computation:
   )
 
 
-def advance(state, **fields):
+def advance(state: Any, **fields: Any) -> Any:
   """Returns the next S@SERVER: new fields, one round on (while tracing).
 
   Args:

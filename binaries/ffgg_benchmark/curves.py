@@ -10,6 +10,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from tff_pers.data import least_squares
+from tff_pers.data import task as task_lib
 
 _LAMBDA = 0.1  # Of L2GD.
 
@@ -24,7 +25,8 @@ class Operator:
     num_clients: M.
   """
 
-  def __init__(self, task):
+  def __init__(self, task: task_lib.Task):
+    assert task.model.layers is not None  # Two layers, linear in each.
     theta_dim = task.model.layers[0].shape[0]
     rows = [data['examples'] for data in task.train]
     self._g, self._h = (np.stack(part) for part in zip(*(
@@ -39,7 +41,7 @@ class Operator:
     )
     self.num_clients = len(rows)
 
-  def norms(self, theta) -> tuple[float, float]:
+  def norms(self, theta: np.ndarray) -> tuple[float, float]:
     """Returns ||F(theta)|| and the root of mean_m ||F_m(theta)||^2."""
     each = self._g @ theta - self._h
     return (

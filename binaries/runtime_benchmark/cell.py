@@ -4,6 +4,7 @@ Started by `child.Child`: plays a round for each line that it reads.
 """
 
 import sys
+from typing import Any
 
 import tensorflow as tf
 
@@ -50,7 +51,7 @@ def _choose_device(runtime: str, device: str) -> str:
   return device or 'gpu'
 
 
-def build(name: str, runtime: str, device: str):
+def build(name: str, runtime: str, device: str) -> Any:
   """Returns an object with `play`, one round of a workload on a runtime."""
   if runtime == 'loop':
     return floor.build(workloads.WORKLOADS[name])

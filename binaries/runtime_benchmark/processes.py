@@ -12,6 +12,7 @@ from binaries.runtime_benchmark import workloads
 from tff_pers.algorithms import perm
 from tff_pers.client_works import kernel_factors
 from tff_pers.data import client_data
+from tff_pers import process as process_lib
 
 
 class Rounds:
@@ -21,7 +22,7 @@ class Rounds:
     state: The server state.
   """
 
-  def __init__(self, process, data):
+  def __init__(self, process: process_lib.PersonalizedProcess, data: Any):
     self.state = process.initialize()
     self._process, self._data = process, data
 
@@ -61,7 +62,9 @@ def _built(workload):
   )
 
 
-def perm_hyperparameters(workload) -> perm.PermHyperparameters:
+def perm_hyperparameters(
+    workload: workloads.Workload
+) -> perm.PermHyperparameters:
   """Single loop, visits from the first round on, lambda not chosen in it."""
   return perm.PermHyperparameters(
       variant='single_loop', warmup_rounds=0, lambda_scale=10.0,
@@ -108,7 +111,7 @@ class _LearningRounds:
     return [np.asarray(w) for w in model.trainable]
 
 
-def datasets(workload) -> Iterator[list[tf.data.Dataset]]:
+def datasets(workload: workloads.Workload) -> Iterator[list[tf.data.Dataset]]:
   """Yields the batches of every client of `tff_learning`, round after round."""
   arrays = workloads.arrays(workload)
   if not workload.pool:
@@ -124,7 +127,7 @@ def datasets(workload) -> Iterator[list[tf.data.Dataset]]:
     ]
 
 
-def initial_weights(workload) -> list[np.ndarray]:
+def initial_weights(workload: workloads.Workload) -> list[np.ndarray]:
   """Returns weights for a Keras model, the same in every process."""
   generator = np.random.default_rng(1)
   return [
@@ -136,7 +139,7 @@ def initial_weights(workload) -> list[np.ndarray]:
 class VaryingCohorts(Rounds):
   """Rounds of FedAvg whose cohorts differ in clients, size and examples."""
 
-  def __init__(self, workload, pool: int = 100):
+  def __init__(self, workload: workloads.Workload, pool: int = 100):
     generator = np.random.default_rng(2)
     clients = [
         client_data.dense(i, *workload.examples(generator, int(size)))
@@ -147,7 +150,7 @@ class VaryingCohorts(Rounds):
     super().__init__(_process(workload), clients)
     self._generator, self._most = generator, 2 * workload.num_clients
 
-  def play(self):
+  def play(self) -> None:
     size = self._generator.integers(1, self._most + 1)
     chosen = self._generator.choice(len(self._data), size, replace=False)
     self._run([self._data[client] for client in chosen])

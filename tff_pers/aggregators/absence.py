@@ -10,7 +10,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 
-def leave_out_absent(factory) -> tff.aggregators.WeightedAggregationFactory:
+def leave_out_absent(
+    factory: tff.aggregators.WeightedAggregationFactory
+) -> tff.aggregators.WeightedAggregationFactory:
   """Returns a weighted factory in which a client of weight 0 is absent.
 
   A weighted `factory` is returned as it is, because it deals with weights of 0

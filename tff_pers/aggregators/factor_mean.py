@@ -148,7 +148,7 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
       )
 
 
-def fits(value) -> bool:
+def fits(value: Any) -> bool:
   """Returns whether each pair of factors has a product, and a finite one.
 
   Args:

@@ -152,7 +152,7 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
     return tff.templates.AggregationProcess(init_fn, next_fn)
 
 
-def router_weight(num_examples, router):
+def router_weight(num_examples: tf.Tensor, router: tf.Tensor) -> tf.Tensor:
   """Returns a client's weight (n_k, pi_k1 n_k, ..., pi_kC n_k), float32[C+1].
 
   Args:

@@ -6,6 +6,8 @@ what it needs into it. TFF initializes aggregators without arguments: what
 composes a method sets these keys afterwards.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from tff_pers import random
@@ -13,7 +15,7 @@ from tff_pers import random
 _USE = -5  # Keeps the keys apart from the other draws of a run.
 
 
-def seed_state(state, seed):
+def seed_state(state: Any, seed: tf.Tensor) -> Any:
   """Returns the state of an aggregator with every field `seed` set.
 
   Every key is another one, however deep in the state its field is: aggregators

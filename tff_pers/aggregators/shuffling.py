@@ -6,6 +6,7 @@ knows PERM; a row is any structure of tensors.
 """
 
 import collections
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +19,10 @@ _MAX_BLOCKS = 8
 _SMALL_BYTES = 2**20
 
 
-def build_fetch(server_type, select_row, num_keys: int) -> tff.Computation:
+def build_fetch(
+    server_type: tff.Type, select_row: Callable[[Any, tf.Tensor], Any],
+    num_keys: int,
+) -> tff.Computation:
   """Builds a keyed download: each client gets the row of its own key.
 
   Args:
@@ -88,7 +92,7 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       raise ValueError(f'`max_rows` must be >= 1, found {max_rows}.')
     self._max_rows = max_rows
 
-  def create(self, value_type) -> tff.templates.AggregationProcess:
+  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Creates the process.
 
     Raises:
@@ -205,7 +209,7 @@ def _concat(*structures):
   )
 
 
-def scatter(table, keys, rows):
+def scatter(table: Any, keys: tf.Tensor, rows: Any) -> Any:
   """Returns `table` with `rows` written at `keys`.
 
   Args:

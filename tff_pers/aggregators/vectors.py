@@ -4,7 +4,7 @@ The floating leaves of a message stand one after the other in one vector of
 their widest dtype; other leaves are left as they are.
 """
 
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -40,7 +40,7 @@ def check_known(message_type: tff.Type) -> None:
       )
 
 
-def flatten(message, wide: tf.DType):
+def flatten(message: Any, wide: tf.DType) -> tf.Tensor:
   """Returns the vector, float[d] of the dtype `wide`."""
   return tf.concat(
       [
@@ -51,7 +51,7 @@ def flatten(message, wide: tf.DType):
   )
 
 
-def unflatten(vector, message):
+def unflatten(vector: tf.Tensor, message: Any) -> Any:
   """Returns `vector` in the structure of `message`, whose shapes it takes."""
   leaves, start = [], 0
   for leaf in tf.nest.flatten(message):
@@ -63,7 +63,7 @@ def unflatten(vector, message):
   return tf.nest.pack_sequence_as(message, leaves)
 
 
-def of_type(vector, message_type: tff.Type):
+def of_type(vector: tf.Tensor, message_type: tff.Type) -> Any:
   """Returns `vector` as a value of the type, whose leaves are floating."""
   shapes = tff.types.structure_from_tensor_type_tree(
       lambda t: tf.TensorSpec(list(t.shape), t.dtype), message_type

@@ -108,7 +108,9 @@ def build_async_ffgg(
   )
 
 
-def known_smoothness(task: task_lib.Task, parts: partition.Partition):
+def known_smoothness(
+    task: task_lib.Task, parts: partition.Partition
+) -> Optional[float]:
   """Returns L = max_m lambda_max(G_m) over honest clients, None if unknown.
 
   It is known of least squares with a private w (section 5.1).

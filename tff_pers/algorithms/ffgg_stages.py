@@ -12,7 +12,7 @@ Heterogeneity
 """
 
 import collections
-from typing import Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 import tensorflow as tf
 
@@ -63,7 +63,9 @@ class PrivateWeights:
         hyperparameters.fine_tuner(parts) if any(parts.is_private) else None
     )
 
-  def start(self, message, kept, data):
+  def start(
+      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
+  ) -> Any:
     """Returns w^0 of this participation."""
     how = self._hyperparameters.private_init
     if self._hyperparameters.stateful:
@@ -77,7 +79,10 @@ class PrivateWeights:
       return tf.nest.map_structure(tf.zeros_like, own)
     return own
 
-  def tune(self, message, kept, data, *, use: int):
+  def tune(
+      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any], *,
+      use: int,
+  ) -> Any:
     """Returns w ~ argmin_w f_m(theta, w), theta being what was received.
 
     Args:
@@ -95,7 +100,9 @@ class PrivateWeights:
         **hyperparameters.fine_tuning_budget(),
     )
 
-  def tune_finally(self, message, kept, data):
+  def tune_finally(
+      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
+  ) -> Any:
     """Returns w after stage 3, with the batches of the coming round.
 
     Its steps do not follow the schedule, which is made for the rounds: the rate
@@ -119,19 +126,21 @@ class PrivateWeights:
         seed=client_work.key(message, data, use), **options,
     )
 
-  def keep(self, kept, own):
+  def keep(self, kept: Any, own: Any) -> Any:
     """Returns the client's next state."""
     return own if self._hyperparameters.stateful else kept
 
 
-def initial(parts: partition.Partition, state_or_message):
+def initial(
+    parts: partition.Partition, state_or_message: Mapping[str, Any]
+) -> Any:
   """Returns the private part of the first weights, or of the pre-trained."""
   if 'private' in state_or_message:
     return state_or_message['private']
   return parts.initial_weights(state_or_message['seed'])[1]
 
 
-def squared_norm(update, scale):
+def squared_norm(update: Any, scale: tf.Tensor) -> tf.Tensor:
   """Returns ||update / scale||^2 over all leaves, a scalar."""
   vector = distances.flatten(update)
   scale = tf.convert_to_tensor(scale, dtype_hint=vector.dtype)
@@ -144,7 +153,7 @@ def compose(
     private: PrivateWeights,
     hyperparameters: _Hyperparameters,
     *,
-    scale,
+    scale: Callable[[Mapping[str, Any]], tf.Tensor],
     client_weighting: str,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:

@@ -12,11 +12,14 @@ the round it was taken in, -1: never. Who is left out has size 0.
 """
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 
 
-def nobody(num_clients: int, dimension: int, dtype):
+def nobody(
+    num_clients: int, dimension: int, dtype: tf.DType
+) -> Mapping[str, Any]:
   """Returns the table before the first gradient."""
   zeros = tf.zeros([num_clients])
   return collections.OrderedDict(
@@ -26,7 +29,9 @@ def nobody(num_clients: int, dimension: int, dtype):
   )
 
 
-def written(table, gradients, t):
+def written(
+    table: Mapping[str, Any], gradients: Mapping[str, Any], t: tf.Tensor
+) -> Mapping[str, Any]:
   """Returns the table after a round.
 
   Args:
@@ -50,7 +55,9 @@ def written(table, gradients, t):
   )
 
 
-def since(table, first_round):
+def since(
+    table: Mapping[str, Any], first_round: tf.Tensor
+) -> Mapping[str, Any]:
   """Returns the table without gradients taken before `first_round`."""
   is_comparable = table['dates'] >= first_round
 

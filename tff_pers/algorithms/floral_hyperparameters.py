@@ -1,12 +1,13 @@
 """Hyperparameters of FLoRAL, and of all that trains adaptors."""
 
 import dataclasses
-from typing import Union
+from typing import Any, Mapping, Union
 
 import tensorflow_federated as tff
 
 from tff_pers import conditions
 from tff_pers import hyperparameters as hp
+from tff_pers.models import functional
 from tff_pers import ranges
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
@@ -100,7 +101,9 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
           f' for the base alone, found {self.aggregator}.'
       )
 
-  def adapt(self, model, num_adaptors: int) -> adaptors.AdaptedModel:
+  def adapt(
+      self, model: functional.FunctionalModel, num_adaptors: int
+  ) -> adaptors.AdaptedModel:
     """Returns `model` with adaptors of these sizes.
 
     Raises:
@@ -226,7 +229,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
           ' base, which this freezes, found true.'
       )
 
-  def server_optimizers(self):
+  def server_optimizers(self) -> Mapping[str, Any]:
     """Returns TFF's optimizers of the server by part of the weights."""
     build = {
         'sgd': tff.learning.optimizers.build_sgdm,

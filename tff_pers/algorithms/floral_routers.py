@@ -7,14 +7,16 @@ cluster. Inside a round a router is float[C], logits or (oracle) the weights pi;
 """
 
 import collections
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.client_works import client_work
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_training
+from tff_pers.models import adaptors
 
 
 class Learned:
@@ -25,7 +27,11 @@ class Learned:
   client that never trains, and everybody if routers are to be relearned.
   """
 
-  def __init__(self, adapted, hyperparameters, num_clients: Optional[int]):
+  def __init__(
+      self, adapted: adaptors.AdaptedModel,
+      hyperparameters: floral_hp.FloralHyperparameters,
+      num_clients: Optional[int],
+  ):
     """Initializes the kind.
 
     Args:
@@ -49,21 +55,27 @@ class Learned:
     """C of a client never seen before."""
     return self.keep(tf.constant(self._zeros))
 
-  def keep(self, router) -> Any:
+  def keep(self, router: Any) -> Any:
     """C after a round."""
     return collections.OrderedDict(router=router) if self._stateful else ()
 
-  def at_start(self, message, client_state, data):
+  def at_start(
+      self, message: Mapping[str, Any], client_state: Any,
+      data: Mapping[str, Any],
+  ) -> tf.Tensor:
     """The router before the local steps of a round."""
     if self._stateful:
       return client_state['router']
     return self._learn(message, data, self._hp.router_warmup_steps)
 
-  def probabilities(self, router):
+  def probabilities(self, router: Any) -> tf.Tensor:
     """pi, what the client's adaptors are averaged with: no noise, no bound."""
     return tf.nn.softmax(router)
 
-  def at_evaluation(self, message, client_state, data):
+  def at_evaluation(
+      self, message: Mapping[str, Any], client_state: Any,
+      data: Mapping[str, Any],
+  ) -> tuple[tf.Tensor, tf.Tensor]:
     """pi and the mix that the client deploys."""
     if self._stateful and self._hp.eval_router == 'stored':
       never_trains = client_work.is_unseen(data['index'], self._num_clients)
@@ -76,7 +88,7 @@ class Learned:
       router = self._learn(message, data, self._hp.router_warmup_steps)
     return self.probabilities(router), self._deployed_mix(router, None)
 
-  def without_data(self, client_state, index):
+  def without_data(self, client_state: Any, index: tf.Tensor) -> tf.Tensor:
     """The mix that the client deploys before it sees its data."""
     del index  # The client is known by its state.
     router = client_state['router'] if self._stateful else self._zeros
@@ -98,7 +110,10 @@ class Exponential:
 
   learning_rate = 0.0
 
-  def __init__(self, adapted, hyperparameters):
+  def __init__(
+      self, adapted: adaptors.AdaptedModel,
+      hyperparameters: floral_hp.FloralHyperparameters,
+  ):
     self._adapted, self._zeros = adapted, _zeros(adapted)
     self._rate = hyperparameters.mfl_rate
 
@@ -106,28 +121,34 @@ class Exponential:
     """C of a client never seen before: nothing."""
     return ()
 
-  def keep(self, router) -> Any:
+  def keep(self, router: Any) -> Any:
     """C after a round: nothing."""
     del router  # A function of the weights.
     return ()
 
-  def at_start(self, message, client_state, data):
+  def at_start(
+      self, message: Mapping[str, Any], client_state: Any,
+      data: Mapping[str, Any],
+  ) -> tf.Tensor:
     """The logits -eta f(u, a_c) at the weights received, float[C]."""
     del client_state  # Nothing.
     return mfl.exponential_router(
         self._adapted, message['weights'], data, rate=self._rate
     )
 
-  def probabilities(self, router):
+  def probabilities(self, router: Any) -> tf.Tensor:
     """pi of these logits, float[C]."""
     return tf.nn.softmax(router)
 
-  def at_evaluation(self, message, client_state, data):
+  def at_evaluation(
+      self, message: Mapping[str, Any], client_state: Any,
+      data: Mapping[str, Any],
+  ) -> tuple[tf.Tensor, tf.Tensor]:
     """(pi, mix), both pi at the weights received, float[C]."""
     pi = self.probabilities(self.at_start(message, client_state, data))
     return pi, pi
 
-  def without_data(self, client_state, index):
+  def without_data(self, client_state: Any, index: tf.Tensor) -> tf.Tensor:
     """The uniform mix, float[C]."""
     del client_state, index  # Uniform.
     return self.probabilities(tf.constant(self._zeros))
@@ -143,7 +164,10 @@ class Oracle:
   learning_rate = 0.0
   mix = staticmethod(router_training.known_mix)
 
-  def __init__(self, adapted, hyperparameters, groups):
+  def __init__(
+      self, adapted: adaptors.AdaptedModel,
+      hyperparameters: floral_hp.FloralHyperparameters, groups: np.ndarray,
+  ):
     """Initializes the kind.
 
     Args:
@@ -169,21 +193,27 @@ class Oracle:
     """C of a client never seen before: nothing."""
     return ()
 
-  def keep(self, router) -> Any:
+  def keep(self, router: Any) -> Any:
     """C after a round: nothing."""
     del router  # Known.
     return ()
 
-  def at_start(self, message, client_state, data):
+  def at_start(
+      self, message: Mapping[str, Any], client_state: Any,
+      data: Mapping[str, Any],
+  ) -> tf.Tensor:
     """pi of the client's cluster, one-hot, float[C]."""
     del message, client_state  # Not needed.
     return self._known(data['index'])
 
-  def probabilities(self, router):
+  def probabilities(self, router: Any) -> tf.Tensor:
     """pi, as it is known."""
     return router
 
-  def at_evaluation(self, message, client_state, data):
+  def at_evaluation(
+      self, message: Mapping[str, Any], client_state: Any,
+      data: Mapping[str, Any],
+  ) -> tuple[tf.Tensor, tf.Tensor]:
     """(pi, mix), the same: known, or learned by a client of no cluster."""
     del client_state  # Nothing.
     # Known clients take 0 steps, since `tf.where` computes both branches.
@@ -197,7 +227,7 @@ class Oracle:
     )
     return pi, pi
 
-  def without_data(self, client_state, index):
+  def without_data(self, client_state: Any, index: tf.Tensor) -> tf.Tensor:
     """The known mix, float[C]."""
     del client_state  # Nothing.
     return self._known(index)

@@ -119,7 +119,7 @@ def compose(
     *,
     eta: Optional[Rate] = None,
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
-    deploy=None,
+    deploy: Optional[Callable[..., Any]] = None,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Composes clients that send gradients with the server of the family.
@@ -186,7 +186,7 @@ def compose_averaging(
     hyperparameters: hp.AveragedTraining,
     *,
     outer: Rate,
-    deploy=None,
+    deploy: Optional[Callable[..., Any]] = None,
 ) -> process.PersonalizedProcess:
   """Composes the members that move towards the mean of the clients' models.
 

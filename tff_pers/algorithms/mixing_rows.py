@@ -10,6 +10,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +28,7 @@ class MixingRows:
     num_clients: N.
   """
 
-  def __init__(self, rows):
+  def __init__(self, rows: Any):
     """Wraps rows.
 
     Args:
@@ -42,7 +43,7 @@ class MixingRows:
         if self._is_dense else rows['columns']
     )
 
-  def weight(self, owner, host):
+  def weight(self, owner: tf.Tensor, host: tf.Tensor) -> tf.Tensor:
     """Returns alpha_owner(host), float32, for integers of one shape."""
     if self._is_dense:
       return tf.gather_nd(self.values, tf.stack([owner, host], axis=-1))
@@ -51,20 +52,20 @@ class MixingRows:
         tf.where(hits, tf.gather(self.values, owner), 0.0), axis=-1
     )
 
-  def maximum(self, owner):
+  def maximum(self, owner: tf.Tensor) -> tf.Tensor:
     """Returns max_c alpha_owner(c), a float32 scalar."""
     return tf.reduce_max(self.values[owner])
 
-  def count(self, owner):
+  def count(self, owner: tf.Tensor) -> tf.Tensor:
     """Returns the number of clients with alpha_owner(c) > 0, int32."""
     return tf.reduce_sum(tf.cast(self.values[owner] > 0, tf.int32))
 
-  def own(self):
+  def own(self) -> tf.Tensor:
     """Returns alpha_i(i) for all i, float32[N]."""
     owners = tf.range(self.num_clients)
     return self.weight(owners, owners)
 
-  def dense(self, owners):
+  def dense(self, owners: tf.Tensor) -> tf.Tensor:
     """Returns the rows of `owners`, int32[M], as float32[M, N]."""
     if self._is_dense:
       return tf.gather(self.values, owners)
@@ -78,7 +79,7 @@ class MixingRows:
         [tf.size(owners), self.num_clients],
     )
 
-  def looked_up(self, clients, visits):
+  def looked_up(self, clients: tf.Tensor, visits: tf.Tensor) -> tf.Tensor:
     """Returns what `visits` has for the clients of these rows, int32[N, K].
 
     Args:
@@ -100,7 +101,7 @@ class MixingRows:
     return tf.where(is_same, found, 0)
 
 
-def identity(num_clients: int, num_nonzeros: int = 0):
+def identity(num_clients: int, num_nonzeros: int = 0) -> Any:
   """Returns A = I, every client by itself.
 
   Args:
@@ -115,12 +116,12 @@ def identity(num_clients: int, num_nonzeros: int = 0):
   )
 
 
-def uniform(num_models: int, num_clients: int):
+def uniform(num_models: int, num_clients: int) -> Any:
   """Returns A = 1 / N, one mixture for all models."""
   return tf.fill([num_models, num_clients], np.float32(1 / num_clients))
 
 
-def kept(alpha, owners, num_nonzeros: int = 0):
+def kept(alpha: Any, owners: tf.Tensor, num_nonzeros: int = 0) -> Any:
   """Returns rows in the form that they are stored in.
 
   Args:
@@ -136,7 +137,7 @@ def kept(alpha, owners, num_nonzeros: int = 0):
   )
 
 
-def replaced(rows, owners, new):
+def replaced(rows: Any, owners: tf.Tensor, new: tf.Tensor) -> Any:
   """Returns `rows` with the rows of `owners` int32[M] replaced by `new`."""
   return tf.nest.map_structure(
       lambda old, given: tf.tensor_scatter_nd_update(

@@ -5,9 +5,12 @@ Its update of w, and its gradient at w, which line (b) compares. See
 """
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 
+from tff_pers.algorithms import perm_devices
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers import random
 from tff_pers import round_metrics
 from tff_pers.client_works import client_work
@@ -19,7 +22,10 @@ from tff_pers.numerics import distances
 _SKETCH_USE = -4  # Keeps the sketch apart from other draws of the seed.
 
 
-def descends(t, hyperparameters, num_clients: int, full_participation: bool):
+def descends(
+    t: tf.Tensor, hyperparameters: perm_hyperparameters.PermHyperparameters,
+    num_clients: int, full_participation: bool,
+) -> tf.Tensor:
   """Returns whether w moves in round t, a bool scalar.
 
   In rounds of cohorts it rests from the first visit on, so that gradients of
@@ -33,14 +39,19 @@ def descends(t, hyperparameters, num_clients: int, full_participation: bool):
   return tf.logical_or(t < first, tf.equal((t - first) % num_clients, 0))
 
 
-def trains_w(t, hyperparameters):
+def trains_w(
+    t: tf.Tensor, hyperparameters: perm_hyperparameters.PermHyperparameters
+) -> tf.Tensor:
   """Returns whether w moves by FedAvg in round t, if it moves."""
   if hyperparameters.warmup == 'gradient':
     return tf.constant(False)
   return t < hyperparameters.first_visit
 
 
-def measures(t, hyperparameters, num_clients: int, full_participation: bool):
+def measures(
+    t: tf.Tensor, hyperparameters: perm_hyperparameters.PermHyperparameters,
+    num_clients: int, full_participation: bool,
+) -> tf.Tensor:
   """Returns whether A is updated in round t from the gradients at w."""
   if not full_participation:
     measured = t >= hyperparameters.first_measure
@@ -56,7 +67,10 @@ def measures(t, hyperparameters, num_clients: int, full_participation: bool):
   return measured
 
 
-def comparable_since(t, hyperparameters, full_participation: bool):
+def comparable_since(
+    t: tf.Tensor, hyperparameters: perm_hyperparameters.PermHyperparameters,
+    full_participation: bool,
+) -> tf.Tensor:
   """Returns the first round whose gradients are at the w of round t."""
   if full_participation:
     return t
@@ -64,9 +78,11 @@ def comparable_since(t, hyperparameters, full_participation: bool):
 
 
 def global_line(
-    devices, message, is_known, data, hyperparameters, *, client_weighting: str,
-    num_clients: int, full_participation: bool,
-):
+    devices: perm_devices.Devices, message: Mapping[str, Any],
+    is_known: tf.Tensor, data: Mapping[str, Any],
+    hyperparameters: perm_hyperparameters.PermHyperparameters, *,
+    client_weighting: str, num_clients: int, full_participation: bool,
+) -> Any:
   """Computes a client's part of line (a).
 
   Args:
@@ -130,7 +146,11 @@ def global_line(
   )
 
 
-def gradient_if(needed, devices, message, data, hyperparameters):
+def gradient_if(
+    needed: tf.Tensor, devices: perm_devices.Devices,
+    message: Mapping[str, Any], data: Mapping[str, Any],
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> local_gradient.LocalGradient:
   """Returns G_i = grad f_i(w), if it is needed; else `no_gradient`."""
   return tf.cond(
       needed, lambda: gradient(devices, message, data, hyperparameters),
@@ -138,7 +158,7 @@ def gradient_if(needed, devices, message, data, hyperparameters):
   )
 
 
-def no_gradient(weights):
+def no_gradient(weights: Any) -> local_gradient.LocalGradient:
   """Returns a `LocalGradient` of zeros, of no row."""
   zero = tf.zeros([], tf.nest.flatten(weights)[0].dtype)
   return local_gradient.LocalGradient(
@@ -146,7 +166,11 @@ def no_gradient(weights):
   )
 
 
-def gradient(devices, message, data, hyperparameters):
+def gradient(
+    devices: perm_devices.Devices, message: Mapping[str, Any],
+    data: Mapping[str, Any],
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> local_gradient.LocalGradient:
   """Returns G_i = grad f_i(w) of the round's rows, a `LocalGradient`."""
   found = devices.of_client(
       data['index'],
@@ -192,7 +216,11 @@ def _update(devices, message, data, moves, found, hyperparameters):
   return tf.cond(trains_w(t, hyperparameters), train, one_step)
 
 
-def rows(found, message, data, is_sent, hyperparameters):
+def rows(
+    found: local_gradient.LocalGradient, message: Mapping[str, Any],
+    data: Mapping[str, Any], is_sent: tf.Tensor,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> Mapping[str, Any]:
   """Returns what the server compares: one row (see `fingerprints`), or none."""
   count = tf.cast(is_sent, tf.int32)
   row = lambda value: value[None][:count]
@@ -206,7 +234,10 @@ def rows(found, message, data, is_sent, hyperparameters):
   )
 
 
-def fingerprint(message, gradient, hyperparameters):
+def fingerprint(
+    message: Mapping[str, Any], gradient: Any,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tf.Tensor:
   """Returns the gradient as a vector, or its sketch, the same in all rounds."""
   vector = distances.flatten(gradient)
   if not hyperparameters.sketch:

@@ -17,9 +17,11 @@ This is ours; the paper names clusters as a way to save memory.
 """
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers import random
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import shuffling
@@ -30,7 +32,9 @@ from tff_pers.numerics import mixing as mixing_lib
 _CLUSTERS_USE = -6  # Keeps the draws apart from others of the seed.
 
 
-def nobody(num_clients: int, hyperparameters):
+def nobody(
+    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters
+) -> tf.Tensor:
   """Returns the start of the server state's field `assignment`.
 
   int32[N], the model of each client, -1: none yet; () with one per client.
@@ -40,7 +44,10 @@ def nobody(num_clients: int, hyperparameters):
   return tf.fill([num_clients], -1)
 
 
-def solve(clock, old, table, lambda_, hyperparameters):
+def solve(
+    clock: Mapping[str, Any], old: Any, table: Any, lambda_: tf.Tensor,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (rows of A float32[C, N], assignment int32[N]).
 
   Args:
@@ -68,7 +75,7 @@ def solve(clock, old, table, lambda_, hyperparameters):
   )
 
 
-def own_row(state, client):
+def own_row(state: Any, client: tf.Tensor) -> Any:
   """Returns what client i deploys: model a(i), or w; i with one per client."""
   if not isinstance(state['assignment'], tf.Tensor):
     return shuffling.own_row(state, client)
@@ -82,7 +89,7 @@ def own_row(state, client):
   )
 
 
-def models_of_strangers(state, gradients):
+def models_of_strangers(state: Any, gradients: Any) -> Any:
   """Returns the models of the nearest clusters, a table [M, ...].
 
   Args:
@@ -109,7 +116,9 @@ def models_of_strangers(state, gradients):
   )
 
 
-def measurements(mixing, assignment, lambda_):
+def measurements(
+    mixing: tf.Tensor, assignment: tf.Tensor, lambda_: tf.Tensor
+) -> dict[str, Any]:
   """Returns metrics of A: means over the rows of models that are visited.
 
   Args:

@@ -19,10 +19,12 @@ import collections
 import dataclasses
 import functools
 import math
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import tensorflow as tf
 
+from tff_pers.algorithms import perm_hyperparameters
+from tff_pers.data import task as task_lib
 from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.data import tiers as tier_assignment
@@ -60,14 +62,15 @@ class Devices:
     """The model over what clients deploy."""
     return self.parts.deployed if self.parts else self.model
 
-  def tier(self, index):
+  def tier(self, index: tf.Tensor) -> tf.Tensor:
     """Returns the tiers of clients, int32 as `index`."""
     assert self.assign is not None  # It comes with `parts`.
     return self.assign(None, None, index)
 
   def of_client(
-      self, index, compute: Callable[[functional.FunctionalModel], Any]
-  ):
+      self, index: tf.Tensor,
+      compute: Callable[[functional.FunctionalModel], Any],
+  ) -> Any:
     """Returns `compute(model)`, with the model that a client owns.
 
     It takes weights of the whole model, and has no gradient in those that the
@@ -83,7 +86,10 @@ class Devices:
         self.tier(index), lambda k: compute(self._first_units[k])
     )
 
-  def train(self, weights, data, *, seed, round_num, owner=None, **options):
+  def train(
+      self, weights: Any, data: Mapping[str, Any], *, seed: tf.Tensor,
+      round_num: tf.Tensor, owner: Optional[tf.Tensor] = None, **options: Any,
+  ) -> tuple[Any, tf.Tensor]:
     """Returns (weights, loss) of local SGD, as `local_sgd.train` does.
 
     Args:
@@ -109,7 +115,7 @@ class Devices:
 
     return self.parts.switch(self._narrower(owned, host), within)
 
-  def sent(self, update, index):
+  def sent(self, update: Any, index: tf.Tensor) -> Any:
     """Returns what a client sends of an update of w: the part that it has."""
     if self.parts is None:
       return update
@@ -123,13 +129,15 @@ class Devices:
         update=tf.nest.map_structure(tf.multiply, kept, update),
     )
 
-  def own_units(self, weights, index):
+  def own_units(self, weights: Any, index: tf.Tensor) -> Any:
     """Returns what client `index` deploys of weights of the whole model."""
     if self.parts is None:
       return weights
     return self.parts.first_units(weights, self.tier(index))
 
-  def share(self, index, other=None):
+  def share(
+      self, index: tf.Tensor, other: Optional[tf.Tensor] = None
+  ) -> tf.Tensor:
     """Returns the share of the parameters that a client has, a float32 scalar.
 
     Args:
@@ -143,7 +151,10 @@ class Devices:
       tier = self._narrower(tier, self.tier(other))
     return tf.gather(self._shares, tier)
 
-  def distances(self, vectors, is_known, clients, owners):
+  def distances(
+      self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
+      owners: tf.Tensor,
+  ) -> tf.Tensor:
     """Returns d_ij of rows `owners` to all rows, floats [M, R].
 
     Args:
@@ -167,7 +178,10 @@ class Devices:
       )
     return total
 
-  def between(self, vectors, vector, clients, client):
+  def between(
+      self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
+      client: tf.Tensor,
+  ) -> tf.Tensor:
     """Returns ||g_j - g||^2 of the rows g_j to another gradient, floats [R].
 
     Args:
@@ -184,7 +198,10 @@ class Devices:
     shares = tf.constant(self._shares, vectors.dtype)
     return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
 
-  def complex(self, c, clients, owners, sizes):
+  def complex(
+      self, c: tf.Tensor, clients: tf.Tensor, owners: tf.Tensor,
+      sizes: tf.Tensor,
+  ) -> tf.Tensor:
     """Returns c_j = d_ij + rho sqrt(VC / n_j), floats [M, R].
 
     Args:
@@ -206,7 +223,7 @@ class Devices:
     added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
     return c + tf.cast(added, c.dtype)
 
-  def scaled_variance(self, variance, index):
+  def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """Returns the variance of a gradient, in units of distances."""
     if self.parts is None or self.compare == 'all':
       return variance
@@ -266,7 +283,10 @@ class Devices:
     )
 
 
-def build_devices(task, hyperparameters) -> Devices:
+def build_devices(
+    task: task_lib.Task,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> Devices:
   """Returns the devices of a task's clients.
 
   Raises:

@@ -7,6 +7,7 @@ from typing import Union
 from absl import logging
 
 from tff_pers import cadence as cadence_lib
+from tff_pers.data import task as task_lib
 from tff_pers import hyperparameters as hp
 from tff_pers import ranges
 from tff_pers.algorithms import perm_architectures
@@ -178,7 +179,7 @@ class PermHyperparameters(
     """The step size of FedAvg for w before the visits."""
     return self.gamma if self.variant == 'two_stage' else self.learning_rate
 
-  def for_cohorts(self, task) -> 'PermHyperparameters':
+  def for_cohorts(self, task: task_lib.Task) -> 'PermHyperparameters':
     """Returns them with the warm-up as long as the task's cohorts need.
 
     A model is visited in m of N rounds, w is trained in all: it is worth

@@ -13,11 +13,13 @@ whose best s has the least loss on all that was held out. This is ours.
 """
 
 import collections
+from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.algorithms import perm_devices
 from tff_pers import attacks
 from tff_pers import deployment
 from tff_pers import round_metrics
@@ -40,7 +42,9 @@ _SPLIT_USE, _TRIAL_USE = 2, 3
 
 
 def build_choice(
-    devices, hyperparameters, message_type, num_clients: int
+    devices: perm_devices.Devices,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+    message_type: tff.Type, num_clients: int,
 ) -> tff.Computation:
   """Builds the choice.
 
@@ -110,7 +114,11 @@ def build_choice(
   return choice
 
 
-def try_alone(devices, message, data, hyperparameters):
+def try_alone(
+    devices: perm_devices.Devices, message: Mapping[str, Any],
+    data: Mapping[str, Any],
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> Any:
   """Trains a client by itself, in the round of the choice.
 
   Args:
@@ -182,7 +190,10 @@ def _split(message, data):
   return held_out.split(data, _HELD_OUT, key)
 
 
-def mixtures(devices, table, client, num_clients: int, hyperparameters):
+def mixtures(
+    devices: perm_devices.Devices, table: Mapping[str, Any], client: tf.Tensor,
+    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> Any:
   """Mixes the others' models for client i.
 
   Args:
@@ -241,7 +252,10 @@ def _rows(devices, table, place, num_clients: int, hyperparameters):
   ])
 
 
-def score(devices, message, tried, mixed, data, num_clients: int):
+def score(
+    devices: perm_devices.Devices, message: Mapping[str, Any], tried: Any,
+    mixed: Any, data: Mapping[str, Any], num_clients: int,
+) -> Any:
   """Evaluates the mixtures on what a client held out.
 
   Args:

@@ -6,10 +6,13 @@ table, see `algorithms.fingerprints`.
 """
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 
 from tff_pers.algorithms import mixing_rows
+from tff_pers.algorithms import perm_devices
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.numerics import mixing
 
 # Rows solved at once when rows are kept sparse.
@@ -18,7 +21,10 @@ _BLOCK = 512
 _ALONE = 0.99
 
 
-def initial(num_clients: int, hyperparameters, full_participation: bool):
+def initial(
+    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters,
+    full_participation: bool,
+) -> Any:
   """Returns A before the first update.
 
   The identity: with cohorts a model stays where it is until its client first
@@ -38,7 +44,11 @@ def initial(num_clients: int, hyperparameters, full_participation: bool):
   )
 
 
-def solve_all(devices, old, table, lambda_, hyperparameters):
+def solve_all(
+    devices: perm_devices.Devices, old: Any, table: Mapping[str, Any],
+    lambda_: tf.Tensor,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> Any:
   """Returns A from the gradients of a round with all clients.
 
   A client without a gradient (no examples, or dropped for not being finite)
@@ -62,7 +72,11 @@ def solve_all(devices, old, table, lambda_, hyperparameters):
   return tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *blocks)
 
 
-def solve_cohort(devices, old, table, lambda_, cohort, hyperparameters):
+def solve_cohort(
+    devices: perm_devices.Devices, old: Any, table: Mapping[str, Any],
+    lambda_: tf.Tensor, cohort: tf.Tensor,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> Any:
   """Returns A with the rows of those of the cohort who are in the table.
 
   Clients that are not in the table are strangers: they are at distance
@@ -82,7 +96,10 @@ def solve_cohort(devices, old, table, lambda_, cohort, hyperparameters):
   return mixing_rows.replaced(old, owners, solve(owners))
 
 
-def rows_of_centers(c, table, lambda_, old, hyperparameters):
+def rows_of_centers(
+    c: tf.Tensor, table: Mapping[str, Any], lambda_: tf.Tensor, old: Any,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tf.Tensor:
   """Returns the rows of models of clusters, float32[C, N].
 
   Args:
@@ -100,7 +117,11 @@ def rows_of_centers(c, table, lambda_, old, hyperparameters):
   return tf.cast(alpha, tf.float32)
 
 
-def rows_of_strangers(devices, table, gradients, lambda_, hyperparameters):
+def rows_of_strangers(
+    devices: perm_devices.Devices, table: Mapping[str, Any], gradients: Any,
+    lambda_: tf.Tensor,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tf.Tensor:
   """Returns what clients that never trained learn from those that did.
 
   A stranger's row is what it would be if it had trained, less its own weight:
@@ -199,7 +220,10 @@ def _row(c, sizes, lambda_, hyperparameters, *, start):
   )
 
 
-def choose_lambda(table, scale, hyperparameters):
+def choose_lambda(
+    table: Mapping[str, Any], scale: float,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tf.Tensor:
   """Returns lambda of Eq. (2), a float64 scalar.
 
   `auto` is kappa times the gradients' variance, and allows for gradients of M <
@@ -219,7 +243,7 @@ def choose_lambda(table, scale, hyperparameters):
   )
 
 
-def measurements(weights, lambda_):
+def measurements(weights: Any, lambda_: tf.Tensor) -> dict[str, Any]:
   """Returns metrics of A: row means, and the share of rows that are one-hot.
 
   Args:
@@ -248,7 +272,10 @@ def _noise(table):
   return tf.math.divide_no_nan(tf.where(rows > 1, variances, mean), rows)
 
 
-def denoised(c, owners, table, hyperparameters):
+def denoised(
+    c: tf.Tensor, owners: tf.Tensor, table: Mapping[str, Any],
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tf.Tensor:
   """Returns distances less their expected noise, if asked; >= 0, 0 to self.
 
   Args:

@@ -17,11 +17,14 @@ clients.
 """
 
 import collections
+from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.algorithms import perm_devices
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers import deployment
 from tff_pers import random
 from tff_pers import round_metrics
@@ -43,8 +46,9 @@ _NUM_STEPS = 300
 
 
 def build_dispatch(
-    devices, state_type: tff.StructType, num_clients: int, num_new_clients: int,
-    hyperparameters,
+    devices: perm_devices.Devices, state_type: tff.StructType, num_clients: int,
+    num_new_clients: int,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
 ) -> tff.Computation:
   """Returns (S@SERVER, {D}@CLIENTS -> {W}@CLIENTS), what a client deploys.
 
@@ -112,7 +116,10 @@ def build_dispatch(
   return dispatch
 
 
-def adapted(devices, weights, data, hyperparameters, num_clients: int):
+def adapted(
+    devices: perm_devices.Devices, weights: Any, data: Mapping[str, Any],
+    hyperparameters: perm_hyperparameters.PermHyperparameters, num_clients: int,
+) -> Any:
   """Returns what is deployed after a new client's `finetune_epochs` epochs."""
   if not hyperparameters.finetune_epochs:
     return devices.own_units(weights, data['index'])
@@ -174,7 +181,7 @@ def _mixtures(devices, state, rows, hyperparameters):
   )
 
 
-def combinations(mixing, targets):
+def combinations(mixing: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
   """Returns beta, with sum_j beta_j alpha_j near each target.
 
   argmin_beta ||sum_j beta_j alpha_j - target||^2 over the simplex, by

@@ -4,7 +4,7 @@ See `algorithms.perm` for the rounds around them.
 """
 
 import collections
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,12 +15,15 @@ from tff_pers.algorithms import fingerprints
 from tff_pers.algorithms import mixing_rows
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_clusters
+from tff_pers.algorithms import perm_devices
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import visit_schedule
 from tff_pers.algorithms import visits
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.models import functional
 from tff_pers.numerics import distances
 
 
@@ -43,9 +46,10 @@ class Lines(NamedTuple):
 
 
 def initial_fields(
-    model, seed, num_clients, hyperparameters, *, full_participation: bool,
-    keeps_table: bool,
-):
+    model: functional.FunctionalModel, seed: tf.Tensor, num_clients: int,
+    hyperparameters: perm_hyperparameters.PermHyperparameters, *,
+    full_participation: bool, keeps_table: bool,
+) -> Any:
   """Returns the method's own fields of S, see `perm.build_perm`."""
   weights = model.initial_weights(seed)
   vector = distances.flatten(weights)
@@ -73,7 +77,8 @@ def initial_fields(
 
 
 def build_is_known(
-    state_type: tff.StructType, num_clients: int, hyperparameters,
+    state_type: tff.StructType, num_clients: int,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
     full_participation: bool,
 ) -> tff.Computation:
   """Returns (table@SERVER, {int32}@CLIENTS -> {bool}@CLIENTS).
@@ -107,8 +112,10 @@ def build_is_known(
 
 
 def build_lines(
-    devices, state_type: tff.StructType, gradients_type, num_clients: int,
-    hyperparameters, full_participation: bool,
+    devices: perm_devices.Devices, state_type: tff.StructType,
+    gradients_type: tff.Type, num_clients: int,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+    full_participation: bool,
 ) -> Lines:
   """Builds the lines.
 

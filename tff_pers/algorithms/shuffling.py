@@ -11,6 +11,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -137,15 +138,20 @@ def build_shuffling(
   ).require(num_clients, full_participation)
 
 
-def own_row(state, client):
+def own_row(state: Any, client: tf.Tensor) -> Any:
   """Returns the client's own row of `models`."""
   return tf.nest.map_structure(lambda table: table[client], state['models'])
 
 
 def deploying_own_rows(
-    model: functional.FunctionalModel, num_clients: int, *, initialize_seeded,
-    next_fn, row=own_row, dispatch=None, deployed=None,
-    deploy=lambda weights, client_state, data: weights,
+    model: functional.FunctionalModel, num_clients: int, *,
+    initialize_seeded: tff.Computation, next_fn: tff.Computation,
+    row: Callable[..., Any] = own_row,
+    dispatch: Optional[Callable[..., Any]] = None,
+    deployed: Optional[functional.FunctionalModel] = None,
+    deploy: Union[Callable[..., Any], deployment.Choosing] = (
+        lambda weights, client_state, data: weights
+    ),
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
 
@@ -184,7 +190,7 @@ def deploying_own_rows(
   )
 
 
-def check_mixing_weights(mixing_weights) -> np.ndarray:
+def check_mixing_weights(mixing_weights: Optional[np.ndarray]) -> np.ndarray:
   """Returns A as float32[N, N]; see `build_shuffling` for what is raised."""
   mixing = np.asarray(mixing_weights, np.float64)
   if mixing.ndim != 2 or mixing.shape[0] != mixing.shape[1]:

@@ -7,6 +7,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -22,12 +23,14 @@ SCHEDULE_USE = -2
 _MATCHING_USE = -3
 
 
-def uses_matching(hyperparameters, full_participation: bool) -> bool:
+def uses_matching(hyperparameters: Any, full_participation: bool) -> bool:
   """Returns whether rounds are matchings."""
   return hyperparameters.schedule == 'matching' or not full_participation
 
 
-def nothing_pending(hyperparameters, mixing, full_participation: bool):
+def nothing_pending(
+    hyperparameters: Any, mixing: Any, full_participation: bool
+) -> Any:
   """Returns the start of the server state's field `pending`.
 
   Matchings have `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
@@ -53,7 +56,9 @@ def is_matching(pending_type: tff.Type) -> bool:
   return len(pending_type) > 0
 
 
-def visits_per_epoch(alpha, count, hyperparameters):
+def visits_per_epoch(
+    alpha: tf.Tensor, count: tf.Tensor, hyperparameters: Any
+) -> tf.Tensor:
   """Returns how often a model visits a client in its epoch, int32.
 
   In an epoch model i takes s_i alpha_i(c) as many steps at client c as in local
@@ -74,7 +79,10 @@ def visits_per_epoch(alpha, count, hyperparameters):
   return once * tf.maximum(tf.cast(visits, tf.int32), 1)
 
 
-def next_owners(clock, mixing, pending, cohort, hyperparameters):
+def next_owners(
+    clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
+    hyperparameters: Any,
+) -> Any:
   """Returns (model at each client int32[N], -1 for none; pending).
 
   Args:
@@ -101,13 +109,18 @@ def next_owners(clock, mixing, pending, cohort, hyperparameters):
     return tf.where(owners < num_models, owners, -1), pending
 
 
-def permutation_owners(seed, visit_round, num_clients: int):
+def permutation_owners(
+    seed: tf.Tensor, visit_round: tf.Tensor, num_clients: int
+) -> tf.Tensor:
   """Returns the model at each client: sigma_r[(i + j) mod N] hosts model i."""
   hosts = schedule.hosts(seed, visit_round, num_clients, SCHEDULE_USE)
   return schedule.owners(hosts, num_clients)
 
 
-def matching_owners(pending, mixing, cohort, key, hyperparameters):
+def matching_owners(
+    pending: Any, mixing: Any, cohort: tf.Tensor, key: tf.Tensor,
+    hyperparameters: Any,
+) -> Any:
   """Returns (model at each client, pending) of a round by matching.
 
   A model that has nobody left to visit starts its next epoch: the support of

@@ -12,6 +12,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +31,10 @@ from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 
 
-def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
+def step_multiplier(
+    mixing: Any, owner: tf.Tensor, host: tf.Tensor, hyperparameters: Any, *,
+    matched: bool,
+) -> tf.Tensor:
   """Returns the step of a visit, in units of eta, float64.
 
   With permutations it is s_i alpha_i(c), s_i = N, but at most cap / max_c
@@ -65,14 +69,14 @@ def step_multiplier(mixing, owner, host, hyperparameters, *, matched: bool):
   return scale * alpha
 
 
-def tile(weights, num_models: int):
+def tile(weights: Any, num_models: int) -> Any:
   """Returns the model table whose rows are all `weights`."""
   return tf.nest.map_structure(
       lambda w: tf.tile(w[None], [num_models] + [1] * w.shape.rank), weights
   )
 
 
-def hosting(state, *, models, mixing, owners):
+def hosting(state: Any, *, models: Any, mixing: Any, owners: tf.Tensor) -> Any:
   """Returns what a round of visits starts from, @SERVER (while tracing).
 
   Args:
@@ -237,7 +241,9 @@ def _visit(devices, hosted, data, hyperparameters):
   )
 
 
-def build_client_metrics(data_type, *report_types) -> tff.Computation:
+def build_client_metrics(
+    data_type: tff.Type, *report_types: Any
+) -> tff.Computation:
   """Returns `(D, report, ... -> metrics)` of a client.
 
   Args:

@@ -27,7 +27,7 @@ from tff_pers.analysis import local_updates
 from tff_pers.analysis import surrogate as surrogate_lib
 
 
-def delta(kappa0, kappa):
+def delta(kappa0: Any, kappa: Any) -> Any:
   """Returns (sqrt kappa0 - sqrt kappa) / (sqrt kappa0 + sqrt kappa)  (Eq. 17).
 
   In [0, 1] for 1 <= kappa <= kappa0. It is about the loss of the model before

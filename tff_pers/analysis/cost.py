@@ -10,7 +10,7 @@ import collections
 import contextlib
 import contextvars
 import dataclasses
-from typing import Any, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -150,7 +150,7 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
 
 
 @contextlib.contextmanager
-def computing():
+def computing() -> Iterator[None]:
   """Within it stand-ins compute what their models compute."""
   token = _COMPUTES.set(True)
   try:

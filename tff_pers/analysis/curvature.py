@@ -9,7 +9,8 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
 """
 
-from typing import NamedTuple, Sequence
+import functools
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 from scipy import optimize
@@ -96,12 +97,16 @@ class Losses:
     """Returns the initial weights of the run `seed`, float64[P]."""
     return _numpy(distances.flatten(self._model.initial_weights(seed)))
 
-  def value_and_gradient(self, vector, data) -> tuple[float, np.ndarray]:
+  def value_and_gradient(
+      self, vector: np.ndarray, data: Mapping[str, Any]
+  ) -> tuple[float, np.ndarray]:
     """Returns f_i and its gradient for dense client data."""
     value, gradient = self._gradient(self._tensor(vector), *_rows(data))
     return float(value), _numpy(gradient)
 
-  def hessian_product(self, vector, direction, data) -> np.ndarray:
+  def hessian_product(
+      self, vector: np.ndarray, direction: np.ndarray, data: Mapping[str, Any]
+  ) -> np.ndarray:
     """Returns the Hessian of f_i at `vector` times a direction."""
     return _numpy(self._product(
         self._tensor(vector), self._tensor(direction), *_rows(data)
@@ -163,12 +168,13 @@ def measure(
 
   common = minimize(mean_loss, start)
   optima = np.array([
-      minimize(lambda v, d=data: losses.value_and_gradient(v, d), common)
+      minimize(functools.partial(losses.value_and_gradient, data=data), common)
       for data in clients
   ])
   ends = np.array([
       extreme_eigenvalues(
-          lambda v, d=data: losses.hessian_product(common, v, d), len(start)
+          functools.partial(losses.hessian_product, common, data=data),
+          len(start),
       )
       for data in clients
   ])
@@ -180,7 +186,10 @@ def measure(
   )
 
 
-def minimize(function, start) -> np.ndarray:
+def minimize(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+) -> np.ndarray:
   """Returns the minimizer of `v -> (value, gradient)` by L-BFGS."""
   found = optimize.minimize(
       function, start, jac=True, method='L-BFGS-B',
@@ -190,7 +199,9 @@ def minimize(function, start) -> np.ndarray:
   return found.x
 
 
-def extreme_eigenvalues(product, dim: int) -> tuple[float, float]:
+def extreme_eigenvalues(
+    product: Callable[[np.ndarray], np.ndarray], dim: int
+) -> tuple[float, float]:
   """Returns the smallest and the largest eigenvalue of a symmetric matrix.
 
   Args:

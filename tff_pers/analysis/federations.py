@@ -3,11 +3,14 @@
 from typing import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tff_pers.analysis import quadratic
 
 
-def diagonal(curvatures, optima) -> quadratic.QuadraticFederation:
+def diagonal(
+    curvatures: npt.ArrayLike, optima: npt.ArrayLike
+) -> quadratic.QuadraticFederation:
   """Returns clients with A_i = diag(curvatures[i]).
 
   Args:
@@ -16,7 +19,7 @@ def diagonal(curvatures, optima) -> quadratic.QuadraticFederation:
   """
   curvatures = np.asarray(curvatures, np.float64)
   return quadratic.QuadraticFederation(
-      curvatures[:, :, None] * np.eye(curvatures.shape[1]), optima
+      curvatures[:, :, None] * np.eye(curvatures.shape[1]), np.asarray(optima)
   )
 
 

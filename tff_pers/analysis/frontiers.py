@@ -15,9 +15,10 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 """
 
 import math
-from typing import NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tff_pers.analysis import bounds
 from tff_pers.analysis import local_updates
@@ -124,9 +125,9 @@ def sweep(
     family: str,
     server: str,
     *,
-    num_steps,
-    gamma,
-    alpha=0.0,
+    num_steps: npt.ArrayLike,
+    gamma: npt.ArrayLike,
+    alpha: npt.ArrayLike = 0.0,
     eigenvalues: Optional[np.ndarray] = None,
 ) -> list[Point]:
   """Returns a frontier: points along arrays of K, gamma, alpha.
@@ -142,7 +143,7 @@ def sweep(
   ]
 
 
-def curve(kappa0: float, server: str, rho):
+def curve(kappa0: float, server: str, rho: np.ndarray) -> Any:
   """Returns Delta on the curve of all methods, at the rates `rho`.
 
   For `heavy_ball` it is (rho0 - rho) / (1 - rho0 rho), rho0 the rate of kappa0:

@@ -16,7 +16,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 
 import dataclasses
 import math
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -83,15 +83,15 @@ class LocalUpdate:
       if not (math.isfinite(value) and value >= 0):
         raise ValueError(f'`{name}` must be a number >= 0, found {value}.')
 
-  def q(self, eigenvalues):
+  def q(self, eigenvalues: Any) -> Any:
     """Returns eigenvalues of Q, for whatever gamma."""
     return self.theta.q(self._s(eigenvalues))
 
-  def log_q(self, eigenvalues):
+  def log_q(self, eigenvalues: Any) -> Any:
     """Returns logarithms of eigenvalues of Q; see `check`."""
     return self.theta.log_q(self._s(eigenvalues))
 
-  def log_h(self, eigenvalues):
+  def log_h(self, eigenvalues: Any) -> Any:
     """Returns logarithms of eigenvalues of Q A; see `check`."""
     return np.log(eigenvalues) + self.log_q(eigenvalues)
 

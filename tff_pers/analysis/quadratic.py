@@ -10,7 +10,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 
 import dataclasses
 import functools
-from typing import Optional
+from typing import Callable, Optional
 
 import numpy as np
 
@@ -106,31 +106,31 @@ class QuadraticFederation:
     pulls = np.einsum('nij,nj->ni', self.hessians, self.optima)
     return np.linalg.solve(self.hessian, self.mean(pulls))
 
-  def mean(self, values) -> np.ndarray:
+  def mean(self, values: np.ndarray) -> np.ndarray:
     """Returns E_i of [N, ...]."""
     assert self.weights is not None  # From `__post_init__` on.
     return np.tensordot(self.weights, values, 1)
 
-  def client_losses(self, x) -> np.ndarray:
+  def client_losses(self, x: np.ndarray) -> np.ndarray:
     """Returns f_i(x), float64[N]."""
     return quadratic_forms(self.hessians, x - self.optima)
 
-  def loss(self, x) -> float:
+  def loss(self, x: np.ndarray) -> float:
     """Returns f(x)."""
     return float(self.mean(self.client_losses(x)))
 
-  def gradients(self, x) -> np.ndarray:
+  def gradients(self, x: np.ndarray) -> np.ndarray:
     """Returns the gradients of f_i at x, float64[N, d]."""
     return np.einsum('nij,nj->ni', self.hessians, x - self.optima)
 
-  def mapped(self, function) -> np.ndarray:
+  def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Returns V_i function(eigenvalues of A_i) V_i^T, float64[N, d, d]."""
     v = self.eigenvectors
     values = function(self.eigenvalues)
     return np.einsum('nij,nj,nkj->nik', v, values, v)
 
   def post_adaptation_loss(
-      self, x, *, num_steps: int, learning_rate: float
+      self, x: np.ndarray, *, num_steps: int, learning_rate: float
   ) -> float:
     """Returns E f_i after each client's own steps of gradient descent from x.
 
@@ -150,6 +150,6 @@ class QuadraticFederation:
     return float(self.mean(quadratic_forms(adapted, x - self.optima)))
 
 
-def quadratic_forms(matrices, vectors) -> np.ndarray:
+def quadratic_forms(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
   """Returns 1/2 v_i^T M_i v_i, float64[N]."""
   return 0.5 * np.einsum('ni,nij,nj->n', vectors, matrices, vectors)

@@ -16,7 +16,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,12 +39,12 @@ class ServerStep(NamedTuple):
   beta: float
 
 
-def rate(kappa, server: str):
+def rate(kappa: Any, server: str) -> Any:
   """Returns rho in [0, 1]; kappa >= 1 may be infinite."""
   return rate_of_log(np.log(kappa), server)
 
 
-def rate_of_log(log_kappa, server: str):
+def rate_of_log(log_kappa: Any, server: str) -> Any:
   """Returns rho from the logarithm of kappa, which never overflows."""
   check_server(server)
   log_kappa = np.asarray(log_kappa, np.float64)
@@ -59,7 +59,7 @@ def rate_of_log(log_kappa, server: str):
   return np.minimum(gain / (root * (root + 2 * np.exp(-log_kappa / 2))), 1.0)
 
 
-def kappa_of_rate(rho, server: str):
+def kappa_of_rate(rho: Any, server: str) -> Any:
   """Returns the kappa that has the rate `rho`, 0 <= rho < 1."""
   check_server(server)
   rho = np.asarray(rho, np.float64)

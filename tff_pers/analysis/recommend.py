@@ -16,7 +16,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 """
 
 import math
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from scipy import optimize
@@ -99,8 +99,8 @@ def recommend(
 
 
 def expected_error(
-    kappa0: float, kappa, server: str, num_rounds: int, distance: float
-):
+    kappa0: float, kappa: Any, server: str, num_rounds: int, distance: float
+) -> Any:
   """Returns rho^T R / C + 2 Delta."""
   fading = rates.rate(kappa, server) ** num_rounds * distance
   return fading + 2 * bounds.delta(kappa0, kappa)

@@ -60,18 +60,18 @@ class Surrogate:
     pulls = np.einsum('nij,nj->ni', self.hessians, self.federation.optima)
     return np.linalg.solve(self.hessian, self.federation.mean(pulls))
 
-  def loss(self, x) -> float:
+  def loss(self, x: np.ndarray) -> float:
     """Returns ftilde(x)."""
     losses = quadratic.quadratic_forms(
         self.hessians, x - self.federation.optima
     )
     return float(self.federation.mean(losses))
 
-  def client_updates(self, x) -> np.ndarray:
+  def client_updates(self, x: np.ndarray) -> np.ndarray:
     """Returns what clients send, Q_i A_i (x - c_i), float64[N, d]."""
     return np.einsum('nij,nj->ni', self.hessians, x - self.federation.optima)
 
-  def gradient(self, x) -> np.ndarray:
+  def gradient(self, x: np.ndarray) -> np.ndarray:
     """Returns the gradient of ftilde, the mean of what clients send."""
     return self.federation.mean(self.client_updates(x))
 
@@ -118,7 +118,9 @@ class Surrogate:
     low, high = self.extremes
     return high / low
 
-  def rounds(self, x, server: str, step: rates.ServerStep) -> Iterator:
+  def rounds(
+      self, x: np.ndarray, server: str, step: rates.ServerStep
+  ) -> Iterator:
     """Yields x_0 = x, x_1, ...: rounds of all clients without end.
 
     Args:

@@ -14,7 +14,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 """
 
 import dataclasses
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 from scipy import optimize
@@ -34,7 +34,7 @@ class FirstGradients:
     """theta, float64[K]."""
     return np.ones(self.num_steps)
 
-  def q(self, s):
+  def q(self, s: Any) -> Any:
     """Returns q(s) = (1 - (1 - s)^K) / s, and K where s is 0."""
     s = np.asarray(s, np.float64)
     # Without the cancellation of 1 - (1 - s)^K at small s; beyond 1 there is no
@@ -46,11 +46,13 @@ class FirstGradients:
     )
     return np.where(s == 0, self.num_steps, lost / np.where(s == 0, 1, s))
 
-  def log_q(self, s):
+  def log_q(self, s: Any) -> Any:
     """Returns log q(s), for 0 <= s < 1."""
     return np.log(self.q(s))
 
-  def turning_points(self, low, high, gamma, alpha) -> Sequence[float]:
+  def turning_points(
+      self, low: Any, high: Any, gamma: Any, alpha: Any
+  ) -> Sequence[float]:
     """Returns where lambda q may turn: nowhere, it rises (Lemma 3)."""
     del low, high, gamma, alpha  # Any.
     return ()
@@ -70,15 +72,17 @@ class LastGradient:
     """theta, float64[K]."""
     return np.append(np.zeros(self.num_steps - 1), 1.0)
 
-  def q(self, s):
+  def q(self, s: Any) -> Any:
     """Returns q(s) = (1 - s)^(K-1)."""
     return (1 - np.asarray(s, np.float64)) ** (self.num_steps - 1)
 
-  def log_q(self, s):
+  def log_q(self, s: Any) -> Any:
     """Returns log q(s), for 0 <= s < 1."""
     return (self.num_steps - 1) * np.log1p(-np.asarray(s, np.float64))
 
-  def turning_points(self, low, high, gamma, alpha) -> Sequence[float]:
+  def turning_points(
+      self, low: Any, high: Any, gamma: Any, alpha: Any
+  ) -> Sequence[float]:
     """Returns the maximum of lambda q, (1 / gamma - alpha) / K."""
     if gamma == 0:
       return ()
@@ -118,16 +122,18 @@ class Gradients:
     """theta, float64[K]."""
     return np.array(self.theta)
 
-  def q(self, s):
+  def q(self, s: Any) -> Any:
     """Returns q(s)."""
     r = 1 - np.asarray(s, np.float64)
     return np.polynomial.polynomial.polyval(r, self.weights)
 
-  def log_q(self, s):
+  def log_q(self, s: Any) -> Any:
     """Returns log q(s), for 0 <= s < 1."""
     return np.log(self.q(s))
 
-  def turning_points(self, low, high, gamma, alpha) -> Sequence[float]:
+  def turning_points(
+      self, low: Any, high: Any, gamma: Any, alpha: Any
+  ) -> Sequence[float]:
     """Returns where lambda q is largest and smallest in [low, high].
 
     Searched on a grid, then refined: a sum of powers may turn several times.

@@ -1,7 +1,7 @@
 """The attack that looks for the worst message against the rule it knows."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -26,7 +26,9 @@ class Adaptive(attack.Attack):
   flips_labels: ClassVar[bool] = True
   is_omniscient: ClassVar[bool] = True
 
-  def plan(self, memory, seen, key):
+  def plan(
+      self, memory: Any, seen: Any, key: tf.Tensor
+  ) -> tuple[Any, Any]:
     honest, rule = seen.honest, seen.rule
     attackers = tf.shape(seen.own)[0]
     # The f that the rule was made with; without one, that of the round.
@@ -46,7 +48,7 @@ class Adaptive(attack.Attack):
         possible, search, lambda: attacks.sign_flip(honest)
     )
 
-  def message(self, own, plan, key):
+  def message(self, own: Any, plan: Any, key: tf.Tensor) -> tf.Tensor:
     return plan
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import tensorflow as tf
+
 from tff_pers import hyperparameters as hp
 from tff_pers import registry
 from tff_pers.data import brackets
@@ -48,7 +50,7 @@ class Attack:
   def __post_init__(self):
     hp.validate(self)
 
-  def start(self, dim, dtype):
+  def start(self, dim: Any, dtype: tf.DType) -> Any:
     """Returns what attackers remember at first, a structure of tensors.
 
     Args:
@@ -58,7 +60,9 @@ class Attack:
     del dim, dtype
     return ()
 
-  def plan(self, memory, seen, key):
+  def plan(
+      self, memory: Any, seen: Any, key: tf.Tensor
+  ) -> tuple[Any, Any]:
     """Returns (memory, plan), once per round for all attackers.
 
     Args:
@@ -73,7 +77,7 @@ class Attack:
     del seen, key
     return memory, ()
 
-  def message(self, own, plan, key):
+  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
     """Returns what one attacker sends, float[d].
 
     Args:

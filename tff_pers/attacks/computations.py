@@ -4,6 +4,7 @@ A value is `<update, byzantine=bool, index=int32>`, see `aggregation.attacked`.
 """
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,12 +20,12 @@ from tff_pers.attacks import attack as attack_lib
 EXPECTED = 128
 
 
-def build_update(value_type) -> tff.Computation:
+def build_update(value_type: tff.Type) -> tff.Computation:
   """Returns (value -> update)."""
   return tff.tensorflow.computation(lambda value: value['update'], value_type)
 
 
-def build_form(factory, value_type) -> tff.Computation:
+def build_form(factory: Any, value_type: tff.Type) -> tff.Computation:
   """Returns (value -> value), with what the server makes of the update."""
   form = factory.build_form(value_type['update'])
   return tff.tensorflow.computation(
@@ -35,7 +36,7 @@ def build_form(factory, value_type) -> tff.Computation:
   )
 
 
-def check_update(attack, update_type) -> None:
+def check_update(attack: attack_lib.Attack, update_type: tff.Type) -> None:
   """Raises a TypeError if the update cannot be attacked."""
   if vectors.dtype(update_type) is None:
     raise TypeError(
@@ -49,7 +50,9 @@ def check_update(attack, update_type) -> None:
     )
 
 
-def build_start(attack, update_type) -> tff.Computation:
+def build_start(
+    attack: attack_lib.Attack, update_type: tff.Type
+) -> tff.Computation:
   """Returns ( -> memory), what attackers remember at first."""
   return tff.tensorflow.computation(
       lambda: attack.start(
@@ -58,7 +61,9 @@ def build_start(attack, update_type) -> tff.Computation:
   )
 
 
-def build_collect(attack, value_type, weight_type) -> tff.Computation:
+def build_collect(
+    attack: attack_lib.Attack, value_type: tff.Type, weight_type: tff.Type
+) -> tff.Computation:
   """Returns ({value}, {weight} -> rows@SERVER), the messages of a round.
 
   Only those of clients with a weight > 0 that are finite. Without omniscience
@@ -97,7 +102,10 @@ def build_collect(attack, value_type, weight_type) -> tff.Computation:
   return collect
 
 
-def build_plan(attack, rule, memory_type, rows_type) -> tff.Computation:
+def build_plan(
+    attack: attack_lib.Attack, rule: Any, memory_type: tff.Type,
+    rows_type: tff.Type,
+) -> tff.Computation:
   """Returns (seed, round, memory, rows -> <memory, order>).
 
   An order is what every attacker gets; without omniscience rows are ().
@@ -129,7 +137,8 @@ def _seen(rows, rule) -> attack_lib.Seen:
 
 
 def build_send(
-    attack, value_type, weight_type, order_type, *, screens: bool
+    attack: attack_lib.Attack, value_type: tff.Type, weight_type: tff.Type,
+    order_type: tff.Type, *, screens: bool,
 ) -> tff.Computation:
   """Returns (value, weight, order -> <update, weight, refused>).
 
@@ -172,7 +181,7 @@ def build_send(
   return send
 
 
-def build_measure(inner_type) -> tff.Computation:
+def build_measure(inner_type: tff.Type) -> tff.Computation:
   """Returns (inner measurements, refused, number of messages -> M)."""
 
   @tff.tensorflow.computation(

@@ -5,11 +5,12 @@ part included.
 """
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 
 
-def flipped(y, num_classes: int):
+def flipped(y: tf.Tensor, num_classes: int) -> tf.Tensor:
   """Returns C - 1 - y for labels, -y for targets of a regression.
 
   Args:
@@ -30,7 +31,9 @@ def flipped(y, num_classes: int):
   return tf.constant(num_classes - 1, y.dtype) - y
 
 
-def flipped_where(flips, data, num_classes: int):
+def flipped_where(
+    flips: tf.Tensor, data: Mapping[str, Any], num_classes: int
+) -> Any:
   """Returns dense client data, with flipped labels if `flips`, a bool."""
   examples = data['examples']
   y = tf.cond(

@@ -6,7 +6,7 @@ round. Partial personalization 3.4 and baselines 10 have the sources.
 
 import collections
 import dataclasses
-from typing import ClassVar, Union
+from typing import Any, ClassVar, Union
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +25,7 @@ class BitFlip(attack.Attack):
   name: ClassVar[str] = 'bit_flip'
   kappa: float = hp.field(1.0, 'Factor of the flipped message.', above=0.0)
 
-  def message(self, own, plan, key):
+  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
     return -tf.constant(self.kappa, own.dtype) * own
 
 
@@ -45,7 +45,7 @@ class Nan(attack.Attack):
 
   name: ClassVar[str] = 'nan'
 
-  def message(self, own, plan, key):
+  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
     return tf.fill(tf.shape(own), tf.constant(np.nan, own.dtype))
 
 
@@ -56,7 +56,7 @@ class Inf(attack.Attack):
 
   name: ClassVar[str] = 'inf'
 
-  def message(self, own, plan, key):
+  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
     return tf.fill(tf.shape(own), tf.constant(np.inf, own.dtype))
 
 
@@ -70,7 +70,7 @@ class Huge(attack.Attack):
       1e30, 'The number; a float32 ends at 3.4e38.', above=0.0
   )
 
-  def message(self, own, plan, key):
+  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
     return tf.fill(tf.shape(own), tf.constant(self.value, own.dtype))
 
 
@@ -107,7 +107,7 @@ class SignFlip(_Common):
 
   name: ClassVar[str] = 'sign_flip'
 
-  def vector(self, seen):
+  def vector(self, seen: attack.Seen) -> tf.Tensor:
     return attacks.sign_flip(seen.honest)
 
 
@@ -119,7 +119,7 @@ class Ipm(_Common):
   name: ClassVar[str] = 'ipm'
   eps: float = hp.field(10.0, 'Factor of the mean.', above=0.0)
 
-  def vector(self, seen):
+  def vector(self, seen: attack.Seen) -> tf.Tensor:
     return attacks.ipm(seen.honest, tf.constant(self.eps, seen.honest.dtype))
 
 
@@ -134,7 +134,7 @@ class Alie(_Common):
       ' and of Byzantine messages of the round.', auto=True,
   )
 
-  def vector(self, seen):
+  def vector(self, seen: attack.Seen) -> tf.Tensor:
     if self.z != 'auto':
       return attacks.alie(seen.honest, tf.constant(self.z, seen.honest.dtype))
     honest, byzantine = (tf.shape(x)[0] for x in (seen.honest, seen.own))
@@ -164,13 +164,15 @@ class Noise(attack.Attack):
     """Whether the scale is that of the honest messages."""
     return not self.std
 
-  def plan(self, memory, seen, key):
+  def plan(
+      self, memory: Any, seen: Any, key: tf.Tensor
+  ) -> tuple[Any, Any]:
     if self.std:
       return memory, ()
     scale = tf.constant(self.scale, seen.honest.dtype)
     return memory, attacks.noise_scale(seen.honest, scale)
 
-  def message(self, own, plan, key):
+  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
     sigma = tf.constant(self.std, own.dtype) if self.std else plan
     drawn = tf.random.stateless_normal(tf.shape(own), key, dtype=own.dtype)
     return sigma * drawn
@@ -193,14 +195,16 @@ class Mimic(_Common):
       minimum=0,
   )
 
-  def start(self, dim, dtype):
+  def start(self, dim: Any, dtype: tf.DType) -> Any:
     if not self.warmup:
       return ()
     return collections.OrderedDict(
         attacks_mimic.start(dim, dtype)._asdict()
     )
 
-  def plan(self, memory, seen, key):
+  def plan(
+      self, memory: Any, seen: Any, key: tf.Tensor
+  ) -> tuple[Any, Any]:
     if not self.warmup:
       return memory, attacks_mimic.follow_first(seen.honest, seen.indices)
     known = attacks_mimic.update(

@@ -12,8 +12,9 @@ import collections
 import contextlib
 import contextvars
 import dataclasses
-from typing import Any, Optional
+from typing import Any, Iterator, Mapping, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers.aggregators import structure
@@ -46,11 +47,11 @@ _THREAT: contextvars.ContextVar[Optional[_Threat]] = contextvars.ContextVar(
 @contextlib.contextmanager
 def carried_out(
     attack: Optional[attack_lib.Attack],
-    byzantine,
+    byzantine: Optional[np.ndarray],
     *,
     num_classes: int = 0,
     rule: Any = attacks_adaptive.Mean(),
-):
+) -> Iterator[None]:
   """What is built inside is attacked by its Byzantine clients.
 
   Args:
@@ -70,7 +71,9 @@ def carried_out(
     _THREAT.reset(token)
 
 
-def build_in(work: client_work.ClientWork, factory: structure.Factory):
+def build_in(
+    work: client_work.ClientWork, factory: structure.Factory
+) -> tuple[Any, Any]:
   """Returns (work, factory) with the attack of the scope in both.
 
   Then a client works on `poisoned` data, its update is `tagged`, and the
@@ -90,7 +93,7 @@ def build_in(work: client_work.ClientWork, factory: structure.Factory):
   return client_work.ClientWork(update), attacked_in_scope(factory)
 
 
-def poisoned(data):
+def poisoned(data: Mapping[str, Any]) -> Mapping[str, Any]:
   """Returns the data that a client trains on: attackers may flip labels."""
   threat = _THREAT.get()
   if threat is None or not threat.attack.flips_labels:
@@ -100,7 +103,7 @@ def poisoned(data):
   )
 
 
-def tagged(update, data):
+def tagged(update: Any, data: Mapping[str, Any]) -> Mapping[str, Any]:
   """Returns `<update, byzantine, index>`, the value of an attacked factory."""
   threat = _THREAT.get()
   if threat is None:

@@ -8,7 +8,7 @@ state; `as_client_work_process` into what `tff.learning.templates` composes.
 
 import collections
 import dataclasses
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -78,7 +78,7 @@ class ClientWork:
   summed: Optional[Summed] = None
 
 
-def message_type(**fields) -> tff.StructType:
+def message_type(**fields: Any) -> tff.StructType:
   """Returns the type of a message: `seed`, `round`, then `fields`, sorted."""
   return tff.to_type(
       collections.OrderedDict(
@@ -87,7 +87,9 @@ def message_type(**fields) -> tff.StructType:
   )
 
 
-def key(message, data, use: int = 0):
+def key(
+    message: Mapping[str, Any], data: Mapping[str, Any], use: int = 0
+) -> tf.Tensor:
   """Returns the key of (seed, round, client, use), int64[2].
 
   Use 0 is a method's main line of batches; independent draws take 1, 2, ...
@@ -98,7 +100,7 @@ def key(message, data, use: int = 0):
   return random.key(message['seed'], message['round'], index, use)
 
 
-def is_unseen(index, num_clients: Optional[int]):
+def is_unseen(index: tf.Tensor, num_clients: Optional[int]) -> tf.Tensor:
   """Returns whether a client never trains: its index is not below N.
 
   Args:
@@ -110,7 +112,9 @@ def is_unseen(index, num_clients: Optional[int]):
   return index >= num_clients
 
 
-def client_weight(weighting: str, data, batch_size: int):
+def client_weight(
+    weighting: str, data: Mapping[str, Any], batch_size: int
+) -> tf.Tensor:
   """Returns a client's aggregation weight, float32.
 
   Args:

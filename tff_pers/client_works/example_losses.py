@@ -1,7 +1,7 @@
 """Losses of several models on every example of a client."""
 
 import collections
-from typing import NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 import tensorflow as tf
 
@@ -14,8 +14,9 @@ _CHUNK = 256
 
 
 def compute(
-    model: functional.FunctionalModel, models, num_models: int, data
-):
+    model: functional.FunctionalModel, models: Any, num_models: int,
+    data: Mapping[str, Any],
+) -> tf.Tensor:
   """Returns the loss of model c on row s, [rows, C], dropout off, no penalty.
 
   Args:
@@ -64,7 +65,9 @@ class RowBatch(NamedTuple):
   rows: tf.Tensor
 
 
-def fold_rows(data, step, init, **options):
+def fold_rows(
+    data: Mapping[str, Any], step: Callable[..., Any], init: Any, **options: Any
+) -> Any:
   """As `client_data.fold_batches`, the same batches, but of type `RowBatch`.
 
   So `step` can look up values that belong to an example, by its row.
@@ -92,13 +95,16 @@ def fold_rows(data, step, init, **options):
   return client_data.fold_batches(numbers, row_step, init, **options)
 
 
-def mean_rows(data, table):
+def mean_rows(data: Mapping[str, Any], table: tf.Tensor) -> tf.Tensor:
   """Returns the mean over a client's examples of [rows, C]; 0 without any."""
   count = tf.cast(tf.maximum(data['num_examples'], 1), table.dtype)
   return _sum_rows(data, table) / count
 
 
-def mean_loss(model: functional.FunctionalModel, data, losses):
+def mean_loss(
+    model: functional.FunctionalModel, data: Mapping[str, Any],
+    losses: tf.Tensor,
+) -> tf.Tensor:
   """Returns f_i of every model without penalty, float[C]; 0 without examples.
 
   A mean over tokens, or whatever the loss of an example is a mean over.

@@ -12,7 +12,7 @@ itself is never written. Which kernels: see `kernel_factors`.
 """
 
 import collections
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 import tensorflow as tf
 
@@ -45,14 +45,14 @@ class Trained(NamedTuple):
 
 def train(
     model: functional.FunctionalModel,
-    weights,
-    data,
+    weights: Any,
+    data: Mapping[str, Any],
     choice: kernel_factors.Choice,
     *,
-    learning_rate,
-    seed,
+    learning_rate: Any,
+    seed: tf.Tensor,
     batch_size: int,
-    **budget,
+    **budget: Any,
 ) -> tuple[Trained, Any]:
   """Returns (weights after plain SGD, mean minibatch loss over the steps).
 
@@ -178,8 +178,8 @@ def _moved(moves, pull, places, learning_rate):
 
 
 def final_weights(
-    weights, choice: kernel_factors.Choice, trained: Trained
-):
+    weights: Any, choice: kernel_factors.Choice, trained: Trained
+) -> Any:
   """Returns the weights of `trained`, dense, a structure like `weights`."""
   rest = iter(trained.dense)
   factors = dict(zip(choice.positions, zip(trained.rows, trained.moves)))
@@ -190,7 +190,9 @@ def final_weights(
   return tf.nest.pack_sequence_as(weights, leaves)
 
 
-def update(weights, choice: kernel_factors.Choice, trained: Trained):
+def update(
+    weights: Any, choice: kernel_factors.Choice, trained: Trained
+) -> Any:
   """Returns initial minus final weights, see `aggregators.factor_mean`."""
   start = [
       leaf for p, leaf in enumerate(tf.nest.flatten(weights))

@@ -178,7 +178,7 @@ def _quotient(a, b):
 
 
 def check_quadratic(
-    model: functional.FunctionalModel, weights, name: str
+    model: functional.FunctionalModel, weights: Any, name: str
 ) -> None:
   """Checks that the loss is quadratic in the weights, by trying it.
 

@@ -13,6 +13,7 @@ Initialization and Regularization of Factorized Neural Layers.
 """
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -31,7 +32,7 @@ class FactorizedStep(local_step.LocalStep):
 
   frobenius_decay: float = 0.0
 
-  def penalized(self, weights, gradient):
+  def penalized(self, weights: Any, gradient: Any) -> Any:
     """Returns the gradient plus that of the penalties."""
     return tuple(map(self._decayed, weights, gradient))
 
@@ -51,7 +52,7 @@ def _add(gradient, coefficient: float, penalty):
   return gradient + tf.constant(coefficient, gradient.dtype) * penalty
 
 
-def build(hyperparameters) -> FactorizedStep:
+def build(hyperparameters: Any) -> FactorizedStep:
   """Returns the local step that FedHM's hyperparameters describe."""
   return FactorizedStep(
       **dataclasses.asdict(local_step.build(hyperparameters)),

@@ -1,16 +1,19 @@
 """Examples that a client holds out of its own training for a while."""
 
 import collections
+from typing import Any, Mapping
 
 import tensorflow as tf
 
 
-def count(size, share: float):
+def count(size: tf.Tensor, share: float) -> tf.Tensor:
   """Returns how many of `size` examples are held out, int32."""
   return tf.cast(tf.round(share * tf.cast(size, tf.float32)), tf.int32)
 
 
-def split(data, share: float, key):
+def split(
+    data: Mapping[str, Any], share: float, key: tf.Tensor
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
   """Returns (what a client trains on, what it holds out), at random.
 
   Args:

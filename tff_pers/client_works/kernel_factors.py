@@ -13,7 +13,7 @@ same in every round and on every runtime. It changes numbers by rounding only.
 
 import contextlib
 import contextvars
-from typing import NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
@@ -61,7 +61,9 @@ _SCOPE = contextvars.ContextVar('kernel_factors', default=Scope(None, True))
 
 
 @contextlib.contextmanager
-def building(max_examples: Optional[int] = None, allowed: bool = True):
+def building(
+    max_examples: Optional[int] = None, allowed: bool = True
+) -> Iterator[Scope]:
   """What is built inside knows how much data a client has at most.
 
       with kernel_factors.building(max_examples=100) as scope:
@@ -186,7 +188,7 @@ def _are_rows_of(inputs, x) -> bool:
   return True
 
 
-def rows_of(x, kernel):
+def rows_of(x: tf.Tensor, kernel: Any) -> tf.Tensor:
   """Returns the rows that a kernel chosen here meets, [rows, n].
 
   Args:

@@ -1,6 +1,6 @@
 """The local gradient at one point, and how noisy it is."""
 
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 import tensorflow as tf
 
@@ -30,7 +30,8 @@ class LocalGradient(NamedTuple):
 
 
 def compute(
-    model: functional.FunctionalModel, weights, data, *, seed, num_rows: int = 0
+    model: functional.FunctionalModel, weights: Any, data: Mapping[str, Any], *,
+    seed: tf.Tensor, num_rows: int = 0,
 ) -> LocalGradient:
   """Returns the gradient of f_i at `weights`, dropout off.
 
@@ -75,7 +76,7 @@ def compute(
 
   a, b = client_data.fold_batches(
       data, step, (nothing, nothing), seed=seed, batch_size=size,
-      **(dict(num_steps=1) if num_rows else dict(num_epochs=1)),
+      num_steps=1 if num_rows else None, num_epochs=None if num_rows else 1,
   )
   count = a[2] + b[2]
   gradient, loss = tf.nest.map_structure(

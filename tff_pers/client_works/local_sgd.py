@@ -1,5 +1,7 @@
 """Local SGD: K minibatch steps from the received weights."""
 
+from typing import Any, Callable, Mapping
+
 import tensorflow as tf
 
 from tff_pers import round_metrics
@@ -15,14 +17,14 @@ descend = local_step.descend  # The servers' step too.
 
 def train(
     model: functional.FunctionalModel,
-    weights,
-    data,
+    weights: Any,
+    data: Mapping[str, Any],
     *,
-    learning_rate,
-    seed,
+    learning_rate: Any,
+    seed: tf.Tensor,
     local: local_step.LocalStep = local_step.PLAIN,
-    **budget,
-):
+    **budget: Any,
+) -> tuple[Any, tf.Tensor]:
   """Returns (weights after SGD, mean minibatch loss over the steps).
 
   Each step is w <- w - learning_rate * grad f_i(w; b) on a fresh minibatch b,
@@ -59,13 +61,13 @@ def train(
   return line.weights, loss
 
 
-def difference(initial, final):
+def difference(initial: Any, final: Any) -> Any:
   """Returns `initial - final`, leaf by leaf: the update that is sent up."""
   # Initial minus final is what TFF takes for a gradient: servers subtract it.
   return tf.nest.map_structure(tf.subtract, initial, final)
 
 
-def pulled(gradient, weights, anchor, strength):
+def pulled(gradient: Any, weights: Any, anchor: Any, strength: Any) -> Any:
   """Returns g + strength (w - anchor): it descends towards the anchor, too.
 
   That is the gradient of f(w) + strength / 2 ||w - anchor||^2.
@@ -74,7 +76,8 @@ def pulled(gradient, weights, anchor, strength):
 
 
 def build_local_sgd(
-    model: functional.FunctionalModel, hyperparameters, client_weighting: str
+    model: functional.FunctionalModel, hyperparameters: Any,
+    client_weighting: str,
 ) -> client_work.ClientWork:
   """Returns FedAvg's client work: local SGD from `message.weights`.
 
@@ -144,8 +147,8 @@ def build_adaptation(
     *,
     learning_rate: float,
     local: local_step.LocalStep = local_step.PLAIN,
-    **budget,
-):
+    **budget: Any,
+) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
   """Returns `(message, C, D) -> weights`: local SGD before a client deploys.
 
   The batches are the first ones of the coming round.

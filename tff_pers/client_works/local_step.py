@@ -53,13 +53,13 @@ class LocalStep:
   weight_decay: float = 0.0
   clip_norm: float = 0.0
 
-  def start(self, weights) -> Line:
+  def start(self, weights: Any) -> Line:
     """Returns the line at the beginning of a client's work."""
     if not self.momentum:
       return Line(weights, ())
     return Line(weights, tf.nest.map_structure(tf.zeros_like, weights))
 
-  def take(self, line: Line, gradient, learning_rate) -> Line:
+  def take(self, line: Line, gradient: Any, learning_rate: Any) -> Line:
     """Returns the line after a step.
 
     Args:
@@ -70,7 +70,7 @@ class LocalStep:
     direction, momentum = self.along(line, gradient)
     return Line(descend(line.weights, direction, learning_rate), momentum)
 
-  def along(self, line: Line, gradient):
+  def along(self, line: Line, gradient: Any) -> tuple[Any, Any]:
     """Returns (what a step of size 1 subtracts, the momentum after it)."""
     direction = self.direction(line.weights, gradient)
     if not self.momentum:
@@ -83,13 +83,13 @@ class LocalStep:
     )
     return momentum, momentum
 
-  def direction(self, weights, gradient):
+  def direction(self, weights: Any, gradient: Any) -> Any:
     """Returns d: the gradient, clipped, and that of the penalty."""
     if self.clip_norm:
       gradient = clip(gradient, self.clip_norm)
     return self.penalized(weights, gradient)
 
-  def penalized(self, weights, gradient):
+  def penalized(self, weights: Any, gradient: Any) -> Any:
     """Returns the gradient plus that of the penalty."""
     if not self.weight_decay:
       return gradient
@@ -153,7 +153,7 @@ class LocalStep:
 PLAIN = LocalStep()
 
 
-def build(hyperparameters) -> LocalStep:
+def build(hyperparameters: Any) -> LocalStep:
   """Returns the local step that a `hyperparameters.LocalTraining` describes."""
   return LocalStep(
       momentum=hyperparameters.momentum,
@@ -162,7 +162,7 @@ def build(hyperparameters) -> LocalStep:
   )
 
 
-def descend(weights, gradient, learning_rate):
+def descend(weights: Any, gradient: Any, learning_rate: Any) -> Any:
   """Returns `weights - learning_rate * gradient`, leaf by leaf."""
   def descend_leaf(w, g):
     # The hint turns a Python float into w's dtype at once: `tf.cast` alone
@@ -172,13 +172,13 @@ def descend(weights, gradient, learning_rate):
   return tf.nest.map_structure(descend_leaf, weights, gradient)
 
 
-def moves(learning_rate) -> bool:
+def moves(learning_rate: Any) -> bool:
   """Returns whether a part with this step size is trained: it is not 0."""
   # A graph cannot know whether a tensor is 0; only the number freezes.
   return tf.is_tensor(learning_rate) or bool(learning_rate)
 
 
-def clip(gradient, limit: float):
+def clip(gradient: Any, limit: float) -> Any:
   """Returns the gradient, scaled down where its norm exceeds `limit`.
 
   A gradient whose norm is not finite becomes NaN rather than 0, so that the
@@ -196,7 +196,9 @@ def clip(gradient, limit: float):
   )
 
 
-def scheduled(hyperparameters, message, learning_rate):
+def scheduled(
+    hyperparameters: Any, message: Mapping[str, Any], learning_rate: Any
+) -> Any:
   """Returns the step size of a round: `learning_rate` times the schedule.
 
   With T = `learning_rate_rounds` and d = `learning_rate_decay`, round t = 0, 1,

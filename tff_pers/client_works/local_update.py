@@ -14,7 +14,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 """
 
 import math
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -73,15 +73,15 @@ def check_theta(theta: Sequence[float]) -> tuple[float, ...]:
 
 def walk(
     model: functional.FunctionalModel,
-    x,
-    data,
+    x: Any,
+    data: Mapping[str, Any],
     *,
-    gamma,
-    seed,
+    gamma: tf.Tensor,
+    seed: tf.Tensor,
     theta: Optional[Sequence[float]] = None,
     alpha: float = 0.0,
     local: local_step.LocalStep = local_step.PLAIN,
-    **budget,
+    **budget: Any,
 ) -> Path:
   """Walks from `x` and returns what has been collected on the way.
 
@@ -148,7 +148,7 @@ def build_local_update(
     alpha: float = 0.0,
     local: local_step.LocalStep = local_step.PLAIN,
     client_weighting: str = 'uniform',
-    **budget,
+    **budget: Any,
 ) -> client_work.ClientWork:
   """Returns the client work: the update is sum_k theta_k g_k.
 
@@ -184,7 +184,7 @@ def build_local_update(
 
 
 def as_output(
-    message, client_state, path: Path, weight
+    message: Mapping[str, Any], client_state: Any, path: Path, weight: tf.Tensor
 ) -> client_work.ClientOutput:
   """Returns what a client sends after its walk, and how far it went.
 

@@ -14,6 +14,8 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Charles, Konecny. AISTATS 2021. Theorem 2.
 """
 
+from typing import Any, Mapping
+
 import tensorflow as tf
 
 from tff_pers.client_works import client_work
@@ -34,15 +36,15 @@ def support_uses(num_steps: int) -> list[int]:
 
 def meta_gradient(
     model: functional.FunctionalModel,
-    x,
-    support,
-    query,
+    x: Any,
+    support: Mapping[str, Any],
+    query: Mapping[str, Any],
     *,
     gamma: float,
     alpha: float = 0.0,
     stop_gradient_anchor: bool = True,
     proximal_outer: bool = True,
-):
+) -> tuple[Any, Any, tf.Tensor]:
   """Returns (gradient with respect to x, x_{J+1}, f_i(x_{J+1}; query)).
 
   With A the Hessian of a quadratic, c its minimizer and R = I - gamma (A +
@@ -100,7 +102,7 @@ def build_maml_work(
     gamma: float,
     batch_size: int,
     client_weighting: str = 'uniform',
-    **options,
+    **options: Any,
 ) -> client_work.ClientWork:
   """Returns the client work: the update is the gradient through J steps.
 

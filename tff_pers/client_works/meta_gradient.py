@@ -3,6 +3,8 @@
 Never the Hessian itself: a product costs one or two gradients.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from tff_pers.models import functional
@@ -12,7 +14,9 @@ from tff_pers.models import functional
 _RELATIVE_STEP = {tf.float32: 1e-2, tf.float64: 1e-4}
 
 
-def hessian_product(model: functional.FunctionalModel, weights, batch, vector):
+def hessian_product(
+    model: functional.FunctionalModel, weights: Any, batch: Any, vector: Any
+) -> Any:
   """Returns Hess f(weights; batch) vector, by differentiating the gradient.
 
   Args:
@@ -35,8 +39,8 @@ def hessian_product(model: functional.FunctionalModel, weights, batch, vector):
 
 
 def hessian_free_product(
-    model: functional.FunctionalModel, weights, batch, vector
-):
+    model: functional.FunctionalModel, weights: Any, batch: Any, vector: Any
+) -> Any:
   """Returns about Hess f(weights; batch) vector, from two gradients.
 
     ( grad f(weights + e vector) - grad f(weights - e vector) ) / (2 e)

@@ -9,25 +9,28 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Sections 3 and 4, Appendix C.
 """
 
+from typing import Any, Mapping
+
 import tensorflow as tf
 
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
+from tff_pers.models import adaptors
 
 
 def train(
-    adapted,
-    pi,
-    weights,
-    data,
+    adapted: adaptors.AdaptedModel,
+    pi: tf.Tensor,
+    weights: Any,
+    data: Mapping[str, Any],
     *,
     rates: router_training.Rates,
-    seed,
+    seed: tf.Tensor,
     precondition: bool = True,
     local: local_step.LocalStep = local_step.PLAIN,
-    **budget,
-):
+    **budget: Any,
+) -> tuple[Any, tf.Tensor]:
   """Returns (weights, mean minibatch loss) after local SGD of all C models.
 
     u   <- u   - eta sum_c pi_c grad_u f(u, a_c; b)
@@ -80,7 +83,10 @@ def train(
   return router_training.model_weights(lines), loss
 
 
-def exponential_router(adapted, weights, data, *, rate: float):
+def exponential_router(
+    adapted: adaptors.AdaptedModel, weights: Any, data: Mapping[str, Any], *,
+    rate: float,
+) -> tf.Tensor:
   """Returns logits -rate * f(u, a_c) of pi_c ~ exp(-rate f(u, a_c)).
 
   Their softmax minimizes sum_c pi_c f(u, a_c) + sum_c pi_c log(pi_c) / rate
@@ -103,7 +109,10 @@ def exponential_router(adapted, weights, data, *, rate: float):
   return -tf.constant(rate, dtype) * losses
 
 
-def model_losses(adapted, weights, batch, training: bool = True):
+def model_losses(
+    adapted: adaptors.AdaptedModel, weights: Any, batch: Any,
+    training: bool = True,
+) -> tf.Tensor:
   """Returns f(u, a_c; b) for every c, float[C]: C forward passes."""
   dtype = adapted.base.dtype
   only = tf.eye(adapted.num_adaptors, dtype=dtype)

@@ -9,10 +9,13 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 """
 
 import collections
-from typing import Any, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from tff_pers.models import adaptors
+from tff_pers.models import functional
 from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -40,14 +43,18 @@ class Rates(NamedTuple):
   adaptors: Any
   router: Any = 0.0
 
-  def scheduled(self, hyperparameters, message) -> 'Rates':
+  def scheduled(
+      self, hyperparameters: Any, message: Mapping[str, Any]
+  ) -> 'Rates':
     """Returns the step sizes of a round."""
     return Rates(*(
         local_step.scheduled(hyperparameters, message, rate) for rate in self
     ))
 
 
-def build_softmax_mix(noise: float = 0.0, minimum: float = 0.0):
+def build_softmax_mix(
+    noise: float = 0.0, minimum: float = 0.0
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
   """Returns `(logits, seed) -> mix`: float[C] and int64[2] to float[C].
 
     mix = max(minimum, softmax(logits + noise * U[0, 1)^C))
@@ -73,13 +80,15 @@ def build_softmax_mix(noise: float = 0.0, minimum: float = 0.0):
   return mix
 
 
-def known_mix(router, seed):
+def known_mix(router: Any, seed: tf.Tensor) -> tf.Tensor:
   """The mix of a router that is the weights themselves, float[C]."""
   del seed  # No noise.
   return router
 
 
-def oracle_mix(groups, index, num_adaptors: int, dtype):
+def oracle_mix(
+    groups: np.ndarray, index: tf.Tensor, num_adaptors: int, dtype: tf.DType
+) -> tf.Tensor:
   """Returns 1 at the client's true cluster, or 1/C each if it is unknown.
 
   Args:
@@ -99,7 +108,10 @@ def oracle_mix(groups, index, num_adaptors: int, dtype):
   )
 
 
-def gradients(adapted, router, weights, batch, mix):
+def gradients(
+    adapted: adaptors.AdaptedModel, router: Any, weights: Any, batch: Any,
+    mix: Callable[..., tf.Tensor],
+) -> Any:
   """Returns the loss and its gradients, all at the same point.
 
     g_u = G,  g_{a_c} = pi_c <G, d L_c / d a_c>,  g_theta = d loss / d theta
@@ -129,7 +141,7 @@ def gradients(adapted, router, weights, batch, mix):
   return loss, *tf.nest.map_structure(tf.convert_to_tensor, found)
 
 
-def scale_free(g_theta, pi):
+def scale_free(g_theta: tf.Tensor, pi: tf.Tensor) -> tf.Tensor:
   """Returns the direction of the router's step without a scale.
 
     h / (max_c |h_c| + 1e-3),   h_c = g_theta_c / pi_c
@@ -150,19 +162,19 @@ def scale_free(g_theta, pi):
 
 
 def train(
-    adapted,
-    router,
-    weights,
-    data,
+    adapted: adaptors.AdaptedModel,
+    router: Any,
+    weights: Any,
+    data: Mapping[str, Any],
     *,
     rates: Rates,
-    seed,
-    mix,
+    seed: tf.Tensor,
+    mix: Callable[..., tf.Tensor],
     router_step: str = 'gradient',
     precondition: bool = True,
     local: local_step.LocalStep = local_step.PLAIN,
-    **budget,
-):
+    **budget: Any,
+) -> tuple[Any, Any, tf.Tensor]:
   """Returns (router, weights, mean minibatch loss) after joint SGD.
 
   Every step takes all gradients at the same point, before any part moves.
@@ -212,14 +224,17 @@ def train(
   return lines['router'].weights, model_weights(lines), loss
 
 
-def model_weights(lines):
+def model_weights(lines: Mapping[str, Any]) -> Mapping[str, Any]:
   """Returns <adaptors, base> of the lines in training."""
   return collections.OrderedDict(
       (part, lines[part].weights) for part in ('adaptors', 'base')
   )
 
 
-def learn_router(adapted, logits, weights, data, **options):
+def learn_router(
+    adapted: adaptors.AdaptedModel, logits: tf.Tensor, weights: Any,
+    data: Mapping[str, Any], **options: Any,
+) -> tf.Tensor:
   """Returns a FLoRAL client's logits, learned alone: see `learn_logits`.
 
   Args:
@@ -239,9 +254,10 @@ def learn_router(adapted, logits, weights, data, **options):
 
 
 def learn_logits(
-    model, loss, logits, data, *, num_steps, learning_rate: float,
-    router_step: str = 'gradient',
-):
+    model: functional.FunctionalModel, loss: Callable[..., tf.Tensor],
+    logits: tf.Tensor, data: Mapping[str, Any], *, num_steps: int,
+    learning_rate: float, router_step: str = 'gradient',
+) -> tf.Tensor:
   """Returns logits after full-batch descent; all else is frozen.
 
   Args:
@@ -275,7 +291,10 @@ def learn_logits(
   )[1]
 
 
-def full_mean(model, value, data, zero):
+def full_mean(
+    model: functional.FunctionalModel, value: Callable[[Any], tf.Tensor],
+    data: Mapping[str, Any], zero: tf.Tensor,
+) -> tf.Tensor:
   """Returns the mean of `value(batch)` over all of a client's examples.
 
   Args:

@@ -8,7 +8,7 @@ A part that is held constant has no gradient, no momentum and no weight decay.
 """
 
 import collections
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -31,7 +31,7 @@ class Rates(NamedTuple):
   own: Any
 
 
-def scheduled_rates(hyperparameters, message) -> Rates:
+def scheduled_rates(hyperparameters: Any, message: Mapping[str, Any]) -> Rates:
   """Returns the step sizes of a round.
 
   Args:
@@ -45,9 +45,10 @@ def scheduled_rates(hyperparameters, message) -> Rates:
 
 
 def train_jointly(
-    parts: partition.Partition, theta, own, data, *,
-    local: local_step.LocalStep, rates: Rates, seed, **budget,
-):
+    parts: partition.Partition, theta: Any, own: Any, data: Mapping[str, Any],
+    *, local: local_step.LocalStep, rates: Rates, seed: tf.Tensor,
+    **budget: Any,
+) -> tuple[Any, Any, tf.Tensor]:
   """Returns (theta, w_i, mean loss) after steps of both parts at once.
 
   Both gradients of a step are taken at the same point, on the same batch.
@@ -80,9 +81,10 @@ def train_jointly(
 
 
 def train_alternately(
-    parts: partition.Partition, theta, own, data, *,
-    local: local_step.LocalStep, rates: Rates, seed, **budget,
-):
+    parts: partition.Partition, theta: Any, own: Any, data: Mapping[str, Any],
+    *, local: local_step.LocalStep, rates: Rates, seed: tf.Tensor,
+    **budget: Any,
+) -> tuple[Any, Any, tf.Tensor]:
   """Returns (theta, w_i, mean loss) after steps of w and a in turn.
 
   Each batch serves two steps: first w, then a at the new w. The loss is that
@@ -122,7 +124,10 @@ def train_alternately(
   return shared.weights, own.weights, loss
 
 
-def train_private(parts: partition.Partition, theta, own, data, **options):
+def train_private(
+    parts: partition.Partition, theta: Any, own: Any, data: Mapping[str, Any],
+    **options: Any,
+) -> tuple[Any, tf.Tensor]:
   """Returns (w_i, mean loss) after local SGD with the global part frozen.
 
   Without private weights there is no step, and the loss is None.
@@ -139,14 +144,19 @@ def train_private(parts: partition.Partition, theta, own, data, **options):
   return local_sgd.train(parts.private_model(theta), own, data, **options)
 
 
-def train_global(parts: partition.Partition, theta, own, data, **options):
+def train_global(
+    parts: partition.Partition, theta: Any, own: Any, data: Mapping[str, Any],
+    **options: Any,
+) -> tuple[Any, tf.Tensor]:
   """Returns (theta, mean loss): as `train_private` with the parts swapped."""
   if all(parts.is_private):
     return theta, None
   return local_sgd.train(parts.global_model(own), theta, data, **options)
 
 
-def initial_private(parts: partition.Partition, message):
+def initial_private(
+    parts: partition.Partition, message: Mapping[str, Any]
+) -> Any:
   """Returns the private part of the run's w^0.
 
   Args:
@@ -157,8 +167,8 @@ def initial_private(parts: partition.Partition, message):
 
 
 def build_deploy(
-    parts: partition.Partition, hyperparameters, num_clients: Optional[int]
-):
+    parts: partition.Partition, hyperparameters: Any, num_clients: Optional[int]
+) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
   """Returns `(message, w_i, D) -> W`: what a client deploys.
 
   A client first trains w_i alone, with theta frozen, and deploys (theta, w_i):

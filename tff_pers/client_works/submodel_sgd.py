@@ -31,7 +31,7 @@ Train = Callable[..., tuple[Any, Any]]
 def build_submodel_sgd(
     parts: submodels.Submodels,
     assign: tier_assignment.Assign,
-    hyperparameters,
+    hyperparameters: Any,
     client_weighting: str,
     *,
     keep: Optional[Keep] = None,

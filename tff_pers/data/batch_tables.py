@@ -1,14 +1,17 @@
 """Which examples make which batch, for clients that are worked on together."""
 
+from typing import Optional
+
 import tensorflow as tf
 
 from tff_pers.data import client_data
 
 
 def batch_table(
-    num_examples, capacity, *, seed, batch_size, num_steps=None,
-    num_epochs=None, shuffle=True,
-):
+    num_examples: tf.Tensor, capacity: int, *, seed: tf.Tensor,
+    batch_size: Optional[int], num_steps: Optional[int] = None,
+    num_epochs: Optional[int] = None, shuffle: bool = True,
+) -> tf.Tensor:
   """Returns `batch_rows` as a table whose shape depends on `capacity` alone.
 
   Clients that are stacked can then be worked on together: all of them go over
@@ -36,6 +39,7 @@ def batch_table(
   if num_steps is None:
     taken = num_epochs * per_epoch
     size = num_epochs * client_data.batches_per_epoch(capacity, batch_size)
+    assert num_epochs is not None  # One of both is given.
     epochs = most_epochs = num_epochs
   else:
     # Nobody takes a step where there is no row at all, not even of filler.

@@ -65,7 +65,7 @@ def split_list(text: str) -> list[str]:
   return items
 
 
-def fill(defaults: Any, options: dict[str, str], owner: str):
+def fill(defaults: Any, options: dict[str, str], owner: str) -> Any:
   """Returns the dataclass `defaults` with `options` set, given as texts.
 
   Args:

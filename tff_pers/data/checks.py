@@ -3,6 +3,7 @@
 from typing import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from tff_pers.data import errors
 
@@ -11,7 +12,7 @@ Place = Callable[[int], str]
 _row = 'row {}'.format
 
 
-def features(x, where: str, place: Place = _row) -> np.ndarray:
+def features(x: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
   """Returns x as float32[n, ...].
 
   Args:
@@ -41,7 +42,7 @@ def features(x, where: str, place: Place = _row) -> np.ndarray:
   return x
 
 
-def targets(y, where: str, place: Place = _row) -> np.ndarray:
+def targets(y: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
   """Returns regression targets y as float32[n]; raises as `features`."""
   y = np.asarray(y)
   if y.ndim != 1 or not len(y) or y.dtype.kind not in 'biuf':
@@ -56,7 +57,7 @@ def targets(y, where: str, place: Place = _row) -> np.ndarray:
 
 
 def labels(
-    y, where: str, num_classes: int = 0, place: Place = _row
+    y: npt.ArrayLike, where: str, num_classes: int = 0, place: Place = _row
 ) -> tuple[np.ndarray, int]:
   """Returns labels y as int32[n], and the number of classes C.
 

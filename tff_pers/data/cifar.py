@@ -52,7 +52,9 @@ _VERSIONS = {
 }
 
 
-def read(name: str, data_dir: str):
+def read(
+    name: str, data_dir: str
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
   """Returns ((x, y) to train on, (x, y) to test on), as in the files.
 
   Args:

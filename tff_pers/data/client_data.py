@@ -6,7 +6,9 @@ Rows from `num_examples` on are padding and never touch a result.
 """
 
 import collections
-from typing import NamedTuple
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +33,7 @@ class Batch(NamedTuple):
   seed: tf.Tensor
 
 
-def client_data_type(x_spec: tf.TensorSpec, y_spec: tf.TensorSpec):
+def client_data_type(x_spec: tf.TensorSpec, y_spec: tf.TensorSpec) -> tff.Type:
   """Returns the TFF type of one client's data.
 
   Args:
@@ -50,7 +52,9 @@ def client_data_type(x_spec: tf.TensorSpec, y_spec: tf.TensorSpec):
   )
 
 
-def dense(index: int, x: np.ndarray, y: np.ndarray):
+def dense(
+    index: int, x: np.ndarray, y: np.ndarray
+) -> collections.OrderedDict[str, Any]:
   """Returns one client's arrays as dense client data.
 
   Args:
@@ -73,7 +77,7 @@ def dense(index: int, x: np.ndarray, y: np.ndarray):
   )
 
 
-def constant(data):
+def constant(data: Mapping[str, Any]) -> collections.OrderedDict[str, Any]:
   """Returns dense client data whose arrays nobody can ever change.
 
   The fused runtime keeps the stacked data of a cohort. Arrays that may change
@@ -88,7 +92,9 @@ def constant(data):
   )
 
 
-def pool(clients):
+def pool(
+    clients: Iterable[Mapping[str, Any]]
+) -> collections.OrderedDict[str, Any]:
   """Returns the examples of all clients together, in order, as dense data.
 
   They belong to no client: the index is -1.
@@ -108,7 +114,9 @@ def pool(clients):
   ))
 
 
-def pad(data, num_rows: int):
+def pad(
+    data: Mapping[str, Any], num_rows: int
+) -> collections.OrderedDict[str, Any]:
   """Returns dense client data padded with zero rows to `num_rows` rows."""
   def _pad(rows):
     rows = np.asarray(rows)
@@ -127,17 +135,17 @@ def pad(data, num_rows: int):
 
 
 def fold_batches(
-    data,
-    step,
-    init,
+    data: Mapping[str, Any],
+    step: Callable[..., Any],
+    init: Any,
     *,
-    seed,
-    batch_size=None,
-    num_steps=None,
-    num_epochs=None,
-    shuffle=True,
-    reports=False,
-):
+    seed: tf.Tensor,
+    batch_size: Optional[int] = None,
+    num_steps: Optional[Any] = None,
+    num_epochs: Optional[Any] = None,
+    shuffle: bool = True,
+    reports: bool = False,
+) -> Any:
   """Returns `step(...step(step(init, batch_0), batch_1)...)`.
 
   Dense data are visited in epochs, each a fresh permutation cut into batches of
@@ -172,17 +180,17 @@ def fold_batches(
 
 
 def fold_batch_tuples(
-    data,
-    step,
-    init,
+    data: Mapping[str, Any],
+    step: Callable[..., Any],
+    init: Any,
     *,
-    seeds,
-    batch_size=None,
-    num_steps=None,
-    num_epochs=None,
-    shuffle=True,
-    reports=False,
-):
+    seeds: Sequence[tf.Tensor],
+    batch_size: Optional[int] = None,
+    num_steps: Optional[Any] = None,
+    num_epochs: Optional[Any] = None,
+    shuffle: bool = True,
+    reports: bool = False,
+) -> Any:
   """Folds over several independent batches per step (see `fold_batches`).
 
   Dense data: step t gets batch t of every key in `seeds`, each what
@@ -285,7 +293,9 @@ def _fold_whole(
   )[1]
 
 
-def batches_per_epoch(num_examples, batch_size):
+def batches_per_epoch(
+    num_examples: tf.Tensor, batch_size: Optional[int]
+) -> tf.Tensor:
   """Returns ceil(n / B), int32; 1 with all rows in one batch (B = 0, None)."""
   if _is_whole(batch_size):
     return tf.cast(num_examples > 0, tf.int32)
@@ -298,9 +308,10 @@ def _is_whole(batch_size) -> bool:
 
 
 def batch_rows(
-    num_examples, capacity, *, seed, batch_size, num_steps=None,
-    num_epochs=None, shuffle=True,
-):
+    num_examples: tf.Tensor, capacity: int, *, seed: tf.Tensor,
+    batch_size: Optional[int], num_steps: Optional[Any] = None,
+    num_epochs: Optional[Any] = None, shuffle: bool = True,
+) -> Any:
   """Returns which rows make which batch.
 
   Args:
@@ -342,7 +353,9 @@ def batch_rows(
   return batches(rows), batches(mask)
 
 
-def orders(keys, num_examples, capacity):
+def orders(
+    keys: tf.Tensor, num_examples: tf.Tensor, capacity: int
+) -> tf.Tensor:
   """Returns the order of all rows in each epoch, int32[capacity, epochs].
 
   Args:

@@ -5,7 +5,7 @@ cluster k mod C (papers/floral.md 5.1).
 """
 
 import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
@@ -37,7 +37,10 @@ class ClassGroupsOptions(partitioners.Options):
     'rotated_clusters', ClusterOptions(), 'clusters with turned images',
     knows_groups=partitioners.always, deals_test=True,
 )
-def rotated_clusters(labels, num_clients, rng, options, clients):
+def rotated_clusters(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """IID clients; the images of cluster g are turned by g quarter turns."""
   del clients  # Unused.
   # A fifth cluster would turn its images like the first one, and would not be a
@@ -57,7 +60,10 @@ def rotated_clusters(labels, num_clients, rng, options, clients):
     'clusters that name the classes differently',
     knows_groups=partitioners.always, deals_test=True,
 )
-def label_shift_clusters(labels, num_clients, rng, options, clients):
+def label_shift_clusters(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """IID clients; cluster g calls label y by the name (y + g) mod classes."""
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'label_shift_clusters')
@@ -77,7 +83,10 @@ def label_shift_clusters(labels, num_clients, rng, options, clients):
     'groups of clients with their own classes',
     knows_groups=partitioners.always, deals_test=True,
 )
-def class_groups(labels, num_clients, rng, options, clients):
+def class_groups(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """Group g owns the classes y = g mod G; its clients share them out equally.
 
   Client k is of group k mod G; a client has examples of its group alone.

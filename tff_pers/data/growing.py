@@ -3,6 +3,7 @@
 from typing import Optional, Union
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tff_pers.data import cells
@@ -134,7 +135,9 @@ class Growing:
     size: How many there are.
   """
 
-  def __init__(self, dtype, num_rows: Optional[int], *width: int):
+  def __init__(
+      self, dtype: npt.DTypeLike, num_rows: Optional[int], *width: int
+  ):
     """Starts without rows; `num_rows` will come, None: unknown."""
     self._array = np.empty([num_rows or 0, *width], dtype)
     self.size = 0

@@ -13,7 +13,7 @@ Heterogeneity
 """
 
 import dataclasses
-from typing import Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 import numpy as np
 
@@ -122,7 +122,9 @@ def reduced(system: System) -> System:
   return system._replace(x=joint[:, :-1], y=joint[:, -1])
 
 
-def operator(x, y, theta_dim: int) -> tuple[np.ndarray, np.ndarray]:
+def operator(
+    x: np.ndarray, y: np.ndarray, theta_dim: int
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns G_m, h_m of F_m(theta) = G_m theta - h_m (section 5.1).
 
   F_m is the gradient of f_m in theta at the best response to theta,
@@ -140,13 +142,13 @@ def operator(x, y, theta_dim: int) -> tuple[np.ndarray, np.ndarray]:
   return rest[:, :-1].T @ rest[:, :-1], rest[:, :-1].T @ rest[:, -1]
 
 
-def root(operators) -> np.ndarray:
+def root(operators: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
   """Returns theta* with mean_m F_m(theta*) = 0, from pairs (G_m, h_m)."""
   g, h = (np.mean(part, axis=0) for part in zip(*operators))
   return np.linalg.solve(g, h)
 
 
-def smoothness(clients, theta_dim: int) -> float:
+def smoothness(clients: Iterable[Mapping[str, Any]], theta_dim: int) -> float:
   """Returns L = max_m lambda_max(G_m), of which every F_m is 1/L-cocoercive.
 
   Args:

@@ -6,6 +6,7 @@ that made the clients of TFF's CIFAR-100.
 """
 
 import dataclasses
+from typing import Any, Optional
 
 import numpy as np
 
@@ -39,7 +40,10 @@ class PachinkoOptions(partitioners.Options):
 @partitioners.register(
     'pachinko', PachinkoOptions(), 'classes by the hierarchy of CIFAR-100'
 )
-def pachinko(labels, num_clients, rng, options, clients):
+def pachinko(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """Equal clients; each draws coarse classes from a Dirichlet, then classes.
 
   A client has weights theta ~ Dir(alpha) over the coarse classes and theta_c ~

@@ -34,7 +34,8 @@ class Partition:
     return get(brackets.parse(self.name)[0]).deals_test
 
   def clients(
-      self, x, y, indices: Optional[Sequence[np.ndarray]] = None
+      self, x: np.ndarray, y: np.ndarray,
+      indices: Optional[Sequence[np.ndarray]] = None,
   ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns (x, y) of every client, as they look there.
 
@@ -80,7 +81,8 @@ def _parse(text: str):
 
 
 def build(
-    text: str, labels, num_clients: int, seed: int, clients=None
+    text: str, labels: np.ndarray, num_clients: int, seed: int,
+    clients: Optional[np.ndarray] = None,
 ) -> Partition:
   """Returns the partition that `text` asks for.
 

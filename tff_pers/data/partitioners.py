@@ -9,7 +9,7 @@ goes to exactly one client. `data/partition.py` puts them to use.
 """
 
 import dataclasses
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def register(
     name: str, options: Options, summary: str, *,
     knows_groups: Callable[[Any], bool] = lambda options: False,
     deals_test: bool = False,
-):
+) -> Any:
   """Returns a decorator that registers a partitioner under `name`.
 
   Args:
@@ -99,14 +99,20 @@ class DirichletOptions(Options):
 
 
 @register('iid', Options(), 'equal random parts', knows_groups=always)
-def iid(labels, num_clients, rng, options, clients):
+def iid(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """A random permutation in equal parts; all clients are one group."""
   del options, clients  # Unused.
   return equal_parts(labels, num_clients, rng), np.zeros(num_clients), None
 
 
 @register('by_client', Options(), 'the natural clients')
-def by_client(labels, num_clients, rng, options, clients):
+def by_client(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """The natural clients in sorted order, or a random `num_clients` of them."""
   del options  # None.
   if clients is None:
@@ -137,7 +143,10 @@ def by_client(labels, num_clients, rng, options, clients):
     'shards', ShardsOptions(), 'label-sorted slices, k classes per client',
     knows_groups=lambda options: options.order == 'sorted',
 )
-def shards(labels, num_clients, rng, options, clients):
+def shards(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """Label-sorted slices, `classes` per client (papers/perm.md 4.2).
 
   Each class is cut into the same number of slices (one more for the largest
@@ -182,7 +191,10 @@ def shards(labels, num_clients, rng, options, clients):
 @register(
     'one_class', Options(), 'one class per client', knows_groups=always
 )
-def one_class(labels, num_clients, rng, options, clients):
+def one_class(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """One class per client; the clients of a class are a group."""
   del options, clients  # Unused.
   counts = class_counts(labels, 'one_class')
@@ -207,7 +219,10 @@ _DIRICHLET_DRAWS = 1000
 
 
 @register('dirichlet', DirichletOptions(), 'unequal shares of every class')
-def dirichlet(labels, num_clients, rng, options, clients):
+def dirichlet(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
+    options: Any, clients: Optional[np.ndarray],
+) -> Any:
   """Each class is shared out in proportions ~ Dirichlet(alpha) over clients.
 
   Drawn again until every client has at least `min` examples; a client that has
@@ -237,7 +252,9 @@ def dirichlet(labels, num_clients, rng, options, clients):
   )
 
 
-def equal_parts(labels, num_clients: int, rng) -> Sequence[np.ndarray]:
+def equal_parts(
+    labels: np.ndarray, num_clients: int, rng: np.random.Generator
+) -> Sequence[np.ndarray]:
   """Returns a random permutation of all rows in equal parts, each sorted."""
   parts = np.array_split(rng.permutation(len(labels)), num_clients)
   return [np.sort(part) for part in parts]
@@ -247,7 +264,7 @@ def _unknown(num_clients: int) -> np.ndarray:
   return np.full(num_clients, -1)
 
 
-def class_counts(labels, name: str) -> np.ndarray:
+def class_counts(labels: np.ndarray, name: str) -> np.ndarray:
   """Returns the examples of each class 0..C-1."""
   if not np.issubdtype(labels.dtype, np.integer):
     raise errors.DataError(

@@ -17,7 +17,8 @@ def from_arrays(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Any]:
 
 
 def from_partition(
-    x, y, text: str, num_clients: int, seed: int, clients=None
+    x: np.ndarray, y: np.ndarray, text: str, num_clients: int, seed: int,
+    clients: Optional[np.ndarray] = None,
 ) -> list[Any]:
   """Returns arrays as dense client data, by `partition.build`."""
   made = partition_lib.build(text, y, num_clients, seed, clients)
@@ -91,7 +92,7 @@ def _read(dataset: tf.data.Dataset, client: str):
   )
 
 
-def from_tfds(name: str, split: str = 'train'):
+def from_tfds(name: str, split: str = 'train') -> tuple[np.ndarray, np.ndarray]:
   """Returns (x, y) of a supervised TensorFlow Datasets set, as arrays.
 
   Args:

@@ -9,7 +9,7 @@ Parquet) are read in `columnar.py`.
 
 import os
 import re
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 import zipfile
 import zlib
 
@@ -139,7 +139,9 @@ def read_npz(path: str) -> Table:
   return with_optional(table, given)
 
 
-def load_arrays(path: str, required, optional=()) -> dict[str, np.ndarray]:
+def load_arrays(
+    path: str, required: Iterable[str], optional: Iterable[str] = ()
+) -> dict[str, np.ndarray]:
   """Returns arrays of an .npz file by name.
 
   Raises:
@@ -194,7 +196,9 @@ def sorted_names(
   return places.astype(np.int32)[codes], distinct
 
 
-def with_optional(table: Table, given) -> Table:
+def with_optional(
+    table: Table, given: Mapping[str, tuple[np.ndarray, Sequence[str]]]
+) -> Table:
   """Returns the table with `is_test` and `tier`.
 
   Args:

@@ -44,7 +44,7 @@ class Load(NamedTuple):
   largest: float
 
 
-def load(router) -> Load:
+def load(router: np.ndarray) -> Load:
   """Returns how clients use adaptors; router is float[N, C], C >= 1."""
   router = np.asarray(router)
   return Load(
@@ -53,7 +53,7 @@ def load(router) -> Load:
   )
 
 
-def overlap(router, groups) -> float:
+def overlap(router: np.ndarray, groups: np.ndarray) -> float:
   """Returns how much two true clusters share adaptors, at most.
 
     max_{a != b} sum_c min(m_ac, m_bc),   m_a = mean of pi over cluster a
@@ -74,7 +74,7 @@ def overlap(router, groups) -> float:
   )
 
 
-def recovery(predicted, groups) -> Recovery:
+def recovery(predicted: np.ndarray, groups: np.ndarray) -> Recovery:
   """Scores predicted clusters, int[N], against the true ones, int[N]."""
   _, predicted = np.unique(predicted, return_inverse=True)
   _, groups = np.unique(groups, return_inverse=True)
@@ -90,12 +90,12 @@ def recovery(predicted, groups) -> Recovery:
   )
 
 
-def of_router(router) -> np.ndarray:
+def of_router(router: np.ndarray) -> np.ndarray:
   """Returns each client's largest weight, int[N]; router is float[N, C]."""
   return np.argmax(router, axis=1)
 
 
-def of_mixing(mixing, num_clusters: int) -> np.ndarray:
+def of_mixing(mixing: Any, num_clusters: int) -> np.ndarray:
   """Returns clusters of clients that learn from each other, int[N].
 
   Average linkage, cut into `num_clusters`; clients are near if they give each
@@ -116,7 +116,7 @@ def of_mixing(mixing, num_clusters: int) -> np.ndarray:
   return hierarchy.fcluster(tree, num_clusters, 'maxclust')
 
 
-def dense_mixing(mixing, num_clients: int) -> np.ndarray:
+def dense_mixing(mixing: Any, num_clients: int) -> np.ndarray:
   """Returns mixing weights as float32[N, N], also those of sparse rows.
 
   Args:
@@ -132,7 +132,7 @@ def dense_mixing(mixing, num_clients: int) -> np.ndarray:
 
 
 def group_order(
-    groups, num_clients: int
+    groups: Optional[np.ndarray], num_clients: int
 ) -> tuple[np.ndarray, list[int]]:
   """Returns the clients sorted by group, and where a new group begins.
 
@@ -147,7 +147,8 @@ def group_order(
 
 
 def score(
-    groups, router=None, mixing: Optional[Any] = None
+    groups: np.ndarray, router: Optional[np.ndarray] = None,
+    mixing: Optional[Any] = None,
 ) -> Optional[Recovery]:
   """Returns how well a router or else mixing weights recover `groups`.
 

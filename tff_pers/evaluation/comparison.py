@@ -148,18 +148,20 @@ def _seconds_per_round(run) -> float:
   return float(run.metrics['seconds'][-1] / run.metrics['round'][-1])
 
 
-def mean(values) -> Optional[float]:
+def mean(values: Sequence[Optional[float]]) -> Optional[float]:
   """Returns the mean, NaN of no values, None if a value is None."""
   if not values:
     return math.nan
-  return None if None in values else float(np.mean(values))
+  known = [value for value in values if value is not None]
+  return float(np.mean(known)) if len(known) == len(values) else None
 
 
-def std(values) -> Optional[float]:
+def std(values: Sequence[Optional[float]]) -> Optional[float]:
   """Returns the sample standard deviation, None of fewer than two values."""
-  if None in values or len(values) < 2:
+  known = [value for value in values if value is not None]
+  if len(known) < len(values) or len(known) < 2:
     return None
-  return float(np.std(values, ddof=1))
+  return float(np.std(known, ddof=1))
 
 
 def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:

@@ -1,6 +1,6 @@
 """Curves of runs: accuracy, loss, recovery of clusters, costs."""
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -130,7 +130,9 @@ def _plot_against(axis, number: int, members, cost, name: str) -> None:
   )
 
 
-def log_if_wide(axis, runs, names: Sequence[str]) -> None:
+def log_if_wide(
+    axis: Any, runs: Sequence[results.Run], names: Sequence[str]
+) -> None:
   """Uses a logarithmic axis where a run that explodes would hide the others."""
   values = np.concatenate([[], *(
       run.metrics[name]

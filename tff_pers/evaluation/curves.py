@@ -3,6 +3,7 @@
 from typing import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
@@ -43,8 +44,8 @@ def across(runs: Sequence[results.Run]) -> str:
   return 'Server update' if all(by_events) else 'Round, or server update'
 
 
-def is_wide(values) -> bool:
+def is_wide(values: npt.ArrayLike) -> bool:
   """Returns whether values fit a logarithmic axis better: all > 0, and wide."""
-  values = np.asarray(values)
-  values = values[np.isfinite(values)]
-  return bool(values.size and 0 < values.min() < values.max() / 100)
+  array = np.asarray(values)
+  known = array[np.isfinite(array)]
+  return bool(known.size and 0 < known.min() < known.max() / 100)

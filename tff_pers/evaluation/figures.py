@@ -1,7 +1,7 @@
 """What all figures share: colours, axes, legends, files."""
 
 import os
-from typing import Any, Optional
+from typing import Any, Iterable, Mapping, Optional, Sequence
 import warnings
 
 from matplotlib import figure
@@ -20,14 +20,16 @@ _DASHES = ('-', '--', ':')
 _MAX_TICKS = 8
 
 
-def new_figure(width: float, height: float, num_axes: int):
+def new_figure(
+    width: float, height: float, num_axes: int
+) -> tuple[Any, Sequence[Any]]:
   """Returns a figure of that many inches, and its axes side by side."""
   # Without pyplot, which keeps every figure in memory until it is closed.
   picture = figure.Figure(figsize=(width, height), layout='constrained')
   return picture, picture.subplots(1, num_axes, squeeze=False)[0]
 
 
-def save(picture, output_dir: str, name: str) -> str:
+def save(picture: Any, output_dir: str, name: str) -> str:
   """Writes name.png and name.svg; returns the path without suffix."""
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
@@ -50,7 +52,10 @@ def style(number: int) -> tuple[str, str]:
   )
 
 
-def draw_line(axis, label: Optional[str], number: int, x, y, **line) -> None:
+def draw_line(
+    axis: Any, label: Optional[str], number: int, x: np.ndarray,
+    y: np.ndarray, **line: Any,
+) -> None:
   """Draws a line.
 
   Args:
@@ -68,7 +73,8 @@ def draw_line(axis, label: Optional[str], number: int, x, y, **line) -> None:
 
 
 def draw_seeds(
-    axis, label: str, number: int, x, lowest, mean, highest, **line
+    axis: Any, label: str, number: int, x: np.ndarray, lowest: np.ndarray,
+    mean: np.ndarray, highest: np.ndarray, **line: Any,
 ) -> None:
   """Draws the mean over seeds as a line, and their range as a band.
 
@@ -88,7 +94,7 @@ def draw_seeds(
     axis.fill_between(x, lowest, highest, color=color, alpha=0.18, lw=0)
 
 
-def tick_at(axis, evaluated) -> None:
+def tick_at(axis: Any, evaluated: np.ndarray) -> None:
   """Ticks an axis of rounds only where something was evaluated.
 
   Few rounds are all ticked. Of many, round numbers are; where too few of them
@@ -109,7 +115,7 @@ def tick_at(axis, evaluated) -> None:
   axis.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
 
 
-def add_legend(picture, axes) -> None:
+def add_legend(picture: Any, axes: Iterable[Any]) -> None:
   """Puts one legend for all axes below them."""
   handles: dict[str, Any] = {}
   for axis in axes:
@@ -130,12 +136,14 @@ def shortened(name: str, longest: int = 16) -> str:
   return name.replace('$', r'\$')
 
 
-def has(columns, name: str) -> bool:
+def has(columns: Optional[Mapping[str, np.ndarray]], name: str) -> bool:
   """Returns whether a column exists and has a value."""
-  return name in columns and bool(np.any(~np.isnan(columns[name])))
+  if columns is None or name not in columns:
+    return False
+  return bool(np.any(~np.isnan(columns[name])))
 
 
-def by_variant(runs) -> dict[str, list[results.Run]]:
+def by_variant(runs: Iterable[results.Run]) -> dict[str, list[results.Run]]:
   """Returns the runs (seeds) of each variant, in order."""
   groups: dict[str, list[results.Run]] = {}
   for run in runs:

@@ -254,7 +254,10 @@ def read_rows(
   return rows
 
 
-def write_data(folder: str, clients, class_counts, groups) -> None:
+def write_data(
+    folder: str, clients: Sequence[Any], class_counts: Optional[np.ndarray],
+    groups: Optional[np.ndarray],
+) -> None:
   """Writes `data.csv`.
 
   Args:
@@ -270,8 +273,9 @@ def write_data(folder: str, clients, class_counts, groups) -> None:
       dict(zip(names, counts.tolist()), client=client, group=-1)
       for client, counts in zip(clients, class_counts)
   ]
-  for row, group in zip(rows, () if groups is None else groups):
-    row['group'] = int(group)
+  if groups is not None:
+    for row, group in zip(rows, groups):
+      row['group'] = int(group)
   write_csv(os.path.join(folder, DATA), ('client', 'group', *names), rows)
 
 

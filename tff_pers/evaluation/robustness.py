@@ -14,7 +14,9 @@ COLUMNS = (
 _SMALLEST = 1e-14
 
 
-def cells(rows: Sequence[Mapping[str, Any]]):
+def cells(
+    rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], list[str], np.ndarray]:
   """Returns (rules, attacks, values) of the rows of `robustness.csv`.
 
   Args:
@@ -60,7 +62,7 @@ def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
   return '\n'.join(lines)
 
 
-def text(value, is_distance: bool) -> str:
+def text(value: np.ndarray, is_distance: bool) -> str:
   """Returns a cell in words: the median, and the worst seed if it differs.
 
   Args:

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple, Optional
 
 import numpy as np
+import numpy.typing as npt
 
 
 class Summary(NamedTuple):
@@ -26,7 +27,10 @@ class Summary(NamedTuple):
   worst: float
 
 
-def summarize(values, num_examples, *, higher_is_better: bool) -> Summary:
+def summarize(
+    values: npt.ArrayLike, num_examples: npt.ArrayLike, *,
+    higher_is_better: bool,
+) -> Summary:
   """Summarises a metric over the clients that have test examples.
 
   Args:
@@ -70,7 +74,7 @@ def num_in_decile(num_clients: int) -> int:
 
 
 def share_hurt(
-    values, reference, *, higher_is_better: bool
+    values: npt.ArrayLike, reference: npt.ArrayLike, *, higher_is_better: bool
 ) -> Optional[float]:
   """Returns the share of clients that are worse off than under a reference.
 

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -40,7 +41,7 @@ class AdaptedModel:
     """The model over merged weights: the base, frozen weights included."""
     return self.base.of_all_weights
 
-  def initial_adaptors(self, seed):
+  def initial_adaptors(self, seed: tf.Tensor) -> Any:
     """Returns the adaptors of the run `seed`; all change nothing."""
     return self._init(functional.init_key(seed))
 
@@ -61,7 +62,7 @@ class AdaptedModel:
     """Parameters of one adaptor relative to those of the base model."""
     return self.parameters_per_adaptor / self.merged.num_parameters
 
-  def effective(self, base_weights, adaptors, mix):
+  def effective(self, base_weights: Any, adaptors: Any, mix: tf.Tensor) -> Any:
     """Returns W + sum_c mix_c L_c, weights of `merged`.
 
     A structure like `base_weights`; with frozen weights all weights, in their
@@ -76,7 +77,7 @@ class AdaptedModel:
         self.base.all_weights(base_weights), self._deltas(adaptors, mix)
     )
 
-  def mixed(self, mix) -> functional.FunctionalModel:
+  def mixed(self, mix: tf.Tensor) -> functional.FunctionalModel:
     """Returns the model of one mixture, over the weights <adaptors, base>.
 
     It computes what the base model does at the `effective` weights, penalty
@@ -106,8 +107,9 @@ class AdaptedModel:
     return self._wrap(init, predict, penalty, self._layers)
 
   def precondition(
-      self, adaptors, gradients, eps: float = 1e-5, conv_norm: str = 'spatial'
-  ):
+      self, adaptors: Any, gradients: Any, eps: float = 1e-5,
+      conv_norm: str = 'spatial',
+  ) -> Any:
     """Returns gradients scaled by the other, present factor (section 2.4).
 
     dense: G_U <- G_U (V^T V + eps I)^-1,      G_V <- G_V (U^T U + eps I)^-1
@@ -132,7 +134,7 @@ class AdaptedModel:
         for adaptor, own, gradient in zip(self._adaptors, adaptors, gradients)
     )
 
-  def merge(self, weights, router):
+  def merge(self, weights: Any, router: tf.Tensor) -> Any:
     """Returns plain weights, those of `merged`, for one router.
 
     Of a Keras model these are all its weights in Keras's order:
@@ -146,7 +148,7 @@ class AdaptedModel:
         weights['base'], weights['adaptors'], tf.nn.softmax(router)
     )
 
-  def center(self, weights, probabilities):
+  def center(self, weights: Any, probabilities: tf.Tensor) -> Any:
     """Moves the mean adaptor into the base (LoRA centering, section 2.5).
 
     Vectors: u <- u + sum_c p_c a_c, a_c <- a_c - sum_c p_c a_c. Kernels alike

@@ -8,7 +8,7 @@ first. See `adaptors` for the paper.
 import collections
 import dataclasses
 import math
-from typing import Tuple
+from typing import Any, Mapping, Tuple
 
 import tensorflow as tf
 
@@ -54,7 +54,7 @@ class LowRank:
         v=(*stacked, *self.form.input_shape),
     )
 
-  def init(self, key, num_adaptors: int, dtype):
+  def init(self, key: tf.Tensor, num_adaptors: int, dtype: tf.DType) -> Any:
     """Returns independent adaptors, each a zero change, drawn from `key`."""
     shapes = self.shapes(num_adaptors)
     def factor(name, side):
@@ -72,16 +72,23 @@ class LowRank:
     limit = tf.constant(math.sqrt(6 / math.prod(shape[2:])), dtype)
     return tf.random.stateless_uniform(shape, key, -limit, limit, dtype)
 
-  def mixed_delta(self, factors, mix):
+  def mixed_delta(
+      self, factors: Mapping[str, Any], mix: tf.Tensor
+  ) -> tf.Tensor:
     """Returns sum_c mix_c U_c V_c^T, of the kernel's shape."""
     product = low_rank.mixed_product(*self._as_matrices(factors), mix)
     return self._assemble(product)
 
-  def mixed_update(self, kernel, factors, mix) -> low_rank.UpdatedMatrix:
+  def mixed_update(
+      self, kernel: tf.Tensor, factors: Mapping[str, Any], mix: tf.Tensor
+  ) -> low_rank.UpdatedMatrix:
     """Returns a dense kernel plus `mixed_delta`, not multiplied out."""
     return low_rank.mixed_update(kernel, factors['v'], factors['u'], mix)
 
-  def precondition(self, factors, gradients, eps, conv_norm: str):
+  def precondition(
+      self, factors: Mapping[str, Any], gradients: Any, eps: float,
+      conv_norm: str,
+  ) -> Any:
     """Returns each factor's gradient, rescaled by the other factor's Gram."""
     if self.has_matrix_gram:
       scale = low_rank.solve_gram
@@ -99,7 +106,9 @@ class LowRank:
         u=rescaled('u', 'v'), v=rescaled('v', 'u')
     )
 
-  def centered(self, factors, probabilities):
+  def centered(
+      self, factors: Mapping[str, Any], probabilities: tf.Tensor
+  ) -> tuple[tf.Tensor, Any]:
     """Returns (mean change, factors of the rest, truncated to the rank)."""
     mean, v, u = low_rank.centered(*self._as_matrices(factors), probabilities)
     return self._assemble(mean), collections.OrderedDict(
@@ -135,7 +144,7 @@ class Additive:
     return math.prod(self.shape)
 
   @property
-  def rank(self):
+  def rank(self) -> None:
     """None: there are no factors."""
     return None
 
@@ -143,23 +152,27 @@ class Additive:
     """Returns the shape of the one parameter by name."""
     return dict(delta=(num_adaptors, *self.shape))
 
-  def init(self, key, num_adaptors: int, dtype):
+  def init(self, key: tf.Tensor, num_adaptors: int, dtype: tf.DType) -> Any:
     """Returns zeros."""
     del key  # Unused.
     return tf.zeros(self.shapes(num_adaptors)['delta'], dtype)
 
-  def mixed_delta(self, parameters, mix):
+  def mixed_delta(self, parameters: Any, mix: tf.Tensor) -> tf.Tensor:
     """Returns sum_c mix_c L_c."""
     rows = _reshape(parameters, [mix.shape[0], self.num_parameters])
     mixed = tf.matmul(tf.reshape(mix, [1, -1]), rows)
     return tf.reshape(mixed, self.shape)
 
-  def precondition(self, parameters, gradients, eps, conv_norm: str):
+  def precondition(
+      self, parameters: Any, gradients: Any, eps: float, conv_norm: str
+  ) -> Any:
     """Returns `gradients`: there are no factors."""
     del parameters, eps, conv_norm  # Unused.
     return gradients
 
-  def centered(self, parameters, probabilities):
+  def centered(
+      self, parameters: Any, probabilities: tf.Tensor
+  ) -> tuple[tf.Tensor, Any]:
     """Returns (mean change, the rest): the mixture stays what it is."""
     mean = self.mixed_delta(parameters, probabilities)
     return mean, parameters - mean[None]

@@ -5,7 +5,7 @@ See `adaptors` for the paper.
 
 import dataclasses
 import math
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence
 
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
@@ -72,7 +72,9 @@ class Rules:
       return 0.01  # The smaller budget of the paper.
     return self.budget
 
-  def plan(self, weights) -> tuple[AdaptedWeight, ...]:
+  def plan(
+      self, weights: Sequence[functional.LayerWeight]
+  ) -> tuple[AdaptedWeight, ...]:
     """Returns one entry per `functional.LayerWeight`, in their order."""
     # Kernels are decided first, because a bias has an adaptor only if the
     # kernel of its layer has one (section 3.3 of the sheet).
@@ -148,7 +150,7 @@ class Rules:
     return self.predicate is None or self.predicate(weight)
 
 
-def kernel_share(plan) -> float:
+def kernel_share(plan: Sequence[AdaptedWeight]) -> float:
   """Returns the parameters of one adaptor of all kernels relative to them.
 
   That is what a budget promises; biases and norms do not count. 0 without an
@@ -159,7 +161,9 @@ def kernel_share(plan) -> float:
   return sum(x.adaptor.num_parameters for x in kernels) / max(size, 1)
 
 
-def describe(plan, num_adaptors: int) -> tuple[functional.LayerWeight, ...]:
+def describe(
+    plan: Sequence[AdaptedWeight], num_adaptors: int
+) -> tuple[functional.LayerWeight, ...]:
   """Returns what the leaves of the adaptors of a plan are, in their order.
 
   Their layers are their own, e.g. 'adaptors/dense_0', because whoever looks for
@@ -175,7 +179,7 @@ def describe(plan, num_adaptors: int) -> tuple[functional.LayerWeight, ...]:
   )
 
 
-def table(plan) -> str:
+def table(plan: Sequence[AdaptedWeight]) -> str:
   """Returns the weights of a plan, their adaptors and sizes, one per line."""
   rows = [('weight', 'kind', 'shape', 'rank', 'parameters', 'budget')]
   for weight, adaptor, reason in plan:
@@ -189,7 +193,7 @@ def table(plan) -> str:
   return layers.table(rows)
 
 
-def check_choice(name: str, value: str, choices) -> None:
+def check_choice(name: str, value: str, choices: Iterable[Any]) -> None:
   """Raises ValueError if `value` is none of the choices."""
   if value not in choices:
     raise ValueError(

@@ -19,11 +19,15 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.models import functional
+from tff_pers import process as process_lib
 
 FORMATS = ('saved_model', 'keras', 'npz')
 
 
-def export_saved_model(process, state, data, path: str, client_state=()):
+def export_saved_model(
+    process: process_lib.PersonalizedProcess, state: Any,
+    data: Mapping[str, Any], path: str, client_state: Any = (),
+) -> Any:
   """Writes what one client deploys after adapting, as a SavedModel.
 
   The client adapts to its data as it does before it is evaluated: for a method
@@ -44,7 +48,9 @@ def export_saved_model(process, state, data, path: str, client_state=()):
   return weights
 
 
-def save(kind: str, model: functional.FunctionalModel, weights, path: str):
+def save(
+    kind: str, model: functional.FunctionalModel, weights: Any, path: str
+) -> Any:
   """Writes a model in one of `FORMATS`; `path` is without an ending.
 
   Returns:
@@ -67,7 +73,9 @@ def save(kind: str, model: functional.FunctionalModel, weights, path: str):
   raise ValueError(f'`kind` must be one of {", ".join(FORMATS)}, found {kind}.')
 
 
-def save_model(model: functional.FunctionalModel, weights, path: str) -> None:
+def save_model(
+    model: functional.FunctionalModel, weights: Any, path: str
+) -> None:
   """Writes a functional model and its weights as a SavedModel."""
   module = tf.Module()
   predict = _predict(model, weights, module)
@@ -83,7 +91,7 @@ def save_model(model: functional.FunctionalModel, weights, path: str) -> None:
   )
 
 
-def to_keras(model: functional.FunctionalModel, weights) -> tf.keras.Model:
+def to_keras(model: functional.FunctionalModel, weights: Any) -> tf.keras.Model:
   """Returns a Keras model of one layer that predicts as the functional one.
 
   Its weights are variables in the order of `tf.nest.flatten`.
@@ -173,7 +181,7 @@ def _tip(keras_model, shapes) -> str:
   )
 
 
-def leaves(weights) -> Mapping[str, np.ndarray]:
+def leaves(weights: Any) -> Mapping[str, np.ndarray]:
   """Returns the leaves by their paths, in the order of `tf.nest.flatten`."""
   flat = tf.nest.flatten(weights)
   paths = ['/'.join(map(str, p)) for p in _paths(weights)] or ['weights']

@@ -9,7 +9,7 @@ Factorization
 import dataclasses
 import functools
 import math
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import tensorflow as tf
 
@@ -145,7 +145,7 @@ class Factorization:
     """Number of scalars of the model."""
     return sum(math.prod(weight.shape) for weight in self._layers)
 
-  def factorized(self, weights) -> tuple:
+  def factorized(self, weights: Any) -> tuple:
     """Returns weights of `model`, made of weights of the base model.
 
     Returns:
@@ -157,14 +157,14 @@ class Factorization:
         for position, leaf in enumerate(tf.nest.flatten(weights))
     )
 
-  def recovered(self, weights):
+  def recovered(self, weights: Any) -> Any:
     """Returns weights of the base model: factors are multiplied out."""
     return tf.nest.pack_sequence_as(self._spec, [
         recover(leaf) if isinstance(leaf, low_rank.Factors) else leaf
         for leaf in self.leaves(weights)
     ])
 
-  def leaves(self, weights) -> list:
+  def leaves(self, weights: Any) -> list:
     """Returns the leaves with their `low_rank.Factors`.
 
     Args:

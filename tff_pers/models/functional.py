@@ -80,12 +80,12 @@ class Frozen(NamedTuple):
   penalty: Callable[[Any], Any]
 
 
-def init_key(seed):
+def init_key(seed: tf.Tensor) -> tf.Tensor:
   """Returns the key of the initial weights of the run `seed`, int64[2]."""
   return random.key(seed, _INIT_USE)
 
 
-def no_penalty(weights):
+def no_penalty(weights: Any) -> tf.Tensor:
   """Returns 0.0, the penalty of a model that has none."""
   del weights
   return 0.0
@@ -152,7 +152,7 @@ class FunctionalModel:
   frozen: Optional[Frozen] = None
   to_base: Optional[Callable[[Any], Any]] = None
 
-  def initial_weights(self, seed):
+  def initial_weights(self, seed: tf.Tensor) -> Any:
     """Returns w^0 of the run `seed`, the same in every method.
 
     Args:
@@ -175,7 +175,7 @@ class FunctionalModel:
     )
 
   @functools.cached_property
-  def spec(self):
+  def spec(self) -> Any:
     """Structure of `tf.TensorSpec`s of the weights."""
     # Traced only: no weight is computed to learn its shape.
     function = tf.function(self.init).get_concrete_function(
@@ -205,7 +205,7 @@ class FunctionalModel:
         layers=self.frozen.layers, frozen=None,
     )
 
-  def all_weights(self, weights):
+  def all_weights(self, weights: Any) -> Any:
     """Returns weights of `of_all_weights`: frozen ones join `weights`.
 
     Args:
@@ -223,7 +223,9 @@ class FunctionalModel:
     # `no_penalty` is recognized by identity, so it must not be wrapped.
     return self.penalty if self.penalty is no_penalty else penalty
 
-  def batch_loss(self, weights, batch, training: bool = True):
+  def batch_loss(
+      self, weights: Any, batch: Any, training: bool = True
+  ) -> tf.Tensor:
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty.
 
     Over their units, where the loss has `weights_of`. A scalar of the dtype of
@@ -241,7 +243,9 @@ class FunctionalModel:
     total = self._total('loss', losses, batch)
     return total / count + tf.cast(self.penalty(weights), losses.dtype)
 
-  def row_weights(self, y, dtype, name: str = 'loss'):
+  def row_weights(
+      self, y: tf.Tensor, dtype: tf.DType, name: str = 'loss'
+  ) -> tf.Tensor:
     """Returns how much each row counts in the mean `name`, [batch].
 
     Its units where it has `weights_of`, else 1.
@@ -255,7 +259,9 @@ class FunctionalModel:
       return tf.ones(tf.shape(y)[:1], dtype)
     return tf.cast(self.weights_of[name](y), dtype)
 
-  def batch_weight(self, batch, dtype, name: str = 'loss'):
+  def batch_weight(
+      self, batch: Any, dtype: tf.DType, name: str = 'loss'
+  ) -> tf.Tensor:
     """Returns how many rows or units the mean `name` of a batch is over.
 
     Args:
@@ -276,7 +282,9 @@ class FunctionalModel:
     # times 0 would be NaN.
     return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))
 
-  def loss_and_gradient(self, weights, batch, training: bool = True):
+  def loss_and_gradient(
+      self, weights: Any, batch: Any, training: bool = True
+  ) -> tuple[tf.Tensor, Any]:
     """Returns `batch_loss` and its gradient, a structure like `weights`.
 
     Args:
@@ -297,7 +305,9 @@ class FunctionalModel:
     # expect tensors.
     return loss, tf.nest.map_structure(tf.convert_to_tensor, gradient)
 
-  def metric_sums(self, weights, batch):
+  def metric_sums(
+      self, weights: Any, batch: Any
+  ) -> collections.OrderedDict[str, tf.Tensor]:
     """Returns sums over unmasked rows: loss without penalty, and metrics.
 
     What has `weights_of` is summed over units; see `metric_weights`. Scalars by
@@ -316,7 +326,9 @@ class FunctionalModel:
       sums[name] = self._total(name, values, batch)
     return sums
 
-  def metric_weights(self, batch):
+  def metric_weights(
+      self, batch: Any
+  ) -> collections.OrderedDict[str, tf.Tensor]:
     """Returns the units of a batch for each sum that has `weights_of`.
 
     float32 scalars by name.
@@ -330,19 +342,21 @@ class FunctionalModel:
     )
 
 
-def sparse_categorical_crossentropy(y, logits):
+def sparse_categorical_crossentropy(
+    y: tf.Tensor, logits: tf.Tensor
+) -> tf.Tensor:
   """Cross-entropy per example: y int[batch], logits [batch, num_classes]."""
   return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
 
 
-def binary_crossentropy(y, logits):
+def binary_crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Cross-entropy per example: y in {0, 1} int[batch], logits [batch, 1]."""
   return tf.nn.sigmoid_cross_entropy_with_logits(
       tf.cast(y, logits.dtype), logits[:, 0]
   )
 
 
-def squared_error(y, predictions):
+def squared_error(y: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
   """Squared error per example, averaged over outputs: both [batch, ...]."""
   y = tf.cast(y, predictions.dtype)
   # [batch] minus [batch, 1] would broadcast to [batch, batch].
@@ -351,7 +365,7 @@ def squared_error(y, predictions):
   return tf.reduce_mean(squared, axis=1)
 
 
-def categorical_accuracy(y, logits):
+def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """1.0 where the largest logit is the label: float32[batch]."""
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
   # `tf.equal`, because TFF traces legacy graphs, in which `==` on tensors
@@ -359,13 +373,15 @@ def categorical_accuracy(y, logits):
   return tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
 
 
-def binary_accuracy(y, logits):
+def binary_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """1.0 where the logit's sign is the label: float32[batch]."""
   hit = tf.equal(logits[:, 0] > 0, tf.cast(y, tf.int32) > 0)
   return tf.cast(hit, tf.float32)
 
 
-def default_metrics(y_spec: tf.TensorSpec, num_outputs: int):
+def default_metrics(
+    y_spec: tf.TensorSpec, num_outputs: int
+) -> dict[str, Callable[[Any, Any], Any]]:
   """Returns the accuracy if there are labels to guess, else nothing.
 
   Args:

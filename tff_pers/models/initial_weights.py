@@ -4,14 +4,20 @@ import math
 
 import tensorflow as tf
 
+from tff_pers.models import functional
 
-def zeros(weight, seed, dtype):
+
+def zeros(
+    weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Zeros."""
   del seed  # Unused.
   return tf.zeros(weight.shape, dtype)
 
 
-def glorot(weight, seed, dtype):
+def glorot(
+    weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Glorot uniform kernels (Glorot and Bengio 2010, Eq. 16), zero biases."""
   shape = weight.shape
   if len(shape) == 1:
@@ -23,7 +29,9 @@ def glorot(weight, seed, dtype):
   )
 
 
-def vgg(weight, seed, dtype):
+def vgg(
+    weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Gaussian convolutions of variance 2 / (height width out); else Glorot."""
   if weight.kind != 'conv':
     return glorot(weight, seed, dtype)
@@ -32,7 +40,9 @@ def vgg(weight, seed, dtype):
   return _gaussian(weight.shape, 2 / (height * width * filters), seed, dtype)
 
 
-def he(weight, seed, dtype):
+def he(
+    weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales 1."""
   if len(weight.shape) > 1:
     inputs = math.prod(weight.shape[:-1])

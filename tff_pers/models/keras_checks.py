@@ -3,6 +3,7 @@
 # pylint: disable=protected-access  Keras has no public list of all layers.
 
 import itertools
+from typing import Any
 
 import tensorflow as tf
 
@@ -17,7 +18,7 @@ _STATEFUL_OPS = (
 _FUNCTION_CALL = 'StatefulPartitionedCall'
 
 
-def check_layers(model) -> None:
+def check_layers(model: tf.keras.Model) -> None:
   """Refuses layers whose state changes in training."""
   # The model comes first and is stateful if a layer is. The message should name
   # the layer, so the order is reversed.
@@ -42,7 +43,7 @@ def check_layers(model) -> None:
       )
 
 
-def check_weights(model) -> None:
+def check_weights(model: tf.keras.Model) -> None:
   """Refuses weights of several dtypes, and models without any."""
   variables = [v for v in model.weights if v.dtype.is_floating]
   # Without a trainable weight there are still adaptors to be trained.
@@ -55,7 +56,7 @@ def check_weights(model) -> None:
     )
 
 
-def check_trace(network, x_spec) -> tf.TensorSpec:
+def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.TensorSpec:
   """Refuses models that are no pure functions; returns the output's spec."""
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)

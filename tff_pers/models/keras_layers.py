@@ -3,6 +3,7 @@
 # pylint: disable=protected-access  Keras has no public list of own weights.
 
 import collections
+from typing import Sequence
 
 import tensorflow as tf
 
@@ -14,13 +15,16 @@ _DEPTHWISE = (_L.DepthwiseConv2D, _L.SeparableConv2D)
 _CELLS = (_L.SimpleRNNCell, _L.GRUCell, _L.LSTMCell)
 
 
-def flatten(model):
+def flatten(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
   """Returns the model and all its layers and cells, nested ones too."""
   # `submodules` is public, but fails once an RNN has been called.
   return list(model._flatten_layers())
 
 
-def describe(layers, variables, dtype: tf.DType):
+def describe(
+    layers: Sequence[tf.keras.layers.Layer], variables: Sequence[tf.Variable],
+    dtype: tf.DType,
+) -> tuple[functional.LayerWeight, ...]:
   """Returns a tuple of `functional.LayerWeight`, one per variable.
 
   Kernels of layers that are no product with a matrix and no plain convolution

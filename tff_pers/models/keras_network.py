@@ -11,7 +11,7 @@ computed by our own steps (`keras_recurrent`).
 import contextlib
 import functools
 import itertools
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
@@ -27,7 +27,7 @@ class Network:
   All weights come in the order of Keras's `get_weights`.
   """
 
-  def __init__(self, model: tf.keras.Model, initializers):
+  def __init__(self, model: tf.keras.Model, initializers: Mapping[Any, Any]):
     """Initializes the network.
 
     Args:
@@ -63,18 +63,20 @@ class Network:
     ]
     self._described = keras_layers.describe(layers, self._all, self._dtype)
 
-  def init(self, seed):
+  def init(self, seed: tf.Tensor) -> Any:
     """Returns the initial weights."""
     return tuple(
         _initial_weight(initial, random.fold_in(seed, position))
         for position, initial in enumerate(self._initial)
     )
 
-  def predict(self, weights, x, training, seed):
+  def predict(
+      self, weights: Any, x: tf.Tensor, training: Any, seed: tf.Tensor
+  ) -> Any:
     """Returns the model's outputs."""
     return self._predict_all(self._join(weights), x, training, seed)
 
-  def penalty(self, weights):
+  def penalty(self, weights: Any) -> Any:
     """Returns the sum of the weights' regularizers."""
     return self._penalty_of_all(self._join(weights))
 

@@ -1,5 +1,7 @@
 """LSTM layers of Keras, computed by our steps, whose gradient is cheaper."""
 
+from typing import Any, Iterable
+
 import tensorflow as tf
 
 from tff_pers.models import lstm_steps
@@ -13,7 +15,7 @@ _PLAIN = dict(
 )
 
 
-def calls(layers) -> list:
+def calls(layers: Iterable[Any]) -> list:
   """Returns (layer, function in the place of its `call`) of each plain LSTM.
 
   Args:

@@ -1,6 +1,7 @@
 """What the leaves of a model's weights are: kernels, biases, norms."""
 
 import collections.abc
+from typing import Sequence
 
 import tensorflow as tf
 
@@ -10,7 +11,9 @@ _ROLES = {'dense': 'kernel', 'conv': 'kernel', 'bias': 'bias'}
 _KERNELS = {2: 'dense', 4: 'conv'}  # By number of dimensions.
 
 
-def describe(model: functional.FunctionalModel):
+def describe(
+    model: functional.FunctionalModel
+) -> tuple[functional.LayerWeight, ...]:
   """Returns a tuple of `functional.LayerWeight`, one per leaf of the weights.
 
   Models of the zoo and Keras models say what their weights are
@@ -34,7 +37,7 @@ def describe(model: functional.FunctionalModel):
   return tuple(model.layers)
 
 
-def table(rows) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
   """Returns rows of texts as lines with aligned columns."""
   widths = [max(map(len, column)) for column in zip(*rows)]
   return '\n'.join(

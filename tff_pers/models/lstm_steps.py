@@ -11,7 +11,7 @@ import tensorflow as tf
 from tff_pers.numerics import low_rank
 
 
-def hidden_states(inputs, recurrent):
+def hidden_states(inputs: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
   """Returns the hidden states [length, batch, units].
 
   Gates are in the order input, forget, cell, output, as Keras has them; the

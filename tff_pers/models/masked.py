@@ -7,6 +7,7 @@ Factorization (masked cross-entropy, after HeteroFL, Diao, Ding, Tarokh 2021)
 """
 
 import dataclasses
+from typing import Any, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -46,7 +47,10 @@ def head(
   )
 
 
-def owned(model: functional.FunctionalModel, positions, data):
+def owned(
+    model: functional.FunctionalModel, positions: Sequence[int],
+    data: Mapping[str, Any],
+) -> tf.Tensor:
   """Returns 1 for the classes among a client's labels, 0 for others.
 
   Args:
@@ -68,7 +72,7 @@ def owned(model: functional.FunctionalModel, positions, data):
 
 
 def masked(
-    model: functional.FunctionalModel, classes
+    model: functional.FunctionalModel, classes: tf.Tensor
 ) -> functional.FunctionalModel:
   """Returns the model with logits 0, not -infinity, for other classes.
 
@@ -83,7 +87,9 @@ def masked(
   return dataclasses.replace(model, predict=predict, frozen=None)
 
 
-def keep_unowned(positions, shares, new, old):
+def keep_unowned(
+    positions: Sequence[int], shares: tf.Tensor, new: Any, old: Any
+) -> Any:
   """Returns `new`, with the old rows of the classes that nobody had.
 
   Args:

@@ -6,6 +6,7 @@ A table is a structure like the model's weights with a leading axis C.
 import collections
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,8 +20,9 @@ _NOISE = -1  # Folded into a model's key.
 
 
 def initial_models(
-    model: functional.FunctionalModel, num_models: int, seed, attempt=0
-):
+    model: functional.FunctionalModel, num_models: int, seed: tf.Tensor,
+    attempt: int = 0,
+) -> Any:
   """Returns C independent initial models, every leaf [C, ...].
 
   Model 0 of the first attempt is w^0 of the run, as in other methods. Equal
@@ -60,7 +62,7 @@ def _distinct(model: functional.FunctionalModel, key):
   )
 
 
-def perturb(weights, key, scale: float = 1.0):
+def perturb(weights: Any, key: tf.Tensor, scale: float = 1.0) -> Any:
   """Returns weights + scale * uniform(-1, 1) / sqrt(fan_in), but for biases.
 
   Args:
@@ -85,12 +87,12 @@ def perturb(weights, key, scale: float = 1.0):
   return tf.nest.pack_sequence_as(weights, noisy)
 
 
-def select(models, c):
+def select(models: Any, c: Any) -> Any:
   """Returns model c of a table; c is an integer or an int32 scalar."""
   return tf.nest.map_structure(lambda leaf: leaf[c], models)
 
 
-def unstack(models, num_models: int) -> list:
+def unstack(models: Any, num_models: int) -> list:
   """Returns all C models of the table.
 
   The gradient is one stack; that of C selections would be C sums of tables.

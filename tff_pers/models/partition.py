@@ -19,7 +19,7 @@ import dataclasses
 import fnmatch
 import functools
 import itertools
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -64,7 +64,7 @@ class Partition:
     """What each leaf of the weights is."""
     return layers.describe(self.model)
 
-  def split(self, weights):
+  def split(self, weights: Any) -> tuple[Any, Any]:
     """Returns (global part, private part) of a structure like the weights."""
     leaves = tf.nest.flatten(weights)
     is_global = [not private for private in self.is_private]
@@ -73,14 +73,14 @@ class Partition:
         tuple(itertools.compress(leaves, self.is_private)),
     )
 
-  def merge(self, global_weights, private_weights):
+  def merge(self, global_weights: Any, private_weights: Any) -> Any:
     """Returns the whole weights: `split` undone."""
     sides = iter(global_weights), iter(private_weights)
     return tf.nest.pack_sequence_as(
         self._spec, [next(sides[private]) for private in self.is_private]
     )
 
-  def initial_weights(self, seed):
+  def initial_weights(self, seed: tf.Tensor) -> tuple[Any, Any]:
     """Returns (global part, private part) of the run's w^0."""
     return self.split(self.model.initial_weights(seed))
 
@@ -94,11 +94,11 @@ class Partition:
     """TFF type of the private part."""
     return self.private_model(()).weights_type
 
-  def global_model(self, private_weights) -> functional.FunctionalModel:
+  def global_model(self, private_weights: Any) -> functional.FunctionalModel:
     """Returns the model over the global part; the private one is constant."""
     return self._part(0, lambda part: self.merge(part, private_weights))
 
-  def private_model(self, global_weights) -> functional.FunctionalModel:
+  def private_model(self, global_weights: Any) -> functional.FunctionalModel:
     """Returns the model over the private part; the global one is constant."""
     return self._part(1, lambda part: self.merge(global_weights, part))
 

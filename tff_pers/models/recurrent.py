@@ -93,7 +93,9 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
   return make
 
 
-def initial_weight(weight: functional.LayerWeight, seed, dtype):
+def initial_weight(
+    weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Returns a weight as Keras draws it.
 
   Kernels Glorot uniform, recurrent ones orthogonal, embeddings uniform; biases

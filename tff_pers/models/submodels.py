@@ -22,7 +22,7 @@ Requirements (random sub-models)
 import dataclasses
 import functools
 import math
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -135,7 +135,10 @@ class Submodels:
         for group, q in self.num_kept(tier).items()
     }
 
-  def rolling(self, tier: int, offset, among=None) -> Kept:
+  def rolling(
+      self, tier: int, offset: tf.Tensor,
+      among: Optional[Mapping[str, Any]] = None,
+  ) -> Kept:
     """Returns the units from `offset` on, beginning anew after the last.
 
     Args:
@@ -149,7 +152,9 @@ class Submodels:
         for group, q in self.num_kept(tier).items()
     }
 
-  def random(self, tier: int, key, among=None) -> Kept:
+  def random(
+      self, tier: int, key: tf.Tensor, among: Optional[Mapping[str, Any]] = None
+  ) -> Kept:
     """Returns units drawn uniformly without replacement.
 
     Args:
@@ -168,7 +173,8 @@ class Submodels:
     return kept
 
   def window(
-      self, kind: str, tier: int, *, offset, key, among=None
+      self, kind: str, tier: int, *, offset: tf.Tensor, key: tf.Tensor,
+      among: Optional[Mapping[str, Any]] = None,
   ) -> Kept:
     """Returns the units that a window keeps.
 
@@ -185,11 +191,11 @@ class Submodels:
       return self.rolling(tier, offset, among)
     return self.random(tier, key, among)
 
-  def switch(self, tier, of_tier: Callable[[int], Any]):
+  def switch(self, tier: tf.Tensor, of_tier: Callable[[int], Any]) -> Any:
     """Returns `of_tier(tier)`, see `tiers.switch`."""
     return tiers_lib.switch(self.widths, tier, of_tier)
 
-  def first_units(self, weights, tier):
+  def first_units(self, weights: Any, tier: tf.Tensor) -> Any:
     """Returns the weights of a tier's first units, in the type of all tiers.
 
     Args:
@@ -259,7 +265,7 @@ class Submodels:
     }
 
 
-def extract(model: functional.FunctionalModel, weights, kept: Kept):
+def extract(model: functional.FunctionalModel, weights: Any, kept: Kept) -> Any:
   """Returns the weights of the sub-model of `model` that keeps these units."""
   return _by_axis(
       model, weights,
@@ -267,7 +273,7 @@ def extract(model: functional.FunctionalModel, weights, kept: Kept):
   )
 
 
-def expand(model: functional.FunctionalModel, weights, kept: Kept):
+def expand(model: functional.FunctionalModel, weights: Any, kept: Kept) -> Any:
   """Returns weights of a sub-model in their places; zeros elsewhere."""
   return _by_axis(
       model, weights,
@@ -275,7 +281,7 @@ def expand(model: functional.FunctionalModel, weights, kept: Kept):
   )
 
 
-def mask(model: functional.FunctionalModel, kept: Kept):
+def mask(model: functional.FunctionalModel, kept: Kept) -> Any:
   """Returns 1 where the sub-model has a weight, 0 elsewhere."""
   ones = tf.nest.map_structure(
       lambda spec: tf.ones(spec.shape, spec.dtype), model.spec
@@ -285,7 +291,9 @@ def mask(model: functional.FunctionalModel, kept: Kept):
   )
 
 
-def replace(model: functional.FunctionalModel, weights, own, kept: Kept):
+def replace(
+    model: functional.FunctionalModel, weights: Any, own: Any, kept: Kept
+) -> Any:
   """Returns `weights` with those of a sub-model, `own`, in their places."""
   return tf.nest.map_structure(
       lambda is_own, new, old: tf.where(is_own > 0, new, old),

@@ -6,7 +6,7 @@ y is zeros and ones, [batch, number of labels]; each label has a logit.
 import tensorflow as tf
 
 
-def multilabel_crossentropy(y, logits):
+def multilabel_crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Cross-entropy per example, mean over labels: y in {0, 1}, both [batch, C].
   """
   return tf.reduce_mean(
@@ -15,7 +15,7 @@ def multilabel_crossentropy(y, logits):
   )
 
 
-def recall_at_5(y, logits):
+def recall_at_5(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Share of an example's labels among its 5 largest logits: float32[batch].
 
   0 without labels. Weighted by `num_labels` it is the recall of TFF's tags.
@@ -29,6 +29,6 @@ def recall_at_5(y, logits):
   return tf.math.divide_no_nan(tf.cast(hits, tf.float32), num_labels(y))
 
 
-def num_labels(y):
+def num_labels(y: tf.Tensor) -> tf.Tensor:
   """Number of an example's labels, float32[batch]: y in {0, 1}, [batch, C]."""
   return tf.reduce_sum(tf.cast(y, tf.float32), axis=1)

@@ -20,7 +20,9 @@ from tff_pers.numerics import factorization
 from tff_pers.numerics import low_rank
 
 
-def switch(ratios: Sequence[float], tier, of_tier: Callable[[int], Any]):
+def switch(
+    ratios: Sequence[float], tier: tf.Tensor, of_tier: Callable[[int], Any]
+) -> Any:
   """Returns `of_tier(tier)`; shapes are known inside, whatever the tier.
 
   Args:
@@ -41,7 +43,7 @@ def switch(ratios: Sequence[float], tier, of_tier: Callable[[int], Any]):
   return tf.switch_case(tf.gather(table, tier), branches)
 
 
-def some_tier(key):
+def some_tier(key: tf.Tensor) -> tf.Tensor:
   """Returns the number 0, an int32 scalar that no graph knows to be 0.
 
   What `switch` makes of it has the type of all tiers.
@@ -122,7 +124,7 @@ class TieredModel:
     """The smallest ranks, by position of the leaf: r_min."""
     return min((t.ranks for t in self.tiers if t.ranks), key=_total, default={})
 
-  def decompose(self, weights) -> tuple:
+  def decompose(self, weights: Any) -> tuple:
     """Returns the factors of the weights: one decomposition per kernel."""
     return tuple(
         factorization.factorize(leaf, self.top_ranks[position])
@@ -130,7 +132,7 @@ class TieredModel:
         for position, leaf in enumerate(tf.nest.flatten(weights))
     )
 
-  def cut(self, whole, tier: int) -> tuple:
+  def cut(self, whole: Any, tier: int) -> tuple:
     """Returns the weights of a tier's model.
 
     Args:
@@ -145,7 +147,7 @@ class TieredModel:
         for position, leaf in enumerate(tf.nest.flatten(whole['weights']))
     )
 
-  def pack(self, weights, tier: int):
+  def pack(self, weights: Any, tier: int) -> Any:
     """Returns the weights of a tier's model in the one type of all tiers."""
     factors, leaves = [], []
     for position, leaf in enumerate(self.tiers[tier].leaves(weights)):
@@ -161,7 +163,7 @@ class TieredModel:
         weights=tf.nest.pack_sequence_as(self._spec, leaves),
     )
 
-  def switch(self, tier, of_tier: Callable[[int], Any]):
+  def switch(self, tier: tf.Tensor, of_tier: Callable[[int], Any]) -> Any:
     """Returns `of_tier(tier)`; shapes are known inside, whatever the tier.
 
     Args:
@@ -194,7 +196,7 @@ class TieredModel:
         ),
     )
 
-  def energy(self, whole):
+  def energy(self, whole: Any) -> tf.Tensor:
     """Returns the share of the energy that all tiers have, a float scalar.
 
     The mean over the factorised kernels of the sum of the r_min largest squared

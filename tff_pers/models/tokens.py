@@ -28,7 +28,7 @@ def end(vocabulary: int) -> int:
   return vocabulary + 3
 
 
-def num_real(y):
+def num_real(y: tf.Tensor) -> tf.Tensor:
   """Returns how many tokens of each example are not padding, float32[batch].
 
   Args:
@@ -37,7 +37,7 @@ def num_real(y):
   return _count(_is_real(y))
 
 
-def num_proper(y, vocabulary: int):
+def num_proper(y: tf.Tensor, vocabulary: int) -> tf.Tensor:
   """Returns how many tokens of each example are in the vocabulary.
 
   Args:
@@ -50,7 +50,7 @@ def num_proper(y, vocabulary: int):
   return _count(_is_proper(y, vocabulary))
 
 
-def crossentropy(y, logits):
+def crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Returns the mean cross-entropy over an example's tokens, [batch].
 
   Padding is skipped; without any other token it is 0.
@@ -63,7 +63,7 @@ def crossentropy(y, logits):
   return _mean(losses, _is_real(y))
 
 
-def accuracy(y, logits):
+def accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Returns the share of an example's tokens that are guessed, float32[batch].
 
   Padding is skipped; the mark of the end counts, as in TFF's Shakespeare.
@@ -75,7 +75,9 @@ def accuracy(y, logits):
   return _mean(_is_hit(y, logits), _is_real(y))
 
 
-def proper_accuracy(y, logits, vocabulary: int):
+def proper_accuracy(
+    y: tf.Tensor, logits: tf.Tensor, vocabulary: int
+) -> tf.Tensor:
   """Returns `accuracy` where y is in the vocabulary, float32[batch].
 
   The guess may be any token. (papers/partial_personalization.md 5.2: top-1

@@ -96,7 +96,9 @@ def network(sizes: Sizes, num_tokens: int) -> zl.MakeLayer:
   return make
 
 
-def initial_weight(weight: functional.LayerWeight, seed, dtype):
+def initial_weight(
+    weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
   """Returns a first weight: normal with deviation 0.02, of adapters 0.01."""
   if weight.name.endswith('/scale'):
     return tf.ones(weight.shape, dtype)

@@ -41,7 +41,9 @@ class Layer(NamedTuple):
 MakeLayer = Callable[[tuple[int, ...]], Layer]
 
 
-def stack(makers: Sequence[MakeLayer], shape) -> list[Layer]:
+def stack(
+    makers: Sequence[MakeLayer], shape: tuple[int, ...]
+) -> list[Layer]:
   """Returns the layers, each made for the output shape of the one before."""
   layers = []
   for make in makers:
@@ -50,7 +52,10 @@ def stack(makers: Sequence[MakeLayer], shape) -> list[Layer]:
   return layers
 
 
-def apply_all(layers: Sequence[Layer], weights, x, training: bool, seed):
+def apply_all(
+    layers: Sequence[Layer], weights: Any, x: tf.Tensor, training: bool,
+    seed: tf.Tensor,
+) -> tf.Tensor:
   """Applies the layers in turn; each takes its own weights and key."""
   taken = 0
   for position, layer in enumerate(layers):
@@ -146,14 +151,14 @@ def units(
   return tuple(found), incoming
 
 
-def renamed(axes: Sequence[Axes], old, new) -> tuple[Axes, ...]:
+def renamed(axes: Sequence[Axes], old: Any, new: Any) -> tuple[Axes, ...]:
   """Returns the axes with the units `new` in the place of `old`."""
   return tuple(
       tuple(new if units == old else units for units in own) for own in axes
   )
 
 
-def dropout(x, rate: float, seed):
+def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
   """Returns x with entries zeroed with probability `rate`, else / (1 - rate).
 
   Args:
@@ -166,7 +171,9 @@ def dropout(x, rate: float, seed):
   return tf.where(keep, x * scale, tf.zeros_like(x))
 
 
-def dense(units: int, activation=lambda x: x) -> MakeLayer:
+def dense(
+    units: int, activation: Callable[[tf.Tensor], tf.Tensor] = lambda x: x
+) -> MakeLayer:
   """[batch, n] -> [batch, units]."""
 
   def apply(weights, x, training, seed):

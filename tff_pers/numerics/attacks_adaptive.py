@@ -9,7 +9,7 @@ along four directions, to both sides of the mean where rules are asymmetric,
 and among messages that are tried besides (baselines 10.2).
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Union
 
 import numpy as np
 import tensorflow as tf
@@ -37,7 +37,9 @@ class Rule(Protocol):
   def __call__(self, x, num_byzantine, key):
     """Returns float[d] of the messages float[n, d]; key is int64[2]."""
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor], num_byzantine: tf.Tensor
+  ) -> tf.Tensor:
     """Returns whether the rule has enough messages."""
 
 
@@ -51,7 +53,9 @@ class Mean:
     del num_byzantine, key
     return attacks.mean(x)
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor], num_byzantine: tf.Tensor
+  ) -> tf.Tensor:
     """Returns True."""
     del num_messages, num_byzantine
     return True
@@ -73,7 +77,8 @@ class Found(NamedTuple):
 
 
 def search(
-    honest, num_attackers, rule: Rule, num_byzantine, key, others
+    honest: tf.Tensor, num_attackers: tf.Tensor, rule: Rule,
+    num_byzantine: tf.Tensor, key: tf.Tensor, others: tf.Tensor,
 ) -> Found:
   """Returns the message of the largest damage that was found.
 
@@ -136,7 +141,7 @@ def search(
   return Found(message, best, is_capped)
 
 
-def directions(honest):
+def directions(honest: tf.Tensor) -> tf.Tensor:
   """Returns -std, -mu, s1 z1 and -s1 z1, floats [4, d].
 
   z1 is the direction of the largest variance s1^2 of the honest messages.

@@ -27,13 +27,16 @@ class Direction(NamedTuple):
   target: Any
 
 
-def start(dim: int, dtype) -> Direction:
+def start(dim: int, dtype: tf.DType) -> Direction:
   """Returns what is known before the first round, of messages float[dim]."""
   zeros = tf.zeros([dim], dtype)
   return Direction(zeros, zeros, tf.constant(0), tf.constant(-1))
 
 
-def update(known: Direction, honest, indices, key, warmup: int) -> Direction:
+def update(
+    known: Direction, honest: tf.Tensor, indices: tf.Tensor, key: tf.Tensor,
+    warmup: int,
+) -> Direction:
   """Returns what is known after a round: one step of a power iteration.
 
     t = 0  : m <- mu, z <- normal;  q = sum_h <x_h - m, z> (x_h - m);
@@ -74,19 +77,23 @@ def update(known: Direction, honest, indices, key, warmup: int) -> Direction:
   return Direction(*tf.cond(learns, learn, lambda: known))
 
 
-def follow(known: Direction, honest, indices):
+def follow(
+    known: Direction, honest: tf.Tensor, indices: tf.Tensor
+) -> tf.Tensor:
   """Returns the message of i*, else the one that reaches farthest along z."""
   projections = tf.linalg.matvec(honest, known.direction)
   return copy_first(honest, tf.equal(indices, known.target), projections)
 
 
-def follow_first(honest, indices):
+def follow_first(honest: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
   """Returns the message of the client of the smallest index."""
   nobody = tf.zeros_like(indices, tf.bool)
   return copy_first(honest, nobody, -tf.cast(indices, tf.float64))
 
 
-def copy_first(honest, is_target, preference):
+def copy_first(
+    honest: tf.Tensor, is_target: tf.Tensor, preference: tf.Tensor
+) -> tf.Tensor:
   """Returns a row bit for bit: the target's, else the most preferred one.
 
   Args:

@@ -1,9 +1,11 @@
 """Squared distances between client gradients, and cheap stand-ins for them."""
 
+from typing import Any, Optional
+
 import tensorflow as tf
 
 
-def center(vectors, counts=None):
+def center(vectors: tf.Tensor, counts: Optional[tf.Tensor] = None) -> tf.Tensor:
   """Subtracts the mean row of `vectors` [N, d].
 
   Distances do not change, but without it a common component (all gradients
@@ -22,7 +24,9 @@ def center(vectors, counts=None):
   )
 
 
-def gram_distances(vectors, owners=None):
+def gram_distances(
+    vectors: tf.Tensor, owners: Optional[tf.Tensor] = None
+) -> tf.Tensor:
   """Returns ||g_i - g_j||^2 through one Gram matrix: q_i + q_j - 2 <g_i, g_j>.
 
   Args:
@@ -40,7 +44,7 @@ def gram_distances(vectors, owners=None):
   return tf.where(own, tf.zeros_like(squared), squared)
 
 
-def to_points(points, vectors):
+def to_points(points: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
   """Returns ||p_c - g_j||^2 >= 0, [C, N].
 
   Args:
@@ -56,7 +60,7 @@ def to_points(points, vectors):
   return tf.maximum(squared, 0)  # Rounding may leave less.
 
 
-def sketch(vector, dimension: int, seed):
+def sketch(vector: tf.Tensor, dimension: int, seed: tf.Tensor) -> tf.Tensor:
   """Returns a count-sketch of `vector`: E ||S g - S h||^2 = ||g - h||^2.
 
   Every coordinate goes with a random sign into one of `dimension` random
@@ -82,7 +86,7 @@ def sketch(vector, dimension: int, seed):
   )
 
 
-def flatten(structure):
+def flatten(structure: Any) -> tf.Tensor:
   """Returns all leaves of a structure of tensors as one vector [d]."""
   return tf.concat(
       [tf.reshape(leaf, [-1]) for leaf in tf.nest.flatten(structure)], axis=0

@@ -12,7 +12,7 @@ Factorization
     https://arxiv.org/abs/2111.14655
 """
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import tensorflow as tf
 
@@ -28,7 +28,7 @@ def unrolled_shape(shape: Sequence[int]) -> tuple[int, int]:
   return inputs * height, outputs * width
 
 
-def unroll(kernel):
+def unroll(kernel: tf.Tensor) -> Any:
   """Returns the matrix M of a kernel; M[i kh + a, o kw + b] = K[a, b, i, o].
 
   Args:
@@ -40,7 +40,7 @@ def unroll(kernel):
   return tf.reshape(tf.transpose(kernel, [2, 0, 3, 1]), [rows, columns])
 
 
-def factorize(kernel, rank: int) -> low_rank.Factors:
+def factorize(kernel: tf.Tensor, rank: int) -> low_rank.Factors:
   """Returns the best approximation of a rank: v = U sqrt(S), u = sqrt(S) V^T.
 
   Both factors get the root of the singular values, so that v^T v = u u^T = S:
@@ -63,7 +63,7 @@ def factorize(kernel, rank: int) -> low_rank.Factors:
   return _fold(v, u, kernel.shape)
 
 
-def recover(factors: low_rank.Factors):
+def recover(factors: low_rank.Factors) -> Any:
   """Returns the kernel that the factors stand for; their rank may be unknown.
 
   Args:
@@ -110,7 +110,7 @@ def _fold(v, u, shape) -> low_rank.Factors:
   return low_rank.Factors(v[:, None], u[None])
 
 
-def squared_norm(factors: low_rank.Factors):
+def squared_norm(factors: low_rank.Factors) -> Any:
   """Returns ||v u||_F^2 = tr((v^T v)(u u^T)) of the unrolled kernel.
 
   The product is never formed.
@@ -133,7 +133,7 @@ def squared_norm_gradient(factors: low_rank.Factors) -> low_rank.Factors:
   return _fold(of_v, of_u, (height, width, inputs, outputs))
 
 
-def either(kernel, factors: low_rank.Factors):
+def either(kernel: tf.Tensor, factors: low_rank.Factors) -> Any:
   """Returns the kernel that one of the two holds; the other one is empty.
 
   Devices of different capacity then send values of one type: a kernel of all

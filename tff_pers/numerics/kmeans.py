@@ -25,7 +25,10 @@ _WORTH = 2.0
 _LEAST = 1e-6
 
 
-def assign(vectors, weights, assignment, num_clusters: int, seed):
+def assign(
+    vectors: tf.Tensor, weights: tf.Tensor, assignment: tf.Tensor,
+    num_clusters: int, seed: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (assignment int32[N], distances to the centers [C, N]).
 
   Cost: O(C N p) per step of Lloyd, O(N p) per move; nothing of [N, N].
@@ -68,7 +71,10 @@ def assign(vectors, weights, assignment, num_clusters: int, seed):
   return assignment, apart
 
 
-def centers(vectors, weights, assignment, num_clusters: int):
+def centers(
+    vectors: tf.Tensor, weights: tf.Tensor, assignment: tf.Tensor,
+    num_clusters: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (weighted means [C, p], whether a cluster has members bool[C])."""
   members = tf.one_hot(  # -1 is nowhere.
       assignment, num_clusters, dtype=vectors.dtype, axis=0

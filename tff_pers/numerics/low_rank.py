@@ -51,7 +51,7 @@ class Factors(NamedTuple):
   u: Any
 
 
-def matmul(x, matrix):
+def matmul(x: tf.Tensor, matrix: Any) -> tf.Tensor:
   """Returns x times a matrix [n, m], in any of the forms of this module.
 
   Factors of rank r cost r (n + m) products per row of x, and so does an update,
@@ -73,7 +73,9 @@ def matmul(x, matrix):
   return tf.add_n([tf.matmul(x, matrix.matrix), tf.matmul(inner, matrix.u)])
 
 
-def conv2d(x, kernel, strides=1, padding='VALID'):
+def conv2d(
+    x: tf.Tensor, kernel: Any, strides: Any = 1, padding: Any = 'VALID'
+) -> tf.Tensor:
   """Returns the convolution of x with a kernel, plain or `Factors`.
 
   Factors are two convolutions with nothing between them: height x 1 with
@@ -100,13 +102,17 @@ def conv2d(x, kernel, strides=1, padding='VALID'):
   return tf.nn.conv2d(inner, kernel.u, (1, right), second)
 
 
-def mixed_update(matrix, v, u, coefficients) -> UpdatedMatrix:
+def mixed_update(
+    matrix: Any, v: tf.Tensor, u: tf.Tensor, coefficients: tf.Tensor
+) -> UpdatedMatrix:
   """Returns `matrix` plus `mixed_product`, not multiplied out."""
   v, u = _mixed_rows(v, u, coefficients)
   return UpdatedMatrix(matrix, v, u)
 
 
-def mixed_product(v, u, coefficients):
+def mixed_product(
+    v: tf.Tensor, u: tf.Tensor, coefficients: tf.Tensor
+) -> tf.Tensor:
   """Returns sum_c coefficients_c v_c^T u_c: products are mixed, not factors.
 
   One matrix product over c and the rank together.
@@ -123,7 +129,7 @@ def mixed_product(v, u, coefficients):
   return tf.matmul(v, u, transpose_a=True)
 
 
-def solve_gram(factor, gradient, eps):
+def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
   """Returns (F F^T + eps I)^-1 G for factors F [C, r, n], gradients [C, r, m].
 
   In the papers' orientation, G_U (V^T V + eps I)^-1 for F = V^T, G = G_U^T.
@@ -137,7 +143,9 @@ def solve_gram(factor, gradient, eps):
   return tf.linalg.solve(gram, gradient)
 
 
-def divide_by_gram_norm(factor, gradient, eps):
+def divide_by_gram_norm(
+    factor: tf.Tensor, gradient: tf.Tensor, eps: float
+) -> tf.Tensor:
   """Returns G / (||gram(F)||_F + eps), per c.
 
   gram(F)[p, q, s] = sum_n F[p, s, n] F[q, s, n]: positions s are kept apart.
@@ -155,7 +163,9 @@ def divide_by_gram_norm(factor, gradient, eps):
   )
 
 
-def centered(v, u, probabilities):
+def centered(
+    v: tf.Tensor, u: tf.Tensor, probabilities: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
   """Moves the mean of C products out of them, and truncates what is left.
 
   M = sum_c p_c v_c^T u_c;  v_c^T u_c <- SVD_r(v_c^T u_c - M), the best

@@ -10,7 +10,10 @@ from tff_pers import random
 from tff_pers.numerics import schedule
 
 
-def matching(clients, visits, so_far, available, seed):
+def matching(
+    clients: tf.Tensor, visits: tf.Tensor, so_far: tf.Tensor,
+    available: tf.Tensor, seed: tf.Tensor,
+) -> tf.Tensor:
   """Returns a random maximum matching of models to available clients.
 
   First every model asks one of the free clients, drawn in proportion to how

@@ -4,10 +4,12 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Section 4 (aggregation mismatch, Lemma 15).
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 
-def cluster_shares(num_examples, routers):
+def cluster_shares(num_examples: tf.Tensor, routers: tf.Tensor) -> tf.Tensor:
   """Returns p_c^k = pi_kc n_k / sum_k pi_kc n_k, [K, C].
 
   Args:
@@ -18,7 +20,9 @@ def cluster_shares(num_examples, routers):
   return used / tf.reduce_sum(used, axis=0)
 
 
-def aggregation_mismatch(num_examples, routers, true_routers):
+def aggregation_mismatch(
+    num_examples: tf.Tensor, routers: tf.Tensor, true_routers: tf.Tensor
+) -> tf.Tensor:
   """Returns ||delta_c||_1 = sum_k |p_c^k(routers) - p_c^k(true)|, [C].
 
   At most 2. Balanced clusters and uniform routers: 2 (C - 1) / C.
@@ -35,8 +39,9 @@ def aggregation_mismatch(num_examples, routers, true_routers):
 
 
 def gradient_error_bound(
-    num_examples, routers, true_routers, *, noise, largest
-):
+    num_examples: tf.Tensor, routers: tf.Tensor, true_routers: tf.Tensor, *,
+    noise: Any, largest: Any,
+) -> tf.Tensor:
   """Returns 2 sigma^2 ||p_c||_2^2 + 2 G^2 ||delta_c||_1^2, [C] (Lemma 15).
 
   It bounds the mean of ||sum_k p_c^k grad f_c - sum_k phat_c^k g_k||^2, where

@@ -10,6 +10,8 @@ Distributed Personalized Empirical Risk Minimization
     NeurIPS 2023.
 """
 
+from typing import Any, Optional
+
 import tensorflow as tf
 
 from tff_pers.numerics import simplex
@@ -19,7 +21,9 @@ from tff_pers.numerics import simplex
 _TINY = 1e-30
 
 
-def water_filling(distances, sizes, lambda_):
+def water_filling(
+    distances: tf.Tensor, sizes: tf.Tensor, lambda_: tf.Tensor
+) -> tf.Tensor:
   """Solves (2) exactly: alpha(j) = n_j max(0, nu - c_j) / (2 lambda).
 
   nu is the water level at which alpha sums to 1. With c sorted ascending,
@@ -62,7 +66,10 @@ def water_filling(distances, sizes, lambda_):
   return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)
 
 
-def projected_gradient(distances, sizes, lambda_, initial, num_steps):
+def projected_gradient(
+    distances: tf.Tensor, sizes: tf.Tensor, lambda_: tf.Tensor,
+    initial: tf.Tensor, num_steps: int,
+) -> tf.Tensor:
   """Takes `num_steps` projected-gradient steps on (2) from `initial`.
 
   alpha <- Proj( alpha - s (c + 2 lambda alpha / n) ), s = n_min / (2 lambda).
@@ -89,7 +96,9 @@ def projected_gradient(distances, sizes, lambda_, initial, num_steps):
   return alpha
 
 
-def auto_lambda(variances, has_variance, scale):
+def auto_lambda(
+    variances: tf.Tensor, has_variance: tf.Tensor, scale: float
+) -> tf.Tensor:
   """Returns lambda = scale * mean_i v_i, a float64 scalar.
 
   With identical distributions E d_ij is about 2 v / n: all clients stay active
@@ -105,7 +114,7 @@ def auto_lambda(variances, has_variance, scale):
   return scale * total / tf.maximum(tf.reduce_sum(known), 1)
 
 
-def entropy(alpha, num_clients=None):
+def entropy(alpha: tf.Tensor, num_clients: Optional[int] = None) -> tf.Tensor:
   """Returns the mean row entropy over ln N, in [0, 1].
 
   Args:
@@ -119,7 +128,7 @@ def entropy(alpha, num_clients=None):
   return tf.reduce_mean(rows) / tf.math.log(tf.maximum(num_clients, 2.0))
 
 
-def sparse_rows(alpha, owners, num_nonzeros: int):
+def sparse_rows(alpha: tf.Tensor, owners: tf.Tensor, num_nonzeros: int) -> Any:
   """Keeps the `num_nonzeros` largest entries of each row, renormalized.
 
   The own entry is always kept, unless it is 0.

@@ -7,7 +7,10 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 import tensorflow as tf
 
 
-def reparameterize(scale, offset, mean, std, own_mean, own_std):
+def reparameterize(
+    scale: tf.Tensor, offset: tf.Tensor, mean: tf.Tensor, std: tf.Tensor,
+    own_mean: tf.Tensor, own_std: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns the parameters of an adaptor that normalizes by own statistics.
 
     gamma'_c = sigma_c / sigma * gamma_c

@@ -5,7 +5,9 @@ import tensorflow as tf
 from tff_pers import random
 
 
-def permutation(seed, epoch, num_clients: int, use: int = 0):
+def permutation(
+    seed: tf.Tensor, epoch: tf.Tensor, num_clients: int, use: int = 0
+) -> tf.Tensor:
   """Returns sigma_epoch, a uniform permutation of 0..N-1 keyed by the epoch.
 
   Args:
@@ -22,7 +24,9 @@ def permutation(seed, epoch, num_clients: int, use: int = 0):
   )
 
 
-def hosts(seed, visit_round, num_clients: int, use: int = 0):
+def hosts(
+    seed: tf.Tensor, visit_round: tf.Tensor, num_clients: int, use: int = 0
+) -> tf.Tensor:
   """Returns the client that hosts each model: sigma_r[(i + j) mod N] (Alg. 1).
 
   Round t of the shuffling is round j = t mod N of epoch r = t div N. For fixed
@@ -42,7 +46,7 @@ def hosts(seed, visit_round, num_clients: int, use: int = 0):
   return tf.gather(sigma, (tf.range(num_clients) + j) % num_clients)
 
 
-def owners(hosts_of_models, num_clients: int):
+def owners(hosts_of_models: tf.Tensor, num_clients: int) -> tf.Tensor:
   """Inverts `hosts`: the model that each client hosts, -1 for none; and back.
 
   Args:

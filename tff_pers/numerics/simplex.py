@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 
-def project(v):
+def project(v: tf.Tensor) -> tf.Tensor:
   """Returns argmin_x ||x - v|| over the simplex {x >= 0, sum x = 1}.
 
   Sort v descending as u; rho = max{k : u_k > (sum_{l<=k} u_l - 1) / k};

@@ -1,9 +1,13 @@
 """Where computations run: `fused`, `native`, `remote`."""
 
+from typing import Any
+
+from tff_pers.runtime import context
+
 RUNTIMES = ('fused', 'native', 'remote')
 
 
-def use(name: str = 'fused', *args, **options):
+def use(name: str = 'fused', *args: Any, **options: Any) -> context.Installed:
   """Installs a runtime as TFF's default context.
 
   Args:

@@ -1,7 +1,7 @@
 """A runtime as TFF's default context, for good or for a `with` block."""
 
 import contextlib
-from typing import Callable
+from typing import Any, Callable
 
 import tensorflow_federated as tff
 
@@ -19,7 +19,7 @@ class Installed:
   has it, the `with` block comes first, and leaves that context as it is.
   """
 
-  def __init__(self, context, close: Callable[[], None] = lambda: None):
+  def __init__(self, context: Any, close: Callable[[], None] = lambda: None):
     """Installs `context`; `close` is called at the end of a `with` block."""
     stack = tff.framework.get_context_stack()
     # Not `current`, which may be of somebody's `with` block.

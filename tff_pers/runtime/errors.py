@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from typing import Iterator, Optional
+from typing import Any, Iterator, Optional
 
 import grpc
 import tensorflow as tf
@@ -80,7 +80,7 @@ def _name(computation: tff.Computation) -> Optional[str]:
 class ExecutionContext(tff.framework.SyncExecutionContext):
   """TFF's own context, with our error where a computation fails."""
 
-  def invoke(self, comp, arg):
+  def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Runs a computation; TFF calls this.
 
     Args:

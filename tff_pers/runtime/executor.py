@@ -21,7 +21,7 @@ class HeldValue(executor_value_base.ExecutorValue):
     return self._type_signature
 
   @property
-  def reference(self):
+  def reference(self) -> Any:
     """The value itself."""
     return self.value
 
@@ -42,7 +42,7 @@ class HoldingExecutor(executor_base.Executor):
     """
     self._call = call
 
-  def close(self):
+  def close(self) -> None:
     """Holds nothing between calls."""
 
   async def create_value(self, value, type_spec=None):

@@ -45,7 +45,7 @@ class RoundClock:
       self._times.append(self._times[-1] + self._duration(len(self._times) - 1))
     return self._times[round_num]
 
-  def values(self, round_num: int, state) -> dict[str, Any]:
+  def values(self, round_num: int, state: Any) -> dict[str, Any]:
     """Returns the columns of a row."""
     del state  # Time does not depend on it.
     return dict(virtual_time=self.time_of(round_num))
@@ -79,7 +79,7 @@ class EventClock:
     """Returns the clock after so many server updates, in virtual seconds."""
     return self._schedule.time_of(update * self._schedule.messages_per_update)
 
-  def values(self, update: int, state) -> dict[str, Any]:
+  def values(self, update: int, state: Any) -> dict[str, Any]:
     """Returns the columns of a row; staleness is of all messages so far."""
     applied = update * self._schedule.messages_per_update
     staleness = self._staleness[:applied]
@@ -91,7 +91,7 @@ class EventClock:
     )
 
 
-def version_of(state) -> int:
+def version_of(state: Any) -> int:
   """Returns the number of server updates that made a server state.
 
   Methods in which not every message is an update count them in `version`.

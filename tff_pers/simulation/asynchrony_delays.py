@@ -99,7 +99,7 @@ MODELS: Mapping[str, Any] = {
 _NOTHING = Constant(seconds=0.0)
 
 
-def parse(text: str, flag: str):
+def parse(text: str, flag: str) -> Any:
   """Returns the model that a text names, as `pareto[shape=1.5]`.
 
   Raises:
@@ -117,7 +117,7 @@ class Delays:
   """How long each visit of a client takes, from its dispatch to its message."""
 
   def __init__(
-      self, num_clients: int, compute, network=_NOTHING,
+      self, num_clients: int, compute: Any, network: Any = _NOTHING,
       rows: Optional[Sequence[np.ndarray]] = None,
   ):
     """Keeps the models.

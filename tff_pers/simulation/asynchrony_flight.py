@@ -5,7 +5,7 @@ that wait: each has the message that it was sent, whatever version of the
 weights that is.
 """
 
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow_federated as tff
@@ -38,12 +38,14 @@ class Flight:
     """Returns the tasks under way, ascending."""
     return sorted([*self._received, *self._answers])
 
-  def send(self, state, tasks: Sequence[int], clients: Sequence[int]) -> None:
+  def send(
+      self, state: Any, tasks: Sequence[int], clients: Sequence[int]
+  ) -> None:
     """Sends the weights of a server state to clients, each for one task."""
     messages = self._parts.dispatch(state, list(clients))
     self._received.update(zip(tasks, messages))
 
-  def answer(self, task: int):
+  def answer(self, task: int) -> Any:
     """Returns what a task's client sends; it is under way no more."""
     if task not in self._answers:
       self._compute_waiting()
@@ -70,7 +72,9 @@ class Flight:
         **{2 * task + 1: answer for task, answer in self._answers.items()},
     }
 
-  def from_store(self, read: Callable[[int, Any], Any], numbers) -> None:
+  def from_store(
+      self, read: Callable[[int, Any], Any], numbers: Iterable[int]
+  ) -> None:
     """Takes over what `to_store` returned.
 
     Args:

@@ -3,7 +3,7 @@
 import collections
 import hashlib
 import json
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 import weakref
 
 import numpy as np
@@ -17,7 +17,7 @@ from tff_pers.simulation import cohort
 _SOURCES: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
-def client_dataset(data) -> tf.data.Dataset:
+def client_dataset(data: Mapping[str, Any]) -> tf.data.Dataset:
   """Returns dense data of a client as a data set of one batch, <index, x, y>.
 
   Every row says whose it is. The data sets of all clients are of one type,

@@ -80,7 +80,7 @@ class MetricRows:
           if self._groups is not None and self._routes else []),
     ]
 
-  def measured(self, metrics) -> dict[str, float]:
+  def measured(self, metrics: Mapping[str, Any]) -> dict[str, float]:
     """Returns the scalars of M of one round, by column."""
     return {
         name: _number(_at(metrics, path))
@@ -90,7 +90,7 @@ class MetricRows:
         if name == 'train_loss' or name not in _OWN_COLUMNS
     }
 
-  def refused(self, metrics) -> list[int]:
+  def refused(self, metrics: Mapping[str, Any]) -> list[int]:
     """Returns whose messages of the round of M were refused, ascending."""
     return sorted({
         int(client) for path in self._refused_paths
@@ -103,7 +103,7 @@ class MetricRows:
       measured: Mapping[str, float],
       metrics: Mapping[str, np.ndarray],
       *,
-      state,
+      state: Any,
       validation: Optional[Mapping[str, np.ndarray]] = None,
       distances: Optional[np.ndarray] = None,
   ) -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """How far what clients deploy is from an optimum that the task knows."""
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import process as process_lib
 
-def is_comparable(process, optimum) -> bool:
+
+def is_comparable(
+    process: process_lib.PersonalizedProcess, optimum: Any
+) -> bool:
   """Returns whether clients deploy weights of the form of `optimum`.
 
   A method that deploys something else than the weights of the task's model, an
@@ -35,7 +39,7 @@ class Distances:
   out. Differences and their norm are in float64, whatever the model's dtype.
   """
 
-  def __init__(self, process, optimum):
+  def __init__(self, process: process_lib.PersonalizedProcess, optimum: Any):
     """Builds the computation; `is_comparable` must hold."""
     leaves = tf.nest.flatten(optimum)
     self._known = [i for i, leaf in enumerate(leaves) if leaf is not None]

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.models import functional
 from tff_pers import process as process_lib
 from tff_pers.data import on_demand
 from tff_pers.simulation import cohort as cohort_lib
@@ -142,7 +143,7 @@ class TrainingProgram:
     return self._position
 
   @property
-  def deployed(self):
+  def deployed(self) -> functional.FunctionalModel:
     """The model over what clients deploy."""
     return self._process.deployed
 
@@ -162,7 +163,7 @@ class TrainingProgram:
     return self._reader.seconds_waiting
 
   @property
-  def state(self):
+  def state(self) -> Any:
     """The server state."""
     return self._state
 
@@ -340,7 +341,9 @@ class TrainingProgram:
         for steps in (results[0] if results else ())
     }
 
-  def evaluate_global(self, data) -> Mapping[str, Mapping[str, Any]]:
+  def evaluate_global(
+      self, data: Mapping[str, Any]
+  ) -> Mapping[str, Mapping[str, Any]]:
     """Returns the metrics of every capacity tier's model on common data.
 
     Args:

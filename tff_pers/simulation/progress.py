@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from typing import Callable, Optional
+from typing import Callable, Optional, TextIO
 
 import tqdm
 
@@ -18,7 +18,7 @@ class Progress:
   """
 
   def __init__(
-      self, rounds: int, start: int = 0, stream=None, *,
+      self, rounds: int, start: int = 0, stream: Optional[TextIO] = None, *,
       may_end: bool = False,
       remark: Callable[[int, float], str] = lambda round_num, loss: '',
   ):

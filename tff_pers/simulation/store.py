@@ -127,7 +127,7 @@ class ClientStateStore:
     """Returns the clients that have a state, ascending."""
     return sorted(self._known)
 
-  def get(self, client: int, like):
+  def get(self, client: int, like: Any) -> Any:
     """Returns the state of a client, arrays in a structure as `like`.
 
     Args:
@@ -152,7 +152,7 @@ class ClientStateStore:
     self._cache.move_to_end(client)
     return self._cache[client]
 
-  def put(self, client: int, state) -> None:
+  def put(self, client: int, state: Any) -> None:
     """Sets the state of a client; it is lost unless a `commit` follows.
 
     Args:
@@ -171,7 +171,7 @@ class ClientStateStore:
     self._remember(client, state)
 
   def commit(
-      self, server_state, position: Mapping[str, Any],
+      self, server_state: Any, position: Mapping[str, Any],
       pending: Mapping[int, Any] = types.MappingProxyType({}),
   ) -> None:
     """Makes server state, client states and position the checkpoint, at once.
@@ -224,7 +224,7 @@ class ClientStateStore:
     with self._errors(), self._transaction():
       self._set_meta('position', json.dumps(position))
 
-  def server_state(self, like):
+  def server_state(self, like: Any) -> Any:
     """Returns the server state of the last checkpoint, built as `like`.
 
     Args:
@@ -248,7 +248,7 @@ class ClientStateStore:
       )
       return sorted(_PENDING - owner for (owner,) in rows)
 
-  def get_pending(self, number: int, like):
+  def get_pending(self, number: int, like: Any) -> Any:
     """Returns what is pending under a number, built as `like`.
 
     Args:

@@ -19,6 +19,8 @@ splits, that each of METHODS is built on it or refused with a sentence, and that
 FedAvg trains on it.
 """
 
+from typing import Iterator
+
 import pytest
 
 from tff_pers.runtime import fused
@@ -30,7 +32,7 @@ from tff_pers.testing.registry_contract import *
 from tff_pers.testing.task_contract import *
 
 
-def pytest_generate_tests(metafunc) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
   """Gives a test its methods and tasks; pytest finds it by its name."""
   methods = getattr(metafunc.module, 'METHODS', ())
   tasks = getattr(metafunc.module, 'TASKS', ())
@@ -44,7 +46,7 @@ def pytest_generate_tests(metafunc) -> None:
 
 
 @pytest.fixture(scope='module', autouse=True)
-def fused_runtime():
+def fused_runtime() -> Iterator[None]:
   """Tests of a module run in this process; no worker is left behind."""
   with fused.use(strategy='loop'):
     yield
@@ -52,7 +54,7 @@ def fused_runtime():
 
 
 @pytest.fixture(scope='module')
-def case(request) -> rounds.Case:
+def case(request: pytest.FixtureRequest) -> rounds.Case:
   """The method of a test, and its first rounds."""
   methods = getattr(request.module, 'METHODS', ())
   values = methods[request.param] if isinstance(methods, dict) else {}

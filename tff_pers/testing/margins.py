@@ -11,7 +11,7 @@ as a metric of its models, so that the runs themselves are what is checked.
 import tensorflow as tf
 
 
-def is_close(logits, margin: float):
+def is_close(logits: tf.Tensor, margin: float) -> tf.Tensor:
   """Returns 1 where the two largest logits are nearly equal, otherwise 0.
 
   Args:

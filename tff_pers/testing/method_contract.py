@@ -22,7 +22,7 @@ from tff_pers.testing import tiny
 METRICS = ('train_loss', 'num_examples', 'bytes_down', 'bytes_up', 'non_finite')
 
 
-def test_type_signatures(case):
+def test_type_signatures(case: rounds.Case) -> None:
   """State, data, metrics and evaluation have the types of a process."""
   process = case.process
   assert isinstance(process, process_lib.PersonalizedProcess)
@@ -50,12 +50,13 @@ def _members(structure_type, names):
   ]
 
 
-def test_only_what_the_method_declares_travels(case):
+def test_only_what_the_method_declares_travels(case: rounds.Case) -> None:
   """Baselines B6: neither a message nor an update holds more than declared."""
   travels, parts = methods.get(case.name).travels, case.process.parts
   if travels is None:
     assert parts is None  # A `next` of its own has tests of its own.
     return
+  assert parts is not None
   message = parts.dispatch.type_signature.result.member
   assert sorted(tff.structure.name_list(message)) == sorted(
       ['seed', 'round', *travels.down]
@@ -70,7 +71,7 @@ def test_only_what_the_method_declares_travels(case):
   assert all(own.is_assignable_from(x) for own, x in zip(sent, expected))
 
 
-def test_traffic_is_known_without_training(case):
+def test_traffic_is_known_without_training(case: rounds.Case) -> None:
   """What `cost` finds is what the first round reports, means over clients."""
   before, data = case.snapshots[0], case.task.train
   _, metrics = rounds.play(case.process, before, range(len(data)), data)
@@ -80,7 +81,7 @@ def test_traffic_is_known_without_training(case):
   )
 
 
-def test_a_round_by_hand_is_next(case):
+def test_a_round_by_hand_is_next(case: rounds.Case) -> None:
   """Dispatch, work, aggregate, apply: the same bits."""
   process, task, before = case.process, case.task, case.snapshots[1]
   if process.parts is None:
@@ -101,7 +102,7 @@ def test_a_round_by_hand_is_next(case):
   )
 
 
-def test_client_model_is_of_the_deployed_type(case):
+def test_client_model_is_of_the_deployed_type(case: rounds.Case) -> None:
   """Its loss on test data is finite, too."""
   process, after = case.process, case.snapshots[-1]
   result_type = process.client_model.type_signature.result
@@ -115,14 +116,14 @@ def test_client_model_is_of_the_deployed_type(case):
     assert np.isfinite(metrics['loss'])
 
 
-def test_state_starts_with_seed_and_counts_rounds(case):
+def test_state_starts_with_seed_and_counts_rounds(case: rounds.Case) -> None:
   """`round` is 0, 1, 2, 3, and `seed` stays."""
   assert [s.state['round'] for s in case.snapshots] == [0, 1, 2, 3]
   assert [s.state['seed'] for s in case.snapshots] == [3, 3, 3, 3]
   assert case.process.initialize()['seed'] == 0
 
 
-def test_training_changes_what_clients_deploy(case):
+def test_training_changes_what_clients_deploy(case: rounds.Case) -> None:
   """After three rounds it is not what client 0 had at first."""
   process = case.process
   def deployed(snapshot, i):
@@ -137,7 +138,7 @@ def test_training_changes_what_clients_deploy(case):
   assert any(np.any(a != b) for a, b in zip(after, before))
 
 
-def test_order_of_the_cohort_is_irrelevant(case):
+def test_order_of_the_cohort_is_irrelevant(case: rounds.Case) -> None:
   """Baselines B7."""
   shuffled, _ = rounds.play(
       case.process, case.snapshots[2], [2, 0, 3, 1], case.task.train
@@ -145,7 +146,7 @@ def test_order_of_the_cohort_is_irrelevant(case):
   rounds.assert_close(shuffled, case.snapshots[3], rtol=0)
 
 
-def test_same_seed_same_bits_other_seed_other_result(case):
+def test_same_seed_same_bits_other_seed_other_result(case: rounds.Case) -> None:
   """Nothing is drawn but from the seed."""
   process, data = case.process, case.task.train
   again = rounds.train(process, data, seed=3)
@@ -156,7 +157,7 @@ def test_same_seed_same_bits_other_seed_other_result(case):
   assert any(np.any(a != b) for a, b in pairs)
 
 
-def test_resumed_equals_uninterrupted(case):
+def test_resumed_equals_uninterrupted(case: rounds.Case) -> None:
   """Everything that counts is in the states, as plain arrays."""
   saved = case.snapshots[1]
   structure = (saved.state, saved.clients)
@@ -171,7 +172,7 @@ def test_resumed_equals_uninterrupted(case):
   rounds.assert_equal(snapshot, case.snapshots[3])
 
 
-def test_padding_never_touches_a_result(case):
+def test_padding_never_touches_a_result(case: rounds.Case) -> None:
   """Rows beyond `num_examples` may hold anything finite."""
   def fill(client):
     size = int(client['num_examples'])
@@ -190,17 +191,18 @@ def test_padding_never_touches_a_result(case):
       ),
       snapshots,
   )
-  for a, b in zip(
+  for one, other in zip(
       rounds.evaluate(filled, snapshots[-1]),
       rounds.evaluate(case, case.snapshots[-1]),
   ):
     np.testing.assert_allclose(
-        [a['loss'], a['accuracy']], [b['loss'], b['accuracy']], rtol=1e-5
+        [one['loss'], one['accuracy']], [other['loss'], other['accuracy']],
+        rtol=1e-5,
     )
-    assert a['num_examples'] == b['num_examples']
+    assert one['num_examples'] == other['num_examples']
 
 
-def test_nan_at_one_client_is_reported_and_dropped(case):
+def test_nan_at_one_client_is_reported_and_dropped(case: rounds.Case) -> None:
   """Its index is in `non_finite`; everybody else trains, to finite numbers."""
   before, data = case.snapshots[2], list(case.task.train)
   data[2] = client_data.dense(
@@ -219,7 +221,7 @@ def test_nan_at_one_client_is_reported_and_dropped(case):
   )
 
 
-def test_client_without_examples_harms_nothing(case):
+def test_client_without_examples_harms_nothing(case: rounds.Case) -> None:
   """States stay finite, and the examples of the others are counted."""
   data = list(case.task.train)
   data[1] = client_data.dense(
@@ -231,7 +233,7 @@ def test_client_without_examples_harms_nothing(case):
   assert all(np.all(np.isfinite(leaf)) for leaf in rounds.leaves(after))
 
 
-def test_evaluation_is_finite_and_repeats(case):
+def test_evaluation_is_finite_and_repeats(case: rounds.Case) -> None:
   """An accuracy is a number of hits, and twice the same."""
   first, again = (rounds.evaluate(case, case.snapshots[-1]) for _ in range(2))
   assert [r['num_examples'] for r in first] == [4, 3, 6, 5]
@@ -244,13 +246,13 @@ def test_evaluation_is_finite_and_repeats(case):
     np.testing.assert_equal(list(a.values()), list(b.values()))
 
 
-def test_accuracies_do_not_depend_on_the_last_bits(case):
+def test_accuracies_do_not_depend_on_the_last_bits(case: rounds.Case) -> None:
   """They are compared after two and three rounds, here and between runtimes."""
   for snapshot in case.snapshots[2:]:
     assert [r['is_close'] for r in rounds.evaluate(case, snapshot)] == [0.0] * 4
 
 
-def test_partial_cohorts(case):
+def test_partial_cohorts(case: rounds.Case) -> None:
   """Cohorts of three, one and two; client 1 never takes part."""
   if 'full_participation' in methods.get(case.name).needs:
     pytest.skip('This method needs everybody in every round.')

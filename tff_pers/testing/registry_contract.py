@@ -4,13 +4,14 @@ Tests of the argument `method_name`, for pytest; see `contracts`.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers import process as process_lib
 from tff_pers import round_metrics
 from tff_pers import search_spaces
 from tff_pers import settings
@@ -61,7 +62,9 @@ def _corner(end):
   return draw
 
 
-def check_space(space, draws):
+def check_space(
+    space: search_spaces.Space, draws: Iterable[Callable[..., Any]]
+) -> None:
   """Asserts what every sample of a space must be."""
   default = space.kind()
   specs = {hp.flag_name(s.name): s for s in dataclasses.fields(space.kind)}
@@ -87,7 +90,7 @@ def check_space(space, draws):
   assert all(len(values) > 1 for values in seen.values()), seen
 
 
-def test_every_sample_is_valid_and_acts(method_name):
+def test_every_sample_is_valid_and_acts(method_name: str) -> None:
   """Corners and random samples of the search space of the method."""
   rng = np.random.default_rng(0)
   for base in _bases(method_name):
@@ -95,7 +98,7 @@ def test_every_sample_is_valid_and_acts(method_name):
     check_space(space, [_corner(0), _corner(1), *[_random(rng)] * 30])
 
 
-def test_a_space_is_small_and_has_a_rate(method_name):
+def test_a_space_is_small_and_has_a_rate(method_name: str) -> None:
   """So that few trials suffice; the defaults lie in it."""
   space = search_spaces.of(methods.get(method_name).hyperparameters())
   assert 1 <= len(space.dimensions) <= _MOST_DIMENSIONS
@@ -108,14 +111,16 @@ def test_a_space_is_small_and_has_a_rate(method_name):
   )
 
 
-def first_round(process, data):
+def first_round(
+    process: process_lib.PersonalizedProcess, data: Sequence[Any]
+) -> Any:
   """Returns the output of the first round with everybody."""
   state = process.initialize_seeded(3)
   clients = [process.initialize_client(state, i) for i in range(len(data))]
   return process.next(state, clients, data)
 
 
-def test_training_loss_is_that_of_the_honest_clients(method_name):
+def test_training_loss_is_that_of_the_honest_clients(method_name: str) -> None:
   """It does not move when the Byzantine client trains on other examples.
 
   Its labels become all the same: opposite ones would give the same loss, since

@@ -1,13 +1,12 @@
 """Rounds of a method on the tiny task, for tests of what it promises."""
 
 import dataclasses
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers import process as process_lib
-from tff_pers.data import task as task_lib
 from tff_pers.testing import tiny
 
 NUM_ROUNDS = 3
@@ -35,7 +34,7 @@ class Case:
   """
 
   process: process_lib.PersonalizedProcess
-  task: task_lib.Task
+  task: tiny.Watched
   snapshots: list
   name: str = ''
   values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -48,7 +47,10 @@ def case(name: str, values: Mapping[str, Any]) -> Case:
   return Case(process, task, train(process, task.train, SEED), name, values)
 
 
-def play(process, before: Snapshot, cohort, data):
+def play(
+    process: process_lib.PersonalizedProcess, before: Snapshot,
+    cohort: Sequence[int], data: Sequence[Mapping[str, Any]],
+) -> tuple[Snapshot, Mapping[str, Any]]:
   """Returns (the snapshot after a round of `cohort`, its metrics)."""
   clients = dict(before.clients)
   for i in cohort:
@@ -61,7 +63,10 @@ def play(process, before: Snapshot, cohort, data):
   return Snapshot(output['state'], clients), output['metrics']
 
 
-def train(process, data, seed: int, num_rounds: int = NUM_ROUNDS):
+def train(
+    process: process_lib.PersonalizedProcess, data: Sequence[Mapping[str, Any]],
+    seed: int, num_rounds: int = NUM_ROUNDS,
+) -> list[Snapshot]:
   """Returns the snapshots before and after each round with everybody."""
   snapshots = [Snapshot(process.initialize_seeded(seed), {})]
   for _ in range(num_rounds):
@@ -94,7 +99,7 @@ def assert_close(
     np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
-def evaluate(case_: Case, snapshot: Snapshot):
+def evaluate(case_: Case, snapshot: Snapshot) -> Any:
   """Returns the metrics of every client on its test data."""
   process, task = case_.process, case_.task
   return process.evaluate(

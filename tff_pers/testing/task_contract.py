@@ -33,7 +33,7 @@ def _equal(clients, others) -> bool:
   )
 
 
-def test_task_is_what_it_declares(task_name):
+def test_task_is_what_it_declares(task_name: str) -> None:
   """What is printed of a task that nobody has built is true."""
   declares, task = tasks.get(task_name).declares, _build(task_name)
   assert task.name == task_name
@@ -43,7 +43,7 @@ def test_task_is_what_it_declares(task_name):
   assert task.partition == declares.partition
 
 
-def test_clients_are_dense_data_of_the_model(task_name):
+def test_clients_are_dense_data_of_the_model(task_name: str) -> None:
   """Of its types as they are, so that nothing is cast in every round."""
   task = _build(task_name)
   data_type = client_data.client_data_type(task.model.x_spec, task.model.y_spec)
@@ -60,7 +60,7 @@ def test_clients_are_dense_data_of_the_model(task_name):
   assert all(np.asarray(on_demand.sizes(task.train)) > 0)
 
 
-def test_what_is_known_of_clients_is_one_row_each(task_name):
+def test_what_is_known_of_clients_is_one_row_each(task_name: str) -> None:
   """Groups, counts of classes, and who is Byzantine."""
   task = _build(task_name)
   for known in (task.groups, task.class_counts, task.byzantine):
@@ -69,14 +69,16 @@ def test_what_is_known_of_clients_is_one_row_each(task_name):
     assert task.class_counts.shape == (task.num_clients, task.num_classes)
 
 
-def test_data_follow_from_the_seed(task_name):
+def test_data_follow_from_the_seed(task_name: str) -> None:
   """The same bits for the same seed, others for another."""
   one, again = (_build(task_name, seed=1) for _ in range(2))
   assert _equal(one.train, again.train) and _equal(one.test, again.test)
   assert not _equal(one.train, _build(task_name, seed=2).train)
 
 
-def test_validation_examples_come_from_the_training_ones(task_name):
+def test_validation_examples_come_from_the_training_ones(
+    task_name: str
+) -> None:
   """Test data stay, whatever is held out."""
   whole, cut = _build(task_name), _build(task_name, validation_fraction=0.2)
   assert _equal(whole.test, cut.test) and whole.validation is None
@@ -88,7 +90,7 @@ def test_validation_examples_come_from_the_training_ones(task_name):
   assert np.any(sizes[2] > 0)
 
 
-def test_fedavg_trains_on_it(task_name):
+def test_fedavg_trains_on_it(task_name: str) -> None:
   """One round and an evaluation are finite."""
   task = _build(task_name)
   process = fedavg.build_fedavg(
@@ -114,7 +116,9 @@ def test_fedavg_trains_on_it(task_name):
     assert ('accuracy' in metrics) == (task.num_classes > 0)
 
 
-def test_method_is_built_on_the_task_or_refused(task_name, method_name):
+def test_method_is_built_on_the_task_or_refused(
+    task_name: str, method_name: str
+) -> None:
   """As both declare, and in one sentence."""
   table = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
   method, declares = methods.get(method_name), tasks.get(task_name).declares

@@ -1,6 +1,7 @@
 """One tiny task, and every method made small enough for it."""
 
 import dataclasses
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +12,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
+from tff_pers.models import functional
 from tff_pers.models import zoo
 from tff_pers.testing import margins
 
@@ -22,7 +24,7 @@ SIZES = (5, 12, 7, 9)
 MARGIN = 1e-5
 
 
-def clients(sizes, seed):
+def clients(sizes: Sequence[int], seed: int) -> Any:
   """Two groups of two clients; the label is the sign of a coordinate."""
   rng = np.random.default_rng(seed)
   made = []
@@ -34,7 +36,7 @@ def clients(sizes, seed):
   return made
 
 
-def with_margin(model):
+def with_margin(model: functional.FunctionalModel) -> Any:
   """Returns the model, which also reports how many examples are close."""
   def is_close(y, logits):
     del y  # Unused.
@@ -45,7 +47,7 @@ def with_margin(model):
   )
 
 
-def task(**fields) -> 'Watched':
+def task(**fields: Any) -> 'Watched':
   """Returns the task: a network of two layers, four clients."""
   return Watched(
       name='tiny',
@@ -58,7 +60,7 @@ def task(**fields) -> 'Watched':
   )
 
 
-def wide_task(**fields) -> 'Watched':
+def wide_task(**fields: Any) -> 'Watched':
   """Returns the task with 16 features, more than there are examples.
 
   Then local SGD holds the first kernel as factors, see `kernel_factors`.
@@ -93,7 +95,7 @@ class Watched(task_lib.Task):
     return super().full_participation
 
 
-def build(name, on_task, **values):
+def build(name: str, on_task: task_lib.Task, **values: Any) -> Any:
   """Returns the process of the method of that name.
 
   Args:

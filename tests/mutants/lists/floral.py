@@ -75,8 +75,8 @@ FAULTS = (
         'other_eps',
         what='The preconditioner has eps = 1e-3 by default.',
         file=_ADAPTED,
-        old="eps: float = 1e-5, conv_norm: str = 'spatial'",
-        new="eps: float = 1e-3, conv_norm: str = 'spatial'",
+        old='eps: float = 1e-5,',
+        new='eps: float = 1e-3,',
         tests=(
             f'{_ADAPTORS_TEST}'
             '::test_preconditioner_is_by_default_that_of_the_sheet',
@@ -86,8 +86,8 @@ FAULTS = (
         'other_conv_norm',
         what='The Gram of a convolution sums over the window by default.',
         file=_ADAPTED,
-        old="eps: float = 1e-5, conv_norm: str = 'spatial'",
-        new="eps: float = 1e-5, conv_norm: str = 'matrix'",
+        old="conv_norm: str = 'spatial'",
+        new="conv_norm: str = 'matrix'",
         tests=(
             f'{_ADAPTORS_TEST}'
             '::test_preconditioner_is_by_default_that_of_the_sheet',

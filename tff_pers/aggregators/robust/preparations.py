@@ -41,11 +41,16 @@ class Preparation:
     """Returns the prepared messages, float[m, d]; see `rules.Rule`."""
     raise NotImplementedError
 
-  def num_left(self, num_messages):
+  def num_left(
+      self, num_messages: Union[int, tf.Tensor]
+  ) -> Union[int, tf.Tensor]:
     """Returns m, how many there are of n messages; of ints or of tensors."""
     return num_messages
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor],
+      num_byzantine: Union[int, tf.Tensor],
+  ) -> Union[bool, tf.Tensor]:
     """Returns whether there are enough messages; of ints or of tensors."""
     return num_messages > 2 * num_byzantine
 
@@ -106,7 +111,9 @@ class Bucketing(Preparation):
   def __call__(self, x, num_byzantine, key):
     return robust.bucketing(x, self.s, key)
 
-  def num_left(self, num_messages):
+  def num_left(
+      self, num_messages: Union[int, tf.Tensor]
+  ) -> Union[int, tf.Tensor]:
     return -(-num_messages // self.s)
 
 
@@ -181,7 +188,10 @@ class Composed:
     prepared = self.first(x, num_byzantine, random.fold_in(key, 0))
     return self.then(prepared, num_byzantine, random.fold_in(key, 1))
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor],
+      num_byzantine: Union[int, tf.Tensor],
+  ) -> Union[bool, tf.Tensor]:
     """See `rules.Rule`."""
     # Not `and`: of tensors, too.
     return self.first.is_possible(

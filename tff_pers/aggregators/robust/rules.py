@@ -6,7 +6,7 @@ messages and sigma^2 the mean squared distance of two of them.
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Optional, Union
 
 import tensorflow as tf
 
@@ -51,7 +51,10 @@ class Rule:
     """
     raise NotImplementedError
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor],
+      num_byzantine: Union[int, tf.Tensor],
+  ) -> Union[bool, tf.Tensor]:
     """Returns whether there are enough messages; of ints or of tensors."""
     return num_messages > 2 * num_byzantine
 
@@ -69,7 +72,10 @@ class Mean(Rule):
   def __call__(self, x, num_byzantine, key):
     return robust.mean(x)
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor],
+      num_byzantine: Union[int, tf.Tensor],
+  ) -> Union[bool, tf.Tensor]:
     return num_messages > 0
 
 
@@ -162,7 +168,10 @@ class Krum(Rule):
   def __call__(self, x, num_byzantine, key):
     return robust.krum(x, num_byzantine)
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor],
+      num_byzantine: Union[int, tf.Tensor],
+  ) -> Union[bool, tf.Tensor]:
     return num_messages > 2 * num_byzantine + 2
 
 
@@ -184,7 +193,10 @@ class MultiKrum(Krum):
     best = self.m or tf.shape(x)[0] - num_byzantine
     return robust.multi_krum(x, num_byzantine, best)
 
-  def is_possible(self, num_messages, num_byzantine):
+  def is_possible(
+      self, num_messages: Union[int, tf.Tensor],
+      num_byzantine: Union[int, tf.Tensor],
+  ) -> Union[bool, tf.Tensor]:
     # Not `and`: of tensors, too.
     return (num_messages > 2 * num_byzantine + 2) & (
         num_messages - num_byzantine >= self.m
@@ -226,7 +238,7 @@ class CenteredClipping(Rule):
     return self.steps or (32 if self.sums else 3)
 
   @property
-  def scale(self):
+  def scale(self) -> Optional[float]:
     """r, or None: the median distance."""
     return self.radius or (1.0 if self.sums else None)
 

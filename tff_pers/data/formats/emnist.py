@@ -28,7 +28,9 @@ def data_set(digits_only: bool) -> published.DataSet:
   )
 
 
-def ink(found: Mapping[str, np.ndarray], where: str, num_classes: int):
+def ink(
+    found: Mapping[str, np.ndarray], where: str, num_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns x float32[n, 28, 28, 1], 0 paper and 1 ink, and y int32[n]."""
   y, _ = checks.labels(found['label'], f'{where}, label', num_classes)
   pixels = checks.features(found['pixels'], f'{where}, pixels')

@@ -70,7 +70,9 @@ CIFAR100 = registry.Declaration(
     'cifar10', CifarOptions, declares=CIFAR10,
     summary='colour images of 10 classes, from --data_dir or TFDS',
 )
-def build_cifar10(request: registry.TaskRequest, options: CifarOptions):
+def build_cifar10(
+    request: registry.TaskRequest, options: CifarOptions
+) -> task_lib.Task:
   """Builds the task: 20 clients in 4 clusters that name classes differently."""
   return _build('cifar10', request, options, CIFAR10, num_classes=10)
 
@@ -80,7 +82,9 @@ def build_cifar10(request: registry.TaskRequest, options: CifarOptions):
     summary='colour images of 100 classes, from --data_dir or TFDS; by_client:'
     ' the clients of TFF',
 )
-def build_cifar100(request: registry.TaskRequest, options: CifarOptions):
+def build_cifar100(
+    request: registry.TaskRequest, options: CifarOptions
+) -> task_lib.Task:
   """Builds the task: 100 clients in 10 groups of 10 classes, 50 per round.
 
   The paper's step sizes (0.001 with Adam at the server) need such a server;

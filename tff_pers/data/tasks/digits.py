@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 from sklearn import datasets
 
+from tff_pers.data import task as task_lib
 from tff_pers import hyperparameters as hp
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
@@ -38,7 +40,9 @@ class DigitsOptions:
     summary='real handwritten digits (8x8), embedded; clusters of clients with'
     ' few examples',
 )
-def build(request: registry.TaskRequest, options: DigitsOptions):
+def build(
+    request: registry.TaskRequest, options: DigitsOptions
+) -> task_lib.Task:
   """Builds the task; x is float32[n, 64].
 
   By default 4 clusters of 5 clients name the digits differently, and a client
@@ -66,7 +70,7 @@ def build(request: registry.TaskRequest, options: DigitsOptions):
   )
 
 
-def load():
+def load() -> tuple[np.ndarray, np.ndarray]:
   """Returns x float32[1797, 8, 8], pixels in [0, 1], and y int32[1797]."""
   digits = datasets.load_digits()
   return (digits.images / 16.0).astype('float32'), digits.target.astype('int32')

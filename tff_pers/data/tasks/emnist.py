@@ -109,7 +109,9 @@ DECLARATION = registry.Declaration(
     'emnist', EmnistOptions, declares=DECLARATION,
     summary='handwritten digits and letters by writer, from --data_dir',
 )
-def build(request: registry.TaskRequest, options: EmnistOptions):
+def build(
+    request: registry.TaskRequest, options: EmnistOptions
+) -> task_lib.Task:
   """Builds the task; x is float32[n, 28, 28, 1].
 
   The papers keep writers with at least 100 training and 25 test images, and 10

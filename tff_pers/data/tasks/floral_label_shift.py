@@ -44,7 +44,9 @@ DECLARATION = registry.Declaration(
     'floral_label_shift', FloralLabelShiftOptions, declares=DECLARATION,
     summary='generated: 4 clusters that name 10 Gaussian classes differently',
 )
-def build(request: registry.TaskRequest, options: FloralLabelShiftOptions):
+def build(
+    request: registry.TaskRequest, options: FloralLabelShiftOptions
+) -> task_lib.Task:
   """Builds the task: 20 clients, client k is of cluster k mod 4."""
   registry.refuse(
       'floral_label_shift', request, 'partition', 'data_dir', 'train_fraction'
@@ -77,7 +79,9 @@ _EXAMPLES = 2
 _MEANS = 3
 
 
-def generate(groups: np.ndarray, num_examples: int, seed: int):
+def generate(
+    groups: np.ndarray, num_examples: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns x float32[N, n, 20] and y int32[N, n].
 
     z ~ uniform over 10 classes,  x ~ N(mean_z, NOISE^2 I),  y = (z + c) mod 10

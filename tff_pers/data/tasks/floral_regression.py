@@ -53,7 +53,9 @@ MLP = registry.Declaration(
     'floral_linear', FloralLinearOptions, declares=LINEAR,
     summary='generated: 2 clusters of linear maps 10 -> 3, of rank 1 apart',
 )
-def build_linear(request: registry.TaskRequest, options: FloralLinearOptions):
+def build_linear(
+    request: registry.TaskRequest, options: FloralLinearOptions
+) -> task_lib.Task:
   """Builds the task; 10 clients, the student is one linear layer from 0."""
   task = _build(
       'floral_linear', request, options, LINEAR, linear_targets, clusters=2,
@@ -72,7 +74,9 @@ def build_linear(request: registry.TaskRequest, options: FloralLinearOptions):
     summary='generated: 4 clusters of networks 10 -> 1, their first layers of'
     ' rank 1 apart',
 )
-def build_mlp(request: registry.TaskRequest, options: FloralMlpOptions):
+def build_mlp(
+    request: registry.TaskRequest, options: FloralMlpOptions
+) -> task_lib.Task:
   """Builds the task; 20 clients, the student is a network 10-20-1."""
   return _build(
       'floral_mlp', request, options, MLP, mlp_targets, clusters=4,
@@ -133,7 +137,9 @@ def features(num_clients: int, num_examples: int, seed: int) -> np.ndarray:
   return rng.standard_normal(shape).astype(np.float32)
 
 
-def linear_targets(x, groups, clusters: int, seed: int) -> np.ndarray:
+def linear_targets(
+    x: np.ndarray, groups: np.ndarray, clusters: int, seed: int
+) -> np.ndarray:
   """Returns y = (W + alpha U_c V_c^T) x, float32[N, n, d_y] (G.1), c = groups.
 
   Args:
@@ -146,7 +152,9 @@ def linear_targets(x, groups, clusters: int, seed: int) -> np.ndarray:
   return np.einsum('kij,knj->kni', maps, x).astype(np.float32)
 
 
-def linear_optimum(groups, clusters: int, seed: int):
+def linear_optimum(
+    groups: np.ndarray, clusters: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns the optimal weights of `linear_regression` for each client.
 
   They are the kernel (W + alpha U_c V_c^T)^T and no bias. The targets are exact
@@ -173,7 +181,9 @@ def _linear_maps(clusters: int, seed: int) -> np.ndarray:
   return _maps(rng, TARGETS, clusters)
 
 
-def mlp_targets(x, groups, clusters: int, seed: int) -> np.ndarray:
+def mlp_targets(
+    x: np.ndarray, groups: np.ndarray, clusters: int, seed: int
+) -> np.ndarray:
   """Returns y = Phi ReLU((W + alpha U_c V_c^T) x), float32[N, n] (G.2)."""
   rng = partition_lib.generator(seed, _MAPS)
   maps = _maps(rng, DIMENSION, clusters)[groups]

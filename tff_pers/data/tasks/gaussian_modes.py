@@ -10,6 +10,7 @@ Factorization (a small case of its setting; not in the paper)
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,9 @@ DECLARATION = registry.Declaration(
     'gaussian_modes', GaussianModesOptions, declares=DECLARATION,
     summary='generated: 10 classes of 3 modes each, 32 features',
 )
-def build(request: registry.TaskRequest, options: GaussianModesOptions):
+def build(
+    request: registry.TaskRequest, options: GaussianModesOptions
+) -> task_lib.Task:
   """Builds the task: 20 clients, 10 per round, tiers 1, 1/4, 1/8, 1/16.
 
   A client's test examples are drawn for labels in the proportions of its
@@ -113,7 +116,9 @@ def _world(rng):
   return centres, b, c
 
 
-def features(labels: np.ndarray, world, rng) -> np.ndarray:
+def features(
+    labels: np.ndarray, world: Any, rng: np.random.Generator
+) -> np.ndarray:
   """Returns x = tanh(z B) + sin(z C) / 2 + noise, float32[n, 32].
 
   z is one of the centres of the label, drawn uniformly, plus unit noise.

@@ -52,7 +52,9 @@ DECLARATION = registry.Declaration(
     'low_rank_regression', LowRankRegressionOptions, declares=DECLARATION,
     summary='generated: one linear map 20 -> 16 of rank 4',
 )
-def build(request: registry.TaskRequest, options: LowRankRegressionOptions):
+def build(
+    request: registry.TaskRequest, options: LowRankRegressionOptions
+) -> task_lib.Task:
   """Builds the task: 8 clients; the common test set is all tests together.
 
   The model is linear without a bias; another one is the zoo's, with its loss.

@@ -21,6 +21,7 @@ from tff_pers.data import errors
 from tff_pers.data import idx
 from tff_pers.data import sources
 from tff_pers.data import tables
+from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import floral_images
 from tff_pers.data.tasks import registry
@@ -46,7 +47,9 @@ FASHION_MNIST = dataclasses.replace(
     'mnist', registry.NoOptions, declares=MNIST,
     summary='handwritten digits, from --data_dir or TFDS; by_client: by writer',
 )
-def build_mnist(request: registry.TaskRequest, options: registry.NoOptions):
+def build_mnist(
+    request: registry.TaskRequest, options: registry.NoOptions
+) -> task_lib.Task:
   """Builds the task; 50 clients of 2 digits each."""
   del options  # None.
   return _build('mnist', request)
@@ -58,7 +61,7 @@ def build_mnist(request: registry.TaskRequest, options: registry.NoOptions):
 )
 def build_fashion_mnist(
     request: registry.TaskRequest, options: registry.NoOptions
-):
+) -> task_lib.Task:
   """Builds the task; 50 clients of 2 kinds of clothes each."""
   del options  # None.
   return _build('fashion_mnist', request)

@@ -5,6 +5,7 @@ from typing import Optional
 
 import numpy as np
 
+from tff_pers.data import task as task_lib
 from tff_pers import hyperparameters as hp
 from tff_pers.data import arrow_files
 from tff_pers.data import checks
@@ -71,7 +72,9 @@ _COLUMNS = dataclasses.replace(_ARRAYS, standardize=True)
     'npz', OwnDataOptions, declares=_ARRAYS,
     summary='your own data: --data_dir names an .npz with x, y, client',
 )
-def build_npz(request: registry.TaskRequest, options: OwnDataOptions):
+def build_npz(
+    request: registry.TaskRequest, options: OwnDataOptions
+) -> task_lib.Task:
   """Builds the task from the arrays of one file."""
   table = tables.read_npz(tables.locate(request.data_dir, 'npz'))
   x = checks.features(table.x, f'{table.path}, x', table.place)
@@ -86,7 +89,9 @@ def build_npz(request: registry.TaskRequest, options: OwnDataOptions):
     'csv', ColumnOptions, declares=_COLUMNS,
     summary='your own data: --data_dir names a .csv with client, y, ...',
 )
-def build_csv(request: registry.TaskRequest, options: ColumnOptions):
+def build_csv(
+    request: registry.TaskRequest, options: ColumnOptions
+) -> task_lib.Task:
   """Builds the task from the columns of one file."""
   file = arrow_files.CsvFile(tables.locate(request.data_dir, 'csv'))
   return _build_of_columns('csv', request, options, file)
@@ -96,7 +101,9 @@ def build_csv(request: registry.TaskRequest, options: ColumnOptions):
     'parquet', ColumnOptions, declares=_COLUMNS,
     summary='your own data: --data_dir names a .parquet with client, y, ...',
 )
-def build_parquet(request: registry.TaskRequest, options: ColumnOptions):
+def build_parquet(
+    request: registry.TaskRequest, options: ColumnOptions
+) -> task_lib.Task:
   """Builds the task from the columns of one file."""
   file = arrow_files.ParquetFile(tables.locate(request.data_dir, 'parquet'))
   return _build_of_columns('parquet', request, options, file)

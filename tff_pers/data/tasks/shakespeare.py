@@ -23,6 +23,7 @@ from tff_pers.data import texts
 from tff_pers.data.formats import texts as formats
 from tff_pers.data.tasks import registry
 from tff_pers.data.tasks import text_clients
+from tff_pers.models import functional
 from tff_pers.models import sequences
 from tff_pers.models import tokens
 from tff_pers.models import zoo
@@ -60,7 +61,9 @@ DECLARATION = registry.Declaration(
     'shakespeare', ShakespeareOptions, declares=DECLARATION,
     summary='the next character of a play by role, from --data_dir',
 )
-def build(request: registry.TaskRequest, options: ShakespeareOptions):
+def build(
+    request: registry.TaskRequest, options: ShakespeareOptions
+) -> task_lib.Task:
   """Builds the task; x and y are int32[n, length]."""
   corpus = formats.plays(request.data_dir)
   if corpus is None:
@@ -111,7 +114,7 @@ def of_corpus(
 
 def build_model(
     task: str, name: str, length: int, num_tokens: int, of_words: bool
-):
+) -> functional.FunctionalModel:
   """Returns a model of sequences.
 
   Raises:

@@ -100,7 +100,9 @@ TAGS_DECLARATION = dataclasses.replace(
     NWP, NwpOptions, declares=NWP_DECLARATION,
     summary='the next word of a post by user, from --data_dir',
 )
-def build_nwp(request: registry.TaskRequest, options: NwpOptions):
+def build_nwp(
+    request: registry.TaskRequest, options: NwpOptions
+) -> task_lib.Task:
   """Builds the task; x and y are int32[n, length]."""
   return nwp_of_corpus(_corpus(NWP, request, options), request, options)
 
@@ -146,7 +148,9 @@ def nwp_of_corpus(
     TAGS, TagsOptions, declares=TAGS_DECLARATION,
     summary='the tags of a post by user, from --data_dir',
 )
-def build_tags(request: registry.TaskRequest, options: TagsOptions):
+def build_tags(
+    request: registry.TaskRequest, options: TagsOptions
+) -> task_lib.Task:
   """Builds the task; x are float32[n, words], y float32[n, tags]."""
   return tags_of_corpus(_corpus(TAGS, request, options), request, options)
 

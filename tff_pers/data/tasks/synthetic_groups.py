@@ -49,7 +49,9 @@ DECLARATION = registry.Declaration(
     'synthetic_groups', SyntheticGroupsOptions, declares=DECLARATION,
     summary='generated: two groups of clients with opposite labels',
 )
-def build(request: registry.TaskRequest, options: SyntheticGroupsOptions):
+def build(
+    request: registry.TaskRequest, options: SyntheticGroupsOptions
+) -> task_lib.Task:
   """Builds the task: N = 50 clients, the first half is group 0."""
   registry.refuse(
       'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
@@ -89,7 +91,9 @@ BALANCE = (0.3, 0.7)
 _DRAWS = 1000
 
 
-def generate(groups: np.ndarray, options: SyntheticGroupsOptions, seed: int):
+def generate(
+    groups: np.ndarray, options: SyntheticGroupsOptions, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns x float32[N, train + test, d] and y int32[N, train + test].
 
     x ~ N(+-mu, Sigma), w_true ~ N(0, Sigma), Sigma = diag(k^-exponent)

@@ -1,6 +1,6 @@
 """Clients of a page: the metric of each, by run."""
 
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def names_of(run: results.Run) -> list[str]:
   return as_names(run.final_clients['client'])
 
 
-def as_names(clients) -> list[str]:
+def as_names(clients: Iterable[Any]) -> list[str]:
   """Returns names or numbers of clients, [N], as texts."""
   return [
       f'{name:.0f}' if isinstance(name, float) else str(name)

@@ -7,7 +7,7 @@ Learning from History for Byzantine Robust Optimization
     Karimireddy, He, Jaggi. ICML 2021 (centered clipping).
 """
 
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -16,8 +16,9 @@ from tff_pers.numerics.robust import lengths
 
 
 def geometric_median(
-    x, *, passes: int = 8, start=None, smoothing: Optional[float] = None
-):
+    x: tf.Tensor, *, passes: int = 8, start: Any = None,
+    smoothing: Optional[float] = None,
+) -> tf.Tensor:
   """Approximates argmin_z sum_i ||z - x_i||, by passes of Weiszfeld.
 
     b_i = 1 / max(nu, ||z - x_i||);  z <- sum_i b_i x_i / sum_i b_i
@@ -48,8 +49,9 @@ def geometric_median(
 
 
 def centered_clipping(
-    x, *, steps: int = 3, start=None, radius: Optional[float] = None
-):
+    x: tf.Tensor, *, steps: int = 3, start: Any = None,
+    radius: Optional[float] = None,
+) -> tf.Tensor:
   """Moves v by the mean of what is left of the differences when clipped.
 
     v <- v + (1/n) sum_i (x_i - v) min(1, r / ||x_i - v||)
@@ -76,7 +78,7 @@ def centered_clipping(
   return v
 
 
-def median_of(numbers):
+def median_of(numbers: tf.Tensor) -> tf.Tensor:
   """Returns the median of float[n], a scalar."""
   # So few numbers need no network, which would be in the graph of every pass.
   n = tf.shape(numbers)[0]

@@ -1,16 +1,18 @@
 """Rules that look at every coordinate by itself."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tff_pers.numerics.robust import sorting
 
 
-def mean(x):
+def mean(x: tf.Tensor) -> tf.Tensor:
   """Returns the mean row of x, float[n, d], n >= 1."""
   return tf.reduce_mean(x, axis=0)
 
 
-def median(x):
+def median(x: tf.Tensor) -> tf.Tensor:
   """Returns the median of every column of x, float[n, d], n >= 1.
 
   For even n it is the mean of the two in the middle.
@@ -21,7 +23,7 @@ def median(x):
   )
 
 
-def trimmed_mean(x, num_trimmed):
+def trimmed_mean(x: tf.Tensor, num_trimmed: Any) -> tf.Tensor:
   """Returns the mean of every column without its extremes.
 
   Args:

@@ -7,6 +7,8 @@ Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity
     (nearest-neighbour mixing).
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from tff_pers.numerics.robust import centers
@@ -14,7 +16,7 @@ from tff_pers.numerics.robust import lengths
 from tff_pers.numerics.robust import neighbours
 
 
-def bucketing(x, size: int, key):
+def bucketing(x: tf.Tensor, size: int, key: tf.Tensor) -> tf.Tensor:
   """Returns the means of random buckets, float[ceil(n / size), d].
 
   Args:
@@ -27,7 +29,7 @@ def bucketing(x, size: int, key):
   return tf.math.segment_mean(tf.gather(x, order), tf.range(n) // size)
 
 
-def nearest_neighbour_mixing(x, num_byzantine):
+def nearest_neighbour_mixing(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   """Returns the means of the n - f nearest messages of each, float[n, d].
 
   A message is one of its own nearest; of equal distances those of smaller
@@ -46,7 +48,7 @@ def nearest_neighbour_mixing(x, num_byzantine):
   return tf.matmul(chosen, x) / tf.cast(count, x.dtype)
 
 
-def clip_norms(x, bound):
+def clip_norms(x: tf.Tensor, bound: Any) -> tf.Tensor:
   """Returns x_i min(1, c / ||x_i||), float[n, d]; 0 stays 0.
 
   Args:
@@ -62,12 +64,12 @@ def clip_norms(x, bound):
   return x * factors[:, None]
 
 
-def median_norm(x):
+def median_norm(x: tf.Tensor) -> tf.Tensor:
   """Returns the median of ||x_i||, a scalar."""
   return centers.median_of(lengths.distances(x, 0))
 
 
-def adaptive_norm(x, num_byzantine):
+def adaptive_norm(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   """Returns the bound of adaptive robust clipping (ARC).
 
   With k = floor(2 (f / n) (n - f)), it is the (n - k)-th smallest norm.

@@ -4,13 +4,15 @@ Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent
     Blanchard, El Mhamdi, Guerraoui, Stainer. NeurIPS 2017.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from tff_pers.numerics import distances
 from tff_pers.numerics.robust import columns
 
 
-def squared_distances(x):
+def squared_distances(x: tf.Tensor) -> tf.Tensor:
   """Returns ||x_i - x_j||^2, float[n, n], through one matrix product."""
   # From a centre that no few messages move: with the mean, or with a message
   # that is chosen by its distance from it, one message that is far away drowns
@@ -18,7 +20,7 @@ def squared_distances(x):
   return distances.gram_distances(x - columns.median(x))
 
 
-def krum_scores(x, num_byzantine):
+def krum_scores(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   """Returns the sum of squared distances to the n - f - 2 nearest others.
 
   Args:
@@ -31,7 +33,7 @@ def krum_scores(x, num_byzantine):
   return tf.reduce_sum(ascending[:, 1 : n - num_byzantine - 1], axis=1)
 
 
-def krum(x, num_byzantine):
+def krum(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   """Returns the row of x, float[n, d], of the smallest score; see above.
 
   Of equal scores that of the smaller index.
@@ -39,7 +41,7 @@ def krum(x, num_byzantine):
   return x[tf.argmin(krum_scores(x, num_byzantine))]
 
 
-def multi_krum(x, num_byzantine, num_best):
+def multi_krum(x: tf.Tensor, num_byzantine: Any, num_best: Any) -> tf.Tensor:
   """Returns the mean of the rows of the smallest scores.
 
   Args:

@@ -29,7 +29,9 @@ _TURN = 8
 Rows = Callable[[int, int], tf.Tensor]
 
 
-def reduce_sorted(x, reduce: Callable[[Rows], tf.Tensor]):
+def reduce_sorted(
+    x: tf.Tensor, reduce: Callable[[Rows], tf.Tensor]
+) -> tf.Tensor:
   """Returns `reduce` of the sorted columns of x, float[d].
 
   Args:

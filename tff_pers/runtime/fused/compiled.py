@@ -96,7 +96,8 @@ class Compiled:
 
   def _call(self, argument):
     converter = self._compiler.converter
-    argument_layout, tensors, num_clients = None, [], None
+    argument_layout, num_clients = None, None
+    tensors: list[tf.Tensor] = []
     if self._type.parameter is not None:
       argument = python_values.unpacked(argument, self._type.parameter)
       num_clients = arguments.cohort_size(argument, self._type.parameter)

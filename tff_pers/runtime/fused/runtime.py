@@ -146,7 +146,7 @@ class FusedContext(tff.framework.SyncContext):
   def __init__(self, executor: Executor):
     self.executor = executor
 
-  def invoke(self, comp, arg):
+  def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Runs a computation; TFF calls this.
 
     Args:

@@ -21,7 +21,7 @@ def run(
     num_clients: int,
     workers: Sequence[worker_lib.Worker],
     deadline: float,
-):
+) -> Any:
   """Runs `program`; the first worker is the server too.
 
   Args:

@@ -116,7 +116,7 @@ class Worker:
     if self._lease is not None:
       self._lease.close()
 
-  def request(self, method: str, message, deadline: float):
+  def request(self, method: str, message: Any, deadline: float) -> Any:
     """Calls a method of the worker.
 
     Raises:

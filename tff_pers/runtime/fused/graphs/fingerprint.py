@@ -67,7 +67,7 @@ def _spelled(block, names, known) -> str:
   return f'{getattr(block, "uri", block)} {block.type_signature}'
 
 
-def of_graph(proto) -> bytes:
+def of_graph(proto: Any) -> bytes:
   """Returns the fingerprint of a TensorFlow graph as TFF serializes it."""
   graph_def = tf.compat.v1.GraphDef()
   proto.graph_def.Unpack(graph_def)

@@ -23,6 +23,7 @@ from tff_pers.runtime.fused.graphs import passes
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
+from tff_pers.runtime import line as line_lib
 
 # TensorFlow's name of a variable that no other operation shares, and that dies
 # with its last handle.
@@ -380,7 +381,7 @@ def _variants(binding, names) -> None:
     names.add(binding.sequence.variant_tensor_name.split(':')[0])
 
 
-def tensor_names(binding, names) -> None:
+def tensor_names(binding: Any, names: list[str]) -> None:
   """Appends the names of the tensors of `binding` to `names`."""
   case = binding.WhichOneof('binding')
   if case == 'struct':
@@ -420,7 +421,7 @@ def _unflatten(binding, type_signature, values, again):
   return value
 
 
-def collect(block) -> collections.OrderedDict:
+def collect(block: line_lib.Block) -> collections.OrderedDict:
   """Returns the compiled computations within `block`, by their bytes."""
   found = collections.OrderedDict()
 

@@ -5,6 +5,8 @@ for the reduction to become a loop over tensors it has to be seen where the data
 set comes in. (Grappler does not inline calls with side effects.)
 """
 
+from typing import Any, Iterable
+
 import tensorflow as tf
 # Not exported by TensorFlow: a function's nodes in the naming of graphs.
 from tensorflow.python.framework import function_def_to_graph
@@ -12,7 +14,7 @@ from tensorflow.python.framework import function_def_to_graph
 _CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
 
 
-def inline(graph_def, variants):
+def inline(graph_def: Any, variants: Iterable[str]) -> Any:
   """Returns `graph_def` with calls on data sets inlined, at all depths.
 
   Args:

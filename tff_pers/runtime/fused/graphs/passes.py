@@ -6,7 +6,7 @@ from typing import Any, Iterable
 _PASSES = ('DatasetToSingleElement', 'ReduceDataset')
 
 
-def count(graph_def, variants: Iterable[str], results: Any) -> float:
+def count(graph_def: Any, variants: Iterable[str], results: Any) -> float:
   """Returns the most passes over one data set, from start to end.
 
   Args:

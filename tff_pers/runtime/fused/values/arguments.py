@@ -47,7 +47,9 @@ class Converter:
     self._seen: collections.OrderedDict[tuple, bool] = collections.OrderedDict()
     self._on_host = False
 
-  def ingest(self, value: Any, type_signature: tff.Type, passes: float):
+  def ingest(
+      self, value: Any, type_signature: tff.Type, passes: float
+  ) -> tuple[Any, list[tf.Tensor]]:
     """Returns the layout of an argument and its tensors.
 
     Args:
@@ -89,6 +91,7 @@ class Converter:
     if isinstance(part, tff.SequenceType):
       read, graphs = self._reader.read([value], part.element, self._passes)
       if read is None:
+        assert graphs is not None  # One of both.
         tensors.append(self._tensor(np.array(graphs[0], object)))
         return serialized.Serialized(part.element, is_at_clients=False)
       [segments] = read

@@ -30,7 +30,7 @@ def padded(found: list, types: Sequence[tff.TensorType]) -> list:
   return [*found, *(empty_segment(types) for _ in range(missing))]
 
 
-def check_elements(spec, element_type) -> None:
+def check_elements(spec: Any, element_type: tff.Type) -> None:
   """Checks a data set as TFF does.
 
   Raises:
@@ -51,7 +51,7 @@ def check_elements(spec, element_type) -> None:
     )
 
 
-def empty_segment(types) -> list:
+def empty_segment(types: Sequence[tff.Type]) -> list:
   """Returns a segment of no elements."""
   return [
       np.zeros(

@@ -37,7 +37,9 @@ class ElementFunction:
       ]
 
 
-def load(library, name: str, captured: Sequence[np.ndarray]) -> ElementFunction:
+def load(
+    library: Any, name: str, captured: Sequence[np.ndarray]
+) -> ElementFunction:
   """Returns function `name` of `library`, a `FunctionDefLibrary`."""
   functions = {f.signature.name: f for f in library.function}
   key = _fingerprint(name, functions)

@@ -7,7 +7,7 @@ elements of sequences.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
@@ -24,11 +24,11 @@ class Single:
   dtype: tf.DType
 
   @property
-  def specs(self):
+  def specs(self) -> list[tf.TensorSpec]:
     """One spec: that of the tensor itself."""
     return [tf.TensorSpec(self.shape, self.dtype)]
 
-  def read(self, tensors):
+  def read(self, tensors: Iterator[tf.Tensor]) -> Any:
     """Returns the next of the flat tensors, as it is."""
     return next(tensors)
 
@@ -42,11 +42,11 @@ class Stacked:
   on_host: bool = False
 
   @property
-  def specs(self):
+  def specs(self) -> list[tf.TensorSpec]:
     """One spec: [clients, ...], the number of clients open."""
     return [tf.TensorSpec((None, *self.shape), self.dtype)]
 
-  def read(self, tensors):
+  def read(self, tensors: Iterator[tf.Tensor]) -> Any:
     """Returns the next of the flat tensors as `packing.Rows`."""
     return packing.Rows(next(tensors), self.on_host)
 
@@ -60,14 +60,14 @@ class Packed:
   on_host: bool = False
 
   @property
-  def specs(self):
+  def specs(self) -> list[tf.TensorSpec]:
     """Two specs: all entries, [?], and shapes, int64[clients, rank]."""
     return [
         tf.TensorSpec([None], self.dtype),
         tf.TensorSpec([None, len(self.shape)], tf.int64),
     ]
 
-  def read(self, tensors):
+  def read(self, tensors: Iterator[tf.Tensor]) -> Any:
     """Returns the next two of the flat tensors as `packing.Pieces`."""
     entries, table = next(tensors), next(tensors)
     return packing.Pieces.pack(entries, table, self.shape, self.on_host)
@@ -86,7 +86,7 @@ class Varying:
   on_host: bool = False
 
   @property
-  def specs(self):
+  def specs(self) -> list[tf.TensorSpec]:
     """The specs of `Packed` for each tensor of an element.
 
     Where the sequence is of clients, before them the number of elements of each
@@ -97,7 +97,7 @@ class Varying:
       specs += Packed(t.shape, tf.as_dtype(t.dtype)).specs
     return specs
 
-  def read(self, tensors):
+  def read(self, tensors: Iterator[tf.Tensor]) -> Any:
     """Takes its share of the flat tensors.
 
     Returns:
@@ -123,11 +123,11 @@ class Parts:
   segment_sizes: tuple = ()
 
   @property
-  def specs(self):
+  def specs(self) -> list[tf.TensorSpec]:
     """The specs of all parts, in order."""
     return [spec for part in self.parts for spec in part.specs]
 
-  def read(self, tensors):
+  def read(self, tensors: Iterator[tf.Tensor]) -> Any:
     """Takes its share of the flat tensors.
 
     Returns:
@@ -139,7 +139,7 @@ class Parts:
     return Segments(values, self.element_type, self.segment_sizes)
 
 
-def leaves(value) -> list:
+def leaves(value: Any) -> list:
   """Returns the layouts of the tensors of an argument; None has none."""
   if isinstance(value, Parts):
     return [leaf for part in value.parts for leaf in leaves(part)]
@@ -158,24 +158,26 @@ class Segments(NamedTuple):
     """Whether there is one such sequence at every client."""
     return any(isinstance(t, (packing.Rows, packing.Pieces)) for t in self.tensors)
 
-  def at(self, i, is_loop: bool = False):
+  def at(self, i: tf.Tensor, is_loop: bool = False) -> Any:
     """Returns the sequence of client `i`; for `is_loop` see `Rows.at`."""
     if not self.is_of_clients:
       return self.sequence()
     return self.sequence([t.at(i, is_loop) for t in self.tensors])
 
-  def sequence(self, tensors=None) -> sequences.Sequence:
+  def sequence(
+      self, tensors: Optional[Sequence[tf.Tensor]] = None
+  ) -> sequences.Sequence:
     """Returns the sequence that consists of these tensors.
 
     Args:
       tensors: One for each tensor of each segment, [elements, ...]; None: its
         own.
     """
-    tensors = list(self.tensors if tensors is None else tensors)
+    left = list(self.tensors if tensors is None else tensors)
     segments = []
     for size in self.sizes:
-      segments.append(tuple(packing.Rows(t) for t in tensors[:size]))
-      tensors = tensors[size:]
+      segments.append(tuple(packing.Rows(t) for t in left[:size]))
+      left = left[size:]
     return sequences.Sequence(tuple(segments), self.element_type)
 
 
@@ -192,14 +194,14 @@ class Runs(NamedTuple):
   starts: Any
   element_type: Any
 
-  def at(self, i):
+  def at(self, i: tf.Tensor) -> Any:
     """Returns the sequence of client `i`, an int32 scalar."""
     first, last = self.starts[i], self.starts[i + 1]
     segment = tuple(pieces.between(first, last) for pieces in self.segment)
     return sequences.Sequence((segment,), self.element_type)
 
 
-def at(value, i, is_loop: bool = False):
+def at(value: Any, i: tf.Tensor, is_loop: bool = False) -> Any:
   """Returns what client `i` holds of `value`; for `is_loop` see `Rows.at`."""
   if isinstance(value, (packing.Rows, packing.Pieces, Segments)):
     return value.at(i, is_loop)
@@ -210,7 +212,7 @@ def at(value, i, is_loop: bool = False):
   return value
 
 
-def on_server(value):
+def on_server(value: Any) -> Any:
   """Returns `value` with sequences of the server made usable."""
   if isinstance(value, Segments) and not value.is_of_clients:
     return value.sequence()

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     return (self.tensor,)
 
   @property
-  def count(self):
+  def count(self) -> tf.Tensor:
     """How many tensors there are, an int32 scalar."""
     return tf.shape(self.tensor)[0]
 
@@ -36,7 +36,7 @@ class Rows(NamedTuple):
     [tensor] = tensors
     return Rows(tensor, self.on_host)
 
-  def at(self, i, is_loop: bool = False):
+  def at(self, i: tf.Tensor, is_loop: bool = False) -> tf.Tensor:
     """Returns the tensor number `i`.
 
     Args:
@@ -67,7 +67,10 @@ class Pieces(NamedTuple):
   on_host: bool = False
 
   @classmethod
-  def pack(cls, entries, shapes, shape, on_host: bool = False) -> 'Pieces':
+  def pack(
+      cls, entries: tf.Tensor, shapes: tf.Tensor, shape: Any,
+      on_host: bool = False,
+  ) -> 'Pieces':
     """Returns the pieces; call it outside of loops over them."""
     with _place(on_host):
       # Once for all: their sum for every piece would be quadratic.
@@ -81,7 +84,7 @@ class Pieces(NamedTuple):
     return self.entries, self.shapes, self.starts
 
   @property
-  def count(self):
+  def count(self) -> tf.Tensor:
     """How many tensors there are, an int32 scalar."""
     return tf.shape(self.shapes)[0]
 
@@ -90,7 +93,7 @@ class Pieces(NamedTuple):
     entries, shapes, starts = tensors
     return Pieces(entries, shapes, starts, self.shape, self.on_host)
 
-  def at(self, i, is_loop: bool = False):
+  def at(self, i: tf.Tensor, is_loop: bool = False) -> tf.Tensor:
     """Returns the tensor number `i`."""
     del is_loop  # See `Rows`; here every way needs a slice.
     with _place(self.on_host):
@@ -102,7 +105,7 @@ class Pieces(NamedTuple):
     piece.set_shape(self.shape)
     return piece
 
-  def between(self, first, last) -> 'Pieces':
+  def between(self, first: tf.Tensor, last: tf.Tensor) -> 'Pieces':
     """Returns those from number `first` up to, without, number `last`."""
     with _place(self.on_host):
       starts = self.starts[first:last + 1]

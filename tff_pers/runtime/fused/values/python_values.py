@@ -99,7 +99,7 @@ def _converted(value, tensor_type, dtype) -> np.ndarray:
   return np.asarray(value, dtype)
 
 
-def numpy_dtype(tensor_type: tff.TensorType):
+def numpy_dtype(tensor_type: tff.TensorType) -> Any:
   """Returns the dtype of arrays of a type."""
   dtype = tf.as_dtype(tensor_type.dtype)
   return np.dtype(object) if dtype == tf.string else dtype.as_numpy_dtype

@@ -38,7 +38,9 @@ class Reader:
     """
     self._cache, self._max_bytes = cache.Cache(max_bytes), max_bytes
 
-  def read(self, values: Sequence[Any], element_type: tff.Type, passes: float):
+  def read(
+      self, values: Sequence[Any], element_type: tff.Type, passes: float
+  ) -> tuple[Optional[list], Optional[list]]:
     """Reads the sequences of a cohort.
 
     Args:

@@ -1,7 +1,7 @@
 """Tensors of a traced function to Python results."""
 
 import collections
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 import weakref
 
 import numpy as np
@@ -77,9 +77,9 @@ def skeleton(value: Any) -> Any:
 
 
 def export(
-    tensors, value, part: tff.Type, num_clients: Optional[int],
-    result_tensors: ResultTensors,
-):
+    tensors: Iterator[tf.Tensor], value: Any, part: tff.Type,
+    num_clients: Optional[int], result_tensors: ResultTensors,
+) -> Any:
   """Returns the Python result, in the containers that its type names.
 
   Args:

@@ -8,7 +8,7 @@ element stand in the order of `tf.data`: named fields sorted.
 
 import contextlib
 import itertools
-from typing import Any, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -21,7 +21,7 @@ class Unsupported(NotImplementedError):
 
 
 @contextlib.contextmanager
-def unsupported_if_it_fails():
+def unsupported_if_it_fails() -> Iterator[None]:
   """Turns what goes wrong while a computation is compiled into `Unsupported`.
 
   Natively there is no such step: what is wrong with the computation itself, its
@@ -51,14 +51,15 @@ class Sequence:
   """
 
   def __init__(
-      self, segments, element_type: tff.Type, variant: Optional[Any] = None
+      self, segments: Any, element_type: tff.Type,
+      variant: Optional[Any] = None,
   ):
     self.segments = segments
     self.element_type = element_type
     self._variant = variant
 
   @property
-  def variant(self):
+  def variant(self) -> Any:
     """The variant tensor of the sequence as a `tf.data.Dataset`."""
     if self._variant is None:
       parts = [_dataset(segment) for segment in self.segments]
@@ -76,7 +77,7 @@ class Sequence:
     )
     return tf.data.experimental.from_variant(self.variant, spec)
 
-  def reduce(self, zero, step, shapes):
+  def reduce(self, zero: Any, step: Any, shapes: Any) -> Any:
     """Returns `step(... step(zero, first element) ..., last element)`.
 
     Args:
@@ -101,12 +102,14 @@ class Made(Sequence):
   the first pass; so the graph makes it once more for everyone but the first.
   """
 
-  def __init__(self, element_type: tff.Type, variant, again):
+  def __init__(
+      self, element_type: tff.Type, variant: Any, again: Callable[[], Any]
+  ):
     super().__init__(None, element_type, variant)
     self._again, self._is_used = again, False
 
   @property
-  def variant(self):
+  def variant(self) -> Any:
     """The data set as a variant tensor; one of its own for each use."""
     if self._is_used:
       return self._again()
@@ -114,12 +117,12 @@ class Made(Sequence):
     return self._variant
 
 
-def flat(segments) -> list:
+def flat(segments: Any) -> list:
   """Returns the tensors that segments consist of."""
   return [t for segment in segments for part in segment for t in part.tensors]
 
 
-def of_tensors(segments, tensors) -> list:
+def of_tensors(segments: Any, tensors: Iterable[tf.Tensor]) -> list:
   """Returns segments like these that consist of `tensors`."""
   tensors = iter(tensors)
   return [
@@ -131,7 +134,9 @@ def of_tensors(segments, tensors) -> list:
   ]
 
 
-def reduction(step, segments, shapes):
+def reduction(
+    step: Any, segments: Any, shapes: Any
+) -> Any:
   """Returns a function that folds `step` over the segments of a sequence.
 
   Args:
@@ -172,7 +177,7 @@ def reduction(step, segments, shapes):
   return tf.function(fold, autograph=False).get_concrete_function(*specs)
 
 
-def only_element(segment):
+def only_element(segment: Any) -> Any:
   """Returns a concrete function `(segment...) -> element...` of one element.
 
   Args:
@@ -225,7 +230,7 @@ def flat_types(element_type: tff.Type) -> list:
   return flatten(_type_tree(element_type), element_type)
 
 
-def flatten(value, element_type: tff.Type) -> list:
+def flatten(value: Any, element_type: tff.Type) -> list:
   """Returns the leaves of nested tuples `value` in the order of `tf.data`."""
   if not isinstance(element_type, tff.StructType):
     return [value]
@@ -235,7 +240,7 @@ def flatten(value, element_type: tff.Type) -> list:
   return leaves
 
 
-def unflatten(leaves, element_type: tff.Type):
+def unflatten(leaves: Iterable[Any], element_type: tff.Type) -> Any:
   """Returns nested tuples of `leaves`, which are in the order of `tf.data`."""
   leaves = iter(leaves)
 

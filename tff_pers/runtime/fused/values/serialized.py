@@ -7,7 +7,7 @@ set of its own.
 
 import dataclasses
 import itertools
-from typing import Any
+from typing import Any, Iterator
 
 import tensorflow as tf
 
@@ -24,11 +24,11 @@ class Serialized:
   is_at_clients: bool
 
   @property
-  def specs(self):
+  def specs(self) -> list[tf.TensorSpec]:
     """One spec: the graphs, string[clients], or that of the server."""
     return [tf.TensorSpec([None] if self.is_at_clients else [], tf.string)]
 
-  def read(self, tensors):
+  def read(self, tensors: Iterator[tf.Tensor]) -> Any:
     """Returns `DataSets` of clients, or the sequence of the server."""
     data_sets = DataSets(next(tensors), self.element_type)
     return data_sets if self.is_at_clients else data_sets.sequence()
@@ -41,12 +41,12 @@ class DataSets:
     self._graphs, self._element_type = graphs, element_type
     self._numbers = itertools.count()
 
-  def at(self, i):
+  def at(self, i: tf.Tensor) -> Any:
     """Returns the sequence of client `i`, an int32 scalar."""
     with tf.device('/CPU:0'):
       return self.sequence(tf.gather(self._graphs, i))
 
-  def sequence(self, graph=None) -> sequences.Sequence:
+  def sequence(self, graph: Any = None) -> sequences.Sequence:
     """Returns the sequence of a graph, a string; None: that of the server."""
     graph = self._graphs if graph is None else graph
     return _Sequence(graph, self._element_type, self._numbers)

@@ -4,12 +4,14 @@ The tensors of an element of a sequence stand in another order, that of
 `tf.data`: see `sequences`.
 """
 
+from typing import Any, Iterable
+
 import tensorflow_federated as tff
 
 from tff_pers.runtime.fused.values import sequences
 
 
-def leaves(type_signature) -> list:
+def leaves(type_signature: tff.Type) -> list:
   """Returns the tensor types of a structure in order."""
   if isinstance(type_signature, tff.StructType):
     return [t for part in type_signature.children() for t in leaves(part)]
@@ -18,7 +20,7 @@ def leaves(type_signature) -> list:
   return [type_signature]
 
 
-def flatten(value, type_signature) -> list:
+def flatten(value: Any, type_signature: tff.Type) -> list:
   """Returns the tensors, rows or pieces of nested tuples in order."""
   if not isinstance(type_signature, tff.StructType):
     return [value]
@@ -29,7 +31,7 @@ def flatten(value, type_signature) -> list:
   ]
 
 
-def unflatten(type_signature, values):
+def unflatten(type_signature: tff.Type, values: Iterable[Any]) -> Any:
   """Returns nested tuples of `values`, as `flatten` orders them."""
   values = iter(values)  # An iterator stays the same one.
   if isinstance(type_signature, tff.StructType):

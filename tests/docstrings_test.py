@@ -114,7 +114,7 @@ class Project:
     for field in cls.body:
       if (
           isinstance(field, ast.AnnAssign) and _is_public(field.target.id)
-          and field.target.id not in documented
+          and field.target.id not in documented and not _has_help(field)
       ):
         yield f'{cls.name}: attribute {field.target.id}'
     for method in _methods(cls):
@@ -223,6 +223,13 @@ def _calls(node):
       yield child
     if not isinstance(child, (ast.Try, ast.With)):
       yield from _calls(child)
+
+
+def _has_help(field) -> bool:
+  """Whether it is a hyperparameter, whose help text goes to the docstring."""
+  return isinstance(field.value, ast.Call) and (
+      ast.unparse(field.value.func) != 'dataclasses.field'
+  )
 
 
 def _returns(function) -> bool:

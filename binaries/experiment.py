@@ -20,10 +20,8 @@ from tff_pers import attacks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers import plugins
-from tff_pers import round_metrics
 from tff_pers import settings
 from tff_pers.aggregators import robust
-from tff_pers.client_works import kernel_factors
 from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import holdout
@@ -152,7 +150,7 @@ def build(
   hyperparameters = _hyperparameters(method, full, own, asked)
   task, stopping = auto_rounds.settle(task, given, hyperparameters)
   with flags.sentences(f'{method.name}_', ['aggregator']):
-    _informed(hyperparameters, task)
+    informed(hyperparameters, task)
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   _check_needs(method, hyperparameters, task, family)
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
@@ -266,50 +264,8 @@ def of_variant(
   given = dict(given)
   _open_brackets(given, method, options, table, brackets_win=True)
   own = _own(given, table, 'method', name)
-  with flags.sentences(f'{name}_', _names(method.hyperparameters)):
+  with flags.sentences(f'{name}_', option_names(method.hyperparameters)):
     return method, hp.replace(method.hyperparameters(), **own)
-
-
-def build_process(
-    experiment: Experiment, kernel_names: Optional[list[str]] = None
-):
-  """Returns the method's process on the task.
-
-  Args:
-    experiment: What to run.
-    kernel_names: Takes the names of the kernels that clients hold as factors,
-      see `client_works.kernel_factors`; None: nobody wants to know.
-
-  Raises:
-    flags.UsageError: If the method cannot be built on this task.
-  """
-  method = experiment.method
-  with flags.sentences(f'{method.name}_', _names(method.hyperparameters)):
-    task = experiment.task
-    hyperparameters = _informed(experiment.hyperparameters, task)
-    largest = int(on_demand.sizes(task.train).max(initial=0))
-    # One message alone gains nothing from factors, and those that are under way
-    # are in checkpoints: there they stay what they always were.
-    is_dense = experiment.plan.schedule is not None
-    with kernel_factors.building(largest, allowed=not is_dense) as known:
-      with round_metrics.leaving_out(task.byzantine), _under_attack(
-          experiment.flag('attack'), task, hyperparameters
-      ):
-        process = method.build(task, hyperparameters)
-  if kernel_names is not None:
-    kernel_names += known.names
-  return process
-
-
-def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
-  """Returns the scope in which Byzantine clients do what --attack says."""
-  known = {}
-  if isinstance(hyperparameters, hp.Aggregation):
-    known['rule'] = robust.parse(hyperparameters.aggregator)
-  return attacks.carried_out(
-      attacks.parse(attack), task.byzantine, num_classes=task.num_classes,
-      **known,
-  )
 
 
 def folder_name(variant: str) -> str:
@@ -366,7 +322,7 @@ def check_owners(given, table, algos: Sequence[str], task: str) -> None:
       )
 
 
-def _informed(hyperparameters, task: task_lib.Task):
+def informed(hyperparameters, task: task_lib.Task):
   """Returns hyperparameters whose rule knows how many clients are Byzantine.
 
   With cohorts it assumes their share of the clients, rounded up; a cohort may
@@ -397,14 +353,14 @@ def _check_attack(text: str, task: task_lib.Task) -> None:
     )
 
 
-def _names(options) -> list[str]:
+def option_names(options) -> list[str]:
   """Returns the names of flags of a method or task, without the prefix."""
   return [hp.flag_name(f.name) for f in dataclasses.fields(options)]
 
 
 def _task_options(given, table, family):
   own = _own(given, table, 'task', family.name)
-  with flags.sentences(f'{family.name}_', _names(family.options)):
+  with flags.sentences(f'{family.name}_', option_names(family.options)):
     return hp.replace(family.options(), **own)
 
 
@@ -449,7 +405,7 @@ def _hyperparameters(method, task, own, asked):
 
   Of these only the `asked` are refused if they have no effect in this variant.
   """
-  names = _names(method.hyperparameters)
+  names = option_names(method.hyperparameters)
   chosen = {
       **settings.of(task.name, method.name, names, task.regimes), **own
   }

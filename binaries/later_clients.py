@@ -11,6 +11,7 @@ from binaries import experiment as experiment_lib
 from binaries import exports
 from binaries import flags
 from binaries import outputs
+from binaries import processes
 from binaries import saved_runs
 from tff_pers.data import client_data
 from tff_pers.data import client_names
@@ -151,7 +152,7 @@ def open_trainer(opened: Opened, states, folder: str):
   Raises:
     flags.UsageError: If the method cannot take them.
   """
-  process = experiment_lib.build_process(opened.experiment)
+  process = processes.build(opened.experiment).process
   task = opened.experiment.task
   if not continuing.has_form_of(states, process, opened.experiment):
     raise flags.UsageError(

@@ -8,6 +8,7 @@ Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
 """
 
+from binaries import processes
 from binaries import startup
 
 startup.begin(__name__, __file__)
@@ -240,38 +241,17 @@ def _fill(grid: _Grid, done: '_Table', rules, attacks, seeds) -> None:
   number = 0
   for rule in rules:
     for attack in attacks:
-      process, built_for = None, None
       for seed in seeds:
         number += 1
         if done.has(rule, attack, seed):
           continue
         experiment = grid.experiment(rule, attack, seed)
-        if process is None or not _alike(experiment.task, built_for):
-          process = experiment_lib.build_process(experiment)
-          built_for = experiment.task
-        final = _train(experiment, process)
+        final = _train(experiment, processes.build(experiment).process)
         done.add(experiment, rule, attack, seed, final)
         print(
             f'[{number}/{total}] {rule}, {attack}, seed {seed}: {final:.3g}',
             flush=True,
         )
-
-
-def _alike(task, other) -> bool:
-  """Whether a method that was built for one task serves the other, too.
-
-  What differs from seed to seed is the data, which are arguments of a round.
-  """
-  same = lambda a, b: np.array_equal(
-      np.zeros(0) if a is None else a, np.zeros(0) if b is None else b
-  )
-  return (
-      task.model.x_spec == other.model.x_spec
-      and task.num_clients == other.num_clients
-      and same(task.groups, other.groups)
-      and same(task.byzantine, other.byzantine)
-      and same(task.tiers, other.tiers)
-  )
 
 
 def _train(experiment, process) -> float:

@@ -16,6 +16,7 @@ from binaries import exports
 from binaries import flags
 from binaries import folders
 from binaries import outputs
+from binaries import processes
 from binaries import saved_runs
 from tff_pers import finetuning
 from tff_pers import hyperparameters as hp
@@ -31,6 +32,7 @@ from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.runtime import errors
+from tff_pers.runtime import fused
 from tff_pers.simulation import asynchrony_program
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
@@ -49,6 +51,8 @@ _RUNTIME_FLAGS = dict(
     workers='remote', connect_seconds='remote', round_seconds='remote',
     tls_cert='remote', tls_key='remote', tls_ca='remote',
 )
+# The fused runtime of the last run, with its options.
+_fused: Optional[tuple[dict[str, Any], Any]] = None
 
 
 class Diverged(flags.Failure):
@@ -169,8 +173,7 @@ def execute(
         _export_finished(experiment, folder, exported, export.kind)
     else:
       use_runtime(experiment.flag, folder)
-      kernel_names = []
-      process = experiment_lib.build_process(experiment, kernel_names)
+      process, kernel_names = processes.build(experiment)
       _check_unseen(experiment, process)
       if fork:
         continuing.check_fits(fork, process, experiment)
@@ -190,7 +193,7 @@ def execute(
             initial_loss=outputs.initial_loss(
                 experiment.task, experiment.flag('seed')
             ),
-            kernels_as_factors=kernel_names,
+            kernels_as_factors=list(kernel_names),
             **(
                 dict(fork=continuing.copy_checkpoint(fork, folder))
                 if fork else {}
@@ -281,11 +284,10 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
   try:
     with flags.sentences(names=_RUNTIME_FLAGS):
       if name == 'fused':
-        path = None if folder is None else os.path.join(folder, RUNTIME_CHOICES)
-        runtime.use(
-            'fused', flag('device') or None, strategy=flag('strategy'),
-            choices=path, tf32=flag('tf32'),
-            deterministic=flag('deterministic'),
+        _use_fused(
+            None if folder is None else os.path.join(folder, RUNTIME_CHOICES),
+            device=flag('device') or None, strategy=flag('strategy'),
+            tf32=flag('tf32'), deterministic=flag('deterministic'),
         )
       elif name == 'remote':
         runtime.use(
@@ -298,6 +300,18 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
         runtime.use('native')
   except RuntimeError as error:
     raise flags.Failure(str(error)) from error
+
+
+def _use_fused(choices: Optional[str], **options) -> None:
+  """Installs the fused runtime; the last one, if it has the same options.
+
+  Then computations that several runs share are compiled once, see `processes`.
+  """
+  global _fused  # pylint: disable=global-statement
+  if _fused is not None and _fused[0] == options:
+    fused.use_again(_fused[1], choices)
+  else:
+    _fused = options, runtime.use('fused', choices=choices, **options)
 
 
 def _check_unseen(experiment, process) -> None:
@@ -345,7 +359,7 @@ def open_trainer(experiment, process, states) -> program.TrainingProgram:
 def _export_finished(experiment, folder, exported, kind) -> None:
   """Writes models of clients of a run that is over; changes nothing else."""
   use_runtime(experiment.flag, folder)
-  process = experiment_lib.build_process(experiment)
+  process = processes.build(experiment).process
   with store.ClientStateStore(
       os.path.join(folder, results.CHECKPOINT)
   ) as states:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from binaries import experiment as experiment_lib
 from binaries import later_clients
+from binaries import processes
 from binaries import train
 from tff_pers import methods
 from tff_pers.evaluation import results
@@ -25,7 +25,7 @@ def test_reloaded_models_have_the_results_of_the_run(algo, tmp_path):
   with open(run / results.CLIENTS, newline='', encoding='utf-8') as file:
     written = {row['client']: row for row in csv.DictReader(file)}
   opened = later_clients.open_run(str(run), '')
-  model = experiment_lib.build_process(opened.experiment).deployed
+  model = processes.build(opened.experiment).process.deployed
   for client in ('0', '3'):
     examples = opened.data.test[opened.names.index(client)]['examples']
     loaded = tf.saved_model.load(str(run / 'export' / f'client_{client}'))

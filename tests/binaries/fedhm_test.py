@@ -8,6 +8,7 @@ import pytest
 from binaries import compare
 from binaries import experiment
 from binaries import flags
+from binaries import processes
 from tff_pers.evaluation import plots
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
@@ -80,4 +81,4 @@ def test_tiers_go_with_the_clients_of_own_data(tmp_path):
 def test_what_does_not_go_together_is_one_sentence(tmp_path, given, message):
   built = _build(**_own_data(tmp_path), **given)
   with pytest.raises(flags.UsageError, match=message):
-    experiment.build_process(built)
+    processes.build(built)

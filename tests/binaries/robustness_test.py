@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from binaries import experiment
+from binaries import processes
 from binaries import robustness
 from binaries import train
 from tff_pers.evaluation import plots
@@ -92,16 +92,16 @@ def test_train_names_whose_messages_were_refused(
 
 def test_cells_that_are_there_are_not_run_again(table, monkeypatch):
   built = []
-  build = experiment.build_process
-  def count(of):
-    built.append((of.variant, of.flag('attack')))
-    return build(of)
-  monkeypatch.setattr(experiment, 'build_process', count)
+  build = processes._build  # pylint: disable=protected-access
+  def count(task, method, kind, hyperparameters, attack, *others):
+    built.append((hyperparameters.aggregator, attack))
+    return build(task, method, kind, hyperparameters, attack, *others)
+  monkeypatch.setattr(processes, '_build', count)
   before = _read(table / 'robustness.csv')
   assert _run(
       table, *TINY, '--rules=mean,krum', '--attacks=none', '--seeds=0,1'
   ) == 0
-  assert built == [('ffgg[aggregator=krum]', 'none')]
+  assert built == [('krum[f=2]', 'none')]
   rows = _read(table / 'robustness.csv')
   assert rows[:len(before)] == before and len(rows) == len(before) + 2
 

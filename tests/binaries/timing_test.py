@@ -9,6 +9,7 @@ from binaries import compare
 from binaries import events
 from binaries import experiment as experiment_lib
 from binaries import flags
+from binaries import processes
 from binaries import timing
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'fedavg', 'The method.'))
@@ -67,8 +68,7 @@ def test_events_keep_kernels_dense(driver):
       algo=f'fedavg[driver={driver},local_steps=1]', task='digits',
       model='mlp_200',
   )
-  names = []
-  experiment_lib.build_process(experiment, names)
+  names = processes.build(experiment).kernel_names
   assert bool(names) == (driver == 'rounds')
 
 

@@ -7,6 +7,7 @@ import tensorflow_federated as tff
 
 from binaries import experiment
 from binaries import flags
+from binaries import processes
 from tff_pers import methods
 from tff_pers.data import tasks
 
@@ -25,7 +26,7 @@ TASKS = [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 @functools.lru_cache(maxsize=None)
 def _process(name, task):
   given = dict(algo=name, task=task)
-  return experiment.build_process(experiment.build(given, TABLE))
+  return processes.build(experiment.build(given, TABLE)).process
 
 
 def _fit(name, task):

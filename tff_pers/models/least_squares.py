@@ -5,11 +5,15 @@ Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
 """
 
+import functools
+
 import tensorflow as tf
 
 from tff_pers.models import functional
 
 
+# The same model for the same arguments, as `zoo.build` gives it.
+@functools.lru_cache(maxsize=4)
 def build(
     theta_dim: int, w_dim: int, num_rows: int
 ) -> functional.FunctionalModel:

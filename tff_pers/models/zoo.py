@@ -12,6 +12,8 @@ Logistic regression of many labels at once, for tags: Adaptive Federated
 Optimization. Its `accuracy` is the recall at 5.
 """
 
+import functools
+
 import tensorflow as tf
 
 from tff_pers.models import functional
@@ -23,6 +25,9 @@ from tff_pers.models import tags
 from tff_pers.models import zoo_layers as zl
 
 
+# The same model for the same arguments: tasks of several seeds share it, and so
+# what was built on it.
+@functools.lru_cache(maxsize=16)
 def build(
     name: str,
     x_spec: tf.TensorSpec,

@@ -24,14 +24,14 @@ class Installed:
     stack = tff.framework.get_context_stack()
     # Not `current`, which may be of somebody's `with` block.
     self._before = stack._stack[0]  # pylint: disable=protected-access
-    self._context, self._close = context, close
+    self.context, self._close = context, close
     self._block = contextlib.ExitStack()
     tff.framework.set_default_context(context)
 
   def __enter__(self):
     stack = tff.framework.get_context_stack()
-    if stack.current is not self._context:
-      self._block.enter_context(stack.install(self._context))
+    if stack.current is not self.context:
+      self._block.enter_context(stack.install(self.context))
     return self
 
   def __exit__(self, *error):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from baselines import fedavg
 from binaries import experiment
 from binaries import flags
+from binaries import processes
 from tff_pers import inputs
 from tff_pers import methods
 from tff_pers.data import client_data
@@ -120,9 +121,9 @@ def test_method_is_built_on_the_task_or_refused(task_name, method_name):
   fit = methods.fit(method, declares.traits, declares.alternatives())
   given = dict(algo=method_name, task=task_name)
   if fit == 'yes':
-    experiment.build_process(experiment.build(given, table))
+    processes.build(experiment.build(given, table))
     return
   with pytest.raises(flags.UsageError) as error:
-    experiment.build_process(experiment.build(given, table))
+    processes.build(experiment.build(given, table))
   missing = methods.missing_needs(method, declares.traits)
   assert missing[0].sentence in str(error.value)

@@ -76,6 +76,8 @@ class Compiled:
     self._compiler = compiler
     self._program = stages.Program(line_lib.from_computation(computation))
     self._traces = collections.OrderedDict()
+    # What the traces were chosen for, and those of earlier choices.
+    self._choices, self._earlier = compiler.choices, {}
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
@@ -115,6 +117,8 @@ class Compiled:
 
   def _run(self, argument_layout, has_clients, tensors):
     """Runs the traced function, with fewer clients at once if memory lacks."""
+    if self._choices is not self._compiler.choices:
+      self._choose_anew()
     key = (argument_layout, has_clients)
     is_new = key not in self._traces
     if is_new:
@@ -140,6 +144,15 @@ class Compiled:
         )
         self._compiler.choices.put(self._key(argument_layout), schedules)
         self._traces[key] = self._trace(argument_layout, has_clients, schedules)
+
+  def _choose_anew(self):
+    """Forgets what was chosen, but not what was traced for it."""
+    self._choices = self._compiler.choices
+    self._earlier = {
+        (*key, tuple(trace.schedules)): trace
+        for key, trace in self._traces.items()
+    }
+    self._traces.clear()
 
   def _choose(self, argument_layout, has_clients, tensors):
     """Returns the trace that is used from now on."""
@@ -173,6 +186,11 @@ class Compiled:
     Raises:
       sequences.Unsupported: If it cannot be traced.
     """
+    earlier = self._earlier.get(
+        (argument_layout, has_clients, tuple(schedules))
+    )
+    if earlier is not None:
+      return earlier
     traced = []
     devices = self._compiler.devices
 

@@ -73,6 +73,26 @@ def use(
   return context.Installed(context_class(executor))
 
 
+def use_again(
+    installed: context.Installed, choices: Optional[os.PathLike] = None
+) -> None:
+  """Installs a fused runtime again, for another run of the same process.
+
+  What it compiled stays, the data that it kept do not. Its choices are made
+  anew, as those of a new runtime would be; a round is only compiled again where
+  they come out differently.
+
+  Args:
+    installed: What `use` returned.
+    choices: See `use`.
+
+  Raises:
+    ValueError: If the file does not hold choices.
+  """
+  installed.context.executor.record_in(choices_lib.Choices(choices))
+  tff.framework.set_default_context(installed.context)
+
+
 class Executor:
   """Compiles and runs computations; one call at a time."""
 
@@ -88,6 +108,12 @@ class Executor:
     self._compiled = {}
     self._native = set()
     self._lock = threading.RLock()
+
+  def record_in(self, choices: choices_lib.Choices) -> None:
+    """Makes choices anew, and keeps them there."""
+    with self._lock:
+      self._compiler.choices = choices
+      self._compiler.converter.forget()
 
   def invoke(self, computation: tff.Computation, argument: Any) -> Any:
     """Returns the result of a call."""

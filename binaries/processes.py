@@ -1,0 +1,135 @@
+"""A method's process on a task; runs that differ in their seed share it.
+
+To build a process and to trace its rounds takes longer than many small runs. A
+process does not know the seed of a run, but a method may look at the task it is
+built on, and tasks differ between seeds. So what it looks at is noted, and the
+last process is used again where all of that is the same.
+"""
+
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from binaries import experiment as experiment_lib
+from binaries import flags
+from tff_pers import attacks
+from tff_pers import hyperparameters as hp
+from tff_pers import process as process_lib
+from tff_pers import round_metrics
+from tff_pers.aggregators import robust
+from tff_pers.client_works import kernel_factors
+from tff_pers.data import on_demand
+from tff_pers.data import task as task_lib
+
+
+class Built(NamedTuple):
+  """What a method is on a task.
+
+  Attributes:
+    process: Its process.
+    kernel_names: Names of the kernels that clients hold as factors, see
+      `client_works.kernel_factors`.
+  """
+
+  process: process_lib.PersonalizedProcess
+  kernel_names: tuple[str, ...]
+
+
+class _Last(NamedTuple):
+  """The last process, and all that it depends on."""
+
+  key: tuple[Any, ...]
+  reads: dict[str, Any]
+  built: Built
+
+
+# One is enough, and takes the memory of one: programs go through the seeds of a
+# variant before they go on to the next.
+_last: Optional[_Last] = None
+
+
+def build(experiment: experiment_lib.Experiment) -> Built:
+  """Returns the method's process on the task: the last one, if it is the same.
+
+  Args:
+    experiment: What to run.
+
+  Raises:
+    flags.UsageError: If the method cannot be built on this task.
+  """
+  global _last  # pylint: disable=global-statement
+  method, task = experiment.method, experiment.task
+  names = experiment_lib.option_names(method.hyperparameters)
+  with flags.sentences(f'{method.name}_', names):
+    hyperparameters = experiment_lib.informed(experiment.hyperparameters, task)
+    key = (
+        method, type(hyperparameters), hyperparameters,
+        experiment.flag('attack'),
+        int(on_demand.sizes(task.train).max(initial=0)),
+        # One message alone gains nothing from factors, and those that are
+        # under way are in checkpoints: there they stay what they always were.
+        experiment.plan.schedule is None,
+    )
+    if _last is not None and _last.key == key and all(
+        _same(getattr(task, name), value) for name, value in _last.reads.items()
+    ):
+      return _last.built
+    _last = None  # Its memory is free before the next one takes some.
+    reads = {}
+    built = _build(_watched(task, reads), *key)
+  _last = _Last(key, reads, built)
+  return built
+
+
+def _build(
+    task, method, _, hyperparameters, attack: str, largest: int, by_rounds: bool
+) -> Built:
+  """Builds the process; looks at nothing but these."""
+  with kernel_factors.building(largest, allowed=by_rounds) as known:
+    with round_metrics.leaving_out(task.byzantine), _under_attack(
+        attack, task, hyperparameters
+    ):
+      process = method.build(task, hyperparameters)
+  return Built(process, tuple(known.names))
+
+
+def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
+  """Returns the scope in which Byzantine clients do what --attack says."""
+  known = {}
+  if isinstance(hyperparameters, hp.Aggregation):
+    known['rule'] = robust.parse(hyperparameters.aggregator)
+  return attacks.carried_out(
+      attacks.parse(attack), task.byzantine, num_classes=task.num_classes,
+      **known,
+  )
+
+
+def _watched(task: task_lib.Task, reads: dict[str, Any]) -> task_lib.Task:
+  """Returns the task; `reads` gets what is looked at, now or later, by name."""
+
+  class Watched(type(task)):
+    """The task, as far as methods can tell."""
+
+    def __getattribute__(self, name):
+      value = getattr(task, name)
+      if not name.startswith('__'):
+        reads[name] = value
+      return value
+
+  return object.__new__(Watched)
+
+
+def _same(one, other) -> bool:
+  """Whether two values are equal for sure: numbers, texts, and arrays of them.
+
+  Everything else has to be the very same object, as a model is.
+  """
+  if one is other:
+    return True
+  if type(one) is not type(other):
+    return False
+  if isinstance(one, np.ndarray):
+    return one.dtype == other.dtype and np.array_equal(one, other)
+  if isinstance(one, (tuple, list)):
+    return len(one) == len(other) and all(map(_same, one, other))
+  return isinstance(one, (bool, int, float, str, np.generic)) and one == other

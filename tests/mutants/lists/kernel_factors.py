@@ -55,8 +55,8 @@ FAULTS = (
     Fault(
         'factors_of_events',
         what='Messages that are under way hold the examples of clients.',
-        file='binaries/experiment.py',
-        old='allowed=not is_dense',
+        file='binaries/processes.py',
+        old='allowed=by_rounds',
         new='allowed=True',
         tests=('tests/binaries/timing_test.py::test_events_keep_kernels_dense',),
     ),

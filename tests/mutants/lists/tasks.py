@@ -191,7 +191,7 @@ FAULTS = (
     Fault(
         'programs_leave_nobody_out',
         what='Programs count Byzantine clients in the training loss.',
-        file=_EXPERIMENT,
+        file='binaries/processes.py',
         old='leaving_out(task.byzantine)',
         new='leaving_out(None)',
         tests=_NO_ROWS,

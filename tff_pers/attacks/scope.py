@@ -89,7 +89,11 @@ def build_in(work: client_work.ClientWork, factory: structure.Factory):
 
 
 def poisoned(data):
-  """Returns the data that a client trains on: attackers may flip labels."""
+  """Returns the data that a client trains on: attackers may flip labels.
+
+  Args:
+    data: Dense client data.
+  """
   threat = _THREAT.get()
   if threat is None or not threat.attack.flips_labels:
     return data
@@ -99,7 +103,12 @@ def poisoned(data):
 
 
 def tagged(update, data):
-  """Returns `<update, byzantine, index>`, the value of an attacked factory."""
+  """Returns `<update, byzantine, index>`, the value of an attacked factory.
+
+  Args:
+    update: What the client sends.
+    data: Its dense data, for its index.
+  """
   threat = _THREAT.get()
   if threat is None:
     return update
@@ -109,7 +118,11 @@ def tagged(update, data):
 
 
 def attacked_in_scope(factory: structure.Factory) -> structure.Factory:
-  """Returns `factory` with the attack of the scope, see `attacked`."""
+  """Returns `factory` with the attack of the scope, see `attacked`.
+
+  Args:
+    factory: What aggregates the updates, weighted or not.
+  """
   threat = _THREAT.get()
   if threat is None:
     return factory

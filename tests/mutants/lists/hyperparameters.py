@@ -158,7 +158,7 @@ FAULTS = (
         new='',
         tests=(
             'tests/docstrings_test.py'
-            '::test_a_public_name_says_arguments_results_and_errors',
+            '::test_an_exported_name_says_arguments_results_and_errors',
         ),
     ),
 )

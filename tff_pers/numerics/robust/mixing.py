@@ -63,7 +63,11 @@ def clip_norms(x, bound):
 
 
 def median_norm(x):
-  """Returns the median of ||x_i||, a scalar."""
+  """Returns the median of ||x_i||, a scalar.
+
+  Args:
+    x: float[n, d], n >= 1.
+  """
   return centers.median_of(lengths.distances(x, 0))
 
 

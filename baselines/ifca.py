@@ -263,6 +263,7 @@ def _restart_losses(model, message, data, num_models, restarts):
     return ()
   dtype = model.dtype
 
+  @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
   def loss(draw):
     models = mixtures.initial_models(
         model, num_models, message['seed'], draw

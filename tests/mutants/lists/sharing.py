@@ -64,4 +64,15 @@ FAULTS = (
         new='    if False:',
         tests=_ALONE,
     ),
+    Fault(
+        'programs_leave_nobody_out',
+        what='Programs count Byzantine clients in the training loss.',
+        file=_PROCESSES,
+        old='leaving_out(task.byzantine)',
+        new='leaving_out(None)',
+        tests=(
+            'tests/binaries/task_knowledge_test.py'
+            '::test_byzantine_clients_are_no_rows',
+        ),
+    ),
 )

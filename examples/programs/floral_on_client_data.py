@@ -11,6 +11,7 @@ from tff_pers.models import adaptors
 
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 
 
 def writer(group):
@@ -36,7 +37,7 @@ adapted = adaptors.floral(
     tff_pers.from_keras(
         keras_model,
         tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    ), num_adaptors=2, rank=4,
+    ), num_adaptors=4, rank=4,
 )
 process = tff_pers.build_floral(
     adapted, tff_pers.FloralHyperparameters(learning_rate=0.2), num_clients=6
@@ -49,8 +50,9 @@ for _ in range(25):
   state, own = output['state'], output['client_states']
   losses.append(float(output['metrics']['train_loss']))
 print(f'loss {losses[0]:.3f} -> {losses[-1]:.3f}')
-assert losses[-1] < 0.8 * losses[0]
+assert losses[-1] < 0.3 * losses[0]
 
 favourite = [int(client['router'].argmax()) for client in own]
 print('the adaptor that every writer uses most:', favourite)
-assert favourite == favourite[:2] * 3 and favourite[0] != favourite[1]
+# Four adaptors are more than the groups; none serves both.
+assert set(favourite[::2]).isdisjoint(favourite[1::2])

@@ -11,6 +11,7 @@ from tff_pers.models import adaptors
 CLIP, NUM_CLIENTS = 5.0, 6
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 
 
 def dataset(client):

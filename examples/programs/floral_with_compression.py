@@ -11,6 +11,7 @@ from tff_pers.models import adaptors
 NUM_CLIENTS = 6
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 data = []
 for client in range(NUM_CLIENTS):
   x = rng.normal(size=(30, 6)).astype(np.float32)

@@ -15,6 +15,7 @@ from tff_pers.models import adaptors
 CLIP, STDDEV, NUM_CLIENTS = 1.0, 0.2, 6
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 
 
 def noisy_sum(clip, stddev):

@@ -10,6 +10,7 @@ import tff_pers
 
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 x = rng.normal(size=(4, 50, 5)).astype(np.float32)
 data = [
     tff_pers.dense(i, x[i], (x[i, :, i] > 0).astype(np.int32))

@@ -70,6 +70,7 @@ def build_sign_vote(model):
   )
 
 
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 keras_model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
 process = build_sign_vote(tff_pers.from_keras(
     keras_model, 'mean_squared_error', y_spec=tf.TensorSpec([None], tf.float32)

@@ -7,6 +7,7 @@ import tff_pers
 
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
+tf.keras.utils.set_random_seed(0)  # Of the first weights.
 direction = rng.normal(size=8)
 
 

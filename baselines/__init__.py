@@ -1,7 +1,8 @@
 """Competing methods, one file each; importing this package registers them.
 
-Every module of this folder is found by itself; its functions `build_*` are
-names of the package, e.g. `baselines.build_fedavg`.
+Every module of this folder is found by itself; its functions `build_*` and
+classes of hyperparameters are names of the package, e.g.
+`baselines.build_fedavg` and `baselines.FedAvgHyperparameters`.
 """
 
 from typing import Any, TYPE_CHECKING

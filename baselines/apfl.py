@@ -117,6 +117,11 @@ def build_apfl_work(
   """Returns the client work: K steps of u, v and alpha on the same batches.
 
   The reported loss is that of vbar.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_apfl`.
+    client_weighting: See `build_apfl`.
   """
   eta = hyperparameters.learning_rate
   eta_alpha = hyperparameters.alpha_learning_rate or eta

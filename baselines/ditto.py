@@ -116,7 +116,13 @@ def build_ditto_work(
     hyperparameters: DittoHyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work; the client state is v, the loss that of v."""
+  """Returns the client work; the client state is v, the loss that of v.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_ditto`.
+    client_weighting: See `build_ditto`.
+  """
   budget = hyperparameters.budget()
   personal_budget = dict(budget)
   if hyperparameters.personal_steps:

@@ -128,7 +128,12 @@ def build_fine_tuning(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters,
 ) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
-  """Returns `(message, C, D) -> v`, a TensorFlow function."""
+  """Returns `(message, C, D) -> v`, a TensorFlow function.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_fedavg_finetuned`.
+  """
   budget = hyperparameters.budget()
   if hyperparameters.steps:
     budget.update(num_steps=hyperparameters.steps, num_epochs=None)
@@ -147,7 +152,12 @@ def build_choosing(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters,
 ) -> composition.Choosing:
-  """Returns how clients choose a number of epochs and fine-tune for so long."""
+  """Returns how clients choose a number of epochs and fine-tune for so long.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_fedavg_finetuned`.
+  """
   train = _training(model, hyperparameters)
   num_options = hyperparameters.max_epochs + 1
 

@@ -187,7 +187,14 @@ def build_fedem_work(
     num_models: int,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work: one E-step, then the local steps of the M-step."""
+  """Returns the client work: one E-step, then the local steps of the M-step.
+
+  Args:
+    model: The architecture, see `build_fedem`.
+    hyperparameters: See `build_fedem`.
+    num_models: C.
+    client_weighting: See `build_fedem`.
+  """
   local = local_step.build(hyperparameters)
 
   def update(message, client_state, data):

@@ -118,7 +118,13 @@ def build_fedprox_work(
     hyperparameters: FedProxHyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work; it sends the sum of its gradients."""
+  """Returns the client work; it sends the sum of its gradients.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_fedprox`.
+    client_weighting: See `build_fedprox`.
+  """
   local = local_step.build(hyperparameters)
 
   def update(message, client_state, data):

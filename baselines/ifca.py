@@ -190,7 +190,14 @@ def build_ifca_work(
     num_models: int,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work; its update's `base` is the losses of restarts."""
+  """Returns the client work; its update's `base` is the losses of restarts.
+
+  Args:
+    model: The architecture; f_i is its mean loss on client i.
+    hyperparameters: See `build_ifca`.
+    num_models: C.
+    client_weighting: See `build_ifca`.
+  """
   by_model = hyperparameters.average == 'model'
 
   def train(message, weights, data):
@@ -260,6 +267,7 @@ def _restart_losses(model, message, data, num_models, restarts):
     return ()
   dtype = model.dtype
 
+  @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
   def loss(draw):
     models = mixtures.initial_models(
         model, num_models, message['seed'], draw

@@ -253,7 +253,14 @@ def build_l2gd_work(
     learning_rate: float,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work: the averaging that is due, then H local steps."""
+  """Returns the client work: the averaging that is due, then H local steps.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_l2gd`.
+    learning_rate: eta of the local steps.
+    client_weighting: See `build_l2gd`.
+  """
   local = local_step.build(hyperparameters)
 
   def update(message, own, data):

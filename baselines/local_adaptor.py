@@ -134,7 +134,13 @@ def build_work(
     hyperparameters: LocalAdaptorHyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work: joint SGD; sends the base's difference alone."""
+  """Returns the client work: joint SGD; sends the base's difference alone.
+
+  Args:
+    adapted: The model with one adaptor.
+    hyperparameters: See `build_local_adaptor`.
+    client_weighting: See `build_local_adaptor`.
+  """
 
   rates = router_training.Rates(
       hyperparameters.learning_rate, hyperparameters.adaptor_rate

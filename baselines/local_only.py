@@ -60,7 +60,13 @@ def build_local_work(
     hyperparameters: LocalOnlyHyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work: local SGD on the client state; sends nothing."""
+  """Returns the client work: local SGD on the client state; sends nothing.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_local_only`.
+    client_weighting: See `build_local_only`.
+  """
 
   def update(message, client_state, data):
     final, loss = local_sgd.train(

@@ -113,6 +113,11 @@ def build_mime_lite_work(
   """Returns the client work; it sends <weights=w - u, momentum=G_i>.
 
   Its weight is (q_i, n_i), one entry for each of them.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_mime_lite`.
+    client_weighting: See `build_mime_lite`.
   """
 
   def update(message, client_state, data):

@@ -92,6 +92,11 @@ def build_meta_sgd(
   """Returns the client work: K steps on the meta-objective.
 
   The reported loss is that of the adapted model, f_i(wt; b').
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_perfedavg`.
+    client_weighting: See `build_perfedavg`.
   """
   a, product = hyperparameters.a, _HESSIAN_PRODUCTS.get(hyperparameters.variant)
 
@@ -144,7 +149,12 @@ def build_adaptation(
     model: functional.FunctionalModel,
     hyperparameters: PerFedAvgHyperparameters,
 ) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
-  """Returns `(message, C, D) -> adapted weights`, a TensorFlow function."""
+  """Returns `(message, C, D) -> adapted weights`, a TensorFlow function.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_perfedavg`.
+  """
   # Plain steps (no `local`): they are the inner step of the objective.
   return local_sgd.build_adaptation(
       model, learning_rate=hyperparameters.a,

@@ -123,6 +123,11 @@ def build_moreau_sgd(
 
   The client state is the last theta if it is deployed as stored, else unused.
   The reported loss is that of theta.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_pfedme`.
+    client_weighting: See `build_pfedme`.
   """
 
   def update(message, client_state, data):
@@ -143,7 +148,12 @@ def build_moreau_sgd(
 def build_recompute(
     model: functional.FunctionalModel, hyperparameters: PFedMeHyperparameters
 ) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
-  """Returns `(message, C, D) -> theta`, a TensorFlow function."""
+  """Returns `(message, C, D) -> theta`, a TensorFlow function.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_pfedme`.
+  """
 
   def recompute(message, client_state, data):
     del client_state  # Clients are stateless.

@@ -99,7 +99,11 @@ def build_reptile(
 def build_outer_step(
     hyperparameters: ReptileHyperparameters
 ) -> Callable[[Any], tf.Tensor]:
-  """Returns `S -> eps(t)`, a float64 scalar."""
+  """Returns `S -> eps(t)`, a float64 scalar.
+
+  Args:
+    hyperparameters: See `build_reptile`.
+  """
 
   def outer_step(state):
     eps = tf.constant(hyperparameters.outer_step, tf.float64)

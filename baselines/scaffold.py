@@ -126,6 +126,10 @@ def build_scaffold_work(
   """Returns the client work; the client state is c_i.
 
   The update is <weights=x - y, variate=c_i - c_i'>.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `build_scaffold`.
   """
   local = local_step.build(hyperparameters)
   # The correction is added between the two halves of a step: what becomes of a

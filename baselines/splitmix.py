@@ -213,6 +213,7 @@ def _build_work(base, budgets, assign, hyperparameters, client_weighting):
 
   def update(message, client_state, data):
 
+    @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
     def train_one(own):
       return local_sgd.train(
           base, own, data,

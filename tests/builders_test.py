@@ -1,6 +1,7 @@
 """Every builder of a method says what it takes, in one sentence."""
 
 import inspect
+import re
 
 import pytest
 import tensorflow as tf
@@ -151,3 +152,13 @@ def test_a_process_knows_its_clients():
             x=tf.zeros([0, 3]), y=tf.zeros([0], tf.int32)
         ))
     ])
+
+
+@pytest.mark.parametrize('name', sorted(BUILDERS))
+def test_help_says_what_it_returns_and_raises(name):
+  text = inspect.getdoc(BUILDERS[name])
+  arguments, returns, end = re.split('\\n(?:Returns|Raises):\\n', text)
+  assert 'Args:' in arguments and returns.strip()
+  assert end.count('TypeError:') == 1
+  needs_clients = 'num_clients' in inspect.signature(BUILDERS[name]).parameters
+  assert ('`num_clients` is below 1' in end) == needs_clients

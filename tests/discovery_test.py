@@ -7,6 +7,7 @@ import pytest
 import baselines
 from tff_pers import algorithms
 from tff_pers import discovery
+from tff_pers import hyperparameters
 from tff_pers.algorithms import floral
 from tff_pers.data import tasks
 
@@ -57,10 +58,13 @@ def test_builders_are_those_that_a_module_defines(package):
   (package / 'second.py').write_text(
       'from a_package.first import build_first\n'
       'def build_second(): pass\n'
+      'class SecondHyperparameters: pass\n'
+      'class _OtherHyperparameters: pass\n'
   )
   found = discovery.builders(_find(package))
   assert {name: f.__module__ for name, f in found.items()} == {
       'build_first': 'a_package.first', 'build_second': 'a_package.second',
+      'SecondHyperparameters': 'a_package.second',
   }
 
 
@@ -79,6 +83,10 @@ def test_packages_of_methods_export_their_builders():
   assert baselines.build_local_only.__module__ == 'baselines.local_only'
   assert algorithms.build_floral is floral.build_floral
   assert algorithms.build_perm.__module__ == 'tff_pers.algorithms.perm'
+  assert algorithms.PermHyperparameters().learning_rate == 0.1
+  assert issubclass(
+      baselines.FedAvgHyperparameters, hyperparameters.Hyperparameters
+  )
 
 
 def test_tasks_are_modules_of_their_package():

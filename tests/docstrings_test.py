@@ -1,4 +1,4 @@
-"""Docstrings: every public object has one, public names of the package a full one.
+"""Docstrings: every public object has one, those that are exported a full one.
 
 Files are read, not imported. A method that overrides a documented one of a base
 class of ours needs none of its own.
@@ -12,6 +12,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Packages whose `__init__` imports the names that users shall find.
+_EXPORTING = (
+    'tff_pers.aggregators', 'tff_pers.aggregators.robust', 'tff_pers.attacks',
+    'tff_pers.client_works', 'tff_pers.models', 'tff_pers.numerics.robust',
+)
 
 
 def _trees():
@@ -110,17 +115,28 @@ class Project:
       yield from self._incomplete_function(module, node, ())
 
   def _incomplete_class(self, module, cls):
-    documented = _entries(ast.get_docstring(cls), 'Attributes')
+    documented = self._attributes(module, cls)
     for field in cls.body:
       if (
           isinstance(field, ast.AnnAssign) and _is_public(field.target.id)
-          and field.target.id not in documented
+          and field.target.id not in documented and not _has_help(field)
       ):
         yield f'{cls.name}: attribute {field.target.id}'
     for method in _methods(cls):
+      if self.is_inherited(module, cls, method.name):
+        continue
       if method.name == '__init__' or _is_public(method.name):
         for lack in self._incomplete_function(module, method, ('self', 'cls')):
           yield f'{cls.name}.{lack}'
+
+  def _attributes(self, module, cls):
+    """Returns the attributes that a class or a base of it explains."""
+    names = _entries(ast.get_docstring(cls), 'Attributes')
+    for base in cls.bases:
+      found = self.find(module, base)
+      if found is not None:
+        names += self._attributes(*found)
+    return names
 
   def _incomplete_function(self, module, function, unnamed):
     text = ast.get_docstring(function) or ''
@@ -131,7 +147,8 @@ class Project:
     is_property = any(
         'property' in ast.unparse(d) for d in function.decorator_list
     )
-    says_returns = 'Returns:' in text or re.search(
+    is_builder = 'builders.checked' in map(ast.unparse, function.decorator_list)
+    says_returns = is_builder or 'Returns:' in text or re.search(
         r'\b[Rr]eturns ', text.partition('\n\n')[0]
     )
     if _returns(function) and not is_property and not says_returns:
@@ -141,18 +158,16 @@ class Project:
       yield f'{function.name}: that it raises {name}'
 
   def _raised(self, module, function):
-    """Returns what a function, its decorators and their checks raise.
+    """Returns what a function and its checks raise.
 
     A check is a private function or method beside it, or called `check...`.
+    What the decorator of builders checks it says itself, see `builders_test`.
     """
-    raised = set()
-    decorators = [self.find(module, d) for d in function.decorator_list]
-    for owner, node in [(module, function), *filter(None, decorators)]:
-      raised |= _raised_in(node)
-      for call in _calls(node):
-        callee = self._callee(owner, call.func)
-        if callee and re.match(r'_|check(_|$)', callee.name):
-          raised |= _raised_in(callee)
+    raised = _raised_in(function)
+    for call in _calls(function):
+      callee = self._callee(module, call.func)
+      if callee and re.match(r'_|check(_|$)', callee.name):
+        raised |= _raised_in(callee)
     return raised
 
   def _callee(self, module, expression):
@@ -164,16 +179,30 @@ class Project:
     return found[1] if found and isinstance(found[1], _FUNCTIONS) else None
 
   def exported(self):
-    """Yields (module, definition) of every name of the package itself.
+    """Yields (module, definition) of what users are shown first.
 
-    Sub-packages are modules and left out.
+    That is what `tff_pers.__all__` lists, what its packages export by name, and
+    builders of `baselines`.
     """
-    for node in self.trees['tff_pers'].body:
-      if isinstance(node, ast.Assign) and ast.unparse(node.targets) == '_NAMES':
-        names = ast.literal_eval(node.value)
-    for module, own in names.items():
-      for name in own:
+    for module, names in self._constant('tff_pers', '_NAMES').items():
+      for name in names:
         yield self.find(module, ast.Name(name)) or self._in_package(module, name)
+    for module, tree in self.trees.items():
+      for node in tree.body if module in _EXPORTING else ():
+        for alias in getattr(node, 'names', ()):
+          found = self.find(module, ast.Name(alias.name))
+          if found is not None:
+            yield found
+      for name, node in self._own[module].items():
+        if module.startswith('baselines.') and name.startswith('build_'):
+          yield module, node
+
+  def _constant(self, module, name):
+    """Returns the value of a constant of a module."""
+    return next(
+        ast.literal_eval(node.value) for node in self.trees[module].body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == name
+    )
 
   def _in_package(self, package, name):
     """Returns a definition in a package that finds its modules by itself."""
@@ -225,6 +254,13 @@ def _calls(node):
       yield from _calls(child)
 
 
+def _has_help(field) -> bool:
+  """Whether it is a hyperparameter, whose help text goes to the docstring."""
+  return isinstance(field.value, ast.Call) and (
+      ast.unparse(field.value.func) != 'dataclasses.field'
+  )
+
+
 def _returns(function) -> bool:
   return any(
       isinstance(node, ast.Return) and node.value is not None
@@ -242,7 +278,10 @@ def _raised_in(function):
 
 
 PROJECT = Project(_trees())
-_EXPORTED = {node.name: (module, node) for module, node in PROJECT.exported()}
+_EXPORTED = {
+    f'{module}.{node.name}': (module, node)
+    for module, node in PROJECT.exported()
+}
 
 
 def test_every_public_object_has_a_docstring():
@@ -254,7 +293,7 @@ def test_every_public_object_has_a_docstring():
 
 
 @pytest.mark.parametrize('name', sorted(_EXPORTED))
-def test_a_public_name_says_arguments_results_and_errors(name):
+def test_an_exported_name_says_arguments_results_and_errors(name):
   assert not list(PROJECT.incomplete(*_EXPORTED[name]))
 
 

@@ -1,6 +1,8 @@
 """Hyperparameters: parsing, ranges, records, messages."""
 
 import dataclasses
+import inspect
+import re
 
 import numpy as np
 import pytest
@@ -211,3 +213,20 @@ def test_examples_that_a_client_visits(budget, num_examples):
       tf.constant(0), seed=tf.zeros([2], tf.int64), **training.budget(),
   )
   assert training.num_visited(num_examples) == int(seen)
+
+
+def test_help_says_what_every_field_is():
+  """Inherited ones, too: range, default and condition stand in its help."""
+
+  @dataclasses.dataclass(frozen=True)
+  class Own(hp.LocalTraining):
+    """Of a method."""
+
+    mu: float = hp.field(0.5, 'Pull.', above=0.0, when='momentum=0')
+
+  text = inspect.getdoc(Own)
+  assert text.startswith('Of a method.\n\nAttributes:\n')
+  assert '\n  mu: Pull. A number > 0.0; default 0.5. Acts with momentum=0.' in text
+  entries = re.findall(r'^  (\w+):', text.partition('Raises:')[0], re.M)
+  assert entries == [spec.name for spec in dataclasses.fields(Own)]
+  assert inspect.getdoc(hp.LocalTraining) != text

@@ -23,7 +23,10 @@ _NAMES = {
     'tff_pers.algorithms': (
         'build_async_ffgg', 'build_fedhm', 'build_ffgg', 'build_floral',
         'build_local_ffgg', 'build_local_update', 'build_perm',
-        'build_shuffling',
+        'build_shuffling', 'AsyncFFGGHyperparameters', 'FedHMHyperparameters',
+        'FFGGHyperparameters', 'FloralHyperparameters',
+        'LocalFFGGHyperparameters', 'PermHyperparameters',
+        'ShufflingHyperparameters',
     ),
     'tff_pers.composition': ('compose',),
     'tff_pers.data.client_data': ('dense',),

@@ -9,8 +9,9 @@ An argument is known by its name, and what it must be by its annotation.
 import functools
 import inspect
 import numbers
+import textwrap
 import typing
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Sequence, TypeVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -50,7 +51,9 @@ def checked(build: _Builder) -> _Builder:
 
   Args:
     build: `(...) -> PersonalizedProcess`. Those of its arguments are looked at
-      that are called `model`, `hyperparameters` or `num_clients`.
+      that are annotated as a model, or as what is made of one, and those that
+      are called `hyperparameters` or `num_clients`. Its docstring gets what it
+      raises then, and what it returns.
   """
   signature = inspect.signature(build)
   # Annotations may be texts, and Python 3.9 has no other way to read these.
@@ -74,7 +77,35 @@ def checked(build: _Builder) -> _Builder:
         _check_num_clients(value)
     return _among(build(*args, **kwargs), given)
 
+  build_checked.__doc__ = _with_results(build, [
+      name for name in signature.parameters
+      if name in ('hyperparameters', 'num_clients')
+      or kinds.get(name) in (functional.FunctionalModel, *_MADE_OF_MODELS)
+  ])
   return typing.cast(_Builder, build_checked)
+
+
+def _with_results(build, names: Sequence[str]) -> str:
+  """Returns the docstring with what all builders return and raise.
+
+  Args:
+    build: The builder; what its docstring says itself is not said again.
+    names: Of the arguments that are looked at.
+  """
+  text, _, errors = inspect.cleandoc(build.__doc__ or '').partition('Raises:\n')
+  if 'Returns:\n' not in text:
+    text = f'{text.rstrip()}\n\nReturns:\n  A `PersonalizedProcess`.'
+  raised = []
+  if 'TypeError:' not in errors:
+    looked_at = ', '.join(f'`{name}`' for name in names)
+    raised += [f'TypeError: If one of {looked_at} is of another kind.']
+  if 'num_clients' in names and '`num_clients` is below 1' not in errors:
+    raised += ['ValueError: If `num_clients` is below 1.']
+  own = [
+      textwrap.fill(line, 80, initial_indent='  ', subsequent_indent='    ')
+      for line in raised
+  ]
+  return '\n'.join([text.rstrip(), '', 'Raises:', *own, errors.rstrip()])
 
 
 def check_model(model: Any, name: str = 'model') -> None:

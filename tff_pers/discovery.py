@@ -6,6 +6,7 @@ themselves stays visible in their files, where a test reads it.
 
 import importlib
 import pkgutil
+import re
 import types
 from typing import Any, Iterable, Sequence
 
@@ -52,16 +53,22 @@ def _import(name: str, reason: str) -> types.ModuleType:
 
 
 def builders(modules: Sequence[types.ModuleType]) -> dict[str, Any]:
-  """Returns the functions `build_*` by name, each from where it is defined.
+  """Returns what methods are built with, by name, from where it is defined.
+
+  These are the functions `build_*` and the classes `*Hyperparameters`.
+
+  Args:
+    modules: Those of a package.
 
   Raises:
-    ValueError: If two modules define functions of the same name.
+    ValueError: If two modules define something of the same name.
   """
   found: dict[str, Any] = {}
   for module in modules:
     for name, value in vars(module).items():
       is_own = getattr(value, '__module__', None) == module.__name__
-      if not name.startswith('build_') or not is_own:
+      is_named = re.match('build_|[A-Z].*Hyperparameters$', name)
+      if not is_named or not is_own:
         continue
       if name in found:
         raise ValueError(

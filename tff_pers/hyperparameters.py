@@ -8,7 +8,9 @@ otherwise it must be left at its default, so that no flag is silently ignored.
 """
 
 import dataclasses
+import inspect
 import math
+import textwrap
 from typing import Any, Mapping, Optional, Sequence
 
 from tff_pers import cadence as cadence_lib
@@ -273,6 +275,47 @@ def allowed(spec: dataclasses.Field) -> str:
   return text + (' or auto' if meta['auto'] else '')
 
 
+_RAISES = (
+    'Raises:',
+    '  ValueError: If a value is out of its range, or is set though it has no',
+    '    effect beside the others.',
+)
+
+
+def _with_attributes(kind) -> str:
+  """Returns the docstring of a dataclass, with its fields as attributes.
+
+  Their help texts say it all; nobody has to write it twice.
+  """
+  specs: dict[str, dataclasses.Field] = {}
+  for base in reversed(kind.__mro__):
+    specs.update(vars(base).get('__dataclass_fields__', {}))
+    # Those of `kind` itself: the decorator has not seen it yet.
+    specs.update({
+        name: value for name, value in vars(base).items()
+        if isinstance(value, dataclasses.Field)
+    })
+  entries = [
+      textwrap.fill(
+          f'{name}: {_description(spec)}', 80, initial_indent='  ',
+          subsequent_indent='    ', break_long_words=False,
+      )
+      for name, spec in specs.items()
+  ]
+  text = inspect.cleandoc(kind.__doc__ or '')
+  return '\n'.join([text, '', 'Attributes:', *entries, '', *_RAISES, ''])
+
+
+def _description(spec: dataclasses.Field) -> str:
+  """Returns help text, range, default and condition, as sentences."""
+  text = f'{spec.metadata["help"]} {allowed(spec).capitalize()}'
+  if allowed(spec) == 'a string':
+    text = spec.metadata['help'].rstrip('.')
+  text += f'; default {conditions.as_text(spec.default)}.'
+  when = spec.metadata['when']
+  return f'{text} Acts with {when}.' if when else text
+
+
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
   """What methods have whose server averages what clients send.
@@ -317,6 +360,10 @@ _HAS_DECAY = (
 @dataclasses.dataclass(frozen=True)
 class Hyperparameters:
   """What the hyperparameters of every method can do."""
+
+  def __init_subclass__(cls, **options):
+    super().__init_subclass__(**options)
+    cls.__doc__ = _with_attributes(cls)
 
   def __post_init__(self):
     validate(self)

@@ -50,20 +50,27 @@ def _run(name, folder, *argv):
   return _PROGRAMS[name].main([name, *argv, f'--output_dir={folder}'])
 
 
-# A part of each kind of model and clients; other parts differ in flags.
-_SMOKE = {
-    'benchmark_cifar': ('groups', 'tiers'),
-    'benchmark_emnist': ('partial', 'writers'),
-    'benchmark_personalization': ('roles',),
-    'benchmark_stackoverflow': ('tags', 'words'),
-}
+# A part of each program in every run of the tests; further kinds of models and
+# clients where there is time. Other parts differ in flags.
+_SMOKE = [
+    ('benchmark_cifar', ('groups',)),
+    ('benchmark_emnist', ('partial',)),
+    ('benchmark_personalization', ('roles',)),
+    ('benchmark_stackoverflow', ('tags',)),
+    *(
+        pytest.param(name, parts, marks=pytest.mark.slow) for name, parts in (
+            ('benchmark_cifar', ('groups', 'tiers')),
+            ('benchmark_emnist', ('partial', 'writers')),
+            ('benchmark_stackoverflow', ('tags', 'words')),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize('name', _PROGRAMS)
+@pytest.mark.parametrize('name,parts', _SMOKE)
 def test_smoke_writes_a_page_with_command_and_tables(
-    name, data, tmp_path, capsys
+    name, parts, data, tmp_path, capsys
 ):
-  parts = _SMOKE[name]
   assert _run(
       name, tmp_path / 'runs', '--scale=smoke', f'--data_dir={data}',
       f'--parts={",".join(parts)}',

@@ -153,3 +153,63 @@ def test_computations_that_differ_in_a_constant_have_choices_of_their_own(
     with fused.use(choices=path):
       _total_of(functools.partial(_times, factor))(_cohort(2, 3))
   assert len(json.loads(path.read_text())) == 2
+
+
+def _collected():
+  """Clients send the rows whose first entry is positive; they are collected."""
+  local = tff.tensorflow.computation(
+      lambda x: x[:tf.cast(x[0, 0] > 0, tf.int32)], ROWS
+  )
+
+  @tff.tensorflow.computation
+  def none():
+    return tf.zeros([0, 10])
+
+  @tff.tensorflow.computation(ROWS, ROWS)
+  def join(a, b):
+    return tf.concat([a, b], axis=0)
+
+  @tff.tensorflow.computation(ROWS)
+  def report(rows):
+    return rows
+
+  @tff.federated_computation(tff.FederatedType(ROWS, tff.CLIENTS))
+  def collected(values):
+    return tff.federated_aggregate(
+        tff.federated_map(local, values), none(), join, join, report
+    )
+
+  return collected
+
+
+def test_clients_that_come_to_differ_run_in_a_loop_from_then_on(tmp_path):
+  path = tmp_path / 'runtime.json'
+  collected, cohort = _collected(), _cohort(100, 3)
+  strategies = lambda: [
+      schedule['strategy']
+      for schedule in next(iter(json.loads(path.read_text()).values()))
+  ]
+  with fused.use(choices=path):
+    assert len(collected(cohort)) == 100
+    assert strategies() == ['vectorized']
+    differing = [(-1) ** i * data for i, data in enumerate(cohort)]
+    for _ in range(2):
+      assert len(collected(differing)) == 50
+    assert strategies() == ['loop']
+    assert len(collected(cohort)) == 100
+
+
+def test_what_fails_in_a_loop_too_leaves_the_choice(tmp_path):
+  path = tmp_path / 'runtime.json'
+
+  def checked(x):
+    with tf.control_dependencies([tf.debugging.assert_positive(x)]):
+      return tf.reduce_sum(x)
+
+  total = _total_of(checked)
+  with fused.use(choices=path):
+    assert total(_cohort(100, 3)) == 3000
+    before = path.read_text()
+    with pytest.raises(RuntimeError, match='x > 0 did not hold'):
+      total([-data for data in _cohort(100, 3)])
+    assert path.read_text() == before

@@ -40,7 +40,12 @@ class DispersionFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Creates the process; the inner mean says which types it takes."""
+    """Returns the process; the inner mean says which types it takes.
+
+    Args:
+      value_type: TFF type of what a client sends.
+      weight_type: TFF type of its weight.
+    """
     mean = self._mean.create(value_type, weight_type)
     mean_of_scalars = tff.aggregators.MeanFactory(no_nan_division=True).create(
         tff.TensorType(np.float64), weight_type

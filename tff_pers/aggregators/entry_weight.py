@@ -37,7 +37,11 @@ class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of what a client sends.
+      weight_type: TFF type of its weights, a vector of floats.
 
     Raises:
       TypeError: If the weights are no vectors with such an entry.

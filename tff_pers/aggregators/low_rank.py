@@ -70,7 +70,11 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of what a client sends, see the class.
+      weight_type: TFF type of its weight.
 
     Raises:
       TypeError: If `value_type` is not as the class says.
@@ -84,6 +88,9 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
     """Returns (value -> whole), the products of one client's factors.
 
     They are what the server deals with, and what an attack acts on.
+
+    Args:
+      value_type: See `create`.
 
     Raises:
       TypeError: If `value_type` is not as the class says.

@@ -46,7 +46,11 @@ class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of what a client sends, see the class.
+      weight_type: TFF type of its weight.
 
     Raises:
       TypeError: If `value_type` is not as the class says.

@@ -71,7 +71,11 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of <adaptors, base>.
+      weight_type: float32[C+1], see `router_weight`.
 
     Raises:
       TypeError: If the types are not as the class says.

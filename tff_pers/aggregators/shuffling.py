@@ -93,7 +93,10 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
     self._max_rows = max_rows
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of the rows that a client gives, V.
 
     Raises:
       TypeError: If a leaf of `value_type` is not a tensor of rank >= 1.

@@ -1,7 +1,8 @@
 """The method families; importing this package registers them.
 
-Every module of this folder is found by itself; its functions `build_*` are
-names of the package, e.g. `algorithms.build_perm`.
+Every module of this folder is found by itself; its functions `build_*` and
+classes of hyperparameters are names of the package, e.g.
+`algorithms.build_perm` and `algorithms.PermHyperparameters`.
 """
 
 from typing import Any, TYPE_CHECKING

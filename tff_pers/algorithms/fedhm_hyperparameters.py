@@ -99,7 +99,15 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
   def tiered(
       self, model: functional.FunctionalModel, of_task: Sequence[float]
   ) -> tiers_lib.TieredModel:
-    """Returns the models of all tiers; see `ratios`."""
+    """Returns the models of all tiers.
+
+    Args:
+      model: The model of the largest tier.
+      of_task: See `ratios`.
+
+    Raises:
+      ValueError: See `ratios`.
+    """
     return tiers_lib.TieredModel(
         model, self.ratios(of_task), self.layers_of_full_rank(), self.rank_base
     )

@@ -185,6 +185,9 @@ class PermHyperparameters(
     A model is visited in m of N rounds, w is trained in all: it is worth
     training until clients took part `warmup_rounds` times each. Says so if that
     leaves no round for visits.
+
+    Args:
+      task: The `Task`, for N, m and the number of rounds.
     """
     fitted, n, m = self, 1, 1
     if self.variant == 'single_loop' and not task.full_participation:
@@ -205,20 +208,33 @@ class PermHyperparameters(
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    """See the base; models are compared from their first visits on."""
+    """Returns when models of different rounds compare: after first visits.
+
+    Args:
+      num_clients: N, those that train.
+      cohort_size: How many of them take part in a round.
+    """
     first = self.first_visit
     if self.variant == 'single_loop':
       first = self._warmup_of_cohorts(num_clients, cohort_size)
     return super().cadence(num_clients, cohort_size).after(first)
 
   def kept_per_row(self, num_clients: int) -> int:
-    """Returns the mixing weights kept per row, 0: all, as a dense table."""
+    """Returns the mixing weights kept per row, 0: all, as a dense table.
+
+    Args:
+      num_clients: N.
+    """
     if num_clients <= _DENSE or self.solver != 'water_filling' or self.models:
       return self.row_nonzeros
     return self.row_nonzeros or _KEPT_OF_MANY
 
   def num_models(self, num_clients: int) -> int:
-    """Returns C, or N with a model for each client."""
+    """Returns C, or N with a model for each client.
+
+    Args:
+      num_clients: N.
+    """
     return self.models or num_clients
 
   @property
@@ -239,7 +255,15 @@ class PermHyperparameters(
     return self.first_visit - int(self.one_trip)
 
   def check(self, num_clients: int, full_participation: bool) -> None:
-    """Raises what `perm.build_perm` documents."""
+    """Checks them against what is known of the clients; see `perm.build_perm`.
+
+    Args:
+      num_clients: N.
+      full_participation: Whether every round has all clients.
+
+    Raises:
+      ValueError: If they do not fit.
+    """
     updates_once = full_participation and self.variant == 'two_stage'
     if updates_once and self.freeze_after:
       raise ValueError(

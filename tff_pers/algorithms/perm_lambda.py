@@ -277,6 +277,7 @@ def score(
   def losses():
     _, held = _split(message, data)  # Not in rounds without a choice.
 
+    @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
     def loss(pair):
       own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
       weights = tf.nest.map_structure(

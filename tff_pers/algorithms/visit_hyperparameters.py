@@ -39,9 +39,13 @@ class ShufflingHyperparameters(hp.LocalTraining):
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    """See the base; an epoch has N rounds.
+    """Returns when models of different rounds compare: an epoch has N rounds.
 
     With permutations models are alike at its end only.
+
+    Args:
+      num_clients: N, those that train.
+      cohort_size: How many of them take part in a round.
     """
     is_matched = visit_schedule.uses_matching(self, num_clients == cohort_size)
     return super().cadence(num_clients, cohort_size)._replace(
@@ -49,7 +53,11 @@ class ShufflingHyperparameters(hp.LocalTraining):
     )
 
   def cap(self, *, matched: bool) -> float:
-    """Returns `step_cap` of matchings or of permutations, 0: none."""
+    """Returns `step_cap` of matchings or of permutations, 0: none.
+
+    Args:
+      matched: Whether rounds are matchings.
+    """
     if not isinstance(self.step_cap, str):
       return self.step_cap
     return 1.0 if matched else 4.0

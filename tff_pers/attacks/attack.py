@@ -109,6 +109,9 @@ def names() -> list[str]:
 def parse(text: str) -> Attack:
   """Returns the attack that `name[option=value,...]` means.
 
+  Args:
+    text: As users write it.
+
   Raises:
     ValueError: If there is none of that name, or an option is wrong.
   """

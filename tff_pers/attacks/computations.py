@@ -143,8 +143,8 @@ def build_send(
   """Returns (value, weight, order -> <update, weight, refused>).
 
   It is what an attacker sends in the place of its message, and what the server
-  lets in: with `screens` nothing that is not finite. `refused` is int32[0 or
-  1], the index of the client whose message is not.
+  lets in: with `screens` nothing that is not finite. `refused` is int32[1], the
+  index of the client whose message is not, else -1.
   """
   wide = vectors.dtype(value_type['update'])
 
@@ -175,14 +175,15 @@ def build_send(
     is_refused = tf.logical_and(present, tf.logical_not(finite))
     return collections.OrderedDict(
         update=update, weight=weight,
-        refused=tf.boolean_mask(index[None], is_refused[None]),
+        # Of one shape, or clients could not be done together.
+        refused=tf.where(is_refused, index, -1)[None],
     )
 
   return send
 
 
 def build_measure(inner_type: tff.Type) -> tff.Computation:
-  """Returns (inner measurements, refused, number of messages -> M)."""
+  """Returns (inner measurements, `refused` of all, number of messages -> M)."""
 
   @tff.tensorflow.computation(
       inner_type, tff.TensorType(np.int32, [None]), np.int32
@@ -193,6 +194,7 @@ def build_measure(inner_type: tff.Type) -> tff.Computation:
         dict(inner=inner) if tff.structure.flatten(inner_type) else {}
     )
     nobody = tf.cast(tf.equal(num_messages, 0), tf.int32)
+    refused = tf.boolean_mask(refused, refused >= 0)
     fields.update(
         refused=refused, num_refused=tf.size(refused),
         impossible=fields.get('impossible', 0) + nobody,

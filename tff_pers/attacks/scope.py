@@ -94,7 +94,11 @@ def build_in(
 
 
 def poisoned(data: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns the data that a client trains on: attackers may flip labels."""
+  """Returns the data that a client trains on: attackers may flip labels.
+
+  Args:
+    data: Dense client data.
+  """
   threat = _THREAT.get()
   if threat is None or not threat.attack.flips_labels:
     return data
@@ -104,7 +108,12 @@ def poisoned(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def tagged(update: Any, data: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns `<update, byzantine, index>`, the value of an attacked factory."""
+  """Returns `<update, byzantine, index>`, the value of an attacked factory.
+
+  Args:
+    update: What the client sends.
+    data: Its dense data, for its index.
+  """
   threat = _THREAT.get()
   if threat is None:
     return update
@@ -114,7 +123,11 @@ def tagged(update: Any, data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def attacked_in_scope(factory: structure.Factory) -> structure.Factory:
-  """Returns `factory` with the attack of the scope, see `attacked`."""
+  """Returns `factory` with the attack of the scope, see `attacked`.
+
+  Args:
+    factory: What aggregates the updates, weighted or not.
+  """
   threat = _THREAT.get()
   if threat is None:
     return factory

@@ -156,7 +156,14 @@ def as_personalized(
     client_state: tff.Type,
     data: tff.Type,
 ) -> tff.Computation:
-  """Returns `(message, C, D -> ClientOutput)` without fields that are None."""
+  """Returns `(message, C, D -> ClientOutput)` without fields that are None.
+
+  Args:
+    work: The client work.
+    message: TFF type of the message, see `message_type`.
+    client_state: TFF type C.
+    data: TFF type D of dense client data.
+  """
 
   @tff.tensorflow.computation(message, client_state, data)
   def client_update(message, client_state, data):
@@ -176,6 +183,11 @@ def as_client_work_process(
   The server state is `<seed, round>`, the keys of what is drawn locally. The
   message is `<seed, round, weights>`; the data type is a sequence of batches
   `<x, y>`.
+
+  Args:
+    work: The client work; it keeps no client state.
+    model: What its message's `weights` are the weights of.
+    seed: The run's seed, int64.
   """
   weights_type = model.weights_type
   # Our models have no non-trainable weights, hence the empty structure.

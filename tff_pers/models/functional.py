@@ -178,7 +178,7 @@ class FunctionalModel:
   def spec(self) -> Any:
     """Structure of `tf.TensorSpec`s of the weights."""
     # Traced only: no weight is computed to learn its shape.
-    function = tf.function(self.init).get_concrete_function(
+    function = tf.function(self.init, autograph=False).get_concrete_function(
         tf.TensorSpec([2], tf.int64)
     )
     return tf.nest.map_structure(

@@ -128,4 +128,37 @@ FAULTS = (
         new='      if not any(True for',
         tests=(f'{_USAGE}::test_compare_refuses',),
     ),
+    Fault(
+        'help_without_inherited_fields',
+        what='help() of hyperparameters leaves out the fields of the bases.',
+        file='tff_pers/hyperparameters.py',
+        old='for base in reversed(kind.__mro__):',
+        new='for base in (kind,):',
+        tests=(
+            'tests/hyperparameters_test.py'
+            '::test_help_says_what_every_field_is',
+        ),
+    ),
+    Fault(
+        'method_without_docstring',
+        what='A property of hyperparameters has no docstring.',
+        file='tff_pers/algorithms/perm_hyperparameters.py',
+        old='    """gamma, the step size of the global model w."""\n',
+        new='',
+        tests=(
+            'tests/docstrings_test.py'
+            '::test_every_public_object_has_a_docstring',
+        ),
+    ),
+    Fault(
+        'builder_hides_an_argument',
+        what='build_perm does not say what an argument is.',
+        file='tff_pers/algorithms/perm.py',
+        old='    client_weighting: Weights of the mean in (a) and in stage 1.\n',
+        new='',
+        tests=(
+            'tests/docstrings_test.py'
+            '::test_an_exported_name_says_arguments_results_and_errors',
+        ),
+    ),
 )

@@ -6,6 +6,8 @@ _VALUES = 'tff_pers/runtime/fused/values'
 _PYTHON_VALUES = f'{_VALUES}/python_values.py'
 _ARGUMENTS = f'{_VALUES}/arguments.py'
 _PACKING = f'{_VALUES}/packing.py'
+_COMPILED = 'tff_pers/runtime/fused/compiled.py'
+_CHOOSING_TEST = 'tests/runtime/choosing_test.py'
 _CONTAINERS_TEST = 'tests/conformance/containers_test.py'
 _SHAPES_TEST = 'tests/runtime/shapes_test.py'
 
@@ -100,5 +102,26 @@ FAULTS = (
         old='start = tf.gather(self.starts, tf.reshape(i, [1]))',
         new='start = [tf.reduce_sum(tf.reduce_prod(self.shapes[:i], 1))]',
         tests=(f'{_SHAPES_TEST}::test_a_piece_costs_nothing_for_the_others',),
+    ),
+    Fault(
+        'clients_that_come_to_differ_end_the_run',
+        what='A round whose clients cannot be done together any more fails.',
+        file=_COMPILED,
+        old='        if not self._may_repeat(schedules):',
+        new='        if True:',
+        tests=(
+            f'{_CHOOSING_TEST}'
+            '::test_clients_that_come_to_differ_run_in_a_loop_from_then_on',
+        ),
+    ),
+    Fault(
+        'a_loop_for_whatever_fails',
+        what='What fails in a loop, too, changes the recorded choice.',
+        file=_COMPILED,
+        old='        is_new = True  # Recorded if that helps.',
+        new='        self._record(argument_layout, schedules)',
+        tests=(
+            f'{_CHOOSING_TEST}::test_what_fails_in_a_loop_too_leaves_the_choice',
+        ),
     ),
 )

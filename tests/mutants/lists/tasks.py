@@ -189,14 +189,6 @@ FAULTS = (
         tests=_NO_ROWS,
     ),
     Fault(
-        'programs_leave_nobody_out',
-        what='Programs count Byzantine clients in the training loss.',
-        file='binaries/processes.py',
-        old='leaving_out(task.byzantine)',
-        new='leaving_out(None)',
-        tests=_NO_ROWS,
-    ),
-    Fault(
         'dropped_clients_from_one',
         what='The list of dropped clients numbers them from 1.',
         file='binaries/runner.py',

@@ -86,7 +86,10 @@ class RobustFactory(tff.aggregators.UnweightedAggregationFactory):
     return _WeightedRobustFactory(self._rule)
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of what a client sends.
 
     Raises:
       TypeError: If a leaf is not floating, or its shape is not known.

@@ -35,6 +35,9 @@ def parse(text: str) -> AnyRule:
   The option `f` may stand at any one rule of a composition. `norm_clipping`
   alone is followed by the mean.
 
+  Args:
+    text: As users write it.
+
   Raises:
     ValueError: If there is no such rule, or an option is wrong.
   """
@@ -82,7 +85,11 @@ def with_f(rule: AnyRule, number: int) -> AnyRule:
 
 
 def as_text(rule: AnyRule) -> str:
-  """Returns a text of which `parse` makes the rule."""
+  """Returns a text of which `parse` makes the rule.
+
+  Args:
+    rule: What `parse` returns.
+  """
   if isinstance(rule, preparations.Composed):
     inner = as_text(with_f(rule.then, rules.NOT_GIVEN))
     return f'{_own_text(rule.first)}({inner})'
@@ -99,7 +106,15 @@ def _own_text(part) -> str:
 
 
 def with_num_byzantine(text: str, number: int) -> str:
-  """Returns the rule `text` with f = `number`, unless it has an f."""
+  """Returns the rule `text` with f = `number`, unless it has an f.
+
+  Args:
+    text: As `parse` takes it.
+    number: f, >= 0.
+
+  Raises:
+    ValueError: See `parse`.
+  """
   rule = parse(text)
   return text if rule.f != rules.NOT_GIVEN else as_text(with_f(rule, number))
 

@@ -71,7 +71,10 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
     return _WeightedSumsFactory(self._rule, self._sum_factory)
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-    """Creates the process.
+    """Returns the process.
+
+    Args:
+      value_type: TFF type of what a client sends.
 
     Raises:
       TypeError: If a leaf is not floating, or its shape is not known.

@@ -32,6 +32,9 @@ def geometric_median(
     smoothing: nu > 0; None: 1e-6 (float32: 1e-4) of the median distance to z,
       so that scale does not matter. A fixed nu makes a mean of messages that
       are closer than that.
+
+  Returns:
+    float[d].
   """
   z = columns.median(x) if start is None else start
   share = 1e-6 if x.dtype == tf.float64 else 1e-4
@@ -61,6 +64,9 @@ def centered_clipping(
     steps: l >= 0.
     start: The first v, float[d]; None: the coordinate-wise median.
     radius: r > 0; None: the median distance to v, anew in every step.
+
+  Returns:
+    float[d].
   """
   v = columns.median(x) if start is None else start
   for _ in range(steps):

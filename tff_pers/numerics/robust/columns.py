@@ -8,14 +8,21 @@ from tff_pers.numerics.robust import sorting
 
 
 def mean(x: tf.Tensor) -> tf.Tensor:
-  """Returns the mean row of x, float[n, d], n >= 1."""
+  """Returns the mean row, float[d].
+
+  Args:
+    x: float[n, d], n >= 1.
+  """
   return tf.reduce_mean(x, axis=0)
 
 
 def median(x: tf.Tensor) -> tf.Tensor:
-  """Returns the median of every column of x, float[n, d], n >= 1.
+  """Returns the median of every column, float[d].
 
   For even n it is the mean of the two in the middle.
+
+  Args:
+    x: float[n, d], n >= 1.
   """
   n = _number(x)
   return sorting.reduce_sorted(

@@ -14,7 +14,12 @@ def squared_norms(x: tf.Tensor) -> tf.Tensor:
 
 
 def distances(x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
-  """Returns ||x_i - z||, float[n]."""
+  """Returns ||x_i - z||, float[n].
+
+  Args:
+    x: float[n, d].
+    z: float[d].
+  """
   # Half the time of `squared_norms` of the differences, which are a matrix of
   # their own here in any case.
   return tf.sqrt(tf.reduce_sum(tf.math.squared_difference(x, z), axis=1))

@@ -65,7 +65,11 @@ def clip_norms(x: tf.Tensor, bound: Any) -> tf.Tensor:
 
 
 def median_norm(x: tf.Tensor) -> tf.Tensor:
-  """Returns the median of ||x_i||, a scalar."""
+  """Returns the median of ||x_i||, a scalar.
+
+  Args:
+    x: float[n, d], n >= 1.
+  """
   return centers.median_of(lengths.distances(x, 0))
 
 

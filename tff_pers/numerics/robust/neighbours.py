@@ -34,9 +34,13 @@ def krum_scores(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
 
 
 def krum(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
-  """Returns the row of x, float[n, d], of the smallest score; see above.
+  """Returns the row of the smallest score, float[d]; see `krum_scores`.
 
   Of equal scores that of the smaller index.
+
+  Args:
+    x: float[n, d], n > f + 2.
+    num_byzantine: f, an integer.
   """
   return x[tf.argmin(krum_scores(x, num_byzantine))]
 

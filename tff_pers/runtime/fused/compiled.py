@@ -145,7 +145,24 @@ class Compiled:
             schedule_lib.text(schedules),
         )
         self._compiler.choices.put(self._key(argument_layout), schedules)
-        self._traces[key] = self._trace(argument_layout, has_clients, schedules)
+      except tf.errors.InvalidArgumentError as error:
+        # Clients that are done together must send tensors of the same shapes,
+        # and whether they do may differ from round to round.
+        if not self._may_repeat(schedules):
+          raise
+        schedules = [schedule_lib.Schedule('loop') for _ in schedules]
+        is_new = True  # Recorded if that helps.
+        logging.info('Clients run in a loop from now on: %s', error)
+      self._traces[key] = self._trace(argument_layout, has_clients, schedules)
+
+  def _may_repeat(self, schedules) -> bool:
+    """Whether a round that failed may do better in a loop, and can tell nobody.
+
+    What fails in a loop, too, is no matter of the strategy.
+    """
+    return self._program.evaluator.is_private and any(
+        schedule.strategy == 'vectorized' for schedule in schedules
+    )
 
   def _choose_anew(self):
     """Forgets what was chosen, but not what was traced for it."""

@@ -289,7 +289,9 @@ def _with_attributes(kind) -> str:
   """
   specs: dict[str, dataclasses.Field] = {}
   for base in reversed(kind.__mro__):
-    specs.update(vars(base).get('__dataclass_fields__', {}))
+    if '__dataclass_fields__' in vars(base):
+      # Not this dictionary, which has class variables, too.
+      specs.update({spec.name: spec for spec in dataclasses.fields(base)})
     # Those of `kind` itself: the decorator has not seen it yet.
     specs.update({
         name: value for name, value in vars(base).items()

@@ -2,7 +2,7 @@
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 
-.PHONY: help setup train test test-slow test-mutants ci-long lint docs site lock bazel-test clean
+.PHONY: help setup train test test-slow test-mutants ci-long lint types audit docs site lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -15,6 +15,8 @@ help:
 	@echo 'make ci-long     what .ci/run leaves out because it takes long: the slow tests, the planted faults'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style check'
+	@echo 'make types       annotations, ours and what a user of the package sees of them (mypy)'
+	@echo 'make audit       known advisories for what requirements.lock pins (needs the package index itself)'
 	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
 	@echo 'make site        the documentation as a site, build/site/index.html; executes the tutorials'
 	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
@@ -41,7 +43,19 @@ bazel-test: setup
 ci-long: test-slow test-mutants
 
 lint: setup
-	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries docs tests
+	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries docs tests examples tools
+
+types: setup
+	$(PYTHON_VENV) -m pip install -q -c requirements.lock -r requirements-types.txt
+	$(PYTHON_VENV) -m mypy
+
+# In an environment of its own: it needs other versions than TensorFlow. A package
+# that the index knows nothing about is an error, else nothing known looks like
+# nothing wrong.
+audit: setup
+	$(PYTHON_VENV) -m venv build/audit
+	build/audit/bin/python -m pip install -q pip-audit==2.10.1
+	build/audit/bin/pip-audit -r requirements.lock --no-deps --disable-pip --strict --progress-spinner=off
 
 docs: setup
 	$(PYTHON_VENV) -m binaries.methods_and_tasks > docs/methods_and_tasks.new

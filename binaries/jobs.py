@@ -78,7 +78,7 @@ class Jobs:
       return None
 
   def execute(
-      self, variant: str, seed: int, *, within: str = '', **options
+      self, variant: str, seed: int, *, within: str = '', **options: Any
   ) -> results.Run:
     """Runs one unless it is finished.
 

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
   from tff_pers import plugins as plugins
   from tff_pers import runtime as runtime
   from tff_pers import simulation as simulation
+  from tff_pers.algorithms import (
+      AsyncFFGGHyperparameters as AsyncFFGGHyperparameters,
+  )
   from tff_pers.algorithms import build_async_ffgg as build_async_ffgg
   from tff_pers.algorithms import build_fedhm as build_fedhm
   from tff_pers.algorithms import build_ffgg as build_ffgg
@@ -72,14 +75,24 @@ if TYPE_CHECKING:
   from tff_pers.algorithms import build_local_update as build_local_update
   from tff_pers.algorithms import build_perm as build_perm
   from tff_pers.algorithms import build_shuffling as build_shuffling
+  from tff_pers.algorithms import FedHMHyperparameters as FedHMHyperparameters
+  from tff_pers.algorithms import FFGGHyperparameters as FFGGHyperparameters
+  from tff_pers.algorithms import FloralHyperparameters as FloralHyperparameters
+  from tff_pers.algorithms import (
+      LocalFFGGHyperparameters as LocalFFGGHyperparameters,
+  )
+  from tff_pers.algorithms import PermHyperparameters as PermHyperparameters
+  from tff_pers.algorithms import (
+      ShufflingHyperparameters as ShufflingHyperparameters,
+  )
   from tff_pers.composition import compose as compose
   from tff_pers.data.client_data import dense as dense
   from tff_pers.data.sources import from_client_data as from_client_data
-  from tff_pers.models import FunctionalModel as FunctionalModel
   from tff_pers.models import from_keras as from_keras
   from tff_pers.models import (
       from_tff_functional_model as from_tff_functional_model,
   )
+  from tff_pers.models import FunctionalModel as FunctionalModel
   from tff_pers.models import to_tff_functional_model as to_tff_functional_model
   from tff_pers.models.export import export_saved_model as export_saved_model
   from tff_pers.models.export import merge_into as merge_into

@@ -35,7 +35,7 @@ class AsynchronousProgram(program.TrainingProgram):
       data: program.Data,
       states: store.ClientStateStore,
       schedule: asynchrony.Schedule,
-      **options,
+      **options: Any,
   ):
     """Starts at update 0, or at the checkpoint that `states` holds.
 

@@ -58,7 +58,7 @@ def assemble(
     model: str,
     flatten: bool = False,
     center: bool = False,
-    **task_fields,
+    **task_fields: Any,
 ) -> task_lib.Task:
   """Returns the task of partitioned and split examples.
 

@@ -47,7 +47,7 @@ def version() -> str:
   return f'protocol {_PROTOCOL}, tensorflow-federated {tff_version}'
 
 
-def to_line(**fields) -> bytes:
+def to_line(**fields: Any) -> bytes:
   """Returns fields, which are JSON values, as a line of ours."""
   return MAGIC + json.dumps(fields).encode() + b'\n'
 

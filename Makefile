@@ -12,7 +12,8 @@ help:
 	@echo 'make test-slow   the slow ones'
 	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it?'
 	@echo '                 (ARGS="--family=perm" takes one family alone, ARGS="--jobs=4" more processes)'
-	@echo 'make ci-long     what .ci/run leaves out because it takes long: the slow tests, the planted faults'
+	@echo 'make ci-long     .ci/run, and what it leaves out because it takes hours: the slow tests, the planted faults,'
+	@echo '                 all tests through Bazel'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style check'
 	@echo 'make types       annotations, ours and what a user of the package sees of them (mypy)'
@@ -40,7 +41,8 @@ test-mutants: setup
 bazel-test: setup
 	bazel test //...
 
-ci-long: test-slow test-mutants
+ci-long:
+	.ci/run --long
 
 lint: setup
 	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries docs tests examples tools

@@ -85,6 +85,7 @@ def build_model_table(
 
 def num_clusters(task: task_lib.Task, otherwise: int) -> int:
   """Returns the number of true clusters of a task, `otherwise` if unknown."""
-  if task.groups is None or not task.has_groups:
+  if not task.has_groups:
     return otherwise
+  assert task.groups is not None
   return int(np.max(task.groups)) + 1

@@ -43,6 +43,8 @@ class _Last(NamedTuple):
   built: Built
 
 
+_MISSING = object()  # In the place of a field that a task does not have.
+
 # One is enough, and takes the memory of one: programs go through the seeds of a
 # variant before they go on to the next.
 _last: Optional[_Last] = None
@@ -71,7 +73,8 @@ def build(experiment: experiment_lib.Experiment) -> Built:
         experiment.plan.schedule is None,
     )
     if _last is not None and _last.key == key and all(
-        _same(getattr(task, name), value) for name, value in _last.reads.items()
+        _same(getattr(task, name, _MISSING), value)
+        for name, value in _last.reads.items()
     ):
       return _last.built
     _last = None  # Its memory is free before the next one takes some.
@@ -104,19 +107,29 @@ def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
   )
 
 
+class _Watched(task_lib.Task):
+  """A task, as far as methods can tell, that notes what they look at."""
+
+  def __getattribute__(self, name):
+    task, reads = object.__getattribute__(self, '__dict__')['watched']
+    value = getattr(task, name, _MISSING)
+    if name == '__dict__':
+      value = dict(value)  # All of it, so that no other task is the same.
+    if name != '__class__':
+      reads[name] = value
+    # The task's own words if there is no such field.
+    return getattr(task, name) if value is _MISSING else value
+
+
 def _watched(task: task_lib.Task, reads: dict[str, Any]) -> task_lib.Task:
-  """Returns the task; `reads` gets what is looked at, now or later, by name."""
+  """Returns the task; `reads` gets what is looked at by name.
 
-  class Watched(type(task)):  # type: ignore[misc]  # A subclass of its class.
-    """The task, as far as methods can tell."""
-
-    def __getattribute__(self, name):
-      value = getattr(task, name)
-      if not name.startswith('__'):
-        reads[name] = value
-      return value
-
-  return object.__new__(Watched)
+  Methods look at a task while they are built; what is first read of it later,
+  in a run that shares the process, is of the task that it was built on.
+  """
+  watched = object.__new__(_Watched)
+  object.__setattr__(watched, 'watched', (task, reads))
+  return watched
 
 
 def _same(one, other) -> bool:

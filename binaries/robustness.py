@@ -8,7 +8,6 @@ Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
 """
 
-from binaries import processes
 from binaries import startup
 
 startup.begin(__name__, __file__)
@@ -25,6 +24,7 @@ from binaries import auto_rounds
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs as jobs_lib
+from binaries import processes
 from binaries import runner
 from tff_pers import attacks as attacks_lib
 from tff_pers import hyperparameters as hp
@@ -236,7 +236,7 @@ class _Grid:
 
 
 def _fill(grid: _Grid, done: '_Table', rules, attacks, seeds) -> None:
-  """Runs the cells that are missing, one compiled method for all seeds."""
+  """Runs the cells that are missing, seeds last: they may share a process."""
   total = len(rules) * len(attacks) * len(seeds)
   number = 0
   for rule in rules:

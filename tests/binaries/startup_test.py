@@ -9,11 +9,12 @@ from binaries import choose
 from binaries import compare
 from binaries import cost
 from binaries import report
+from binaries import robustness
 from binaries import startup
 from binaries import train
 from binaries import tune
 
-_PROGRAMS = (choose, compare, cost, report, train, tune)
+_PROGRAMS = (choose, compare, cost, report, robustness, train, tune)
 
 # Runs a program for its help as from a shell, then says what was imported.
 _CODE = """

@@ -11,7 +11,7 @@ _PLAIN = dict(
     activation=tf.keras.activations.tanh,
     recurrent_activation=tf.keras.activations.sigmoid, use_bias=True,
     dropout=0, recurrent_dropout=0, stateful=False, go_backwards=False,
-    time_major=False, return_state=False,
+    time_major=False, return_state=False, return_runtime=False,
 )
 
 
@@ -26,9 +26,10 @@ def calls(layers: Iterable[Any]) -> list:
 
 
 def _is_plain(layer) -> bool:
-  # Subclasses compute what they like.
-  return type(layer) is tf.keras.layers.LSTM and all(
-      getattr(layer, name) == value for name, value in _PLAIN.items()
+  # Subclasses compute what they like, and so does a layer with its own call.
+  is_lstm = type(layer) is tf.keras.layers.LSTM and 'call' not in vars(layer)
+  return is_lstm and all(
+      getattr(layer, name, value) == value for name, value in _PLAIN.items()
   )
 
 
@@ -36,22 +37,28 @@ def _call(layer):
   """Returns `layer.call` by our steps, where these are enough."""
   keras_call = layer.call
 
-  @tf.autograph.experimental.do_not_convert
+  # Keras looks at its parameters, which a decorator would hide.
   def call(inputs, mask=None, training=None, initial_state=None):
     length = inputs.shape[1]
     if mask is not None or initial_state is not None or length is None:
       return keras_call(
           inputs, mask=mask, training=training, initial_state=initial_state
       )
-    # Read now: the variables stand for the tensors of one call.
-    kernel, recurrent, bias = map(tf.convert_to_tensor, (
-        layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
-    ))
-    # One product for all steps; only the recurrent one has to wait.
-    sums = tf.tensordot(tf.transpose(inputs, [1, 0, 2]), kernel, 1) + bias
-    states = lstm_steps.hidden_states(sums, recurrent)
-    if not layer.return_sequences:
-      return states[-1]
-    return tf.transpose(states, [1, 0, 2])
+    return _outputs(layer, inputs)
 
   return call
+
+
+@tf.autograph.experimental.do_not_convert
+def _outputs(layer, inputs):
+  """Returns the last state [batch, units], or all [batch, length, units]."""
+  # Read now: the variables stand for the tensors of one call.
+  kernel, recurrent, bias = map(tf.convert_to_tensor, (
+      layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
+  ))
+  # One product for all steps; only the recurrent one has to wait.
+  sums = tf.tensordot(tf.transpose(inputs, [1, 0, 2]), kernel, 1) + bias
+  states = lstm_steps.hidden_states(sums, recurrent)
+  if not layer.return_sequences:
+    return states[-1]
+  return tf.transpose(states, [1, 0, 2])

@@ -20,8 +20,8 @@ FAULTS = (
         'sharing_what_nobody_noted',
         what='What a method looks at is not noted.',
         file=_PROCESSES,
-        old='        reads[name] = value\n',
-        new='        pass\n',
+        old='      reads[name] = value\n',
+        new='      pass\n',
         tests=(f'{_TEST}::test_what_a_method_looks_at_counts',),
     ),
     Fault(

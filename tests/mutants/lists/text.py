@@ -125,6 +125,14 @@ FAULTS = (
         ),
     ),
     Fault(
+        'keras_lstm_that_hides_its_mask',
+        what='Keras does not see that an LSTM layer takes a mask.',
+        file='tff_pers/models/keras_recurrent.py',
+        old='  def call(inputs,',
+        new='  @tf.autograph.experimental.do_not_convert\n  def call(inputs,',
+        tests=('tests/models/keras_recurrent_test.py::test_outputs_and_gradients',),
+    ),
+    Fault(
         'keras_lstm_with_any_activation',
         what='An LSTM layer of Keras computes tanh, whatever it was made with.',
         file='tff_pers/models/keras_recurrent.py',

@@ -10,6 +10,7 @@ Factorization (a convex case of its setting; not in the paper)
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -103,6 +104,7 @@ def linear_map(rank: int, seed: int) -> np.ndarray:
   return (product / np.sqrt(rank)).astype(np.float32)
 
 
+@functools.lru_cache(maxsize=2)  # One for the tasks of all seeds.
 def linear_model(dtype: tf.DType = tf.float32) -> functional.FunctionalModel:
   """Returns the model y = x W without bias, with the loss ||y - x W||^2 / 2."""
 

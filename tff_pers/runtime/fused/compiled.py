@@ -118,7 +118,7 @@ class Compiled:
     )
 
   def _run(self, argument_layout, has_clients, tensors):
-    """Runs the traced function, with fewer clients at once if memory lacks."""
+    """Runs the traced function, again if memory or shapes do not allow it."""
     if self._choices is not self._compiler.choices:
       self._choose_anew()
     key = (argument_layout, has_clients)
@@ -128,6 +128,7 @@ class Compiled:
       if len(self._traces) > _MAX_TRACES:
         self._traces.popitem(last=False)
     self._traces.move_to_end(key)
+    chosen = self._traces[key]
     while True:
       schedules, function, result = self._traces[key]
       try:
@@ -149,10 +150,15 @@ class Compiled:
         # Clients that are done together must send tensors of the same shapes,
         # and whether they do may differ from round to round.
         if not self._may_repeat(schedules):
+          self._traces[key] = chosen  # A call that fails leaves nothing.
           raise
         schedules = [schedule_lib.Schedule('loop') for _ in schedules]
         is_new = True  # Recorded if that helps.
-        logging.info('Clients run in a loop from now on: %s', error)
+        log = (
+            logging.info if self._compiler.strategy in choosing.CHOOSE
+            else logging.warning
+        )
+        log('Clients run in a loop from now on: %s', error)
       self._traces[key] = self._trace(argument_layout, has_clients, schedules)
 
   def _may_repeat(self, schedules) -> bool:

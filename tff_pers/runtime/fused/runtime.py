@@ -7,6 +7,7 @@ runs on the native runtime, which the log says once.
 """
 
 import asyncio
+import functools
 import os
 import threading
 from typing import Any, Callable, Optional, Sequence, Union
@@ -67,8 +68,11 @@ def use(
         f' {strategy!r}.'
     )
   found = devices.find(device)
-  devices.prepare(found, tf32=tf32, deterministic=deterministic)
-  executor = Executor(found, strategy, choices_lib.Choices(choices))
+  prepare = functools.partial(
+      devices.prepare, found, tf32=tf32, deterministic=deterministic
+  )
+  prepare()
+  executor = Executor(found, strategy, choices_lib.Choices(choices), prepare)
   context_class = AsyncFusedContext if asynchronous else FusedContext
   return context.Installed(context_class(executor))
 
@@ -78,7 +82,7 @@ def use_again(
 ) -> None:
   """Installs a fused runtime again, for another run of the same process.
 
-  What it compiled stays, the data that it kept do not. Its choices are made
+  What it compiled last stays, cohorts that it kept do not. Its choices are made
   anew, as those of a new runtime would be; a round is only compiled again where
   they come out differently.
 
@@ -89,7 +93,9 @@ def use_again(
   Raises:
     ValueError: If the file does not hold choices.
   """
-  installed.context.executor.record_in(choices_lib.Choices(choices))
+  executor = installed.context.executor
+  executor.record_in(choices_lib.Choices(choices))
+  executor.prepare()
   tff.framework.set_default_context(installed.context)
 
 
@@ -101,7 +107,9 @@ class Executor:
       device_names: Sequence[str],
       strategy: str,
       choices: choices_lib.Choices,
+      prepare: Callable[[], None] = lambda: None,
   ):
+    self.prepare = prepare  # The devices, for another run.
     self._compiler = compiled.Compiler(device_names, strategy, choices)
     # By id: to TFF, computations with other containers can be equal, and it
     # serializes them to see.
@@ -113,7 +121,7 @@ class Executor:
     """Makes choices anew, and keeps them there."""
     with self._lock:
       self._compiler.choices = choices
-      self._compiler.converter.forget()
+      self._compiler.converter.start_anew()
 
   def invoke(self, computation: tff.Computation, argument: Any) -> Any:
     """Returns the result of a call."""

@@ -68,6 +68,12 @@ class Converter:
     """Frees what is kept of cohorts."""
     self._stacks.clear()
 
+  def start_anew(self) -> None:
+    """Frees what is kept, and is as it was at first, for another run."""
+    self.forget()
+    self._seen.clear()
+    self._on_host = False
+
   def hold_on_host(self) -> bool:
     """Leaves the data of cohorts in the memory of the host from now on.
 

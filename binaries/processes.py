@@ -114,7 +114,7 @@ class _Watched(task_lib.Task):
     task, reads = object.__getattribute__(self, '__dict__')['watched']
     value = getattr(task, name, _MISSING)
     if name == '__dict__':
-      value = dict(value)  # All of it, so that no other task is the same.
+      value = dict(vars(task))  # All of it, so that no other task is the same.
     if name != '__class__':
       reads[name] = value
     # The task's own words if there is no such field.

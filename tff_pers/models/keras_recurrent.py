@@ -53,12 +53,7 @@ def _call(layer):
 def _outputs(layer, inputs):
   """Returns the last state [batch, units], or all [batch, length, units]."""
   # Read now: the variables stand for the tensors of one call.
-  kernel, recurrent, bias = map(tf.convert_to_tensor, (
+  states = lstm_steps.outputs(inputs, *map(tf.convert_to_tensor, (
       layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
-  ))
-  # One product for all steps; only the recurrent one has to wait.
-  sums = tf.tensordot(tf.transpose(inputs, [1, 0, 2]), kernel, 1) + bias
-  states = lstm_steps.hidden_states(sums, recurrent)
-  if not layer.return_sequences:
-    return states[-1]
-  return tf.transpose(states, [1, 0, 2])
+  )))
+  return states if layer.return_sequences else states[:, -1]

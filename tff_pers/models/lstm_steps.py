@@ -6,9 +6,28 @@ finds the gradients of the gates; that of the kernel is one product over all
 steps, and what does not depend on later steps is computed for all at once.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from tff_pers.numerics import low_rank
+
+
+def outputs(x: tf.Tensor, kernel: Any, recurrent: Any, bias: Any) -> tf.Tensor:
+  """Returns the hidden states of a layer, floats [batch, length, units].
+
+  Args:
+    x: Floats [batch, length, n], of known length and n.
+    kernel: Floats [n, 4 units], or another form that `low_rank.matmul` takes.
+    recurrent: See `hidden_states`.
+    bias: Floats [4 units].
+  """
+  length, width = x.shape[1:]
+  # One product for all steps; only the recurrent one has to wait.
+  rows = low_rank.matmul(tf.reshape(x, [-1, width]), kernel) + bias
+  sums = tf.reshape(rows, [-1, length, rows.shape[-1]])
+  states = hidden_states(tf.transpose(sums, [1, 0, 2]), recurrent)
+  return tf.transpose(states, [1, 0, 2])
 
 
 def hidden_states(inputs: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:

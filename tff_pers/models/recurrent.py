@@ -13,7 +13,6 @@ from tff_pers.models import functional
 from tff_pers.models import initial_weights
 from tff_pers.models import lstm_steps
 from tff_pers.models import zoo_layers as zl
-from tff_pers.numerics import low_rank
 
 _EMBEDDING_LIMIT = 0.05  # Of Keras' embeddings.
 
@@ -69,13 +68,7 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
 
   def apply(weights, x, training, seed):
     del training, seed  # Unused.
-    kernel, recurrent, bias = weights
-    length, inputs = x.shape[1:]
-    # One product for all steps; only the recurrent one has to wait.
-    rows = low_rank.matmul(tf.reshape(x, [-1, inputs]), kernel) + bias
-    rows = tf.reshape(rows, [-1, length, 4 * units])
-    states = lstm_steps.hidden_states(tf.transpose(rows, [1, 0, 2]), recurrent)
-    return tf.transpose(states, [1, 0, 2])
+    return lstm_steps.outputs(x, *weights)
 
   def make(shape):
     length, inputs = shape

@@ -84,7 +84,7 @@ class Chooser:
 
   def loops(self) -> list:
     """Returns the schedules that are always possible."""
-    return [schedule_lib.Schedule('loop') for _ in self._program.stages]
+    return schedule_lib.loops(len(self._program.stages))
 
   def _may_differ(self, argument_layout) -> bool:
     """Whether there is a choice at all."""

@@ -152,7 +152,7 @@ class Compiled:
         if not self._may_repeat(schedules):
           self._traces[key] = chosen  # A call that fails leaves nothing.
           raise
-        schedules = [schedule_lib.Schedule('loop') for _ in schedules]
+        schedules = schedule_lib.loops(len(schedules))
         is_new = True  # Recorded if that helps.
         log = (
             logging.info if self._compiler.strategy in choosing.CHOOSE

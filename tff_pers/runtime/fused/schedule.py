@@ -36,6 +36,11 @@ class Trace(NamedTuple):
   result: Any
 
 
+def loops(num_stages: int) -> list[Schedule]:
+  """Returns the schedules that are always possible, one per stage."""
+  return [Schedule('loop')] * num_stages
+
+
 def text(schedules: Sequence[Schedule]) -> str:
   """Returns the schedules as messages name them."""
   return ', '.join(

@@ -125,7 +125,7 @@ class FedYogiHyperparameters(_DecayingHyperparameters):
 @builders.checked
 def build_fedopt(
     model: functional.FunctionalModel,
-    hyperparameters: Any,
+    hyperparameters: Union[FedAvgMHyperparameters, _AdaptiveHyperparameters],
     *,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:

@@ -84,12 +84,15 @@ def test_raises_on_a_model_of_which_nothing_is_made_yet(name):
 def test_annotations_may_be_texts():
 
   @builders.checked
-  def build(model: 'functional.FunctionalModel', hyperparameters: 'object'):
+  def build(
+      model: 'functional.FunctionalModel',
+      hyperparameters: 'algorithms.PermHyperparameters',
+  ):
     del model, hyperparameters
 
   with pytest.raises(TypeError, match='Tip: models.from_keras'):
     build(tf.keras.Sequential(), None)
-  with pytest.raises(TypeError, match='must be object, found None'):
+  with pytest.raises(TypeError, match='must be PermHyperparameters, found None'):
     build(MODEL, None)
 
 

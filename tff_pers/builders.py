@@ -142,9 +142,9 @@ def _check_hyperparameters(hyperparameters, kind) -> None:
   """Refuses what is no instance of the dataclass of the method."""
   if isinstance(hyperparameters, hp.Hyperparameters):
     return
-  name = getattr(kind, '__name__', 'Hyperparameters')
-  if kind is inspect.Parameter.empty:  # Of several methods, as FedAdam's.
-    name = 'Hyperparameters'
+  is_one = inspect.isclass(kind) and issubclass(kind, hp.Hyperparameters)
+  # Else the builder is that of several methods, as FedAdam's.
+  name = kind.__name__ if is_one else 'Hyperparameters'
   tip = f'leave it out for the defaults, {name}()'
   if isinstance(hyperparameters, dict):
     tip = f'{name}(**values)'

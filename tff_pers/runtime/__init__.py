@@ -1,13 +1,14 @@
 """Where computations run: `fused`, `native`, `remote`."""
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
-from tff_pers.runtime import context
+if TYPE_CHECKING:  # It imports TensorFlow, which `binaries.worker` must not.
+  from tff_pers.runtime import context
 
 RUNTIMES = ('fused', 'native', 'remote')
 
 
-def use(name: str = 'fused', *args: Any, **options: Any) -> context.Installed:
+def use(name: str = 'fused', *args: Any, **options: Any) -> 'context.Installed':
   """Installs a runtime as TFF's default context.
 
   Args:

@@ -34,6 +34,8 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 # Warnings and progress bars of TensorFlow are of no interest to readers.
 nb_output_stderr = 'remove'
+# Tables that a notebook shows are tables, as in Jupyter.
+nb_render_markdown_format = 'myst'
 
 myst_enable_extensions = ['colon_fence', 'dollarmath']
 myst_heading_anchors = 3

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import tff_pers
+from tff_pers import algorithms
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _PUBLIC = [name for name in tff_pers.__all__ if name != '__version__']
@@ -72,20 +73,34 @@ def test_the_version_is_that_of_the_package():
   assert tff_pers.__version__.count('.') == 2
 
 
-def test_type_checkers_see_the_same_names():
-  """What stands behind `TYPE_CHECKING` is the table of `__getattr__`."""
-  tree = ast.parse(pathlib.Path(tff_pers.__file__).read_text())
+def _for_type_checkers(package):
+  """Returns the names behind `TYPE_CHECKING`, and the modules they are of."""
+  tree = ast.parse(pathlib.Path(package.__file__).read_text())
   [branch] = [node for node in tree.body if isinstance(node, ast.If)]
   assert ast.unparse(branch.test) == 'TYPE_CHECKING'
   seen = {}
   for node in branch.body:
-    for alias in node.names:
-      assert alias.asname == alias.name  # Else it is not exported.
-      seen[alias.name] = node.module
-  assert set(seen) == set(_PUBLIC)
-  for name, module in seen.items():
+    if isinstance(node, ast.ImportFrom):
+      for alias in node.names:
+        assert alias.asname == alias.name  # Else it is not exported.
+        seen[alias.name] = node.module
+  return seen
+
+
+@pytest.mark.parametrize('package', [tff_pers, algorithms])
+def test_type_checkers_see_the_same_names(package):
+  """What stands behind `TYPE_CHECKING` is what Python finds."""
+  for name, module in _for_type_checkers(package).items():
     found = getattr(importlib.import_module(module), name)
-    assert found is getattr(tff_pers, name)
+    assert found is getattr(package, name)
+
+
+def test_type_checkers_see_all_names():
+  front = _for_type_checkers(tff_pers)
+  assert set(front) == set(_PUBLIC)
+  assert set(_for_type_checkers(algorithms)) == {
+      name for name, module in front.items() if module == algorithms.__name__
+  }
 
 
 def test_annotations_are_for_users_too():

@@ -41,11 +41,12 @@ def test_a_page_has_algorithm_flags_and_command(name):
 
 def test_docstrings_become_restructured_text():
   made = docstrings.convert([
-      'Takes `a * b` and x_ of *all*, `K`s.', '', '  w <- w - eta * g', '',
+      'Takes `a * b` and x_ of *all*, `K`s, {V}@CLIENTS.', '', '  w <- w - eta * g', '',
       '  state <- w', '', 'Args:', '  a: The `size`.', '    Of `one', '    two`, 3.',
   ])
   assert made == [
-      r'Takes ``a * b``\  and x\_ of \*all\*, ``K``\ s.', '', '', '::', '',
+      r'Takes ``a * b``\  and x\_ of \*all\*, ``K``\ s, {V}\@CLIENTS.', '', '',
+      '::', '',
       '      w <- w - eta * g', '', '      state <- w', '', '', 'Args:',
       r'  a: The ``size``\ .', '    Of ``one``', r'    ``two``\ , 3.',
   ]

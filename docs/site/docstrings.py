@@ -8,7 +8,8 @@ mean something in reStructuredText mean themselves.
 import re
 
 _SECTIONS = ('Args:', 'Returns:', 'Raises:', 'Yields:', 'Attributes:')
-_SPECIAL = re.compile(r'([*|\\]|(?<=\w)_(?!\w))')
+# With an @ the type of a placement would be somebody's address.
+_SPECIAL = re.compile(r'([*|\\@]|(?<=\w)_(?!\w))')
 
 
 def process(app, what, name, thing, options, lines) -> None:

@@ -18,15 +18,16 @@ def leave_out_absent(
   A weighted `factory` is returned as it is, because it deals with weights of 0
   itself. An unweighted one ignores the weights of those who are present.
 
-  * Where it divides by the number of clients (`UnweightedMeanFactory`, also
-    inside of others, such as clipping), its result is multiplied by
-    clients / clients present.
-  * Robust rules have a form in which weights say who is present
-    (`leaving_out_absent`).
-  * Where something around a robust rule removes messages that are not finite
-    (it measures their number as `num_non_finite`), those who are absent send
-    NaN.
-  * For all others (sums, also with noise) sending zeros is to be absent.
+  Where it divides by the number of clients (`UnweightedMeanFactory`, also
+  inside of others, such as clipping), its result is multiplied by
+  clients / clients present.
+
+  Robust rules have a form in which weights say who is present
+  (`leaving_out_absent`). Where something around one removes messages that are
+  not finite (it measures their number as `num_non_finite`), those who are
+  absent send NaN.
+
+  For all others (sums, also with noise) sending zeros is to be absent.
 
   Without anybody present the result is zero.
 

@@ -1,5 +1,6 @@
 """Every test runs on the fused runtime unless it installs another one."""
 
+import gc
 import os
 
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
@@ -15,6 +16,11 @@ from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
 
 # For pytest-xdist's controller, which runs no test.
 native.drop_default_context()
+
+# TensorFlow's and TFF's modules are never garbage: half a million objects that
+# need not be looked at again and again.
+gc.collect()
+gc.freeze()
 
 
 @pytest.fixture(scope='session', autouse=True)

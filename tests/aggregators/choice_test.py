@@ -16,7 +16,6 @@ from tff_pers.aggregators import choice
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import router
 from tff_pers.aggregators import sum_of_mean
-from tff_pers.runtime import native
 
 
 def _chosen(name):
@@ -102,7 +101,7 @@ def test_every_method_that_averages_has_the_choice():
 
 
 # Ways in which a rule is put in; the slow runs have all methods.
-FAST = ('fedavg', 'fedhm', 'floral', 'scaffold')
+FAST = ('fedavg', 'floral')
 NAMES = [
     name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
     for name in methods.names() if name not in WITHOUT
@@ -122,13 +121,12 @@ def test_the_rule_is_what_combines_the_updates(name, monkeypatch):
       monkeypatch.setattr(
           robust.rules.Median, '__call__', lambda self, x, f, key: 0 * x[0]
       )
-    with native.use():
-      process = tiny.build(name, task, aggregator=aggregator)
-      state = process.initialize_seeded(1)
-      clients = [
-          process.initialize_client(state, i) for i in range(task.num_clients)
-      ]
-      after = process.next(state, clients, task.train)['state']
+    process = tiny.build(name, task, aggregator=aggregator)
+    state = process.initialize_seeded(1)
+    clients = [
+        process.initialize_client(state, i) for i in range(task.num_clients)
+    ]
+    after = process.next(state, clients, task.train)['state']
     before = [0 * leaf if name == 'fedhm' else leaf for leaf in _averaged(state)]
     moved.append(not all(
         np.array_equal(a, b) for a, b in zip(before, _averaged(after))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests import acting
 from tests import problems
 from tests.algorithms import visits
+from tests import slow
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_clusters
 from tff_pers.numerics import mixing
@@ -79,11 +80,11 @@ def _deployed(process, state, client):
   return process.client_model(state, (), client)[0]
 
 
-@pytest.mark.parametrize('values', [
+@pytest.mark.parametrize('values', slow.beyond(2, [
     dict(), dict(schedule='permutation', step_cap=0.0),
     dict(variant='two_stage'),
     dict(solver='projected_gradient', solver_steps=40),
-])
+]))
 def test_two_groups_share_two_models(values):
   """Rows are those of the centers at w; models reach the groups' optima."""
   process, states, metrics = _run([range(_N)] * 40, models=2, **values)

@@ -14,6 +14,7 @@ from tests import problems
 from tests.algorithms import perm_numpy
 from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
+from tests import slow
 from tff_pers import methods
 from tff_pers import random
 from tff_pers.algorithms import perm
@@ -234,7 +235,7 @@ def _gradient(weights, client):
   return sr.gradient(weights, x, y)
 
 
-@pytest.mark.parametrize('warmup', ['fedavg', 'gradient'])
+@pytest.mark.parametrize('warmup', slow.beyond(1, ['fedavg', 'gradient']))
 def test_w_moves_by_means_over_the_clients_that_have_a_coordinate(warmup):
   """In NumPy; what nobody has does not decay either."""
   process = _process(_devices(_no_whole), warmup=warmup)

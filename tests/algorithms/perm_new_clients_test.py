@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tests import acting
 from tests.algorithms import visits
+from tests import slow
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_new_clients
@@ -102,7 +103,7 @@ def test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row(full):
     np.testing.assert_allclose(weights, beta @ state['models'][0], rtol=1e-3)
 
 
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('seed', slow.beyond(2, range(4)))
 def test_combinations_are_the_least_squares(seed):
   rng = np.random.default_rng(seed)
   rows = rng.dirichlet(np.full(6, 0.5), 6).astype(np.float32)

@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 from tests.attacks import received
 from tests.conformance import agree
 from tests.numerics import rules
+from tests import slow
 from tff_pers import attacks
 from tff_pers import random
 from tff_pers.aggregators import mapped
@@ -48,12 +49,13 @@ def run(text, sent=SENT, weights=WEIGHTS, byzantine=BYZANTINE, **options):
 @pytest.mark.parametrize(
     'text, expected',
     [
+        # Attackers did their work on others.
+        pytest.param('label_flip', SENT[[1, 4]], marks=pytest.mark.slow),
         ('none', SENT[[1, 4]]),
-        ('label_flip', SENT[[1, 4]]),  # Attackers did their work on others.
-        ('bit_flip', -SENT[[1, 4]]),
+        pytest.param('bit_flip', -SENT[[1, 4]], marks=pytest.mark.slow),
         ('bit_flip[kappa=3]', -3 * SENT[[1, 4]]),
         ('sign_flip', [-MU, -MU]),
-        ('ipm', [-10 * MU, -10 * MU]),
+        pytest.param('ipm', [-10 * MU, -10 * MU], marks=pytest.mark.slow),
         ('ipm[eps=0.5]', [-0.5 * MU, -0.5 * MU]),
         ('alie[z=1.5]', [MU - 1.5 * STD] * 2),
         # n = 5, f = 2: s = 1, the share of others is 2 / 3.
@@ -134,7 +136,11 @@ def test_nobody_left_is_no_round(text):
 
 
 @pytest.mark.parametrize(
-    'text', [n for n in attacks.names() if n != 'none'] + ['noise[std=2]']
+    'text', slow.beyond(4, sorted(
+        [n for n in attacks.names() if n != 'none'] + ['noise[std=2]'],
+        # Those that look at others, draw, remember, or are removed come first.
+        key=('adaptive', 'noise', 'mimic', 'nan').__contains__, reverse=True,
+    ))
 )
 def test_without_attackers_no_bit_changes(text):
   mean = tff.aggregators.MeanFactory(no_nan_division=True)

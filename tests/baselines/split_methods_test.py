@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tests import problems
 from tests.baselines import rounds
+from tests import slow
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.models import partition
@@ -64,7 +65,9 @@ def _loss(weights, data):
   return np.mean(losses)
 
 
-@pytest.mark.parametrize('name, options', _STATEFUL + _STATELESS)
+@pytest.mark.parametrize(
+    'name, options', slow.beyond(1, _STATEFUL) + slow.beyond(1, _STATELESS)
+)
 def test_a_new_client_learns_its_private_weights_alone(name, options):
   """Baselines 6: E epochs from the initial value, the global weights frozen."""
   process, states, _, _ = rounds.run(name, adapt_epochs=3, **options)

@@ -9,6 +9,7 @@ import pytest
 
 from binaries import choose
 from tests.binaries import fake_training
+from tests import slow
 from tff_pers import locks
 from tff_pers.evaluation import decision_page
 
@@ -218,7 +219,7 @@ def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):
   assert not (tmp_path / 'choice.md').exists()
 
 
-@pytest.mark.parametrize('share', [0.0, 0.1, 0.4, 0.9])
+@pytest.mark.parametrize('share', slow.beyond(2, [0.1, 0.9, 0.0, 0.4]))
 def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
   """No round is trained twice, and the time before counts."""
   whole = fake_training.Training(monkeypatch, seconds=1.0)

@@ -51,7 +51,9 @@ def _assert_same_results(one, other):
 
 @pytest.mark.parametrize('more', [
     ['--eval_clients=3'],
-    ['--algo=fedavg', '--finetune_steps=0,2'],
+    pytest.param(
+        ['--algo=fedavg', '--finetune_steps=0,2'], marks=pytest.mark.slow
+    ),
     ['--algo=l2gd', '--rounds=auto', '--max_rounds=3'],
 ], ids=['sample', 'finetuning', 'auto'])
 def test_a_list_and_clients_on_demand_give_the_same_bits(
@@ -116,6 +118,7 @@ def test_the_sample_is_honest_and_the_same_in_every_round_and_run(tmp_path):
   )
 
 
+@pytest.mark.slow
 def test_another_seed_draws_another_sample(tmp_path):
   samples = []
   for seed in (0, 1):

@@ -50,17 +50,16 @@ def _run(name, folder, *argv):
   return _PROGRAMS[name].main([name, *argv, f'--output_dir={folder}'])
 
 
-# A part of each program in every run of the tests; further kinds of models and
-# clients where there is time. Other parts differ in flags.
+# Images and text in every run of the tests; the other programs, and further
+# kinds of models and clients, where there is time. Other parts differ in flags.
 _SMOKE = [
-    ('benchmark_cifar', ('groups',)),
     ('benchmark_emnist', ('partial',)),
-    ('benchmark_personalization', ('roles',)),
     ('benchmark_stackoverflow', ('tags',)),
     *(
         pytest.param(name, parts, marks=pytest.mark.slow) for name, parts in (
             ('benchmark_cifar', ('groups', 'tiers')),
             ('benchmark_emnist', ('partial', 'writers')),
+            ('benchmark_personalization', ('roles',)),
             ('benchmark_stackoverflow', ('tags', 'words')),
         )
     ),

@@ -2,11 +2,12 @@
 
 import pytest
 
-# Made of the same parts as `local_update`, `ffgg` and `fedbuff`, which every
-# run has; the slow runs have these, too.
+# Made of the same parts as `local_update`, `ffgg`, `fedbuff`, `fedavgm`,
+# `fedrolex` and `perm`, which every run has; the slow runs have these, too.
 ALIKE = (
-    'async_ffgg', 'fedasync', 'fedsgd', 'fomaml', 'lookahead', 'minibatch_sgd',
-    'reptile',
+    'async_ffgg', 'fedadagrad', 'fedadam', 'fedasync', 'fedsgd', 'fedyogi',
+    'fomaml', 'heterofl', 'lookahead', 'minibatch_sgd', 'reptile',
+    'uniform_shuffling',
 )
 
 

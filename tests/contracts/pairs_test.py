@@ -8,6 +8,7 @@ import tensorflow_federated as tff
 from binaries import experiment
 from binaries import flags
 from binaries import processes
+from tests.contracts import alike
 from tff_pers import methods
 from tff_pers.data import tasks
 
@@ -21,6 +22,7 @@ SLOW = [
     'synthetic_groups',
 ]
 TASKS = [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+_NAMES = alike.slow_if_alike(methods.names())
 
 
 @functools.lru_cache(maxsize=None)
@@ -42,7 +44,7 @@ def _lacks(name, task):
   )
 
 
-@pytest.mark.parametrize('name', methods.names())
+@pytest.mark.parametrize('name', _NAMES)
 @pytest.mark.parametrize('task', TASKS)
 def test_a_pair_is_built_or_refused_as_declared(task, name):
   if _fit(name, task) == 'yes':
@@ -53,7 +55,7 @@ def test_a_pair_is_built_or_refused_as_declared(task, name):
   assert _lacks(name, task)[0].sentence in str(error.value)
 
 
-@pytest.mark.parametrize('name', methods.names())
+@pytest.mark.parametrize('name', _NAMES)
 def test_what_travels_are_fields_of_the_server_state(name):
   """The contract of methods compares the types; see there."""
   travels = methods.get(name).travels or methods.Travels((), ())

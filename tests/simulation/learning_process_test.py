@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests import slow
 from tff_pers.testing import tiny
 from tff_pers import runtime
 from tff_pers.runtime import fused
@@ -32,7 +33,7 @@ def _assert_same(found, expected):
 @pytest.mark.parametrize('algo', [
     'fedavg', pytest.param('ditto', marks=pytest.mark.slow), 'floral',
 ])
-@pytest.mark.parametrize('name', ['fused', 'native'])
+@pytest.mark.parametrize('name', slow.beyond(1, ['fused', 'native']))
 def test_rounds_are_those_of_the_process(algo, name, task):
   process = tiny.build(algo, task)
   wrapped = learning_process.from_personalized(process, NUM_CLIENTS, seed=3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import slow
 from tff_pers.aggregators import robust as rules
 from tff_pers.numerics import robust
 
@@ -104,7 +105,7 @@ def _c_hat(text, attack, d, trials=200):
   return np.mean(errors) / (0.2 * 2 * d)  # sigma^2 = E ||x_m - x_n||^2 = 2 d.
 
 
-@pytest.mark.parametrize('d', [10, 200])
+@pytest.mark.parametrize('d', slow.beyond(1, [10, 200]))
 @pytest.mark.parametrize('text, bar', [
     ('bucketing(median)', 2), ('trimmed_mean', 2),
     pytest.param('rfa', 2, marks=pytest.mark.slow),

@@ -179,6 +179,7 @@ def test_constants_are_the_oracles(oracle):
   assert operator.num_clients == 20
 
 
+@pytest.mark.slow
 def test_finished_curves_are_not_run_again(folder, monkeypatch):
   """One file was lost in a kill: its curve alone runs, to the same numbers."""
   before = (folder / 'figure1.csv').read_bytes()

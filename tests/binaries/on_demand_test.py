@@ -194,6 +194,7 @@ def test_data_that_cannot_be_read_end_the_run_in_one_sentence(
   assert rounds == [str(number + 1) for number in range(first)]
 
 
+@pytest.mark.slow
 def test_a_comparison_says_how_many_were_evaluated(tmp_path):
   argv = [flag for flag in FLAGS if not flag.startswith('--algo')]
   for number, sentence in ((0, ''), (3, 'evaluated a fixed sample of 3 ')):

@@ -16,7 +16,7 @@ from tff_pers.models import keras
 # One of each kind of what is deployed: plain weights, factors, adaptors and a
 # router, several models, private weights, the first units of a tier.
 _KINDS = (
-    'fedavg_finetuned', 'fedhm', 'floral', 'fedper', 'heterofl',
+    'fedavg_finetuned', 'fedhm', 'floral', 'fedem', 'fedper', 'heterofl',
 )
 
 

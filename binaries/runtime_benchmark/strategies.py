@@ -1,4 +1,4 @@
-"""Seconds of a round, looped and vectorized: what the rule of `auto` rests on.
+"""Seconds of a round by strategy: what the rule of `auto` rests on.
 
     python -m binaries.runtime_benchmark.strategies [W1 W3]
 
@@ -17,7 +17,7 @@ from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
 from tff_pers.runtime import fused
 
-_STRATEGIES = ('loop', 'vectorized')
+_STRATEGIES = ('loop', 'vectorized', 'measured')
 _EXAMPLES_AND_FEATURES = ((10, 10), (20, 100), (100, 784))
 _CLIENTS = (20, 100, 1000)
 _STEPS = 20

@@ -145,6 +145,22 @@ def test_only_measured_takes_time(monkeypatch, tmp_path):
       total(cohort)
 
 
+@pytest.mark.parametrize('seconds, expected', [
+    (0.005, 'vectorized'), (0.001, 'loop'),
+])
+def test_small_rounds_are_measured_too(seconds, expected, tmp_path, monkeypatch):
+  """Those of 20 clients whose operations take no time but that to start."""
+  # A loop; one client alone, vectorized and in a loop; all, vectorized.
+  times = iter([seconds, 0.001, 0.001, seconds / 2])
+  monkeypatch.setattr(measuring, '_seconds', lambda *_, **__: next(times))
+  result, found = _chosen(
+      tmp_path / 'runtime.json', _total_of(tf.reduce_sum), _cohort(20, 3),
+      strategy='measured',
+  )
+  assert found[0] == expected
+  assert result == 600
+
+
 def test_computations_that_differ_in_a_constant_have_choices_of_their_own(
     tmp_path,
 ):

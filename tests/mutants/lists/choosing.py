@@ -56,6 +56,14 @@ FAULTS = (
         tests=(_CHOOSING + 'test_only_measured_takes_time',),
     ),
     Fault(
+        'small_rounds_are_not_measured',
+        what='`measured` leaves rounds of milliseconds in a loop.',
+        file='tff_pers/runtime/fused/measuring.py',
+        old='_SECONDS_WORTH_A_CHOICE = 0.002',
+        new='_SECONDS_WORTH_A_CHOICE = 0.05',
+        tests=(_CHOOSING + 'test_small_rounds_are_measured_too',),
+    ),
+    Fault(
         'errors_of_tensorflow',
         what='An operation that fails raises an error of TensorFlow.',
         file='tff_pers/runtime/errors.py',

@@ -9,8 +9,8 @@ import tensorflow as tf
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 
-# Faster than this, a call is not worth a choice.
-_SECONDS_WORTH_A_CHOICE = 0.05
+# Faster than this, times vary more than strategies do.
+_SECONDS_WORTH_A_CHOICE = 0.002
 # On a CPU, arithmetic takes the time of a client that needs longer, however it
 # is ordered; vectorized, the tasks of FLoRAL (5 ms a client) take twice as long.
 _SECONDS_OF_ARITHMETIC = 0.001

@@ -41,7 +41,11 @@ def rotated_clusters(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """IID clients; the images of cluster g are turned by g quarter turns."""
+  """IID clients; the images of cluster g are turned by g quarter turns.
+
+  Raises:
+    DataError: If there are more than 4 clusters, or more than clients.
+  """
   del clients  # Unused.
   # A fifth cluster would turn its images like the first one, and would not be a
   # cluster of its own.
@@ -64,7 +68,12 @@ def label_shift_clusters(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """IID clients; cluster g calls label y by the name (y + g) mod classes."""
+  """IID clients; cluster g calls label y by the name (y + g) mod classes.
+
+  Raises:
+    DataError: If there are more clusters than classes or clients, or the
+      labels are no classes.
+  """
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'label_shift_clusters')
   # Shifts repeat modulo the number of classes.
@@ -90,6 +99,10 @@ def class_groups(
   """Group g owns the classes y = g mod G; its clients share them out equally.
 
   Client k is of group k mod G; a client has examples of its group alone.
+
+  Raises:
+    DataError: If there are more groups than classes or clients, or the labels
+      are no classes.
   """
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'class_groups')

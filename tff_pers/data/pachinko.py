@@ -50,6 +50,9 @@ def pachinko(
   Dir(beta) over the classes of each. For every example it draws c from theta, y
   from theta_c, and one of the examples of y that nobody has yet. Classes
   without such examples leave both, and the weights are normalized.
+
+  Raises:
+    DataError: If the data have not the 100 classes of CIFAR-100.
   """
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'pachinko')

@@ -113,7 +113,11 @@ def by_client(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """The natural clients in sorted order, or a random `num_clients` of them."""
+  """The natural clients in sorted order, or a random `num_clients` of them.
+
+  Raises:
+    DataError: If the data name no clients, or fewer than `num_clients`.
+  """
   del options  # None.
   if clients is None:
     raise errors.DataError(
@@ -153,6 +157,10 @@ def shards(
   ones if that does not come out even). `sorted`: client c gets the slices c,
   c+N, ..., which are of different classes, and clients with the same classes
   are a group. `random`: any `classes` slices, so at most that many classes.
+
+  Raises:
+    DataError: If there are fewer classes than a client gets, or a class has too
+      few examples for its slices.
   """
   del clients  # Unused.
   counts = class_counts(labels, 'shards')
@@ -195,7 +203,12 @@ def one_class(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """One class per client; the clients of a class are a group."""
+  """One class per client; the clients of a class are a group.
+
+  Raises:
+    DataError: If there are fewer clients than classes, or the labels are no
+      classes.
+  """
   del options, clients  # Unused.
   counts = class_counts(labels, 'one_class')
   present = np.flatnonzero(counts)
@@ -228,6 +241,10 @@ def dirichlet(
   Drawn again until every client has at least `min` examples; a client that has
   its equal share n/N already gets none of the next class (without this, small
   alpha would practically never meet `min`).
+
+  Raises:
+    DataError: If `min` examples for each client are more than there are, or
+      were not reached in 1000 draws.
   """
   del clients  # Unused.
   counts = class_counts(labels, 'dirichlet')
@@ -265,7 +282,11 @@ def _unknown(num_clients: int) -> np.ndarray:
 
 
 def class_counts(labels: np.ndarray, name: str) -> np.ndarray:
-  """Returns the examples of each class 0..C-1."""
+  """Returns the examples of each class 0..C-1.
+
+  Raises:
+    DataError: If the labels are not integers.
+  """
   if not np.issubdtype(labels.dtype, np.integer):
     raise errors.DataError(
         '`partition` must be iid, by_client or rotated_clusters on regression'

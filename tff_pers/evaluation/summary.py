@@ -39,6 +39,9 @@ def summarize(
       left out.
     higher_is_better: True for accuracies, False for losses; says which clients
       are the worst.
+
+  Raises:
+    ValueError: If the two have not one entry for each client.
   """
   values = np.asarray(values, np.float64)
   weights = np.asarray(num_examples, np.float64)
@@ -86,6 +89,9 @@ def share_hurt(
   Returns:
     The share of clients strictly worse, among those with both values; None if
     there are none.
+
+  Raises:
+    ValueError: If the two are not of as many clients.
   """
   values = np.asarray(values, np.float64)
   reference = np.asarray(reference, np.float64)

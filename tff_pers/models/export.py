@@ -55,6 +55,10 @@ def save(
 
   Returns:
     The file or folder that was written.
+
+  Raises:
+    ValueError: If `kind` is none of `FORMATS`, or the model none that the
+      format can hold.
   """
   if kind == 'npz':
     path = f'{path}.npz'

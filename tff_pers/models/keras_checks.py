@@ -19,7 +19,12 @@ _FUNCTION_CALL = 'StatefulPartitionedCall'
 
 
 def check_layers(model: tf.keras.Model) -> None:
-  """Refuses layers whose state changes in training."""
+  """Refuses layers whose state changes in training.
+
+  Raises:
+    ValueError: If a layer is batch normalization, is stateful, or has an
+      activity regularizer.
+  """
   # The model comes first and is stateful if a layer is. The message should name
   # the layer, so the order is reversed.
   for layer in reversed(keras_layers.flatten(model)):
@@ -44,7 +49,11 @@ def check_layers(model: tf.keras.Model) -> None:
 
 
 def check_weights(model: tf.keras.Model) -> None:
-  """Refuses weights of several dtypes, and models without any."""
+  """Refuses weights of several dtypes, and models without any.
+
+  Raises:
+    ValueError: If there are none, or of several dtypes.
+  """
   variables = [v for v in model.weights if v.dtype.is_floating]
   # Without a trainable weight there are still adaptors to be trained.
   variables = model.trainable_variables or variables
@@ -57,7 +66,11 @@ def check_weights(model: tf.keras.Model) -> None:
 
 
 def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.TensorSpec:
-  """Refuses models that are no pure functions; returns the output's spec."""
+  """Refuses models that are no pure functions; returns the output's spec.
+
+  Raises:
+    ValueError: If it draws or keeps anything by itself, or has several outputs.
+  """
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
   train = tf.function(lambda w, x, seed: network.predict(w, x, True, seed))

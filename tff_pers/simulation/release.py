@@ -43,7 +43,11 @@ class Releases:
     ]
 
   def release(self, row: Mapping[str, Any], round_num: int) -> None:
-    """Releases `row` (an entry per column, None: empty) as of `round_num`."""
+    """Releases `row` (an entry per column, None: empty) as of `round_num`.
+
+    Raises:
+      ValueError: If it has other columns.
+    """
     if set(row) != set(self._columns):
       raise ValueError(
           f'`row` must have the columns {self._columns}, found {tuple(row)}.'

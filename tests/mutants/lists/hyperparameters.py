@@ -151,6 +151,21 @@ FAULTS = (
         ),
     ),
     Fault(
+        'function_hides_an_error',
+        what='A partitioner does not say when it raises.',
+        file='tff_pers/data/partitioners.py',
+        old="""
+
+  Raises:
+    DataError: If the data name no clients, or fewer than `num_clients`.
+  """,
+        new='',
+        tests=(
+            'tests/docstrings_test.py'
+            '::test_every_public_function_that_raises_says_so',
+        ),
+    ),
+    Fault(
         'builder_hides_an_argument',
         what='build_perm does not say what an argument is.',
         file='tff_pers/algorithms/perm.py',

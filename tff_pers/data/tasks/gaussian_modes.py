@@ -61,6 +61,10 @@ def build(
 
   A client's test examples are drawn for labels in the proportions of its
   training labels; the common test set has all classes alike.
+
+  Raises:
+    ValueError: If something is asked for that the task does not have, e.g. a
+      partition that test examples cannot follow.
   """
   registry.refuse('gaussian_modes', request, 'data_dir', 'train_fraction')
   partition = request.partition or DECLARATION.partition

@@ -163,6 +163,9 @@ def tags_of_corpus(
 
   x and y of a client are made whenever they are asked for: those of all clients
   would be 40 kB for each post.
+
+  Raises:
+    ValueError: If a model other than that of the task is asked for.
   """
   name = TAGS_DECLARATION.named_model(request.model)
   if name != TAGS_DECLARATION.model:

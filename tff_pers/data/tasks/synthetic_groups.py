@@ -52,7 +52,12 @@ DECLARATION = registry.Declaration(
 def build(
     request: registry.TaskRequest, options: SyntheticGroupsOptions
 ) -> task_lib.Task:
-  """Builds the task: N = 50 clients, the first half is group 0."""
+  """Builds the task: N = 50 clients, the first half is group 0.
+
+  Raises:
+    ValueError: If something is asked for that the task does not have, or fewer
+      than two clients.
+  """
   registry.refuse(
       'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
   )

@@ -21,7 +21,11 @@ _EVAL = ('federated_eval_at_server', 'federated_eval_at_clients')
 
 
 def function(block: tff.framework.Intrinsic) -> Callable[[Any], Any]:
-  """Returns what an intrinsic does at one place."""
+  """Returns what an intrinsic does at one place.
+
+  Raises:
+    Unsupported: If the intrinsic is not known here.
+  """
   uri = block.uri
   if uri in _PASS:
     return lambda value: value

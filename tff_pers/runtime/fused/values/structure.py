@@ -12,7 +12,11 @@ from tff_pers.runtime.fused.values import sequences
 
 
 def leaves(type_signature: tff.Type) -> list:
-  """Returns the tensor types of a structure in order."""
+  """Returns the tensor types of a structure in order.
+
+  Raises:
+    Unsupported: If there is a sequence in it.
+  """
   if isinstance(type_signature, tff.StructType):
     return [t for part in type_signature.children() for t in leaves(part)]
   if isinstance(type_signature, tff.SequenceType):

@@ -32,6 +32,36 @@ def test_raises_on_an_unknown_program():
     console.trian  # pylint: disable=pointless-statement
 
 
+def _lacking(monkeypatch, module):
+  def run_module(*_, **__):
+    raise ModuleNotFoundError(f"No module named '{module}'", name=module)
+
+  monkeypatch.setattr(console.runpy, 'run_module', run_module)
+  console.train()
+
+
+def test_without_the_extra_of_the_programs_there_is_one_sentence(monkeypatch):
+  with pytest.raises(SystemExit) as error:
+    _lacking(monkeypatch, 'yaml')
+  assert str(error.value) == (
+      'The programs need yaml, which is not installed. Tip: install tff_pers'
+      " with its extra, as in pip install '.[programs]'."
+  )
+  with pytest.raises(ModuleNotFoundError):
+    _lacking(monkeypatch, 'a_users_own')
+
+
+def test_what_programs_need_is_their_extra():
+  config = configparser.ConfigParser()
+  config.read(ROOT / 'setup.cfg')
+  extra = config['options.extras_require']['programs'].split('\n')
+  names = {'scikit-learn': 'sklearn', 'pyyaml': 'yaml'}
+  found = [line for line in extra if line and not line.startswith('#')]
+  assert sorted(names.get(name, name) for name in found) == sorted(
+      console._OF_PROGRAMS  # pylint: disable=protected-access
+  )
+
+
 @pytest.mark.parametrize('strange', ['baselines', 'binaries', 'binaries.py'])
 def test_ours_come_before_the_first_that_is_not(tmp_path, monkeypatch, strange):
   folders = [tmp_path / name for name in ('plain', 'strange', 'ours')]

@@ -13,6 +13,10 @@ import runpy
 import sys
 
 _OURS = ('baselines', 'binaries')
+# What the programs import and the library does not: the extra `programs`.
+_OF_PROGRAMS = (
+    'h5py', 'matplotlib', 'optuna', 'pandas', 'psutil', 'sklearn', 'yaml',
+)
 PROGRAMS = (
     'choose', 'compare', 'compare_tuned', 'cost', 'evaluate', 'pareto', 'plot',
     'predict', 'report', 'robustness', 'sweep_splits', 'train', 'tune',
@@ -45,8 +49,16 @@ def put_ours_first(path: list[str], root: str) -> None:
 def _run(program: str) -> None:
   root = str(pathlib.Path(__file__).resolve().parents[1])
   put_ours_first(sys.path, root)
-  # As `python -m binaries.train` does.
-  runpy.run_module(f'binaries.{program}', run_name='__main__', alter_sys=True)
+  try:
+    # As `python -m binaries.train` does.
+    runpy.run_module(f'binaries.{program}', run_name='__main__', alter_sys=True)
+  except ModuleNotFoundError as error:
+    if error.name not in _OF_PROGRAMS:
+      raise
+    sys.exit(
+        f'The programs need {error.name}, which is not installed. Tip: install'
+        " tff_pers with its extra, as in pip install '.[programs]'."
+    )
 
 
 def __getattr__(name: str):

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that sdist and wheel install as docs/install.md says, outside of the
-# checkout, in an empty environment, and that the sdist can test itself.
+# checkout, in empty environments, the wheel by pip and the sdist by uv, and that
+# the sdist can test itself.
 #
 #   tools/check_install.sh [PYTHON]     # PYTHON builds; default .venv/bin/python
 set -euo pipefail
@@ -21,13 +22,17 @@ say "the sdist builds a wheel"
 say "the sdist tests itself"
 PYTHONPATH=$PWD "$python" -m pytest -q -n 0 -p no:cacheprovider tests/data/brackets_test.py tests/imports_test.py | tail -n 1
 cd "$folder"
-# The two commands of docs/install.md.
+say "the wheel, by pip: the library"
+tff=(tensorflow-federated==0.87.0 google-vizier==0.1.11)
 "$python" -m venv env
-installer=(env/bin/python -m pip install -q)
-if command -v uv >/dev/null; then installer=(uv pip install -q --python env/bin/python); fi
-"${installer[@]}" tff_pers-*.whl
-"${installer[@]}" --no-deps tensorflow-federated==0.87.0 google-vizier==0.1.11
-say "installed by ${installer[0]##*/}"
+# The two commands of docs/install.md.
+env/bin/python -m pip install -q tff_pers-*.whl
+env/bin/python -m pip install -q --no-deps "${tff[@]}"
+[[ -e $(echo env/lib/python*/site-packages/tff_pers/py.typed) ]]
+if env/bin/tff-pers-train --help >"$folder/log" 2>&1; then
+  say "a program runs without the packages that it needs"; exit 1
+fi
+grep -q 'Tip: install tff_pers with its extra' "$folder/log" || { cat "$folder/log"; exit 1; }
 env/bin/python - <<'PY'
 import os
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -61,3 +66,11 @@ for kind in ('native', 'fused'):  # Stock TFF, and ours.
 np.testing.assert_allclose(*losses, rtol=1e-5)
 print('install: PERM trains a Keras model on native and fused, loss', losses)
 PY
+rm -rf env   # It takes gigabytes.
+"$python" -m venv uv
+if ! uv/bin/python -m pip install -q uv; then say "SKIPPED uv, which the index does not have"; exit; fi
+say "the sdist, by uv: the programs"
+"$python" -m venv env
+uv/bin/uv pip install -q --python env/bin/python "$(echo ./tff_pers-*.tar.gz)[programs]"
+uv/bin/uv pip install -q --python env/bin/python --no-deps "${tff[@]}"
+env/bin/tff-pers-train --algo=fedavg --rounds=2 --quiet --output_dir="$folder/run"

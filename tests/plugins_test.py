@@ -79,12 +79,12 @@ def test_an_installed_plugin_is_in_the_programs(installed, tmp_path):
   assert 'import' not in config['given']  # Nobody has to name what is found.
 
 
-@pytest.mark.slow
 def test_its_own_tests_pass(installed, tmp_path):
-  """The batteries for methods and tasks, by one import."""
+  """The batteries for methods and tasks, by one import, in a place of its own."""
+  shutil.copytree(EXAMPLE / 'tests', tmp_path / 'tests')
   done = _run(
-      ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', str(EXAMPLE / 'tests')],
-      tmp_path, installed,
+      ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', 'tests'], tmp_path,
+      installed,
   )
   assert done.returncode == 0, done.stdout + done.stderr
 

@@ -101,7 +101,7 @@ def test_every_method_that_averages_has_the_choice():
 
 
 # Ways in which a rule is put in; the slow runs have all methods.
-FAST = ('fedavg', 'floral')
+FAST = ('fedavg', 'fedhm', 'floral')
 NAMES = [
     name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
     for name in methods.names() if name not in WITHOUT

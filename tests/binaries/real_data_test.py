@@ -50,9 +50,10 @@ def _run(name, folder, *argv):
   return _PROGRAMS[name].main([name, *argv, f'--output_dir={folder}'])
 
 
-# Images and text in every run of the tests; the other programs, and further
-# kinds of models and clients, where there is time. Other parts differ in flags.
+# Images and text in every run of the tests; another program, and further kinds
+# of models and clients, where there is time. Other parts differ in flags.
 _SMOKE = [
+    ('benchmark_cifar', ('groups',)),
     ('benchmark_emnist', ('partial',)),
     ('benchmark_stackoverflow', ('tags',)),
     *(

@@ -98,7 +98,10 @@ def test_every_command_has_flags_that_exist(words):
   name, *arguments = words
   program = importlib.import_module(f'binaries.{name}')
   table = getattr(program, 'flag_table', flags.all_flags)
-  if name in ('evaluate', 'report', 'robustness', 'cost', 'benchmark_emnist'):
+  if name in (
+      'evaluate', 'report', 'robustness', 'cost', 'benchmark_emnist',
+      'benchmark_perm',
+  ):
     shown = _run(ROOT, name, '--help')
     assert shown.returncode == 0 and shown.stdout
     for word in arguments:

@@ -68,7 +68,7 @@ print('install: PERM trains a Keras model on native and fused, loss', losses)
 PY
 rm -rf env   # It takes gigabytes.
 "$python" -m venv uv
-if ! uv/bin/python -m pip install -q uv; then say "SKIPPED uv, which the index does not have"; exit; fi
+if ! uv/bin/python -m pip install -q uv; then say "SKIPPED, uv: the index does not have it"; exit; fi
 say "the sdist, by uv: the programs"
 "$python" -m venv env
 uv/bin/uv pip install -q --python env/bin/python "$(echo ./tff_pers-*.tar.gz)[programs]"

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tests import acting
 from tests import problems
-from tests.algorithms import visits
 from tests import slow
+from tests.algorithms import visits
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_clusters
 from tff_pers.numerics import mixing

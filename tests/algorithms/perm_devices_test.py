@@ -11,10 +11,10 @@ import tensorflow as tf
 import baselines  # noqa: F401  Registers local_only.
 from tests import acting
 from tests import problems
+from tests import slow
 from tests.algorithms import perm_numpy
 from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
-from tests import slow
 from tff_pers import methods
 from tff_pers import random
 from tff_pers.algorithms import perm

@@ -9,8 +9,8 @@ import scipy.optimize
 import tensorflow as tf
 
 from tests import acting
-from tests.algorithms import visits
 from tests import slow
+from tests.algorithms import visits
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_new_clients

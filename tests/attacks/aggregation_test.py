@@ -8,10 +8,10 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests import slow
 from tests.attacks import received
 from tests.conformance import agree
 from tests.numerics import rules
-from tests import slow
 from tff_pers import attacks
 from tff_pers import random
 from tff_pers.aggregators import mapped

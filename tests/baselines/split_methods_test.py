@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import problems
-from tests.baselines import rounds
 from tests import slow
+from tests.baselines import rounds
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.models import partition

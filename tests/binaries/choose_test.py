@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from binaries import choose
-from tests.binaries import fake_training
 from tests import slow
+from tests.binaries import fake_training
 from tff_pers import locks
 from tff_pers.evaluation import decision_page
 

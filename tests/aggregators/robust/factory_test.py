@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.conformance import agree as agree_lib
 from tests import slow
+from tests.conformance import agree as agree_lib
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import robust
 from tff_pers.runtime import native

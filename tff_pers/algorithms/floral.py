@@ -25,6 +25,7 @@ from tff_pers.aggregators import choice
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.algorithms import floral_routers
+from tff_pers.algorithms import floral_splits
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -74,6 +75,9 @@ def build_floral(
   mixture folded in. `evaluate` returns `router` pi_k, float[C], beside the
   metrics.
 
+  With `splits` > 0, which is ours, the server copies overloaded adaptors onto
+  others; states and metrics have more fields then, see `floral_splits`.
+
   Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
 
   Args:
@@ -85,7 +89,8 @@ def build_floral(
       router when it is evaluated. None: every client may train.
     client_weighting: n_k, see `client_work.client_weight`.
     model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
-      other inner sums; with `center` it must be built `with_shares`.
+      other inner sums; with `center` or `splits` it must be built
+      `with_shares`.
 
   Returns:
     A `PersonalizedProcess` with `parts`; for these N clients, if `num_clients`
@@ -97,10 +102,12 @@ def build_floral(
       kind.
     ValueError: If `num_clients` is below 1, or router=oracle has no groups, or
       more groups than adaptors, or objective=mfl no adaptors, or a frozen base
-      an aggregator.
+      an aggregator, or `splits` fewer than two adaptors, or no shares.
   """
   hyperparameters.check_aggregator(adapted)
-  routers = _routers(adapted, hyperparameters, groups, num_clients)
+  routers = floral_routers.chosen(
+      adapted, hyperparameters, groups, num_clients
+  )
   optimizers = hyperparameters.server_optimizers()
 
   def init(seed):
@@ -119,6 +126,11 @@ def build_floral(
   def finalize(state, mean):
     # `mean` is w minus the averages of the cohort, which TFF's optimizers take
     # for a gradient: with sgd and step 1, w becomes these averages.
+    if hyperparameters.needs_shares and 'shares' not in mean:
+      raise ValueError(
+          '`model_aggregator` must be built with_shares with center=true or'
+          ' splits>0, found one without.'
+      )
     new = {
         part: optimizers[part].next(
             state['optimizer'][part], state['weights'][part], mean[part]
@@ -146,34 +158,24 @@ def build_floral(
   def client_model(state, client_state, index):
     return merge(state['weights'], routers.without_data(client_state, index))
 
-  return composition.compose(
-      adapted.base,
+  pieces = dict(
       init=init,
       send=lambda state: dict(weights=state['weights']),
       work=_build_work(adapted, routers, hyperparameters, client_weighting),
-      aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
-          base_factory=choice.chosen(hyperparameters),
-          with_shares=hyperparameters.center,
-      ),
       finalize=finalize,
       init_client=lambda seed: routers.initial_state(),
       deploy=deploy,
       client_model=client_model,
-      deployed=adapted.merged,
   )
-
-
-def _routers(adapted, hyperparameters, groups, num_clients):
-  """Returns the kind of router, see `floral_routers`."""
-  if hyperparameters.router == 'oracle':
-    return floral_routers.Oracle(adapted, hyperparameters, groups)
-  if hyperparameters.objective == 'mfl':
-    if not adapted.num_adaptors:
-      raise ValueError(
-          '`adapted` must have adaptors with objective=mfl, found 0 of them.'
-      )
-    return floral_routers.Exponential(adapted, hyperparameters)
-  return floral_routers.Learned(adapted, hyperparameters, num_clients)
+  if hyperparameters.splits:
+    pieces = floral_splits.with_splits(pieces, adapted, hyperparameters)
+  return composition.compose(
+      adapted.base, deployed=adapted.merged, **pieces,
+      aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
+          base_factory=choice.chosen(hyperparameters),
+          with_shares=hyperparameters.needs_shares,
+      ),
+  )
 
 
 def build_floral_client_work(
@@ -197,7 +199,8 @@ def build_floral_client_work(
     seed: See `client_work.as_client_work_process`.
 
   Raises:
-    ValueError: If routers are not learned, or the clients stateful.
+    ValueError: If routers are not learned, or the clients stateful, or
+      adaptors to be split.
   """
   router, objective = hyperparameters.router, hyperparameters.objective
   if (router, objective) != ('learned', 'fml'):
@@ -212,7 +215,12 @@ def build_floral_client_work(
         "`router_state` must be stateless, as TFF's client works are, found"
         f' {hyperparameters.router_state}.'
     )
-  routers = _routers(adapted, hyperparameters, groups=None, num_clients=None)
+  if hyperparameters.splits:
+    raise ValueError(
+        '`splits` must be 0 in a client work of TFF, because it is the server'
+        f' that splits adaptors, found {hyperparameters.splits}.'
+    )
+  routers = floral_routers.chosen(adapted, hyperparameters)
   return client_work.as_client_work_process(
       _build_work(adapted, routers, hyperparameters, client_weighting),
       adapted.mixed(np.zeros([adapted.num_adaptors])), seed,

@@ -206,6 +206,17 @@ class FloralHyperparameters(AdaptorHyperparameters):
   center: bool = hp.field(
       False, "Whether the adaptors' mean moves into the base after every round."
   )
+  # Not in the paper, see `floral_splits`.
+  splits: int = hp.field(
+      0,
+      'How many times the server looks whether an adaptor is overloaded while'
+      ' another is left over, and copies it onto that one; 0: never, as in the'
+      ' paper.',
+      minimum=0, when=_LEARNED,
+  )
+  split_every: int = hp.field(
+      40, 'Rounds before each of these looks.', minimum=1, when='splits!=0'
+  )
   server_optimizer: str = hp.field(
       'sgd', 'Server optimizer of base and adaptors.', choices=('sgd', 'adam')
   )
@@ -228,6 +239,11 @@ class FloralHyperparameters(AdaptorHyperparameters):
           '`center` must be false with learning_rate=0, because it moves the'
           ' base, which this freezes, found true.'
       )
+
+  @property
+  def needs_shares(self) -> bool:
+    """Whether the server is to know how much each adaptor is used."""
+    return self.center or self.splits > 0
 
   def server_optimizers(self) -> Mapping[str, Any]:
     """Returns TFF's optimizers of the server by part of the weights."""

@@ -19,6 +19,33 @@ from tff_pers.client_works import router_training
 from tff_pers.models import adaptors
 
 
+def chosen(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: floral_hp.FloralHyperparameters,
+    groups: Optional[np.ndarray] = None, num_clients: Optional[int] = None,
+) -> Any:
+  """Returns a `Learned`, an `Exponential` or an `Oracle`.
+
+  Args:
+    adapted: The model with its adaptors.
+    hyperparameters: Say which.
+    groups: See `Oracle`.
+    num_clients: See `Learned`.
+
+  Raises:
+    ValueError: If objective=mfl has no adaptors, or an `Oracle` not its groups.
+  """
+  if hyperparameters.router == 'oracle':
+    return Oracle(adapted, hyperparameters, groups)
+  if hyperparameters.objective == 'mfl':
+    if not adapted.num_adaptors:
+      raise ValueError(
+          '`adapted` must have adaptors with objective=mfl, found 0 of them.'
+      )
+    return Exponential(adapted, hyperparameters)
+  return Learned(adapted, hyperparameters, num_clients)
+
+
 class Learned:
   """theta in R^C, pi = softmax(theta), at first uniform (Algorithm 1).
 
@@ -166,7 +193,8 @@ class Oracle:
 
   def __init__(
       self, adapted: adaptors.AdaptedModel,
-      hyperparameters: floral_hp.FloralHyperparameters, groups: np.ndarray,
+      hyperparameters: floral_hp.FloralHyperparameters,
+      groups: Optional[np.ndarray],
   ):
     """Initializes the kind.
 

@@ -170,11 +170,13 @@ def build_floral(
   if hyperparameters.splits:
     pieces = floral_splits.with_splits(pieces, adapted, hyperparameters)
   return composition.compose(
-      adapted.base, deployed=adapted.merged, **pieces,
+      adapted.base,
       aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
           base_factory=choice.chosen(hyperparameters),
           with_shares=hyperparameters.needs_shares,
       ),
+      deployed=adapted.merged,
+      **pieces,
   )
 
 

@@ -113,11 +113,11 @@ def _followed(pieces):
     )
 
   def update(message, client_state, data):
-    client_state = follow(client_state, message['splits'])
-    output = pieces['work'].update(message, client_state, data)
+    current = follow(client_state, message['splits'])
+    output = pieces['work'].update(message, current, data)
     return output._replace(
         client_state=collections.OrderedDict(
-            output.client_state, looks=client_state['looks']
+            output.client_state, looks=current['looks']
         )
     )
 

@@ -4,17 +4,20 @@ Two clusters may come to share an adaptor. Then another one is left over, and no
 gradient brings it back. So the server looks at the loads of the adaptors now
 and then, and if there is such a pair, it copies one onto the other:
 
-    every round: p <- p + min(1, 4 / split_every) (p^cohort - p)
-                 p^cohort = sum_k n_k pi_k / sum_k n_k, at first p_c = 1 / C
+    every round: p <- p + rate (sum_k n_k pi_k   / sum_k n_k - p)
+                 s <- s + rate (sum_k n_k pi_k^2 / sum_k n_k - s)
+                 rate = min(1, 4 / split_every), at first p = 1/C, s = 1/C^2
     at a look  : a = argmax_c p_c, b = argmin_c p_c
-                 if p_a > 1.4 / C and p_b < 0.7 / C:
+                 if p_a > 1.4 / C and p_b < 0.7 / C and s_a < 0.95 p_a:
                    server  : adaptor_b <- adaptor_a + 0.1 std(adaptor_a) N(0, 1)
                    client k: theta_kb  <- theta_ka
 
-Both copies have the same part of the clients' weights at first, and the routers
-tell them apart. The server needs sums alone, as everywhere in FLoRAL. It sends
-the log of the looks to all, and a client that was absent applies what it has
-missed when it next takes part or is evaluated.
+p_c is the load of an adaptor, s_c / p_c the mean weight that its users give it:
+near 1 it serves one cluster, however large, and is not shared. Both copies have
+the same part of the clients' weights at first, and the routers tell them apart.
+The server needs sums alone, as everywhere in FLoRAL. It sends the log of the
+looks to all, and a client that was absent applies what it has missed when it
+next takes part or is evaluated.
 """
 
 import collections
@@ -32,6 +35,9 @@ from tff_pers.models import adaptors
 # equal size that share one give it 2; loads of 0.36 to 0.64 were seen at one
 # that was left over. Ours.
 _OVERLOADED, _LEFT_OVER = 1.4, 0.7
+# The mean weight of its users was 0.77 to 0.92 where two clusters shared one,
+# and 0.96 to 1 at that of one large cluster (docs/floral.md).
+_SHARED = 0.95
 # p is a mean over about split_every / 4 rounds: over many cohorts, but not over
 # the time before the routers moved. A mean over all rounds since the last look
 # comes one look late (docs/floral.md).
@@ -47,14 +53,17 @@ def with_splits(
 ) -> dict[str, Any]:
   """Returns the pieces of FLoRAL for `composition.compose`, with splits.
 
-  S has a further field `splits`: `load` p float32[C]; `rounds` int32, how many
-  with clients there were since the last look; `looks` int32, how many there
-  were; and the log `sources` int32[splits, C], whose row t says where each
-  adaptor comes from at look t: itself, or a in the place of b. Clients receive
-  `looks` and `sources`, and keep `looks` beside their router: how many of them
-  they have applied. Stateless ones learn their router anew anyway. The state of
-  the adaptors' server optimizer is copied with them, without noise. The metric
-  `router_splits` says how many splits there were before a round.
+  S has a further field `splits`: `load` p and `squares` s, float32[C]; `rounds`
+  int32, how many with clients there were since the last look; `looks` int32,
+  how many there were; and the log `sources` int32[splits, C], whose row t says
+  where each adaptor comes from at look t: itself, or a in the place of b. The
+  state of the adaptors' server optimizer is copied with them, without noise.
+  The metric `router_splits` says how many splits there were before a round.
+
+  Clients receive `looks` and `sources`, and keep `looks` beside their router:
+  how many of them they have applied. Stateless ones learn their router anew
+  anyway. All send pi_k in `adaptors`, too, float32[C]: averaged as adaptors
+  are, by pi_kc n_k, it is s_c / p_c of the cohort.
 
   Args:
     pieces: `init`, `send`, `work`, `finalize`, `init_client`, `deploy` and
@@ -71,17 +80,19 @@ def with_splits(
         '`splits` must be 0 with fewer than two adaptors, because one is copied'
         f' onto another, found {hyperparameters.splits} with {num_adaptors}.'
     )
-  server = dict(
+  watched = dict(
+      pieces,
       init=lambda seed: collections.OrderedDict(
           pieces['init'](seed),
           splits=_start(hyperparameters.splits, num_adaptors),
       ),
+      work=client_work.ClientWork(_with_router(pieces['work'].update)),
       finalize=_finalize(pieces['finalize'], hyperparameters.split_every),
       measure=lambda state, mean: dict(router_splits=_count(state['splits'])),
   )
   # A stateless client has no router that a split could concern.
   is_stateful = hyperparameters.router_state == 'stateful'
-  return {**pieces, **server, **(_followed(pieces) if is_stateful else {})}
+  return {**watched, **_followed(watched)} if is_stateful else watched
 
 
 def follow(client_state: Mapping[str, Any], log: Mapping[str, Any]) -> Any:
@@ -99,6 +110,21 @@ def follow(client_state: Mapping[str, Any], log: Mapping[str, Any]) -> Any:
     is_new = t >= client_state['looks']
     theta = tf.where(is_new, tf.gather(theta, log['sources'][t]), theta)
   return collections.OrderedDict(router=theta, looks=log['looks'])
+
+
+def _with_router(update):
+  """Returns the client work, which sends pi_k beside its adaptors."""
+
+  def update_and_router(message, client_state, data):
+    output = update(message, client_state, data)
+    # Its weight is (n_k, pi_k n_k); 0 / 0 is 0 here.
+    pi = tf.math.divide_no_nan(output.weight[1:], output.weight[0])
+    sent = collections.OrderedDict(
+        output.update, adaptors=(output.update['adaptors'], pi)
+    )
+    return output._replace(update=sent)
+
+  return update_and_router
 
 
 def _followed(pieces):
@@ -140,6 +166,7 @@ def _start(num_looks: int, num_adaptors: int) -> Mapping[str, Any]:
   """Returns the field `splits` of S before the first round."""
   return collections.OrderedDict(
       load=tf.fill([num_adaptors], 1 / num_adaptors),
+      squares=tf.fill([num_adaptors], 1 / num_adaptors**2),
       rounds=tf.constant(0),
       looks=tf.constant(0),
       sources=tf.constant(
@@ -152,8 +179,11 @@ def _finalize(finalize, every: int) -> Callable[[Any, Any], Mapping[str, Any]]:
   """Returns the server step with a look after it, at its result."""
 
   def finalize_and_look(state, mean):
-    changed = finalize(state, mean)
-    log, source = _look(state['splits'], mean['shares'], every)
+    adaptors_mean, focus = mean['adaptors']
+    changed = finalize(
+        state, collections.OrderedDict(mean, adaptors=adaptors_mean)
+    )
+    log, source = _look(state['splits'], mean['shares'], focus, every)
     weights, optimizer = changed['weights'], changed['optimizer']
     key = random.key(state['seed'], state['round'], _NOISE_USE)
     return dict(
@@ -174,22 +204,26 @@ def _finalize(finalize, every: int) -> Callable[[Any, Any], Mapping[str, Any]]:
   return finalize_and_look
 
 
-def _look(log, shares, every: int):
+def _look(log, shares, focus, every: int):
   """Returns the log after a round, and int32[C], where adaptors come from."""
   num_looks, num_adaptors = log['sources'].shape
   rate = min(1.0, _MEMORY / every)
   load = log['load'] + rate * (shares - log['load'])  # p
+  # Not a mean of `focus`, which says nothing where a cluster is absent.
+  squares = log['squares'] + rate * (focus * shares - log['squares'])  # s
   rounds, looks = log['rounds'] + 1, log['looks']
   is_look = (rounds >= every) & (looks < num_looks)
+  most, least = (f(load, output_type=tf.int32) for f in (tf.argmax, tf.argmin))
   is_split = (
-      is_look & (tf.reduce_max(load) > _OVERLOADED / num_adaptors)
-      & (tf.reduce_min(load) < _LEFT_OVER / num_adaptors)
+      is_look & (load[most] > _OVERLOADED / num_adaptors)
+      & (load[least] < _LEFT_OVER / num_adaptors)
+      & (squares[most] < _SHARED * load[most])
   )
   same = tf.range(num_adaptors)
-  most, least = (f(load, output_type=tf.int32) for f in (tf.argmax, tf.argmin))
   source = tf.where(is_split & tf.equal(same, least), most, same)
   return collections.OrderedDict(
       load=load,
+      squares=squares,
       rounds=tf.where(is_look, 0, rounds),
       looks=looks + tf.cast(is_look, tf.int32),
       sources=tf.where(

@@ -7,6 +7,9 @@ _TEST = 'tests/algorithms/floral_splits_test.py'
 _WHO = (
     f'{_TEST}::test_a_split_needs_an_overloaded_and_a_left_over_adaptor',
 )
+_LARGE = (
+    f'{_TEST}::test_adaptor_of_a_large_cluster_is_not_shared',
+)
 _COPY = (
     f'{_TEST}::test_most_loaded_adaptor_is_copied_onto_the_least_used',
 )
@@ -40,7 +43,7 @@ FAULTS = (
         'split_without_an_overload',
         what='The most loaded adaptor is split whatever its load.',
         file=_SPLITS,
-        old='is_look & (tf.reduce_max(load) > _OVERLOADED / num_adaptors)',
+        old='is_look & (load[most] > _OVERLOADED / num_adaptors)',
         new='is_look',
         tests=_WHO,
     ),
@@ -48,9 +51,49 @@ FAULTS = (
         'used_adaptor_overwritten',
         what='A copy overwrites an adaptor that is in use.',
         file=_SPLITS,
-        old='& (tf.reduce_min(load) < _LEFT_OVER / num_adaptors)',
+        old='& (load[least] < _LEFT_OVER / num_adaptors)',
         new='',
         tests=_WHO,
+    ),
+    Fault(
+        'large_cluster_split',
+        what='The adaptor of a large cluster is split as if two shared it.',
+        file=_SPLITS,
+        old='& (squares[most] < _SHARED * load[most])',
+        new='',
+        tests=_LARGE,
+    ),
+    Fault(
+        'shared_by_the_least_used',
+        what='It is the least used adaptor whose users must be undecided.',
+        file=_SPLITS,
+        old='& (squares[most] < _SHARED * load[most])',
+        new='& (squares[least] < _SHARED * load[least])',
+        tests=_LARGE,
+    ),
+    Fault(
+        'squares_are_loads',
+        what='How much weight its users give an adaptor is not told.',
+        file=_SPLITS,
+        old='rate * (focus * shares',
+        new='rate * (shares',
+        tests=_LOAD,
+    ),
+    Fault(
+        'mean_of_means_over_cohorts',
+        what='An adaptor counts by its load, not by that of the cohort.',
+        file=_SPLITS,
+        old='rate * (focus * shares - log',
+        new='rate * (focus * load - log',
+        tests=_LOAD,
+    ),
+    Fault(
+        'squares_start_at_zero',
+        what='Nobody is taken to use an adaptor at first.',
+        file=_SPLITS,
+        old='tf.fill([num_adaptors], 1 / num_adaptors**2)',
+        new='tf.zeros([num_adaptors])',
+        tests=_LOAD,
     ),
     Fault(
         'bound_not_relative',
@@ -146,10 +189,7 @@ FAULTS = (
         file=_SPLITS,
         old="random.key(state['seed'], state['round'], _NOISE_USE)",
         new="random.key(0, state['round'], _NOISE_USE)",
-        tests=(
-            f'{_TEST}::test_a_run_goes_on_from_copies_of_its_states_and_repeats'
-            '_by_seed',
-        ),
+        tests=_COPY,
     ),
     Fault(
         'optimizer_left_behind',

@@ -11,7 +11,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors.
 """
 
 import collections
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -158,7 +158,7 @@ def build_floral(
   def client_model(state, client_state, index):
     return merge(state['weights'], routers.without_data(client_state, index))
 
-  pieces = dict(
+  pieces: dict[str, Any] = dict(
       init=init,
       send=lambda state: dict(weights=state['weights']),
       work=_build_work(adapted, routers, hyperparameters, client_weighting),

@@ -22,14 +22,14 @@ from tff_pers.models import adaptors
 def chosen(
     adapted: adaptors.AdaptedModel,
     hyperparameters: floral_hp.FloralHyperparameters,
-    groups: Optional[np.ndarray] = None, num_clients: Optional[int] = None,
+    groups: Any = None, num_clients: Optional[int] = None,
 ) -> Any:
   """Returns a `Learned`, an `Exponential` or an `Oracle`.
 
   Args:
     adapted: The model with its adaptors.
     hyperparameters: Say which.
-    groups: See `Oracle`.
+    groups: int32[N], see `Oracle`; None: unknown.
     num_clients: See `Learned`.
 
   Raises:
@@ -193,8 +193,7 @@ class Oracle:
 
   def __init__(
       self, adapted: adaptors.AdaptedModel,
-      hyperparameters: floral_hp.FloralHyperparameters,
-      groups: Optional[np.ndarray],
+      hyperparameters: floral_hp.FloralHyperparameters, groups: np.ndarray,
   ):
     """Initializes the kind.
 

@@ -299,22 +299,49 @@ def test_raises_on_what_a_split_cannot_do():
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('splits, accuracy', [(0, 0.8), (3, 1.0)])
-def test_finds_a_cluster_that_was_missed(splits, accuracy):
-  """docs/floral.md, seed 22 of `floral_label_shift` with 15 examples."""
+def _label_shift(seed, num_clients, **options):
   family = tasks.get('floral_label_shift')
-  task = family.build(tasks.TaskRequest(seed=22), family.options(train=15))
+  request = tasks.TaskRequest(seed=seed, num_clients=num_clients)
+  return family.build(request, family.options(**options))
+
+
+def _found(task, clients, seed, splits):
+  """Returns (accuracy of the clusters, number of splits) after 200 rounds."""
   process = methods.get('floral').build(
       task, floral_hp.FloralHyperparameters(
           local_steps=0, local_epochs=1, batch_size=8, rank=1, splits=splits
       ),
   )
-  state = process.initialize_seeded(22)
-  own = [process.initialize_client(state, k) for k in range(20)]
+  train, test = (
+      [dict(data[k], index=np.int32(i)) for i, k in enumerate(clients)]
+      for data in (task.train, task.test)
+  )
+  state = process.initialize_seeded(seed)
+  own = [process.initialize_client(state, k) for k in range(len(clients))]
   for _ in range(200):
-    state, own, _ = process.next(state, own, list(task.train)).values()
-  data = [dict(adapt=a, test=b) for a, b in zip(task.train, task.test)]
-  results = process.evaluate(state, own, data)
+    state, own, metrics = process.next(state, own, train).values()
+  results = process.evaluate(
+      state, own, [dict(adapt=a, test=b) for a, b in zip(train, test)]
+  )
   found = np.array([r['router'].argmax() for r in results])
-  assert clusters.recovery(found, task.groups).accuracy == accuracy
+  accuracy = clusters.recovery(found, task.groups[list(clients)]).accuracy
+  return accuracy, metrics.get('router_splits')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('splits, expected', [(0, (0.8, None)), (3, (1.0, 1))])
+def test_finds_a_cluster_that_was_missed(splits, expected):
+  """docs/floral.md, seed 22."""
+  task = _label_shift(22, 20, train=15)
+  assert _found(task, range(20), 22, splits) == expected
+
+
+@pytest.mark.slow
+def test_clusters_of_unequal_sizes_are_left_alone():
+  """docs/floral.md, seed 10: loads far from equal, routers decided."""
+  task = _label_shift(10, 40)
+  chosen = [
+      k for c, number in enumerate((10, 5, 3, 2))
+      for k in np.flatnonzero(task.groups == c)[:number]
+  ]
+  assert _found(task, chosen, 10, splits=3) == (1.0, 0)

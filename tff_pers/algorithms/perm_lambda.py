@@ -22,6 +22,7 @@ import tensorflow_federated as tff
 from tff_pers import attacks
 from tff_pers import deployment
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import perm_comparison
 from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_mixing
@@ -154,13 +155,15 @@ def _rows(devices, table, place, num_clients: int, hyperparameters):
   """
   own = tf.equal(tf.range(tf.shape(table['keys'])[0]), place)
   clients = table['keys']
-  c = devices.between(
-      table['fingerprints'], table['own_fingerprints'][place], clients,
-      clients[place],
+  c = perm_comparison.to_one(
+      devices, table['fingerprints'], table['own_fingerprints'][place],
+      clients, clients[place],
   )[None]
   c = perm_mixing.denoised(c, place[None], table, hyperparameters)
   sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-  c = devices.complex(c, clients, clients[place][None], sizes)[0]
+  c = perm_comparison.with_capacity(
+      devices, c, clients, clients[place][None], sizes
+  )[0]
   return tf.stack([
       mixing.water_filling(
           c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)

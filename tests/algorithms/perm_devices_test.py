@@ -449,17 +449,17 @@ def test_clients_deploy_the_models_of_their_tiers():
         )
 
 
-@pytest.mark.parametrize('finetune_epochs', [
+@pytest.mark.parametrize('adapt_epochs', [
     1, pytest.param(0, marks=pytest.mark.slow)
 ])
-def test_new_clients_adapt_the_models_of_their_tiers(finetune_epochs):
+def test_new_clients_adapt_the_models_of_their_tiers(adapt_epochs):
   """Client 5 is in tier 2, from the shared model."""
-  process = _process(_devices(), 1, finetune_epochs=finetune_epochs)
+  process = _process(_devices(), 1, adapt_epochs=adapt_epochs)
   state, weights = sr.start(process)
   new = dict(problems.tiny_clients()[3], index=np.int32(5))
   found, = process.deploy(state, [()], [new])
   own = tuple(map(tf.constant, sr.cut(weights, _UNITS[2])))
-  if finetune_epochs:
+  if adapt_epochs:
     own, _ = local_sgd.train(
         sr.parts().tiers[2], own, new, learning_rate=0.2, local=_LOCAL,
         seed=random.key(0, 4, 5), batch_size=2, num_epochs=1,

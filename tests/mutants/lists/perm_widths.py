@@ -198,11 +198,11 @@ FAULTS = (
         what='New clients have the model of client 0.',
         file='tff_pers/algorithms/perm_new_clients.py',
         old=(
-            '  if not hyperparameters.finetune_epochs:\n'
+            '  if not hyperparameters.adapt_epochs:\n'
             "    return devices.own_units(weights, data['index'])"
         ),
         new=(
-            '  if not hyperparameters.finetune_epochs:\n'
+            '  if not hyperparameters.adapt_epochs:\n'
             "    return devices.own_units(weights, 0 * data['index'])"
         ),
         tests=_DEPLOYED,

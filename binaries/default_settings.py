@@ -40,7 +40,9 @@ _TEN = ','.join(map(str, range(10, 20)))
 TUMOURS, TUMOURS_BY_SIZE = 'tumours.npz', 'tumours_by_size.npz'
 
 
-def _perm(above_local: float = -0.015, below_fedavg: float = 0.015, **flags):
+def _perm(
+    above_local: float = -0.015, below_fedavg: float = 0.015, **flags: Any
+) -> Setting:
   return Setting(
       dict(algos='perm,local_only,fedavg', seeds=SEEDS, eval_every=1, **flags),
       (Claim(
@@ -49,18 +51,20 @@ def _perm(above_local: float = -0.015, below_fedavg: float = 0.015, **flags):
   )
 
 
-def _floral(algos: str, expect: str, in_seeds: int = 0, **flags):
+def _floral(
+    algos: str, expect: str, in_seeds: int = 0, **flags: Any
+) -> Setting:
   return Setting(
       dict(algos=algos, **{'seeds': SEEDS, **flags}),
       (Claim(expect, in_seeds=in_seeds),),
   )
 
 
-_MNIST = dict(
+_MNIST: dict[str, Any] = dict(
     task='mnist', partition='label_shift_clusters', train_fraction=0.05,
     eval_every=500,
 )
-_CIFAR = dict(
+_CIFAR: dict[str, Any] = dict(
     task='cifar10', partition='label_shift_clusters', model='mlp_200',
     num_clients=20, rounds=50, eval_every=25,
 )

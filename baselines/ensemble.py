@@ -23,6 +23,7 @@ from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -115,7 +116,7 @@ def build_ensemble(
       return mixed.batch_loss(weights, batch, training=False)
 
     # Others take 0 steps, since `tf.where` computes both branches.
-    learned = router_training.learn_logits(
+    learned = router_alone.learn_logits(
         mixed, loss, tf.zeros([num_models], model.dtype), data,
         num_steps=tf.where(is_new, hyperparameters.adapt_epochs, 0),
         learning_rate=_ADAPT_RATE, router_step='scale_free',

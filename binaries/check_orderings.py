@@ -39,7 +39,7 @@ diverged fulfils no claim."""
 STATISTICS: dict[str, Callable[..., Any]] = {
     'mean': np.mean, 'median': np.median,
 }
-_COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
+COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
 # A variant and what is added to it: brackets may hold signs, too.
 _OFFSET = re.compile(r'(.*?[\w\]])\s*([+-]\s*[\d.]+(?:e[+-]?\d+)?)')
 _COMPARE = {'<': operator.lt, '<=': operator.le}
@@ -98,20 +98,35 @@ def _check(argv: Sequence[str]) -> int:
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = flags.parse(argv, table)
-  links = _parse_claims(given.get('expect', ''))
-  folder = flags.resolve_path(given.get('runs', ''))
-  values = _read_values(
-      folder, _rows_of(folder, links), given.get('metric', 'accuracy'),
-      given.get('round', 0),
+  folder = flags.resolve_path(given.pop('runs', ''))
+  rows = check(
+      folder, given.pop('expect', ''), at_round=given.pop('round', 0), **given
   )
-  rows = [
-      _row(
-          link, values, given.get('statistic', 'mean'), given.get('in_seeds', 0)
-      )
-      for link in links
-  ]
-  print(results.markdown(_COLUMNS, rows))
+  print(results.markdown(COLUMNS, rows))
   return int(any(row['holds'] == 'no' for row in rows))
+
+
+def check(
+    runs: str, expect: str, *, metric: str = 'accuracy', at_round: int = 0,
+    statistic: str = 'mean', in_seeds: int = 0,
+) -> list[dict[str, Any]]:
+  """Returns a row of `COLUMNS` per link of the claims; see the flags.
+
+  Args:
+    runs: Folder that `compare` wrote.
+    expect: Claims.
+    metric: Column that is compared.
+    at_round: Evaluated round, or 0 for the last one.
+    statistic: One of `STATISTICS`.
+    in_seeds: Seeds at least in which each must also hold by itself.
+
+  Raises:
+    flags.UsageError: If claims, folder, metric or round are not as they must
+      be.
+  """
+  links = _parse_claims(expect)
+  values = _read_values(runs, _rows_of(runs, links), metric, at_round)
+  return [_row(link, values, statistic, in_seeds) for link in links]
 
 
 def _parse_claims(text: str) -> list[Link]:

@@ -17,6 +17,7 @@ from tff_pers import settings
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.algorithms import floral
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
+from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.data import tasks
@@ -197,7 +198,7 @@ def _learned(state, client, adapted, steps, rate=1.0):
   """Returns the router that a client learns alone, float[C]."""
   weights = tf.nest.map_structure(tf.constant, state['weights'])
   return tf.nn.softmax(
-      router_training.learn_router(
+      router_alone.learn_router(
           adapted, tf.zeros([adapted.num_adaptors], tf.float64), weights,
           rounds.tensors(problems.tiny_clients()[client]), num_steps=steps,
           learning_rate=rate, router_step='scale_free',

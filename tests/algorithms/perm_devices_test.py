@@ -19,6 +19,7 @@ from tff_pers import methods
 from tff_pers import random
 from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_client
+from tff_pers.algorithms import perm_comparison
 from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_mixing
 from tff_pers.algorithms import visits
@@ -306,15 +307,15 @@ def test_distances_are_those_of_numpy(compare):
         mask, share = 1.0, 1.0
       difference = mask * (vectors[owner] - vectors[j])
       expected[i, j] = np.sum(difference**2) / share
-  found = devices.distances(
-      tf.constant(vectors), tf.constant([True] * 5), tf.constant(clients),
-      tf.constant(owners),
+  found = perm_comparison.pairwise(
+      devices, tf.constant(vectors), tf.constant([True] * 5),
+      tf.constant(clients), tf.constant(owners),
   )
   np.testing.assert_allclose(found, expected, rtol=1e-10)
   for i, owner in enumerate(owners):
     np.testing.assert_allclose(
-        devices.between(
-            tf.constant(vectors), tf.constant(vectors[owner]),
+        perm_comparison.to_one(
+            devices, tf.constant(vectors), tf.constant(vectors[owner]),
             tf.constant(clients), tf.constant(clients[owner]),
         ), expected[i], rtol=1e-10,
     )
@@ -337,8 +338,9 @@ def test_clients_of_the_same_data_are_near_in_what_both_have():
             _hyperparameters(),
         ).gradient) for index in range(3)
     ]
-    found.append(devices.distances(
-        tf.stack(gradients), tf.constant([True] * 3), tf.range(3), tf.range(3)
+    found.append(perm_comparison.pairwise(
+        devices, tf.stack(gradients), tf.constant([True] * 3), tf.range(3),
+        tf.range(3),
     ).numpy())
   near, far = found
   np.testing.assert_allclose(near, np.zeros([3, 3]), atol=1e-12)
@@ -372,9 +374,9 @@ def test_capacity_is_a_linear_term(vc_of, vc_measure, sizes):
   plain = solve()
   found = solve(vc=6.0, vc_of=vc_of, vc_measure=vc_measure)
   numbers, tiers = _VC[vc_measure], np.arange(_N) % 3
-  c = _devices().distances(
-      tf.constant(vectors), tf.constant([True] * _N), tf.range(_N),
-      tf.range(_N),
+  c = perm_comparison.pairwise(
+      _devices(), tf.constant(vectors), tf.constant([True] * _N),
+      tf.range(_N), tf.range(_N),
   ).numpy()
   own = numbers[tiers][:, None] if vc_of == 'learner' else numbers[tiers]
   c = c + 6 * np.sqrt(own / sizes)
@@ -447,17 +449,17 @@ def test_clients_deploy_the_models_of_their_tiers():
         )
 
 
-@pytest.mark.parametrize('finetune_epochs', [
+@pytest.mark.parametrize('adapt_epochs', [
     1, pytest.param(0, marks=pytest.mark.slow)
 ])
-def test_new_clients_adapt_the_models_of_their_tiers(finetune_epochs):
+def test_new_clients_adapt_the_models_of_their_tiers(adapt_epochs):
   """Client 5 is in tier 2, from the shared model."""
-  process = _process(_devices(), 1, finetune_epochs=finetune_epochs)
+  process = _process(_devices(), 1, adapt_epochs=adapt_epochs)
   state, weights = sr.start(process)
   new = dict(problems.tiny_clients()[3], index=np.int32(5))
   found, = process.deploy(state, [()], [new])
   own = tuple(map(tf.constant, sr.cut(weights, _UNITS[2])))
-  if finetune_epochs:
+  if adapt_epochs:
     own, _ = local_sgd.train(
         sr.parts().tiers[2], own, new, learning_rate=0.2, local=_LOCAL,
         seed=random.key(0, 4, 5), batch_size=2, num_epochs=1,

@@ -14,6 +14,7 @@ from tff_pers.algorithms import perm
 from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.algorithms import perm_lambda
+from tff_pers.algorithms import perm_trial
 from tff_pers.data import client_data
 from tff_pers.models import zoo
 
@@ -67,7 +68,7 @@ def test_losses_follow_numpy():
   @tf.function
   def losses(clients):
     tried = [
-        perm_lambda.try_alone(_DEVICES, message, data, hyperparameters)
+        perm_trial.try_alone(_DEVICES, message, data, hyperparameters)
         for data in clients
     ]
     # In another order: rows come as clients are done.
@@ -76,7 +77,7 @@ def test_losses_follow_numpy():
         *[one['rows'] for one in tried],
     )
     return [
-        perm_lambda.score(
+        perm_trial.score(
             _DEVICES, message, one,
             perm_lambda.mixtures(
                 _DEVICES, table, i, 6, hyperparameters

@@ -30,6 +30,7 @@ def _trained(full=True, **values):
       dict(
           local_steps=2, batch_size=4, learning_rate=0.05, warmup_rounds=1,
           global_learning_rate=0.1, warmup='gradient', lambda_=_LAMBDA,
+          adapt_epochs=0,  # So that they deploy the mixture itself.
       ),
       **values,
   )
@@ -199,7 +200,7 @@ def test_sparse_rows_and_sketches_serve_new_clients_too():
   assert np.all(np.isfinite(found[0]))
 
 
-@pytest.mark.parametrize('values', [dict(), dict(finetune_epochs=3)])
+@pytest.mark.parametrize('values', [dict(), dict(adapt_epochs=3)])
 def test_only_new_clients_adapt(values):
   """Local epochs from the mixture; clients that trained deploy their model."""
   hyperparameters, process, _, state = _trained(**values)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests import problems
 from tff_pers.client_works import local_step
 from tff_pers.client_works import mfl
+from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
@@ -168,7 +169,7 @@ def test_a_softmax_step_is_an_exponential_step_to_second_order():
   gaps = []
   for size in (1.0, 0.1, 0.01):
     weights = _weights(adapted, size * offsets)
-    theta = router_training.learn_router(
+    theta = router_alone.learn_router(
         adapted, tf.zeros([num_adaptors], tf.float64), weights, client,
         num_steps=1, learning_rate=rate,
     )

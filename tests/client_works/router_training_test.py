@@ -11,6 +11,7 @@ from tests import problems
 from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
@@ -303,11 +304,11 @@ def test_noise_explores_and_a_minimum_bounds_the_mix():
 
 def test_router_alone_descends_on_all_rows(monkeypatch):
   """Chunks and padding do not change it; nor does the form of the data."""
-  monkeypatch.setattr(router_training, '_CHUNK', 3)
+  monkeypatch.setattr(router_alone, '_CHUNK', 3)
   weights, data = _weights(), _data()
   theta = tf.zeros([_C], tf.float64)
   options = dict(num_steps=4, learning_rate=1.0)
-  learned = router_training.learn_router(
+  learned = router_alone.learn_router(
       _ADAPTED, theta, weights, data, **options
   )
   expected = theta
@@ -324,7 +325,7 @@ def test_router_alone_descends_on_all_rows(monkeypatch):
   dataset = tf.data.Dataset.from_tensor_slices(dict(data['examples'])).batch(4)
   for form in (tf.nest.map_structure(tf.constant, padded), dataset):
     _assert_close(
-        router_training.learn_router(
+        router_alone.learn_router(
             _ADAPTED, theta, weights, form, **options
         ),
         expected,
@@ -335,7 +336,7 @@ def test_no_steps_and_no_examples_leave_the_router():
   weights, data = _weights(), _data()
   empty = dict(data, num_examples=tf.constant(0))
   for chosen, steps in ((data, tf.constant(0)), (empty, 3)):
-    learned = router_training.learn_router(
+    learned = router_alone.learn_router(
         _ADAPTED, _LOGITS, weights, chosen, num_steps=steps, learning_rate=1.0
     )
     np.testing.assert_array_equal(learned, _LOGITS)

@@ -12,7 +12,7 @@ from tff_pers import deployment
 from tff_pers import random
 from tff_pers.client_works import example_losses
 from tff_pers.client_works import local_gradient
-from tff_pers.client_works import router_training
+from tff_pers.client_works import router_alone
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -117,7 +117,7 @@ def test_local_gradient():
 def test_mean_over_all_batches():
   many = np.array([200, 100, 100, 300])  # More than fit into one batch.
   found, expected = (
-      router_training.full_mean(
+      router_alone.full_mean(
           model, lambda batch, m=model: m.batch_loss(_weights(), batch), data,
           tf.constant(0.0, tf.float64),
       )

@@ -92,7 +92,7 @@ def _native_runtime():
 
 # For clients that come after the run, whom no round meets:
 # tests/algorithms/perm_new_clients_test.py sees what it does for them.
-_AFTER_THE_RUN = {'perm': ('finetune_epochs',)}
+_AFTER_THE_RUN = {'perm': ('adapt_epochs',)}
 
 
 def specs(method):

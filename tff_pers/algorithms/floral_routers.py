@@ -15,6 +15,7 @@ import tensorflow as tf
 from tff_pers.algorithms import floral_hyperparameters as floral_hp
 from tff_pers.client_works import client_work
 from tff_pers.client_works import mfl
+from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
 from tff_pers.models import adaptors
 
@@ -267,7 +268,7 @@ class Oracle:
 
 def _learn(adapted, hyperparameters, zeros, message, data, num_steps):
   """Returns logits, learned from zero in full-batch steps, float[C]."""
-  return router_training.learn_router(
+  return router_alone.learn_router(
       adapted, tf.constant(zeros), message['weights'], data,
       num_steps=num_steps, router_step=hyperparameters.router_step,
       learning_rate=hyperparameters.router_warmup_learning_rate,

@@ -25,9 +25,8 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers import round_metrics
 from tff_pers import server_state
-from tff_pers.aggregators import choice
-from tff_pers.aggregators import partial
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms import perm_aggregator
 from tff_pers.algorithms import perm_client
 from tff_pers.algorithms import perm_clusters
 from tff_pers.algorithms import perm_devices
@@ -134,7 +133,9 @@ def build_perm(
   hyperparameters.check(num_clients, full_participation)
   devices = devices or perm_devices.Devices(model)
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  aggregator = _aggregator(devices, data_type, hyperparameters)
+  aggregator = perm_aggregator.build_aggregator(
+      devices, data_type, hyperparameters
+  )
   initialize_seeded = server_state.build_initialize(
       lambda seed: perm_server.initial_fields(
           model, seed, num_clients, hyperparameters,
@@ -252,7 +253,7 @@ def build_perm(
         client_states=client_states,
         metrics=round_metrics.merge(
             round_metrics.aggregate(metrics), solved.measurements,
-            hosts.measurements, *_measurements(mean),
+            hosts.measurements, *perm_aggregator.measurements(mean),
         ),
     )
 
@@ -270,32 +271,6 @@ def build_perm(
           perm_clusters.own_row(state, client), client
       ), deployed=devices.deployed, **for_new,
   )
-
-
-def _aggregator(devices, data_type, hyperparameters):
-  """Returns the mean of line (a), or the robust rule in its place."""
-  sent_type = tff.tensorflow.computation(
-      lambda update, data: attacks.tagged(
-          devices.sent(update, data['index']), data
-      ), devices.model.weights_type, data_type,
-  ).type_signature.result
-  factory = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
-      no_nan_division=True
-  )
-  if devices.parts is not None:
-    factory = partial.PartialMeanFactory(factory)
-  return attacks.attacked_in_scope(factory).create(
-      sent_type, tff.TensorType(np.float32)
-  )
-
-
-def _measurements(mean):
-  """Returns [<aggregator>@SERVER], or [] if the rule measures nothing."""
-  if not tff.structure.flatten(mean.measurements.type_signature.member):
-    return []
-  return [
-      tff.federated_zip(collections.OrderedDict(aggregator=mean.measurements))
-  ]
 
 
 @methods.register(

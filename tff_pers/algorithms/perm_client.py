@@ -9,10 +9,11 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
-from tff_pers.algorithms import perm_devices
-from tff_pers.algorithms import perm_hyperparameters
 from tff_pers import random
 from tff_pers import round_metrics
+from tff_pers.algorithms import perm_comparison
+from tff_pers.algorithms import perm_devices
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
@@ -181,7 +182,9 @@ def gradient(
       ),
   )
   return found._replace(
-      variance=devices.scaled_variance(found.variance, data['index'])
+      variance=perm_comparison.scaled_variance(
+          devices, found.variance, data['index']
+      )
   )
 
 

@@ -7,7 +7,8 @@ an architecture untouched:
     (a) G_i = grad f_i(m_i . w), in the coordinates of m_i and 0 elsewhere;
         w moves in each coordinate by the mean over the clients that have it
     (b) d_ij compares the coordinates that both have, over their share
-        (compare=all: all coordinates); c_j = d_ij + rho sqrt(VC / n_j)
+        (compare=all: all coordinates); c_j = d_ij + rho sqrt(VC / n_j), see
+        `perm_comparison`
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
 
 Distributed Personalized Empirical Risk Minimization
@@ -18,19 +19,17 @@ Distributed Personalized Empirical Risk Minimization
 import collections
 import dataclasses
 import functools
-import math
 from typing import Any, Callable, Mapping, Optional
 
 import tensorflow as tf
 
-from tff_pers.algorithms import perm_hyperparameters
-from tff_pers.data import task as task_lib
 from tff_pers import random
+from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.client_works import local_sgd
+from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import submodels
-from tff_pers.numerics import distances
 
 _WINDOW_USE = -1  # Apart from steps t >= 0, folded into the same key.
 
@@ -113,7 +112,7 @@ class Devices:
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
-    return self.parts.switch(self._narrower(owned, host), within)
+    return self.parts.switch(self.narrower(owned, host), within)
 
   def sent(self, update: Any, index: tf.Tensor) -> Any:
     """Returns what a client sends of an update of w: the part that it has."""
@@ -148,86 +147,21 @@ class Devices:
       return 1.0
     tier = self.tier(index)
     if other is not None:
-      tier = self._narrower(tier, self.tier(other))
-    return tf.gather(self._shares, tier)
+      tier = self.narrower(tier, self.tier(other))
+    return tf.gather(self.shares, tier)
 
-  def distances(
-      self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
-      owners: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns d_ij of rows `owners` to all rows, floats [M, R].
-
-    Args:
-      vectors: Gradients, floats [R, d].
-      is_known: bool[R]; rows of others are 0.
-      clients: int32[R], whose they are.
-      owners: int32[M], numbers of rows.
-    """
-    if self.parts is None or self.compare == 'all':
-      return distances.gram_distances(
-          distances.center(vectors, is_known), owners
-      )
-    both = self._both(clients, tf.gather(clients, owners))
-    masks, total = self._masks, 0
-    for k, share in enumerate(self._shares):
-      apart = distances.gram_distances(
-          distances.center(vectors * masks[k], is_known), owners
-      )
-      total += tf.where(
-          tf.equal(both, k), apart / tf.constant(share, apart.dtype), 0
-      )
-    return total
-
-  def between(
-      self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
-      client: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns ||g_j - g||^2 of the rows g_j to another gradient, floats [R].
-
-    Args:
-      vectors: Gradients, floats [R, d].
-      vector: A gradient of client `client`, floats [d].
-      clients: int32[R], whose the rows are.
-      client: int32 scalar.
-    """
-    squared = tf.square(vectors - vector)
-    if self.parts is None or self.compare == 'all':
-      return tf.reduce_sum(squared, axis=1)
-    both = self._both(clients, client[None])[0]
-    own = squared * tf.gather(self._masks, both)
-    shares = tf.constant(self._shares, vectors.dtype)
-    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
-
-  def complex(
-      self, c: tf.Tensor, clients: tf.Tensor, owners: tf.Tensor,
-      sizes: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns c_j = d_ij + rho sqrt(VC / n_j), floats [M, R].
-
-    Args:
-      c: d_ij, floats [M, R].
-      clients: int32[R], the sources j.
-      owners: int32[M], the learners i, as indices of clients.
-      sizes: n_j, float32[R].
-    """
-    if self.parts is None or not self.vc:
-      return c
-    numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
-    if self.vc_measure == 'log_linear':
-      numbers = [d * math.log(d) for d in numbers]
-    of_learner = self.vc_of == 'learner'
-    dimension = tf.gather(
-        numbers, self.tier(owners)[:, None] if of_learner
-        else self.tier(clients)[None],
+  def narrower(self, tier: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """Returns the tier, of two, that keeps fewer units; int32 of any shape."""
+    widths = tf.constant(self._submodels.widths)
+    return tf.where(
+        tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
     )
-    added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
-    return c + tf.cast(added, c.dtype)
 
-  def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Returns the variance of a gradient, in units of distances."""
-    if self.parts is None or self.compare == 'all':
-      return variance
-    return variance / tf.cast(self.share(index), variance.dtype)
+  @functools.cached_property
+  def shares(self) -> list[float]:
+    """The share of the parameters that each tier has."""
+    whole = self.model.num_parameters
+    return [tier.num_parameters / whole for tier in self._submodels.tiers]
 
   @property
   def _submodels(self) -> submodels.Submodels:
@@ -248,31 +182,6 @@ class Devices:
         self.window, k, offset=round_num,
         key=random.fold_in(seed, _WINDOW_USE), among=among,
     )
-
-  def _both(self, clients, owners):
-    """Returns the tier whose coordinates two clients share, int32[M, R]."""
-    return self._narrower(self.tier(owners)[:, None], self.tier(clients))
-
-  def _narrower(self, tier, other):
-    """Returns the tier, of two, that keeps fewer units; integers of any shape.
-    """
-    widths = tf.constant(self._submodels.widths)
-    return tf.where(
-        tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
-    )
-
-  @functools.cached_property
-  def _shares(self) -> list[float]:
-    whole = self.model.num_parameters
-    return [tier.num_parameters / whole for tier in self._submodels.tiers]
-
-  @property
-  def _masks(self):
-    """Which coordinates of a gradient each tier has, floats [tiers, d]."""
-    return tf.stack([
-        distances.flatten(submodels.mask(self.model, self._submodels.static(k)))
-        for k in range(len(self._submodels.widths))
-    ])
 
   @functools.cached_property
   def _first_units(self) -> tuple[functional.FunctionalModel, ...]:

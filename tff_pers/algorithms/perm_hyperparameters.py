@@ -134,10 +134,10 @@ class PermHyperparameters(
       ' clients.',
       minimum=0, when='models=0',
   )
-  finetune_epochs: int = hp.field(
-      0,
-      'Local epochs in which a client that never trained goes on from its'
-      ' mixture of the models.',
+  adapt_epochs: int = hp.field(
+      hp.NewClients.adapt_epochs,
+      'Local epochs in which a client that never trains goes on from its'
+      ' mixture of the models, before it is evaluated.',
       minimum=0,
   )
 

@@ -11,6 +11,7 @@ from typing import Any, Mapping
 import tensorflow as tf
 
 from tff_pers.algorithms import mixing_rows
+from tff_pers.algorithms import perm_comparison
 from tff_pers.algorithms import perm_devices
 from tff_pers.algorithms import perm_hyperparameters
 from tff_pers.numerics import mixing
@@ -192,12 +193,12 @@ def _distances(devices, table, clients, owners, hyperparameters):
     hyperparameters: `PermHyperparameters`.
   """
   c = denoised(
-      devices.distances(
-          table['fingerprints'], table['sizes'] > 0, clients, owners
+      perm_comparison.pairwise(
+          devices, table['fingerprints'], table['sizes'] > 0, clients, owners
       ), owners, table, hyperparameters,
   )
-  return devices.complex(
-      c, clients, tf.gather(clients, owners), table['sizes']
+  return perm_comparison.with_capacity(
+      devices, c, clients, tf.gather(clients, owners), table['sizes']
   )
 
 

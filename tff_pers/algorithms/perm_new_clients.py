@@ -11,9 +11,9 @@ own (the models combined by alpha_n itself would be mixed twice):
     beta <- argmin over the simplex of ||sum_j beta_j alpha_j - alpha_n||^2
     w_n <- sum_j beta_j w_j
 
-which it may train further on its own examples. With models of clusters it gets
-that of the nearest (see `perm_clusters`). This is ours; the paper has no new
-clients.
+from which it goes on for `adapt_epochs` passes over its own examples. With
+models of clusters it starts at that of the nearest (see `perm_clusters`). This
+is ours; the paper has no new clients.
 """
 
 import collections
@@ -120,8 +120,8 @@ def adapted(
     devices: perm_devices.Devices, weights: Any, data: Mapping[str, Any],
     hyperparameters: perm_hyperparameters.PermHyperparameters, num_clients: int,
 ) -> Any:
-  """Returns what is deployed after a new client's `finetune_epochs` epochs."""
-  if not hyperparameters.finetune_epochs:
+  """Returns what is deployed after a new client's `adapt_epochs` epochs."""
+  if not hyperparameters.adapt_epochs:
     return devices.own_units(weights, data['index'])
 
   def train():
@@ -130,7 +130,7 @@ def adapted(
         learning_rate=hyperparameters.learning_rate,
         seed=random.key(0, _ADAPT_USE, data['index']),
         batch_size=hyperparameters.batch_size,
-        num_epochs=hyperparameters.finetune_epochs,
+        num_epochs=hyperparameters.adapt_epochs,
     )[0]
 
   is_new = client_work.is_unseen(data['index'], num_clients)

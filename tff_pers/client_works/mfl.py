@@ -14,6 +14,7 @@ from typing import Any, Mapping
 import tensorflow as tf
 
 from tff_pers.client_works import local_step
+from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
@@ -100,7 +101,7 @@ def exponential_router(
     rate: > 0, constant.
   """
   dtype = adapted.base.dtype
-  losses = router_training.full_mean(
+  losses = router_alone.full_mean(
       adapted.base,
       lambda batch: model_losses(adapted, weights, batch, training=False),
       data, tf.zeros([adapted.num_adaptors], dtype),

@@ -14,17 +14,12 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tff_pers.models import adaptors
-from tff_pers.models import functional
 from tff_pers import random
-from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
+from tff_pers.models import adaptors
 
 _NOISE_USE = -1  # Keeps the router's noise apart from a step's other draws.
-# Rows per pass of full gradients. It bounds the memory; a mean over all rows
-# does not depend on it.
-_CHUNK = 256
 # Slopes of the loss below this are noise rather than a preference for an
 # adaptor: towards it a step without a scale shrinks to 0.
 _FLAT = 1e-3
@@ -229,94 +224,3 @@ def model_weights(lines: Mapping[str, Any]) -> Mapping[str, Any]:
   return collections.OrderedDict(
       (part, lines[part].weights) for part in ('adaptors', 'base')
   )
-
-
-def learn_router(
-    adapted: adaptors.AdaptedModel, logits: tf.Tensor, weights: Any,
-    data: Mapping[str, Any], **options: Any,
-) -> tf.Tensor:
-  """Returns a FLoRAL client's logits, learned alone: see `learn_logits`.
-
-  Args:
-    adapted: An `adaptors.AdaptedModel`.
-    logits: float[C], where to start.
-    weights: <adaptors, base>, frozen.
-    data: Dense client data or a dataset of batches.
-    **options: See `learn_logits`.
-  """
-  return learn_logits(
-      adapted.base,
-      lambda pi, batch: adapted.mixed(pi).batch_loss(
-          weights, batch, training=False
-      ),
-      logits, data, **options,
-  )
-
-
-def learn_logits(
-    model: functional.FunctionalModel, loss: Callable[..., tf.Tensor],
-    logits: tf.Tensor, data: Mapping[str, Any], *, num_steps: int,
-    learning_rate: float, router_step: str = 'gradient',
-) -> tf.Tensor:
-  """Returns logits after full-batch descent; all else is frozen.
-
-  Args:
-    model: The model that is mixed; says how much a batch counts.
-    loss: `(pi, Batch) -> scalar`, the mean loss of a mixture, dropout off.
-    logits: float[C], where to start.
-    data: Dense client data or a dataset of batches; all of it in every step.
-    num_steps: Steps, an int or an int32 scalar; 0 returns `logits`.
-    learning_rate: Step size.
-    router_step: See `train`.
-  """
-
-  def body(t, theta):
-    pi = tf.nn.softmax(theta)
-
-    def gradient(batch):
-      with tf.GradientTape() as tape:
-        tape.watch(theta)
-        value = loss(tf.nn.softmax(theta), batch)
-      return tape.gradient(
-          value, theta, unconnected_gradients=tf.UnconnectedGradients.ZERO
-      )
-    g_theta = full_mean(model, gradient, data, tf.zeros_like(theta))
-    if router_step == 'scale_free':
-      g_theta = scale_free(g_theta, pi)
-    return t + 1, local_sgd.descend(theta, g_theta, learning_rate)
-
-  # A loop of TensorFlow, since the number of steps may depend on the client.
-  return tf.while_loop(
-      lambda t, _: t < num_steps, body, (tf.constant(0), logits)
-  )[1]
-
-
-def full_mean(
-    model: functional.FunctionalModel, value: Callable[[Any], tf.Tensor],
-    data: Mapping[str, Any], zero: tf.Tensor,
-) -> tf.Tensor:
-  """Returns the mean of `value(batch)` over all of a client's examples.
-
-  Args:
-    model: The model, which says how much a batch counts.
-    value: `(Batch) -> tensor`, a mean as the model's loss of the batch.
-    data: Dense client data or a dataset of batches.
-    zero: Zeros like a value; the result without examples.
-  """
-
-  def add(sums, batch):
-    total, count = sums
-    # Weighted by its rows or tokens: the last batch may be short.
-    weight = model.batch_weight(batch, zero.dtype)
-    return total + weight * value(batch), count + weight
-
-  size = None  # A dataset has its own batches.
-  if not isinstance(data, tf.data.Dataset):
-    capacity = tf.shape(data['examples']['y'])[0]
-    size = tf.minimum(tf.maximum(capacity, 1), _CHUNK)
-  total, count = client_data.fold_batches(
-      data, add, (zero, tf.zeros([], zero.dtype)),
-      seed=tf.zeros([2], tf.int64), batch_size=size, num_epochs=1,
-      shuffle=False,
-  )
-  return total / tf.maximum(count, 1)

@@ -5,6 +5,7 @@ from tests.mutants.faults import Fault
 _EXAMPLES = 'tests/algorithms/perm_examples_test.py'
 _NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
 _PERM = 'tff_pers/algorithms/perm.py'
+_AGGREGATOR = 'tff_pers/algorithms/perm_aggregator.py'
 _PERM_TEST = 'tests/algorithms/perm_test.py'
 _MIXING_TEST = 'tests/algorithms/perm_mixing_test.py'
 _MIXING = 'tff_pers/algorithms/perm_mixing.py'
@@ -248,7 +249,7 @@ FAULTS = (
     Fault(
         'rule_ignored',
         what='w moves by the mean, whatever rule was asked for.',
-        file=_PERM,
+        file=_AGGREGATOR,
         old='factory = choice.chosen(hyperparameters) or tff.',
         new='factory = tff.',
         tests=(f'{_PERM_TEST}::test_a_robust_rule_moves_w',),

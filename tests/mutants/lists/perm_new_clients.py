@@ -61,9 +61,9 @@ FAULTS = (
     ),
     Fault(
         'new_clients_do_not_adapt',
-        what='finetune_epochs has no effect.',
+        what='adapt_epochs has no effect.',
         file=_NEW,
-        old='  if not hyperparameters.finetune_epochs:\n',
+        old='  if not hyperparameters.adapt_epochs:\n',
         new='  if True:\n',
         tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
     ),

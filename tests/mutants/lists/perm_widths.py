@@ -3,6 +3,7 @@
 from tests.mutants.faults import Fault
 
 _SUBMODELS = 'tff_pers/models/submodels.py'
+_COMPARISON = 'tff_pers/algorithms/perm_comparison.py'
 _DEVICES = 'tff_pers/algorithms/perm_devices.py'
 _VISITS = 'tff_pers/algorithms/visits.py'
 _TEST = 'tests/algorithms/perm_devices_test.py'
@@ -26,7 +27,7 @@ FAULTS = (
         'narrow_hosts_train_all',
         what='A host trains all that the owner has.',
         file=_DEVICES,
-        old='self.parts.switch(self._narrower(owned, host), within)',
+        old='self.parts.switch(self.narrower(owned, host), within)',
         new='self.parts.switch(owned, within)',
         tests=_VISIT,
     ),
@@ -34,7 +35,7 @@ FAULTS = (
         'narrow_owners_grow',
         what='A host trains what it has, not what the owner has.',
         file=_DEVICES,
-        old='self.parts.switch(self._narrower(owned, host), within)',
+        old='self.parts.switch(self.narrower(owned, host), within)',
         new='self.parts.switch(host, within)',
         tests=_VISIT,
     ),
@@ -107,15 +108,15 @@ FAULTS = (
     Fault(
         'variance_is_not_scaled',
         what='Variances are not in units of distances.',
-        file=_DEVICES,
-        old='    return variance / tf.cast(self.share(index), variance.dtype)',
-        new='    return variance',
+        file=_COMPARISON,
+        old='return variance / tf.cast(devices.share(index), variance.dtype)',
+        new='return variance',
         tests=_GRADIENTS,
     ),
     Fault(
         'distances_of_few_are_small',
         what='Distances are not divided by the share of the coordinates.',
-        file=_DEVICES,
+        file=_COMPARISON,
         old='apart / tf.constant(share, apart.dtype), 0',
         new='apart + 0 * tf.constant(share, apart.dtype), 0',
         tests=_DISTANCES,
@@ -123,23 +124,23 @@ FAULTS = (
     Fault(
         'distances_in_the_wider',
         what='Gradients are compared in what the owner has.',
-        file=_DEVICES,
-        old='self._narrower(self.tier(owners)[:, None], self.tier(clients))',
-        new='self.tier(owners)[:, None] + 0 * self.tier(clients)',
+        file=_COMPARISON,
+        old='devices.narrower(devices.tier(owners)[:, None], devices.tier(clients))',
+        new='devices.tier(owners)[:, None] + 0 * devices.tier(clients)',
         tests=_DISTANCES,
     ),
     Fault(
         'rows_for_clients',
         what='The number of a row is taken for that of a client.',
-        file=_DEVICES,
-        old='both = self._both(clients, tf.gather(clients, owners))',
-        new='both = self._both(clients, owners)',
+        file=_COMPARISON,
+        old='both = _both(devices, clients, tf.gather(clients, owners))',
+        new='both = _both(devices, clients, owners)',
         tests=_DISTANCES,
     ),
     Fault(
         'new_rows_divide_by_the_whole',
         what='One gradient is compared with rows in other units than all are.',
-        file=_DEVICES,
+        file=_COMPARISON,
         old='tf.reduce_sum(own, axis=1) / tf.gather(shares, both)',
         new='tf.reduce_sum(own, axis=1) / shares[0]',
         tests=_DISTANCES,
@@ -147,17 +148,17 @@ FAULTS = (
     Fault(
         'capacity_of_the_other',
         what='The dimension is that of the source, not of the learner.',
-        file=_DEVICES,
-        old="of_learner = self.vc_of == 'learner'",
-        new="of_learner = self.vc_of == 'source'",
+        file=_COMPARISON,
+        old="of_learner = devices.vc_of == 'learner'",
+        new="of_learner = devices.vc_of == 'source'",
         tests=_CAPACITY,
     ),
     Fault(
         'capacity_without_its_root',
         what='The added term falls as 1 / n_j.',
-        file=_DEVICES,
-        old='self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))',
-        new='self.vc * tf.sqrt(dimension) / tf.maximum(sizes, 1.0)',
+        file=_COMPARISON,
+        old='devices.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))',
+        new='devices.vc * tf.sqrt(dimension) / tf.maximum(sizes, 1.0)',
         tests=_CAPACITY,
     ),
     Fault(
@@ -172,7 +173,7 @@ FAULTS = (
         'bytes_of_the_host',
         what='A visit counts all that the host could take.',
         file=_DEVICES,
-        old='      tier = self._narrower(tier, self.tier(other))',
+        old='      tier = self.narrower(tier, self.tier(other))',
         new='      pass',
         tests=_BYTES,
     ),
@@ -197,11 +198,11 @@ FAULTS = (
         what='New clients have the model of client 0.',
         file='tff_pers/algorithms/perm_new_clients.py',
         old=(
-            '  if not hyperparameters.finetune_epochs:\n'
+            '  if not hyperparameters.adapt_epochs:\n'
             "    return devices.own_units(weights, data['index'])"
         ),
         new=(
-            '  if not hyperparameters.finetune_epochs:\n'
+            '  if not hyperparameters.adapt_epochs:\n'
             "    return devices.own_units(weights, 0 * data['index'])"
         ),
         tests=_DEPLOYED,

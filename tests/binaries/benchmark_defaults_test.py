@@ -1,4 +1,4 @@
-"""`benchmark_defaults`: each claim can fail, and it runs on tables of its own."""
+"""`benchmark_defaults`: each claim can fail, and it makes tables of its own."""
 
 import csv
 import os
@@ -6,17 +6,20 @@ import os
 import pytest
 
 from binaries import benchmark_defaults
+from binaries import compare
+from binaries import default_claims
 from binaries import default_settings
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 
-_METRICS = ('round', 'accuracy_mean', 'visits_idle', 'cluster_accuracy')
-# Round, accuracy, share of idle visits, accuracy of the clusters.
-_ROUNDS = ((1, 0.5, 1.0, 0.2), (2, 0.6, 0.5, 0.9), (3, 0.7, 0.9, 0.96))
+_METRICS = ('round', 'lambda', 'visits_idle', 'cluster_accuracy')
+# Of them the first is a round of the warm-up.
+_ROUNDS = ((1, 0.0, 1.0, 0.2), (2, 5.0, 0.5, 0.9), (3, 5.0, 0.9, 0.96))
 
 
 def _write(folder, algo, accuracy, seeds=(3,), rounds=_ROUNDS, new=None):
   """Writes runs as `compare` does; `new` is the accuracy of new clients."""
+  folder.mkdir(exist_ok=True)
   for seed in seeds:
     run = folder / algo / f'seed{seed}'
     results.write_config(str(run), dict(variant=algo, flags={}))
@@ -43,7 +46,7 @@ def _held(name, folder):
   """Returns whether each claim holds, in order."""
   return [
       row['holds'] == 'yes'
-      for row in benchmark_defaults.claims(name, str(folder))
+      for row in default_claims.check(name, str(folder))
   ]
 
 
@@ -57,6 +60,11 @@ def _held(name, folder):
     ('label_shift', (0.91, 0.80, 0.20), (True, True)),
     ('label_shift_raw', (0.87, 0.80, 0.20), (True, True)),
     ('synthetic_groups', (0.81, 0.80, 0.20), (False, True)),
+    ('synthetic_groups', (0.83, 0.80, 0.20), (True, True)),
+    *((name, (0.79, 0.80, 0.81), (True, False)) for name in (
+        'rotated_raw', 'shards', 'shards_raw', 'dirichlet', 'iid', 'iid_raw',
+        'tumours', 'tumours_by_size', 'femnist',
+    )),
 ])
 def test_accuracies(tmp_path, name, accuracies, holds):
   for algo, value in zip(('perm', 'local_only', 'fedavg'), accuracies):
@@ -66,11 +74,14 @@ def test_accuracies(tmp_path, name, accuracies, holds):
 
 @pytest.mark.parametrize('rounds, log, holds', [
     (_ROUNDS, '', (True, True)),
-    (((1, 'nan', 1.0, 0.2), *_ROUNDS[1:]), '', (False, True)),
+    (((1, 0.0, 1.0, 'nan'), *_ROUNDS[1:]), '', (False, True)),
     (_ROUNDS, 'round 1  loss nan\n', (False, True)),
-    # Idle after the first visits; before them all are.
-    ((*_ROUNDS, (4, 0.7, 1.0, 0.9)), '', (True, False)),
+    # Idle in a later round, and in the first that has visits.
+    ((*_ROUNDS, (4, 5.0, 1.0, 0.9)), '', (True, False)),
+    ((_ROUNDS[0], (2, 5.0, 1.0, 0.9), _ROUNDS[2]), '', (True, False)),
     ((_ROUNDS[0],), '', (True, False)),  # No visits at all.
+    ((*_ROUNDS, (5, 5.0, 0.5, 0.9)), '', (True, False)),  # Not every round.
+    ((), '', (True, False)),
 ])
 def test_rounds(tmp_path, rounds, log, holds):
   _write(tmp_path, 'perm', 0.9, seeds=(3, 4), rounds=_ROUNDS)
@@ -87,7 +98,7 @@ def test_new_clients(tmp_path, new, holds):
   """The mean over seeds is within .03, though one seed is not."""
   _write(tmp_path, 'perm', 0.9, seeds=(1, 2), new=new + 0.02)
   _write(tmp_path, 'perm', 0.9, seeds=(3,), new=new - 0.04)
-  row = benchmark_defaults.claims('new_clients', str(tmp_path))[-1]
+  row = default_claims.check('new_clients', str(tmp_path))[-1]
   assert row['holds'] == ('yes' if holds else 'no')
   assert row['seeds'] == '2 of 3'
 
@@ -102,6 +113,36 @@ def test_many_clients(tmp_path, cluster, oracle, holds):
   )
   _write(tmp_path, 'oracle_groups', oracle)
   assert _held('many_clients', tmp_path) == list(holds)
+
+
+def test_new_clients_of_a_run_that_diverged(tmp_path):
+  _write(tmp_path, 'perm', 0.9, seeds=(1, 2), new=0.9)
+  (tmp_path / 'perm' / 'seed2' / 'clients.csv').unlink()
+  row = default_claims.check('new_clients', str(tmp_path))[-1]
+  assert row['holds'] == 'no' and row['seeds'] == '1 of 2'
+
+
+@pytest.mark.parametrize('name, floral, adaptor, holds', [
+    ('floral_mnist', 0.76, 0.60, (True, True)),
+    ('floral_mnist', 0.74, 0.60, (True, False)),
+    ('floral_mnist', 0.59, 0.30, (False, True)),
+    ('floral_cifar10', 0.25, 0.25, (False,)),
+    ('floral_cifar10', 0.26, 0.25, (True,)),
+])
+def test_floral_is_above_the_local_adaptor(
+    tmp_path, name, floral, adaptor, holds
+):
+  _write(tmp_path, 'floral', floral)
+  _write(tmp_path, 'local_adaptor', adaptor)
+  assert _held(name, tmp_path) == list(holds)
+
+
+def test_settings_are_run_on_seeds_that_nothing_was_tuned_to():
+  """A round without a visit shows only if every round is evaluated."""
+  for name, setting in default_settings.SETTINGS.items():
+    assert not {'0', '1', '2'} & set(setting.flags['seeds'].split(',')), name
+    assert len(setting.flags['seeds'].split(',')) >= 3, name
+    assert not setting.visits or setting.flags['eval_every'] == 1, name
 
 
 @pytest.mark.parametrize('worst, holds', [(0.81, True), (0.75, False)])
@@ -134,8 +175,27 @@ def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   assert 'finished' in capsys.readouterr().out
 
 
+def test_no_table_is_taken_for_that_of_a_command_that_failed(
+    tmp_path, monkeypatch
+):
+  _write(tmp_path / 'iid', 'perm', 0.9)
+  monkeypatch.setattr(compare, 'main', lambda argv: 1)
+  assert benchmark_defaults.main(
+      ['', '--settings=iid', f'--output_dir={tmp_path}']
+  ) == 1
+  assert not (tmp_path / 'defaults.md').exists()
+
+
+def test_embedded_are_those_that_need_no_files(tmp_path, monkeypatch):
+  ran = []
+  monkeypatch.setattr(compare, 'main', lambda argv: ran.append(argv) or 130)
+  argv = ['', '--settings=embedded,iid', f'--output_dir={tmp_path}']
+  assert benchmark_defaults.main(argv) == 130  # Stopped: nothing goes on.
+  assert len(ran) == 1 and f'--output_dir={tmp_path}/label_shift' in ran[0]
+
+
 @pytest.mark.parametrize('argv, sentence', [
-    (['--settings=digit'], '`--settings` must be of femnist'),
+    (['--settings=digit'], '`--settings` must be of embedded, femnist'),
     (['--settings=femnist'], '`--data_dir` must be the folder with the files'),
     (['--seeds=3'], '--seeds'),
 ])

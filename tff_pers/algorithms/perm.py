@@ -86,8 +86,8 @@ def build_perm(
   (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
   of gradients (see `fingerprints`) at the model `anchor`, `assignment` to
   models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
-  A was solved (0: not yet). Clients are stateless. Those that never trained get
-  a mixture of models, see `perm_new_clients`.
+  A was solved (0: not yet). Clients are stateless. Those that never trained go
+  on from a mixture of models, see `perm_new_clients`.
 
   The step of stage 1 and of the visits is that of `local_step`. In line (a) of
   Algorithm 2 clients clip and decay what w descends, not the G_i that are

@@ -3,9 +3,9 @@
     d_ij = ||m * (G_i - G_j)||^2 / share of the coordinates in m,
     c_j  = d_ij + rho sqrt(VC / n_j)
 
-where m keeps the coordinates that both have (compare=all: all coordinates). Of
-clients that have the whole model it is ||G_i - G_j||^2, and nothing is added.
-See `perm_devices` for what clients have; the formulas are ours.
+where m keeps the coordinates that both have (compare=all: all coordinates).
+Where all clients have the whole model it is ||G_i - G_j||^2, and nothing is
+added. See `perm_devices` for what clients have; the formulas are ours.
 """
 
 import math

@@ -343,23 +343,23 @@ FAULTS = (
     Fault(
         'idle_rounds_are_not_seen',
         what='A round without a visit is good as well.',
-        file='binaries/benchmark_defaults.py',
-        old='idle[begun[0]:] >= 1',
-        new='idle[begun[0]:] > 1',
+        file='binaries/default_claims.py',
+        old="['visits_idle'][begun[0]:] >= 1",
+        new="['visits_idle'][begun[0]:] > 1",
         tests=('tests/binaries/benchmark_defaults_test.py::test_rounds',),
     ),
     Fault(
         'runs_without_visits_are_good',
         what='A run that had no visits at all is good.',
-        file='binaries/benchmark_defaults.py',
-        old='return not begun.size or bool',
-        new='return bool(begun.size) and bool',
+        file='binaries/default_claims.py',
+        old='  if not begun.size:\n    return True\n',
+        new='  if not begun.size:\n    return False\n',
         tests=('tests/binaries/benchmark_defaults_test.py::test_rounds',),
     ),
     Fault(
         'nan_of_a_log_is_not_seen',
         what='NaN is looked for in the columns alone.',
-        file='binaries/benchmark_defaults.py',
+        file='binaries/default_claims.py',
         old="return 'nan' in cells or",
         new="return 'nan' in cells and",
         tests=('tests/binaries/benchmark_defaults_test.py::test_rounds',),
@@ -367,18 +367,21 @@ FAULTS = (
     Fault(
         'new_clients_have_no_bound',
         what='New clients may be as bad as they like.',
-        file='binaries/benchmark_defaults.py',
+        file='binaries/default_claims.py',
         old="holds='yes' if trained - margin <= new else 'no'",
         new="holds='yes'",
         tests=('tests/binaries/benchmark_defaults_test.py::test_new_clients',),
     ),
     Fault(
         'claims_hold_in_the_mean_alone',
-        what='FLoRAL may miss clusters in one of ten seeds.',
-        file='binaries/benchmark_defaults.py',
+        what='FLoRAL may be bad in one of ten seeds.',
+        file='binaries/default_claims.py',
         old='metric=claim.metric, in_seeds=claim.in_seeds',
         new='metric=claim.metric',
-        tests=('tests/binaries/benchmark_defaults_test.py::test_every_seed_counts_for_floral',),
+        tests=(
+            'tests/binaries/benchmark_defaults_test.py'
+            '::test_every_seed_counts_for_floral',
+        ),
     ),
     Fault(
         'claims_are_not_counted',
@@ -386,6 +389,42 @@ FAULTS = (
         file='binaries/benchmark_defaults.py',
         old='return int(not holds)',
         new='return 0',
-        tests=('tests/binaries/benchmark_defaults_test.py::test_runs_a_setting_and_says_what_holds',),
+        tests=(
+            'tests/binaries/benchmark_defaults_test.py'
+            '::test_runs_a_setting_and_says_what_holds',
+        ),
+    ),
+    Fault(
+        'old_table_of_a_failure',
+        what='The table of an older command is read when a run failed.',
+        file='binaries/benchmark_defaults.py',
+        old='    os.remove(table)\n',
+        new='    pass\n',
+        tests=(
+            'tests/binaries/benchmark_defaults_test.py'
+            '::test_no_table_is_taken_for_that_of_a_command_that_failed',
+        ),
+    ),
+    Fault(
+        'floral_is_hardly_above_the_local_adaptor',
+        what='On MNIST FLoRAL is to be 0.05 above the local adaptor.',
+        file='binaries/default_settings.py',
+        old='local_adaptor+0.15<=floral',
+        new='local_adaptor+0.05<=floral',
+        tests=(
+            'tests/binaries/benchmark_defaults_test.py'
+            '::test_floral_is_above_the_local_adaptor',
+        ),
+    ),
+    Fault(
+        'only_some_rounds_are_looked_at',
+        what='Settings of visits are evaluated in every tenth round.',
+        file='binaries/default_settings.py',
+        old='seeds=SEEDS, eval_every=1, **flags',
+        new='seeds=SEEDS, eval_every=10, **flags',
+        tests=(
+            'tests/binaries/benchmark_defaults_test.py'
+            '::test_settings_are_run_on_seeds_that_nothing_was_tuned_to',
+        ),
     ),
 )

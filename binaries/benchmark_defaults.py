@@ -27,8 +27,8 @@ python -m binaries.benchmark_defaults --data_dir=DIR
 
 Runs PERM or FLoRAL with default flags beside the methods that bound them, each
 setting with compare in a folder of its own, and checks what is claimed of it.
-Of those of files (DIR holds them), and of those that need none (embedded: all
-of these):
+femnist, floral_cifar10 and floral_mnist need files, which DIR holds; all others
+together are called embedded.
 
   label_shift, rotated, shards, dirichlet, iid, each also _raw
       Partitions of digits, with and without each client's mean image: PERM is
@@ -36,15 +36,15 @@ of these):
       fedavg), .1 and .06 above local_only on label_shift and label_shift_raw.
   synthetic_groups, tumours, tumours_by_size, femnist
       Two groups of opposite labels (.02 above local_only), scikit-learn's table
-      of tumours, 30 writers of EMNIST (of files): the same.
+      of tumours, 30 writers of EMNIST: the same.
   new_clients    Clients that never trained are at most .03 below those that
       did. Of this and all above: no round of visits is without one, no value of
       a round is NaN.
   many_clients   1,000 clients, 100 in a round: .95 of them are in the right
       group, and PERM is at most .02 below oracle_groups.
   floral_label_shift   Rank 1: an accuracy of .8 in each of ten seeds.
-  floral_cifar10, floral_mnist   Of files. Reduced, shifted labels: FLoRAL is
-      above local_adaptor, on MNIST by .15, and .6 at least.
+  floral_cifar10, floral_mnist   Reduced data, shifted labels: FLoRAL is above
+      local_adaptor, on MNIST by .15, and .6 at least.
 
 The same command resumes. Writes defaults.md beside the folders. Exit codes: 0
 all claims hold, 1 one does not, 2 bad flags."""

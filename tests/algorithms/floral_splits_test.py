@@ -117,6 +117,8 @@ def test_a_split_needs_an_overloaded_and_a_left_over_adaptor(
   assert metrics['router_splits'] == 0  # That it had before this round.
   metrics = _next(still, state, [_own(loads)] * 5)[2]
   assert metrics['router_splits'] == (source != _SAME)
+  # All clients are alike: p is their router, and s its squares.
+  np.testing.assert_allclose(metrics['router_focus'], max(loads), rtol=1e-5)
 
 
 @pytest.mark.parametrize('weight, splits', [(0.97, 0), (0.7, 1)])
@@ -129,6 +131,18 @@ def test_adaptor_of_a_large_cluster_is_not_shared(still, weight, splits):
   load = state['splits']['load']
   assert load[0] > 0.35 and load[3] < 0.175
   assert np.any(state['splits']['sources'][0] != _SAME) == splits
+
+
+@pytest.mark.parametrize('weight, splits', [(0.97, 0), (0.4, 1)])
+def test_adaptor_of_a_small_cluster_is_not_overwritten(still, weight, splits):
+  """Of one client of 25 examples' 3, which has found it or not."""
+  alone = ((1 - weight) / 3,) * 3 + (weight,)
+  others = [_own((0.6, 0.2, 0.19, 0.01))] * 4
+  state, _, _ = _next(still, _start(still), [_own(alone), *others])
+  log = state['splits']
+  assert log['load'][0] > 0.35 and log['load'][3] < 0.175
+  assert log['squares'][0] < 0.7 * log['load'][0]
+  assert np.any(log['sources'][0] != _SAME) == splits
 
 
 def test_load_is_a_running_mean_over_cohorts_weighted_by_examples():
@@ -234,17 +248,18 @@ def test_without_an_overload_and_without_the_option_bits_are_the_same():
     assert list(client) == ['router']
     rounds.assert_identical(client['router'], watched[1][k]['router'])
   for a, b in zip(plain[2], watched[2]):
-    assert b.pop('router_splits') == 0
+    assert b.pop('router_splits') == 0 and 0 < b.pop('router_focus') <= 1
     assert list(a) == list(b)
 
 
 def test_a_run_goes_on_from_copies_of_its_states_and_repeats(still):
-  state, own = _start(still), [_own(_SPLIT)] * 5
+  """As from a checkpoint, against a run that was never interrupted."""
   runs = []
-  for _ in range(2):
-    first, clients, _ = _next(still, state, own)
-    first, clients = copy.deepcopy((first, clients))  # As from a checkpoint.
-    runs.append(_next(still, first, clients)[:2])
+  for is_resumed in (False, True):
+    state, own, _ = _next(still, _start(still), [_own(_SPLIT)] * 5)
+    if is_resumed:
+      state, own = copy.deepcopy((state, own))
+    runs.append(_next(still, state, own)[:2])
   rounds.assert_identical(*runs)
 
 
@@ -272,9 +287,22 @@ def test_server_optimizer_of_a_copy_goes_on_as_that_of_its_source():
 
 
 def test_works_with_centering_and_a_rule_for_the_base():
-  process = _build(splits=1, center=True, aggregator='median', **_STILL)
+  """The same center and median as without; who is copied is as ever."""
+  options = dict(center=True, aggregator='median', router_learning_rate=0.0)
+  process = _build(splits=1, split_every=1, **options)
   state, _, _ = _next(process, _start(process), [_own(_SPLIT)] * 5)
   np.testing.assert_array_equal(state['splits']['sources'], [_COPY])
+  plain = _build(**options)
+  expected, _, _ = _next(
+      plain, _start(plain),
+      [collections.OrderedDict(router=_own(_SPLIT)['router'])] * 5,
+  )
+  rounds.assert_identical(state['weights']['base'], expected['weights']['base'])
+  for old, new in zip(
+      rounds.leaves(expected['weights']['adaptors']),
+      rounds.leaves(state['weights']['adaptors']),
+  ):
+    np.testing.assert_array_equal(old[:3], new[:3])
 
 
 def test_raises_on_what_a_split_cannot_do():
@@ -282,10 +310,12 @@ def test_raises_on_what_a_split_cannot_do():
     with pytest.raises(ValueError, match=f'found 3 with {num_adaptors}'):
       _build(num_adaptors, splits=3)
   hyperparameters = floral_hp.FloralHyperparameters(splits=1)
-  with pytest.raises(ValueError, match='must be built with_shares'):
+  with pytest.raises(ValueError, match='`model_aggregator` must be None with'):
     floral.build_floral(
         _adapted(), hyperparameters,
-        model_aggregator=router_aggregation.RouterWeightedFactory(),
+        model_aggregator=router_aggregation.RouterWeightedFactory(
+            with_shares=True
+        ),
     )
   for other in (dict(router='oracle'), dict(objective='mfl')):
     with pytest.raises(ValueError, match='`splits` must be left at 0 unless'):
@@ -331,14 +361,14 @@ def _found(task, clients, seed, splits):
 @pytest.mark.slow
 @pytest.mark.parametrize('splits, expected', [(0, (0.8, None)), (3, (1.0, 1))])
 def test_finds_a_cluster_that_was_missed(splits, expected):
-  """docs/floral.md, seed 22."""
+  """With 15 examples a client, where four of five are found without."""
   task = _label_shift(22, 20, train=15)
   assert _found(task, range(20), 22, splits) == expected
 
 
 @pytest.mark.slow
 def test_clusters_of_unequal_sizes_are_left_alone():
-  """docs/floral.md, seed 10: loads far from equal, routers decided."""
+  """Loads are far from equal, and routers decided."""
   task = _label_shift(10, 40)
   chosen = [
       k for c, number in enumerate((10, 5, 3, 2))

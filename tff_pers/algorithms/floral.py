@@ -89,8 +89,8 @@ def build_floral(
       router when it is evaluated. None: every client may train.
     client_weighting: n_k, see `client_work.client_weight`.
     model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
-      other inner sums; with `center` or `splits` it must be built
-      `with_shares`.
+      other inner sums; with `center` it must be built `with_shares`. None with
+      `splits`: sums that clip would clip what the server looks at, too.
 
   Returns:
     A `PersonalizedProcess` with `parts`; for these N clients, if `num_clients`
@@ -102,9 +102,11 @@ def build_floral(
       kind.
     ValueError: If `num_clients` is below 1, or router=oracle has no groups, or
       more groups than adaptors, or objective=mfl no adaptors, or a frozen base
-      an aggregator, or `splits` fewer than two adaptors, or no shares.
+      an aggregator, or `splits` an aggregator or fewer than two adaptors.
   """
   hyperparameters.check_aggregator(adapted)
+  if hyperparameters.splits and model_aggregator is not None:
+    raise ValueError('`model_aggregator` must be None with splits, found one.')
   routers = floral_routers.chosen(
       adapted, hyperparameters, groups, num_clients
   )
@@ -128,8 +130,8 @@ def build_floral(
     # for a gradient: with sgd and step 1, w becomes these averages.
     if hyperparameters.needs_shares and 'shares' not in mean:
       raise ValueError(
-          '`model_aggregator` must be built with_shares with center=true or'
-          ' splits>0, found one without.'
+          '`model_aggregator` must be built with_shares with center=true, found'
+          ' one without.'
       )
     new = {
         part: optimizers[part].next(

@@ -8,16 +8,17 @@ and then, and if there is such a pair, it copies one onto the other:
                  s <- s + rate (sum_k n_k pi_k^2 / sum_k n_k - s)
                  rate = min(1, 4 / split_every), at first p = 1/C, s = 1/C^2
     at a look  : a = argmax_c p_c, b = argmin_c p_c
-                 if p_a > 1.4 / C and p_b < 0.7 / C and s_a < 0.95 p_a:
+                 if p_a > 1.4 / C and p_b < 0.7 / C
+                 and s_a < 0.95 p_a and s_b < 0.5 p_b:
                    server  : adaptor_b <- adaptor_a + 0.1 std(adaptor_a) N(0, 1)
                    client k: theta_kb  <- theta_ka
 
 p_c is the load of an adaptor, s_c / p_c the mean weight that its users give it:
-near 1 it serves one cluster, however large, and is not shared. Both copies have
-the same part of the clients' weights at first, and the routers tell them apart.
-The server needs sums alone, as everywhere in FLoRAL. It sends the log of the
-looks to all, and a client that was absent applies what it has missed when it
-next takes part or is evaluated.
+near 1 it serves one cluster, however large or small, and is neither shared nor
+left over. Both copies have the odds of adaptor a at first, and the routers tell
+them apart. The server needs sums alone, as everywhere in FLoRAL. It sends the
+log of the looks to all, and a client that was absent applies what it has missed
+when it next takes part or is evaluated.
 """
 
 import collections
@@ -38,6 +39,9 @@ _OVERLOADED, _LEFT_OVER = 1.4, 0.7
 # The mean weight of its users was 0.77 to 0.92 where two clusters shared one,
 # and 0.96 to 1 at that of one large cluster (docs/floral.md).
 _SHARED = 0.95
+# Of an adaptor that is left over every client has a little; a small cluster
+# that has found its own gives it nearly all.
+_IDLE = 0.5
 # p is a mean over about split_every / 4 rounds: over many cohorts, but not over
 # the time before the routers moved. A mean over all rounds since the last look
 # comes one look late (docs/floral.md).
@@ -58,7 +62,8 @@ def with_splits(
   how many there were; and the log `sources` int32[splits, C], whose row t says
   where each adaptor comes from at look t: itself, or a in the place of b. The
   state of the adaptors' server optimizer is copied with them, without noise.
-  The metric `router_splits` says how many splits there were before a round.
+  Metrics, of the log before a round, are `router_splits`, how many splits there
+  were, and `router_focus`, s_a / p_a of the most loaded adaptor.
 
   Clients receive `looks` and `sources`, and keep `looks` beside their router:
   how many of them they have applied. Stateless ones learn their router anew
@@ -88,7 +93,10 @@ def with_splits(
       ),
       work=client_work.ClientWork(_with_router(pieces['work'].update)),
       finalize=_finalize(pieces['finalize'], hyperparameters.split_every),
-      measure=lambda state, mean: dict(router_splits=_count(state['splits'])),
+      measure=lambda state, mean: dict(
+          router_splits=_count(state['splits']),
+          router_focus=_focus(state['splits']),
+      ),
   )
   # A stateless client has no router that a split could concern.
   is_stateful = hyperparameters.router_state == 'stateful'
@@ -218,6 +226,7 @@ def _look(log, shares, focus, every: int):
       is_look & (load[most] > _OVERLOADED / num_adaptors)
       & (load[least] < _LEFT_OVER / num_adaptors)
       & (squares[most] < _SHARED * load[most])
+      & (squares[least] < _IDLE * load[least])
   )
   same = tf.range(num_adaptors)
   source = tf.where(is_split & tf.equal(same, least), most, same)
@@ -259,3 +268,9 @@ def _count(log):
   same = tf.range(log['sources'].shape[1])
   is_split = tf.reduce_any(tf.not_equal(log['sources'], same), axis=1)
   return tf.reduce_sum(tf.cast(is_split, tf.float32))
+
+
+def _focus(log):
+  """Returns s_a / p_a of the most loaded adaptor a, a float32 scalar."""
+  most = tf.argmax(log['load'])
+  return tf.math.divide_no_nan(log['squares'][most], log['load'][most])

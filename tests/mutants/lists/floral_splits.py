@@ -72,6 +72,32 @@ FAULTS = (
         tests=_LARGE,
     ),
     Fault(
+        'small_cluster_overwritten',
+        what='A copy overwrites the adaptor that a small cluster has found.',
+        file=_SPLITS,
+        old='& (squares[least] < _IDLE * load[least])',
+        new='',
+        tests=(
+            f'{_TEST}::test_adaptor_of_a_small_cluster_is_not_overwritten',
+        ),
+    ),
+    Fault(
+        'focus_of_the_least_used',
+        what='The metric is of the least loaded adaptor.',
+        file=_SPLITS,
+        old="most = tf.argmax(log['load'])",
+        new="most = tf.argmin(log['load'])",
+        tests=_WHO,
+    ),
+    Fault(
+        'looks_at_what_was_clipped',
+        what='Inner sums that clip may stand around what the server looks at.',
+        file='tff_pers/algorithms/floral.py',
+        old='if hyperparameters.splits and model_aggregator is not None:',
+        new='if False:',
+        tests=(f'{_TEST}::test_raises_on_what_a_split_cannot_do',),
+    ),
+    Fault(
         'squares_are_loads',
         what='How much weight its users give an adaptor is not told.',
         file=_SPLITS,
@@ -262,10 +288,8 @@ FAULTS = (
         'every_look_counted_as_a_split',
         what='`router_splits` counts looks.',
         file=_SPLITS,
-        old="dict(router_splits=_count(state['splits']))",
-        new=(
-            "dict(router_splits=tf.cast(state['splits']['looks'], tf.float32))"
-        ),
+        old="router_splits=_count(state['splits'])",
+        new="router_splits=tf.cast(state['splits']['looks'], tf.float32)",
         tests=_WHO,
     ),
     Fault(

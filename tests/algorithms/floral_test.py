@@ -413,6 +413,14 @@ def test_centering_moves_the_mean_adaptor_after_the_server_step():
   assert moved.max() > 1e-5
 
 
+def test_centering_needs_an_aggregator_with_shares():
+  with pytest.raises(ValueError, match='must be built with_shares'):
+    floral.build_floral(
+        _adapted(), floral_hp.FloralHyperparameters(center=True),
+        model_aggregator=router_aggregation.RouterWeightedFactory(),
+    )
+
+
 @pytest.mark.parametrize('groups, found', [
     (None, 'unknown'), ([0, -1, 1, 0, 1], 'unknown'), ([0, 2, 1, 0, 1], '3'),
 ])

@@ -137,7 +137,7 @@ def test_adaptor_of_a_large_cluster_is_not_shared(still, weight, splits):
 def test_adaptor_of_a_small_cluster_is_not_overwritten(still, weight, splits):
   """Of one client of 25 examples' 3, which has found it or not."""
   alone = ((1 - weight) / 3,) * 3 + (weight,)
-  others = [_own((0.6, 0.2, 0.19, 0.01))] * 4
+  others = [_own((0.6, 0.2, 0.199, 0.001))] * 4
   state, _, _ = _next(still, _start(still), [_own(alone), *others])
   log = state['splits']
   assert log['load'][0] > 0.35 and log['load'][3] < 0.175

@@ -42,7 +42,10 @@ _LOCAL = local_step.LocalStep(momentum=0.5, weight_decay=0.1)  # Of `sr.STEP`.
 def _hyperparameters(**values):
   return acting.hyperparameters(
       perm.PermHyperparameters,
-      dict(_STEP, momentum=0.5, warmup_rounds=1, global_learning_rate=0.3),
+      dict(
+          _STEP, momentum=0.5, warmup_rounds=1, global_learning_rate=0.3,
+          adapt_epochs=0,  # So that new clients deploy the mixture itself.
+      ),
       **values,
   )
 

@@ -9,7 +9,7 @@ and then, and if there is such a pair, it copies one onto the other:
                  rate = min(1, 4 / split_every), at first p = 1/C, s = 1/C^2
     at a look  : a = argmax_c p_c, b = argmin_c p_c
                  if p_a > 1.4 / C and p_b < 0.7 / C
-                 and s_a < 0.95 p_a and s_b < 0.5 p_b:
+                 and s_a < 0.95 p_a and s_b < 0.95 p_b:
                    server  : adaptor_b <- adaptor_a + 0.1 std(adaptor_a) N(0, 1)
                    client k: theta_kb  <- theta_ka
 
@@ -38,10 +38,7 @@ from tff_pers.models import adaptors
 _OVERLOADED, _LEFT_OVER = 1.4, 0.7
 # The mean weight of its users was 0.77 to 0.92 where two clusters shared one,
 # and 0.96 to 1 at that of one large cluster (docs/floral.md).
-_SHARED = 0.95
-# Of an adaptor that is left over every client has a little; a small cluster
-# that has found its own gives it nearly all.
-_IDLE = 0.5
+_DECIDED = 0.95
 # p is a mean over about split_every / 4 rounds: over many cohorts, but not over
 # the time before the routers moved. A mean over all rounds since the last look
 # comes one look late (docs/floral.md).
@@ -225,8 +222,8 @@ def _look(log, shares, focus, every: int):
   is_split = (
       is_look & (load[most] > _OVERLOADED / num_adaptors)
       & (load[least] < _LEFT_OVER / num_adaptors)
-      & (squares[most] < _SHARED * load[most])
-      & (squares[least] < _IDLE * load[least])
+      & (squares[most] < _DECIDED * load[most])
+      & (squares[least] < _DECIDED * load[least])
   )
   same = tf.range(num_adaptors)
   source = tf.where(is_split & tf.equal(same, least), most, same)

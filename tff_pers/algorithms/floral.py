@@ -128,7 +128,7 @@ def build_floral(
   def finalize(state, mean):
     # `mean` is w minus the averages of the cohort, which TFF's optimizers take
     # for a gradient: with sgd and step 1, w becomes these averages.
-    if hyperparameters.needs_shares and 'shares' not in mean:
+    if hyperparameters.center and 'shares' not in mean:
       raise ValueError(
           '`model_aggregator` must be built with_shares with center=true, found'
           ' one without.'

@@ -9,6 +9,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 import tensorflow_federated as tff
 
 from tff_pers.runtime.fused import evaluation
+from tff_pers.runtime.fused import singles as singles_lib
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
@@ -32,7 +33,8 @@ class Contribution(NamedTuple):
   Attributes:
     demanded: Values of the demands.
     messages: Messages to the aggregates that fold.
-    singles: Accumulators of the aggregates that grow, after this client alone.
+    singles: Of the accumulators of the aggregates that grow, after this client
+      alone, the tensors that are not as they were before it.
   """
 
   demanded: tuple
@@ -53,6 +55,7 @@ class Aggregate:
     merge: `(accumulator, accumulator) -> accumulator`.
     report: `accumulator -> result`.
     grows: Whether the shape of the accumulator is not known beforehand.
+    sources: If it grows, where its tensors come from, see `singles`.
   """
 
   def __init__(
@@ -75,6 +78,45 @@ class Aggregate:
         t.shape is not None and None not in t.shape
         for t in structure.leaves(self.type)
     )
+    self.sources: list[Any] = []
+    if self.grows:
+      self.sources = singles_lib.sources(
+          self.accumulate, self.zero, self.type, self.message_type
+      )
+
+  @property
+  def changes(self) -> list[bool]:
+    """Whether one client changes them, of the tensors of the accumulator."""
+    return [source is None or source.is_message for source in self.sources]
+
+  @property
+  def changed_types(self) -> tff.StructType:
+    """Types of the tensors of the accumulator that one client changes."""
+    types = structure.leaves(self.type)
+    return tff.StructType([
+        (None, t) for t, changes in zip(types, self.changes) if changes
+    ])
+
+  def single(self, message: Any) -> tuple:
+    """Returns the tensors of `changed_types` after one client alone."""
+    state = structure.flatten(
+        self.accumulate((self.zero, message)), self.type
+    )
+    sent = structure.flatten(message, self.message_type)
+    return tuple(
+        sent[source.leaf] if source else computed
+        for source, computed in zip(self.sources, state)
+        if source is None or source.is_message
+    )
+
+  def whole(self, single: Any) -> list:
+    """Returns all tensors of the accumulator; None for those of `zero`.
+
+    Args:
+      single: Something for each tensor of `changed_types`.
+    """
+    changed = iter(single)
+    return [next(changed) if changes else None for changes in self.changes]
 
 
 class ClientLoop:
@@ -118,7 +160,9 @@ class ClientLoop:
   @property
   def collected_types(self) -> list:
     """Types of what every client's row is kept of: demands, then singles."""
-    return [*(d.type for d in self.demands), *(a.type for a in self.grows)]
+    return [
+        *(d.type for d in self.demands), *(a.changed_types for a in self.grows)
+    ]
 
   def client(self, i: Any, is_loop: bool = False) -> Contribution:
     """Returns what client `i` contributes.
@@ -133,7 +177,7 @@ class ClientLoop:
     return Contribution(
         tuple(scope[demand.name] for demand in self.demands),
         tuple(message(a) for a in self.folds),
-        tuple(a.accumulate((a.zero, message(a))) for a in self.grows),
+        tuple(a.single(message(a)) for a in self.grows),
     )
 
   def results(

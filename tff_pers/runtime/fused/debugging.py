@@ -123,7 +123,13 @@ def _stacked(tensors, tensor_type):
 
 
 def _merged(aggregate, singles) -> Any:
-  state, *others = singles
+  zero = structure.flatten(aggregate.zero, aggregate.type)
+  state, *others = [
+      structure.unflatten(aggregate.type, [
+          start if leaf is None else leaf
+          for leaf, start in zip(aggregate.whole(single), zero)
+      ]) for single in singles
+  ]
   for single in others:
     state = aggregate.merge((state, single))
   return state

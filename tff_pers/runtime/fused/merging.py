@@ -23,20 +23,29 @@ def merge(
 
   Args:
     aggregate: The aggregate, see `client_loop`.
-    singles: The accumulators after one client, `packing.Rows` or `packing.Pieces`
-      in the structure of the aggregate's type.
+    singles: What clients change of the accumulators, see
+      `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`.
     num_clients: int32 scalar, > 0.
   """
-  leaves = structure.flatten(singles, aggregate.type)
+  zero = structure.flatten(aggregate.zero, aggregate.type)
+  # What no client changes is a tensor, the same for all.
+  leaves = [
+      start if leaf is None else leaf
+      for leaf, start in zip(aggregate.whole(singles), zero)
+  ]
   joins = _joins(aggregate, leaves)
   if joins is None:
-    return _tree(aggregate, singles, num_clients)
+    return _tree(
+        aggregate, structure.unflatten(aggregate.type, leaves), num_clients
+    )
   joined = [_JOIN[join](leaf) for join, leaf in zip(joins, leaves)]
   return structure.unflatten(aggregate.type, joined)
 
 
-def _concatenated(pieces: packing.Pieces):
+def _concatenated(pieces: Any):
   """Returns the pieces joined along their first dimension: no move at all."""
+  if isinstance(pieces, tf.Tensor):
+    return pieces  # No rows, of any client.
   count = tf.reduce_sum(pieces.shapes[:, :1], axis=0)
   shape = tf.concat([count, pieces.shape[1:]], 0)
   return tf.reshape(pieces.entries, shape)
@@ -72,12 +81,18 @@ def _joins(aggregate, leaves) -> Optional[list]:
       _join(output, *pair)
       for output, *pair in zip(concrete.outputs, inputs, inputs[count:])
   ]
-  fits = [
-      isinstance(leaf, packing.Pieces) and join == _CONCATENATE
-      or isinstance(leaf, packing.Rows) and join == _ADD
-      for join, leaf in zip(found, leaves)
-  ]
+  fits = [_is_joined_by(leaf, join) for join, leaf in zip(found, leaves)]
   return found if all(fits) else None
+
+
+def _is_joined_by(leaf, join: Optional[str]) -> bool:
+  """Whether `join` can be done to the tensors of all clients at once."""
+  if isinstance(leaf, packing.Pieces):
+    return join == _CONCATENATE
+  if isinstance(leaf, packing.Rows):
+    return join == _ADD
+  has_no_rows = leaf.shape.rank != 0 and leaf.shape[:1] == [0]
+  return join == _CONCATENATE and has_no_rows
 
 
 def _join(output, left: str, right: str) -> Optional[str]:

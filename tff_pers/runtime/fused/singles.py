@@ -1,0 +1,125 @@
+"""What an accumulator is after one client, where that needs no computation.
+
+An accumulator that collects rows may keep them in several blocks, so that
+appending does not copy all of them. After one client one block has its rows and
+the others are as empty as before. A tensor that is passed on from the message
+is taken from there; one that is as it was before is that of all clients, and
+has not to be collected from any.
+"""
+
+from typing import Any, Callable, NamedTuple, Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+# Not exported by TensorFlow: values and branches that are known in a graph.
+from tensorflow.python.framework import smart_cond
+from tensorflow.python.ops import cond_v2
+
+from tff_pers.runtime.fused.values import structure
+
+_CONDITIONALS = ('If', 'StatelessIf')
+# Numbers of `zero` that may decide what an accumulator does: counters.
+_FEW_NUMBERS = 16
+
+
+class Source(NamedTuple):
+  """Where a tensor of an accumulator comes from.
+
+  Attributes:
+    is_message: Whether it is a tensor of the message, not the one that the
+      accumulator had at this place before.
+    leaf: Its number among the tensors of the message, or of the accumulator.
+  """
+
+  is_message: bool
+  leaf: int
+
+
+def sources(
+    accumulate: Callable[[Any], Any], zero: Any, state_type: tff.Type,
+    message_type: tff.Type,
+) -> list[Optional[Source]]:
+  """Returns the sources of the tensors of `accumulate((zero, message))`.
+
+  Args:
+    accumulate: `(accumulator, message) -> accumulator`.
+    zero: The accumulator before the first client, tensors of a graph.
+    state_type: TFF type of the accumulator.
+    message_type: TFF type of a message.
+
+  Returns:
+    For each tensor of the accumulator its source; None if it is computed.
+  """
+  start = structure.flatten(zero, state_type)
+  message_types = structure.leaves(message_type)
+  known = [_known(tensor) for tensor in start]
+  count = len(start)
+
+  @tf.function(autograph=False)
+  def accumulated(*tensors):
+    # As constants they say which way a conditional goes.
+    state = [
+        tensor if value is None else tf.constant(value, tensor.dtype)
+        for tensor, value in zip(tensors, known)
+    ]
+    result = accumulate((
+        structure.unflatten(state_type, state),
+        structure.unflatten(message_type, tensors[count:]),
+    ))
+    return structure.flatten(result, state_type)
+
+  concrete = accumulated.get_concrete_function(
+      *(tf.TensorSpec(t.shape, t.dtype) for t in start),
+      *(tf.TensorSpec(t.shape, t.dtype) for t in message_types),
+  )
+  names = {
+      tensor.name: leaf
+      for leaf, tensor in enumerate(concrete.inputs[:count + len(message_types)])
+  }
+  found = [_origin(tensor) for tensor in concrete.outputs]
+  return [
+      _source(None if tensor is None else names.get(tensor.name), place, count)
+      for place, tensor in enumerate(found)
+  ]
+
+
+def _source(leaf: Optional[int], place: int, count: int) -> Optional[Source]:
+  """Returns the source that is input `leaf`, of a tensor at `place`."""
+  if leaf is None:
+    return None
+  if leaf >= count:
+    return Source(True, leaf - count)
+  return Source(False, leaf) if leaf == place else None
+
+
+def _known(tensor: tf.Tensor) -> Optional[Any]:
+  """Returns the value of a tensor of few numbers, None if it is not known."""
+  entries = tensor.shape.num_elements()
+  if entries is None or not 0 < entries <= _FEW_NUMBERS:
+    return None
+  return smart_cond.smart_constant_value(tensor)
+
+
+def _origin(tensor: tf.Tensor) -> Optional[tf.Tensor]:
+  """Returns the tensor of the same graph that `tensor` is a copy of.
+
+  Returns:
+    None if it is computed in a branch of a conditional, or if it is not known
+    which branch is taken.
+  """
+  while True:
+    if tensor.op.type == 'Identity':
+      tensor = tensor.op.inputs[0]
+    elif tensor.op.type in _CONDITIONALS:
+      condition, *given = tensor.op.inputs
+      is_true = smart_cond.smart_constant_value(condition)
+      if is_true is None:
+        return None
+      branch = cond_v2.get_func_graphs(tensor.op)[0 if is_true else 1]
+      inner = _origin(branch.outputs[tensor.value_index])
+      outside = {t.name: g for t, g in zip(branch.inputs, given)}
+      if inner is None or inner.name not in outside:
+        return None
+      tensor = outside[inner.name]
+    else:
+      return tensor

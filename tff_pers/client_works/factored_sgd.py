@@ -7,8 +7,9 @@ gradient of the loss by what the kernel makes of X_t. Plain SGD from W_0 gives
     X_t W_t = P_t (X W_0) - P_t (X X^T) U_t
 
 X W_0 is one product for all steps, and for all clients where they are done
-together; beside it the steps need the Gram matrix X X^T alone. The kernel
-itself is never written. Which kernels: see `kernel_factors`.
+together; beside it the steps need the Gram matrix X X^T alone, and a single
+step does not need that. The kernel itself is never written. Which kernels: see
+`kernel_factors`.
 """
 
 import collections
@@ -75,10 +76,11 @@ def train(
   if choice.visited_only:
     held = tf.gather(x, tf.reshape(rows, [-1]))
     places = tf.reshape(tf.range(tf.size(rows)), tf.shape(rows))
+  num_steps = tf.shape(rows)[0]
   leaves = tf.nest.flatten(weights)
   kernels = [leaves[p] for p in choice.positions]
   products = [
-      _Products(kernel_factors.rows_of(held, kernel), kernel)
+      _Products(kernel_factors.rows_of(held, kernel), kernel, num_steps)
       for kernel in kernels
   ]
 
@@ -102,7 +104,7 @@ def train(
       leaf for p, leaf in enumerate(leaves) if p not in choice.positions
   )
   _, dense, moves, total = tf.while_loop(
-      lambda t, *_: t < tf.shape(rows)[0], step,
+      lambda t, *_: t < num_steps, step,
       (
           tf.constant(0), start, tuple(p.no_moves() for p in products),
           tf.zeros([], kernels[0].dtype),
@@ -120,10 +122,12 @@ def train(
 class _Products:
   """What a kernel makes of the rows of its client, step after step."""
 
-  def __init__(self, rows, kernel):
+  def __init__(self, rows, kernel, num_steps):
     self.rows = rows
     self._first = tf.matmul(rows, kernel)  # X W_0
-    self._gram = tf.matmul(rows, rows, transpose_b=True)  # X X^T
+    self._gram, self._squares = tf.cond(
+        num_steps > 1, lambda: _gram(rows), lambda: _no_gram(rows)
+    )
 
   def no_moves(self):
     """Returns U before the first step."""
@@ -131,8 +135,7 @@ class _Products:
 
   def bound(self, moves):
     """Returns what no entry of X^T U exceeds: |x| |u| sqrt(R) sqrt(R)."""
-    # The diagonal of X X^T are the squared norms of the rows.
-    norms = tf.sqrt(tf.linalg.diag_part(self._gram))
+    norms = tf.sqrt(self._squares)
     return tf.reduce_sum(norms * tf.reduce_sum(tf.abs(moves), axis=1))
 
   def after(self, moves, places):
@@ -140,6 +143,21 @@ class _Products:
     return tf.gather(self._first, places) - tf.matmul(
         tf.gather(self._gram, places), moves
     )
+
+
+def _gram(rows):
+  """Returns X X^T [R, R], and its diagonal, the squared norms of the rows."""
+  gram = tf.matmul(rows, rows, transpose_b=True)
+  return gram, tf.linalg.diag_part(gram)
+
+
+def _no_gram(rows):
+  """Returns `_gram` for a single step, which finds no moves: zeros will do."""
+  number = tf.shape(rows)[0]
+  return (
+      tf.zeros([number, number], rows.dtype),
+      tf.reduce_sum(tf.square(rows), axis=1),
+  )
 
 
 def _gradient(model, batch, positions, dense, products):

@@ -69,9 +69,10 @@ def compute(
     # The rows of a batch are in random order, so every second one is a random
     # half.
     first, second = halves
+    number = tf.shape(batch.mask)[0]
     return (
-        add(first, _rows(batch, slice(0, None, 2))),
-        add(second, _rows(batch, slice(1, None, 2))),
+        add(first, _rows(batch, tf.range(0, number, 2))),
+        add(second, _rows(batch, tf.range(1, number, 2))),
     )
 
   a, b = client_data.fold_batches(
@@ -88,8 +89,10 @@ def compute(
 
 
 def _rows(batch, rows):
+  # Gathered: a slice in steps of two takes several times as long.
+  take = lambda leaf: tf.gather(leaf, rows)
   return batch._replace(
-      x=batch.x[rows], y=batch.y[rows], mask=batch.mask[rows]
+      x=take(batch.x), y=take(batch.y), mask=take(batch.mask)
   )
 
 

@@ -1,6 +1,7 @@
 """Python values of TFF types: fields of containers, arrays of leaves."""
 
 import collections
+import functools
 import typing
 from typing import Any, Sequence
 
@@ -10,6 +11,7 @@ import tensorflow_federated as tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
+_NUMPY = (np.ndarray, np.generic)
 _PYTHON_SCALARS = frozenset({bool, int, float, str, bytes})
 
 
@@ -21,11 +23,12 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
       float) or of a wider one are not.
     NotImplementedError: If it is no number, string or array.
   """
-  if isinstance(value, (tf.Tensor, tf.Variable)):
+  if not isinstance(value, _NUMPY) and isinstance(
+      value, (tf.Tensor, tf.Variable)
+  ):
     value = value.numpy()
   dtype = numpy_dtype(tensor_type)
-  is_numpy = isinstance(value, (np.ndarray, np.generic))
-  if is_numpy and value.dtype == dtype != object:
+  if isinstance(value, _NUMPY) and value.dtype == dtype != object:
     return _of_shape(np.asarray(value), tensor_type)
   return _of_shape(_converted(value, tensor_type, dtype), tensor_type)
 
@@ -55,8 +58,7 @@ def element_arrays(
 
 
 def _element_array(value, dtype, tf_dtype) -> np.ndarray:
-  is_numpy = isinstance(value, (np.ndarray, np.generic))
-  if is_numpy and value.dtype == dtype != object:
+  if isinstance(value, _NUMPY) and value.dtype == dtype != object:
     return np.asarray(value)
   if isinstance(value, (tf.Tensor, tf.Variable)):
     value = value.numpy()
@@ -101,8 +103,13 @@ def _converted(value, tensor_type, dtype) -> np.ndarray:
 
 def numpy_dtype(tensor_type: tff.TensorType) -> Any:
   """Returns the dtype of arrays of a type."""
-  dtype = tf.as_dtype(tensor_type.dtype)
-  return np.dtype(object) if dtype == tf.string else dtype.as_numpy_dtype
+  return _numpy_dtype(tensor_type.dtype)
+
+
+@functools.lru_cache(maxsize=None)
+def _numpy_dtype(dtype: Any) -> Any:
+  found = tf.as_dtype(dtype)
+  return np.dtype(object) if found == tf.string else found.as_numpy_dtype
 
 
 def unpacked(argument: Any, part: tff.Type) -> Any:

@@ -55,6 +55,37 @@ def written(
   )
 
 
+def of_round(
+    gradients: Mapping[str, Any], num_clients: int, t: tf.Tensor
+) -> Mapping[str, Any]:
+  """Returns the table after a round in which nobody's gradient was known.
+
+  Args:
+    gradients: See `written`.
+    num_clients: N.
+    t: The round.
+  """
+  keys, vectors = gradients['keys'], gradients['fingerprints']
+  before = nobody(num_clients, vectors.shape[1], vectors.dtype)
+  # If all take part they mostly come in order, and then the rows, as large as
+  # all models, are the table.
+  in_order = tf.logical_and(
+      tf.equal(tf.size(keys), num_clients),
+      tf.reduce_all(tf.equal(keys, tf.range(tf.size(keys)))),
+  )
+
+  def as_they_are():
+    rows = dict(gradients, dates=tf.fill(tf.shape(keys), t))
+    return collections.OrderedDict((name, rows[name]) for name in before)
+
+  table = tf.cond(
+      in_order, as_they_are, lambda: written(before, gradients, t)
+  )
+  return tf.nest.map_structure(
+      lambda column, like: tf.ensure_shape(column, like.shape), table, before
+  )
+
+
 def since(
     table: Mapping[str, Any], first_round: tf.Tensor
 ) -> Mapping[str, Any]:

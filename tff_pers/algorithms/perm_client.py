@@ -113,9 +113,12 @@ def global_line(
       tf.logical_or(measured, tf.logical_and(moves, tf.logical_not(by_steps))),
       devices, message, data, hyperparameters,
   )
-  update, loss = _update(devices, message, data, moves, found, hyperparameters)
-  finite = round_metrics.all_finite(
-      (update, found.gradient, loss, found.variance)
+  update, loss, is_finite = _update(
+      devices, message, data, moves, found, hyperparameters
+  )
+  finite = tf.logical_and(
+      round_metrics.all_finite((found.gradient, loss, found.variance)),
+      is_finite,
   )
   gradients = rows(
       found, message, data, tf.logical_and(measured, finite), hyperparameters
@@ -189,7 +192,10 @@ def gradient(
 
 
 def _update(devices, message, data, moves, found, hyperparameters):
-  """(w - u_i after K local steps, or G_i; loss); zeros if w rests."""
+  """(w - u_i after K local steps, or G_i; loss); zeros if w rests.
+
+  The third is whether the update is finite, except where it is G_i itself.
+  """
   weights, t = message['weights'], message['round']
   local = local_step.build(hyperparameters)
 
@@ -201,18 +207,25 @@ def _update(devices, message, data, moves, found, hyperparameters):
         ),
         seed=client_work.key(message, data), **hyperparameters.budget(),
     )
-    return local_sgd.difference(weights, final), loss
+    update = local_sgd.difference(weights, final)
+    return update, loss, round_metrics.all_finite(update)
 
   def rest():
-    return tf.nest.map_structure(tf.zeros_like, weights), found.loss
+    zeros = tf.nest.map_structure(tf.zeros_like, weights)
+    return zeros, found.loss, tf.constant(True)
+
+  def descend():
+    update = local.direction(weights, found.gradient)
+    is_finite = (
+        tf.constant(True) if update is found.gradient
+        else round_metrics.all_finite(update)
+    )
+    return update, found.loss, is_finite
 
   def one_step():
     if hyperparameters.variant == 'two_stage':
       return rest()
-    return tf.cond(
-        moves, lambda: (local.direction(weights, found.gradient), found.loss),
-        rest,
-    )
+    return tf.cond(moves, descend, rest)
 
   if hyperparameters.warmup == 'gradient':
     return one_step()

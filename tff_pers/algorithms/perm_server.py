@@ -188,17 +188,14 @@ def _solve(
 ):
   """(b) The rows of A: of all clients, of the cohort's, or of clusters."""
   t = clock['round']
-  vectors = gradients['fingerprints']
-  kept = fingerprints.written(
-      old['table'] or fingerprints.nobody(
-          num_clients, vectors.shape[1], vectors.dtype
-      ),
-      gradients, t,
-  )
-  table = fingerprints.since(
-      kept,
-      perm_client.comparable_since(t, hyperparameters, full_participation),
-  )
+  if old['table']:
+    kept = fingerprints.written(old['table'], gradients, t)
+    table = fingerprints.since(
+        kept,
+        perm_client.comparable_since(t, hyperparameters, full_participation),
+    )
+  else:  # All take part in every round, or nothing could be compared.
+    kept = table = fingerprints.of_round(gradients, num_clients, t)
 
   is_measured = tf.logical_and(
       perm_client.measures(

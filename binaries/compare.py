@@ -29,11 +29,13 @@ python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]
 Runs methods (or variants, as perm[lambda=0.1]) times seeds on one task, each as
 a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are not run
 again, interrupted ones are resumed. Writes runs.csv, summary.csv, summary.md,
-tiers.csv (models of capacity tiers) and plots; of the runs those of the first
-seed have plots of their own (binaries.plot makes others). With --delays, or a
-method that events drive, times.csv: the virtual time until an accuracy. A
-method's flags apply to all its variants; brackets go before."""
+tiers.csv (models of capacity tiers) and plots; in the folders of the first seed
+are those that have no place in a comparison, as of mixing weights (binaries.plot
+makes all of a run). With --delays, or a method that events drive, times.csv: the
+virtual time until an accuracy. A method's flags apply to all its variants;
+brackets go before."""
 
+_PLOTS = plots.plot_compared_run
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
 
@@ -81,13 +83,16 @@ def _compare(argv: Sequence[str]) -> int:
     with lanes_lib.Lanes(number) as lanes:
       # Plots of each seed would cost as much as a small run.
       runs = dict(zip(keys, lanes.map(
-          _run, [(given, top, *key, key[1] == seeds[0]) for key in keys]
+          _run, [
+              (given, top, *key, _PLOTS if key[1] == seeds[0] else None)
+              for key in keys
+          ]
       )))
     _write(top, runs, targets)
   return int(None in runs.values())
 
 
-def _run(given, top: str, variant: str, seed: int, draw: bool):
+def _run(given, top: str, variant: str, seed: int, draw):
   """Runs one, maybe in a process of its own; see `Jobs.run`."""
   return jobs_lib.Jobs('compare', given, top).run(variant, seed, draw)
 

@@ -37,8 +37,8 @@ up for the next best. --grid='A:1,2;B:3,4' tries all combinations of two, and
 has; every variant must have a grid of the same size. All are training runs in
 OUTPUT_DIR/<variant>/seed<seed>, as those of compare: finished runs are not run
 again, interrupted ones are resumed. Writes trials.csv, runs.csv, summary.csv,
-summary.md, tiers.csv and the plots of compare, of the chosen values; of their
-runs those of the first seed have plots of their own."""
+summary.md, tiers.csv and the plots of compare, of the chosen values, and of
+their runs of the first seed those that a comparison does not have."""
 
 _DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
@@ -136,7 +136,7 @@ class _Steps:
           flush=True,
       )
       # Most of them are trials that nobody looks at.
-      self._runs[key] = self._jobs.run(variant, seed, draw=False)
+      self._runs[key] = self._jobs.run(variant, seed)
     return self._runs[key]
 
   def add(self, number: int) -> None:
@@ -217,7 +217,7 @@ def _write(
     _, first = next(iter(runs))
     for (_, seed), run in runs.items():
       if seed == first and run is not None:
-        plots.plot_run(run.folder)
+        plots.plot_compared_run(run.folder)
     plots.plot_runs(finished, top)
     text += timing.write(top, finished, targets)
   print(f'\n{text}\nResults are in {top}.')

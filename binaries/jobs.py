@@ -8,7 +8,7 @@ was interrupted is resumed.
 import os
 import re
 import sys
-from typing import Any, Iterable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 from binaries import experiment as experiment_lib
 from binaries import flags
@@ -62,14 +62,15 @@ class Jobs:
         )
 
   def run(
-      self, variant: str, seed: int, draw: bool = True
+      self, variant: str, seed: int,
+      draw: Optional[Callable[[str], Any]] = None,
   ) -> Optional[results.Run]:
     """Runs one unless it is finished; returns None if it diverged.
 
     Args:
       variant: The method with its options.
       seed: Of the run.
-      draw: Whether its folder gets plots of its own.
+      draw: Plots the results in its folder, see `runner.execute`.
     """
     try:
       return self.execute(variant, seed, draw=draw)

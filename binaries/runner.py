@@ -142,7 +142,7 @@ def execute(
     export: exports.Request = exports.Request(),
     fork: str = '',
     quiet: bool = False,
-    draw: bool = True,
+    draw: Optional[Callable[[str], Any]] = plots.plot_run,
     is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> None:
   """Trains to the end and writes all results; a finished run stays as it is.
@@ -153,7 +153,7 @@ def execute(
     export: Which clients' models are written, and how.
     fork: A run whose checkpoint a new run starts from; '': none.
     quiet: Whether to leave out the tables of the data and of the results.
-    draw: Whether to plot the results.
+    draw: Plots the results in a folder; None: nothing does.
     is_enough: Whether a run ends after the evaluated round of a row of metrics,
       see `TrainingProgram.run`.
 
@@ -419,8 +419,8 @@ def _train(
     results.write_dropped(folder, dict(
         zip(experiment.names(dropped), [rounds[client] for client in dropped])
     ))
-  if draw:
-    plots.plot_run(folder)
+  if draw is not None:
+    draw(folder)
   return trainer
 
 

@@ -19,6 +19,7 @@ from binaries import jobs as jobs_lib
 from tff_pers import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
+from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
 from tff_pers.models import split_hyperparameters
@@ -83,7 +84,9 @@ def _sweep(argv: Sequence[str]) -> int:
       + [(next(iter(splits)), seed) for seed in seeds[1:]]
   )
   runs = {
-      (variant, seed): jobs.run(variant, seed, draw=seed == seeds[0])
+      (variant, seed): jobs.run(
+          variant, seed, plots.plot_run if seed == seeds[0] else None
+      )
       for variant in splits for seed in seeds
   }
   _write(top, split_plots.rows(runs, splits, ENDS))

@@ -49,7 +49,7 @@ def run(
         watch(row)
     with quiet.silence():
       done = jobs.execute(
-          name, seed, within=within, draw=False, is_enough=watch
+          name, seed, within=within, draw=None, is_enough=watch
       )
   except _Ended as ended:
     watch.end(str(ended))

@@ -155,7 +155,7 @@ class VariantSearch:
     with locks.held(os.path.join(self._request.top, within)):
       try:
         with quiet.silence():
-          return self._jobs.execute(name, seed, within=within, draw=False)
+          return self._jobs.execute(name, seed, within=within, draw=None)
       except runner.Diverged as error:
         print(f'{self._request.program}: {name}: {error}', flush=True)
         return None

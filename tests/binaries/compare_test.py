@@ -60,9 +60,12 @@ def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
   assert _compare(tmp_path, '--algos=fedavg', '--seeds=0,1') == 0
   assert trained == [('fedavg', 1)]
   assert len(_read(tmp_path / 'runs.csv')) == 2
-  # Runs of the first seed have plots of their own.
-  drawn = [(tmp_path / f'fedavg/seed{seed}/curves.png').exists() for seed in (0, 1)]
-  assert drawn == [True, False]
+  # Runs of the first seed have the plots that a comparison does not have.
+  drawn = [
+      {path.name for path in (tmp_path / f'fedavg/seed{seed}').glob('*.png')}
+      for seed in (0, 1)
+  ]
+  assert drawn == [{'data.png'}, set()]
   # The runs of a comparison must not differ in what was not said.
   assert _compare(tmp_path, '--algos=fedavg', '--fedavg_local_steps=3') == 2
   assert '`--fedavg_local_steps` must be 10' in capsys.readouterr().err

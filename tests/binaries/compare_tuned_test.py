@@ -70,7 +70,7 @@ def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
     assert 0.0 < float(row[f'{column}_mean']) <= 1.0
     assert float(row[f'{column}_std']) >= 0.0
   # Of what was chosen, the run of the first seed.
-  drawn = [path.parent for path in tmp_path.glob('*/*/curves.png')]
+  drawn = [path.parent for path in tmp_path.glob('*/*/data.png')]
   assert drawn == [tmp_path / experiment.folder_name(name('0.3')) / 'seed3']
   trials = _read(tmp_path / 'trials.csv')
   assert [trial['chosen'] for trial in trials] == ['0', '1', '0']

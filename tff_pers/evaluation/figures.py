@@ -18,6 +18,7 @@ COLORS = (
 )
 _DASHES = ('-', '--', ':')
 _MAX_TICKS = 8
+_MARGIN = 0.08  # Inches around a figure.
 
 
 def new_figure(
@@ -33,14 +34,17 @@ def save(picture: Any, output_dir: str, name: str) -> str:
   """Writes name.png and name.svg; returns the path without suffix."""
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
-  margin = dict(bbox_inches='tight', pad_inches=0.08)
   with warnings.catch_warnings():
     # Names of clients may be in a script that the font lacks; a box stands for
     # each letter then.
     warnings.filterwarnings('ignore', 'Glyph .* missing')
-    picture.savefig(path + '.png', dpi=150, **margin)
+    # The layout is most of the work, and would be done for each file, twice.
+    picture.draw_without_rendering()
+    picture.set_layout_engine(None)
+    inches = picture.get_tightbbox().padded(_MARGIN)
+    picture.savefig(path + '.png', dpi=150, bbox_inches=inches)
     # Without a date, which would differ between figures of the same numbers.
-    picture.savefig(path + '.svg', metadata={'Date': None}, **margin)
+    picture.savefig(path + '.svg', metadata={'Date': None}, bbox_inches=inches)
   return path
 
 

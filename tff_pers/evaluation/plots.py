@@ -24,7 +24,20 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
   """
   run = results.read_run(folder)
   output_dir = output_dir or folder
-  made = plot_runs([run], output_dir)
+  return [*plot_runs([run], output_dir), *_plot_parts(run, output_dir)]
+
+
+def plot_compared_run(folder: str) -> list[str]:
+  """Plots of one run what `plot_runs` of a comparison does not have.
+
+  Returns:
+    The paths of the figures, without suffix.
+  """
+  return _plot_parts(results.read_run(folder), folder)
+
+
+def _plot_parts(run: results.Run, output_dir: str) -> list[str]:
+  made = []
   if run.class_counts is not None:
     made.append(plot_data(run, output_dir))
   if run.mixing is not None:

@@ -199,8 +199,8 @@ FAULTS = (
         'plots_of_every_seed',
         what='Every run of a comparison is plotted, not those of one seed.',
         file='binaries/compare.py',
-        old='key[1] == seeds[0])',
-        new='True)',
+        old='_PLOTS if key[1] == seeds[0] else None',
+        new='_PLOTS',
         tests=(
             'tests/binaries/compare_test.py'
             '::test_tables_plots_and_no_run_twice',
@@ -210,8 +210,8 @@ FAULTS = (
         'plots_of_trials',
         what='Trials that were not chosen are plotted.',
         file=_PROGRAM,
-        old='draw=False',
-        new='draw=True',
+        old='self._jobs.run(variant, seed)',
+        new='self._jobs.run(variant, seed, plots.plot_run)',
         tests=_RUN_ON_ALL_SEEDS,
     ),
     Fault(

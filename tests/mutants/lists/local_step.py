@@ -333,8 +333,8 @@ FAULTS = (
         'perm_unclipped_global_step',
         what='w descends the gradient as it is.',
         file='tff_pers/algorithms/perm_client.py',
-        old='(local.direction(weights, found.gradient), found.loss)',
-        new='(found.gradient, found.loss)',
+        old='update = local.direction(weights, found.gradient)',
+        new='update = found.gradient',
         tests=(
             'tests/algorithms/perm_test.py'
             '::test_local_step_of_the_single_loop',

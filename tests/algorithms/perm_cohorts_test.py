@@ -102,6 +102,34 @@ def test_gradients_at_another_w_are_no_gradients():
   np.testing.assert_array_equal(found['fingerprints'][:, 0], [0, 0, 1])
 
 
+@pytest.mark.parametrize('keys', [
+    [0, 1, 2], [2, 0, 1], [0, 1], [1, 2], [],
+], ids=str)
+def test_where_nobody_is_known_the_rows_of_a_round_are_the_table(keys):
+  """Without a copy if they are all, and in order."""
+  rows = dict(
+      fingerprints=tf.reshape(tf.range(2.0 * len(keys)), [-1, 2]) + 1,
+      keys=tf.constant(keys, tf.int32),
+      **{
+          name: tf.constant(keys, tf.float32) + shift
+          for name, shift in (('rows', 1), ('sizes', 2), ('variances', 3))
+      },
+  )
+  # In a graph that does not know how many there are.
+  found = tf.function(
+      lambda *leaves: fingerprints.of_round(
+          dict(zip(rows, leaves)), 3, tf.constant(7)
+      ), input_signature=[
+          tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
+          for leaf in rows.values()
+      ], autograph=False,
+  )(*rows.values())
+  expected = fingerprints.written(fingerprints.nobody(3, 2, tf.float32), rows, 7)
+  assert list(found) == list(expected)
+  for name, column in expected.items():
+    np.testing.assert_array_equal(found[name], column)
+
+
 def test_w_rests_whatever_attackers_send():
   """From the first visit on; until then the attack moves it."""
   byzantine = np.arange(_N) == 1

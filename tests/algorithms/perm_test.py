@@ -248,6 +248,21 @@ def test_non_finite_client_is_listed_and_dropped():
   assert np.all(state['mixing'][:, 2] == 0)
 
 
+def test_steps_that_overflow_are_dropped_though_their_loss_is_finite():
+  """The loss of a step is that of the weights before it."""
+  process = perm.build_perm(
+      _PROBLEM.model, _N,
+      perm.PermHyperparameters(
+          local_steps=1, batch_size=0, learning_rate=1e215, warmup_rounds=3
+      ),
+  )
+  data = _PROBLEM.clients()
+  data[2]['examples']['x'] = data[2]['examples']['x'] * 1e100
+  output = process.next(process.initialize_seeded(0), [()] * _N, data)
+  np.testing.assert_array_equal(output['metrics']['non_finite'], [2])
+  assert np.all(np.isfinite(output['state']['weights'][0]))
+
+
 @pytest.mark.parametrize('values, message', [
     (dict(lambda_=-1.0), '`lambda` must be a number > 0'),
     (dict(lambda_='often'), '`lambda` must be a number > 0'),

@@ -46,7 +46,10 @@ def _trained(data, allowed, max_examples, local=None, **budget):
     (10, dict(num_steps=9, batch_size=4)),
     (10, dict(num_epochs=1, batch_size=3)),
     (10, dict(num_epochs=3, batch_size=4)),
-], ids=['visited', 'steps', 'pass', 'passes'])
+    # A single step needs no products of rows with each other; two do.
+    (10, dict(num_epochs=1, batch_size=12)),
+    (None, dict(num_steps=2, batch_size=4)),
+], ids=['visited', 'steps', 'pass', 'passes', 'one step', 'two steps'])
 def test_weights_and_loss_are_those_of_dense_kernels(
     max_examples, budget, num_examples
 ):

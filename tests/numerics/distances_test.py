@@ -1,6 +1,7 @@
 """Gradient distances: perm check 4."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tff_pers.numerics import distances
@@ -59,6 +60,15 @@ def test_some_rows_equal_those_of_the_whole():
   whole = distances.gram_distances(g)
   block = distances.gram_distances(g, tf.constant([6, 4]))
   np.testing.assert_allclose(block, whole.numpy()[[6, 4]], rtol=1e-12)
+
+
+@pytest.mark.parametrize('owners', [[2, 0, 1], [0, 1, 2]])
+def test_rows_in_another_order(owners):
+  """They are as many as there are, and known when the graph is made."""
+  g = tf.constant(np.random.default_rng(3).standard_normal((3, 7)))
+  whole = distances.gram_distances(g)
+  found = distances.gram_distances(g, tf.constant(owners))
+  np.testing.assert_allclose(found, whole.numpy()[owners], rtol=1e-12)
 
 
 def test_sketch_keeps_the_norm_of_a_constant_vector():

@@ -99,9 +99,8 @@ class Aggregate:
 
   def single(self, message: Any) -> tuple:
     """Returns the tensors of `changed_types` after one client alone."""
-    state = structure.flatten(
-        self.accumulate((self.zero, message)), self.type
-    )
+    zero = singles_lib.within(self.zero, self.type)
+    state = structure.flatten(self.accumulate((zero, message)), self.type)
     sent = structure.flatten(message, self.message_type)
     return tuple(
         sent[source.leaf] if source else computed

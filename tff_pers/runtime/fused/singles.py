@@ -9,6 +9,7 @@ has not to be collected from any.
 
 from typing import Any, Callable, NamedTuple, Optional
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 # Not exported by TensorFlow: values and branches that are known in a graph.
@@ -52,7 +53,12 @@ def sources(
   """
   start = structure.flatten(zero, state_type)
   message_types = structure.leaves(message_type)
-  known = [_known(tensor) for tensor in start]
+  known = [
+      # What has no entries decides nothing, and as a constant it would not be
+      # seen where it is passed on.
+      None if tensor.shape.num_elements() == 0 else _known(tensor)
+      for tensor in start
+  ]
   count = len(start)
 
   @tf.function(autograph=False)
@@ -83,6 +89,22 @@ def sources(
   ]
 
 
+def within(zero: Any, state_type: tff.Type) -> Any:
+  """Returns `zero` for a loop: what is known of it as constants of its body.
+
+  What is taken from outside is carried through every iteration.
+
+  Args:
+    zero: The accumulator before the first client.
+    state_type: Its TFF type.
+  """
+  start = structure.flatten(zero, state_type)
+  return structure.unflatten(state_type, [
+      tensor if value is None else tf.constant(value, tensor.dtype)
+      for tensor, value in zip(start, map(_known, start))
+  ])
+
+
 def _source(leaf: Optional[int], place: int, count: int) -> Optional[Source]:
   """Returns the source that is input `leaf`, of a tensor at `place`."""
   if leaf is None:
@@ -95,7 +117,9 @@ def _source(leaf: Optional[int], place: int, count: int) -> Optional[Source]:
 def _known(tensor: tf.Tensor) -> Optional[Any]:
   """Returns the value of a tensor of few numbers, None if it is not known."""
   entries = tensor.shape.num_elements()
-  if entries is None or not 0 < entries <= _FEW_NUMBERS:
+  if entries == 0:
+    return np.zeros(tensor.shape, tensor.dtype.as_numpy_dtype)
+  if entries is None or entries > _FEW_NUMBERS:
     return None
   return smart_cond.smart_constant_value(tensor)
 

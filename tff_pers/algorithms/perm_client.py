@@ -44,9 +44,16 @@ def trains_w(
     t: tf.Tensor, hyperparameters: perm_hyperparameters.PermHyperparameters
 ) -> tf.Tensor:
   """Returns whether w moves by FedAvg in round t, if it moves."""
-  if hyperparameters.warmup == 'gradient':
+  if not ever_trains_w(hyperparameters):
     return tf.constant(False)
   return t < hyperparameters.first_visit
+
+
+def ever_trains_w(
+    hyperparameters: perm_hyperparameters.PermHyperparameters
+) -> bool:
+  """Returns whether there are rounds in which w moves by FedAvg."""
+  return hyperparameters.warmup != 'gradient' and hyperparameters.first_visit > 0
 
 
 def measures(
@@ -227,7 +234,7 @@ def _update(devices, message, data, moves, found, hyperparameters):
       return rest()
     return tf.cond(moves, descend, rest)
 
-  if hyperparameters.warmup == 'gradient':
+  if not ever_trains_w(hyperparameters):
     return one_step()
   return tf.cond(trains_w(t, hyperparameters), train, one_step)
 

@@ -29,11 +29,11 @@ python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]
 Runs methods (or variants, as perm[lambda=0.1]) times seeds on one task, each as
 a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are not run
 again, interrupted ones are resumed. Writes runs.csv, summary.csv, summary.md,
-tiers.csv (models of capacity tiers) and plots; in the folders of the first
-seed are those that have no place in a comparison, as of mixing weights
-(binaries.plot makes all of a run). With --delays, or a method that events
-drive, times.csv: the virtual time until an accuracy. A method's flags apply to
-all its variants; brackets go before."""
+tiers.csv (models of capacity tiers) and plots, at the end; in the folders of
+the first seed are those that have no place in a comparison, as of mixing
+weights (binaries.plot makes all of a run, also meanwhile). With --delays, or a
+method that events drive, times.csv: the virtual time until an accuracy. A
+method's flags apply to all its variants; brackets go before."""
 
 _PLOTS = plots.plot_compared_run
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'

@@ -263,6 +263,25 @@ def test_steps_that_overflow_are_dropped_though_their_loss_is_finite():
   assert np.all(np.isfinite(output['state']['weights'][0]))
 
 
+def test_a_decay_that_overflows_is_dropped_though_the_gradient_is_finite():
+  process = perm.build_perm(
+      _PROBLEM.model, _N,
+      perm.PermHyperparameters(
+          local_steps=1, batch_size=0, weight_decay=1e308, warmup_rounds=3,
+          warmup='gradient',
+      ),
+  )
+  state = process.initialize_seeded(0)
+  state['weights'] = tuple(w + 10 for w in state['weights'])
+  output = process.next(state, [()] * _N, _PROBLEM.clients())
+  np.testing.assert_array_equal(
+      output['metrics']['non_finite'], list(range(_N))
+  )
+  np.testing.assert_array_equal(
+      output['state']['weights'][0], state['weights'][0]
+  )
+
+
 @pytest.mark.parametrize('values, message', [
     (dict(lambda_=-1.0), '`lambda` must be a number > 0'),
     (dict(lambda_='often'), '`lambda` must be a number > 0'),

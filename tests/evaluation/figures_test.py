@@ -1,5 +1,9 @@
-"""Ticks of rounds."""
+"""Ticks of rounds, and files of figures."""
 
+import os
+import warnings
+
+import matplotlib
 import numpy as np
 import pytest
 
@@ -23,3 +27,17 @@ def test_ticks_are_evaluated_rounds(rounds, ticks):
   figures.tick_at(axis, list(rounds)[::-1])
   assert axis.get_xticks().tolist() == list(ticks)
   assert axis.get_xlim() == before
+
+
+@pytest.mark.parametrize('layout', ['autolayout', 'constrained_layout.use'])
+def test_a_layout_that_the_user_asked_for_is_not_in_the_way(tmp_path, layout):
+  """That of a figure with a bar of colours cannot be exchanged."""
+  with matplotlib.rc_context({f'figure.{layout}': True}), (
+      warnings.catch_warnings()
+  ):
+    warnings.simplefilter('error')
+    picture, axes = figures.new_figure(3.0, 2.0, 1)
+    picture.colorbar(axes[0].imshow([[0.0, 1.0]]), ax=axes[0])
+    path = figures.save(picture, str(tmp_path), 'made')
+  for suffix in ('.png', '.svg'):
+    assert os.path.getsize(path + suffix) > 1000

@@ -71,6 +71,27 @@ def test_rows_in_another_order(owners):
   np.testing.assert_allclose(found, whole.numpy()[owners], rtol=1e-12)
 
 
+@pytest.mark.parametrize('owners, is_copied', [
+    (None, False), ([0, 1, 2], False), ([0, 2, 1], True), ([0, 1], True),
+])
+def test_all_rows_are_not_copied(owners, is_copied):
+  graph = tf.function(
+      lambda g: distances.gram_distances(
+          g, None if owners is None else tf.constant(owners)
+      ), input_signature=[tf.TensorSpec([3, 7])],
+  ).get_concrete_function().graph
+  kinds = {op.type for op in graph.get_operations()}
+  assert ('GatherV2' in kinds) == is_copied
+
+
+def test_nobodys_rows_of_an_unknown_number():
+  nobody = tf.function(
+      lambda g: distances.gram_distances(g, tf.zeros([0], tf.int32)),
+      input_signature=[tf.TensorSpec([None, 7])],
+  )
+  assert nobody(tf.ones([4, 7])).shape == (0, 4)
+
+
 def test_sketch_keeps_the_norm_of_a_constant_vector():
   """Without random signs the 32 coordinates of a bucket would add up."""
   vector = tf.ones([64 * 32], tf.float64)

@@ -9,9 +9,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
+from tff_pers.runtime import errors
 from tff_pers.runtime import fused
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused import singles
+from tff_pers.runtime import native
 
 ROWS = tff.TensorType(np.float32, [None, 2])
 BLOCKS = tff.to_type(collections.OrderedDict(
@@ -157,6 +159,66 @@ def test_sources(name, monkeypatch, clients):
   with fused.use():
     _collect(ACCUMULATE[name])(clients)
   assert seen == [SOURCES[name]]
+
+
+def _asserted(state, rows):
+  """Who sends 3 fails, though the rows are passed on."""
+  with tf.control_dependencies([tf.debugging.assert_less(rows, 2.5)]):
+    rows = tf.identity(rows)
+  return _blocks(rows, state['second'], state['count'] + 1)
+
+
+def _asserted_in_a_branch(state, rows):
+
+  def checked():
+    with tf.control_dependencies([tf.debugging.assert_less(rows, 2.5)]):
+      return tf.identity(rows)
+
+  first = tf.cond(
+      tf.equal(state['count'], 0), checked,
+      lambda: tf.concat([state['first'], rows], 0),
+  )
+  return _blocks(first, state['second'], state['count'] + 1)
+
+
+@pytest.mark.parametrize('strategy', ['loop', 'vectorized', 'debug'])
+@pytest.mark.parametrize('accumulate', [_asserted, _asserted_in_a_branch])
+def test_assertions_hold(accumulate, strategy):
+  collect = _collect(accumulate)
+  with fused.use(strategy=strategy):
+    assert collect([np.ones([1, 2], np.float32)] * 2)['count'] == 2
+    with pytest.raises(errors.ComputationError, match='assert'):
+      collect([np.ones([1, 2], np.float32), np.full([1, 2], 3, np.float32)])
+
+
+@pytest.mark.parametrize('strategy', ['loop', 'debug'])
+def test_messages_may_be_data_sets(strategy, monkeypatch):
+
+  @tff.tensorflow.computation
+  def zero():
+    return tf.zeros([0, 2])
+
+  @tff.tensorflow.computation(ROWS, tff.SequenceType(ROWS))
+  def accumulate(state, batches):
+    return batches.reduce(state, lambda a, b: tf.concat([a, b], 0))
+
+  @tff.tensorflow.computation(ROWS, ROWS)
+  def merge(a, b):
+    return tf.concat([a, b], 0)
+
+  report = tff.tensorflow.computation(lambda rows: rows, ROWS)
+
+  @tff.federated_computation(
+      tff.FederatedType(tff.SequenceType(ROWS), tff.CLIENTS)
+  )
+  def collect(batches):
+    return tff.federated_aggregate(batches, zero(), accumulate, merge, report)
+
+  monkeypatch.setattr(native, 'get_context', None)  # Nothing runs there.
+  clients = [[np.full([2, 2], k, np.float32)] * k for k in (1, 2)]
+  with fused.use(strategy=strategy):
+    found = collect(clients)
+  np.testing.assert_array_equal(found[:, 0], [1] * 2 + [2] * 4)
 
 
 def test_clients_collect_one_block_of_rows(monkeypatch):

@@ -53,7 +53,9 @@ def ever_trains_w(
     hyperparameters: perm_hyperparameters.PermHyperparameters
 ) -> bool:
   """Returns whether there are rounds in which w moves by FedAvg."""
-  return hyperparameters.warmup != 'gradient' and hyperparameters.first_visit > 0
+  if hyperparameters.warmup == 'gradient':
+    return False
+  return hyperparameters.first_visit > 0
 
 
 def measures(

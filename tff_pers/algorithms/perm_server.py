@@ -194,7 +194,7 @@ def _solve(
         kept,
         perm_client.comparable_since(t, hyperparameters, full_participation),
     )
-  else:  # All take part in every round, or nothing could be compared.
+  else:  # All take part in every round.
     kept = table = fingerprints.of_round(gradients, num_clients, t)
 
   is_measured = tf.logical_and(

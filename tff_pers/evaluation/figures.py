@@ -5,6 +5,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 import warnings
 
 from matplotlib import figure
+from matplotlib import rc_context
 from matplotlib import ticker
 import numpy as np
 
@@ -19,6 +20,10 @@ COLORS = (
 _DASHES = ('-', '--', ':')
 _MAX_TICKS = 8
 _MARGIN = 0.08  # Inches around a figure.
+# A user may have asked for one, for all figures that say nothing.
+_NO_LAYOUT = {
+    'figure.autolayout': False, 'figure.constrained_layout.use': False,
+}
 
 
 def new_figure(
@@ -34,7 +39,7 @@ def save(picture: Any, output_dir: str, name: str) -> str:
   """Writes name.png and name.svg; returns the path without suffix."""
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
-  with warnings.catch_warnings():
+  with warnings.catch_warnings(), rc_context(_NO_LAYOUT):
     # Names of clients may be in a script that the font lacks; a box stands for
     # each letter then.
     warnings.filterwarnings('ignore', 'Glyph .* missing')

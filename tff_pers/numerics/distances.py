@@ -38,11 +38,11 @@ def gram_distances(
     Distances, [M, N], >= 0, with exact zeros at d_ii.
   """
   clients = tf.range(tf.shape(vectors)[0])
-  owners = clients if owners is None else owners
-  points = (
-      vectors if _is_everybody(owners, vectors.shape[0])
-      else tf.gather(vectors, owners)
-  )
+  points = vectors
+  if owners is None:
+    owners = clients
+  elif not _is_everybody(owners, vectors.shape[0]):
+    points = tf.gather(vectors, owners)
   squared = to_points(points, vectors)
   # Rounding leaves a small number where the distance to oneself is 0.
   own = tf.equal(owners[:, None], clients)
@@ -52,7 +52,9 @@ def gram_distances(
 def _is_everybody(owners, number: Optional[int]) -> bool:
   """Whether `owners` are known to be 0 to number - 1: nothing is copied."""
   known = tf.get_static_value(owners)
-  return known is not None and np.array_equal(known, np.arange(number or 0))
+  if known is None or number is None:
+    return False
+  return np.array_equal(known, np.arange(number))
 
 
 def to_points(points: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:

@@ -49,6 +49,26 @@ FAULTS = (
         tests=(f'{_RESULT}[by_choice-0-loop]',),
     ),
     Fault(
+        'assertions_are_passed_by',
+        what='A tensor that waits for an assertion is taken from before it.',
+        file=_SINGLES,
+        old="""    if tensor.op.control_inputs:
+      return None
+""",
+        new='',
+        tests=(f'{_SINGLES_TEST}test_assertions_hold[_asserted-loop]',),
+    ),
+    Fault(
+        'assertions_of_branches_are_passed_by',
+        what='What is asserted in a branch is left out with it.',
+        file=_SINGLES,
+        old='tensor.op.type == _CONDITIONAL:',
+        new="tensor.op.type in (_CONDITIONAL, 'If'):",
+        tests=(
+            f'{_SINGLES_TEST}test_assertions_hold[_asserted_in_a_branch-loop]',
+        ),
+    ),
+    Fault(
         'rows_of_before_count_once',
         what='Rows that were there before any client count once, not for each.',
         file=_MERGING,
@@ -103,10 +123,32 @@ FAULTS = (
         ),
     ),
     Fault(
+        'overflowing_decay_passes',
+        what='PERM does not look at what decay makes of a gradient.',
+        file='tff_pers/algorithms/perm_client.py',
+        old='tf.constant(True) if update is found.gradient\n',
+        new='tf.constant(True) if True\n',
+        tests=(
+            'tests/algorithms/perm_test.py::test_a_decay_that_overflows_is_'
+            'dropped_though_the_gradient_is_finite',
+        ),
+    ),
+    Fault(
+        'all_rows_are_copied',
+        what='Rows of everybody are gathered, too.',
+        file='tff_pers/numerics/distances.py',
+        old='  return np.array_equal(known, np.arange(number))\n',
+        new='  return False\n',
+        tests=(
+            'tests/numerics/distances_test.py'
+            '::test_all_rows_are_not_copied[owners1-False]',
+        ),
+    ),
+    Fault(
         'everybody_by_number',
         what='As many rows as there are pass for all rows in order.',
         file='tff_pers/numerics/distances.py',
-        old='np.array_equal(known, np.arange(number or 0))',
+        old='np.array_equal(known, np.arange(number))',
         new='len(known) == number',
         tests=(
             'tests/numerics/distances_test.py'

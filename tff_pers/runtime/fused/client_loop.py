@@ -79,10 +79,12 @@ class Aggregate:
         for t in structure.leaves(self.type)
     )
     self.sources: list[Any] = []
-    if self.grows:
+    if self.grows and evaluator.is_traced:
       self.sources = singles_lib.sources(
           self.accumulate, self.zero, self.type, self.message_type
       )
+    elif self.grows:
+      self.sources = [None] * len(structure.leaves(self.type))
 
   @property
   def changes(self) -> list[bool]:
@@ -101,6 +103,8 @@ class Aggregate:
     """Returns the tensors of `changed_types` after one client alone."""
     zero = singles_lib.within(self.zero, self.type)
     state = structure.flatten(self.accumulate((zero, message)), self.type)
+    if not any(self.sources):
+      return tuple(state)
     sent = structure.flatten(message, self.message_type)
     return tuple(
         sent[source.leaf] if source else computed

@@ -123,12 +123,8 @@ def _stacked(tensors, tensor_type):
 
 
 def _merged(aggregate, singles) -> Any:
-  zero = structure.flatten(aggregate.zero, aggregate.type)
   state, *others = [
-      structure.unflatten(aggregate.type, [
-          start if leaf is None else leaf
-          for leaf, start in zip(aggregate.whole(single), zero)
-      ]) for single in singles
+      structure.unflatten(aggregate.type, single) for single in singles
   ]
   for single in others:
     state = aggregate.merge((state, single))
@@ -137,6 +133,8 @@ def _merged(aggregate, singles) -> Any:
 
 class _Evaluator(evaluation.Evaluator):
   """Executes every graph by itself, and says which step an error is from."""
+
+  is_traced = False
 
   def __init__(self, blocks):
     super().__init__(blocks)

@@ -26,7 +26,10 @@ class Evaluator:
     graphs: The TensorFlow graphs in the blocks, by `graph.key`.
     is_private: Whether no call of a graph can see what another one does.
     has_races: Whether calls on a CPU must not overlap.
+    is_traced: Whether what it evaluates is put into a graph, not executed.
   """
+
+  is_traced = True
 
   def __init__(self, blocks: Iterable[line_lib.Block]):
     """Loads the graphs of `blocks`.

@@ -18,7 +18,8 @@ from tensorflow.python.ops import cond_v2
 
 from tff_pers.runtime.fused.values import structure
 
-_CONDITIONALS = ('If', 'StatelessIf')
+# One with side effects may assert something, which must not be passed by.
+_CONDITIONAL = 'StatelessIf'
 # Numbers of `zero` that may decide what an accumulator does: counters.
 _FEW_NUMBERS = 16
 
@@ -52,6 +53,8 @@ def sources(
     For each tensor of the accumulator its source; None if it is computed.
   """
   start = structure.flatten(zero, state_type)
+  if structure.has_sequence(message_type):
+    return [None] * len(start)
   message_types = structure.leaves(message_type)
   known = [
       # What has no entries decides nothing, and as a constant it would not be
@@ -128,13 +131,15 @@ def _origin(tensor: tf.Tensor) -> Optional[tf.Tensor]:
   """Returns the tensor of the same graph that `tensor` is a copy of.
 
   Returns:
-    None if it is computed in a branch of a conditional, or if it is not known
-    which branch is taken.
+    None if it is computed in a branch of a conditional, if it is not known which
+    branch is taken, or if it waits for something, such as an assertion.
   """
   while True:
+    if tensor.op.control_inputs:
+      return None
     if tensor.op.type == 'Identity':
       tensor = tensor.op.inputs[0]
-    elif tensor.op.type in _CONDITIONALS:
+    elif tensor.op.type == _CONDITIONAL:
       condition, *given = tensor.op.inputs
       is_true = smart_cond.smart_constant_value(condition)
       if is_true is None:

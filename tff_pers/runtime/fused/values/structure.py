@@ -24,6 +24,13 @@ def leaves(type_signature: tff.Type) -> list:
   return [type_signature]
 
 
+def has_sequence(type_signature: tff.Type) -> bool:
+  """Whether there is a sequence in a structure."""
+  if isinstance(type_signature, tff.StructType):
+    return any(map(has_sequence, type_signature.children()))
+  return isinstance(type_signature, tff.SequenceType)
+
+
 def flatten(value: Any, type_signature: tff.Type) -> list:
   """Returns the tensors, rows or pieces of nested tuples in order."""
   if not isinstance(type_signature, tff.StructType):

@@ -56,15 +56,8 @@ FAULTS = (
       return None
 """,
         new='',
-        tests=(f'{_SINGLES_TEST}test_assertions_hold[_asserted-loop]',),
-    ),
-    Fault(
-        'assertions_of_branches_are_passed_by',
-        what='What is asserted in a branch is left out with it.',
-        file=_SINGLES,
-        old='tensor.op.type == _CONDITIONAL:',
-        new="tensor.op.type in (_CONDITIONAL, 'If'):",
         tests=(
+            f'{_SINGLES_TEST}test_assertions_hold[_asserted-loop]',
             f'{_SINGLES_TEST}test_assertions_hold[_asserted_in_a_branch-loop]',
         ),
     ),

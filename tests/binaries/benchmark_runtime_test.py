@@ -4,16 +4,20 @@ import csv
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import numpy as np
 import psutil
 import pytest
+import tensorflow as tf
 
 from binaries import benchmark_runtime
+from binaries.runtime_benchmark import cell
 from binaries.runtime_benchmark import child as child_lib
 from binaries.runtime_benchmark import floor
+from binaries.runtime_benchmark import operations
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import report
 from binaries.runtime_benchmark import workloads
@@ -306,3 +310,39 @@ def test_what_ragged_clients_cost():
   """Timings vary, but not by the factor of a quadratic cost."""
   output = _run('--ragged_clients=20000', '--rounds=3')
   assert float(output.split('ratio: ')[1]) < 3
+
+
+class _Branches:
+  """A round of a product, and of a branch with other operations."""
+
+  def __init__(self):
+
+    @tf.function(input_signature=[tf.TensorSpec([]), tf.TensorSpec([300, 300])])
+    def step(number, x):
+      taken = lambda: tf.matmul(x, x)
+      return tf.cond(number > 0, taken, lambda: tf.cumsum(tf.cumsum(x), 1))
+
+    self._step = step
+    self.number = tf.Variable(1.0)
+
+  def play(self):
+    self._step(self.number, tf.ones([300, 300]))
+
+
+@pytest.mark.parametrize('number, products, sums', [(1, 1, 0), (0, 0, 2)])
+def test_operations_of_a_round(number, products, sums, monkeypatch, capsys):
+  rounds = _Branches()
+  rounds.number.assign(number)
+  monkeypatch.setattr(cell, 'build', lambda *_: rounds)
+  monkeypatch.setattr(sys, 'argv', ['operations', 'W1', 'fused'])
+  operations.main()
+  shown = capsys.readouterr().out
+  assert re.match(r'W1 on fused: [0-9.]+ CPU ms per round', shown)
+  counts = dict(re.findall(r'  (\w+): [0-9.]+ ms in (\d+) calls', shown))
+  assert sum(int(counts.get(k, 0)) for k in ('MatMul', '_MklMatMul')) == products
+  assert int(counts.get('Cumsum', 0)) == sums
+  nodes, control_flow, dead = map(int, re.search(
+      r'(\d+) nodes per round: (\d+) of control flow, (\d+) dead', shown
+  ).groups())
+  # The other branch is passed, too.
+  assert nodes > control_flow > 0 and dead >= (2 if number else 1)

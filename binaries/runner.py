@@ -142,7 +142,7 @@ def execute(
     export: exports.Request = exports.Request(),
     fork: str = '',
     quiet: bool = False,
-    draw: Optional[Callable[[str], Any]] = plots.plot_run,
+    draw: Optional[Callable[[str], Any]] = lambda run: plots.plot_run(run),
     is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> None:
   """Trains to the end and writes all results; a finished run stays as it is.

@@ -60,7 +60,7 @@ RUNTIME_FLOORS = (
     ),
     (_FUSED + '.values',),
     (_FUSED + '.graphs', _FUSED + '.schedule'),
-    (_FUSED + '.choices', _FUSED + '.intrinsics'),
+    (_FUSED + '.choices', _FUSED + '.intrinsics', _FUSED + '.singles'),
     (_FUSED + '.evaluation',),
     (_FUSED + '.client_loop',),
     (_FUSED + '.adding', _FUSED + '.merging'),

@@ -85,7 +85,7 @@ def _kind(name: str) -> str:
 
 
 def _print_times(space) -> None:
-  milliseconds: collections.Counter[str] = collections.Counter()
+  milliseconds: dict[str, float] = collections.defaultdict(float)
   calls: collections.Counter[str] = collections.Counter()
   for events in _threads(space):
     around: list[tuple[str, int]] = []
@@ -97,8 +97,9 @@ def _print_times(space) -> None:
       milliseconds[_kind(name)] += (end - start) / 1e9 / _ROUNDS
       calls[_kind(name)] += 1
       around.append((_kind(name), end))
-  del milliseconds['']
-  for kind, total in milliseconds.most_common(_MOST):
+  milliseconds.pop('', None)
+  kinds = sorted(milliseconds.items(), key=lambda item: -item[1])
+  for kind, total in kinds[:_MOST]:
     print(f'  {kind}: {total:.2f} ms in {calls[kind] / _ROUNDS:.0f} calls')
 
 
@@ -108,7 +109,7 @@ def _print_counts(space) -> None:
     for name, _, _ in events:
       counts[_NODE if name.startswith(_NODE) else _kind(name)] += 1
   nodes = counts.pop(_NODE)
-  del counts['']
+  counts.pop('', None)
   control_flow = sum(counts[kind] for kind in _CONTROL_FLOW)
   dead = max(nodes - sum(counts.values()), 0)
   print(

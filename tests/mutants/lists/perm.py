@@ -18,8 +18,8 @@ FAULTS = (
         'warmup_by_one_step',
         what='w moves by one gradient per round in the warm-up.',
         file=_CLIENT,
-        old='  return t < hyperparameters.first_visit\n\n\ndef measures',
-        new='  return t < 0\n\n\ndef measures',
+        old='  return t < hyperparameters.first_visit\n\n\ndef ever_trains_w',
+        new='  return t < 0\n\n\ndef ever_trains_w',
         tests=_NUMPY,
     ),
     Fault(

@@ -35,7 +35,6 @@ weights (binaries.plot makes all of a run, also meanwhile). With --delays, or a
 method that events drive, times.csv: the virtual time until an accuracy. A
 method's flags apply to all its variants; brackets go before."""
 
-_PLOTS = plots.plot_compared_run
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
 
@@ -83,17 +82,15 @@ def _compare(argv: Sequence[str]) -> int:
     with lanes_lib.Lanes(number) as lanes:
       # Plots of each seed would cost as much as a small run.
       runs = dict(zip(keys, lanes.map(
-          _run, [
-              (given, top, *key, _PLOTS if key[1] == seeds[0] else None)
-              for key in keys
-          ]
+          _run, [(given, top, *key, key[1] == seeds[0]) for key in keys]
       )))
     _write(top, runs, targets)
   return int(None in runs.values())
 
 
-def _run(given, top: str, variant: str, seed: int, draw):
+def _run(given, top: str, variant: str, seed: int, is_drawn: bool):
   """Runs one, maybe in a process of its own; see `Jobs.run`."""
+  draw = plots.plot_compared_run if is_drawn else None
   return jobs_lib.Jobs('compare', given, top).run(variant, seed, draw)
 
 

@@ -142,6 +142,7 @@ def execute(
     export: exports.Request = exports.Request(),
     fork: str = '',
     quiet: bool = False,
+    # Looked up when it draws: tests put something quicker in its place.
     draw: Optional[Callable[[str], Any]] = lambda run: plots.plot_run(run),
     is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> None:

@@ -27,6 +27,8 @@ from binaries.runtime_benchmark import cell
 
 _WARM_UP, _ROUNDS = 5, 10
 _MOST = 16
+# What the worker of native does is not seen from here.
+_RUNTIMES = ('fused', 'loop')
 # What the profiler records: operations that take time, or all of them.
 _COSTLY, _ALL = 2, 3
 _NODE = 'ExecutorPropagateOutputs'
@@ -36,6 +38,11 @@ _CONTROL_FLOW = frozenset({
 
 
 def main() -> None:
+  if len(sys.argv) != 3 or sys.argv[2] not in _RUNTIMES:
+    raise SystemExit(
+        'A workload and one of fused and loop must be given, as in W7 fused,'
+        f' found {" ".join(sys.argv[1:]) or "nothing"!r}.'
+    )
   name, runtime = sys.argv[1:]
   rounds = cell.build(name, runtime, 'cpu')
   for _ in range(_WARM_UP):
@@ -94,9 +101,10 @@ def _print_times(space) -> None:
         around.pop()
       if around:  # What happens within an event is not its own time.
         milliseconds[around[-1][0]] -= (end - start) / 1e9 / _ROUNDS
-      milliseconds[_kind(name)] += (end - start) / 1e9 / _ROUNDS
-      calls[_kind(name)] += 1
-      around.append((_kind(name), end))
+      kind = _kind(name)
+      milliseconds[kind] += (end - start) / 1e9 / _ROUNDS
+      calls[kind] += 1
+      around.append((kind, end))
   milliseconds.pop('', None)
   kinds = sorted(milliseconds.items(), key=lambda item: -item[1])
   for kind, total in kinds[:_MOST]:

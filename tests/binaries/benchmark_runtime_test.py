@@ -346,3 +346,10 @@ def test_operations_of_a_round(number, products, sums, monkeypatch, capsys):
   ).groups())
   # The other branch is passed, too.
   assert nodes > control_flow > 0 and dead >= (2 if number else 1)
+
+
+@pytest.mark.parametrize('given', [[], ['W7'], ['W7', 'native']])
+def test_operations_of_what_cannot_be_seen(given, monkeypatch):
+  monkeypatch.setattr(sys, 'argv', ['operations', *given])
+  with pytest.raises(SystemExit, match='one of fused and loop must be given'):
+    operations.main()

@@ -199,8 +199,8 @@ FAULTS = (
         'plots_of_every_seed',
         what='Every run of a comparison is plotted, not those of one seed.',
         file='binaries/compare.py',
-        old='_PLOTS if key[1] == seeds[0] else None',
-        new='_PLOTS',
+        old='key[1] == seeds[0])',
+        new='True)',
         tests=(
             'tests/binaries/compare_test.py'
             '::test_tables_plots_and_no_run_twice',

@@ -112,14 +112,18 @@ class Aggregate:
         if source is None or source.is_message
     )
 
-  def whole(self, single: Any) -> list:
-    """Returns all tensors of the accumulator; None for those of `zero`.
+  def whole(self, changed: Any) -> list:
+    """Returns all tensors of the accumulator, the others those of `zero`.
 
     Args:
-      single: Something for each tensor of `changed_types`.
+      changed: Something for each tensor of `changed_types`.
     """
-    changed = iter(single)
-    return [next(changed) if changes else None for changes in self.changes]
+    rest = iter(changed)
+    return [
+        next(rest) if changes else start for changes, start in zip(
+            self.changes, structure.flatten(self.zero, self.type)
+        )
+    ]
 
 
 class ClientLoop:

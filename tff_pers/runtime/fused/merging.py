@@ -27,12 +27,8 @@ def merge(
       `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`.
     num_clients: int32 scalar, > 0.
   """
-  zero = structure.flatten(aggregate.zero, aggregate.type)
   # What no client changes is a tensor, the same for all.
-  leaves = [
-      start if leaf is None else leaf
-      for leaf, start in zip(aggregate.whole(singles), zero)
-  ]
+  leaves = aggregate.whole(singles)
   joins = _joins(aggregate, leaves)
   if joins is None:
     return _tree(

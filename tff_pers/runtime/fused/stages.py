@@ -17,6 +17,7 @@ from tff_pers.runtime.fused import evaluation
 from tff_pers.runtime.fused import intrinsics
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import sequences
+from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
 
 
@@ -67,7 +68,7 @@ class Program:
         [*(b.call for b in line.bindings), line.result]
     )
     self.stages = self._staged()
-    self.passes = math.inf if _has_sequence(line.result_type) else max(
+    self.passes = math.inf if structure.has_sequence(line.result_type) else max(
         (graph.passes for graph in self.evaluator.graphs.values()), default=0
     )
 
@@ -118,7 +119,7 @@ class Program:
         if name not in self._lazy:
           continue
         binding = self._lazy[name]
-        if _has_sequence(binding.call.type_signature):
+        if structure.has_sequence(binding.call.type_signature):
           use(binding.call, stage)  # Evaluated again where it is used.
         elif stage is None or ready[name] < stage:
           demands[name] = ready[name]
@@ -161,7 +162,7 @@ def _check_result(type_signature) -> None:
   if isinstance(type_signature, tff.StructType):
     for part in type_signature.children():
       _check_result(part)
-  elif _is_at_clients(type_signature) and _has_sequence(type_signature):
+  elif _is_at_clients(type_signature) and structure.has_sequence(type_signature):
     raise sequences.Unsupported('Sequences cannot be returned by clients.')
 
 
@@ -176,7 +177,3 @@ def _is_at_clients(type_signature) -> bool:
       and type_signature.placement is tff.CLIENTS
       and not type_signature.all_equal
   )
-
-
-def _has_sequence(type_signature) -> bool:
-  return '*' in str(type_signature)

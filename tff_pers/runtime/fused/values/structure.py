@@ -25,10 +25,10 @@ def leaves(type_signature: tff.Type) -> list:
 
 
 def has_sequence(type_signature: tff.Type) -> bool:
-  """Whether there is a sequence in a structure."""
-  if isinstance(type_signature, tff.StructType):
-    return any(map(has_sequence, type_signature.children()))
-  return isinstance(type_signature, tff.SequenceType)
+  """Whether there is a sequence in a type."""
+  return tff.types.contains(
+      type_signature, lambda part: isinstance(part, tff.SequenceType)
+  )
 
 
 def flatten(value: Any, type_signature: tff.Type) -> list:

@@ -176,6 +176,29 @@ def test_a_metric_that_is_nan_at_a_client_without_examples_is_left_out():
   assert composed.next(state, client_states, cohort)['metrics']['share'] == 1
 
 
+@pytest.mark.parametrize('aggregator', [
+    None, tff.aggregators.UnweightedMeanFactory(),
+])
+def test_a_client_without_examples_is_absent(aggregator):
+  """Whatever weight its work gives it; its state stays."""
+
+  def uniform(message, own, data):
+    return work(message, own, data)._replace(weight=tf.constant(1.0))
+
+  composed = composition.compose(**pieces(
+      work=client_work.ClientWork(uniform), aggregator=aggregator
+  ))
+  empty = client_data.pad(client(1, np.zeros([0, 3])), 2)
+  cohort = [*COHORT[:2], empty]
+  state, client_states = start(composed, cohort)
+  output = composed.next(state, client_states, cohort)
+  # The sums of y are 10 and 50.
+  np.testing.assert_allclose(output['state']['weights'][1], [60 / 2])
+  assert output['client_states'][2] == client_states[2]
+  assert output['metrics']['non_finite'].size == 0
+  np.testing.assert_allclose(output['metrics']['train_loss'], (3 + 18) / 2)
+
+
 @pytest.mark.parametrize('value', [np.nan, np.inf])
 def test_non_finite_client_is_dropped_and_listed(composed, value):
   bad = [*COHORT[:2], client(1, [[7, 8, value]])]

@@ -66,8 +66,9 @@ def compose(
 
   A client whose update, state or loss is not finite is dropped: it sends zeros
   of weight 0, keeps its state, and its index is listed in the metric
-  `non_finite`. A client of weight 0 is absent, also where the aggregator has no
-  weights (`aggregators.absence` says how, and where that ends).
+  `non_finite`. One without examples sends zeros of weight 0, too. A client of
+  weight 0 is absent, also where the aggregator has no weights
+  (`aggregators.absence` says how, and where that ends).
 
   Args:
     model: D is dense data of its `x_spec` and `y_spec`.

@@ -20,7 +20,14 @@ _GUARDED = ('client_state', 'update', 'weight', 'loss')
 
 
 def build_guard(client_update: tff.Computation) -> tff.Computation:
-  """Wraps `client_update`: drops what is not finite, adds the metrics."""
+  """Wraps `client_update`: drops clients, adds the metrics.
+
+  A client whose result is not finite, or that has no examples, sends zeros of
+  weight 0 and keeps its state.
+
+  Args:
+    client_update: See `client_work.as_personalized`.
+  """
   message_type, client_type, data_type = client_update.type_signature.parameter
 
   @tff.tensorflow.computation(message_type, client_type, data_type)
@@ -30,8 +37,10 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
     sent = collections.OrderedDict(
         update=output['update'], weight=output['weight']
     )
+    # A client without examples has learned nothing, whatever its weight.
+    counts = tf.logical_and(finite, data['num_examples'] > 0)
     new_state, sent = _kept(
-        finite, (output['client_state'], sent),
+        counts, (output['client_state'], sent),
         (client_state, tf.nest.map_structure(tf.zeros_like, sent)),
         by_branches='witness' not in output,
     )
@@ -64,20 +73,20 @@ def _is_finite(output):
   )
 
 
-def _kept(finite, new, old, by_branches: bool):
-  """Returns `new` if the client is finite, else `old`.
+def _kept(counts, new, old, by_branches: bool):
+  """Returns `new` if the client counts, else `old`.
 
   Args:
-    finite: bool scalar.
+    counts: bool scalar.
     new: A structure of tensors.
     old: Another like it.
     by_branches: Whether to choose a branch, which copies no tensor but takes
       several passes where clients are done together.
   """
   if by_branches:
-    return tf.cond(finite, lambda: new, lambda: old)
+    return tf.cond(counts, lambda: new, lambda: old)
   leaves = [
-      tf.where(finite, a, b)
+      tf.where(counts, a, b)
       for a, b in zip(tf.nest.flatten(new), tf.nest.flatten(old))
   ]
   return tf.nest.pack_sequence_as(new, leaves)

@@ -11,6 +11,7 @@ from tests.algorithms import perm_runs
 from tests.algorithms import visits
 from tff_pers import attacks
 from tff_pers.algorithms import perm
+from tff_pers.data import client_data
 from tff_pers.numerics import mixing
 
 _N, _DIM = perm_runs.N, perm_runs.DIM
@@ -246,6 +247,27 @@ def test_non_finite_client_is_listed_and_dropped():
   )):
     assert np.all(np.isfinite(value))
   assert np.all(state['mixing'][:, 2] == 0)
+
+
+def test_a_client_without_examples_has_no_weight_in_w():
+  """Where clients weigh alike; the mean is over the others."""
+  process = perm.build_perm(
+      _PROBLEM.model, _N,
+      perm.PermHyperparameters(
+          local_steps=1, batch_size=0, learning_rate=0.1, warmup_rounds=2
+      ),
+      client_weighting='uniform',
+  )
+  data = _PROBLEM.clients()
+  data[2] = client_data.dense(
+      2, *(data[2]['examples'][name][:0] for name in ('x', 'y'))
+  )
+  state = process.initialize_seeded(0)
+  after = process.next(state, [()] * _N, data)['state']['weights'][0]
+  gradients = np.delete(perm_runs.gradients_at(state['weights'][0]), 2, axis=0)
+  np.testing.assert_allclose(
+      after, state['weights'][0] - 0.1 * gradients.mean(axis=0), rtol=1e-10
+  )
 
 
 def test_steps_that_overflow_are_dropped_though_their_loss_is_finite():

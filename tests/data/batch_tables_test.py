@@ -37,7 +37,10 @@ def test_it_begins_with_the_batches_of_the_client(budget, size, shuffle):
     np.testing.assert_array_equal(rows[:len(expected)], expected)
     np.testing.assert_array_equal(mask[:len(expected)], expected_mask)
     assert not mask[len(expected):].numpy().any()
-    assert rows.numpy().min() >= 0 and rows.numpy().max() < CAPACITY
+    # Filler, too: what stands in padding is unknown.
+    assert rows.numpy().min() >= 0
+    if count or not shuffle:
+      assert rows.numpy().max() < max(count, 1)
 
 
 @pytest.mark.parametrize('budget', [dict(num_steps=3), dict(num_epochs=2)])

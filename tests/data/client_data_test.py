@@ -150,6 +150,30 @@ def test_padding_never_changes_trained_weights(
   np.testing.assert_array_equal(train(data), train(padded))
 
 
+@pytest.mark.parametrize('batch_size', [0, 4])
+def test_a_loss_undefined_at_padding_trains_as_without(batch_size):
+  """1 / y is infinite at y = 0, and a mask does not save its gradient."""
+  data = _data(6)
+  data['examples']['y'] += 1
+  def step(w, batch):
+    with tf.GradientTape() as tape:
+      tape.watch(w)
+      ratios = tf.linalg.matvec(batch.x, w) / tf.cast(batch.y, tf.float64) - 1
+      squares = tf.square(ratios)
+      loss = tf.reduce_sum(tf.where(batch.mask, squares, tf.zeros_like(ratios)))
+    return w - 1e-3 * tape.gradient(loss, w)
+  def train(data):
+    return client_data.fold_batches(
+        data, step, tf.zeros([2], tf.float64), seed=_key(0), num_steps=3,
+        batch_size=batch_size,
+    ).numpy()
+  expected = train(data)
+  assert np.all(expected > 0)
+  np.testing.assert_allclose(
+      train(client_data.pad(data, 11)), expected, rtol=1e-12
+  )
+
+
 @pytest.mark.parametrize('budget', [dict(num_steps=3), dict(num_epochs=2)])
 @pytest.mark.parametrize('capacity', [0, 5])
 def test_client_without_examples_takes_no_step(budget, capacity):

@@ -139,7 +139,7 @@ def global_line(
   return collections.OrderedDict(
       update=devices.sent(kept, data['index']),
       weight=tf.where(
-          finite,
+          tf.logical_and(finite, data['num_examples'] > 0),
           client_work.client_weight(
               client_weighting, data, hyperparameters.batch_size
           ),

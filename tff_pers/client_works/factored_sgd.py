@@ -72,10 +72,12 @@ def train(
       data['num_examples'], tf.shape(x)[0], seed=seed, batch_size=batch_size,
       **budget,
   )
-  held, places = x, rows  # X, and where in it the rows of each batch are.
+  # X, and where in it the rows of each batch are.
   if choice.visited_only:
     held = tf.gather(x, tf.reshape(rows, [-1]))
     places = tf.reshape(tf.range(tf.size(rows)), tf.shape(rows))
+  else:
+    held, places = client_data.whole_batch(data, seed).x, rows
   num_steps = tf.shape(rows)[0]
   leaves = tf.nest.flatten(weights)
   kernels = [leaves[p] for p in choice.positions]

@@ -144,11 +144,8 @@ def exact() -> FineTuner:
 
 def _quadratic(model, own, data, seed):
   """Returns (d -> Q d, the gradient at `own`), vectors of the length of w."""
-  x, y = data['examples']['x'], data['examples']['y']
   # All examples at once: there are many gradients, and no loop around each.
-  batch = client_data.Batch(
-      x, y, tf.range(tf.shape(y)[0]) < data['num_examples'], seed
-  )
+  batch = client_data.whole_batch(data, seed)
 
   def gradient(weights):
     _, slope = model.loss_and_gradient(weights, batch, training=False)

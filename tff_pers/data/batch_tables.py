@@ -59,7 +59,7 @@ def batch_table(
   order = client_data.orders(order_keys, num_examples, capacity)
   step = tf.range(size)
   position = (step % per_epoch)[:, None] * batch_size + tf.range(batch_size)
-  cell = tf.minimum(position, capacity - 1) * most_epochs
+  cell = client_data.filler(position, num_examples) * most_epochs
   # Beyond the last step any column will do.
   cell += tf.minimum(step // per_epoch, most_epochs - 1)[:, None]
   rows = tf.gather(tf.reshape(order, [-1]), cell)

@@ -279,18 +279,47 @@ def _fold_whole(
 ):
   """Folds over all rows at once, which are not copied into batches."""
   del batch_size, shuffle  # None, and without effect.
-  x, y = data['examples']['x'], data['examples']['y']
-  mask = tf.range(tf.shape(y)[0]) < data['num_examples']
   steps = num_epochs if num_steps is None else num_steps
   steps = tf.where(data['num_examples'] > 0, steps, 0)
+  batch = whole_batch(data, seeds[0])
   def body(t, state):
     batches = tuple(
-        Batch(x, y, mask, random.fold_in(seed, t)) for seed in seeds
+        batch._replace(seed=random.fold_in(seed, t)) for seed in seeds
     )
     return t + 1, step(state, batches)
   return tf.while_loop(
       lambda t, _: t < steps, body, (tf.constant(0), init)
   )[1]
+
+
+def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
+  """Returns all rows as one batch, in their order; padding is masked filler.
+
+  Args:
+    data: Dense client data.
+    seed: int64[2], the key of the batch.
+  """
+  size = tf.shape(data['examples']['y'])[0]
+  rows = filler(tf.range(size), data['num_examples'])
+  return Batch(
+      tf.gather(data['examples']['x'], rows),
+      tf.gather(data['examples']['y'], rows),
+      tf.range(size) < data['num_examples'], seed,
+  )
+
+
+def filler(positions: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
+  """Returns the positions, those without an example as that of the last one.
+
+  So masked rows repeat a real one: nothing is known of padding, and a loss that
+  is not finite there makes the gradient NaN, mask or not.
+
+  Args:
+    positions: int32, >= 0.
+    num_examples: int32, examples stand at 0..num_examples - 1.
+  """
+  last = tf.convert_to_tensor(num_examples, tf.int32) - 1
+  return tf.minimum(positions, tf.maximum(last, 0))
 
 
 def batches_per_epoch(
@@ -344,7 +373,7 @@ def batch_rows(
   position = tf.range(per_epoch * batch_size)
   # A batch has a fixed number of rows: the last one of an epoch is filled up
   # with rows that exist but are masked.
-  rows = tf.gather(order, tf.minimum(position, capacity - 1), axis=0)
+  rows = tf.gather(order, filler(position, num_examples), axis=0)
   mask = tf.broadcast_to((position < num_examples)[:, None], tf.shape(rows))
   # Transposed first, so that all batches of an epoch come before the next
   # epoch.

@@ -173,11 +173,11 @@ def test_resumed_equals_uninterrupted(case: rounds.Case) -> None:
 
 
 def test_padding_never_touches_a_result(case: rounds.Case) -> None:
-  """Rows beyond `num_examples` may hold anything finite."""
+  """Features beyond `num_examples` may be anything, labels any class."""
   def fill(client):
     size = int(client['num_examples'])
     padded = client_data.pad(client, 15)
-    padded['examples']['x'][size:] = 50
+    padded['examples']['x'][size:] = np.nan
     padded['examples']['y'][size:] = 1
     return padded
   padded = [fill(client) for client in case.task.train]

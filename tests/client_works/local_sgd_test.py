@@ -136,6 +136,28 @@ def test_message_type_sorts_its_fields():
   ]
 
 
+def _learning(work):
+  """Returns TFF's learning process around a client work, of seed 5."""
+  model_weights = tff.learning.models.ModelWeights(MODEL.weights_type, ())
+  weights_type = tff.to_type(model_weights)
+
+  @tff.tensorflow.computation
+  def initial_weights():
+    return tff.learning.models.ModelWeights(MODEL.init(random.key(0)), ())
+
+  return tff.learning.templates.compose_learning_process(
+      initial_weights,
+      tff.learning.templates.build_broadcast_process(weights_type),
+      client_work.as_client_work_process(work, MODEL, seed=5),
+      tff.aggregators.MeanFactory().create(
+          MODEL.weights_type, tff.TensorType(np.float32)
+      ),
+      tff.learning.templates.build_apply_optimizer_finalizer(
+          tff.learning.optimizers.build_sgdm(1.0), weights_type
+      ),
+  )
+
+
 def test_both_forms_train_alike_in_a_tff_learning_process():
   """`as_client_work_process` composes with TFF's own parts, on `tf.data`.
 
@@ -160,24 +182,7 @@ def test_both_forms_train_alike_in_a_tff_learning_process():
         )
     )
 
-  model_weights = tff.learning.models.ModelWeights(MODEL.weights_type, ())
-  weights_type = tff.to_type(model_weights)
-
-  @tff.tensorflow.computation
-  def initial_weights():
-    return tff.learning.models.ModelWeights(MODEL.init(random.key(0)), ())
-
-  learning = tff.learning.templates.compose_learning_process(
-      initial_weights,
-      tff.learning.templates.build_broadcast_process(weights_type),
-      client_work.as_client_work_process(work, MODEL, seed=seed),
-      tff.aggregators.MeanFactory().create(
-          MODEL.weights_type, tff.TensorType(np.float32)
-      ),
-      tff.learning.templates.build_apply_optimizer_finalizer(
-          tff.learning.optimizers.build_sgdm(1.0), weights_type
-      ),
-  )
+  learning = _learning(work)
   output = learning.next(
       learning.initialize(), [batches(data) for data in clients]
   )
@@ -199,7 +204,44 @@ def test_both_forms_train_alike_in_a_tff_learning_process():
         rtol=1e-10,
     )
   np.testing.assert_allclose(
-      output.metrics['client_work']['train_loss'],
+      output.metrics['client_work']['train']['loss'],
       np.mean([o['loss'] for o in outputs]), rtol=1e-10,
   )
   assert output.state.client_work['round'] == 1
+
+
+def test_clients_of_nan_and_without_examples_do_not_count_in_tff():
+  hyperparameters = hp.LocalTraining(0.05, local_steps=4, batch_size=3)
+  learning = _learning(
+      local_sgd.build_local_sgd(MODEL, hyperparameters, 'uniform')
+  )
+
+  def batches(data):
+    return tf.data.Dataset.from_tensor_slices(data['examples']).batch(3)
+
+  good, bad = _client(9), _client(6)
+  bad['examples']['x'] = np.full_like(bad['examples']['x'], np.nan)
+  alone, all_three = (
+      learning.next(learning.initialize(), [batches(data) for data in cohort])
+      for cohort in ([good], [good, bad, _client(0)])
+  )
+  tf.nest.map_structure(
+      np.testing.assert_array_equal,
+      learning.get_model_weights(all_three.state).trainable,
+      learning.get_model_weights(alone.state).trainable,
+  )
+  train = all_three.metrics['client_work']['train']
+  assert train['loss'] == alone.metrics['client_work']['train']['loss'] > 0
+  assert train['num_non_finite'] == 1
+
+
+def test_a_work_that_tffs_client_work_cannot_hold_says_so():
+
+  def on_dense_data(message, client_state, data):
+    del message, client_state
+    return data['num_examples']
+
+  with pytest.raises(TypeError, match='must need nothing but.*Dataset'):
+    client_work.as_client_work_process(
+        client_work.ClientWork(on_dense_data), MODEL
+    )

@@ -71,11 +71,21 @@ def test_evaluation_is_the_mean_over_clients(task):
     trained = wrapped.next(state, [
         data_source.client_dataset(data) for data in task.train[:2]
     ]).state
-    metrics = evaluate(trained, [
+    elements = [
         data_source.client_dataset(train).concatenate(
             data_source.client_dataset(test)
         )
         for train, test in zip(task.train, task.test)
+    ]
+    metrics = evaluate(trained, elements)
+    without = evaluate(trained, elements[1:])
+    # The first one has nothing to be tested on.
+    untested = evaluate(trained, [
+        data_source.client_dataset(task.train[0]).concatenate(
+            data_source.client_dataset(task.test[0]).map(
+                lambda part: tf.nest.map_structure(lambda t: t[:0], part)
+            )
+        ), *elements[1:],
     ])
     server = wrapped.get_model_weights(trained)
     own = [
@@ -91,6 +101,7 @@ def test_evaluation_is_the_mean_over_clients(task):
     assert metrics[name] == pytest.approx(
         np.mean([float(m[name]) for m in each]), rel=1e-6
     )
+    assert untested[name] == pytest.approx(without[name], rel=1e-6)
 
 
 def _train(process, data, folder, rounds):

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import random
+from tff_pers import round_metrics
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -150,6 +151,13 @@ def _labels(xy):
   return xy['y'] if isinstance(xy, dict) else xy[1]
 
 
+def _has_examples(dataset):
+  """Returns whether the first batch of a data set, if any, has a row, bool."""
+  return dataset.take(1).reduce(
+      False, lambda _, xy: tf.shape(_labels(xy))[0] > 0
+  )
+
+
 def as_personalized(
     work: ClientWork,
     message: tff.Type,
@@ -182,12 +190,17 @@ def as_client_work_process(
 
   The server state is `<seed, round>`, the keys of what is drawn locally. The
   message is `<seed, round, weights>`; the data type is a sequence of batches
-  `<x, y>`.
+  `<x, y>`. Measured are `train=<loss, num_non_finite>`: the mean loss, and how
+  many clients were dropped because their result was not finite. These, and
+  clients without examples, send zeros of weight 0.
 
   Args:
     work: The client work; it keeps no client state.
     model: What its message's `weights` are the weights of.
     seed: The run's seed, int64.
+
+  Raises:
+    TypeError: If `work` needs dense data, a client state, or more of a message.
   """
   weights_type = model.weights_type
   # Our models have no non-trainable weights, hence the empty structure.
@@ -205,19 +218,43 @@ def as_client_work_process(
         seed=tf.constant(seed, tf.int64), round=tf.constant(0, tf.int32)
     )
 
+  def work_on(message, dataset):
+    try:
+      return work.update(message, (), dataset)
+    except (AttributeError, KeyError, TypeError) as error:
+      raise TypeError(
+          '`work` must need nothing but a message <seed, round, weights> and a'
+          " `tf.data.Dataset` of batches as TFF's client work, found one that"
+          f' fails with {error!r}. Tip: works on dense data or with a client'
+          ' state go into `composition.compose`.'
+      ) from error
+
   @tff.tensorflow.computation(
       state_type, tff.to_type(model_weights_type), tff.SequenceType(batch_type)
   )
   def update(state, model_weights, dataset):
     # TFF's templates distribute the model weights alone; the seed and the round
     # come from the state of this client work.
-    message = collections.OrderedDict(
-        seed=state['seed'], round=state['round'],
-        weights=model_weights.trainable,
+    output = work_on(
+        collections.OrderedDict(
+            seed=state['seed'], round=state['round'],
+            weights=model_weights.trainable,
+        ),
+        dataset,
     )
-    output = work.update(message, (), dataset)
-    result = tff.learning.templates.ClientResult(output.update, output.weight)
-    return result, output.loss
+    is_finite = round_metrics.all_finite(
+        (output.update, output.weight, output.loss)
+    )
+    counts = tf.logical_and(is_finite, _has_examples(dataset))
+    result, loss = tf.nest.map_structure(
+        lambda x: tf.where(counts, x, tf.zeros_like(x)),
+        ((output.update, output.weight), output.loss),
+    )
+    return collections.OrderedDict(
+        result=tff.learning.templates.ClientResult(*result),
+        loss=loss, counts=tf.cast(counts, tf.float32),
+        non_finite=tf.cast(tf.logical_not(is_finite), tf.int32),
+    )
 
   @tff.tensorflow.computation(state_type)
   def next_state(state):
@@ -233,14 +270,16 @@ def as_client_work_process(
       tff.FederatedType(tff.SequenceType(batch_type), tff.CLIENTS),
   )
   def next_fn(state, weights, data):
-    result, loss = tff.federated_map(
+    output = tff.federated_map(
         update, (tff.federated_broadcast(state), weights, data)
     )
-    measurements = tff.federated_zip(
-        collections.OrderedDict(train_loss=tff.federated_mean(loss))
+    train = collections.OrderedDict(
+        loss=tff.federated_mean(output.loss, output.counts),
+        num_non_finite=tff.federated_sum(output.non_finite),
     )
     return tff.templates.MeasuredProcessOutput(
-        tff.federated_map(next_state, state), result, measurements
+        tff.federated_map(next_state, state), output.result,
+        tff.federated_zip(collections.OrderedDict(train=train)),
     )
 
   return tff.learning.templates.ClientWorkProcess(init_fn, next_fn)

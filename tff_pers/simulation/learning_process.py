@@ -110,7 +110,8 @@ def build_evaluation(
   """Returns (state, {<index, x, y>*}@CLIENTS -> means of metrics @SERVER).
 
   The data set of a client has two elements: what it adapts to, and what it is
-  tested on. `state` is that of `from_personalized`. Clients count alike.
+  tested on. `state` is that of `from_personalized`. Clients count alike, but
+  those without test examples do not.
 
   Args:
     process: The method.
@@ -136,7 +137,8 @@ def build_evaluation(
             adapt=data, test=tff.federated_map(second, dataset)
         )),
     )
-    return tff.federated_mean(tff.federated_map(_as_floats(metrics), metrics))
+    counted = tff.federated_map(_counted(metrics), metrics)
+    return tff.federated_mean(counted.values, counted.weight)
 
   return evaluate
 
@@ -229,17 +231,28 @@ def _build_first(process, skip: int = 0) -> tff.Computation:
   def first(dataset):
     found = dataset.skip(skip).take(1).get_single_element()
     return collections.OrderedDict(
-        index=found['index'][0], num_examples=tf.shape(found['x'])[0],
+        # 0 without examples, which may be tested on: nobody looks at it.
+        index=tf.reduce_sum(found['index'][:1]),
+        num_examples=tf.shape(found['x'])[0],
         examples=collections.OrderedDict(x=found['x'], y=found['y']),
     )
 
   return first
 
 
-def _as_floats(metrics) -> tff.Computation:
+def _counted(metrics) -> tff.Computation:
+  """Returns (metrics of a client -> <values, weight>), floats; weight 0 or 1.
+  """
 
   @tff.tensorflow.computation(metrics.type_signature.member)
-  def as_floats(values):
-    return tf.nest.map_structure(lambda v: tf.cast(v, tf.float32), values)
+  def counted(found):
+    counts = found['num_examples'] > 0
+    return collections.OrderedDict(
+        # Means over no examples are NaN, and so is 0 times NaN.
+        values=tf.nest.map_structure(
+            lambda v: tf.where(counts, tf.cast(v, tf.float32), 0.0), found
+        ),
+        weight=tf.cast(counts, tf.float32),
+    )
 
-  return as_floats
+  return counted

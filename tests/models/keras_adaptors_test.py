@@ -112,7 +112,7 @@ def test_kernels_that_are_no_matrix_have_full_adaptors(
   layer = L.EinsumDense(equation, output_shape, dtype=tf.float64)
   network = tf.keras.Sequential([L.InputLayer(shape, dtype=tf.float64), layer])
   model = keras.from_keras(
-      network, 'mse', y_spec=tf.TensorSpec([None], tf.float64)
+      network, 'mse', y_spec=tf.TensorSpec([None, *output_shape], tf.float64)
   )
   adapted = adaptors.floral(model, C)
   assert adapted.initial_adaptors(0)[0].shape == [C, 4]

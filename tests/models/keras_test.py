@@ -249,28 +249,6 @@ def test_subclassed_model_with_spec():
     keras.from_keras(Doubled(), LOSS)
 
 
-@pytest.mark.parametrize(
-    'loss', ['mse', tf.keras.losses.mean_squared_error,
-             tf.keras.losses.MeanSquaredError()]
-)
-def test_one_output_does_not_broadcast_with_the_labels(loss):
-  model = keras.from_keras(
-      tf.keras.Sequential([L.InputLayer([3]), L.Dense(1)]), loss,
-      y_spec=tf.TensorSpec([None], tf.float32),
-  )
-  y, predictions = tf.constant([1.0, 2.0]), tf.constant([[3.0], [2.0]])
-  np.testing.assert_allclose(model.example_loss(y, predictions), [4, 0])
-
-
-def test_metrics_default_to_accuracy_of_classes():
-  assert list(keras.from_keras(_cnn(), LOSS).metrics) == ['accuracy']
-  regression = keras.from_keras(
-      tf.keras.Sequential([L.InputLayer([3]), L.Dense(1)]), 'mse',
-      y_spec=tf.TensorSpec([None], tf.float32),
-  )
-  assert not regression.metrics
-
-
 def test_one_round_of_fedavg():
   """A Keras CNN with dropout trains natively and differs by the seed."""
   model = keras.from_keras(_cnn, LOSS)
@@ -296,6 +274,14 @@ def test_one_round_of_fedavg():
     np.testing.assert_array_equal(a, b)
 
 
+class _Adding(L.Layer):
+  """Adds a loss on what it passes on."""
+
+  def call(self, x):
+    self.add_loss(tf.reduce_mean(tf.square(x)))
+    return x
+
+
 class _Counting(L.Layer):
   """Counts its calls: state outside the weights."""
 
@@ -314,6 +300,15 @@ class _Counting(L.Layer):
         (lambda: L.Dense(4, activity_regularizer='l2'), 'no activity regular'),
         (lambda: L.Lambda(tf.random.shuffle), 'pure function .*RandomShuffle'),
         (_Counting, 'must not write its variables'),
+        (_Adding, 'must add no losses in its layers, .* found one in layer'),
+        (
+            lambda: L.Dense(4, kernel_constraint='non_neg'),
+            'no weight constraints, .* found NonNeg on .dense',
+        ),
+        (
+            lambda: L.Lambda(lambda x: x - tf.reduce_mean(x, 0)),
+            'must predict every row by itself',
+        ),
         (lambda: L.Dense(4, dtype=tf.float64), "dtypes .'float32', 'float64'"),
     ],
 )
@@ -328,6 +323,16 @@ def test_raises_on_stateful_layer():
       [L.InputLayer([5, 4], batch_size=2), L.LSTM(3, stateful=True)]
   )
   with pytest.raises(ValueError, match='no stateful layers, found layer .lstm'):
+    keras.from_keras(network, LOSS)
+
+
+@pytest.mark.parametrize('step', ['train_step', 'compute_loss'])
+def test_raises_on_a_model_that_trains_in_its_own_way(step):
+  model_class = type('Own', (tf.keras.Sequential,), {
+      step: lambda self, *arguments: {}
+  })
+  network = model_class([L.InputLayer([4]), L.Dense(3)])
+  with pytest.raises(ValueError, match=f'no `{step}` of its own.* in Own'):
     keras.from_keras(network, LOSS)
 
 

@@ -149,6 +149,6 @@ def test_raises_on_loops():
   network = tf.keras.Sequential(
       [tf.keras.layers.Input([4, 2]), tf.keras.layers.LSTM(3)]
   )
-  model = keras.from_keras(network, 'mse')
+  model = keras.from_keras(network, 'mse', y_spec=tf.TensorSpec([None, 3]))
   with pytest.raises(ValueError, match='MACs .* without loops only, found'):
     macs.count(model)

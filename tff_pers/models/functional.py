@@ -235,6 +235,9 @@ class FunctionalModel:
       weights: Weights of the model.
       batch: A `client_data.Batch`.
       training: Whether dropout is on.
+
+    Raises:
+      ValueError: If there is not one loss per example.
     """
     predictions = self.predict(weights, batch.x, training, batch.seed)
     losses = self.example_loss(batch.y, predictions)
@@ -276,6 +279,11 @@ class FunctionalModel:
 
   def _total(self, name: str, values, batch):
     """Returns the sum over the unmasked rows, or over their units."""
+    if values.shape.rank != 1:
+      raise ValueError(
+          f'The {name} of {self.name} must be one value per example, [batch],'
+          f' found {values.shape}, for labels of shape {batch.y.shape}.'
+      )
     if name in self.weights_of:
       values *= self.row_weights(batch.y, values.dtype, name)
     # `where`, not a product with the mask: an infinite loss in a filler row
@@ -291,6 +299,9 @@ class FunctionalModel:
       weights: Weights of the model, at which the gradient is taken.
       batch: A `client_data.Batch`.
       training: Whether dropout is on.
+
+    Raises:
+      ValueError: See `batch_loss`.
     """
     with tf.GradientTape() as tape:
       # The weights are tensors; a tape watches only variables by itself.
@@ -316,6 +327,9 @@ class FunctionalModel:
     Args:
       weights: Weights of the model; dropout is off.
       batch: A `client_data.Batch`.
+
+    Raises:
+      ValueError: If there is not one value per example.
     """
     predictions = self.predict(weights, batch.x, False, batch.seed)
     sums = collections.OrderedDict(
@@ -366,11 +380,20 @@ def squared_error(y: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
 
 
 def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """1.0 where the largest logit is the label: float32[batch]."""
+  """Share of steps whose largest logit is the label: float32[batch].
+
+  Args:
+    y: int[batch, ...]; without an axis of steps, 1.0 or 0.0 for the one label.
+    logits: [batch, ..., num_classes].
+  """
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
+  if y.shape.rank == logits.shape.rank:
+    y = y[..., 0]
   # `tf.equal`, because TFF traces legacy graphs, in which `==` on tensors
   # compares identities.
-  return tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
+  hits = tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
+  steps = list(range(1, hits.shape.rank))
+  return tf.reduce_mean(hits, axis=steps) if steps else hits
 
 
 def binary_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -380,14 +403,18 @@ def binary_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def default_metrics(
-    y_spec: tf.TensorSpec, num_outputs: int
+    y_spec: tf.TensorSpec, output_spec: tf.TensorSpec
 ) -> dict[str, Callable[[Any, Any], Any]]:
-  """Returns the accuracy if there are labels to guess, else nothing.
+  """Returns the accuracy if each label is one of several classes, else nothing.
 
   Args:
-    y_spec: Spec of the labels; integers mean classes.
-    num_outputs: Predictions per example; one alone is no choice.
+    y_spec: Spec of the labels; integers mean classes, unless there is one for
+      each output.
+    output_spec: Spec of the predictions; one alone is no choice.
   """
-  if y_spec.dtype.is_integer and num_outputs > 1:
-    return {'accuracy': categorical_accuracy}
-  return {}
+  y_shape, shape = y_spec.shape, output_spec.shape
+  is_choice = y_spec.dtype.is_integer and (shape[-1] or 0) > 1
+  is_class = y_shape.rank == shape.rank - 1 or (
+      y_shape.rank == shape.rank and y_shape[-1] == 1
+  )
+  return {'accuracy': categorical_accuracy} if is_choice and is_class else {}

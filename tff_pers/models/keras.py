@@ -8,8 +8,10 @@ from typing import Any, Callable, Mapping, Optional, Union
 
 import tensorflow as tf
 
+from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_checks
+from tff_pers.models import keras_losses
 from tff_pers.models import keras_network
 
 
@@ -20,6 +22,7 @@ def from_keras(
     y_spec: tf.TensorSpec = tf.TensorSpec([None], tf.int32),
     x_spec: Optional[tf.TensorSpec] = None,
     metrics: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+    per_example: bool = True,
 ) -> functional.FunctionalModel:
   """Returns a functional model that computes what `keras_model` computes.
 
@@ -35,19 +38,26 @@ def from_keras(
       run starts from its present weights. Or a function that makes one: then
       the initial weights follow the seed, drawn by the model's initializers.
     loss: A Keras loss or its name, or `(y, predictions) -> loss per example`;
-      a loss per time step is averaged over the steps.
+      a loss per time step is averaged over the steps. Labels [n] of a model
+      with one output have its shape [n, 1] there, as in Keras, unless the
+      function takes them as they are.
     y_spec: Spec of the labels, leading dimension None.
     x_spec: Spec of the features, leading dimension None. None: as the model
       says; a model without input shape (subclassed) needs it.
     metrics: `(y, predictions) -> [batch]` by name, e.g.
-      `tf.keras.metrics.sparse_categorical_accuracy`. None: the accuracy, if
-      labels are integers and there are at least two outputs.
+      `tf.keras.metrics.sparse_categorical_accuracy`. None: what fits the labels
+      and the loss, see `keras_losses.default_metrics`.
+    per_example: Whether model and loss must treat every row of a batch by
+      itself. False takes a model or a loss that compares rows; those of filler,
+      which repeat others where a batch is short, are then compared, too.
 
   Raises:
     ValueError: If the model holds state that changes in training (batch
-      normalization, stateful layers), draws unseeded random numbers, has losses
-      on activations, trainable weights of several dtypes or no weights, or if
-      `x_spec` is needed.
+      normalization, stateful layers), draws unseeded random numbers, adds
+      losses in its layers, constrains weights, has a training step of its own,
+      trainable weights of several dtypes or no weights, or if `x_spec` is
+      needed; or if the loss or a metric does not give each example a value of
+      its own.
   """
   initializers: dict[Any, Any] = {}
   if not isinstance(keras_model, tf.keras.Model):
@@ -57,13 +67,21 @@ def from_keras(
   keras_checks.check_weights(keras_model)
   network = keras_network.Network(keras_model, initializers)
   output_spec = keras_checks.check_trace(network, x_spec)
+  keras_checks.check_added_losses(keras_model)
+  if per_example:
+    keras_checks.check_rows(keras_model, x_spec)
+  examples = example_values.trial(y_spec, output_spec)
+  example_loss = keras_losses.example_loss(loss, examples, per_example)
   if metrics is None:
-    metrics = functional.default_metrics(y_spec, output_spec.shape[-1] or 0)
+    metrics = keras_losses.default_metrics(
+        keras_model, loss, y_spec, output_spec
+    )
   regularized = bool(network.regularizers)
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
-      example_loss=_example_loss(loss), x_spec=x_spec, y_spec=y_spec,
-      metrics=metrics, name=keras_model.name,
+      example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
+      metrics=keras_losses.example_metrics(metrics, examples),
+      name=keras_model.name,
       layers=network.layers, frozen=network.frozen,
       penalty=network.penalty if regularized else functional.no_penalty,
   )
@@ -100,28 +118,3 @@ def _input_spec(model, x_spec) -> tf.TensorSpec:
   if not model.built:
     model.build(x_spec.shape)
   return x_spec
-
-
-def _example_loss(loss):
-  """Returns `(y, predictions) -> [batch]` of a Keras loss."""
-  loss = tf.keras.losses.get(loss)
-  is_function = loss is tf.keras.losses.mean_squared_error
-  if is_function or isinstance(loss, tf.keras.losses.MeanSquaredError):
-    # The same numbers; others recognize this function by its identity.
-    return functional.squared_error
-  # A loss object reduces over the batch; its `call` does not.
-  per_example = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
-  is_keras = getattr(loss, '__module__', '').startswith('keras.')
-
-  def example_loss(y, predictions):
-    if is_keras and predictions.shape[1:] == [*y.shape[1:], 1]:
-      # Otherwise Keras would broadcast [batch] with [batch, 1] to a matrix.
-      y = y[..., None]
-    losses = per_example(y, predictions)
-    if losses.shape.rank == 0:
-      raise ValueError(
-          '`loss` must return one loss per example, found a scalar.'
-      )
-    return tf.reduce_mean(losses, axis=list(range(1, losses.shape.rank)))
-
-  return example_loss

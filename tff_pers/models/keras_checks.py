@@ -5,6 +5,7 @@
 import itertools
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers.models import keras_layers
@@ -16,15 +17,25 @@ _STATEFUL_OPS = (
 )
 # Its name begins like the draws above, but it is only a function call.
 _FUNCTION_CALL = 'StatefulPartitionedCall'
+_ROWS = 3
+# Of what the input leaves open: the steps of a text, the pixels of an image.
+_UNKNOWN_SIZE = 32
 
 
 def check_layers(model: tf.keras.Model) -> None:
-  """Refuses layers whose state changes in training.
+  """Refuses what we would leave out: states, losses, steps of Keras.
 
   Raises:
     ValueError: If a layer is batch normalization, is stateful, or has an
-      activity regularizer.
+      activity regularizer, or the model has a training step of its own.
   """
+  for name in ('train_step', 'compute_loss'):
+    if getattr(type(model), name) is not getattr(tf.keras.Model, name):
+      raise ValueError(
+          f'`keras_model` must have no `{name}` of its own, because methods'
+          f' train by theirs on `loss`, found one in {type(model).__name__}.'
+          ' Tip: put it into `loss`, or write a client work.'
+      )
   # The model comes first and is stateful if a layer is. The message should name
   # the layer, so the order is reversed.
   for layer in reversed(keras_layers.flatten(model)):
@@ -49,11 +60,20 @@ def check_layers(model: tf.keras.Model) -> None:
 
 
 def check_weights(model: tf.keras.Model) -> None:
-  """Refuses weights of several dtypes, and models without any.
+  """Refuses weights of several dtypes, constrained ones, and models without.
 
   Raises:
-    ValueError: If there are none, or of several dtypes.
+    ValueError: If there are none, or of several dtypes, or one is constrained.
   """
+  for variable in model.trainable_variables:
+    if variable.constraint is not None:
+      raise ValueError(
+          '`keras_model` must have no weight constraints, because what is'
+          ' averaged would not keep them, found'
+          f' {type(variable.constraint).__name__} on {variable.name!r}. Tip:'
+          ' constrain in the layer what it computes with, e.g. the softplus of'
+          ' a weight.'
+      )
   variables = [v for v in model.weights if v.dtype.is_floating]
   # Without a trainable weight there are still adaptors to be trained.
   variables = model.trainable_variables or variables
@@ -97,6 +117,53 @@ def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.TensorSpec:
         f'`keras_model` must have one output tensor, found {output}.'
     )
   return tf.TensorSpec(output.shape, output.dtype)
+
+
+def check_added_losses(model: tf.keras.Model) -> None:
+  """Refuses losses that layers add (`add_loss`); the model has been called.
+
+  Raises:
+    ValueError: If a layer has added one.
+  """
+  for layer in reversed(keras_layers.flatten(model)):
+    if layer._losses or layer._eager_losses:
+      raise ValueError(
+          '`keras_model` must add no losses in its layers, because methods'
+          ' train on `loss` and the regularizers of weights alone, found one in'
+          f' layer {layer.name!r}. Tip: return what it needs among the outputs,'
+          ' and add it in `loss`.'
+      )
+
+
+def check_rows(model: tf.keras.Model, x_spec: tf.TensorSpec) -> None:
+  """Refuses models whose predictions depend on the other rows of a batch.
+
+  Raises:
+    ValueError: If they differ for three rows together and one by one.
+  """
+  shape = [_ROWS, *(size or _UNKNOWN_SIZE for size in x_spec.shape[1:])]
+  rng = np.random.default_rng(0)
+  # Also as integers words of any vocabulary, even where they come as floats.
+  is_float = x_spec.dtype.is_floating
+  x = rng.uniform(size=shape) if is_float else rng.integers(2, size=shape)
+  x = tf.as_string(x) if x_spec.dtype == tf.string else tf.cast(x, x_spec.dtype)
+  try:
+    together = model(x, training=False)
+    rows = [model(x[i:i + 1], training=False) for i in range(_ROWS)]
+  except (ValueError, tf.errors.InvalidArgumentError):
+    if None in x_spec.shape[1:]:
+      return  # It may take other sizes than ours.
+    raise
+  alone = tf.concat(rows, axis=0)
+  if together.shape != alone.shape or not np.allclose(
+      together, alone, rtol=1e-3, atol=1e-5, equal_nan=True
+  ):
+    raise ValueError(
+        '`keras_model` must predict every row by itself, because batches are'
+        ' filled up with rows that do not count, found predictions that change'
+        ' with the other rows of a batch. Tip: per_example=False, if it is'
+        ' meant.'
+    )
 
 
 def _is_stateful(op: str) -> bool:

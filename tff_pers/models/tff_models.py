@@ -8,7 +8,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import random
+from tff_pers.models import example_values
 from tff_pers.models import functional
+from tff_pers.models import keras_losses
 
 
 def from_tff_functional_model(
@@ -33,7 +35,8 @@ def from_tff_functional_model(
     name: For tables and messages.
 
   Raises:
-    ValueError: If x or y is not a single tensor, or nothing is trainable.
+    ValueError: If x or y is not a single tensor, nothing is trainable, or a
+      metric does not give each example a value of its own.
   """
   x_spec, y_spec = _specs(model.input_spec)
   trainable, frozen = (_as_tuple(part) for part in model.initial_weights)
@@ -58,14 +61,18 @@ def from_tff_functional_model(
     # of each example.
     return tf.vectorized_map(one_row, (y, predictions))
 
+  # A TFF computation, because a model that TFF made from Keras cannot be called
+  # outside of one.
+  outputs = tff.tensorflow.computation(
+      lambda x: predict(init(None), x, False, None),
+      tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
+  ).type_signature.result
+  output_spec = tf.TensorSpec(outputs.shape, outputs.dtype)
   if metrics is None:
-    # A TFF computation, because a model that TFF made from Keras cannot be
-    # called outside of one.
-    outputs = tff.tensorflow.computation(
-        lambda x: predict(init(None), x, False, None),
-        tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
-    ).type_signature.result
-    metrics = functional.default_metrics(y_spec, outputs.shape[-1] or 0)
+    metrics = functional.default_metrics(y_spec, output_spec)
+  metrics = keras_losses.example_metrics(
+      metrics, example_values.trial(y_spec, output_spec)
+  )
   return functional.FunctionalModel(
       init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name
   )

@@ -49,6 +49,49 @@ FAULTS = (
         tests=(f'{_CLIENT_DATA_TEST}::test_padding_never_changes_batches',),
     ),
     Fault(
+        'filler_is_padding',
+        what='Masked rows are those of padding, whose loss may be undefined.',
+        file=_CLIENT_DATA,
+        old='return tf.minimum(positions, tf.maximum(last, 0))',
+        new='return positions + 0 * last',
+        tests=(
+            f'{_CLIENT_DATA_TEST}'
+            '::test_a_loss_undefined_at_padding_trains_as_without',
+        ),
+    ),
+    Fault(
+        'empty_clients_count',
+        what='A client without examples has the weight that its work gives.',
+        file=_STEPS,
+        old="counts = tf.logical_and(finite, data['num_examples'] > 0)",
+        new='counts = finite',
+        tests=(
+            f'{_COMPOSITION_TEST}::test_a_client_without_examples_is_absent',
+        ),
+    ),
+    Fault(
+        'empty_clients_count_in_tff',
+        what="A client without examples counts in TFF's learning processes.",
+        file=_CLIENT_WORK,
+        old='counts = tf.logical_and(is_finite, _has_examples(dataset))',
+        new='counts = is_finite',
+        tests=(
+            f'{_LOCAL_SGD_TEST}::test_clients_of_nan_and_without_examples_do_'
+            'not_count_in_tff',
+        ),
+    ),
+    Fault(
+        'untested_clients_count',
+        what="A client without test examples makes TFF's evaluation NaN.",
+        file='tff_pers/simulation/learning_process.py',
+        old="counts = found['num_examples'] > 0",
+        new="counts = found['num_examples'] > -1",
+        tests=(
+            'tests/simulation/learning_process_test.py'
+            '::test_evaluation_is_the_mean_over_clients',
+        ),
+    ),
+    Fault(
         'short_batch_is_dropped',
         what='The short last batch of an epoch is left out.',
         file=_CLIENT_DATA,

@@ -232,9 +232,9 @@ FAULTS = (
     Fault(
         'solve_sees_padding',
         what='Rows of padding count in the exact solve.',
-        file=_TUNERS,
-        old="tf.range(tf.shape(y)[0]) < data['num_examples'], seed",
-        new='tf.range(tf.shape(y)[0]) < tf.shape(y)[0], seed',
+        file='tff_pers/data/client_data.py',
+        old="tf.range(size) < data['num_examples'], seed",
+        new='tf.range(size) < size, seed',
         tests=(f'{_TUNERS_TEST}::test_padding_does_not_move_the_solution',),
     ),
     Fault(

@@ -15,6 +15,17 @@ _HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
 
 FAULTS = (
     Fault(
+        'empty_clients_move_w',
+        what='Where clients weigh alike, one without examples does, too.',
+        file='tff_pers/algorithms/perm_client.py',
+        old="tf.logical_and(finite, data['num_examples'] > 0),",
+        new='finite,',
+        tests=(
+            'tests/algorithms/perm_test.py'
+            '::test_a_client_without_examples_has_no_weight_in_w',
+        ),
+    ),
+    Fault(
         'warmup_by_one_step',
         what='w moves by one gradient per round in the warm-up.',
         file=_CLIENT,

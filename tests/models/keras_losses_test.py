@@ -1,0 +1,207 @@
+"""Losses and metrics of Keras models, against Keras and NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_pers import random
+from tff_pers.data import client_data
+from tff_pers.models import example_values
+from tff_pers.models import keras
+from tff_pers.models import keras_losses
+
+L = tf.keras.layers
+K = tf.keras.losses
+Y = tf.constant([1.0, 2, -1])
+ONE_OUTPUT = tf.constant([[3.0], [2], [0.5]])
+LABELS = tf.TensorSpec([None], tf.int32)
+# Before the others: Keras' objects draw a name at their first use.
+SPARSE = K.SparseCategoricalCrossentropy(from_logits=True)
+BINARY = K.BinaryCrossentropy(from_logits=True)
+
+
+class _Pinball(K.Loss):
+
+  def call(self, y, p):
+    return tf.reduce_mean(tf.maximum(0.5 * (y - p), 0.5 * (p - y)), axis=-1)
+
+
+def _network(outputs, activation=None):
+  return tf.keras.Sequential(
+      [L.InputLayer([4]), L.Dense(outputs, activation)]
+  )
+
+
+def _trial(y_spec, outputs):
+  return example_values.trial(y_spec, tf.TensorSpec([None, *outputs]))
+
+
+@pytest.mark.parametrize('loss, expected', [
+    ('mse', [4, 0, 2.25]),
+    (K.mean_squared_error, [4, 0, 2.25]),
+    (K.MeanSquaredError(), [4, 0, 2.25]),
+    ('mae', [2, 0, 1.5]),
+    (K.Huber(1.0), [1.5, 0, 1]),
+    (lambda y, p: tf.abs(y - p), [2, 0, 1.5]),
+    (lambda y, p: tf.reduce_mean(tf.abs(y - p), -1), [2, 0, 1.5]),
+    (lambda y, p: tf.abs(y - p[:, 0]), [2, 0, 1.5]),
+    (lambda y, p: tf.abs(tf.reshape(p, [-1]) - tf.squeeze(y)), [2, 0, 1.5]),
+    (_Pinball(), [1, 0, 0.75]),
+])
+def test_labels_do_not_broadcast_with_one_output(loss, expected):
+  model = keras.from_keras(
+      _network(1), loss, y_spec=tf.TensorSpec([None], tf.float32)
+  )
+  np.testing.assert_allclose(model.example_loss(Y, ONE_OUTPUT), expected)
+
+
+def test_metrics_do_not_broadcast_with_one_output_either():
+  network = _network(1, 'sigmoid')
+  labels = np.array([0, 1, 1, 0, 1])
+  x = np.random.default_rng(0).normal(size=[5, 4]).astype(np.float32)
+  metrics = dict(
+      hits=tf.keras.metrics.binary_accuracy,
+      error=tf.keras.metrics.mean_absolute_error,
+      own=lambda y, p: tf.equal(p > 0.5, y > 0),
+  )
+  model = keras.from_keras(
+      network, 'binary_crossentropy', y_spec=LABELS, metrics=metrics
+  )
+  p = network(x)[:, 0].numpy()
+  sums = model.metric_sums(
+      model.init(random.key(0)), client_data.Batch(
+          tf.constant(x), tf.constant(labels, tf.int32), tf.fill([5], True),
+          random.key(1),
+      )
+  )
+  hits = np.sum((p > 0.5) == labels)
+  np.testing.assert_allclose(
+      [sums[name] for name in metrics],
+      [hits, np.abs(p - labels).sum(), hits], rtol=1e-6,
+  )
+
+
+@pytest.mark.parametrize('y_spec, outputs, loss, activation, expected', [
+    (LABELS, 3, SPARSE, None, ('accuracy', 2 / 3)),
+    (tf.TensorSpec([None, 1], tf.int32), 3, SPARSE, None, ('accuracy', 2 / 3)),
+    (LABELS, 1, 'binary_crossentropy', 'sigmoid', ('accuracy', 1 / 3)),
+    (LABELS, 1, 'mse', 'sigmoid', ('accuracy', 1 / 3)),
+    (LABELS, 1, BINARY, None, ('accuracy', 2 / 3)),
+    (tf.TensorSpec([None, 2], tf.int32), 2, BINARY, None,
+     ('binary_accuracy', 4 / 6)),
+    (tf.TensorSpec([None, 3], tf.int32), 3, 'categorical_crossentropy',
+     'softmax', ('categorical_accuracy', 1 / 3)),
+    (tf.TensorSpec([None], tf.float32), 1, 'mse', None, None),
+    (LABELS, 1, 'mse', None, None),
+    (tf.TensorSpec([None, 3], tf.int32), 3, 'mse', None, None),
+])
+def test_default_metrics_fit_the_labels(
+    y_spec, outputs, loss, activation, expected
+):
+  model = keras.from_keras(_network(outputs, activation), loss, y_spec=y_spec)
+  if expected is None:
+    assert not model.metrics
+    return
+  y = np.array({
+      (): [0, 1, 0] if outputs == 1 else [2, 1, 0],
+      (1,): [[2], [1], [0]],
+      (2,): [[0, 1], [1, 1], [0, 0]],
+      (3,): np.eye(3)[[2, 0, 2]],
+  }[tuple(y_spec.shape[1:])])
+  predictions = {
+      1: [[0.3], [0.7], [-0.2]] if activation is None else
+         [[0.6], [0.7], [0.8]],
+      2: [[-0.5, 0.2], [0.2, -0.5], [-1, 2]],
+      3: [[0.1, 0.2, 0.7], [0.1, 0.8, 0.1], [0.2, 0.5, 0.3]],
+  }[outputs]
+  name, value = expected
+  assert list(model.metrics) == [name]
+  found = model.metrics[name](
+      tf.constant(y, tf.int32), tf.constant(predictions)
+  )
+  assert found.shape == [3]
+  np.testing.assert_allclose(np.mean(found), value)
+
+
+@pytest.mark.parametrize('steps', [3, 256])
+def test_accuracy_of_a_sequence_is_the_mean_over_its_steps(steps):
+  network = tf.keras.Sequential([L.Embedding(5, 4, input_length=steps),
+                                 L.Dense(5)])
+  model = keras.from_keras(
+      network, SPARSE, y_spec=tf.TensorSpec([None, steps], tf.int32)
+  )
+  rng = np.random.default_rng(0)
+  y, scores = rng.integers(5, size=[steps, steps]), rng.normal(
+      size=[steps, steps, 5]
+  )
+  np.testing.assert_allclose(
+      model.metrics['accuracy'](tf.constant(y), tf.constant(scores)),
+      (scores.argmax(-1) == y).mean(axis=1), rtol=1e-6,
+  )
+
+
+@pytest.mark.parametrize('loss, y_spec, outputs', [
+    (SPARSE, LABELS, [3]),
+    (SPARSE, tf.TensorSpec([None, 7], tf.int32), [7, 3]),
+    (SPARSE, tf.TensorSpec([None, None], tf.int32), [None, 3]),
+    ('categorical_crossentropy', tf.TensorSpec([None, 3]), [3]),
+    (BINARY, tf.TensorSpec([None, 5], tf.int32), [5]),
+    (BINARY, tf.TensorSpec([None, 6], tf.int32), [6, 1]),
+    ('kl_divergence', tf.TensorSpec([None, 3]), [3]),
+    ('poisson', LABELS, [1]),
+    ('cosine_similarity', tf.TensorSpec([None, 3]), [3]),
+    ('log_cosh', tf.TensorSpec([None, 2, 2]), [2, 2]),
+    ('hinge', LABELS, [1]),
+    (lambda y, p: tf.nn.sparse_softmax_cross_entropy_with_logits(y, p),
+     LABELS, [3]),
+    # Mean and log variance of one number.
+    (lambda y, p: p[:, 1] + tf.square(y - p[:, 0]) * tf.exp(-p[:, 1]),
+     tf.TensorSpec([None]), [2]),
+])
+def test_no_false_alarm(loss, y_spec, outputs):
+  found = keras_losses.example_loss(loss, _trial(y_spec, outputs), True)
+  assert found(*_trial(y_spec, outputs)).shape == [3]
+
+
+def _contrast(y, p):
+  del y
+  return tf.square(p[:, 0] - tf.reduce_mean(p))
+
+
+@pytest.mark.parametrize('loss, found', [
+    (_contrast, 'values that do'),
+    (lambda y, p: tf.reduce_mean(tf.abs(y - p)), 'a scalar'),
+    (lambda y, p: tf.abs(y - p)[:2, 0], r'values of shape \[2\]'),
+    (lambda y, p: tf.matmul(y, p, name='m'), '.*'),
+])
+def test_raises_on_a_loss_that_is_none_of_single_examples(loss, found):
+  with pytest.raises(
+      ValueError,
+      match=r'`loss` must return one value .* labels of shape \[batch\] and'
+      rf' predictions of shape \[batch, 1\], found {found}',
+  ):
+    keras.from_keras(_network(1), loss, y_spec=tf.TensorSpec([None]))
+
+
+def test_a_loss_of_the_batch_may_be_meant():
+  model = keras.from_keras(
+      _network(1), _contrast, y_spec=tf.TensorSpec([None]), per_example=False
+  )
+  np.testing.assert_allclose(
+      model.example_loss(Y, ONE_OUTPUT),
+      (ONE_OUTPUT[:, 0] - np.mean(ONE_OUTPUT)) ** 2, rtol=1e-6,
+  )
+
+
+@pytest.mark.parametrize('metric, message', [
+    (lambda y, p: tf.reduce_mean(p) + 0 * p[:, 0],
+     "The metric 'm' must return .* found values that do"),
+    (tf.keras.metrics.AUC, 'must be functions .* object AUC as'),
+])
+def test_raises_on_a_metric(metric, message):
+  if isinstance(metric, type):
+    metric = metric()
+  with pytest.raises(ValueError, match=message):
+    keras.from_keras(
+        _network(1), 'mse', y_spec=tf.TensorSpec([None]), metrics=dict(m=metric)
+    )

@@ -1,0 +1,83 @@
+"""Planted faults of Keras models: losses, metrics, and what is refused."""
+
+from tests.mutants.faults import Fault
+
+_VALUES = 'tff_pers/models/example_values.py'
+_LOSSES = 'tff_pers/models/keras_losses.py'
+_CHECKS = 'tff_pers/models/keras_checks.py'
+_TEST = 'tests/models/keras_losses_test.py'
+_RAISES = 'tests/models/keras_test.py::test_raises_on_layer'
+
+FAULTS = (
+    Fault(
+        'labels_broadcast',
+        what='Labels [n] meet predictions [n, 1] as they are, and nobody looks.',
+        file=_VALUES,
+        old='    if problem is None:\n      return form',
+        new='    return forms[-1]',
+        tests=(f'{_TEST}::test_labels_do_not_broadcast_with_one_output',),
+    ),
+    Fault(
+        'rows_are_not_compared',
+        what='A loss may depend on the other rows of a batch.',
+        file=_VALUES,
+        old='if check and not',
+        new='if False and not',
+        tests=(
+            f'{_TEST}::test_raises_on_a_loss_that_is_none_of_single_examples',
+        ),
+    ),
+    Fault(
+        'steps_are_not_averaged',
+        what='The accuracy of a sequence is that of its first step.',
+        file='tff_pers/models/functional.py',
+        old='return tf.reduce_mean(hits, axis=steps) if steps else hits',
+        new='return hits[:, 0] if steps else hits',
+        tests=(
+            f'{_TEST}::test_accuracy_of_a_sequence_is_the_mean_over_its_steps',
+        ),
+    ),
+    Fault(
+        'logits_as_probabilities',
+        what='The accuracy of one logit asks whether it is above a half.',
+        file=_LOSSES,
+        old="return 0.0 if getattr(loss, 'from_logits', False) else 0.5",
+        new='return 0.5',
+        tests=(f'{_TEST}::test_default_metrics_fit_the_labels',),
+    ),
+    Fault(
+        'added_losses_are_left_out',
+        what='What a layer adds to the loss is dropped without a word.',
+        file=_CHECKS,
+        old='if layer._losses or layer._eager_losses:',
+        new='if False:',
+        tests=(_RAISES,),
+    ),
+    Fault(
+        'constraints_are_left_out',
+        what='Constraints of weights are dropped without a word.',
+        file=_CHECKS,
+        old='if variable.constraint is not None:',
+        new='if False:',
+        tests=(_RAISES,),
+    ),
+    Fault(
+        'models_may_mix_rows',
+        what='Predictions may depend on the rows that fill a batch up.',
+        file=_CHECKS,
+        old='together, alone, rtol=1e-3',
+        new='alone, alone, rtol=1e-3',
+        tests=(_RAISES,),
+    ),
+    Fault(
+        'own_steps_are_left_out',
+        what="A model's own training step is dropped without a word.",
+        file=_CHECKS,
+        old="for name in ('train_step', 'compute_loss'):",
+        new="for name in ('compute_loss',):",
+        tests=(
+            'tests/models/keras_test.py'
+            '::test_raises_on_a_model_that_trains_in_its_own_way',
+        ),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Losses and metrics that give every example a value of its own.
+
+Labels [n] and predictions [n, 1] broadcast to a table [n, n] without a word; a
+mean over it is a loss, but not that of these examples. So functions of somebody
+else are tried on a few examples when a model is built: together and one by one.
+"""
+
+import math
+import re
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+_ROWS = 3
+_UNKNOWN_SIZE = 4
+# Between float32 sums in another order, and values of other examples.
+_TOLERANCE = dict(rtol=1e-4, atol=1e-6)
+
+
+class Trial(NamedTuple):
+  """Made-up examples, three rows that differ.
+
+  Attributes:
+    y: Labels.
+    predictions: In (0, 1), which are probabilities as well as logits.
+  """
+
+  y: tf.Tensor
+  predictions: tf.Tensor
+
+  @property
+  def lacks_axis(self) -> bool:
+    """Whether labels lack the last axis, of length 1, of the predictions."""
+    return self.predictions.shape[1:] == [*self.y.shape[1:], 1]
+
+
+def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
+  """Returns examples of these specs, whose leading dimensions are None.
+
+  Args:
+    y_spec: Of the labels.
+    output_spec: Of the predictions.
+  """
+  rng = np.random.default_rng(0)
+  sizes = [size or _UNKNOWN_SIZE for size in output_spec.shape[1:]]
+  predictions = rng.uniform(0.1, 0.9, [_ROWS, *sizes])
+  y_shape = [_ROWS, *(
+      size or (sizes[axis] if axis < len(sizes) else _UNKNOWN_SIZE)
+      for axis, size in enumerate(y_spec.shape[1:])
+  )]
+  if y_spec.dtype.is_floating:
+    y = rng.uniform(0.1, 0.9, y_shape)
+  else:
+    # Classes where there is a prediction for each, else zeros and ones.
+    is_class = len(y_shape) == len(sizes) and sizes[-1] > 2
+    y = np.arange(math.prod(y_shape)).reshape(y_shape) % (3 if is_class else 2)
+  return Trial(
+      tf.cast(y, y_spec.dtype), tf.cast(predictions, output_spec.dtype)
+  )
+
+
+def by_example(
+    what: str, function: Callable[[Any, Any], Any], examples: Trial,
+    check: bool = True,
+) -> Callable[[Any, Any], Any]:
+  """Returns `(y, predictions) -> [batch]`: means over axes behind the first.
+
+  As in Keras, labels that lack the last axis of predictions with one output get
+  it; but not where `function` gives examples their own values only without.
+
+  Args:
+    what: 'loss', or what else the messages call it.
+    function: `(y, predictions) -> [batch, ...]`.
+    examples: What it is tried on.
+    check: Whether values must not depend on other rows of the batch.
+
+  Raises:
+    ValueError: If it fails, returns a scalar, or values that do depend on them.
+  """
+  forms = [_averaged(function, axis) for axis in (True, False)]
+  if not examples.lacks_axis:
+    forms = forms[1:]
+  problems = []
+  for form in forms:
+    problem = _problem(form, examples, check)
+    if problem is None:
+      return form
+    problems.append(problem)
+  tip = (
+      ' Tip: labels get the axis that they lack; compare them as y[:, 0] with'
+      ' predictions[:, 0].' if examples.lacks_axis else ''
+  )
+  raise ValueError(
+      f'{what} must return one value for each example, which does not depend on'
+      f' the other rows of the batch, for labels of shape'
+      f' {_batch(examples.y)} and predictions of shape'
+      f' {_batch(examples.predictions)}, found {problems[0]}.{tip}'
+  )
+
+
+def _averaged(function, has_axis: bool):
+
+  def averaged(y, predictions):
+    y = y[..., None] if has_axis else y
+    values = tf.convert_to_tensor(function(y, predictions))
+    if values.dtype.is_bool or values.dtype.is_integer:
+      values = tf.cast(values, tf.float32)
+    if values.shape.rank == 0:
+      raise ValueError('a scalar')
+    return tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
+
+  return averaged
+
+
+def _problem(form, examples, check):
+  """Returns what is wrong with a function, None: nothing."""
+  try:
+    together = form(*examples)
+    rows = [form(*(t[i:i + 1] for t in examples)) for i in range(_ROWS)]
+  except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+    # Without what TensorFlow puts around its messages.
+    text = re.sub(r'{{.*?}}|\[Op:.*', '', str(error)).strip()
+    return text.partition('\n')[0].rstrip('. ')
+  if together.shape != [_ROWS]:
+    return f'values of shape {_batch(together)}'
+  alone = tf.concat(rows, axis=0)
+  if check and not np.allclose(together, alone, equal_nan=True, **_TOLERANCE):
+    return 'values that do'
+  return None
+
+
+def _batch(tensor) -> str:
+  """Returns a shape for messages; its first dimension is the batch."""
+  sizes = ['batch' if n == _ROWS and not axis else str(n)
+           for axis, n in enumerate(tensor.shape)]
+  return f'[{", ".join(sizes)}]'

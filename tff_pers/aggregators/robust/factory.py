@@ -49,8 +49,8 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
   A message is any structure of floating tensors of known shapes; its leaves are
   joined to one vector of their widest dtype, of which there is one norm, and
   every leaf of the result has its dtype again. Messages that are not finite, or
-  too long to calculate with (`numerics.robust.are_finite`), are removed. Not all
-  of them need be Byzantine: the rule assumes the largest k with
+  too long to calculate with (`numerics.robust.are_finite`), are removed. Some
+  may be of honest clients: the rule assumes the largest k with
   f - removed <= k <= f that it can take with the messages that are left. If
   there is none, the result is zero and `impossible` 1.
 

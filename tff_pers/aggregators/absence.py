@@ -55,12 +55,16 @@ def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
   and measures what its count measures (nothing, for a plain sum); whatever
   wraps it passes its measurements on.
   """
-  def is_in(measured):
-    return isinstance(measured, tff.StructType) and any(
-        name == 'mean_count' or is_in(member)
-        for name, member in tff.structure.iter_elements(measured)
-    )
-  return is_in(process.next.type_signature.result.measurements.member)
+  measured = process.next.type_signature.result.measurements.member
+  return has_field(measured, 'mean_count')
+
+
+def has_field(given: tff.Type, field: str) -> bool:
+  """Returns whether a type has a field of this name, however deep."""
+  return isinstance(given, tff.StructType) and any(
+      name == field or has_field(member, field)
+      for name, member in tff.structure.iter_elements(given)
+  )
 
 
 def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:

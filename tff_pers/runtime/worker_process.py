@@ -84,7 +84,7 @@ class WorkerProcess:
   worker is killed when the process that made it ends.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     """Starts the worker.
 
     Raises:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+import tensorflow_privacy as tfp
 
 from tests import slow
 from tests.conformance import agree as agree_lib
@@ -173,6 +174,31 @@ def test_runtimes_agree(text):
 def test_raises_on_types_without_a_vector(value_type):
   with pytest.raises(TypeError, match='known shapes'):
     robust.build_factory('median').create(value_type, WEIGHT)
+
+
+_PRIVATE = tff.aggregators.DifferentiallyPrivateFactory
+_QUERY = tfp.GaussianSumQuery(l2_norm_clip=1.0, stddev=1.0)
+
+
+@pytest.mark.parametrize('private', [
+    _PRIVATE(_QUERY),
+    tff.aggregators.clipping_factory(1.0, _PRIVATE(_QUERY)),
+])
+def test_raises_on_several_private_sums(private):
+  rule = robust.parse('geometric_median[sums=true,passes=3]')
+  factory = robust.SumsFactory(rule, private)
+  with pytest.raises(ValueError, match='takes 4 sums in a round and the'):
+    factory.create(tff.TensorType(np.float32, [2]), WEIGHT)
+
+
+@pytest.mark.parametrize('text', ['median', 'geometric_median[sums=true]'])
+@pytest.mark.parametrize('wrap', [
+    lambda rule: rule,
+    lambda rule: tff.aggregators.zeroing_factory(1.0, rule),
+])
+def test_no_rule_is_the_sum_of_differential_privacy(text, wrap):
+  with pytest.raises(TypeError, match='UnweightedAggregationFactory, found'):
+    _PRIVATE(_QUERY, wrap(robust.build_factory(text)))
 
 
 def test_in_tffs_own_federated_averaging():

@@ -391,8 +391,8 @@ FAULTS = (
         'absent_clients_count',
         what='An unweighted mean divides by clients that are absent, too.',
         file=_ABSENCE,
-        old="name == 'mean_count' or is_in(member)",
-        new='is_in(member)',
+        old="return has_field(measured, 'mean_count')",
+        new='return False',
         tests=(
             f'{_ABSENCE_TEST}::test_a_mean_is_over_those_who_are_present',
         ),

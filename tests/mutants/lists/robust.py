@@ -96,6 +96,14 @@ FAULTS = (
         tests=(f'{_PRESENCE_TEST}[trimmed_mean[f=2]]',),
     ),
     Fault(
+        'private_sums_accounted_once',
+        what='Passes of private sums are taken for one.',
+        file='tff_pers/aggregators/robust/sums.py',
+        old="result.member, 'dp_event'",
+        new="result.member, 'mean_count'",
+        tests=(f'{_FACTORY_TEST}::test_raises_on_several_private_sums',),
+    ),
+    Fault(
         'passes_ignored_when_collected',
         what='`geometric_median[passes]` moves nothing without sums.',
         file=_RULES,

@@ -59,7 +59,8 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
   `<num_non_finite=int32, impossible=int32>`.
 
   It works as the `model_aggregator` of TFF's `build_weighted_fed_avg`, and
-  inside of TFF's clipping and zeroing.
+  inside of TFF's clipping and zeroing. It is no sum, so that TFF's factories
+  which need one (differential privacy, means) refuse it with a TypeError.
 
   Collecting costs the server the memory of all messages; see `sums` for what
   does without.

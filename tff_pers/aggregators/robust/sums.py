@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import absence
 from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import rules
 from tff_pers.numerics import robust
@@ -62,7 +63,8 @@ class SumsFactory(tff.aggregators.WeightedAggregationFactory):
     Args:
       rule: One with `sums=true`.
       sum_factory: Sums the answers `<value=float[d], weight=float>`, e.g.
-        securely. None: a plain sum.
+        securely, but without the noise of differential privacy. None: a plain
+        sum.
     """
     self._rule = rule
     self._sum_factory = sum_factory or tff.aggregators.SumFactory()
@@ -78,6 +80,7 @@ class SumsFactory(tff.aggregators.WeightedAggregationFactory):
 
     Raises:
       TypeError: If a leaf is not floating, or its shape is not known.
+      ValueError: If the sum is a differentially private one.
     """
     vectors.check_known(value_type)
     return _create(self._rule, self._sum_factory, value_type, weight_type)
@@ -97,6 +100,16 @@ def _create(rule, sum_factory, value_type, weight_type):
     )
 
   summed = sum_factory.create(first_answer.type_signature.result)
+  # An event of privacy is in the states of all of TFF's private factories.
+  if absence.has_field(
+      summed.initialize.type_signature.result.member, 'dp_event'
+  ):
+    raise ValueError(
+        '`sum_factory` must not be differentially private, because a rule takes'
+        f' {rule.num_passes + 1} sums in a round and the privacy of one is'
+        f' accounted for, found {type(sum_factory).__name__}. Tip: use it with'
+        ' the mean.'
+    )
 
   @tff.tensorflow.computation(first_answer.type_signature.result)
   def mean(total):

@@ -9,7 +9,6 @@ import ipaddress
 import signal
 import socket
 import sys
-import tempfile
 import time
 from typing import NoReturn, Optional, Sequence
 
@@ -47,7 +46,6 @@ encryption.
 _CHECK_SECONDS = 10.0
 _ANSWER_SECONDS = 5.0
 _HANGS_AFTER_SECONDS = 60.0
-_SOCKET = 1  # Name of the worker's socket in its folder.
 
 
 class _Stopped(Exception):
@@ -78,8 +76,7 @@ def main(argv: Sequence[str]) -> int:
   context = files and tls.server_context(files)
   try:
     _end_on_signals()
-    with tempfile.TemporaryDirectory(prefix='tff_pers_worker_') as folder:
-      _serve(relay_lib.Relay(listener, context), folder, values)
+    _serve(relay_lib.Relay(listener, context), values)
   except _Stopped:
     return 0
   except RuntimeError as error:
@@ -151,11 +148,11 @@ def _end_on_signals() -> None:
     worker_process.end_with_parent(signal.SIGTERM)
 
 
-def _serve(relay: relay_lib.Relay, folder: str, values) -> NoReturn:
+def _serve(relay: relay_lib.Relay, values) -> NoReturn:
   """Keeps a worker running behind `relay`, for ever."""
   restarts = worker_process.Restarts()
   while True:
-    worker = worker_process.WorkerProcess(_SOCKET, folder)
+    worker = worker_process.WorkerProcess()
     try:
       worker.wait_until_ready()
       relay.open(worker.address)

@@ -4,10 +4,11 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
+from tff_pers.aggregators import robust
+from tff_pers.aggregators import structure
 
 VALUES = [np.float32([1, 2]), np.float32([3, 5]), np.float32([70, 80])]
 TYPE = tff.TensorType(np.float32, [2])
@@ -60,65 +61,24 @@ def test_a_weighted_factory_is_returned_as_it_is():
   assert absence.leave_out_absent(weighted) is weighted
 
 
-class _FiniteMedian(tff.aggregators.UnweightedAggregationFactory):
-  """The median of those messages that are finite, as robust rules are."""
-
-  def create(self, value_type):
-    rows_type = tff.TensorType(np.float32, [None, 2])
-
-    @tff.tensorflow.computation(rows_type)
-    def median(rows):
-      kept = tf.boolean_mask(rows, tf.reduce_all(tf.math.is_finite(rows), 1))
-      size = tf.shape(kept)[0]
-      middle = tf.sort(kept, axis=0)[size // 2 : size // 2 + 1]
-      return tf.reduce_sum(middle, axis=0) + tf.where(size > 0, 0.0, np.nan)
-
-    @tff.tensorflow.computation(rows_type)
-    def count(rows):
-      finite = tf.reduce_all(tf.math.is_finite(rows), 1)
-      return collections.OrderedDict(
-          num_non_finite=tf.reduce_sum(1 - tf.cast(finite, tf.int32))
-      )
-
-    as_row = tff.tensorflow.computation(
-        lambda x: tf.ensure_shape(x[None], [None, 2]), value_type
-    )
-    concat = tff.tensorflow.computation(
-        lambda a, b: tf.concat([a, b], 0), rows_type, rows_type
-    )
-    none = tff.tensorflow.computation(lambda: tf.zeros([0, 2]))
-    empty = tff.tensorflow.computation(lambda: ())
-
-    @tff.federated_computation
-    def init_fn():
-      return tff.federated_eval(empty, tff.SERVER)
-
-    @tff.federated_computation(
-        init_fn.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
-    )
-    def next_fn(state, value):
-      rows = tff.federated_map(as_row, value)
-      result, measured = (
-          tff.federated_aggregate(rows, none(), concat, concat, report)
-          for report in (median, count)
-      )
-      return tff.templates.MeasuredProcessOutput(state, result, measured)
-
-    return tff.templates.AggregationProcess(init_fn, next_fn)
+_RULE = robust.build_factory('median')
+_MEAN = tff.aggregators.MeanFactory()
 
 
-@pytest.mark.parametrize('weights, expected', [
-    ([1, 1, 1], [3, 5]), ([1, 0, 0], [1, 2]), ([0, 0, 0], [0, 0]),
+@pytest.mark.parametrize('factory, expected', [
+    (_RULE, True), (_MEAN, False),
+    (tff.aggregators.clipping_factory(1.0, _RULE), True),
+    (tff.aggregators.zeroing_factory(1.0, _MEAN), False),
+    # NaN would reach the mean.
+    (structure.StructureFactory({'a': _RULE, 'b': _MEAN}), False),
+    (structure.StructureFactory({'a': _RULE, 'b': _RULE}), True),
 ])
-def test_rules_that_remove_what_is_not_finite_get_nan(weights, expected):
-  np.testing.assert_allclose(
-      aggregate(_FiniteMedian(), weights).result, expected
-  )
-
-
-def test_rules_inside_of_clipping_get_nan_too():
-  clipped = tff.aggregators.clipping_factory(1e3, _FiniteMedian())
-  np.testing.assert_allclose(aggregate(clipped, [1, 0, 0]).result, [1, 2])
+def test_rules_remove_what_is_not_finite(factory, expected):
+  value_type = TYPE
+  if isinstance(factory, structure.StructureFactory):
+    value_type = tff.to_type(collections.OrderedDict(a=TYPE, b=TYPE))
+  process = factory.create(value_type, tff.TensorType(np.float32))
+  assert absence.removes_non_finite(process) == expected
 
 
 def test_integers_of_a_sum_are_those_of_who_is_present():

@@ -176,7 +176,7 @@ def test_a_worker_that_hangs_is_started_again(monkeypatch):
   monkeypatch.setattr(worker, '_CHECK_SECONDS', 0.1)
   monkeypatch.setattr(worker, '_ANSWER_SECONDS', 0.2)
   monkeypatch.setattr(worker, '_HANGS_AFTER_SECONDS', 1.0)
-  process = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  process = worker_process.WorkerProcess()
   try:
     process.wait_until_ready()
     psutil.Process(process.pid).suspend()

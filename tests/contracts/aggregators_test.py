@@ -207,16 +207,14 @@ CASES = {
         result=_by_key, clips=False,
         absent=lambda rows: tf.nest.map_structure(lambda leaf: leaf[:0], rows),
     ),
-    'RobustFactory': Case(lambda: absence.leave_out_absent(
-        robust.build_factory('median')
-    )),
+    'RobustFactory': Case(lambda: robust.build_factory('median')),
     'StructureFactory': Case(_means),
     'SumOfMeanFactory': Case(lambda: sum_of_mean.SumOfMeanFactory(
         tff.aggregators.MeanFactory(no_nan_division=True)
     )),
-    'SumsFactory': Case(lambda: absence.leave_out_absent(
-        robust.build_factory('centered_clipping[sums=true,steps=2]')
-    )),
+    'SumsFactory': Case(
+        lambda: robust.build_factory('centered_clipping[sums=true,steps=2]')
+    ),
     'NothingFactory': Case(
         nothing.NothingFactory, tff.to_type(()), lambda rng, client: (),
         clips=False,

@@ -8,11 +8,13 @@ import sys
 import time
 
 import numpy as np
-import portpicker
+import psutil
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.runtime import context
+from tff_pers.runtime import fused
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
 
@@ -109,6 +111,43 @@ def test_worker_leaves_a_pipeline_free():
   assert _wait_until_gone(int(head.stdout))
 
 
+@pytest.mark.parametrize('start', [
+    pytest.param(native.use, id='native'),
+    # A sequence that clients return is not fused.
+    pytest.param(lambda: fused.use(strategy='loop'), id='fused'),
+])
+def test_nobody_else_reaches_the_worker(start):
+  """Neither over a network nor as another user, also after a crash."""
+  native.stop()
+  # TFF takes no functions with `*args`.
+  # pylint: disable-next=unnecessary-lambda
+  count = tff.tensorflow.computation(
+      lambda size: tf.data.Dataset.range(size), np.int64
+  )
+  ranges = tff.federated_computation(
+      lambda sizes: tff.federated_map(count, sizes),
+      tff.FederatedType(np.int64, tff.CLIENTS),
+  )
+  for _ in range(2):
+    with start():
+      assert [list(each) for each in ranges([2])] == [[0, 1]]
+    worker = psutil.Process(native.worker_pid())
+    us = psutil.Process()
+    assert worker in us.children()
+    assert not [
+        found for each in [us, *us.children(recursive=True)]
+        for found in each.net_connections('tcp')
+        if found.status == psutil.CONN_LISTEN
+    ]
+    # Names without a slash are files in the working directory.
+    assert {each.laddr for each in worker.net_connections('unix')} - {''} == {
+        '1'
+    }
+    assert os.stat(worker.cwd()).st_mode & 0o777 == 0o700
+    worker.kill()
+    assert _wait_until_gone(worker.pid)
+
+
 def test_use_twice_is_one_worker():
   worker = native.worker_pid()
   native.use()
@@ -128,7 +167,7 @@ def test_secure_sum_is_a_sum():
 def test_raises_on_missing_worker(monkeypatch, tmp_path):
   monkeypatch.setattr(worker_process, '_binary', lambda: tmp_path / 'none')
   with pytest.raises(RuntimeError, match="TFF's worker must be at .*found no"):
-    worker_process.WorkerProcess(port=1)
+    worker_process.WorkerProcess()
 
 
 def _script(folder, text):
@@ -136,7 +175,7 @@ def _script(folder, text):
   binary = folder / 'worker_binary'
   binary.write_text(f'#!/bin/sh\necho started >> {folder}/starts\n{text}\n')
   binary.chmod(0o755)
-  return lambda: binary
+  return lambda folder: binary
 
 
 @pytest.mark.parametrize(
@@ -145,8 +184,10 @@ def _script(folder, text):
 def test_raises_on_a_worker_that_ends_at_once(
     text, code, starts, monkeypatch, tmp_path
 ):
-  monkeypatch.setattr(worker_process, '_binary', _script(tmp_path, text))
-  worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  monkeypatch.setattr(
+      worker_process, '_private_binary', _script(tmp_path, text)
+  )
+  worker = worker_process.WorkerProcess()
   with pytest.raises(RuntimeError, match=f'before it came up.* code {code}'):
     worker.wait_until_ready()
   assert worker.exit_code == code
@@ -155,9 +196,9 @@ def test_raises_on_a_worker_that_ends_at_once(
 
 def test_raises_on_a_worker_that_does_not_come_up(monkeypatch, tmp_path):
   monkeypatch.setattr(
-      worker_process, '_binary', _script(tmp_path, 'exec sleep 60')
+      worker_process, '_private_binary', _script(tmp_path, 'exec sleep 60')
   )
-  worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  worker = worker_process.WorkerProcess()
   with pytest.raises(RuntimeError, match='did not come up within 0.5 s'):
     worker.wait_until_ready(seconds=0.5)
   assert worker.pid is None
@@ -166,13 +207,15 @@ def test_raises_on_a_worker_that_does_not_come_up(monkeypatch, tmp_path):
 def test_a_worker_that_crashes_as_it_starts_is_started_again(
     monkeypatch, tmp_path
 ):
-  real = worker_process._binary()  # pylint: disable=protected-access
+  (tmp_path / 'real').mkdir()
+  # pylint: disable-next=protected-access
+  real = worker_process._private_binary(str(tmp_path / 'real'))
   crash_once = f'[ $(wc -l < {tmp_path}/starts) = 1 ] && kill -6 $$'
   monkeypatch.setattr(
-      worker_process, '_binary',
+      worker_process, '_private_binary',
       _script(tmp_path, f'{crash_once}\nexec {real} "$@"'),
   )
-  worker = worker_process.WorkerProcess(portpicker.pick_unused_port())
+  worker = worker_process.WorkerProcess()
   try:
     worker.wait_until_ready()
     assert worker.answers(seconds=10)

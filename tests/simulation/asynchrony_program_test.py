@@ -40,20 +40,24 @@ def _ditto():
 
 
 def _played(schedule, num_updates):
-  """Returns w after every message, by NumPy (FedAvg of one full step)."""
+  """Returns by NumPy, after every message of FedAvg of one full step, w.
+
+  And (client, the w that it was sent) of every message.
+  """
   problem = problems.q6()
-  received, w, path, sent = {}, problem.start, [], 0
+  received, w, path, answered, sent = {}, problem.start, [], [], 0
   for number in range(num_updates):
     while sent < len(schedule.client) and schedule.sent_after[sent] <= number:
       received[sent] = w
       sent += 1
     task = schedule.order[number]
     i = schedule.client[task]
+    answered.append((i, received.pop(task)))
     w = w - 0.1 * problem.curvatures[i] @ (
-        received.pop(task) - problem.centers[i]
+        answered[-1][1] - problem.centers[i]
     )
     path.append(w)
-  return np.array(path)
+  return np.array(path), answered
 
 
 @pytest.mark.parametrize('options', [
@@ -68,9 +72,32 @@ def test_messages_are_applied_once_each_as_computed_at_what_was_sent(options):
       np.asarray(state['weights'][0])
       for state in event_runs.updates(trainer, 25)
   ]
-  np.testing.assert_allclose(found, _played(events, 25), rtol=0, atol=1e-12)
+  np.testing.assert_allclose(found, _played(events, 25)[0], rtol=0, atol=1e-12)
   assert trainer.position.round == trainer.position.clients == 25
   assert trainer.position.virtual_time == events.time_of(25)
+
+
+def test_a_client_goes_on_from_its_own_state():
+  """Ditto of one full step: v <- v - 0.1 (A_i (v - c_i) + (v - w))."""
+  problem = problems.q6()
+  process = ditto.build_ditto(
+      problem.model, ditto.DittoHyperparameters(**_ONE_STEP),
+      client_weighting='uniform',
+  )
+  states = store.ClientStateStore()
+  events = event_runs.schedule(6, 25, in_flight=3)
+  trainer = event_runs.trainer(process, problem.clients(), events, states)
+  for _ in event_runs.updates(trainer, 25):
+    pass
+  expected = {}
+  for i, w in _played(events, 25)[1]:
+    v = expected.get(i, problem.start)
+    gradient = problem.curvatures[i] @ (v - problem.centers[i])
+    expected[i] = v - 0.1 * (gradient + v - w)
+  like = process.initialize_client(trainer.state, 0)
+  assert set(states.clients()) == set(expected) and len(expected) > 3
+  for client, v in expected.items():
+    np.testing.assert_allclose(states.get(client, like)[0], v, rtol=1e-10)
 
 
 def test_recorded_staleness_is_that_of_the_versions():

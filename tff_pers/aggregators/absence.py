@@ -22,12 +22,8 @@ def leave_out_absent(
   inside of others, such as clipping), its result is multiplied by
   clients / clients present.
 
-  Robust rules have a form in which weights say who is present
-  (`leaving_out_absent`). Where something around one removes messages that are
-  not finite (it measures their number as `num_non_finite`), those who are
-  absent send NaN.
-
-  For all others (sums, also with noise) sending zeros is to be absent.
+  For all others (sums, also with noise) sending zeros is to be absent. A rule
+  that is no sum has to be a weighted factory, as those of `robust` are.
 
   Without anybody present the result is zero.
 
@@ -41,8 +37,6 @@ def leave_out_absent(
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     return factory
-  if hasattr(factory, 'leaving_out_absent'):
-    return factory.leaving_out_absent()
   return _PresentOnlyFactory(factory)
 
 
@@ -61,22 +55,34 @@ def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
   and measures what its count measures (nothing, for a plain sum); whatever
   wraps it passes its measurements on.
   """
-  return _measures('mean_count', process)
+  measured = process.next.type_signature.result.measurements.member
+  return has_field(measured, 'mean_count')
+
+
+def has_field(given: tff.Type, field: str) -> bool:
+  """Returns whether a type has a field of this name, however deep."""
+  return isinstance(given, tff.StructType) and any(
+      name == field or has_field(member, field)
+      for name, member in tff.structure.iter_elements(given)
+  )
 
 
 def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:
-  """Returns whether a rule in it removes, and counts, what is not finite."""
-  return _measures('num_non_finite', process)
+  """Returns whether robust rules remove, and count, what is not finite.
 
-
-def _measures(field: str, process: tff.templates.AggregationProcess) -> bool:
-  """Returns whether measurements have this field, however deep."""
-  def is_in(measured):
-    return isinstance(measured, tff.StructType) and any(
-        name == field or is_in(member)
-        for name, member in tff.structure.iter_elements(measured)
-    )
-  return is_in(process.next.type_signature.result.measurements.member)
+  They do, also inside of TFF's clipping and zeroing, which let NaN pass, if
+  there is one for every part of a value.
+  """
+  def is_removed(measured):
+    if not isinstance(measured, tff.StructType):
+      return False
+    parts = dict(tff.structure.iter_elements(measured))
+    if 'num_non_finite' in parts:
+      return True
+    wrapped = [parts[name] for name in ('clipping', 'zeroing') if name in parts]
+    inner = wrapped or parts.values()
+    return bool(inner) and all(map(is_removed, inner))
+  return is_removed(process.next.type_signature.result.measurements.member)
 
 
 class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
@@ -89,14 +95,13 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     inner = self._inner.create(value_type)
-    divides, removes = divides_by_clients(inner), removes_non_finite(inner)
-
+    divides = divides_by_clients(inner)
     is_present = build_is_present(weight_type)
 
     @tff.tensorflow.computation(value_type, np.int32)
     def message(value, present):
       return tf.nest.map_structure(
-          lambda x: tf.where(present > 0, x, _of_absent(x, removes)), value
+          lambda x: tf.where(present > 0, x, tf.zeros_like(x)), value
       )
 
     @tff.tensorflow.computation
@@ -109,12 +114,6 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
     def over_present(result, num_clients, num_present):
       return tf.nest.map_structure(
           lambda x: _rescale(x, num_clients, num_present), result
-      )
-
-    @tff.tensorflow.computation(result_type, np.int32)
-    def zeros_if_nobody(result, num_present):
-      return tf.nest.map_structure(
-          lambda x: tf.where(num_present > 0, x, tf.zeros_like(x)), result
       )
 
     @tff.federated_computation(
@@ -133,24 +132,11 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
         result = tff.federated_map(
             over_present, (result, num_clients, tff.federated_sum(present))
         )
-      # With everybody removed, the rule may return anything, NaN included.
-      elif removes:
-        result = tff.federated_map(
-            zeros_if_nobody, (result, tff.federated_sum(present))
-        )
       return tff.templates.MeasuredProcessOutput(
           output.state, result, output.measurements
       )
 
     return tff.templates.AggregationProcess(inner.initialize, next_fn)
-
-
-def _of_absent(x, removes: bool):
-  """Returns what an absent client sends in place of the tensor `x`."""
-  # A robust rule would take zeros for votes; NaN it removes by itself.
-  if removes and x.dtype.is_floating:
-    return tf.constant(np.nan, x.dtype)
-  return tf.zeros([], x.dtype)
 
 
 def _rescale(x, num_clients, num_present):

@@ -5,7 +5,6 @@ from typing import Optional
 import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp
-from tff_pers.aggregators import absence
 from tff_pers.aggregators import robust
 
 
@@ -26,6 +25,4 @@ def chosen(
   """
   if hyperparameters.aggregator == 'mean':
     return None
-  return absence.leave_out_absent(
-      robust.build_factory(hyperparameters.aggregator)
-  )
+  return robust.build_factory(hyperparameters.aggregator)

@@ -28,8 +28,8 @@ def attacked(
   with a weight > 0 and finite), and send what `attack` makes of them; one of
   weight 0 is absent and sends nothing. Then the server screens: a message that
   is not finite becomes zeros of weight 0, so that it never reaches the others;
-  robust rules remove it themselves, and assume one Byzantine client less. What
-  is left goes to `factory`, which draws only then (buckets, noise).
+  robust rules remove it themselves (see `robust.RobustFactory`). What is left
+  goes to `factory`, which draws only then (buckets, noise).
 
   `next`: <S@SERVER, {<update, byzantine, index>}@CLIENTS, {W}@CLIENTS> ->
   <state=S, result=R, measurements=M>@SERVER with S = `<inner, seed=int64[2],
@@ -88,7 +88,7 @@ class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
     send = computations.build_send(
         self._attack, value_type, weight_type,
         plan.type_signature.result['order'],
-        screens=not getattr(self._inner, 'removes_non_finite', False),
+        screens=not absence.removes_non_finite(inner),
     )
     return _process(inner, start, collect, plan, send)
 

@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from typing import Optional
@@ -35,9 +36,12 @@ _HEARTBEAT = '/tff_pers.Worker/Heartbeat'
 # Its gRPC server was seen to fail a check (in ev_epoll1) as it starts.
 _MAX_CRASHES = 3
 # The addresses that it listens on, as they stand in it, and what we replace
-# them by: the port is then the name of a socket in its working directory.
+# them by: its port is then the name of a socket in its working directory.
 _ALL_INTERFACES = b'\0[::]:\0'
 _UNIX_SOCKET = b'\0unix:\0'
+_SOCKET = 1
+# The path of a socket has 107 characters at most, that of TMPDIR any number.
+_ADDRESS = f'unix:/proc/{{}}/cwd/{_SOCKET}'
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -73,38 +77,34 @@ def answers(channel: grpc.Channel, seconds: float) -> bool:
 
 
 class WorkerProcess:
-  """A running `worker_binary`.
+  """A running `worker_binary`, which listens on a socket of its own.
 
-  It is killed when the process that made it ends.
-
-  Attributes:
-    address: What to give to `connect`.
+  The socket is in a folder that only we may enter: whoever reaches the worker
+  can run anything. The folder is also the worker's working directory. The
+  worker is killed when the process that made it ends.
   """
 
-  def __init__(self, port: int, folder: Optional[str] = None):
+  def __init__(self) -> None:
     """Starts the worker.
-
-    Args:
-      port: Port to listen on, on all interfaces of this machine: the worker
-        cannot do otherwise.
-      folder: If given, the worker listens on a socket in this folder instead.
-        Whoever may not enter it cannot connect. It is also the worker's
-        working directory.
 
     Raises:
       RuntimeError: If the binary is missing or cannot be run.
     """
-    self._port, self._folder = port, folder
-    self.address = f'unix:{folder}/{port}' if folder else f'localhost:{port}'
+    # Its mode is 0700.
+    self._folder = tempfile.TemporaryDirectory(prefix='tff_pers_worker_')
     self._launch()
 
   def _launch(self) -> None:
     started: futures.Future[subprocess.Popen] = futures.Future()
     threading.Thread(
-        target=_start_and_wait, args=(self._port, self._folder, started),
-        daemon=True,
+        target=_start_and_wait, args=(self._folder.name, started), daemon=True
     ).start()
     self._process = started.result()
+
+  @property
+  def address(self) -> str:
+    """What to give to `connect`."""
+    return _ADDRESS.format(self._process.pid)
 
   @property
   def pid(self) -> Optional[int]:
@@ -158,6 +158,7 @@ class WorkerProcess:
     if self.pid is not None:
       self._process.kill()
     self._process.wait()
+    self._folder.cleanup()
 
 
 class Restarts:
@@ -219,16 +220,14 @@ def _private_binary(folder: str) -> pathlib.Path:
   return path
 
 
-def _start_and_wait(
-    port: int, folder: Optional[str], started: futures.Future
-) -> None:
+def _start_and_wait(folder: str, started: futures.Future) -> None:
   """Starts the worker and ends after it, in a thread of its own.
 
   The kernel ends the worker with this thread, so the thread that asked for the
   worker may end first.
   """
   try:
-    process = _start(port, folder)
+    process = _start(folder)
   except Exception as error:  # pylint: disable=broad-except
     started.set_exception(error)
     return
@@ -237,17 +236,15 @@ def _start_and_wait(
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def _start(port: int, folder: Optional[str]) -> subprocess.Popen:
+def _start(folder: str) -> subprocess.Popen:
   binary = _binary()
   if not binary.is_file():
     raise RuntimeError(
         f'TFF\'s worker must be at {binary}, found no such file. Tip: install'
         ' tensorflow-federated 0.87.0 from its wheel.'
     )
-  if folder is None:
-    return _run(binary, port, None)
   try:
-    return _run(_private_binary(folder), port, folder)
+    return _run(_private_binary(folder), folder)
   except OSError as error:
     raise RuntimeError(
         f'TFF\'s worker must be copied to {folder} and run there, found that it'
@@ -258,9 +255,7 @@ def _start(port: int, folder: Optional[str]) -> subprocess.Popen:
     (pathlib.Path(folder) / binary.name).unlink(missing_ok=True)
 
 
-def _run(
-    binary: pathlib.Path, port: int, folder: Optional[str]
-) -> subprocess.Popen:
+def _run(binary: pathlib.Path, folder: str) -> subprocess.Popen:
   parent = os.getpid()
 
   def end_with_us():
@@ -271,7 +266,7 @@ def _run(
   return subprocess.Popen(
       [
           str(binary),
-          f'--port={port}',
+          f'--port={_SOCKET}',
           # More only adds threads, and all their tensors at the same time.
           f'--max_concurrent_computation_calls={os.cpu_count()}',
       ],

@@ -1,15 +1,16 @@
 """Rules as factories of TFF: what is sent, who counts, what is measured."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+import tensorflow_privacy as tfp
 
 from tests import slow
 from tests.conformance import agree as agree_lib
-from tff_pers.aggregators import absence
 from tff_pers.aggregators import robust
 from tff_pers.runtime import native
 
@@ -34,14 +35,16 @@ def _messages(n, seed=0):
   return np.random.default_rng(seed).integers(-99, 99, (n, 4)) / 8.0
 
 
+@functools.lru_cache(maxsize=1)
+def _process(factory):
+  return factory.create(TYPE, WEIGHT)
+
+
 def _aggregate(factory, x, weights=None, state=None):
-  values = [_value(row) for row in x]
-  if weights is None:
-    process = factory.create(TYPE)
-    return process.next(state or process.initialize(), values)
-  process = absence.leave_out_absent(factory).create(TYPE, WEIGHT)
+  process = _process(factory)
   return process.next(
-      process.initialize(), values, [np.float32(w) for w in weights]
+      state or process.initialize(), [_value(row) for row in x],
+      [np.float32(w) for w in weights or [1] * len(x)],
   )
 
 
@@ -50,11 +53,7 @@ def _expected(text, x):
   return rule(tf.constant(x), max(rule.f, 0), np.int64([0, 0]))
 
 
-@pytest.mark.parametrize('text', slow.beyond(5, [
-    'mean', 'median', 'geometric_median', 'norm_clipping', 'nnm[f=1](median)',
-    'trimmed_mean[f=1]', 'krum[f=1]', 'multi_krum[f=1,m=2]',
-    'centered_clipping',
-]))
+@pytest.mark.parametrize('text', ['median', 'centered_clipping'])
 def test_a_message_is_one_vector(text):
   """With one norm over its leaves, whose dtypes are kept."""
   x = _messages(7)
@@ -74,36 +73,28 @@ def test_what_is_not_finite_is_removed_and_counted(bad):
   x = _messages(6)
   sent = np.insert(x, 2, [0, 0, bad, 0], axis=0)
   output = _aggregate(robust.build_factory('trimmed_mean[f=2]'), sent)
-  # It was one of the two: one is left to be trimmed.
+  # It may be that of an honest client: two of each side are trimmed.
   np.testing.assert_allclose(
-      _vector(output.result), np.sort(x, 0)[1:-1].mean(0), rtol=1e-6
+      _vector(output.result), np.sort(x, 0)[2:-2].mean(0), rtol=1e-6
   )
   assert output.measurements['num_non_finite'] == 1
   assert output.measurements['impossible'] == 0
 
 
 def test_f_does_not_fall_below_zero():
-  x = _messages(5)
+  x = _messages(2)
   sent = np.concatenate([x, np.full([2, 4], np.nan)])
   output = _aggregate(robust.build_factory('trimmed_mean[f=1]'), sent)
   np.testing.assert_allclose(_vector(output.result), x.mean(0), rtol=1e-6)
   assert output.measurements['num_non_finite'] == 2
 
 
-@pytest.mark.parametrize('text', [
-    'trimmed_mean[f=1]', 'geometric_median[sums=true,passes=3]',
-    'nnm[f=1](median)',
-])
-def test_who_is_absent_is_not_byzantine(text):
-  """And other weights are ignored, whatever is sent."""
-  x = _messages(6)
-  sent = np.insert(x, 3, np.nan, axis=0)
-  factory = robust.build_factory(text)
-  output = _aggregate(factory, sent, weights=[1, 7, 1, 0, 1, 0.5, 1])
-  np.testing.assert_allclose(
-      _vector(output.result), _vector(_aggregate(factory, x).result), rtol=1e-6
-  )
-  assert output.measurements['num_non_finite'] == 0
+def test_f_does_not_fall_by_more_than_was_removed():
+  x = _messages(3)
+  sent = np.concatenate([x, np.full([1, 4], np.nan)])
+  output = _aggregate(robust.build_factory('trimmed_mean[f=3]'), sent)
+  np.testing.assert_array_equal(_vector(output.result), np.zeros(4))
+  assert output.measurements['impossible'] == 1
 
 
 @pytest.mark.parametrize('text, least', slow.beyond(4, [
@@ -131,8 +122,8 @@ def test_too_few_messages_give_zeros(text, least):
     'nnm[f=0](median)', 'bucketing(median)',
 ])
 def test_an_empty_cohort_gives_zeros(text):
-  process = robust.build_factory(text).create(TYPE)
-  output = agree_lib.agree(process.next, process.initialize(), [])
+  process = robust.build_factory(text).create(TYPE, WEIGHT)
+  output = agree_lib.agree(process.next, process.initialize(), [], [])
   np.testing.assert_array_equal(_vector(output.result), np.zeros(4))
   assert output.measurements['impossible'] == 1
 
@@ -149,29 +140,10 @@ def test_buckets_are_dealt_anew_in_every_round():
   assert np.any(_vector(first.result) != _vector(second.result))
 
 
-SUMS = {
-    'geometric_median[sums=true,passes=5,smoothing=0.5]': 0.5,
-    'centered_clipping[sums=true,steps=5,radius=2]': 2.0,
-}
-
-
-@pytest.mark.parametrize('text', SUMS)
-def test_sums_are_the_same_passes(text):
-  """Of the same start, passes and radius."""
-  x = _messages(7)
-  output = _aggregate(robust.build_factory(text), x)
-  np.testing.assert_allclose(
-      _vector(output.result), _expected(text, x), rtol=1e-5
-  )
-  sent = np.insert(x, 1, np.nan, axis=0)
-  output = _aggregate(robust.build_factory(text), sent)
-  np.testing.assert_allclose(
-      _vector(output.result), _expected(text, x), rtol=1e-5
-  )
-  assert output.measurements['num_non_finite'] == 1
-
-
-@pytest.mark.parametrize('text', SUMS)
+@pytest.mark.parametrize('text', [
+    'geometric_median[sums=true,passes=5,smoothing=0.5]',
+    'centered_clipping[sums=true,steps=5,radius=2]',
+])
 def test_sums_may_be_secure(text):
   """Answers are no longer than the scale: 2^32 levels are enough."""
   x = _messages(7)
@@ -189,9 +161,11 @@ def test_sums_may_be_secure(text):
     'bucketing(median)', 'centered_clipping[sums=true,steps=2]'
 ])
 def test_runtimes_agree(text):
-  process = robust.build_factory(text).create(TYPE)
+  process = robust.build_factory(text).create(TYPE, WEIGHT)
   values = [_value(row) for row in _messages(5)]
-  agree_lib.agree(process.next, process.initialize(), values)
+  agree_lib.agree(
+      process.next, process.initialize(), values, [np.float32(1)] * 5
+  )
 
 
 @pytest.mark.parametrize('value_type', [
@@ -199,7 +173,32 @@ def test_runtimes_agree(text):
 ])
 def test_raises_on_types_without_a_vector(value_type):
   with pytest.raises(TypeError, match='known shapes'):
-    robust.build_factory('median').create(value_type)
+    robust.build_factory('median').create(value_type, WEIGHT)
+
+
+_PRIVATE = tff.aggregators.DifferentiallyPrivateFactory
+_QUERY = tfp.GaussianSumQuery(l2_norm_clip=1.0, stddev=1.0)
+
+
+@pytest.mark.parametrize('private', [
+    _PRIVATE(_QUERY),
+    tff.aggregators.clipping_factory(1.0, _PRIVATE(_QUERY)),
+])
+def test_raises_on_several_private_sums(private):
+  rule = robust.parse('geometric_median[sums=true,passes=3]')
+  factory = robust.SumsFactory(rule, private)
+  with pytest.raises(ValueError, match='takes 4 sums in a round and the'):
+    factory.create(tff.TensorType(np.float32, [2]), WEIGHT)
+
+
+@pytest.mark.parametrize('text', ['median', 'geometric_median[sums=true]'])
+@pytest.mark.parametrize('wrap', [
+    lambda rule: rule,
+    lambda rule: tff.aggregators.zeroing_factory(1.0, rule),
+])
+def test_no_rule_is_the_sum_of_differential_privacy(text, wrap):
+  with pytest.raises(TypeError, match='UnweightedAggregationFactory, found'):
+    _PRIVATE(_QUERY, wrap(robust.build_factory(text)))
 
 
 def test_in_tffs_own_federated_averaging():
@@ -215,9 +214,7 @@ def test_in_tffs_own_federated_averaging():
       model,
       client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
       server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
-      model_aggregator=tff.aggregators.as_weighted_aggregator(
-          robust.build_factory('median')
-      ),
+      model_aggregator=robust.build_factory('median'),
   )
 
   def data(y, size):

@@ -30,6 +30,7 @@ _RESUMED = (
     f'{_PROGRAM_TEST}'
     '::test_a_run_goes_on_from_its_checkpoint_with_the_same_bits[4-kinds0]',
 )
+_OWN_STATE = (f'{_PROGRAM_TEST}::test_a_client_goes_on_from_its_own_state',)
 _DROPPED = (
     f'{_PROGRAM_TEST}::test_what_is_not_finite_stops_the_run_or_is_dropped',
 )
@@ -227,6 +228,25 @@ FAULTS = (
         old='    return self._answers.pop(task)',
         new='    return self._answers[min(self._answers)]',
         tests=_PLAYED,
+    ),
+    Fault(
+        'state_of_another_client_stored',
+        what='A client\'s state is stored under the client of another task.',
+        file=_PROGRAM,
+        old="      self._states.put(client, answer['client_state'])",
+        new='      other = int(self._schedule.client[number])\n'
+        "      self._states.put(other, answer['client_state'])",
+        tests=_OWN_STATE,
+    ),
+    Fault(
+        'state_of_another_client_sent',
+        what='A client goes on from the state of another one under way.',
+        file=_PROGRAM,
+        old='    return self._client_states(clients), self._reader.take(clients)',
+        new='    return (\n'
+        '        self._client_states(clients[::-1]), self._reader.take(clients)\n'
+        '    )',
+        tests=_OWN_STATE,
     ),
     Fault(
         'sent_too_late',

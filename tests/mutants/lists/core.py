@@ -434,7 +434,7 @@ FAULTS = (
         'absent_clients_count',
         what='An unweighted mean divides by clients that are absent, too.',
         file=_ABSENCE,
-        old="return _measures('mean_count', process)",
+        old="return has_field(measured, 'mean_count')",
         new='return False',
         tests=(
             f'{_ABSENCE_TEST}::test_a_mean_is_over_those_who_are_present',
@@ -442,13 +442,13 @@ FAULTS = (
     ),
     Fault(
         'absent_clients_vote',
-        what='Robust rules get zeros, which they take for messages.',
-        file=_ABSENCE,
-        old='if removes and x.dtype.is_floating:',
-        new='if False and x.dtype.is_floating:',
+        what='Robust rules take what an absent client holds for a message.',
+        file='tff_pers/aggregators/robust/factory.py',
+        old='present = tf.cast(tf.reduce_any(weight > 0), tf.int32)',
+        new='present = tf.constant(1)',
         tests=(
-            f'{_ABSENCE_TEST}'
-            '::test_rules_that_remove_what_is_not_finite_get_nan',
+            'tests/aggregators/robust/presence_test.py'
+            '::test_a_rule_is_over_who_is_present[trimmed_mean[f=2]]',
         ),
     ),
     Fault(

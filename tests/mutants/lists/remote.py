@@ -6,6 +6,8 @@ _RELAY = 'tff_pers/runtime/serving/relay.py'
 _LEASE = 'tff_pers/runtime/serving/lease.py'
 _TLS = 'tff_pers/runtime/serving/tls.py'
 _ROUND = 'tff_pers/runtime/remote/round.py'
+_WORKER = 'tff_pers/runtime/worker_process.py'
+_NATIVE_TEST = 'tests/runtime/native_test.py'
 _SERVING_TEST = 'tests/runtime/serving_test.py'
 _TLS_TEST = 'tests/runtime/tls_test.py'
 _ROUND_TEST = 'tests/runtime/round_test.py'
@@ -90,10 +92,20 @@ FAULTS = (
     Fault(
         'worker_on_all_interfaces',
         what='TFF\'s worker listens on all interfaces, past all TLS.',
-        file='binaries/worker.py',
-        old='worker_process.WorkerProcess(_SOCKET, folder)',
-        new='worker_process.WorkerProcess(18999)',
-        tests=(f'{_TLS_TEST}::test_only_the_loopback_address_is_open',),
+        file=_WORKER,
+        old='_ADDRESS = f\'unix:/proc/{{}}/cwd/{_SOCKET}\'\n',
+        new='_ADDRESS, _SOCKET = \'localhost:18999\', 18999\n'
+        '_UNIX_SOCKET = _ALL_INTERFACES\n',
+        tests=(f'{_NATIVE_TEST}::test_nobody_else_reaches_the_worker',),
+    ),
+    Fault(
+        'anybody_enters_the_folder',
+        what='Every user of the machine can connect to the worker.',
+        file=_WORKER,
+        old='    self._launch()\n\n  def _launch',
+        new='    os.chmod(self._folder.name, 0o755)\n'
+        '    self._launch()\n\n  def _launch',
+        tests=(f'{_NATIVE_TEST}::test_nobody_else_reaches_the_worker',),
     ),
     Fault(
         'left_workers_go_on',

@@ -6,6 +6,11 @@ _CENTERS = 'tff_pers/numerics/robust/centers.py'
 _MIXING = 'tff_pers/numerics/robust/mixing.py'
 _NEIGHBOURS = 'tff_pers/numerics/robust/neighbours.py'
 _FACTORY = 'tff_pers/aggregators/robust/factory.py'
+_RULES = 'tff_pers/aggregators/robust/rules.py'
+_PRESENCE_TEST = (
+    'tests/aggregators/robust/presence_test.py'
+    '::test_a_rule_is_over_who_is_present'
+)
 _VALUES_TEST = 'tests/numerics/robust/values_test.py'
 _FACTORY_TEST = 'tests/aggregators/robust/factory_test.py'
 
@@ -76,14 +81,44 @@ FAULTS = (
     ),
     Fault(
         'f_not_reduced',
-        what='Who is removed is counted among the f that are left.',
+        what='With too few messages left a rule assumes no fewer Byzantine ones.',
         file=_FACTORY,
-        old='tf.maximum(max(rule.f, 0) - removed, 0)',
-        new='tf.maximum(max(rule.f, 0), 0)',
-        tests=(
-            f'{_FACTORY_TEST}'
-            '::test_what_is_not_finite_is_removed_and_counted',
-        ),
+        old='tf.maximum(most - removed, 0)',
+        new='most',
+        tests=(f'{_FACTORY_TEST}::test_f_does_not_fall_below_zero',),
+    ),
+    Fault(
+        'every_removed_one_is_byzantine',
+        what='NaN of an honest client makes room for a Byzantine one.',
+        file=_FACTORY,
+        old='tf.maximum(most - removed, 0), most + 1)',
+        new='tf.maximum(most - removed, 0), tf.maximum(most - removed, 0) + 1)',
+        tests=(f'{_PRESENCE_TEST}[trimmed_mean[f=2]]',),
+    ),
+    Fault(
+        'private_sums_accounted_once',
+        what='Passes of private sums are taken for one.',
+        file='tff_pers/aggregators/robust/sums.py',
+        old="result.member, 'dp_event'",
+        new="result.member, 'mean_count'",
+        tests=(f'{_FACTORY_TEST}::test_raises_on_several_private_sums',),
+    ),
+    Fault(
+        'passes_ignored_when_collected',
+        what='`geometric_median[passes]` moves nothing without sums.',
+        file=_RULES,
+        old='robust.geometric_median(x, passes=self.num_passes)',
+        new='robust.geometric_median(x)',
+        tests=(f'{_PRESENCE_TEST}[geometric_median[passes=1]]',),
+    ),
+    Fault(
+        'radius_ignored_when_collected',
+        what='`centered_clipping[radius]` moves nothing without sums.',
+        file=_RULES,
+        old='x, steps=self.num_passes, start=start, radius=self.scale\n',
+        new='x, steps=self.num_passes, start=start,\n'
+        '        radius=self.scale if self.sums else None,\n',
+        tests=(f'{_PRESENCE_TEST}[centered_clipping[steps=2,radius=0.1]]',),
     ),
     Fault(
         'same_buckets_in_every_round',

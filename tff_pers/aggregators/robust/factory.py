@@ -21,7 +21,7 @@ _EXPECTED = 128
 
 def build_factory(
     rule: Union[str, naming.AnyRule]
-) -> tff.aggregators.UnweightedAggregationFactory:
+) -> tff.aggregators.WeightedAggregationFactory:
   """Returns the factory of a rule.
 
   Args:
@@ -40,23 +40,27 @@ def build_factory(
   return RobustFactory(rule)
 
 
-class RobustFactory(tff.aggregators.UnweightedAggregationFactory):
+class RobustFactory(tff.aggregators.WeightedAggregationFactory):
   """Collects the messages of all clients and combines them by a rule.
+
+  A client of weight 0 is absent. Other weights are ignored, because a Byzantine
+  client could claim any.
 
   A message is any structure of floating tensors of known shapes; its leaves are
   joined to one vector of their widest dtype, of which there is one norm, and
   every leaf of the result has its dtype again. Messages that are not finite, or
-  too long to calculate with (`numerics.robust.are_finite`), are removed, and
-  taken for Byzantine ones: f is lower by as many, not below 0. If too few are
-  left for the rule, the result is zero and `impossible` 1.
+  too long to calculate with (`numerics.robust.are_finite`), are removed. Some
+  may be of honest clients: the rule assumes the largest k with
+  f - removed <= k <= f that it can take with the messages that are left. If
+  there is none, the result is zero and `impossible` 1.
 
-  `next`: <S@SERVER, {V}@CLIENTS> -> <state=S, result=V, measurements=M>@SERVER
-  with S = `<seed=int64[2], round=int32>` and M = `<num_non_finite=int32,
-  impossible=int32>`.
+  `next`: <S@SERVER, {V}@CLIENTS, {weight}@CLIENTS> -> <state=S, result=V,
+  measurements=M>@SERVER with S = `<seed=int64[2], round=int32>` and M =
+  `<num_non_finite=int32, impossible=int32>`.
 
-  It works as the `model_aggregator` of TFF's `build_weighted_fed_avg` through
-  `tff.aggregators.as_weighted_aggregator`. Messages count alike; with
-  `leaving_out_absent` a client of weight 0 is absent.
+  It works as the `model_aggregator` of TFF's `build_weighted_fed_avg`, and
+  inside of TFF's clipping and zeroing. It is no sum, so that TFF's factories
+  which need one (differential privacy, means) refuse it with a TypeError.
 
   Collecting costs the server the memory of all messages; see `sums` for what
   does without.
@@ -78,54 +82,32 @@ class RobustFactory(tff.aggregators.UnweightedAggregationFactory):
           f' it assumes to be Byzantine, found no f. Tip: {rule.name}[f=1].'
       )
 
-  def leaving_out_absent(self) -> tff.aggregators.WeightedAggregationFactory:
-    """Returns the weighted factory in which a client of weight 0 is absent.
-
-    Other weights are ignored: a Byzantine client could claim any.
-    """
-    return _WeightedRobustFactory(self._rule)
-
-  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
     """Returns the process.
 
     Args:
       value_type: TFF type of what a client sends.
+      weight_type: That of its weight, a tensor; any positive entry says that
+        the client is present.
 
     Raises:
       TypeError: If a leaf is not floating, or its shape is not known.
     """
-    return _create(self._rule, value_type, None)
-
-
-class _WeightedRobustFactory(tff.aggregators.WeightedAggregationFactory):
-  """See `RobustFactory.leaving_out_absent`."""
-
-  removes_non_finite = True  # Nobody has to do so before, see `attacks`.
-
-  def __init__(self, rule: naming.AnyRule):
-    self._rule = rule
-
-  def create(
-      self, value_type: tff.Type, weight_type: tff.Type
-  ) -> tff.templates.AggregationProcess:
+    vectors.check_known(value_type)
     return _create(self._rule, value_type, weight_type)
 
 
 def _create(rule, value_type, weight_type):
-  """Returns the process, with weights unless their type is None."""
-  vectors.check_known(value_type)
+  """Returns the process of `RobustFactory`."""
   wide = vectors.dtype(value_type)
 
-  @tff.tensorflow.computation(value_type)
-  def always(value):
-    return vectors.flatten(value, wide)[None]
-
-  @tff.tensorflow.computation(value_type, weight_type or np.float32)
-  def if_present(value, weight):
+  @tff.tensorflow.computation(value_type, weight_type)
+  def as_row(value, weight):
     present = tf.cast(tf.reduce_any(weight > 0), tf.int32)
     return vectors.flatten(value, wide)[None][:present]
 
-  as_row = always if weight_type is None else if_present
   collect = shuffling.RowCollectionFactory(_EXPECTED).create(
       as_row.type_signature.result
   )
@@ -154,25 +136,18 @@ def _create(rule, value_type, weight_type):
   def init_fn():
     return tff.federated_eval(start, tff.SERVER)
 
-  def finish(state, rows):
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(value_type, tff.CLIENTS),
+      tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  def next_fn(state, value, weight):
+    rows = tff.federated_map(as_row, (value, weight))
     collected = collect.next(collect.initialize(), rows).result
     combined = tff.federated_map(combine, (state, collected))
     return tff.templates.MeasuredProcessOutput(
         combined.state, combined.result, combined.measurements
     )
-
-  at_server = tff.FederatedType(state_type, tff.SERVER)
-  at_clients = tff.FederatedType(value_type, tff.CLIENTS)
-  if weight_type is None:
-    @tff.federated_computation(at_server, at_clients)
-    def next_fn(state, value):
-      return finish(state, tff.federated_map(as_row, value))
-  else:
-    @tff.federated_computation(
-        at_server, at_clients, tff.FederatedType(weight_type, tff.CLIENTS)
-    )
-    def next_fn(state, value, weight):
-      return finish(state, tff.federated_map(as_row, (value, weight)))
 
   return tff.templates.AggregationProcess(init_fn, next_fn)
 
@@ -185,10 +160,14 @@ def _combine(rule, rows, state):
       lambda: tf.boolean_mask(rows, finite),
   )
   removed = tf.shape(rows)[0] - tf.shape(kept)[0]
-  number = tf.maximum(max(rule.f, 0) - removed, 0)
-  possible = tf.logical_and(
-      tf.shape(kept)[0] > 0, rule.is_possible(tf.shape(kept)[0], number)
+  # A message that was removed may be that of an honest client, so that f falls
+  # only as far as the rule needs with fewer messages.
+  most = max(rule.f, 0)
+  numbers = tf.range(tf.maximum(most - removed, 0), most + 1)
+  number = tf.reduce_max(
+      tf.where(rule.is_possible(tf.shape(kept)[0], numbers), numbers, -1)
   )
+  possible = number >= 0
   vector = tf.cond(
       possible,
       lambda: rule(kept, number, random.fold_in(state['seed'], state['round'])),

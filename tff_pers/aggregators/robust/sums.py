@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import absence
 from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import rules
 from tff_pers.numerics import robust
@@ -18,7 +19,7 @@ from tff_pers.numerics import robust
 SumRule = Union[rules.GeometricMedian, rules.CenteredClipping]
 
 
-class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
+class SumsFactory(tff.aggregators.WeightedAggregationFactory):
   """Geometric median or centered clipping in several passes of sums.
 
   The server sends a center, the clients answer with what the next center is
@@ -45,8 +46,9 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
   attacker could also answer differently in every pass.
 
   A message that is not finite counts for nothing: its client knows, and sends
-  zeros. `next` and the measurements are those of `factory.RobustFactory`, whose
-  rules for types hold, too; the state is that of the sum.
+  zeros, as does a client of weight 0. `next` and the measurements are those of
+  `factory.RobustFactory`, whose rules for types and weights hold, too; the
+  state is that of the sum.
   """
 
   def __init__(
@@ -61,44 +63,31 @@ class SumsFactory(tff.aggregators.UnweightedAggregationFactory):
     Args:
       rule: One with `sums=true`.
       sum_factory: Sums the answers `<value=float[d], weight=float>`, e.g.
-        securely. None: a plain sum.
+        securely, but without the noise of differential privacy. None: a plain
+        sum.
     """
     self._rule = rule
     self._sum_factory = sum_factory or tff.aggregators.SumFactory()
 
-  def leaving_out_absent(self) -> tff.aggregators.WeightedAggregationFactory:
-    """Returns the weighted factory in which a client of weight 0 is absent."""
-    return _WeightedSumsFactory(self._rule, self._sum_factory)
-
-  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+  def create(
+      self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
     """Returns the process.
 
     Args:
       value_type: TFF type of what a client sends.
+      weight_type: That of its weight, see `factory.RobustFactory`.
 
     Raises:
       TypeError: If a leaf is not floating, or its shape is not known.
+      ValueError: If the sum is a differentially private one.
     """
-    return _create(self._rule, self._sum_factory, value_type, None)
-
-
-class _WeightedSumsFactory(tff.aggregators.WeightedAggregationFactory):
-  """See `SumsFactory.leaving_out_absent`."""
-
-  removes_non_finite = True  # Nobody has to do so before, see `attacks`.
-
-  def __init__(self, rule, sum_factory):
-    self._rule, self._sum_factory = rule, sum_factory
-
-  def create(
-      self, value_type: tff.Type, weight_type: tff.Type
-  ) -> tff.templates.AggregationProcess:
+    vectors.check_known(value_type)
     return _create(self._rule, self._sum_factory, value_type, weight_type)
 
 
 def _create(rule, sum_factory, value_type, weight_type):
-  """Returns the process, with weights unless their type is None."""
-  vectors.check_known(value_type)
+  """Returns the process of `SumsFactory`."""
   wide = vectors.dtype(value_type)
   as_message = _build_message(value_type, weight_type)
   message_type = as_message.type_signature.result
@@ -111,6 +100,16 @@ def _create(rule, sum_factory, value_type, weight_type):
     )
 
   summed = sum_factory.create(first_answer.type_signature.result)
+  # An event of privacy is in the states of all of TFF's private factories.
+  if absence.has_field(
+      summed.initialize.type_signature.result.member, 'dp_event'
+  ):
+    raise ValueError(
+        '`sum_factory` must not be differentially private, because a rule takes'
+        f' {rule.num_passes + 1} sums in a round and the privacy of one is'
+        f' accounted for, found {type(sum_factory).__name__}. Tip: use it with'
+        ' the mean.'
+    )
 
   @tff.tensorflow.computation(first_answer.type_signature.result)
   def mean(total):
@@ -149,7 +148,13 @@ def _create(rule, sum_factory, value_type, weight_type):
   def count(total):
     return total['weight']
 
-  def passes(state, message):
+  @tff.federated_computation(
+      summed.initialize.type_signature.result,
+      tff.FederatedType(value_type, tff.CLIENTS),
+      tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  def next_fn(state, value, weight):
+    message = tff.federated_map(as_message, (value, weight))
     total = summed.next(state, tff.federated_map(first_answer, message))
     present = tff.federated_map(count, total.result)
     center = tff.federated_map(mean, total.result)
@@ -166,31 +171,20 @@ def _create(rule, sum_factory, value_type, weight_type):
         ),
     )
 
-  state_type = summed.initialize.type_signature.result
-  at_clients = tff.FederatedType(value_type, tff.CLIENTS)
-  if weight_type is None:
-    @tff.federated_computation(state_type, at_clients)
-    def next_fn(state, value):
-      return passes(state, tff.federated_map(as_message, value))
-  else:
-    @tff.federated_computation(
-        state_type, at_clients, tff.FederatedType(weight_type, tff.CLIENTS)
-    )
-    def next_fn(state, value, weight):
-      return passes(state, tff.federated_map(as_message, (value, weight)))
-
   return tff.templates.AggregationProcess(summed.initialize, next_fn)
 
 
 def _build_message(value_type, weight_type) -> tff.Computation:
-  """Returns (value[, weight] -> <value, weight, num_non_finite>).
+  """Returns (value, weight -> <value, weight, num_non_finite>).
 
-  `weight` is 1, or 0 for who is absent or has a message that is not finite.
+  The weight is 1, or 0 for who is absent or has a message that is not finite.
   """
   wide = vectors.dtype(value_type)
 
-  def message(value, present):
+  @tff.tensorflow.computation(value_type, weight_type)
+  def message(value, weight):
     vector = vectors.flatten(value, wide)
+    present = tf.reduce_any(weight > 0)
     finite = robust.are_finite(vector[None])[0]
     counts = tf.cast(tf.logical_and(present, finite), wide)
     return collections.OrderedDict(
@@ -202,14 +196,7 @@ def _build_message(value_type, weight_type) -> tff.Computation:
         ),
     )
 
-  if weight_type is None:
-    return tff.tensorflow.computation(
-        lambda value: message(value, tf.constant(True)), value_type
-    )
-  return tff.tensorflow.computation(
-      lambda value, weight: message(value, tf.reduce_any(weight > 0)),
-      value_type, weight_type,
-  )
+  return message
 
 
 def _answer(rule, center, message):

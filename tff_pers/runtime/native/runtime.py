@@ -1,7 +1,8 @@
 """TFF's own C++ worker as the runtime, started and ended properly.
 
 The worker is our child: it ends with the interpreter, and the kernel ends it
-when we are killed (see `worker_process`). Secure sums run as plain sums.
+when we are killed (see `worker_process`). Only we can connect to it. Files that
+a computation reads need absolute names. Secure sums run as plain sums.
 """
 
 import atexit
@@ -12,7 +13,6 @@ import threading
 from typing import Optional
 
 from absl import logging
-import portpicker
 import tensorflow_federated as tff
 # Not exported by TFF: how its own contexts convert arguments and results.
 from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
@@ -140,11 +140,10 @@ def stop() -> None:
 def _launch() -> None:
   """Starts the worker and connects to it."""
   global _worker, _stub
-  port = portpicker.pick_unused_port()
-  worker = worker_process.WorkerProcess(port)
+  worker = worker_process.WorkerProcess()
   worker.wait_until_ready()
   _stub = tff.framework.RemoteExecutorGrpcStub(
-      worker_process.connect(f'localhost:{port}')
+      worker_process.connect(worker.address)
   )
   _worker = worker
 
@@ -157,6 +156,7 @@ def _relaunch() -> None:
       'TFF\'s worker died (exit code %s); it is started again and the call'
       ' repeated.', code,
   )
+  stop()
   _launch()
 
 

@@ -23,6 +23,7 @@ from absl import app  # pylint: disable=g-import-not-at-top
 from absl import flags
 import tensorflow as tf
 
+from tff_pers import random
 from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
@@ -67,7 +68,7 @@ def main(argv: Sequence[str]) -> None:
     calls: dict[Any, Callable[[], Any]] = {
         **{ratio: _steps(tiered, k, weights, shape, num_steps)
            for k, ratio in enumerate(ratios)},
-        'decompose': lambda: server(weights),
+        'decompose': lambda: server(weights, random.key(0)),
     }
     _print(name, tiered, _measure(calls), num_steps)
 
@@ -79,7 +80,7 @@ def _steps(tiered, tier: int, weights, shape, num_steps: int):
       0, generator.normal([_BATCH, *shape]).numpy(),
       generator.uniform([_BATCH], 0, 10, tf.int32).numpy(),
   ))
-  own = tiered.tiers[tier].factorized(weights)
+  own = tiered.tiers[tier].factorized(weights, random.key(0))
   local = frobenius_decay.FactorizedStep(
       momentum=0.9, weight_decay=1e-4, frobenius_decay=1e-4
   )

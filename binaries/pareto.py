@@ -172,12 +172,10 @@ def _curve(given, table, output_dir: str) -> None:
   what = '--recommend' if recommends else 'one point'
   _check_used(given, used, what + ' and --task' * with_task)
   own = {name: table[name].spec.default for name in _OWN}
-  measured = None
+  measured, task_flags = None, {}
   if with_task:
-    measured = pareto_task.measure(
-        {k: value for k, value in given.items() if k not in own},
-        given.get('l2', own['l2']),
-    )
+    task_flags = {k: value for k, value in given.items() if k not in own}
+    measured = pareto_task.measure(task_flags, given.get('l2', own['l2']))
     own.update(
         gamma=measured.gamma, num_steps=measured.num_steps,
         distance=measured.curvature.start / measured.curvature.radius,
@@ -189,8 +187,9 @@ def _curve(given, table, output_dir: str) -> None:
         else local_updates.Spectrum(own['mu'], own['L'])
     )
     points = (
-        pareto_tables.recommend if recommends else pareto_tables.show
-    )(spectrum, own)
+        pareto_tables.recommend(spectrum, own, task_flags) if recommends
+        else pareto_tables.show(spectrum, own)
+    )
   _write(output_dir, frontiers.Point._fields, [p._asdict() for p in points])
   if measured:
     pareto_task.write(measured, output_dir)

@@ -3,6 +3,7 @@
 import math
 from typing import Any, Mapping, Optional
 
+from binaries import flags
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import rates
 from tff_pers.analysis import recommend as recommend_lib
@@ -46,8 +47,17 @@ def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
   return points
 
 
-def recommend(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
-  """Prints the best settings, the best one first; returns their points."""
+def recommend(
+    spectrum: Any, own: Mapping[str, Any], task_flags: Mapping[str, Any]
+) -> list[frontiers.Point]:
+  """Prints the best settings, the best one first; returns their points.
+
+  Args:
+    spectrum: mu and L.
+    own: Values of the program's own flags.
+    task_flags: Those that make the task, for the command that trains; empty
+      without a task.
+  """
   found = recommend_lib.recommend(
       spectrum, num_rounds=own['rounds'], accuracy=own['accuracy'],
       distance=own['distance'],
@@ -60,11 +70,17 @@ def recommend(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
       f"Use server {best.server} (learning rate"
       f" {best.server_learning_rate:.6g}, momentum {best.beta:.6g}), gamma ="
       f" {best.gamma:.6g}, K = {best.num_steps}, alpha = {best.alpha:g}:"
-      f" expected error {best.error:.6g} C after {own['rounds']} rounds, which"
-      f" {verdict} {own['accuracy']:g} C; "
+      f" an error of at most {best.error:.6g} C after {own['rounds']} rounds,"
+      f" which {verdict} {own['accuracy']:g} C; "
       + ('no number of rounds below 10^9 does.' if needed is None
          else f'that takes {needed} round{"s" * (needed > 1)} with the setting'
          ' that is best for them.')
+  )
+  print(
+      'That is for full gradients of all clients and quadratic losses. The'
+      ' noise of minibatches is not in it: with them, try the settings of all'
+      ' servers in short runs. The command of this one:\n\n  '
+      + ' '.join(_command(best, own['rounds'], task_flags)) + '\n'
   )
   return [
       frontiers.point(
@@ -72,6 +88,22 @@ def recommend(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
           gamma=setting.gamma, alpha=setting.alpha,
       )
       for setting in found
+  ]
+
+
+def _command(best, num_rounds, task_flags) -> list[str]:
+  """Returns the words of the command that trains with a setting."""
+  values = dict(
+      algo='local_update', task='NAME', rounds=num_rounds, clients_per_round=0,
+      local_update_num_steps=best.num_steps, local_update_gamma=best.gamma,
+      local_update_eta=best.server_learning_rate, local_update_batch_size=0,
+  )
+  if best.server != 'gd':
+    values.update(
+        local_update_server_optimizer=best.server, local_update_beta=best.beta
+    )
+  return [
+      'python -m binaries.train', *flags.as_typed({**values, **task_flags})
   ]
 
 

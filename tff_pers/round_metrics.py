@@ -152,13 +152,25 @@ def aggregate(metrics: Any) -> Any:
   )
 
 
-def mean(metrics: Any, weight: tf.Tensor) -> Any:
-  """Returns the weighted means@SERVER of the fields of `metrics`@CLIENTS."""
+def mean(metrics: Any, counted: Any, weight: Any) -> Any:
+  """Returns the weighted means@SERVER of the fields of `metrics`@CLIENTS.
+
+  Args:
+    metrics: Float scalars by name.
+    counted: float32@CLIENTS, 0 where a client is left out, else 1.
+    weight: The clients' weights, which may be vectors, see `router`.
+  """
   names = tff.structure.name_list(metrics.type_signature.member)
   if not names:
     return tff.federated_eval(
         tff.tensorflow.computation(lambda: ()), tff.SERVER
     )
+
+  @tff.tensorflow.computation(np.float32, weight.type_signature.member)
+  def own_weight(counted, weight):
+    return counted * tf.cast(tf.reduce_sum(weight), tf.float32)
+
+  weight = tff.federated_map(own_weight, (counted, weight))
   return tff.federated_zip(
       collections.OrderedDict(
           (name, tff.federated_mean(metrics[name], weight)) for name in names

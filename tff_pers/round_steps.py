@@ -130,7 +130,9 @@ def build_aggregate(
     )
     metrics = [
         round_metrics.aggregate(outputs.metrics),
-        round_metrics.mean(outputs.own_metrics, outputs.metrics.weight),
+        round_metrics.mean(
+            outputs.own_metrics, outputs.metrics.weight, outputs.weight
+        ),
     ]
     measured = aggregated.measurements
     if tff.structure.flatten(measured.type_signature.member):

@@ -75,14 +75,17 @@ def _tiered_process(tau=math.inf, ratios=RATIOS, **values):
 
 @pytest.fixture(scope='module', name='decayed')
 def _decayed():
-  """With momentum and both decays; weights of one client per tier differ."""
-  return _tiered_process(tau=0.5, **DECAYS)
+  """With all of the local step; weights of one client per tier differ."""
+  return _tiered_process(
+      tau=0.5, learning_rate_schedule='exponential', learning_rate_decay=0.25,
+      learning_rate_rounds='2', **DECAYS
+  )
 
 
-def _numpy_round(matrix, clients, ranks, shares):
+def _numpy_round(matrix, clients, ranks, shares, round_num):
   trained = [
       fedhm_numpy.train(
-          matrix, rank, client, steps=3, rate=0.05, momentum=0.6, decay=0.3,
+          matrix, rank, client, steps=3, rate=0.05 * 0.5 ** round_num, momentum=0.6, decay=0.3,
           frobenius=0.2,
       )
       for rank, client in zip(ranks, clients)
@@ -96,16 +99,45 @@ def test_rounds_are_those_of_numpy(decayed):
   state = decayed.initialize_seeded(3)
   matrix = np.asarray(state['weights'][0])
   shares = fedhm_numpy.alphas(RATIOS, 0.5)
-  for _ in range(2):
+  for t in range(2):
     state = _round(decayed, state, clients)['state']
-    matrix = _numpy_round(matrix, clients, RANKS, shares)
+    matrix = _numpy_round(matrix, clients, RANKS, shares, t)
     np.testing.assert_allclose(state['weights'][0], matrix, atol=1e-6)
   # The weights of the last two alone sum to one.
   state = _round(decayed, state, clients[2:])['state']
   matrix = _numpy_round(
-      matrix, clients[2:], RANKS[2:], fedhm_numpy.alphas(RATIOS[2:], 0.5)
+      matrix, clients[2:], RANKS[2:], fedhm_numpy.alphas(RATIOS[2:], 0.5),
+      2,
   )
   np.testing.assert_allclose(state['weights'][0], matrix, atol=1e-6)
+
+
+def test_a_kernel_that_starts_at_zero_learns():
+  """From u = 0 the first step is that of u alone: u = -eta v^T g."""
+  base = low_rank_regression.linear_model(tf.float64)
+  base = dataclasses.replace(
+      base, init=lambda key: (tf.zeros([20, 16], tf.float64),)
+  )
+  process = fedhm.build_fedhm(
+      tiers_lib.TieredModel(base, (0.25, 0.25)), _by_index,
+      fedhm_hp.FedHMHyperparameters(**{**STEP, 'local_steps': 1}),
+  )
+  clients = _clients()[:2]
+  state = process.initialize_seeded(3)
+  output = _round(process, state, clients)
+  v = np.asarray(state['factors'][0].v)
+  expected = -0.05 * v @ v.T @ np.mean([
+      fedhm_numpy.gradient(np.zeros((20, 16)), client) for client in clients
+  ], axis=0)
+  assert np.linalg.norm(expected) > 1e-3
+  np.testing.assert_allclose(
+      output['state']['weights'][0], expected, rtol=1e-5, atol=1e-8
+  )
+  assert output['metrics']['energy_top_rmin'] == 0
+  # Other directions in every round, whatever was learned.
+  later = _round(process, state, [_nothing(0), _nothing(1)])['state']
+  assert not np.any(later['weights'][0])
+  assert np.all(later['factors'][0].v != v)
 
 
 def test_metrics_of_a_round(decayed):
@@ -123,6 +155,24 @@ def test_metrics_of_a_round(decayed):
   )
   assert decayed.tier_parameters == dict(
       zip(('1', '0.5', '0.25', '0.125'), parameters)
+  )
+
+
+def test_energy_is_the_mean_over_all_kernels():
+  model = zoo.build(
+      'mlp', tf.TensorSpec([None, 9], tf.float64), 7, dtype=tf.float64
+  )
+  tiered = tiers_lib.TieredModel(model, (0.5, 0.25), ())
+  weights = model.initial_weights(0)
+  factors = tiered.decompose(weights, random.key(0))
+  shares = []
+  for position, rank in tiered.least_ranks.items():
+    values = np.linalg.svd(weights[position], compute_uv=False)
+    shares.append(np.sum(values[:rank] ** 2) / np.sum(values ** 2))
+  assert len(shares) > 1 and np.ptp(shares) > 0.05
+  np.testing.assert_allclose(
+      tiered.energy(dict(factors=factors, weights=weights)), np.mean(shares),
+      rtol=1e-6,
   )
 
 
@@ -298,7 +348,7 @@ def test_zeros_in_factors_stay_zeros():
   tiered, data = _linear(), _clients()[0]
   weights = tiered.base.initial_weights(0)
   small, large = tiered.tiers[2], tiered.tiers[1]
-  start = small.factorized(weights)
+  start = small.factorized(weights, random.key(0))
   found = _local(small, start, data, 5, **DECAYS)[0]
   padded = _local(large, (_padded(start[0], 8),), data, 5, **DECAYS)[0]
   np.testing.assert_allclose(
@@ -342,7 +392,9 @@ def test_factors_of_clients_stay_near_their_mean():
   tiered, clients = _linear(ratios), _clients()
   weights = tiered.base.initial_weights(0)
   ranks = (16, 8, 4, 2)
-  starts = [tier.factorized(weights) for tier in tiered.tiers]
+  starts = [
+      tier.factorized(weights, random.key(0)) for tier in tiered.tiers
+  ]
   lines, steps = [], []
   for tier, start, client in zip(tiered.tiers, starts, clients):
     line = [start] + [

@@ -15,6 +15,7 @@ from tests import problems
 from tests.baselines import rounds
 from tff_pers.algorithms import ffgg
 from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
+from tff_pers.algorithms import ffgg_private
 from tff_pers.algorithms import local_ffgg
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
@@ -184,25 +185,39 @@ def test_local_ffgg_alternates_and_theta_moves_at_the_new_private_weights():
   )
 
 
-def test_norms_of_the_mean_and_of_the_clients_differ():
-  process = _build('ffgg', options=dict(server_learning_rate=0.1))
-  alone = [
-      rounds.train(process, cohorts=((i,),))[2][0]['mean_squared_norm']
-      for i in (0, 2)
-  ]
-  states, _, metrics = rounds.train(process, cohorts=((0, 2),))
-  np.testing.assert_allclose(
-      metrics[0]['mean_squared_norm'], np.mean(alone), rtol=1e-6
+@pytest.mark.parametrize('name', ['ffgg', 'local_ffgg'])
+def test_norms_are_of_gradients_and_weighted_alike_in_every_stage(name):
+  """One full-batch step of the round's own rate, clients of unequal sizes."""
+  options = dict(
+      local_steps=1, pretrain_rounds=2, pretrain_learning_rate=0.3,
+      learning_rate_schedule='exponential', learning_rate_rounds='2',
+      learning_rate_decay=0.25,
   )
-  moved = [
-      (a - b) / 0.1 for a, b in zip(_W0()[0::2], rounds.leaves(
-          states[0]['weights']
-      ))
-  ]
-  np.testing.assert_allclose(
-      metrics[0]['norm_of_mean'] ** 2,
-      sum(np.sum(np.square(m)) for m in moved), rtol=1e-6,
-  )
+  process = _build(name, options=dict(_FULL, **options))
+  clients = [problems.tiny_clients()[i] for i in (0, 2)]
+  sizes = np.array([c['num_examples'] for c in clients], float)
+  shares = sizes / sizes.sum()
+  states, _, metrics = rounds.train(process, cohorts=((0, 2),) * 3)
+  weights = _W0()
+  for t, (state, metric) in enumerate(zip(states, metrics)):
+    found = []
+    for client in clients:
+      own = list(weights)
+      # Local FFGG: a step of fine-tuning, then the first alternating one.
+      for _ in range({'ffgg': 1, 'local_ffgg': 2}[name] if t == 2 else 0):
+        own = _descended(own, client['examples'], 0.1 * 0.5 ** t, (1, 3))
+      _, gradient = _gradient(own, client['examples'])
+      found.append(np.concatenate([np.ravel(g) for g in gradient[0::2]]))
+    assert abs(shares[0] - 0.5) > 0.05
+    np.testing.assert_allclose(
+        metric['mean_squared_norm'], shares @ np.sum(np.square(found), axis=1),
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(
+        metric['norm_of_mean'], np.linalg.norm(shares @ found), rtol=1e-6
+    )
+    weights[0::2] = rounds.leaves(state['weights'])
+    weights[1::2] = rounds.leaves(state['private'])
 
 
 @pytest.mark.parametrize('name', ['ffgg', 'local_ffgg'])
@@ -247,7 +262,7 @@ def test_clients_start_anew_unless_they_are_stateful(name):
 
 def _starts(private_init, client=4, round_num=0):
   """Returns the private weights that a client starts from."""
-  private = ffgg.ffgg_stages.PrivateWeights(
+  private = ffgg_private.PrivateWeights(
       partition.Partition(problems.tiny_model(), _HEAD),
       ffgg_hp.FFGGHyperparameters(private_init=private_init),
   )
@@ -273,7 +288,7 @@ def _learned(theta, own, data, *, epochs, rate):
       parts.private_model(theta), own, rounds.tensors(data),
       num_epochs=epochs, batch_size=2, learning_rate=rate,
       seed=client_work.key(
-          message, rounds.tensors(data), ffgg.ffgg_stages.FINE_TUNING
+          message, rounds.tensors(data), ffgg_private.FINE_TUNING
       ),
   )
   return parts.merge(theta, tuned)

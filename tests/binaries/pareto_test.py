@@ -1,11 +1,15 @@
 """`pareto`: points, figures, recommendations, and a model with its data."""
 
 import csv
+import shlex
 
 import pytest
 
+from binaries import experiment
+from binaries import flags
 from binaries import pareto
 from tff_pers.analysis import paper_figures
+from tff_pers.analysis import rates
 
 COLUMNS = [
     'family', 'server', 'num_steps', 'gamma', 'alpha', 'kappa', 'rho', 'delta'
@@ -104,11 +108,41 @@ def test_recommendation_names_a_setting(without_plots, tmp_path, capsys):
   printed = capsys.readouterr().out
   assert 'Use server heavy_ball (learning rate' in printed
   assert 'after 5 rounds, which does not reach 0.5 C; that takes' in printed
-  best = _rows(tmp_path)[0]
-  error = 10 * float(best['rho']) ** 5 + 2 * float(best['delta'])
-  assert f'expected error {error:.6g} C' in printed
+  best, bias = _rows(tmp_path)[0], 2 * float(_rows(tmp_path)[0]['delta'])
+  left = rates.contraction(float(best['kappa']), 'heavy_ball', 5)
+  error = left * (10 + bias) + bias
+  assert f'an error of at most {error:.6g} C' in printed
   assert _run(tmp_path, '--L=100', '--recommend', '--rounds=500') == 0
   assert 'which reaches 0.1 C; that takes' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('rounds, server', [(1, 'gd'), (5, 'heavy_ball')])
+def test_command_trains_the_recommended_setting(
+    without_plots, tmp_path, capsys, rounds, server
+):
+  del without_plots
+  task = ('--task=digits', '--num_clients=3', '--partition=iid',
+          '--train_fraction=0.05', '--model=logistic_regression')
+  argv = ('--recommend', f'--rounds={rounds}', '--l2=0.01', *task)
+  assert _run(tmp_path, *argv) == 0
+  printed = capsys.readouterr().out
+  assert 'The noise of minibatches is not in it' in printed
+  [line] = [
+      text for text in printed.splitlines() if 'binaries.train' in text
+  ]
+  words = shlex.split(line)[3:]
+  assert set(task) < set(words) and '--l2=0.01' not in words
+  table = flags.all_flags(flags.own_flag('algo', '', 'The method.'))
+  found = experiment.build(flags.parse(['train', *words], table), table)
+  best = _rows(tmp_path)[0]
+  values = found.hyperparameters
+  assert values.server_optimizer == best['server'] == server
+  assert (values.num_steps, values.gamma, values.batch_size) == (
+      int(best['num_steps']), float(best['gamma']), 0
+  )
+  assert f'(learning rate {values.eta:.6g}, momentum' in printed
+  assert found.flag('rounds') == rounds
+  assert found.flag('clients_per_round') == 0
 
 
 def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):

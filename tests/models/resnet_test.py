@@ -74,7 +74,9 @@ def test_factorised_model_is_the_model_with_recovered_kernels():
       dtype=tf.float64, width=0.1,
   )
   hybrid = factorized.Factorization(model, 0.5)
-  weights = hybrid.factorized(model.init(random.key(0)))
+  weights = hybrid.factorized(
+      model.init(random.key(0)), random.key(1)
+  )
   x = tf.random.stateless_normal([2, 9, 8, 3], [1, 2], dtype=tf.float64)
   np.testing.assert_allclose(
       hybrid.model.predict(weights, x, True, random.key(0)),

@@ -158,6 +158,36 @@ def test_rank_zero_stands_for_zeros(shape):
   np.testing.assert_array_equal(factorization.recover(factors), np.zeros(shape))
 
 
+@pytest.mark.parametrize('shape', SHAPES)
+@pytest.mark.parametrize('true_rank', [0, 1])
+def test_directions_without_energy_can_learn(shape, true_rank):
+  """Unit columns of v, zeros in u; the product and what lives stay."""
+  kernel = true_rank * factorization.recover(
+      factorization.factorize(_normal(shape), 1)
+  )
+  plain = factorization.factorize(kernel, 3)
+  revived = factorization.revive(plain, tf.constant([1, 2], tf.int64))
+  assert [part.shape for part in revived] == [part.shape for part in plain]
+  np.testing.assert_allclose(
+      factorization.recover(revived), kernel, atol=1e-12
+  )
+  v, u = factorization.as_matrices(revived)
+  live, _ = factorization.as_matrices(plain)
+  np.testing.assert_array_equal(v[:, :true_rank], live[:, :true_rank])
+  np.testing.assert_allclose(np.linalg.norm(v[:, true_rank:], axis=0), 1.0)
+  np.testing.assert_array_equal(u[true_rank:], 0 * u[true_rank:])
+  other, _ = factorization.as_matrices(
+      factorization.revive(plain, tf.constant([1, 3], tf.int64))
+  )
+  assert np.all(other[:, true_rank:] != v[:, true_rank:])
+
+
+def test_factors_that_are_not_finite_stay_so():
+  broken = low_rank.Factors(_normal((4, 2)) * np.nan, _normal((2, 3)))
+  revived = factorization.revive(broken, tf.constant([1, 2], tf.int64))
+  assert np.all(np.isnan(factorization.recover(revived)))
+
+
 # A5.
 
 

@@ -23,6 +23,7 @@ from tff_pers import builders
 from tff_pers import composition
 from tff_pers import methods
 from tff_pers import process
+from tff_pers import random
 from tff_pers.aggregators import choice
 from tff_pers.aggregators import low_rank
 from tff_pers.algorithms import fedhm_hyperparameters as fedhm_hp
@@ -33,6 +34,9 @@ from tff_pers.client_works import local_step
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import masked
 from tff_pers.models import tiers as tiers_lib
+
+# In the place of a client: keeps it apart from their draws.
+_DIRECTIONS_USE = -9
 
 
 @builders.checked
@@ -54,7 +58,8 @@ def build_fedhm(
     server  : U, S, V^T = svd(unroll(W_l)) for every factorised layer l
     client p: w_p = the first layers of W, and for the others
                 A_l, B_l = U_r sqrt(S_r), sqrt(S_r) V_r^T, r = round(gamma_p n)
-                           (gamma_p = 1: W_l itself)
+                           (gamma_p = 1: W_l itself; where S is 0, a random
+                           unit vector in A_l and 0 in B_l, ours)
               K times, with a minibatch b:
                 g_p   = grad f_p(w_p; b) + grad (lambda/2) sum_l ||A_l B_l||_F^2
                         + weight_decay * (what is not factorised)
@@ -97,9 +102,10 @@ def build_fedhm(
   if hyperparameters.masked_loss:
     head = masked.head(tiered.base)
 
-  def whole(weights):
+  def whole(weights, seed, round_num):
+    key = random.key(seed, round_num, _DIRECTIONS_USE)
     return collections.OrderedDict(
-        factors=tiered.decompose(weights), weights=weights
+        factors=tiered.decompose(weights, key), weights=weights
     )
 
   def finalize(state, mean):
@@ -108,7 +114,7 @@ def build_fedhm(
       weights = masked.keep_unowned(
           head, mean['owned'], weights, state['weights']
       )
-    return whole(weights)
+    return whole(weights, state['seed'], state['round'] + 1)
 
   def of_client(fields, index):
     tier = assign(fields['seed'], fields['round'], index)
@@ -119,7 +125,7 @@ def build_fedhm(
 
   return composition.compose(
       tiered.base,
-      init=lambda seed: whole(tiered.base.initial_weights(seed)),
+      init=lambda seed: whole(tiered.base.initial_weights(seed), seed, 0),
       send=lambda state: dict(
           factors=state['factors'], weights=state['weights']
       ),

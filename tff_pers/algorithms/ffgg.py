@@ -23,6 +23,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.aggregators import choice
 from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
+from tff_pers.algorithms import ffgg_private
 from tff_pers.algorithms import ffgg_stages
 from tff_pers.client_works import client_work
 from tff_pers.client_works import fine_tuners
@@ -73,12 +74,12 @@ def build_ffgg(
     ValueError: If no weight is global; if the fine-tuner is for quadratics and
       the loss is none in the private weights.
   """
-  private = ffgg_stages.PrivateWeights(parts, hyperparameters, tuner)
+  private = ffgg_private.PrivateWeights(parts, hyperparameters, tuner)
 
   def update(message, kept, data):
     theta = message['weights']  # theta^r
     own = private.tune(  # w_m^r, Algorithm 2
-        message, kept, data, use=ffgg_stages.FINE_TUNING
+        message, kept, data, use=ffgg_private.FINE_TUNING
     )
     # Delta_m^r. A tape of its own, which has seen no step of the fine-tuning:
     # w is a constant, or the unrolled gradient would be added.
@@ -94,9 +95,6 @@ def build_ffgg(
             client_weighting, data, hyperparameters.batch_size
         ),
         loss=delta.loss,
-        metrics=dict(
-            mean_squared_norm=ffgg_stages.squared_norm(delta.gradient, 1.0)
-        ),
     )
 
   return ffgg_stages.compose(

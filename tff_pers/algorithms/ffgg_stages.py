@@ -12,146 +12,25 @@ Heterogeneity
 """
 
 import collections
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional
 
 import tensorflow as tf
 
 from tff_pers import composition
 from tff_pers import process
-from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
+from tff_pers.algorithms import ffgg_private
 from tff_pers.client_works import client_work
-from tff_pers.client_works import fine_tuners
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.models import partition
 from tff_pers.numerics import distances
 
-_Hyperparameters = Union[
-    ffgg_hp.FFGGHyperparameters, ffgg_hp.LocalFFGGHyperparameters
-]
-# Uses of the key of (seed, round, client); 0 is the main line of batches.
-FINE_TUNING = 1
-_RANDOM_START = 2
-
-
-class PrivateWeights:
-  """A client's private weights: where they start, and how they are tuned."""
-
-  def __init__(
-      self,
-      parts: partition.Partition,
-      hyperparameters: _Hyperparameters,
-      tuner: Optional[fine_tuners.FineTuner] = None,
-  ):
-    """Initializes.
-
-    Args:
-      parts: The model and its split.
-      hyperparameters: Say where they start and how they are tuned.
-      tuner: Replaces the fine-tuner of the hyperparameters.
-
-    Raises:
-      ValueError: If all weights are private: nothing would be learned together.
-    """
-    if all(parts.is_private):
-      raise ValueError(
-          f'`split` must leave {parts.model.name} a global weight, found none.'
-      )
-    self._parts = parts
-    self._hyperparameters = hyperparameters
-    self._tuner = tuner or (
-        hyperparameters.fine_tuner(parts) if any(parts.is_private) else None
-    )
-
-  def start(
-      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
-  ) -> Any:
-    """Returns w^0 of this participation."""
-    how = self._hyperparameters.private_init
-    if self._hyperparameters.stateful:
-      return kept
-    if how == 'random':
-      # The key of the round and the client: fresh at every participation.
-      key = client_work.key(message, data, _RANDOM_START)
-      return self._parts.split(self._parts.model.init(key))[1]
-    own = initial(self._parts, message)
-    if how == 'zeros':
-      return tf.nest.map_structure(tf.zeros_like, own)
-    return own
-
-  def tune(
-      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any], *,
-      use: int,
-  ) -> Any:
-    """Returns w ~ argmin_w f_m(theta, w), theta being what was received.
-
-    Args:
-      message: What was received.
-      kept: The client's state.
-      data: Dense client data.
-      use: Which batches, see `client_work.key`.
-    """
-    hyperparameters = self._hyperparameters
-    return self._tuned(
-        message, kept, data, use,
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.private_rate
-        ),
-        **hyperparameters.fine_tuning_budget(),
-    )
-
-  def tune_finally(
-      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
-  ) -> Any:
-    """Returns w after stage 3, with the batches of the coming round.
-
-    Its steps do not follow the schedule, which is made for the rounds: the rate
-    may have fallen to almost nothing.
-    """
-    hyperparameters = self._hyperparameters
-    budget = hyperparameters.fine_tuning_budget()
-    if hyperparameters.tuner in ('sgd', 'adam'):
-      budget = hyperparameters.final_budget()
-    return self._tuned(
-        message, kept, data, FINE_TUNING,
-        learning_rate=hyperparameters.private_rate, **budget,
-    )
-
-  def _tuned(self, message, kept, data, use, **options):
-    own = self.start(message, kept, data)
-    if self._tuner is None:  # No private weights.
-      return own
-    return self._tuner(
-        self._parts.private_model(message['weights']), own, data,
-        seed=client_work.key(message, data, use), **options,
-    )
-
-  def keep(self, kept: Any, own: Any) -> Any:
-    """Returns the client's next state."""
-    return own if self._hyperparameters.stateful else kept
-
-
-def initial(
-    parts: partition.Partition, state_or_message: Mapping[str, Any]
-) -> Any:
-  """Returns the private part of the first weights, or of the pre-trained."""
-  if 'private' in state_or_message:
-    return state_or_message['private']
-  return parts.initial_weights(state_or_message['seed'])[1]
-
-
-def squared_norm(update: Any, scale: tf.Tensor) -> tf.Tensor:
-  """Returns ||update / scale||^2 over all leaves, a scalar."""
-  vector = distances.flatten(update)
-  scale = tf.convert_to_tensor(scale, dtype_hint=vector.dtype)
-  return tf.reduce_sum(tf.square(vector / tf.cast(scale, vector.dtype)))
-
 
 def compose(
     parts: partition.Partition,
     work: client_work.ClientWork,
-    private: PrivateWeights,
-    hyperparameters: _Hyperparameters,
+    private: ffgg_private.PrivateWeights,
+    hyperparameters: ffgg_private.Hyperparameters,
     *,
     scale: Callable[[Mapping[str, Any]], tf.Tensor],
     client_weighting: str,
@@ -165,17 +44,19 @@ def compose(
   pre-training `private`, w^0, and `pretraining`, its optimizer. Clients keep w
   if they are stateful. Deploys (theta, w) after the final fine-tuning.
 
-  Two metrics tell whether the split suits the data. `mean_squared_norm` is
-  mean_m ||F_m||^2: if it is tiny from the beginning, so much is private that
-  theta gets no signal; if it stays while `norm_of_mean` ||mean_m F_m|| goes to
-  0, no theta suits all clients: the model is not overpersonalized.
+  Two metrics tell whether the split suits the data, both means with the weights
+  of the clients. `mean_squared_norm` is mean_m ||F_m||^2: if it is tiny from
+  the beginning, so much is private that theta gets no signal; if it stays while
+  `norm_of_mean` ||mean_m F_m|| goes to 0, no theta suits all clients: the model
+  is not overpersonalized. In stage 1, F_m is the sum of a client's gradients
+  with respect to theta.
 
   Args:
     parts: The model and its split.
     work: What a client does in stage 2; its update is <weights>.
     private: See there.
     hyperparameters: Those of the method.
-    scale: `(message) -> scalar`: what a client sends is about F_m times this.
+    scale: `(message) -> scalar`: in stage 2 a client sends F_m times this.
     client_weighting: Of the clients in stage 1.
     model_aggregator: Replaces the weighted mean, e.g. by a robust rule.
   """
@@ -231,8 +112,22 @@ def compose(
 
   def client_model(state, kept, index):
     del index  # Nothing depends on it.
-    own = kept if hyperparameters.stateful else initial(parts, state)
+    own = kept
+    if not hyperparameters.stateful:
+      own = ffgg_private.initial(parts, state)
     return parts.merge(state['weights'], own)
+
+  def scale_of_round(state_or_message):
+    later = scale(state_or_message)
+    if not pretrains:
+      return later
+    return tf.where(
+        state_or_message['round'] < hyperparameters.pretrain_rounds,
+        *(
+            tf.convert_to_tensor(rate, tf.float64) for rate in
+            (_pretrain_rate(hyperparameters, state_or_message), later)
+        ),
+    )
 
   if pretrains:
     work = _after_pretraining(parts, work, hyperparameters, client_weighting)
@@ -240,7 +135,7 @@ def compose(
       parts.model,
       init=init,
       send=send,
-      work=work,
+      work=_with_norm(work, scale_of_round),
       aggregator=model_aggregator,
       finalize=finalize,
       init_client=(
@@ -250,9 +145,29 @@ def compose(
       deploy=deploy,
       client_model=client_model,
       measure=lambda state, mean: dict(
-          norm_of_mean=tf.sqrt(squared_norm(mean['weights'], scale(state)))
+          norm_of_mean=tf.sqrt(
+              _squared_norm(mean['weights'], scale_of_round(state))
+          )
       ),
   )
+
+
+def _with_norm(work: client_work.ClientWork, scale) -> client_work.ClientWork:
+  """Returns the work whose clients also report ||F_m||^2."""
+
+  def update(message, kept, data):
+    output = work.update(message, kept, data)
+    squared = _squared_norm(output.update['weights'], scale(message))
+    return output._replace(metrics=dict(mean_squared_norm=squared))
+
+  return client_work.ClientWork(update)
+
+
+def _squared_norm(update, scale):
+  """Returns ||update / scale||^2 over all leaves, a scalar."""
+  vector = distances.flatten(update)
+  scale = tf.convert_to_tensor(scale, dtype_hint=vector.dtype)
+  return tf.reduce_sum(tf.square(vector / tf.cast(scale, vector.dtype)))
 
 
 class _Server:
@@ -288,7 +203,7 @@ class _Server:
 def _after_pretraining(
     parts: partition.Partition,
     work: client_work.ClientWork,
-    hyperparameters: _Hyperparameters,
+    hyperparameters: ffgg_private.Hyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
   """Returns the work of stage 1 in its rounds, then that of stage 2."""
@@ -297,9 +212,7 @@ def _after_pretraining(
     weights = parts.merge(message['weights'], message['private'])
     final, loss = local_sgd.train(
         parts.model, weights, data,
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.pretrain_rate
-        ),
+        learning_rate=_pretrain_rate(hyperparameters, message),
         seed=client_work.key(message, data),
         local=local_step.build(hyperparameters), **hyperparameters.budget(),
     )
@@ -311,9 +224,6 @@ def _after_pretraining(
             client_weighting, data, hyperparameters.batch_size
         ),
         loss=loss,
-        metrics=dict(
-            mean_squared_norm=squared_norm(theta, hyperparameters.pretrain_rate)
-        ),
         bytes_up=_num_bytes(parts, (0, 1)),
     )
 
@@ -334,6 +244,13 @@ def _after_pretraining(
     )
 
   return client_work.ClientWork(update)
+
+
+def _pretrain_rate(hyperparameters, message):
+  """Returns the step size of the clients in a round of stage 1."""
+  return local_step.scheduled(
+      hyperparameters, message, hyperparameters.pretrain_rate
+  )
 
 
 def _num_bytes(parts: partition.Partition, sides):

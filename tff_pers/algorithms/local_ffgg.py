@@ -14,6 +14,7 @@ from tff_pers import methods
 from tff_pers import process
 from tff_pers.aggregators import choice
 from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
+from tff_pers.algorithms import ffgg_private
 from tff_pers.algorithms import ffgg_stages
 from tff_pers.client_works import client_work
 from tff_pers.client_works import fine_tuners
@@ -69,7 +70,7 @@ def build_local_ffgg(
     ValueError: If no weight is global; if the fine-tuner is for quadratics and
       the loss is none in the private weights.
   """
-  private = ffgg_stages.PrivateWeights(parts, hyperparameters, tuner)
+  private = ffgg_private.PrivateWeights(parts, hyperparameters, tuner)
   local = local_step.build(hyperparameters)
 
   def rates(message):
@@ -77,7 +78,7 @@ def build_local_ffgg(
 
   def update(message, kept, data):
     theta = message['weights']
-    own = private.tune(message, kept, data, use=ffgg_stages.FINE_TUNING)
+    own = private.tune(message, kept, data, use=ffgg_private.FINE_TUNING)
     shared, own, loss = split_training.train_alternately(
         parts, theta, own, data, local=local, rates=rates(message),
         seed=client_work.key(message, data), **hyperparameters.budget(),
@@ -91,11 +92,6 @@ def build_local_ffgg(
             client_weighting, data, hyperparameters.batch_size
         ),
         loss=loss,
-        metrics=dict(
-            mean_squared_norm=ffgg_stages.squared_norm(
-                delta, rates(message).theta
-            )
-        ),
     )
 
   return ffgg_stages.compose(

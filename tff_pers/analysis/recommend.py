@@ -1,10 +1,15 @@
 """What to use for a number of rounds and an accuracy.
 
-After T rounds the model is at most rho^T R + 2 C Delta from the optimum of the
-true loss (Corollary 1 with the constant 2 C, which is proven for d = 1; in more
-dimensions, and with momentum, it is a guide: see `bounds` and `rates`).
-R is the distance from where training starts to the surrogate's optimum, C the
-radius of a ball with all client optima.
+After T rounds with the full gradients of all clients the model is at most
+
+  c_T (R + 2 C Delta) + 2 C Delta
+
+from the optimum of the true loss. R is the distance from where training starts
+to that optimum, C the radius of a ball with all client optima, c_T what T
+rounds leave of the distance to the surrogate's optimum (`rates.contraction`;
+Corollary 1 has rho^T, which momentum does not keep). 2 C Delta is the distance
+of both optima, proven for d = 1; in more dimensions it is a guide, see
+`bounds`.
 
 All methods lie on one curve of kappa (see `frontiers`), so the problem has one
 dimension: the best kappa. A proximal term only keeps kappa from being small, so
@@ -44,7 +49,7 @@ class Recommendation(NamedTuple):
     server_learning_rate: eta.
     beta: Momentum of the server.
     kappa: Condition number of the surrogate loss.
-    error: Expected error after the rounds, in units of C.
+    error: The largest error after the rounds, in units of C.
     rounds_needed: Fewest rounds that have the accuracy asked for, with the best
       setting for that many; None if it takes more than 10^9.
   """
@@ -73,8 +78,8 @@ def recommend(
     spectrum: mu and L.
     num_rounds: T.
     accuracy: Error asked for, in units of C, > 0.
-    distance: R / C. Local work pays where training starts far outside of the
-      ball of client optima.
+    distance: R / C, from the optimum of the true loss. Local work pays where
+      training starts far outside of the ball of client optima.
 
   Raises:
     ValueError: If an argument is not a number > 0 (rounds: an integer >= 1).
@@ -101,19 +106,23 @@ def recommend(
 def expected_error(
     kappa0: float, kappa: Any, server: str, num_rounds: int, distance: float
 ) -> Any:
-  """Returns rho^T R / C + 2 Delta."""
-  fading = rates.rate(kappa, server) ** num_rounds * distance
-  return fading + 2 * bounds.delta(kappa0, kappa)
+  """Returns c_T (R / C + 2 Delta) + 2 Delta."""
+  bias = 2 * bounds.delta(kappa0, kappa)
+  fading = rates.contraction(kappa, server, num_rounds)
+  return fading * (distance + bias) + bias
 
 
+@np.errstate(over='ignore', invalid='ignore')  # See `rates.contraction`.
 def _best(kappa0, server, num_rounds, distance) -> tuple[float, float]:
   """Returns the kappa with the smallest error, and that error."""
   def error(log_kappa):
     return expected_error(
-        kappa0, np.exp(log_kappa), server, num_rounds, distance
+        # Rounding must not take kappa beyond kappa0: Delta would be negative.
+        kappa0, np.minimum(np.exp(log_kappa), kappa0), server, num_rounds,
+        distance,
     )
   low, high = min(math.log(_LEAST_KAPPA), math.log(kappa0)), math.log(kappa0)
-  grid = np.linspace(low, high, 2001)
+  grid = np.linspace(low, high, 201)
   best = int(np.argmin(error(grid)))
   if best in (0, len(grid) - 1):
     chosen = grid[best]
@@ -122,7 +131,7 @@ def _best(kappa0, server, num_rounds, distance) -> tuple[float, float]:
         error, bounds=(grid[best - 1], grid[best + 1]), method='bounded',
         options=dict(xatol=1e-12),
     ).x
-  return float(np.exp(chosen)), float(error(chosen))
+  return min(float(np.exp(chosen)), kappa0), float(error(chosen))
 
 
 def _attain(

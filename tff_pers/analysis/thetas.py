@@ -37,14 +37,15 @@ class FirstGradients:
   def q(self, s: Any) -> Any:
     """Returns q(s) = (1 - (1 - s)^K) / s, and K where s is 0."""
     s = np.asarray(s, np.float64)
+    num_steps = float(self.num_steps)  # NumPy has no integers beyond 2^64.
     # Without the cancellation of 1 - (1 - s)^K at small s; beyond 1 there is no
     # logarithm, and no cancellation either.
     inside = np.minimum(s, 0.5)
     lost = np.where(
-        s < 0.5, -np.expm1(self.num_steps * np.log1p(-inside)),
-        1 - (1 - s) ** self.num_steps,
+        s < 0.5, -np.expm1(num_steps * np.log1p(-inside)),
+        1 - (1 - s) ** num_steps,
     )
-    return np.where(s == 0, self.num_steps, lost / np.where(s == 0, 1, s))
+    return np.where(s == 0, num_steps, lost / np.where(s == 0, 1, s))
 
   def log_q(self, s: Any) -> Any:
     """Returns log q(s), for 0 <= s < 1."""

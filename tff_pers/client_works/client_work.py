@@ -28,8 +28,8 @@ class ClientOutput(NamedTuple):
     update: What is sent up; for models, initial minus final weights.
     weight: float32 scalar >= 0, this client's weight in a mean.
     loss: float scalar, mean training loss over the local steps.
-    metrics: Further float scalars by name; their means over the cohort become
-      metrics of the round.
+    metrics: Further float scalars by name; their means over the cohort, with
+      the clients' weights, become metrics of the round.
     bytes_down: float scalar, the bytes that a deployment would send to this
       client where that is less than the message, e.g. to a device that trains a
       part of it; None: those of the message's floats.

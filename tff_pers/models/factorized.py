@@ -13,6 +13,7 @@ from typing import Any, Optional, Sequence
 
 import tensorflow as tf
 
+from tff_pers import random
 from tff_pers.models import functional
 from tff_pers.models import layers as layers_lib
 from tff_pers.numerics import factorization
@@ -145,14 +146,22 @@ class Factorization:
     """Number of scalars of the model."""
     return sum(math.prod(weight.shape) for weight in self._layers)
 
-  def factorized(self, weights: Any) -> tuple:
+  def factorized(self, weights: Any, key: tf.Tensor) -> tuple:
     """Returns weights of `model`, made of weights of the base model.
+
+    Args:
+      weights: Of the base model.
+      key: int64[2], of the directions that a kernel does not have, see
+        `factorization.revive`.
 
     Returns:
       A tuple of the leaves, `low_rank.Factors` in the place of some kernels.
     """
     return tuple(
-        factorize(leaf, self.ranks[position])
+        factorization.revive(
+            factorize(leaf, self.ranks[position]),
+            random.fold_in(key, position),
+        )
         if position in self.ranks else leaf
         for position, leaf in enumerate(tf.nest.flatten(weights))
     )
@@ -189,7 +198,7 @@ class Factorization:
       inner = self.recovered
     return dataclasses.replace(
         base,
-        init=lambda key: self.factorized(base.init(key)),
+        init=lambda key: self.factorized(base.init(key), key),
         predict=lambda weights, *rest: base.predict(inner(weights), *rest),
         # A norm needs the whole kernel.
         penalty=base.penalty_by(

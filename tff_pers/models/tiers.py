@@ -14,6 +14,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import tensorflow as tf
 
+from tff_pers import random
 from tff_pers.models import factorized
 from tff_pers.models import functional
 from tff_pers.numerics import factorization
@@ -124,10 +125,19 @@ class TieredModel:
     """The smallest ranks, by position of the leaf: r_min."""
     return min((t.ranks for t in self.tiers if t.ranks), key=_total, default={})
 
-  def decompose(self, weights: Any) -> tuple:
-    """Returns the factors of the weights: one decomposition per kernel."""
+  def decompose(self, weights: Any, key: tf.Tensor) -> tuple:
+    """Returns the factors of the weights: one decomposition per kernel.
+
+    Args:
+      weights: Of the base model.
+      key: int64[2], of the directions that a kernel does not have, see
+        `factorization.revive`.
+    """
     return tuple(
-        factorization.factorize(leaf, self.top_ranks[position])
+        factorization.revive(
+            factorization.factorize(leaf, self.top_ranks[position]),
+            random.fold_in(key, position),
+        )
         if position in self.top_ranks else ()
         for position, leaf in enumerate(tf.nest.flatten(weights))
     )
@@ -179,7 +189,7 @@ class TieredModel:
 
     def init(key):
       weights = base.init(key)
-      whole = dict(factors=self.decompose(weights), weights=weights)
+      whole = dict(factors=self.decompose(weights, key), weights=weights)
       return self.switch(
           some_tier(key), lambda k: self.pack(self.cut(whole, k), k)
       )
@@ -200,8 +210,8 @@ class TieredModel:
     """Returns the share of the energy that all tiers have, a float scalar.
 
     The mean over the factorised kernels of the sum of the r_min largest squared
-    singular values over the sum of all. It costs no decomposition: the columns
-    of v are orthogonal, with the singular values as squared norms.
+    singular values over the sum of all. It costs no decomposition: a singular
+    value is the norm of a column of v times that of a row of u.
 
     Args:
       whole: `<factors, weights, ...>` of the server.
@@ -210,8 +220,8 @@ class TieredModel:
     leaves = tf.nest.flatten(whole['weights'])
     shares = []
     for position, rank in self.least_ranks.items():
-      v = factorization.as_matrices(factors[position]).v[:, :rank]
-      values = tf.reduce_sum(tf.square(v), axis=0)
+      v, u = factorization.as_matrices(factors[position])
+      values = tf.norm(v[:, :rank], axis=0) * tf.norm(u[:rank], axis=1)
       shares.append(tf.math.divide_no_nan(
           tf.reduce_sum(tf.square(values)),
           tf.reduce_sum(tf.square(leaves[position])),

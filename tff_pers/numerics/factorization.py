@@ -14,6 +14,7 @@ Factorization
 
 from typing import Any, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers.numerics import low_rank
@@ -63,6 +64,29 @@ def factorize(kernel: tf.Tensor, rank: int) -> low_rank.Factors:
   return _fold(v, u, kernel.shape)
 
 
+def revive(factors: low_rank.Factors, key: tf.Tensor) -> low_rank.Factors:
+  """Returns factors of the same product all of whose directions can learn.
+
+  A column of v and a row of u that are both 0 have gradients of 0 and would
+  stay so: the column becomes a random one of norm 1, the row exactly 0. That
+  is done where the singular value is below the rounding error of the largest.
+
+  Args:
+    factors: See `factorize`.
+    key: int64[2], of the random columns.
+  """
+  v, u = as_matrices(factors)
+  values = tf.norm(v, axis=0) * tf.norm(u, axis=1)
+  error = max(v.shape[0], u.shape[1]) * np.finfo(v.dtype.as_numpy_dtype).eps
+  # `<=`, so that NaN stays NaN.
+  is_dead = values <= error * tf.reduce_max(values)
+  drawn = tf.random.stateless_normal(v.shape, key, dtype=v.dtype)
+  return _fold(
+      tf.where(is_dead, tf.math.l2_normalize(drawn, axis=0), v),
+      tf.where(is_dead[:, None], tf.zeros_like(u), u), _kernel_shape(factors),
+  )
+
+
 def recover(factors: low_rank.Factors) -> Any:
   """Returns the kernel that the factors stand for; their rank may be unknown.
 
@@ -71,8 +95,7 @@ def recover(factors: low_rank.Factors) -> Any:
   """
   if len(factors.v.shape) == 2:
     return tf.matmul(*factors)
-  height, _, inputs, _ = factors.v.shape
-  _, width, _, outputs = factors.u.shape
+  height, width, inputs, outputs = _kernel_shape(factors)
   product = tf.matmul(*as_matrices(factors))
   product = tf.reshape(product, [inputs, height, outputs, width])
   return tf.transpose(product, [1, 3, 0, 2])
@@ -89,14 +112,22 @@ def as_matrices(factors: low_rank.Factors) -> low_rank.Factors:
   """Returns the factors of the unrolled kernel, [n, r] and [r, m]."""
   if len(factors.v.shape) == 2:
     return factors
-  height, _, inputs, _ = factors.v.shape
-  _, width, _, outputs = factors.u.shape
+  height, width, inputs, outputs = _kernel_shape(factors)
   return low_rank.Factors(
       tf.reshape(
           tf.transpose(factors.v[:, 0], [1, 0, 2]), [inputs * height, -1]
       ),
       tf.reshape(tf.transpose(factors.u[0], [1, 2, 0]), [-1, outputs * width]),
   )
+
+
+def _kernel_shape(factors: low_rank.Factors) -> tuple:
+  """Returns the shape of the kernel that the factors stand for."""
+  if len(factors.v.shape) == 2:
+    return factors.v.shape[0], factors.u.shape[1]
+  height, _, inputs, _ = factors.v.shape
+  _, width, _, outputs = factors.u.shape
+  return height, width, inputs, outputs
 
 
 def _fold(v, u, shape) -> low_rank.Factors:
@@ -126,11 +157,7 @@ def squared_norm_gradient(factors: low_rank.Factors) -> low_rank.Factors:
   v, u = as_matrices(factors)
   of_v = tf.matmul(v, tf.matmul(u, u, transpose_b=True))
   of_u = tf.matmul(tf.matmul(v, v, transpose_a=True), u)
-  if len(factors.v.shape) == 2:
-    return low_rank.Factors(of_v, of_u)
-  height, _, inputs, _ = factors.v.shape
-  _, width, _, outputs = factors.u.shape
-  return _fold(of_v, of_u, (height, width, inputs, outputs))
+  return _fold(of_v, of_u, _kernel_shape(factors))
 
 
 def either(kernel: tf.Tensor, factors: low_rank.Factors) -> Any:

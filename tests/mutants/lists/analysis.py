@@ -11,6 +11,7 @@ _BOUNDS = 'tff_pers/analysis/bounds.py'
 _FRONTIERS = 'tff_pers/analysis/frontiers.py'
 _RECOMMEND = 'tff_pers/analysis/recommend.py'
 _CURVATURE = 'tff_pers/analysis/curvature.py'
+_PROMISES = '::test_no_promise_is_broken_and_none_is_empty'
 _TESTS = 'tests/analysis/'
 _CLIENTS_SEND = (
     f'{_TESTS}surrogate_test.py'
@@ -80,8 +81,8 @@ FAULTS = (
         'cancellation_at_small_steps',
         what='1 - (1 - s)^K is computed as it is written.',
         file=_THETAS,
-        old='s < 0.5, -np.expm1(self.num_steps * np.log1p(-inside)),',
-        new='s < 0.5, 1 - (1 - inside) ** self.num_steps,',
+        old='s < 0.5, -np.expm1(num_steps * np.log1p(-inside)),',
+        new='s < 0.5, 1 - (1 - inside) ** num_steps,',
         tests=(f'{_TESTS}thetas_test.py::test_sum_of_a_million_powers',),
     ),
     Fault(
@@ -229,12 +230,33 @@ FAULTS = (
         'recommends_without_the_bias',
         what='The expected error has C Delta, not 2 C Delta.',
         file=_RECOMMEND,
-        old='return fading + 2 * bounds.delta(kappa0, kappa)',
-        new='return fading + bounds.delta(kappa0, kappa)',
-        tests=(
-            f'{_TESTS}recommend_test.py'
-            '::test_no_other_setting_is_expected_to_be_better',
-        ),
+        old='bias = 2 * bounds.delta(kappa0, kappa)',
+        new='bias = bounds.delta(kappa0, kappa)',
+        tests=(f'{_TESTS}recommend_test.py{_PROMISES}',),
+    ),
+    Fault(
+        'promises_the_rate_of_a_long_run',
+        what='The error is promised from rho^T, also with momentum.',
+        file=_RECOMMEND,
+        old='fading = rates.contraction(kappa, server, num_rounds)',
+        new='fading = rates.rate(kappa, server) ** num_rounds',
+        tests=(f'{_TESTS}recommend_test.py{_PROMISES}',),
+    ),
+    Fault(
+        'nesterov_as_heavy_ball',
+        what='What rounds of Nesterov leave is that of plain momentum.',
+        file=_RATES,
+        old="  if server == 'nesterov':\n    after, ahead =",
+        new='  if False:\n    after, ahead =',
+        tests=(f'{_TESTS}recommend_test.py{_PROMISES}',),
+    ),
+    Fault(
+        'kappa_beyond_kappa0',
+        what='Rounding takes kappa beyond kappa0, and errors below 0.',
+        file=_RECOMMEND,
+        old='kappa0, np.minimum(np.exp(log_kappa), kappa0), server,',
+        new='kappa0, np.exp(log_kappa), server,',
+        tests=(f'{_TESTS}recommend_test.py::test_no_error_is_below_zero',),
     ),
     Fault(
         'recommends_a_gamma_that_is_not_attained',

@@ -19,6 +19,7 @@ _FACTORIZED_TEST = 'tests/models/factorized_test.py'
 _AGGREGATOR_TEST = 'tests/aggregators/low_rank_test.py'
 _FEDHM_TEST = 'tests/algorithms/fedhm_test.py'
 _ORACLE = (f'{_FEDHM_TEST}::test_rounds_are_those_of_numpy',)
+_FROM_ZERO = (f'{_FEDHM_TEST}::test_a_kernel_that_starts_at_zero_learns',)
 _TASKS_TEST = 'tests/data/tasks/fedhm_tasks_test.py'
 
 FAULTS = (
@@ -296,10 +297,50 @@ FAULTS = (
         tests=(f'{_FEDHM_TEST}::test_metrics_of_a_round',),
     ),
     Fault(
+        'energy_of_the_first_kernel',
+        what='The energy is that of one kernel, not the mean over all.',
+        file=_TIERED,
+        old='    return tf.reduce_mean(shares)',
+        new='    return shares[0]',
+        tests=(f'{_FEDHM_TEST}::test_energy_is_the_mean_over_all_kernels',),
+    ),
+    Fault(
+        'schedule_ignored',
+        what='Clients take the step size of round 0 in every round.',
+        file=_FEDHM,
+        old=(
+            '          learning_rate=local_step.scheduled(\n'
+            '              hyperparameters, message,'
+            ' hyperparameters.learning_rate\n'
+            '          ),\n'
+        ),
+        new='          learning_rate=hyperparameters.learning_rate,\n',
+        tests=_ORACLE,
+    ),
+    Fault(
+        'dead_directions',
+        what='A direction without energy has factors of 0 for ever.',
+        file=_FACTORIZATION,
+        old='  is_dead = values <= error * tf.reduce_max(values)',
+        new='  is_dead = values < -1.0',
+        tests=_FROM_ZERO,
+    ),
+    Fault(
+        'directions_of_the_first_round',
+        what='Directions without energy are the same in every round.',
+        file=_FEDHM,
+        old="    return whole(weights, state['seed'], state['round'] + 1)",
+        new="    return whole(weights, state['seed'], 0)",
+        tests=_FROM_ZERO,
+    ),
+    Fault(
         'factors_of_the_first_round',
         what='The server factorises the initial model in every round.',
         file=_FEDHM,
-        old='    return whole(weights)\n\n  def of_client',
+        old=(
+            "    return whole(weights, state['seed'], state['round'] + 1)\n"
+            '\n  def of_client'
+        ),
         new='    return dict(weights=weights)\n\n  def of_client',
         tests=_ORACLE,
     ),

@@ -4,6 +4,7 @@ from tests.mutants.faults import Fault
 
 _FFGG = 'tff_pers/algorithms/ffgg.py'
 _LOCAL = 'tff_pers/algorithms/local_ffgg.py'
+_PRIVATE = 'tff_pers/algorithms/ffgg_private.py'
 _STAGES = 'tff_pers/algorithms/ffgg_stages.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/ffgg_hyperparameters.py'
 _TUNERS = 'tff_pers/client_works/fine_tuners.py'
@@ -24,6 +25,10 @@ _STARTS = (f'{_TEST}::test_where_private_weights_start',)
 _EVALUATED = (f'{_TEST}::test_clients_fine_tune_before_they_are_evaluated',)
 _PRETRAINING = (
     f'{_TEST}::test_pretraining_is_fedavg_then_private_weights_start_from_it',
+)
+_NORMS = (
+    f'{_TEST}'
+    '::test_norms_are_of_gradients_and_weighted_alike_in_every_stage',
 )
 _IS_FEDAVG = (
     f'{_TEST}'
@@ -52,7 +57,7 @@ FAULTS = (
             'parts.global_model(own), predict=lambda part, *rest:'
             ' parts.model.predict(parts.merge(part, private.tune('
             'dict(message, weights=part), kept, data,'
-            ' use=ffgg_stages.FINE_TUNING)), *rest)), theta, data,'
+            ' use=ffgg_private.FINE_TUNING)), *rest)), theta, data,'
         ),
         tests=(f'{_TEST}::test_ffgg_adds_no_gradient_through_the_fine_tuning',),
     ),
@@ -75,7 +80,7 @@ FAULTS = (
     Fault(
         'stale_private_part',
         what='Stateful clients keep what they had before the round.',
-        file=_STAGES,
+        file=_PRIVATE,
         old='    return own if self._hyperparameters.stateful else kept',
         new='    return kept',
         tests=_ANEW,
@@ -83,7 +88,7 @@ FAULTS = (
     Fault(
         'stateful_clients_start_anew',
         what='Stateful clients fine-tune from the initial value.',
-        file=_STAGES,
+        file=_PRIVATE,
         old='    if self._hyperparameters.stateful:\n      return kept\n',
         new='',
         tests=_ANEW,
@@ -91,7 +96,7 @@ FAULTS = (
     Fault(
         'wrong_tau',
         what='In the rounds clients fine-tune as long as before an evaluation.',
-        file=_STAGES,
+        file=_PRIVATE,
         old='        **hyperparameters.fine_tuning_budget(),',
         new='        **hyperparameters.final_budget(),',
         tests=_SENT,
@@ -99,7 +104,7 @@ FAULTS = (
     Fault(
         'batches_of_the_alternating_steps',
         what='The fine-tuning visits the batches of the main line.',
-        file=_STAGES,
+        file=_PRIVATE,
         old='FINE_TUNING = 1',
         new='FINE_TUNING = 0',
         tests=(f'{_TEST}::test_fine_tuning_has_batches_of_its_own',),
@@ -134,7 +139,7 @@ FAULTS = (
     Fault(
         'random_start_without_the_round',
         what='A random start is the same in every round and at every client.',
-        file=_STAGES,
+        file=_PRIVATE,
         old=(
             '      key = client_work.key(message, data, _RANDOM_START)\n'
             '      return self._parts.split(self._parts.model.init(key))[1]'
@@ -149,7 +154,7 @@ FAULTS = (
     Fault(
         'zeros_are_the_initial_value',
         what='private_init=zeros does nothing.',
-        file=_STAGES,
+        file=_PRIVATE,
         old="    if how == 'zeros':",
         new="    if how == 'nothing':",
         tests=_STARTS,
@@ -157,7 +162,7 @@ FAULTS = (
     Fault(
         'final_steps_follow_the_schedule',
         what='Before an evaluation the step size has fallen with the rounds.',
-        file=_STAGES,
+        file=_PRIVATE,
         old='        learning_rate=hyperparameters.private_rate, **budget,',
         new=(
             '        learning_rate=local_step.scheduled(hyperparameters,'
@@ -190,7 +195,7 @@ FAULTS = (
     Fault(
         'pretrained_private_part_forgotten',
         what='After stage 1 private weights start from the first weights.',
-        file=_STAGES,
+        file=_PRIVATE,
         old="  if 'private' in state_or_message:",
         new="  if 'nothing' in state_or_message:",
         tests=_PRETRAINING,
@@ -199,9 +204,45 @@ FAULTS = (
         'norms_of_the_step_not_of_the_gradients',
         what='The metrics of Local FFGG shrink with the step size.',
         file=_LOCAL,
-        old='                delta, rates(message).theta\n',
-        new='                delta, 1.0\n',
+        old='      scale=lambda message: rates(message).theta,',
+        new='      scale=lambda message: 1.0,',
         tests=_ALTERNATES,
+    ),
+    Fault(
+        'norms_by_the_unscheduled_rate',
+        what='Local FFGG divides what it sends by the step size of round 0.',
+        file=_LOCAL,
+        old='      scale=lambda message: rates(message).theta,',
+        new='      scale=lambda message: hyperparameters.learning_rate,',
+        tests=_NORMS,
+    ),
+    Fault(
+        'norms_of_pretraining_by_the_rate_of_stage_2',
+        what='In stage 1 the metrics are divided by the scale of stage 2.',
+        file=_STAGES,
+        old='    if not pretrains:\n      return later\n',
+        new='    return later\n',
+        tests=_NORMS,
+    ),
+    Fault(
+        'norms_of_the_clients_not_weighted',
+        what='What clients report has equal weights in its mean.',
+        file='tff_pers/round_metrics.py',
+        old='    return counted * tf.cast(tf.reduce_sum(weight), tf.float32)',
+        new='    return counted',
+        tests=_NORMS,
+    ),
+    Fault(
+        'fine_tuning_ignores_the_schedule',
+        what='In the rounds private weights are tuned at the rate of round 0.',
+        file=_PRIVATE,
+        old=(
+            '        learning_rate=local_step.scheduled(\n'
+            '            hyperparameters, message, hyperparameters.private_rate\n'
+            '        ),\n'
+        ),
+        new='        learning_rate=hyperparameters.private_rate,\n',
+        tests=_NORMS,
     ),
     Fault(
         'betas_of_adam_swapped',

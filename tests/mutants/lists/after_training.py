@@ -172,4 +172,20 @@ FAULTS = (
         new='  if own and set(own) <= set(shapes):',
         tests=(_EXPORT + 'test_raises_on_the_weights_of_several_models',),
     ),
+    Fault(
+        'unknown_categories_in_silence',
+        what='`evaluate` does not say which categories training had not.',
+        file='binaries/later_clients.py',
+        old='  for remark in table.remarks:',
+        new='  for remark in ():',
+        tests=(_AFTER + 'test_categories_that_training_had_not_are_named',),
+    ),
+    Fault(
+        'rows_of_known_categories',
+        what='A category that training had is named as one that it had not.',
+        file='tff_pers/data/new_data.py',
+        old='in counts if number and text not in known',
+        new='in counts if number',
+        tests=(_AFTER + 'test_categories_that_training_had_not_are_named',),
+    ),
 )

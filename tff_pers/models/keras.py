@@ -11,6 +11,7 @@ import tensorflow as tf
 from tff_pers.models import functional
 from tff_pers.models import keras_checks
 from tff_pers.models import keras_network
+from tff_pers.models import labels
 
 
 def from_keras(
@@ -59,10 +60,12 @@ def from_keras(
   output_spec = keras_checks.check_trace(network, x_spec)
   if metrics is None:
     metrics = functional.default_metrics(y_spec, output_spec.shape[-1] or 0)
+  example_loss = _example_loss(loss)
   regularized = bool(network.regularizers)
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
-      example_loss=_example_loss(loss), x_spec=x_spec, y_spec=y_spec,
+      example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
+      labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
       metrics=metrics, name=keras_model.name,
       layers=network.layers, frozen=network.frozen,
       penalty=network.penalty if regularized else functional.no_penalty,

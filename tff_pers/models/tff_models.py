@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tff_pers import random
 from tff_pers.models import functional
+from tff_pers.models import labels
 
 
 def from_tff_functional_model(
@@ -58,16 +59,18 @@ def from_tff_functional_model(
     # of each example.
     return tf.vectorized_map(one_row, (y, predictions))
 
+  # A TFF computation, because a model that TFF made from Keras cannot be called
+  # outside of one.
+  outputs = tff.tensorflow.computation(
+      lambda x: predict(init(None), x, False, None),
+      tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
+  ).type_signature.result
+  output_spec = tf.TensorSpec(outputs.shape, outputs.dtype)
   if metrics is None:
-    # A TFF computation, because a model that TFF made from Keras cannot be
-    # called outside of one.
-    outputs = tff.tensorflow.computation(
-        lambda x: predict(init(None), x, False, None),
-        tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
-    ).type_signature.result
-    metrics = functional.default_metrics(y_spec, outputs.shape[-1] or 0)
+    metrics = functional.default_metrics(y_spec, output_spec.shape[-1] or 0)
   return functional.FunctionalModel(
-      init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name
+      init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name,
+      labels=labels.of_loss(model.loss, example_loss, y_spec, output_spec),
   )
 
 

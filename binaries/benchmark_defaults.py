@@ -19,6 +19,7 @@ from binaries import compare
 from binaries import default_claims
 from binaries import default_settings
 from binaries import flags
+from tff_pers.evaluation import files
 from tff_pers.evaluation import results
 
 SUMMARY = """\
@@ -96,8 +97,7 @@ def _benchmark(argv: Sequence[str]) -> int:
                  results.markdown(check_orderings.COLUMNS, rows)]
   text = '\n\n'.join(['# Default flags', *sections]) + '\n'
   path = os.path.join(top, 'defaults.md')
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write(text)
+  files.write_text(path, text)
   print(f'\n{text}\nThe page is {path}.')
   return int(not holds)
 

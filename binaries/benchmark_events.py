@@ -21,6 +21,7 @@ from tensorflow.python import pywrap_tfe
 
 from baselines import fedasync
 from binaries import flags
+from tff_pers.evaluation import files
 from tff_pers import runtime
 from tff_pers.data import client_data
 from tff_pers.evaluation import results
@@ -93,8 +94,7 @@ def _benchmark(argv: Sequence[str]) -> int:
   text = results.markdown(COLUMNS, rows)
   costs = [row['cpu_seconds_per_update'] for row in rows]
   text += f'\n\nLast / first CPU seconds: {costs[-1] / costs[0]:.2f}.\n'
-  with open(os.path.join(folder, 'events.md'), 'w', encoding='utf-8') as file:
-    file.write(text)
+  files.write_text(os.path.join(folder, 'events.md'), text)
   print(f'{text}Results are in {folder}.')
   return 0
 

@@ -21,6 +21,7 @@ from typing import Mapping, Sequence
 
 from binaries import flags
 from binaries import side_by_side
+from tff_pers.evaluation import files
 from tff_pers.evaluation import robustness as tables
 
 SUMMARY = """\
@@ -182,8 +183,7 @@ def _write(top: str, parts: Sequence[str]) -> None:
         f'({part}/robustness.png)'
     )
   path = os.path.join(top, 'benchmark.md')
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write('\n\n'.join(blocks) + '\n')
+  files.write_text(path, '\n\n'.join(blocks) + '\n')
   print(f'\nThe page is {path}.')
 
 

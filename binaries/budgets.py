@@ -8,6 +8,7 @@ import time
 
 from binaries import flags
 from tff_pers.evaluation import damaged
+from tff_pers.evaluation import files
 
 _UNITS = dict(s=1, m=60, h=3600)
 _SAVE_SECONDS = 2.0
@@ -90,6 +91,6 @@ class Clock:
       self._save()
 
   def _save(self) -> None:
-    with open(self._path + '_temp', 'w', encoding='utf-8') as file:
-      json.dump(dict(seconds=round(self.seconds, 1)), file)
-    os.replace(self._path + '_temp', self._path)
+    files.write_text(
+        self._path, json.dumps(dict(seconds=round(self.seconds, 1)))
+    )

@@ -11,6 +11,7 @@ from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import decision_page
+from tff_pers.evaluation import files
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
@@ -136,9 +137,7 @@ def _write_ranking(top: str, rows, metric: str) -> str:
 
 
 def _write_text(path: str, blocks: Sequence[str]) -> None:
-  with open(path + '_temp', 'w', encoding='utf-8') as file:
-    file.write('\n\n'.join(blocks) + '\n')
-  os.replace(path + '_temp', path)
+  files.write_text(path, '\n\n'.join(blocks) + '\n')
 
 
 def _plot(top: str, what, trials, runs: comparison.Runs) -> None:

@@ -20,6 +20,7 @@ from binaries import lanes as lanes_lib
 from binaries import timing
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import files
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 
@@ -106,8 +107,7 @@ def _write(
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
   comparison.write_tiers(top, runs)
   text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
-  with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
-    file.write(text + '\n')
+  files.write_text(os.path.join(top, 'summary.md'), text + '\n')
   finished = [run for run in runs.values() if run is not None]
   if finished:
     plots.plot_runs(finished, top)

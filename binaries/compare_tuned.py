@@ -19,6 +19,7 @@ from binaries import jobs as jobs_lib
 from binaries import timing
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import files
 from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -210,8 +211,7 @@ def _write(
   rows = [{column: row[column] for column in columns} for row in rows]
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
   text = tuning.markdown(columns, rows) + comparison.sample_sentence(runs)
-  with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
-    file.write(text + '\n')
+  files.write_text(os.path.join(top, 'summary.md'), text + '\n')
   finished = [run for run in runs.values() if run is not None]
   if finished:
     _, first = next(iter(runs))

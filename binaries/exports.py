@@ -13,6 +13,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 from binaries import flags
 from tff_pers.data import client_names
 from tff_pers.data import task as task_lib
+from tff_pers.evaluation import files as files_lib
 from tff_pers.models import export
 from tff_pers.simulation import program
 
@@ -138,10 +139,10 @@ def write_models(
       x_shape=model.x_spec.shape.as_list()[1:],
       x_dtype=model.x_spec.dtype.name, clients=models,
   )
-  path = os.path.join(folder, RECORD)
-  with open(path + '_temp', 'w', encoding='utf-8') as file:
-    json.dump(record, file, indent=2, ensure_ascii=False)
-  os.replace(path + '_temp', path)
+  files_lib.write_text(
+      os.path.join(folder, RECORD),
+      json.dumps(record, indent=2, ensure_ascii=False),
+  )
   print(f'Exported {len(weights)} client models to {folder} ({kind}).')
 
 

@@ -6,6 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from binaries import flags
 from tff_pers.evaluation import damaged
+from tff_pers.evaluation import files
 
 
 def check(
@@ -56,10 +57,7 @@ def read(path: str) -> dict[str, Any]:
 def write(path: str, given: Mapping[str, Any]) -> None:
   """Writes the flags, whole or not at all; makes the folder."""
   os.makedirs(os.path.dirname(path), exist_ok=True)
-  with open(path + '_temp', 'w', encoding='utf-8') as file:
-    json.dump(dict(given), file, indent=2)
-    file.write('\n')
-  os.replace(path + '_temp', path)
+  files.write_text(path, json.dumps(dict(given), indent=2) + '\n')
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -91,6 +92,8 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
   task = experiment.task
   fitted = results.read_features(folder)
   table = new_data.read(path, fitted, task.model.x_spec.shape[1:].as_list())
+  for remark in table.remarks:
+    print(remark, file=sys.stderr)
   y = new_data.labels(
       table, task.num_classes, None if fitted is None else fitted.classes
   )

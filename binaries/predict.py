@@ -70,6 +70,8 @@ def _predict(argv: Sequence[str]) -> int:
         results.read_features(folder), record['x_shape'],
         needs=() if given.get('client') else ('client',),
     )
+  for remark in examples.remarks:
+    print(remark, file=sys.stderr)
   owners = _owners(given.get('client', ''), examples, known)
   path = flags.resolve_path(
       given.get('output', '') or os.path.join(folder, 'predictions.csv')

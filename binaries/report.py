@@ -8,12 +8,12 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import contextlib
 import os
 import sys
 from typing import Any, Mapping, Sequence
 
 from binaries import flags
+from tff_pers.evaluation import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import folder_data
 from tff_pers.evaluation.report import page
@@ -86,24 +86,14 @@ def write(folders: Sequence[str], path: str) -> str:
         [results.read_run(folder) for folder in found],
         top=os.path.commonpath(folders), title=_title(folders), tables=tables,
     ))
-  _write_text(path, text)
-  return path
-
-
-def _write_text(path: str, text: str) -> None:
-  """Writes a file, whole or not at all."""
-  temporary = path + '_temp'
   try:
-    with open(temporary, 'w', encoding='utf-8') as file:
-      file.write(text)
-    os.replace(temporary, path)
+    files.write_text(path, text)
   except OSError as error:
-    with contextlib.suppress(OSError):
-      os.remove(temporary)
     raise flags.UsageError(
         f'`--output` must be a file that can be written, found {path}:'
         f' {error.strerror}.'
     ) from error
+  return path
 
 
 def _output(given: Mapping[str, Any], folders: Sequence[str]) -> str:

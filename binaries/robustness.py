@@ -13,7 +13,6 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import json
 import os
 import sys
 from typing import Any, Mapping, Sequence
@@ -23,15 +22,17 @@ import numpy as np
 from binaries import auto_rounds
 from binaries import experiment as experiment_lib
 from binaries import flags
+from binaries import folders
+from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import processes
 from binaries import runner
 from tff_pers import attacks as attacks_lib
+from tff_pers.evaluation import files
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
 from tff_pers.aggregators import robust
 from tff_pers.data import brackets
-from tff_pers.evaluation import damaged
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness
@@ -107,10 +108,13 @@ def _robustness(argv: Sequence[str]) -> int:
   _check_algo(given['algo'])
   grid = _Grid(given, table, seeds)
   grid.check(rules, attacks)
-  done = _Table(top, given)
-  runner.use_runtime(grid.flag, None)
-  _fill(grid, done, rules, attacks, seeds)
-  print(f'\n{done.write_summary(grid.is_distance)}\nResults are in {top}.')
+  with flags.sentences():
+    alone = folders.Alone(top)
+  with alone:
+    done = _Table(top, given)
+    runner.use_runtime(grid.flag, None)
+    _fill(grid, done, rules, attacks, seeds)
+    print(f'\n{done.write_summary(grid.is_distance)}\nResults are in {top}.')
   return 0
 
 
@@ -289,18 +293,9 @@ class _Table:
     """
     self._folder = folder
     self._path = os.path.join(folder, _FILE)
-    config = json.loads(json.dumps(dict(given)))
-    saved = _read_json(os.path.join(folder, _CONFIG))
-    if saved is not None:
-      for name in sorted({*config, *saved}):
-        if config.get(name) != saved.get(name):
-          raise flags.UsageError(
-              f'`--{name}` must be {saved.get(name)!r} as in {_CONFIG} to go on'
-              f' with this table, found {config.get(name)!r}.'
-          )
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, _CONFIG), 'w', encoding='utf-8') as file:
-      json.dump(config, file, indent=2)
+    config = os.path.join(folder, _CONFIG)
+    going_on.check(config, given)
+    going_on.write(config, given)
     self._rows = results.read_rows(
         folder, _FILE, robustness.COLUMNS, numbers=['final']
     )
@@ -325,22 +320,9 @@ class _Table:
   def write_summary(self, is_distance: bool) -> str:
     """Writes the table in Markdown and the heat map; returns the former."""
     text = robustness.markdown(self._rows, is_distance)
-    with open(
-        os.path.join(self._folder, 'robustness.md'), 'w', encoding='utf-8'
-    ) as file:
-      file.write(text + '\n')
+    files.write_text(os.path.join(self._folder, 'robustness.md'), text + '\n')
     robustness.plot(self._rows, self._folder, is_distance)
     return text
-
-
-def _read_json(path: str):
-  if not os.path.exists(path):
-    return None
-  with open(path, encoding='utf-8') as file, damaged.reading(path):
-    saved = json.load(file)
-    if not isinstance(saved, dict):
-      raise ValueError('no mapping')
-    return saved
 
 
 if __name__ == '__main__':

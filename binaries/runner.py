@@ -525,14 +525,14 @@ def _write_arrays(task, trainer, folder: str, metrics) -> None:
   """Writes mixing weights and routers, where the method has them."""
   if 'mixing' in trainer.state:
     mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
-    np.save(os.path.join(folder, results.MIXING), mixing)
+    results.write_matrix(folder, results.MIXING, mixing)
   if 'router' in metrics:
     known = metrics['router']
     router = np.full_like(
         known, np.nan, shape=[task.num_clients, *known.shape[1:]]
     )
     router[task.evaluated] = known
-    np.save(os.path.join(folder, results.ROUTER), router)
+    results.write_matrix(folder, results.ROUTER, router)
 
 
 def _describe(experiment, folder: str, quiet: bool) -> None:

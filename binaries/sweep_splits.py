@@ -16,6 +16,7 @@ from typing import Sequence
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs as jobs_lib
+from tff_pers.evaluation import files
 from tff_pers import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
@@ -130,8 +131,7 @@ def _write(top: str, rows) -> None:
       os.path.join(top, 'splits.csv'), split_plots.COLUMNS, rows
   )
   text = results.markdown(split_plots.COLUMNS, rows)
-  with open(os.path.join(top, 'splits.md'), 'w', encoding='utf-8') as file:
-    file.write(text + '\n')
+  files.write_text(os.path.join(top, 'splits.md'), text + '\n')
   split_plots.plot(rows, top)
   print(f'{text}\nResults are in {top}.')
 

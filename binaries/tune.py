@@ -21,6 +21,7 @@ from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
 from binaries import variant_search
+from tff_pers.evaluation import files
 from tff_pers import locks
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -213,8 +214,7 @@ def _write_summary(top: str, chosen, runs, best) -> str:
   ]
   results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
   text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
-  with open(os.path.join(top, 'summary.md'), 'w', encoding='utf-8') as file:
-    file.write(text + '\n')
+  files.write_text(os.path.join(top, 'summary.md'), text + '\n')
   return text
 
 

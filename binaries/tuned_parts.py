@@ -10,6 +10,7 @@ from binaries import published as published_lib
 from binaries import real_data
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import files
 from tff_pers.evaluation import results
 
 
@@ -107,8 +108,7 @@ def _run(benchmark: Benchmark, argv: Sequence[str]) -> int:
     worst = max(worst, code)
   text = page(benchmark, scale, given, parts, top)
   path = os.path.join(top, benchmark.file)
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write(text)
+  files.write_text(path, text)
   print(f'\n{text}\nThe page is {path}.')
   return worst
 

@@ -5,6 +5,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from binaries import compare_tuned
 from binaries import flags
+from tff_pers.evaluation import files
 
 _SCALE = 'cpu'
 
@@ -54,8 +55,7 @@ def run(
   if code in (0, 1) and os.path.exists(os.path.join(top, table)):
     text = page(scale, given, chosen, top)
     path = os.path.join(top, file_name)
-    with open(path, 'w', encoding='utf-8') as file:
-      file.write(text)
+    files.write_text(path, text)
     print(f'\n{text}\nThe page is {path}.')
   return code
 

@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # entries that share a floor know nothing of each other.
 FLOORS = (
     (
+        'tff_pers.arrays',
+    ),
+    (
         'tff_pers.cadence', 'tff_pers.conditions', 'tff_pers.console',
         'tff_pers.entry_points', 'tff_pers.inputs', 'tff_pers.locks', 'tff_pers.ranges',
     ),

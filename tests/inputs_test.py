@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -11,6 +12,7 @@ from tests import composition_test
 from tff_pers import composition
 from tff_pers import inputs
 from tff_pers.data import client_data
+from tff_pers.models import labels
 
 TYPE = client_data.client_data_type(
     tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int32)
@@ -47,6 +49,24 @@ def test_labels_are_cast(y):
   np.testing.assert_array_equal(found, [0, 1])
 
 
+@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+def test_tables_of_pandas_are_arrays(dtype):
+  """Their rows may have any names."""
+  frame = pd.DataFrame(ROWS, index=[7, 9], dtype=dtype)
+  found = _fitted(frame, pd.Series([0, 1], index=[7, 9], dtype='int32'))
+  assert all(isinstance(rows, np.ndarray) for rows in found.values())
+  np.testing.assert_array_equal(found['x'], ROWS)
+  np.testing.assert_array_equal(found['y'], [0, 1])
+
+
+def test_labels_in_rows_of_padding_do_not_count():
+  client = _client(np.float32(ROWS), np.int32([1, -1]))
+  with pytest.raises(ValueError, match='in 0..1, .* found -1 in row 1. Tip'):
+    inputs.fitted(client, TYPE, labels=labels.Labels(2))
+  client['num_examples'] = 1
+  assert inputs.fitted(client, TYPE, labels=labels.Labels(2)) is client
+
+
 def test_what_fits_stays_the_same_object():
   client = _client(np.float32(ROWS), np.int32([0, 1]))
   assert inputs.fitted(client, TYPE) is client
@@ -54,9 +74,9 @@ def test_what_fits_stays_the_same_object():
 
 @pytest.mark.parametrize('arguments, error, sentence', [
     (dict(y=np.float32([0.5, 1])), ValueError,
-     '`y` of client 3 must be whole numbers of int32, found 0.5.'),
+     '`y` of client 3 must be whole numbers of int32, found 0.5 in row 0.'),
     (dict(y=np.int64([1, 2**40])), ValueError,
-     f'`y` of client 3 must be whole numbers of int32, found {2**40}.'),
+     f'`y` of client 3 must be whole numbers of int32, found {2**40} in row 1.'),
     (dict(y=np.array(['a', 'b'])), TypeError,
      '`y` of client 3 must be of dtype int32, found <U1.'),
     (dict(y=np.int32([[0], [1]])), ValueError,
@@ -66,7 +86,8 @@ def test_what_fits_stays_the_same_object():
      r' it, found \[2, 2, 2\]. Tip: these look like batches'),
     (dict(x=np.ones([2, 5])), ValueError, r'found \[2, 5\].$'),
     (dict(x=[[1, 2], [3]]), ValueError,
-     '`x` of client 3 must have one shape for all examples, found several.'),
+     '`x` of client 3 must have one shape for all examples, found 1 values in'
+     ' row 1 and 2 in row 0.'),
     (dict(x=tf.data.Dataset.range(2)), TypeError,
      '`x` of client 3 must be an array with all its examples, found a data set'),
 ])
@@ -80,7 +101,7 @@ def test_raises_on_data_of_another_kind(arguments, error, sentence):
      'found a _RangeDataset at position 5. Tip: .*not in batches'),
     ((np.float32(ROWS), np.int32([0, 1])), 'found a tuple at position 5.$'),
     (dict(index=0.5, num_examples=2, examples=()),
-     'The index at position 5 must be an integer, found 0.5.'),
+     'The index at position 5 must be an integer, .* 0..N-1, found 0.5. Tip'),
     (dict(index=3, num_examples=2, examples=()),
      'The examples of client 3 must be x and y, as .*, found tuple.'),
 ])

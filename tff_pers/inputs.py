@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import arrays
+
 _FORM = 'as `client_data.dense(index, x, y)` makes them'
 
 
@@ -106,7 +108,7 @@ def checked(
 
 def checked_arguments(
     arguments: Sequence[Any], data_type: tff.Type,
-    cohort: Callable[[], Cohort] = lambda: Cohort(),
+    cohort: Callable[[], Cohort] = lambda: Cohort(), labels: Any = None,
 ) -> Sequence[Any]:
   """Returns [state, client states, data], the data of the types expected.
 
@@ -114,6 +116,7 @@ def checked_arguments(
     arguments: [S, list of C, list of D or of <adapt=D, test=D>].
     data_type: The TFF type of D.
     cohort: Returns who may take part.
+    labels: The `labels.Labels` that y holds, see `fitted`.
 
   Raises:
     TypeError: If the data are of another kind, see `fitted`.
@@ -130,21 +133,27 @@ def checked_arguments(
           f' {len(client_states)} for {len(data)} clients. Tip: that of a new'
           ' client is `initialize_client(state, index)`, of a stateless one ().'
       )
-  fit = [_fitted_all(one, data_type, where) for where, one in enumerate(data)]
+  fit = [
+      _fitted_all(one, data_type, where, labels)
+      for where, one in enumerate(data)
+  ]
   cohort().check([int(one['index']) for one in fit if 'index' in one])
   return [state, client_states, fit]
 
 
-def _fitted_all(client, data_type, position):
+def _fitted_all(client, data_type, *others):
   """Returns data of a client, or what it adapts to and is tested on."""
   if isinstance(client, Mapping) and set(client) == {'adapt', 'test'}:
     return collections.OrderedDict(
-        (name, fitted(client[name], data_type, position)) for name in client
+        (name, fitted(client[name], data_type, *others)) for name in client
     )
-  return fitted(client, data_type, position)
+  return fitted(client, data_type, *others)
 
 
-def fitted(client: Any, data_type: tff.StructType, position: int = 0) -> Any:
+def fitted(
+    client: Any, data_type: tff.StructType, position: int = 0,
+    labels: Any = None,
+) -> Any:
   """Returns dense data of a client as the type says.
 
   Numbers are cast, to whole ones only where none is lost: int64 labels to
@@ -155,10 +164,12 @@ def fitted(client: Any, data_type: tff.StructType, position: int = 0) -> Any:
     client: Dense data.
     data_type: Their TFF type, see `client_data.client_data_type`.
     position: The place of the client among those given, for messages.
+    labels: The `labels.Labels` that y must hold; None: any numbers.
 
   Raises:
     TypeError: If they are no dense data of arrays of numbers.
-    ValueError: If a shape is another, or a number cannot be cast.
+    ValueError: If a shape is another, a number cannot be cast, or the model
+      does not have a label.
   """
   names = tff.structure.name_list(data_type)
   if not isinstance(client, Mapping) or set(client) != set(names):
@@ -175,103 +186,35 @@ def fitted(client: Any, data_type: tff.StructType, position: int = 0) -> Any:
         f'`data` must hold dense data of clients, {_FORM}, found {found} at'
         f' position {position}.{tip}'
     )
-  index = _number(client['index'], f'The index at position {position}')
+  index = arrays.client_index(
+      client['index'], f'The index at position {position}'
+  )
   examples, expected = client['examples'], data_type['examples']
   if not isinstance(examples, Mapping) or set(examples) != {'x', 'y'}:
     raise TypeError(
         f'The examples of client {index} must be x and y, {_FORM}, found'
         f' {type(examples).__name__}.'
     )
-  arrays = collections.OrderedDict(
-      (name, _array(examples[name], expected[name], name, index))
+  fit = collections.OrderedDict(
+      (name, arrays.fitted(
+          examples[name], expected[name], f'`{name}` of client {index}'
+      ))
       for name in ('x', 'y')
   )
-  if all(arrays[name] is examples[name] for name in arrays):
+  if labels is not None:
+    _check_labels(fit['y'], int(client['num_examples']), labels, index)
+  if all(fit[name] is examples[name] for name in fit):
     return client
-  return collections.OrderedDict(client, examples=arrays)
+  return collections.OrderedDict(client, examples=fit)
 
 
-def _number(value, what: str) -> int:
-  number = np.asarray(value)
-  if number.ndim or number.dtype.kind not in 'iu':
-    raise TypeError(f'{what} must be an integer, found {value!r}.')
-  return int(number)
-
-
-def _array(value, expected: tff.TensorType, name: str, index: int):
-  """Returns one array of a client, of the dtype and shape expected."""
-  where = f'`{name}` of client {index}'
-  found = value if hasattr(value, 'dtype') else _from_python(value, where)
-  _check_shape(found, expected, where)
-  try:
-    dtype = np.dtype(tf.as_dtype(found.dtype).as_numpy_dtype)
-  except TypeError as error:
-    raise TypeError(
-        f'{where} must be an array of NumPy of dtype'
-        f' {np.dtype(expected.dtype)}, found {found.dtype}.'
-    ) from error
-  if dtype == np.dtype(expected.dtype):
-    return value
-  return _cast(np.asarray(found), np.dtype(expected.dtype), where)
-
-
-def _from_python(value, where: str) -> np.ndarray:
-  """Returns nested lists as an array."""
-  if isinstance(value, tf.data.Dataset):
-    raise TypeError(
-        f'{where} must be an array with all its examples, found a data set.'
-        ' Tip: np.concatenate the arrays of its batches.'
-    )
-  try:
-    return np.array(value)
-  except ValueError as error:
+def _check_labels(y, num_examples: int, labels, index: int) -> None:
+  """Refuses labels that the model does not have; padding may hold any."""
+  wrong = labels.first_wrong(np.asarray(y)[:num_examples])
+  if wrong is not None:
+    label, row = wrong
     raise ValueError(
-        f'{where} must have one shape for all examples, found several.'
-    ) from error
-
-
-def _fits(shape: Sequence[int], expected: Sequence[Optional[int]]) -> bool:
-  """Whether a shape is one of those expected."""
-  return len(shape) == len(expected) and all(
-      size in (None, found) for size, found in zip(expected, shape)
-  )
-
-
-def _check_shape(found, expected: tff.TensorType, where: str) -> None:
-  shape = tuple(found.shape)
-  if _fits(shape, expected.shape):
-    return
-  wanted = ['num_examples', *expected.shape[1:]]
-  tip = ''
-  if shape[1:] == (1, *expected.shape[1:]):
-    tip = ' Tip: leave out the axis of length 1, as in y[:, 0].'
-  elif shape[2:] == tuple(expected.shape[1:]):
-    tip = (
-        ' Tip: these look like batches; give all examples in one array, as the'
-        ' process makes the batches.'
+        f'`y` of client {index} must be labels in 0..{labels.num_classes - 1},'
+        f' those of the model, found {label} in row {row}. Tip: number the'
+        ' classes from 0, and leave out examples without a class.'
     )
-  raise ValueError(
-      f'{where} must be of shape [{", ".join(map(str, wanted))}], as the model'
-      f' takes it, found {list(shape)}.{tip}'
-  )
-
-
-def _cast(found: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
-  """Returns numbers in another dtype, of the same values."""
-  if found.dtype.kind not in 'biuf' or dtype.kind not in 'biuf':
-    raise TypeError(
-        f'{where} must be of dtype {dtype}, found {found.dtype}.'
-    )
-  if dtype.kind == 'f':
-    # What is too large for float32 becomes infinite, and the round says so.
-    with np.errstate(over='ignore'):
-      return found.astype(dtype)
-  with np.errstate(invalid='ignore'):
-    cast = found.astype(dtype)
-  same = cast == found
-  if not np.all(same):
-    raise ValueError(
-        f'{where} must be whole numbers of {dtype}, found'
-        f' {found[~same].flat[0]}.'
-    )
-  return cast

@@ -164,7 +164,9 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     def looks(computation, cohort=inputs.Cohort):
       return inputs.checked(
           computation,
-          lambda given: inputs.checked_arguments(given, data_type, cohort),
+          lambda given: inputs.checked_arguments(
+              given, data_type, cohort, deployed.labels
+          ),
       )
 
     # TFF wants an `initialize` without arguments, hence the default seed.

@@ -153,6 +153,28 @@ def test_statistics_are_those_of_training(folder, tmp_path):
   assert long[:len(short)] == short and len(long) == len(short) + 1
 
 
+@pytest.mark.parametrize('program, flags', [
+    (predict, ['--client=ann', '--output={0}/p']),
+    (evaluate, ['--output_dir={0}/e']),
+])
+def test_categories_that_training_had_not_are_named(
+    program, flags, folder, tmp_path, capsys
+):
+  texts = ['violet'] * 3 + ['red'] * 4 + ['', 'two words']
+  (tmp_path / 'next.csv').write_text('client,y,age,colour\n' + ''.join(
+      f'ann,yes,50,{text}\n' for text in texts
+  ))
+  assert program.main([
+      'x', f'--run={folder}/run', f'--data_dir={tmp_path}/next.csv',
+      *(flag.format(tmp_path) for flag in flags),
+  ]) == 0
+  assert capsys.readouterr().err == (
+      f'{tmp_path}/next.csv, column colour holds what the training data had'
+      " not: 'violet' in 3 rows, 'two words' in 1 row, no value in 1 row. The"
+      ' model takes zeros there.\n'
+  )
+
+
 def test_each_row_has_the_model_of_its_client_unless_one_is_named(
     folder, tmp_path
 ):

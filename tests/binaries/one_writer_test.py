@@ -8,6 +8,7 @@ import pytest
 
 from binaries import compare
 from binaries import folders
+from binaries import robustness
 from binaries import train
 from tff_pers import locks
 
@@ -51,13 +52,16 @@ def test_a_killed_process_lets_go(tmp_path):
     pass
 
 
-@pytest.mark.parametrize('program, algo', [(train, 'algo'), (compare, 'algos')])
+@pytest.mark.parametrize('program, algo', [
+    (train, '--algo=local_only'), (compare, '--algos=local_only'),
+    (robustness, '--algo=ffgg'),
+])
 def test_the_second_program_ends_with_a_sentence(
     program, algo, tmp_path, capsys
 ):
   lock = locks.attempt(str(tmp_path))
   code = program.main([
-      'x', f'--{algo}=local_only', '--task=overpersonalized', '--rounds=1',
+      'x', algo, '--task=overpersonalized', '--rounds=1',
       f'--output_dir={tmp_path}',
   ])
   lock.release()

@@ -3,6 +3,7 @@
 import hypothesis
 from hypothesis import strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -331,6 +332,38 @@ def test_raises_unless_steps_or_epochs_are_given(budget):
 def test_raises_on_unequal_rows():
   with pytest.raises(ValueError, match='found 3 and 2 rows at client 4'):
     client_data.dense(4, np.zeros([3, 1]), np.zeros([2]))
+
+
+@pytest.mark.parametrize('index', ['alice', '7', 1.5, None, True, [1], 2**40])
+def test_raises_on_an_index_that_is_no_integer(index):
+  with pytest.raises(TypeError, match='`index` must be an integer.*enumerate'):
+    client_data.dense(index, np.zeros([2, 1]), np.zeros([2]))
+
+
+@pytest.mark.parametrize('x, error, sentence', [
+    (tf.ragged.constant([[1.0, 2.0], [3.0]]), ValueError, '1 values in row 1'),
+    ([[1.0], [2.0, 3.0]], ValueError, '2 values in row 1 and 1 in row 0'),
+    (np.array([[1.0], [2.0, 3.0]], object), ValueError, '2 values in row 1'),
+    ([[[1.0], [2.0]], [[3.0], []]], TypeError, 'one shape, found list'),
+    (['a', None], TypeError, 'found list. Tip: np.asarray'),
+    (tf.sparse.eye(2), TypeError, 'found SparseTensor'),
+    (tf.data.Dataset.range(2), TypeError, 'found a data set. Tip'),
+    (3.0, TypeError, 'found float'),
+], ids=lambda value: '')
+def test_raises_on_what_is_no_array(x, error, sentence):
+  with pytest.raises(error, match=f'`x` of client 4 must .*{sentence}'):
+    client_data.dense(4, x, np.zeros([2], np.int32))
+
+
+def test_tables_and_lists_become_arrays():
+  rows = [[1.0, 2.0], [3.0, 4.0]]
+  for x in (rows, pd.DataFrame(rows, index=[5, 7], dtype='float32')):
+    data = client_data.dense(np.int64(3), x, pd.Series([0, 1], index=[5, 7]))
+    assert data['index'] == 3 and data['num_examples'] == 2
+    assert all(isinstance(a, np.ndarray) for a in data['examples'].values())
+    np.testing.assert_array_equal(data['examples']['x'], rows)
+  own = np.array(rows)
+  assert client_data.dense(0, own, own)['examples']['x'] is own
 
 
 def test_raises_on_padding_to_fewer_rows():

@@ -76,6 +76,11 @@ def test_raises_on_unusable_examples_and_names_the_client(preprocess, message):
     sources.from_client_data(_client_data(), preprocess)
 
 
+def test_raises_on_a_list_of_data_sets():
+  with pytest.raises(errors.DataError, match='found a list. Tip: dense'):
+    sources.from_client_data([tf.data.Dataset.range(3)])
+
+
 def test_raises_on_unknown_client():
   with pytest.raises(errors.DataError, match="found 'zoe'"):
     sources.from_client_data(_client_data(), _to_pair, client_ids=['zoe'])

@@ -57,6 +57,7 @@ def test_from_tff_computes_the_same():
       model.example_loss(y, logits), expected, rtol=1e-5
   )
   assert list(model.metrics) == ['accuracy']
+  assert model.labels.first_wrong(np.int32([0, 1, 2])) == (2, 2)
 
 
 def test_from_tff_has_the_masked_gradient_in_a_tff_computation():

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import arrays
 from tff_pers import random
 
 
@@ -58,13 +59,20 @@ def dense(
   """Returns one client's arrays as dense client data.
 
   Args:
-    index: The client's number in 0..N-1.
-    x: Features, [num_examples, ...].
-    y: Labels, [num_examples, ...].
+    index: The client's number in 0..N-1; -1: the examples are of no client.
+    x: Features, [num_examples, ...]; also a table of pandas, or nested lists.
+    y: Labels, [num_examples, ...]; likewise.
 
   Raises:
-    ValueError: If `x` and `y` differ in length.
+    TypeError: If `index` is no integer, or `x` or `y` is no array of numbers.
+    ValueError: If `x` and `y` differ in length, or an example has another shape
+      than the others.
   """
+  index = arrays.client_index(index, '`index`')
+  x, y = (
+      arrays.as_array(rows, f'`{name}` of client {index}')
+      for name, rows in (('x', x), ('y', y))
+  )
   if len(x) != len(y):
     raise ValueError(
         f'`x` and `y` must have one row per example, found {len(x)} and'

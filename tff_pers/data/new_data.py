@@ -17,6 +17,9 @@ from tff_pers.data import errors
 from tff_pers.data import features as features_lib
 from tff_pers.data import tables
 
+# The most texts of a column that a sentence names.
+_NAMED = 8
+
 
 def read(
     path: str,
@@ -25,6 +28,8 @@ def read(
     needs: Sequence[str] = tables.REQUIRED,
 ) -> tables.Table:
   """Returns a table whose x is what the model takes, float32[n, *x_shape].
+
+  Texts that the training data had not become zeros; `remarks` names them.
 
   Args:
     path: A .csv, .parquet or .npz file, or a folder that holds one such file.
@@ -49,6 +54,7 @@ def read(
   if fitted is not None:
     assert table.columns is not None  # Asked for, where there is a `fitted`.
     x = fitted.apply(x, table.columns)
+    table = table._replace(remarks=_remarks(table, fitted))
   if list(x.shape[1:]) != list(x_shape):
     raise errors.DataError(
         f'{path} must hold examples of shape {list(x_shape)} as in training,'
@@ -90,6 +96,36 @@ def labels(
         f' training data, found {unknown[0]!r}.'
     )
   return np.array([codes[name] for name in table.classes], np.int32)[table.y]
+
+
+def _remarks(
+    table: tables.Table, fitted: features_lib.Features
+) -> tuple[str, ...]:
+  """Names the texts that training had not, of each column, and their rows."""
+  remarks = []
+  assert table.columns is not None
+  places = {column.name: place for place, column in enumerate(table.columns)}
+  for feature in fitted.features:
+    texts = table.columns[places[feature.name]].categories
+    if texts is None or feature.categories is None:
+      continue
+    codes = table.x[:, places[feature.name]]
+    codes = np.where(np.isnan(codes), len(texts), codes).astype(int)
+    known = {*feature.categories, *[''][:feature.indicator]}
+    counts = zip((*texts, ''), np.bincount(codes).tolist())
+    found = [
+        (repr(text) if text else 'no value')
+        + f' in {number} row{"s"[:number != 1]}'
+        for text, number in counts if number and text not in known
+    ]
+    if found:
+      more = len(found) - _NAMED
+      found[_NAMED:] = [f'{more} others'] if more > 0 else []
+      remarks.append(
+          f'{table.path}, column {feature.name} holds what the training data'
+          f' had not: {", ".join(found)}. The model takes zeros there.'
+      )
+  return tuple(remarks)
 
 
 def _kind(path: str) -> str:

@@ -39,16 +39,22 @@ def from_client_data(
   """Returns the clients of a TFF `ClientData` as dense client data.
 
   Args:
-    client_data: Any of `tff.simulation.datasets`.
+    client_data: Any `ClientData` of `tff.simulation.datasets`.
     preprocess: From a client's dataset to a dataset of single (unbatched)
       examples `(x, y)` or `<x, y>`; None: they have this form already.
     client_ids: The clients to take, in this order; None: all, sorted by id.
     first_index: Index of the first client.
 
   Raises:
-    errors.DataError: If a client has no example, or its examples are not pairs
-      of one shape; names the client.
+    errors.DataError: If it is no `ClientData`, or a client has no example, or
+      its examples are not pairs of one shape; names the client.
   """
+  if not hasattr(client_data, 'create_tf_dataset_for_client'):
+    raise errors.DataError(
+        '`client_data` must be a ClientData of tff.simulation.datasets, found a'
+        f' {type(client_data).__name__}. Tip: dense(index, x, y) takes the'
+        ' arrays of a client.'
+    )
   ids = sorted(client_data.client_ids) if client_ids is None else client_ids
   unknown = sorted(set(ids) - set(client_data.client_ids))
   if unknown:

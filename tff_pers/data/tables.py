@@ -48,6 +48,7 @@ class Table(NamedTuple):
     tier: int32[n], or None if the file has no `tier`.
     columns: What x holds, or None: numbers without names.
     classes: Names of the labels 0..C-1, or None: y holds numbers.
+    remarks: Sentences about it that a user should read.
     position: Returns the place of a row in the file in words, `line 7`.
   """
 
@@ -60,6 +61,7 @@ class Table(NamedTuple):
   tier: Optional[np.ndarray] = None
   columns: Optional[tuple[features.Column, ...]] = None
   classes: Optional[tuple[str, ...]] = None
+  remarks: tuple[str, ...] = ()
   position: Callable[[int], str] = 'row {}'.format
 
   def place(self, row: int) -> str:

@@ -31,6 +31,7 @@ import numpy as np
 from tff_pers.data import features as features_lib
 from tff_pers.data import npy_headers
 from tff_pers.evaluation import damaged
+from tff_pers.evaluation import files
 
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
@@ -146,12 +147,16 @@ def read_config(folder: str) -> dict[str, Any]:
 
 def write_config(folder: str, config: Mapping[str, Any]) -> None:
   """Makes the folder and writes `config.json`, whole or not at all."""
-  _write_text(folder, CONFIG, json.dumps(config, indent=2) + '\n')
+  os.makedirs(folder, exist_ok=True)
+  files.write_text(
+      os.path.join(folder, CONFIG), json.dumps(config, indent=2) + '\n'
+  )
 
 
 def write_features(folder: str, features: features_lib.Features) -> None:
   """Makes the folder and writes `features.json`, whole or not at all."""
-  _write_text(folder, FEATURES, features.to_json())
+  os.makedirs(folder, exist_ok=True)
+  files.write_text(os.path.join(folder, FEATURES), features.to_json())
 
 
 def read_features(folder: str) -> Optional[features_lib.Features]:
@@ -167,14 +172,6 @@ def read_features(folder: str) -> Optional[features_lib.Features]:
       path, encoding='utf-8'
   ) as file:
     return features_lib.Features.from_json(file.read())
-
-
-def _write_text(folder: str, name: str, text: str) -> None:
-  os.makedirs(folder, exist_ok=True)
-  path = os.path.join(folder, name)
-  with open(path + '_temp', 'w', encoding='utf-8') as file:
-    file.write(text)
-  os.replace(path + '_temp', path)
 
 
 def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -206,8 +203,7 @@ def write_diverged(folder: str, sentence: Optional[str]) -> None:
   """Writes `diverged.txt`; None: the run goes on, and there is no such file."""
   path = os.path.join(folder, DIVERGED)
   if sentence is not None:
-    with open(path, 'w', encoding='utf-8') as file:
-      file.write(sentence + '\n')
+    files.write_text(path, sentence + '\n')
   elif os.path.exists(path):
     os.remove(path)
 
@@ -283,11 +279,16 @@ def write_csv(
     path: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> None:
   """Writes a CSV file, whole or not at all; None is an empty cell."""
-  with open(path + '_temp', 'w', newline='', encoding='utf-8') as file:
+  with files.whole(path) as file:
     writer = csv.DictWriter(file, columns)
     writer.writeheader()
     writer.writerows(rows)
-  os.replace(path + '_temp', path)
+
+
+def write_matrix(folder: str, name: str, matrix: np.ndarray) -> None:
+  """Writes `MIXING` or `ROUTER`, whole or not at all."""
+  with files.whole(os.path.join(folder, name), 'wb') as file:
+    np.save(file, matrix)
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:

@@ -129,6 +129,7 @@ class FunctionalModel:
     to_base: `(weights) -> weights of the model that this one was made of`,
       where they stand for these in another form, as factors; None: they are
       these, or several models.
+    labels: The `labels.Labels` that y holds; None: others, or not known.
   """
 
   init: Callable[[Any], Any]
@@ -151,6 +152,7 @@ class FunctionalModel:
   units: Optional[tuple[tuple[Optional[Units], ...], ...]] = None
   frozen: Optional[Frozen] = None
   to_base: Optional[Callable[[Any], Any]] = None
+  labels: Any = None
 
   def initial_weights(self, seed: tf.Tensor) -> Any:
     """Returns w^0 of the run `seed`, the same in every method.

@@ -13,6 +13,7 @@ from tff_pers.models import functional
 from tff_pers.models import keras_checks
 from tff_pers.models import keras_losses
 from tff_pers.models import keras_network
+from tff_pers.models import labels
 
 
 def from_keras(
@@ -80,6 +81,7 @@ def from_keras(
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
       example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
+      labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
       metrics=keras_losses.example_metrics(metrics, examples),
       name=keras_model.name,
       layers=network.layers, frozen=network.frozen,

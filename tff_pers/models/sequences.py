@@ -16,6 +16,7 @@ from typing import Callable, NamedTuple
 import tensorflow as tf
 
 from tff_pers.models import functional
+from tff_pers.models import labels
 from tff_pers.models import recurrent
 from tff_pers.models import tokens
 from tff_pers.models import transformer
@@ -86,7 +87,7 @@ def build(
       example_loss=tokens.crossentropy, metrics=dict(accuracy=metric),
       weights_of=dict(loss=tokens.num_real, accuracy=weight),
       x_spec=x_spec, y_spec=tf.TensorSpec([None, x_spec.shape[1]], tf.int32),
-      name=name, takes_factors=True,
+      name=name, takes_factors=True, labels=labels.Labels(num_tokens),
   )
 
 

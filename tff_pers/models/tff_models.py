@@ -11,6 +11,7 @@ from tff_pers import random
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses
+from tff_pers.models import labels
 
 
 def from_tff_functional_model(
@@ -74,7 +75,8 @@ def from_tff_functional_model(
       metrics, example_values.trial(y_spec, output_spec)
   )
   return functional.FunctionalModel(
-      init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name
+      init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name,
+      labels=labels.of_loss(model.loss, example_loss, y_spec, output_spec),
   )
 
 

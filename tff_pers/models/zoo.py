@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tff_pers.models import functional
 from tff_pers.models import initial_weights
+from tff_pers.models import labels
 from tff_pers.models import resnet
 from tff_pers.models import sequences
 from tff_pers.models import submodels
@@ -144,6 +145,7 @@ def _loss_and_metrics(
   return dict(
       example_loss=loss,
       y_spec=tf.TensorSpec([None], tf.int32),
+      labels=labels.Labels(num_classes),
       metrics={'accuracy': accuracy},
   )
 

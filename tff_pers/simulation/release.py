@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent import futures
-import csv
 import glob
 import logging
 import os
@@ -10,6 +9,9 @@ from typing import Any, Mapping, Sequence
 
 from absl import logging as absl_logging
 import tensorflow_federated as tff
+
+from tff_pers.evaluation import damaged
+from tff_pers.evaluation import results
 
 METRICS = 'metrics.csv'
 LOG = 'train.log'
@@ -83,14 +85,10 @@ def _keep_rows(path: str, columns: Sequence[str], last_round: int) -> None:
     # Left by a process that was killed before it could rename the file.
     os.remove(left_over)
   if last_round and os.path.exists(path):
-    with open(path, newline='', encoding='utf-8') as file:
-      rows = [row for row in csv.DictReader(file)
-              if int(row['round']) <= last_round]
-  with open(path + '_temp', 'w', newline='', encoding='utf-8') as file:
-    writer = csv.DictWriter(file, columns)
-    writer.writeheader()
-    writer.writerows(rows)
-  os.replace(path + '_temp', path)
+    rows = [
+        row for row in damaged.rows(path)[1] if int(row['round']) <= last_round
+    ]
+  results.write_csv(path, columns, rows)
 
 
 class _Log(logging.FileHandler):

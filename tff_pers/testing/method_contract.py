@@ -221,6 +221,22 @@ def test_nan_at_one_client_is_reported_and_dropped(case: rounds.Case) -> None:
   )
 
 
+def test_a_label_that_the_model_has_not_is_refused(case: rounds.Case) -> None:
+  """Before a round and an evaluation; in rows of padding it does not count."""
+  before, data = case.snapshots[2], list(case.task.train)
+  x, y = (data[1]['examples'][name] for name in ('x', 'y'))
+  spoiled = np.where(np.arange(len(y)) == 4, 2, y).astype(np.int32)
+  data[1] = client_data.dense(1, x, spoiled)
+  sentence = '`y` of client 1 must be labels in 0..1, .* found 2 in row 4'
+  with pytest.raises(ValueError, match=sentence):
+    rounds.play(case.process, before, range(4), data)
+  for name in ('adapt', 'test'):
+    both = dict(adapt=case.task.train[1], test=case.task.test[1])
+    both[name] = data[1]
+    with pytest.raises(ValueError, match=sentence):
+      case.process.evaluate(before.state, [before.clients[1]], [both])
+
+
 def test_client_without_examples_harms_nothing(case: rounds.Case) -> None:
   """States stay finite, and the examples of the others are counted."""
   data = list(case.task.train)

@@ -172,4 +172,39 @@ FAULTS = (
         new='  if own and set(own) <= set(shapes):',
         tests=(_EXPORT + 'test_raises_on_the_weights_of_several_models',),
     ),
+    Fault(
+        'unknown_categories_in_silence',
+        what='`evaluate` does not say which categories training had not.',
+        file='binaries/later_clients.py',
+        old='  for remark in table.remarks:',
+        new='  for remark in ():',
+        tests=(_AFTER + 'test_categories_that_training_had_not_are_named',),
+    ),
+    Fault(
+        'rows_of_known_categories',
+        what='A category that training had is named as one that it had not.',
+        file='tff_pers/data/new_data.py',
+        old='in counts if number and text not in known',
+        new='in counts if number',
+        tests=(_AFTER + 'test_categories_that_training_had_not_are_named',),
+    ),
+    Fault(
+        'two_writers_of_a_table',
+        what='Two processes of `robustness` write to one folder.',
+        file='binaries/robustness.py',
+        old='    alone = folders.Alone(top)\n',
+        new="    alone = folders.Alone(top + '_lock')\n",
+        tests=(_ALONE + 'test_the_second_program_ends_with_a_sentence',),
+    ),
+    Fault(
+        'written_in_place',
+        what='A file of results that is being written is half a file.',
+        file='tff_pers/evaluation/files.py',
+        old="  temporary = path + '_temp'\n",
+        new='  temporary = path\n',
+        tests=(
+            'tests/evaluation/files_test.py'
+            '::test_a_file_is_what_it_was_until_it_is_whole',
+        ),
+    ),
 )

@@ -6,13 +6,14 @@ _INPUTS = 'tests/inputs_test.py::'
 _BUILDERS = 'tests/builders_test.py::'
 _PROCESS = _INPUTS + 'test_a_process_looks_at_what_it_is_given'
 _COHORT = _INPUTS + 'test_raises_on_another_cohort'
+_LABELS = 'tests/models/labels_test.py::test_first_label_that_a_model_does_not_have'
 _KIND = _INPUTS + 'test_raises_on_data_of_another_kind'
 
 FAULTS = (
     Fault(
         'labels_cut_to_size',
         what='A label that is no int32 becomes another one.',
-        file='tff_pers/inputs.py',
+        file='tff_pers/arrays.py',
         old='  same = cast == found\n',
         new='  same = cast == cast\n',
         tests=(_KIND,),
@@ -28,7 +29,7 @@ FAULTS = (
     Fault(
         'batches_as_examples',
         what='The sentence on batches does not say what to do.',
-        file='tff_pers/inputs.py',
+        file='tff_pers/arrays.py',
         old='  elif shape[2:] == tuple(expected.shape[1:]):',
         new='  elif shape[1:] == tuple(expected.shape[1:]):',
         tests=(_KIND,),
@@ -120,5 +121,48 @@ FAULTS = (
         old="      found, tip = name_of_kind, f' Tip: {way}.'",
         new="      found, tip = name_of_kind, ''",
         tests=(_BUILDERS + 'test_raises_on_other_models',),
+    ),
+    Fault(
+        'padding_must_have_labels',
+        what='Labels in rows of padding are refused.',
+        file='tff_pers/inputs.py',
+        old='labels.first_wrong(np.asarray(y)[:num_examples])',
+        new='labels.first_wrong(np.asarray(y))',
+        tests=(_INPUTS + 'test_labels_in_rows_of_padding_do_not_count',),
+    ),
+    Fault(
+        'one_label_more',
+        what='A label may be C.',
+        file='tff_pers/models/labels.py',
+        old='np.maximum.reduce(unsigned, None) < self.num_classes',
+        new='np.maximum.reduce(unsigned, None) <= self.num_classes',
+        tests=(_LABELS,),
+    ),
+    Fault(
+        'skipped_labels_refused',
+        what='A label that marks what the loss skips is refused.',
+        file='tff_pers/models/labels.py',
+        old='      return bool(tf.reduce_all(tf.math.is_finite(loss_of_one)))',
+        new='      return False',
+        tests=(_LABELS,),
+    ),
+    Fault(
+        'binary_labels_unchecked',
+        what='A binary cross-entropy takes label 2.',
+        file='tff_pers/models/labels.py',
+        old='    return Labels(2)\n',
+        new='    return Labels(3)\n',
+        tests=(_LABELS,),
+    ),
+    Fault(
+        'names_as_numbers',
+        what="A client '7' is client 7.",
+        file='tff_pers/arrays.py',
+        old='  number = np.asarray(value)\n',
+        new='  number = np.asarray(int(value))\n',
+        tests=(
+            'tests/data/client_data_test.py'
+            '::test_raises_on_an_index_that_is_no_integer',
+        ),
     ),
 )

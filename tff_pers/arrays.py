@@ -1,0 +1,146 @@
+"""Arrays that callers hand over, cast or refused in one sentence."""
+
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def client_index(value: Any, what: str) -> int:
+  """Returns the number of a client.
+
+  Args:
+    value: An integer, as a number of Python, an array or a tensor.
+    what: For the message.
+
+  Raises:
+    TypeError: If it is no integer of 32 bits.
+  """
+  number = np.asarray(value)
+  is_integer = not number.ndim and number.dtype.kind in 'iu'
+  if not is_integer or not -2**31 <= int(number) < 2**31:
+    raise TypeError(
+        f'{what} must be an integer, the number of the client in 0..N-1, found'
+        f' {value!r}. Tip: number clients that have names, as `enumerate` does.'
+    )
+  return int(number)
+
+
+def as_array(value: Any, where: str) -> Any:
+  """Returns an array or tensor as it is, anything else as an array.
+
+  Args:
+    value: Also a table or a column of pandas, or nested lists of numbers.
+    where: What it is, for messages.
+
+  Raises:
+    TypeError: If it is no such table, but a data set, say.
+    ValueError: If its examples have several lengths.
+  """
+  if isinstance(value, (np.ndarray, tf.Tensor)) and value.dtype != object:
+    return value
+  if isinstance(value, tf.data.Dataset):
+    raise TypeError(
+        f'{where} must be an array with all its examples, found a data set.'
+        ' Tip: np.concatenate the arrays of its batches.'
+    )
+  try:
+    array = np.asarray(value)
+  except ValueError:
+    array = np.asarray(None)
+  if array.dtype != object and array.ndim:
+    return array
+  if isinstance(value, (list, tuple, np.ndarray, tf.RaggedTensor)):
+    lengths = [
+        None if isinstance(row, str) or not hasattr(row, '__len__')
+        else len(row) for row in value
+    ]
+    for row, length in enumerate(lengths):
+      if length != lengths[0]:
+        raise ValueError(
+            f'{where} must have one shape for all examples, found {length}'
+            f' values in row {row} and {lengths[0]} in row 0. Tip: fill'
+            ' short examples up to one length.'
+        )
+  raise TypeError(
+      f'{where} must be an array of numbers, a row per example of one shape,'
+      f' found {type(value).__name__}. Tip: np.asarray(..., np.float32) makes'
+      ' one.'
+  )
+
+
+def fitted(value: Any, expected: tff.TensorType, where: str) -> Any:
+  """Returns an array of the shape and dtype expected; see `inputs.fitted`.
+
+  Args:
+    value: See `as_array`.
+    expected: Its TFF type, of the shape [None, ...].
+    where: What it is, for messages.
+
+  Raises:
+    TypeError: If it is no array of numbers.
+    ValueError: If its shape is another, or a number cannot be cast.
+  """
+  found = as_array(value, where)
+  _check_shape(found, expected, where)
+  if found.dtype == expected.dtype:
+    return found
+  try:
+    dtype = np.dtype(tf.as_dtype(found.dtype).as_numpy_dtype)
+  except TypeError as error:
+    raise TypeError(
+        f'{where} must be an array of NumPy of dtype'
+        f' {np.dtype(expected.dtype)}, found {found.dtype}.'
+    ) from error
+  if dtype == np.dtype(expected.dtype):
+    return found
+  return _cast(np.asarray(found), np.dtype(expected.dtype), where)
+
+
+def _fits(shape: Sequence[int], expected: Sequence[Optional[int]]) -> bool:
+  """Whether a shape is one of those expected."""
+  return len(shape) == len(expected) and all(
+      size in (None, found) for size, found in zip(expected, shape)
+  )
+
+
+def _check_shape(found, expected: tff.TensorType, where: str) -> None:
+  shape = tuple(found.shape)
+  if _fits(shape, expected.shape):
+    return
+  wanted = ['num_examples', *expected.shape[1:]]
+  tip = ''
+  if shape[1:] == (1, *expected.shape[1:]):
+    tip = ' Tip: leave out the axis of length 1, as in y[:, 0].'
+  elif shape[2:] == tuple(expected.shape[1:]):
+    tip = (
+        ' Tip: these look like batches; give all examples in one array, as the'
+        ' process makes the batches.'
+    )
+  raise ValueError(
+      f'{where} must be of shape [{", ".join(map(str, wanted))}], as the model'
+      f' takes it, found {list(shape)}.{tip}'
+  )
+
+
+def _cast(found: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
+  """Returns numbers in another dtype, of the same values."""
+  if found.dtype.kind not in 'biuf' or dtype.kind not in 'biuf':
+    raise TypeError(
+        f'{where} must be of dtype {dtype}, found {found.dtype}.'
+    )
+  if dtype.kind == 'f':
+    # What is too large for float32 becomes infinite, and the round says so.
+    with np.errstate(over='ignore'):
+      return found.astype(dtype)
+  with np.errstate(invalid='ignore'):
+    cast = found.astype(dtype)
+  same = cast == found
+  if not np.all(same):
+    row = np.argwhere(~same)[0][0]
+    raise ValueError(
+        f'{where} must be whole numbers of {dtype}, found'
+        f' {found[row][~same[row]].flat[0]} in row {row}.'
+    )
+  return cast

@@ -1,0 +1,88 @@
+"""Which labels a model has an output for."""
+
+import functools
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.models import functional
+
+_BINARY = (
+    tf.keras.losses.BinaryCrossentropy, tf.keras.losses.BinaryFocalCrossentropy
+)
+_BINARY_FUNCTIONS = (
+    tf.keras.losses.binary_crossentropy,
+    tf.keras.losses.binary_focal_crossentropy, functional.binary_crossentropy,
+)
+
+
+class Labels(NamedTuple):
+  """The labels 0..C-1, and others that a loss skips.
+
+  Attributes:
+    num_classes: C.
+    is_skipped: `(label) -> bool`, whether the loss takes a label outside of
+      0..C-1, as one that marks padding.
+  """
+
+  num_classes: int
+  is_skipped: Callable[[int], bool] = lambda label: False
+
+  def first_wrong(self, y: np.ndarray) -> Optional[tuple[int, int]]:
+    """Returns the first label that is none of them and its row, or None.
+
+    Args:
+      y: An integer dtype, [num_examples, ...].
+    """
+    # As numbers without a sign the negative ones are large: one pass over y.
+    unsigned = y.view(f'u{y.dtype.itemsize}')
+    if not y.size or np.maximum.reduce(unsigned, None) < self.num_classes:
+      return None
+    outside = np.unique(y[unsigned >= self.num_classes]).tolist()
+    places = np.argwhere(
+        np.isin(y, [label for label in outside if not self.is_skipped(label)])
+    )
+    return (y[tuple(places[0])], places[0][0]) if len(places) else None
+
+
+def of_loss(
+    loss: Any, example_loss: Callable[[Any, Any], Any], y_spec: tf.TensorSpec,
+    output_spec: tf.TensorSpec,
+) -> Optional[Labels]:
+  """Returns the labels of somebody's model; None: y holds no labels.
+
+  They are 0..C-1 with C outputs per label, and 0, 1 with a binary
+  cross-entropy. Others are skipped if the loss of one is finite.
+
+  Args:
+    loss: A loss of Keras, its name, or a function.
+    example_loss: The same: `(y, predictions) -> [batch]`.
+    y_spec: Spec of y.
+    output_spec: Spec of the predictions.
+  """
+  if not y_spec.dtype.is_integer:
+    return None
+  loss = tf.keras.losses.get(loss)
+  if isinstance(loss, _BINARY) or loss in _BINARY_FUNCTIONS:
+    return Labels(2)
+  if output_spec.shape.rank != y_spec.shape.rank + 1:
+    return None
+  shape = [size or 1 for size in output_spec.shape]
+  if shape[-1] < 2:
+    return None
+
+  @functools.lru_cache(maxsize=None)
+  def is_skipped(label):
+    # On a GPU the loss would be NaN or 0, and nothing would be raised.
+    with tf.init_scope(), tf.device('CPU:0'):
+      try:
+        loss_of_one = example_loss(
+            tf.fill(shape[:-1], tf.constant(label, y_spec.dtype)),
+            tf.fill(shape, tf.constant(1 / shape[-1], output_spec.dtype)),
+        )
+      except tf.errors.InvalidArgumentError:
+        return False
+      return bool(tf.reduce_all(tf.math.is_finite(loss_of_one)))
+
+  return Labels(shape[-1], is_skipped)

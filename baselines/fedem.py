@@ -115,7 +115,7 @@ def negative_log_likelihoods(
     model: functional.FunctionalModel, models: Any, num_models: int,
     data: Mapping[str, Any],
 ) -> tf.Tensor:
-  """Returns l_c(s), [rows, C]; of a text the sum over its tokens."""
+  """Returns l_c(s), [rows, C]; of a sequence the sum over its steps."""
   losses = example_losses.compute(model, models, num_models, data)
   if model.example_loss is functional.squared_error:
     # A mean over the targets; -log N(y; prediction, I) but for a constant.
@@ -128,6 +128,10 @@ def negative_log_likelihoods(
   elif 'loss' in model.weights_of:
     y = data['examples']['y']
     losses *= model.row_weights(y, losses.dtype)[:, None]
+  elif model.labels is not None:
+    # A mean over the steps of a sequence, or over several labels.
+    labels_each = tf.reduce_prod(tf.shape(data['examples']['y'])[1:])
+    losses *= tf.cast(labels_each, losses.dtype)
   return losses
 
 

@@ -253,6 +253,29 @@ def test_squared_errors_of_keras_are_likelihoods_too(loss):
   )
 
 
+def test_likelihoods_of_a_sequence_are_of_all_its_steps():
+  network = tf.keras.Sequential([
+      tf.keras.layers.Embedding(5, 5, 'uniform', input_length=7)
+  ])
+  loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  model = keras.from_keras(
+      network, loss, y_spec=tf.TensorSpec([None, 7], tf.int32)
+  )
+  tokens = np.random.default_rng(0).integers(5, size=[4, 7]).astype(np.int32)
+  data = rounds.tensors(
+      client_data.dense(0, tokens.astype(np.float32), tokens)
+  )
+  logits = network(tokens).numpy()
+  each = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(
+      logits, tokens[..., None], -1
+  )[..., 0]
+  np.testing.assert_allclose(
+      fedem.negative_log_likelihoods(
+          model, mixtures.initial_models(model, 1, 0), 1, data
+      )[:, 0], each.sum(axis=1), rtol=1e-5,
+  )
+
+
 def test_raises_on_no_component():
   with pytest.raises(ValueError, match='`num_models` must be an integer >= 0'):
     dataclasses.replace(fedem.FedEmHyperparameters(), num_models=-1)

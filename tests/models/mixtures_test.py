@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests import problems
 from tff_pers import random
 from tff_pers.data import client_data
+from tff_pers.models import keras
 from tff_pers.models import mixtures
 from tff_pers.models import zoo
 
@@ -65,6 +66,44 @@ def test_probabilities_of_one_logit_are_mixed_as_odds():
       _outputs(model, 'probabilities', [0.3, 0.7], z), [np.log(p / (1 - p))],
       rtol=1e-12,
   )
+
+
+@pytest.mark.parametrize('activation, loss, y_spec, outputs', [
+    ('softmax', 'sparse_categorical_crossentropy',
+     tf.TensorSpec([None], tf.int32), 3),
+    ('sigmoid', 'binary_crossentropy', tf.TensorSpec([None], tf.int32), 1),
+    (None, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+     tf.TensorSpec([None], tf.int32), 3),
+    (None, tf.keras.losses.BinaryCrossentropy(from_logits=True),
+     tf.TensorSpec([None, 3], tf.int32), 3),
+])
+def test_what_keras_models_predict_is_mixed_as_what_it_is(
+    activation, loss, y_spec, outputs
+):
+  """The loss of the mixture is -log sum_c pi_c p_c, whatever comes out."""
+  network = tf.keras.Sequential([tf.keras.layers.Dense(
+      outputs, activation, input_shape=(5,), bias_initializer='normal'
+  )])
+  model = keras.from_keras(network, loss, y_spec=y_spec)
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=[4, 5]).astype(np.float32)
+  kernels = rng.normal(size=[2, 5, outputs]).astype(np.float32)
+  bias = np.zeros([2, outputs], np.float32)
+  mixed = mixtures.mixture(model, 2, 'probabilities')
+  y = rng.integers(2, size=[4, *y_spec.shape[1:]]).astype(np.int32)
+  found = mixed.example_loss(y, mixed.predict(
+      dict(mixing=tf.constant([0.3, 0.7]), models=(kernels, bias)), x, False,
+      random.key(0),
+  ))
+  z = np.float64(x) @ kernels
+  if outputs == 3 and len(y_spec.shape) == 1:
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    p = np.take_along_axis(p, y[None, :, None].repeat(2, 0), -1)
+  else:
+    p = 1 / (1 + np.exp(-z))
+    p = np.where(y.reshape(4, -1), p, 1 - p)
+  p = 0.3 * p[0] + 0.7 * p[1]
+  np.testing.assert_allclose(found, -np.log(p).mean(-1), rtol=1e-4)
 
 
 def test_weight_of_zero_leaves_a_model_out():

@@ -108,6 +108,7 @@ class FunctionalModel:
     weights_of: For 'loss' and for metrics by name: `(y) -> [batch]`, the whole
       number of units >= 0, e.g. tokens, that an example's value is the mean
       over. Means are then over units; without an entry they are over examples.
+    probabilities: Whether predictions for labels are probabilities, not logits.
     penalty: `(weights) -> scalar`, added to the mean loss of every batch (L2
       regularization); reported losses include it.
     name: For tables and messages.
@@ -143,6 +144,7 @@ class FunctionalModel:
   weights_of: Mapping[str, Callable[[Any], Any]] = dataclasses.field(
       default_factory=dict
   )
+  probabilities: bool = False
   penalty: Callable[[Any], Any] = no_penalty
   name: str = 'model'
   layers: Optional[tuple[LayerWeight, ...]] = None

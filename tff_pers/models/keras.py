@@ -82,6 +82,7 @@ def from_keras(
       init=network.init, predict=network.predict,
       example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
       labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
+      probabilities=keras_losses.predicts_probabilities(keras_model, loss),
       metrics=keras_losses.example_metrics(metrics, examples),
       name=keras_model.name,
       layers=network.layers, frozen=network.frozen,

@@ -10,6 +10,10 @@ from tff_pers.models import functional
 
 _losses = tf.keras.losses
 _metrics = tf.keras.metrics
+_CROSS_ENTROPIES = (
+    _losses.binary_crossentropy, _losses.binary_focal_crossentropy,
+    _losses.categorical_crossentropy, _losses.sparse_categorical_crossentropy,
+)
 
 
 def example_loss(
@@ -97,10 +101,29 @@ def default_metrics(
   return functional.default_metrics(y_spec, output_spec)
 
 
+def predicts_probabilities(
+    model: tf.keras.Model, loss: Union[str, Callable[[Any, Any], Any]]
+) -> bool:
+  """Returns whether a Keras model predicts probabilities, not logits.
+
+  A cross-entropy says so; else it is what the last layer ends with.
+
+  Args:
+    model: The Keras model.
+    loss: As given to `from_keras`.
+  """
+  loss = _losses.get(loss)
+  if getattr(loss, 'fn', loss) in _CROSS_ENTROPIES:
+    return not getattr(loss, '_fn_kwargs', {}).get('from_logits', False)
+  activation = getattr(model.layers[-1], 'activation', None)
+  activations = tf.keras.activations
+  return activation in (activations.softmax, activations.sigmoid)
+
+
 def _threshold(model, loss, function, y_spec) -> Optional[float]:
   """Returns from where on an output means 1; None: it does not mean 0 or 1."""
   if function is _losses.binary_crossentropy:
-    return 0.0 if getattr(loss, 'from_logits', False) else 0.5
+    return 0.5 if predicts_probabilities(model, loss) else 0.0
   activation = getattr(model.layers[-1], 'activation', None)
   is_sigmoid = activation is tf.keras.activations.sigmoid
   one_output = getattr(model.layers[-1], 'units', None) == 1

@@ -34,7 +34,7 @@ def head(
   # One label per example: a text has one for every token.
   is_classifier = (
       model.y_spec.dtype.is_integer and model.y_spec.shape.rank == 1
-      and 'accuracy' in model.metrics
+      and 'accuracy' in model.metrics and not model.probabilities
   )
   if not is_classifier or not kernels or kernels[-1].shape[-1] < 2:
     raise ValueError(

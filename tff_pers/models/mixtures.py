@@ -112,8 +112,9 @@ def mixture(
 
   Its output is what `model`'s loss takes: for probabilities log p (whose
   softmax is p), or with one logit, or one for each of several labels, the
-  log-odds of p. For regression both are sum_c mixing_c * prediction_c. The
-  penalty is sum_c mixing_c * penalty_c.
+  log-odds of p, or p itself if that is what `model` predicts. For regression
+  both are sum_c mixing_c * prediction_c. The penalty is
+  sum_c mixing_c * penalty_c.
 
   Args:
     model: A member; its predictions are logits (of several classes, or of one
@@ -121,9 +122,14 @@ def mixture(
     num_models: C; `mixing` is float[C] >= 0, leaves of `models` are [C, ...].
     mix: `logits` or `probabilities`.
   """
-  many_labels = model.example_loss is tags.multilabel_crossentropy
-  by_probability = mix == 'probabilities' and (
-      model.y_spec.dtype.is_integer or many_labels
+  has_tags = model.example_loss is tags.multilabel_crossentropy
+  # Members that predict probabilities are mixed as they are.
+  by_probability = (
+      mix == 'probabilities' and not model.probabilities
+      and (model.y_spec.dtype.is_integer or has_tags)
+  )
+  is_binary = has_tags or (
+      model.labels is not None and model.labels.num_classes == 2
   )
 
   def init(seed):
@@ -141,7 +147,9 @@ def mixture(
     ]
     mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
     if by_probability:
-      one_logit = many_labels or outputs[0].shape[-1] == 1
+      rank = outputs[0].shape.rank
+      of_each_label = is_binary and rank == model.y_spec.shape.rank
+      one_logit = of_each_label or outputs[0].shape[-1] == 1
       return _log_mixture(mixing, outputs, one_logit)
     return tf.add_n([pi * output for pi, output in zip(mixing, outputs)])
 

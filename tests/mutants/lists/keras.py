@@ -41,7 +41,7 @@ FAULTS = (
         'logits_as_probabilities',
         what='The accuracy of one logit asks whether it is above a half.',
         file=_LOSSES,
-        old="return 0.0 if getattr(loss, 'from_logits', False) else 0.5",
+        old='return 0.5 if predicts_probabilities(model, loss) else 0.0',
         new='return 0.5',
         tests=(f'{_TEST}::test_default_metrics_fit_the_labels',),
     ),
@@ -78,6 +78,28 @@ FAULTS = (
         tests=(
             'tests/models/keras_test.py'
             '::test_raises_on_a_model_that_trains_in_its_own_way',
+        ),
+    ),
+    Fault(
+        'probabilities_as_logits',
+        what='Probabilities that Keras models predict are mixed as logits.',
+        file='tff_pers/models/mixtures.py',
+        old="mix == 'probabilities' and not model.probabilities",
+        new="mix == 'probabilities'",
+        tests=(
+            'tests/models/mixtures_test.py'
+            '::test_what_keras_models_predict_is_mixed_as_what_it_is',
+        ),
+    ),
+    Fault(
+        'likelihood_of_a_step',
+        what="FedEM takes the mean over a sequence's steps for its likelihood.",
+        file='baselines/fedem.py',
+        old='losses *= tf.cast(labels_each, losses.dtype)',
+        new='pass',
+        tests=(
+            'tests/baselines/fedem_test.py'
+            '::test_likelihoods_of_a_sequence_are_of_all_its_steps',
         ),
     ),
 )

@@ -181,7 +181,7 @@ FAULTS = (
         'mixture_of_exclusive_tags',
         what='A mixture takes tags for classes of which one is true.',
         file='tff_pers/models/mixtures.py',
-        old='one_logit = many_labels or outputs',
+        old='one_logit = of_each_label or outputs',
         new='one_logit = outputs',
         tests=(
             'tests/models/tags_test.py'

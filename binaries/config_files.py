@@ -64,18 +64,6 @@ def read(path: str) -> dict[str, Entry]:
   }
 
 
-def modules(path: str) -> str:
-  """Returns the modules that the flags in a file need, as `--import` has them.
-
-  Those of a run's `config.json` are what it was started with.
-
-  Raises:
-    ValueError: See `read`.
-  """
-  entries = read(path)
-  return entries['import'].text if 'import' in entries else ''
-
-
 def _mapping(path: str, node) -> dict[str, yaml.Node]:
   """Returns the values of a mapping by their keys."""
   if not isinstance(node, yaml.MappingNode):

@@ -23,7 +23,7 @@ from tff_pers.simulation import store
 
 SUMMARY = """\
 python -m binaries.evaluate --run=DIR [--data_dir=FILE] [--output_dir=DIR]
-    [--export=saved_model] [--export_clients=NAMES]
+    [--export=saved_model] [--export_clients=NAMES] [--import=MODULES]
 
 Evaluates a run, finished or not, at its last checkpoint; the run itself stays
 as it is. FILE (.csv, .parquet, .npz) has the columns of the training data.
@@ -51,6 +51,9 @@ def _evaluate(argv: Sequence[str]) -> int:
       flags.own_flag('data_dir', '', 'File with the examples.'),
       flags.own_flag(
           'output_dir', '', 'Folder of the results; empty: evaluation in --run.'
+      ),
+      flags.own_flag(
+          'import_', '', 'Modules of your own that the run was started with.'
       ),
       *exports.FLAGS,
   ])

@@ -263,7 +263,9 @@ def own_flag(
   """Returns a flag that only one program has, as an entry of `all_flags`."""
   spec = hp.field(default, help_text, **limits)
   holder = dataclasses.make_dataclass('_', [(name, type(default), spec)])
-  return name, Flag(dataclasses.fields(holder)[0], 'shared', '', holder())
+  return hp.flag_name(name), Flag(
+      dataclasses.fields(holder)[0], 'shared', '', holder()
+  )
 
 
 def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
@@ -345,6 +347,8 @@ def _from_file(path: str, table: Mapping[str, Flag]) -> dict[str, Any]:
   """Returns the values of the flags in a file."""
   with sentences():
     entries = config_files.read(path)
+    if 'import' in entries:
+      plugin_imports.require(entries['import'].text, path)
   given = {}
   for name, (text, line) in entries.items():
     try:
@@ -461,7 +465,7 @@ def run(
   native.drop_default_context()
   try:
     with sentences():
-      plugin_imports.import_asked(argv, resolve_path)
+      plugin_imports.import_asked(argv)
     with quiet.scope():
       return main(argv)
   except (UsageError, damaged.DamagedError) as error:

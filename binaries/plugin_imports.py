@@ -3,12 +3,11 @@
 They bring flags with them, so that this happens before flags are parsed.
 """
 
-import contextlib
 import functools
+import shlex
 import sys
-from typing import Callable, Sequence
+from typing import Sequence
 
-from binaries import config_files
 from binaries import stand_ins
 from binaries import startup
 from tff_pers import plugins
@@ -29,31 +28,35 @@ def load_installed() -> None:
     print(f'An installed plug-in was left out. {problem}', file=sys.stderr)
 
 
-def import_asked(
-    argv: Sequence[str], resolve_path: Callable[[str], str] = str
-) -> None:
-  """Imports the modules of `--import`, on the command line or in `--config`.
+def import_asked(argv: Sequence[str]) -> None:
+  """Imports the modules of `--import`.
 
   Args:
     argv: The command line, not parsed yet.
-    resolve_path: Returns the path that a flag means.
 
   Raises:
     ValueError: If one cannot be imported.
   """
-  plugins.import_named(asked(argv, resolve_path))
+  plugins.import_named(startup.value_of(argv[1:], 'import'))
 
 
-def asked(
-    argv: Sequence[str], resolve_path: Callable[[str], str] = str
-) -> str:
-  """Returns the value of `--import`; see `import_asked`."""
-  modules, config = (
-      startup.value_of(argv[1:], name) for name in ('import', 'config')
-  )
-  if modules or not config:
-    return modules
-  # What is wrong with the file is reported where it is read for its flags.
-  with contextlib.suppress(ValueError):
-    return config_files.modules(resolve_path(config))
-  return ''
+def require(modules: str, path: str) -> None:
+  """Refuses modules that a file names unless they are imported already.
+
+  A file may come from anybody, and importing a module runs its code: that must
+  be asked for on the command line.
+
+  Args:
+    modules: Their names, with commas between them.
+    path: The file.
+
+  Raises:
+    ValueError: If one is not there.
+  """
+  for name in filter(None, (part.strip() for part in modules.split(','))):
+    if name not in sys.modules:
+      raise ValueError(
+          f'`import` must name the modules of {path}, because no file decides'
+          f' what code runs, found no {name!r}. Tip: if you trust them, add'
+          f' --import={shlex.quote(modules)}.'
+      )

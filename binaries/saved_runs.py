@@ -1,12 +1,12 @@
 """What a run's folder holds when the run is to go on, checked beforehand."""
 
 import os
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from binaries import flags
+from binaries import plugin_imports
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
-from tff_pers import plugins
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
@@ -14,22 +14,23 @@ from tff_pers.simulation import position as position_lib
 from tff_pers.simulation import store
 
 
-def read(folder: str, table: dict[str, flags.Flag]) -> dict[str, Any]:
+def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
   """Returns `config.json` of a run; everything else in its folder is readable.
-
-  The modules of its `--import` are imported, and their flags join the table.
 
   Args:
     folder: One that holds a run.
     table: All flags.
 
   Raises:
-    flags.UsageError: If one of these cannot be imported any more.
+    flags.UsageError: If it was started with `--import` of modules that are not
+      imported.
     damaged.DamagedError: Names the file that is not what a program wrote.
   """
   config = dict(results.read_run(folder).config)
   path = os.path.join(folder, results.CONFIG)
-  _import(config.get('given'), table)
+  if isinstance(config.get('given'), dict):
+    with flags.sentences():
+      plugin_imports.require(str(config['given'].get('import', '')), path)
   with damaged.reading(path, damaged.RUN_AGAIN):
     methods.get(brackets.parse(config['variant'])[0])
     if not isinstance(config.get('given'), dict):
@@ -39,18 +40,6 @@ def read(folder: str, table: dict[str, flags.Flag]) -> dict[str, Any]:
         raise ValueError(f'--{name}={value}')
   position(folder)
   return config
-
-
-def _import(given: Any, table: dict[str, flags.Flag]) -> None:
-  """Makes the methods and tasks known that a run was started with."""
-  asked = given.get('import') if isinstance(given, dict) else None
-  if isinstance(asked, str) and asked:
-    with flags.sentences():
-      plugins.import_named(asked)
-    table.update({
-        name: flag for name, flag in flags.all_flags().items()
-        if name not in table
-    })
 
 
 def position(folder: str) -> Optional[position_lib.Position]:

@@ -10,9 +10,10 @@ import sys
 
 import pytest
 
+from binaries import compare
+from binaries import evaluate
 from binaries import flags
 from binaries import plugin_imports
-from binaries import saved_runs
 from binaries import train
 from tff_pers import entry_points
 from tff_pers import methods
@@ -126,8 +127,10 @@ def _forget():
   methods._METHODS._entries.pop(_MODULE, None)  # pylint: disable=protected-access
 
 
-def test_a_module_may_be_named_and_is_recorded(tmp_path, monkeypatch, capsys):
-  """A run that was started with --import goes on without it."""
+def test_a_module_is_imported_where_the_command_line_names_it(
+    tmp_path, monkeypatch, capsys
+):
+  """`config.json` records it, and no file decides what is imported."""
   (tmp_path / f'{_MODULE}.py').write_text(
       'from baselines import fedavg\n'
       'from tff_pers import methods\n'
@@ -136,16 +139,27 @@ def test_a_module_may_be_named_and_is_recorded(tmp_path, monkeypatch, capsys):
       '        task.model, hyperparameters))\n'
   )
   monkeypatch.syspath_prepend(tmp_path)
-  folder = tmp_path / 'run'
-  first = (
-      f'--import={_MODULE}', f'--algo={_MODULE}', '--task=synthetic_groups',
-      '--num_clients=2', '--eval_every=1', '--rounds=1',
-  )
+  folder, named = tmp_path / 'run', f'--import={_MODULE}'
+  again = (train, ('--resume', '--rounds=2', f'--output_dir={folder}'))
   try:
-    for arguments in (first, ('--resume', '--rounds=2')):
-      code = train.main(['train', f'--output_dir={folder}', *arguments])
-      assert code == 0, capsys.readouterr().err
-      _forget()
+    assert train.main([
+        'train', f'--output_dir={folder}', f'--algo={_MODULE}', '--rounds=1',
+        '--task=synthetic_groups', '--num_clients=2', '--eval_every=1', named,
+    ]) == 0
+    _forget()
+    for program, arguments in (
+        (evaluate, (f'--run={folder}',)), (train, (f'--fork={folder}',)),
+        (compare, (f'--config={folder}/config.json', f'--algos={_MODULE}')),
+        again,
+    ):
+      assert program.main(['x', *arguments]) == 2
+      assert capsys.readouterr().err.endswith(
+          f"what code runs, found no '{_MODULE}'. Tip: if you trust them, add"
+          f' {named}.\n'
+      )
+      assert _MODULE not in sys.modules
+    for program, arguments in ((evaluate, (f'--run={folder}',)), again):
+      assert program.main(['x', *arguments, named]) == 0
   finally:
     _forget()
   config = json.loads((folder / 'config.json').read_text())
@@ -153,24 +167,16 @@ def test_a_module_may_be_named_and_is_recorded(tmp_path, monkeypatch, capsys):
   assert len((folder / 'metrics.csv').read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize('argv, expected', [
-    (['train', '--import=a.b,c'], 'a.b,c'), (['train', '--import', 'a'], 'a'),
-    (['train', '-import=a'], 'a'), (['train', '--rounds=2'], ''),
-    (['train', '--algo=import=a'], ''),
+@pytest.mark.parametrize('argv', [
+    ['--import=a.b,c'], ['--import', 'a.b,c'], ['-import=a.b,c'],
+    ['--import=other', '--import=a.b,c'],
 ])
-def test_what_is_asked_for(argv, expected):
-  assert plugin_imports.asked(argv) == expected
-
-
-def test_it_may_be_asked_for_in_a_file(tmp_path):
-  path = tmp_path / 'run.yaml'
-  path.write_text('algo: fednova\nimport: my.module\n')
-  assert plugin_imports.asked(['train', f'--config={path}']) == 'my.module'
-  assert plugin_imports.asked(
-      ['train', f'--config={path}', '--import=other']
-  ) == 'other'
-  path.write_text('{')  # Reported where the file is read for its flags.
-  assert plugin_imports.asked(['train', f'--config={path}']) == ''
+def test_what_is_asked_for(argv, monkeypatch):
+  asked = []
+  monkeypatch.setattr(plugins, 'import_named', asked.append)
+  plugin_imports.import_asked(['train', *argv, '--algo=import=x'])
+  plugin_imports.import_asked(['train', '--rounds=2'])
+  assert asked == ['a.b,c', '']
 
 
 @pytest.mark.parametrize('text, sentence', [
@@ -210,9 +216,3 @@ def test_a_broken_plugin_is_left_out(monkeypatch, capsys, point, found):
   printed = capsys.readouterr().err
   assert printed.count(f'An installed plug-in was left out. {found}') == 1
   assert 'fedavg' in methods.names() and 'digits' in tasks.names()
-
-
-def test_a_run_of_a_module_that_is_gone(tmp_path):
-  table = flags.all_flags()
-  with pytest.raises(flags.UsageError, match='`--import`: Module gone must be'):
-    saved_runs._import({'import': 'gone'}, table)  # pylint: disable=protected-access

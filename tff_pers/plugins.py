@@ -20,7 +20,7 @@ from tff_pers import methods
 from tff_pers.data import tasks
 
 # Modules that were asked for by name, in that order: a run records them, so
-# that it can be continued and evaluated without naming them again.
+# that programs can say what has to be named when it goes on.
 _named: dict[str, None] = {}
 
 

@@ -52,16 +52,16 @@ def test_a_killed_process_lets_go(tmp_path):
     pass
 
 
-@pytest.mark.parametrize('program, algo', [
-    (train, '--algo=local_only'), (compare, '--algos=local_only'),
-    (robustness, '--algo=ffgg'),
+@pytest.mark.parametrize('program, argv', [
+    (train, ['--algo=local_only']), (compare, ['--algos=local_only']),
+    (robustness, ['--algo=ffgg', '--rules=mean', '--attacks=none']),
 ])
 def test_the_second_program_ends_with_a_sentence(
-    program, algo, tmp_path, capsys
+    program, argv, tmp_path, capsys
 ):
   lock = locks.attempt(str(tmp_path))
   code = program.main([
-      'x', algo, '--task=overpersonalized', '--rounds=1',
+      'x', *argv, '--task=overpersonalized', '--rounds=1',
       f'--output_dir={tmp_path}',
   ])
   lock.release()

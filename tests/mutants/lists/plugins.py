@@ -4,7 +4,9 @@ from tests.mutants.faults import Fault
 
 _TEST = 'tests/plugins_test.py::'
 _CONSOLE = 'tests/console_test.py::'
-_NAMED = _TEST + 'test_a_module_may_be_named_and_is_recorded'
+_NAMED = (
+    _TEST + 'test_a_module_is_imported_where_the_command_line_names_it'
+)
 _INSTALLED = _TEST + 'test_an_installed_plugin_is_in_the_programs'
 _ASKED = _TEST + 'test_what_is_asked_for'
 _BROKEN = _TEST + 'test_a_broken_plugin_is_left_out'
@@ -35,11 +37,19 @@ FAULTS = (
         tests=(_NAMED,),
     ),
     Fault(
-        'not_imported_again',
-        what='A run that goes on does not import its modules.',
+        'imported_from_a_folder',
+        what='A folder of a run decides which modules are imported.',
+        file='binaries/plugin_imports.py',
+        old='    if name not in sys.modules:\n',
+        new='    plugins.import_named(name)\n    if name not in sys.modules:\n',
+        tests=(_NAMED,),
+    ),
+    Fault(
+        'folder_unchecked',
+        what='Nobody is told which module a run in a folder needs.',
         file='binaries/saved_runs.py',
-        old="  _import(config.get('given'), table)\n",
-        new='',
+        old="  if isinstance(config.get('given'), dict):\n",
+        new="  if not isinstance(config.get('given'), dict):\n",
         tests=(_NAMED,),
     ),
     Fault(
@@ -51,12 +61,12 @@ FAULTS = (
         tests=(_ASKED,),
     ),
     Fault(
-        'file_before_command_line',
-        what='The file of flags goes before the command line.',
-        file='binaries/plugin_imports.py',
-        old='  if modules or not config:',
-        new='  if not config:',
-        tests=(_TEST + 'test_it_may_be_asked_for_in_a_file',),
+        'flag_file_unchecked',
+        what='Nobody is told which module a file of flags needs.',
+        file='binaries/flags.py',
+        old="    if 'import' in entries:\n",
+        new="    if 'import' not in table:\n",
+        tests=(_NAMED,),
     ),
     Fault(
         'broken_without_a_word',

@@ -1,6 +1,7 @@
 """Plants the faults of the lists, and says which ones no test catches.
 
     make test-mutants ARGS="--family=perm"
+    make test-mutants ARGS="--fast --sample=200"  # What does `make test` catch?
 
 First the tests of all rows run in a copy of the tree as it is: a row whose
 tests fail there is wrong. Then each fault is planted in a copy of its own, and
@@ -15,6 +16,7 @@ import contextlib
 import importlib
 import os
 import pathlib
+import random
 import shutil
 import signal
 import sys
@@ -47,6 +49,12 @@ def _flags(arguments):
   parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
   parser.add_argument('--family', help='only the faults of this family')
   parser.add_argument('--name', help='only the faults of this name')
+  parser.add_argument(
+      '--sample', type=int, help='only so many faults, drawn by seed 0'
+  )
+  parser.add_argument(
+      '--fast', action='store_true', help='without tests that are marked slow'
+  )
   parser.add_argument('--jobs', type=int, default=min(2, os.cpu_count() or 1))
   parser.add_argument(
       '--verbose', action='store_true',
@@ -75,7 +83,9 @@ def _selected(flags):
   ]
   if not rows:
     raise SystemExit(f'`--name` must be that of a fault, found {flags.name}.')
-  return rows
+  if flags.sample is None:
+    return rows
+  return random.Random(0).sample(rows, min(flags.sample, len(rows)))
 
 
 class _Report:
@@ -206,6 +216,8 @@ def main(arguments=None) -> int:
   start = time.monotonic()
   signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
   root = pathlib.Path(flags.root)
+  if flags.fast:
+    os.environ['PYTEST_ADDOPTS'] = '-m "not slow"'
   report = _Report(_selected(flags), flags.verbose)
   for row in report.open_rows():
     error = faults.error(row[1], root)
@@ -220,7 +232,11 @@ def main(arguments=None) -> int:
     passed = _clean_tests(report, root, scratch, flags)
     for row in report.open_rows():
       failing = [test for test in row[1].tests if test not in passed]
-      if failing:
+      if flags.fast and len(failing) < len(row[1].tests):
+        continue
+      if failing and flags.fast:
+        report.add(row, 'missed', 'none of its tests is fast')
+      elif failing:
         report.add(row, 'error', f'{failing[0]} fails without the fault')
     _plant_all(report, root, scratch, flags)
   return 0 if report.summarize(time.monotonic() - start) else 1

@@ -172,6 +172,7 @@ def _contrast(y, p):
     (_contrast, 'values that do'),
     (lambda y, p: tf.reduce_mean(tf.abs(y - p)), 'a scalar'),
     (lambda y, p: tf.abs(y - p)[:2, 0], r'values of shape \[2\]'),
+    (lambda y, p: tf.reduce_max(tf.tile(p, [1, 3]), 0), 'values of shape'),
     (lambda y, p: tf.matmul(y, p, name='m'), '.*'),
 ])
 def test_raises_on_a_loss_that_is_none_of_single_examples(loss, found):

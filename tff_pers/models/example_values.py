@@ -87,15 +87,14 @@ def by_example(
     if problem is None:
       return form
     problems.append(problem)
-  tip = (
-      ' Tip: labels get the axis that they lack; compare them as y[:, 0] with'
-      ' predictions[:, 0].' if examples.lacks_axis else ''
-  )
+  tip = 'return a mean over the last axis alone, as in tf.reduce_mean(..., -1)'
+  if examples.lacks_axis:
+    tip += '; labels get the axis that they lack, so that y - predictions fits'
   raise ValueError(
       f'{what} must return one value for each example, which does not depend on'
       f' the other rows of the batch, for labels of shape'
       f' {_batch(examples.y)} and predictions of shape'
-      f' {_batch(examples.predictions)}, found {problems[0]}.{tip}'
+      f' {_batch(examples.predictions)}, found {problems[0]}. Tip: {tip}.'
   )
 
 
@@ -122,9 +121,9 @@ def _problem(form, examples, check):
     # Without what TensorFlow puts around its messages.
     text = re.sub(r'{{.*?}}|\[Op:.*', '', str(error)).strip()
     return text.partition('\n')[0].rstrip('. ')
-  if together.shape != [_ROWS]:
-    return f'values of shape {_batch(together)}'
   alone = tf.concat(rows, axis=0)
+  if not together.shape == alone.shape == [_ROWS]:
+    return f'values of shape {_batch(together)}'
   if check and not np.allclose(together, alone, equal_nan=True, **_TOLERANCE):
     return 'values that do'
   return None

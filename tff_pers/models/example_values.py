@@ -90,6 +90,8 @@ def by_example(
   tip = 'return a mean over the last axis alone, as in tf.reduce_mean(..., -1)'
   if examples.lacks_axis:
     tip += '; labels get the axis that they lack, so that y - predictions fits'
+  if what == '`loss`' and check:
+    tip += '; or per_example=False, if rows are meant to be compared'
   raise ValueError(
       f'{what} must return one value for each example, which does not depend on'
       f' the other rows of the batch, for labels of shape'

@@ -1,6 +1,7 @@
 # Every target is a plain command that can be typed by hand; `make help` lists them.
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
+TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/mutants/mutants_test.py
 
 .PHONY: help setup train test test-slow test-mutants ci-long lint types audit docs site lock bazel-test clean
 
@@ -8,14 +9,15 @@ help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
 	@echo 'make train       set up if needed, then train PERM on the embedded digits, and what it is compared with'
 	@echo '                 (ARGS="--rounds=20" adds flags, OUT=DIR another folder; the same command resumes)'
-	@echo 'make test        set up if needed, then run the tests, less the slow ones (ARGS="-k perm" adds options)'
+	@echo 'make test        set up if needed, then run the tests, less the slow ones (ARGS="-k perm" adds options, ARGS=--slowest'
+	@echo '                 says where their time goes)'
 	@echo 'make test-slow   the slow ones'
 	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it?'
 	@echo '                 (ARGS="--family=perm" takes one family alone, ARGS="--jobs=4" more processes)'
 	@echo 'make ci-long     .ci/run, and what it leaves out because it takes hours: the slow tests, the planted faults,'
 	@echo '                 all tests through Bazel'
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
-	@echo 'make lint        style check'
+	@echo 'make lint        style, annotations, docstrings, imports, rows of planted faults: what reads files alone'
 	@echo 'make types       annotations, ours and what a user of the package sees of them (mypy)'
 	@echo 'make audit       known advisories for what requirements.lock pins (needs the package index itself)'
 	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
@@ -30,7 +32,7 @@ train: setup
 	$(PYTHON_VENV) -m binaries.compare --task=digits --algos=perm,local_only,fedavg_finetuned,fedavg --output_dir=$(OUT) $(ARGS)
 
 test: setup
-	$(PYTHON_VENV) -m pytest -m "not slow" -n 2 --timeout=300 --timeout-method=thread $(ARGS)
+	$(PYTHON_VENV) -m pytest -m "not slow and not text" -n 2 --timeout=300 --timeout-method=thread $(ARGS)
 
 test-slow: setup
 	$(PYTHON_VENV) -m pytest -m slow -n 2 --timeout=7200 --timeout-method=thread $(ARGS)
@@ -46,6 +48,7 @@ ci-long:
 
 lint: setup
 	$(PYTHON_VENV) -m flake8 tff_pers baselines binaries docs tests examples tools
+	$(PYTHON_VENV) -m pytest --noconftest -q -m text $(TEXT_TESTS)
 
 types: setup
 	$(PYTHON_VENV) -m pip install -q -c requirements.lock -r requirements-types.txt

@@ -8,6 +8,8 @@ import pathlib
 
 import pytest
 
+pytestmark = pytest.mark.text
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _PACKAGES = ('tff_pers', 'baselines', 'binaries')
 _SOURCES = sorted(

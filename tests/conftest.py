@@ -11,6 +11,7 @@ import pytest  # pylint: disable=g-import-not-at-top
 import tensorflow as tf  # pylint: disable=g-import-not-at-top
 import tensorflow_federated as tff  # pylint: disable=g-import-not-at-top
 
+from tests import slowest  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import fused  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
 
@@ -21,6 +22,10 @@ native.drop_default_context()
 # need not be looked at again and again.
 gc.collect()
 gc.freeze()
+
+
+pytest_addoption = slowest.add_option
+pytest_configure = slowest.register
 
 
 @pytest.fixture(scope='session', autouse=True)

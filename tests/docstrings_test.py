@@ -10,6 +10,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.text
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Packages whose `__init__` imports the names that users shall find.

@@ -9,6 +9,8 @@ import pathlib
 
 import pytest
 
+pytestmark = pytest.mark.text
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first. A module imports what is below it, and modules of its own entry;
 # entries that share a floor know nothing of each other.

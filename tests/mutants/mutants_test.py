@@ -13,6 +13,7 @@ _FAMILIES = faults.load()
 _ROWS = [(family, row) for family, rows in _FAMILIES.items() for row in rows]
 
 
+@pytest.mark.text
 def test_families_have_eight_faults_of_different_names():
   assert {'perm', 'floral', 'baselines', 'core'} <= set(_FAMILIES)
   for family, rows in _FAMILIES.items():
@@ -20,6 +21,7 @@ def test_families_have_eight_faults_of_different_names():
     assert len({row.name for row in rows}) == len(rows), family
 
 
+@pytest.mark.text
 @pytest.mark.parametrize(
     'row', [row for _, row in _ROWS], ids=[f'{f}-{r.name}' for f, r in _ROWS]
 )

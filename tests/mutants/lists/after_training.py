@@ -246,4 +246,20 @@ FAULTS = (
             '::test_names_of_metrics_are_no_formulas',
         ),
     ),
+    Fault(
+        'a_line_of_deleted_variables',
+        what='The page loads a model in a line that drops its variables.',
+        file='docs/after_training.md',
+        old='`model = tf.saved_model.load(path)`, then `predictions = model.predict(x)`',
+        new='`tf.saved_model.load(path).predict(x)`',
+        tests=('tests/docs_test.py::test_every_python_snippet_runs',),
+    ),
+    Fault(
+        'a_flag_that_no_program_has',
+        what='A command of the documentation has a flag that is gone.',
+        file='docs/report.md',
+        old='--output=both.html',
+        new='--page=both.html',
+        tests=('tests/docs_test.py::test_every_command_is_one',),
+    ),
 )

@@ -23,6 +23,7 @@ Byzantine clients are no rows of clients.csv, and NaN in router.npy.
 """
 
 import csv
+import itertools
 import json
 import os
 import re
@@ -294,7 +295,7 @@ def write_csv(
   """
   with files.whole(path) as file:
     writer = csv.DictWriter(file, columns)
-    for row in (dict(zip(columns, columns)), *rows):
+    for row in itertools.chain([dict(zip(columns, columns))], rows):
       writer.writerow({name: files.to_cell(row[name]) for name in row})
 
 

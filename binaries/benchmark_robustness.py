@@ -14,7 +14,6 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import csv
 import os
 import sys
 from typing import Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Mapping, Sequence
 from binaries import flags
 from binaries import side_by_side
 from tff_pers.evaluation import files
+from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
 
 SUMMARY = """\
@@ -166,9 +166,7 @@ def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
 
 
 def _rows(top: str, part: str) -> list[dict[str, str]]:
-  path = os.path.join(top, part, 'robustness.csv')
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  return results.read_rows(os.path.join(top, part), 'robustness.csv')
 
 
 def _write(top: str, parts: Sequence[str]) -> None:

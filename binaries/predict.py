@@ -8,7 +8,6 @@ from binaries import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import csv
 import os
 import sys
 from typing import Any, Mapping, Sequence
@@ -148,12 +147,12 @@ def _write(path: str, table, owners, known, folder, record) -> None:
       'row', 'client', *(f'prediction_{target}' for target in range(width))
   ]
   try:
-    with open(path + '_temp', 'w', encoding='utf-8', newline='') as file:
-      writer = csv.writer(file)
-      writer.writerow(header)
-      for row, (owner, output) in enumerate(zip(owners, outputs)):
-        writer.writerow([row, owner, *_cells(np.atleast_1d(output), classes)])
-    os.replace(path + '_temp', path)
+    results.write_csv(path, header, (
+        dict(zip(
+            header, [row, owner, *_cells(np.atleast_1d(output), classes)]
+        ))
+        for row, (owner, output) in enumerate(zip(owners, outputs))
+    ))
   except OSError as error:
     raise flags.UsageError(
         f'`--output` must be a file that can be written, found {path}'

@@ -1,17 +1,13 @@
-"""The README: its example is a method, its snippets run, its flags exist."""
+"""The example of the README is a method (docs_test.py: its snippets run)."""
 
-import importlib
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
-
-from binaries import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -64,53 +60,3 @@ def test_its_flags_are_in_the_help_and_are_checked(checkout):
   refused = _run(checkout, 'train', '--algo=my_prox', '--my_prox_mu=-1')
   assert refused.returncode == 2
   assert '`--my_prox_mu` must be a number >= 0.0' in refused.stderr
-
-
-def _snippets() -> list[str]:
-  """Returns the code blocks of the README but for the example of a method."""
-  text = (ROOT / 'README.md').read_text()
-  found = re.findall(r'```python\n(.*?)```', text, re.DOTALL)
-  return [code for code in found if code != _example()]
-
-
-def test_every_snippet_runs(tmp_path):
-  """One after the other, as somebody who reads the page would type them."""
-  code = '\n'.join(_snippets())
-  assert 'mine.npz' in code and 'build_perm' in code and 'runtime.use' in code
-  done = subprocess.run(
-      [sys.executable, '-c', f'{code}\nassert output["state"]["round"] == 1'],
-      cwd=tmp_path, env={**os.environ, 'PYTHONPATH': str(ROOT)},
-      capture_output=True, text=True, timeout=300, check=False,
-  )
-  assert done.returncode == 0, done.stderr[-2000:]
-  assert (tmp_path / 'mine.npz').exists()
-
-
-def _commands():
-  text = (ROOT / 'README.md').read_text()
-  lines = re.findall(r'^    python -m binaries\.(.*?)(?:  +#.*)?$', text, re.M)
-  return [shlex.split(line, comments=True) for line in lines]
-
-
-@pytest.mark.parametrize('words', _commands(), ids=' '.join)
-def test_every_command_has_flags_that_exist(words):
-  """Their values are read, too; nothing is trained."""
-  name, *arguments = words
-  program = importlib.import_module(f'binaries.{name}')
-  table = getattr(program, 'flag_table', flags.all_flags)
-  if name in (
-      'evaluate', 'report', 'robustness', 'cost', 'benchmark_emnist',
-      'benchmark_perm',
-  ):
-    shown = _run(ROOT, name, '--help')
-    assert shown.returncode == 0 and shown.stdout
-    for word in arguments:
-      assert re.search(rf'{word.split("=")[0]}\b', shown.stdout), word
-    return
-  arguments = [word for word in arguments if word != '--help']
-  own = {'algo', 'algos', 'grid', 'seeds', 'trials', 'budget'}
-  known = [
-      word for word in arguments if word[2:].split('=')[0] not in own
-      or word[2:].split('=')[0] in table()
-  ]
-  assert flags.parse(['', *known], table()) or not known

@@ -28,6 +28,14 @@ def test_csv_has_the_columns_in_order_and_empty_cells(tmp_path):
   ]
 
 
+def test_names_of_metrics_are_no_formulas(tmp_path):
+  for last_round in (0, 5):
+    with release.Releases(str(tmp_path), ['=x'], last_round) as releases:
+      releases.release({'=x': 0.5}, last_round + 5)
+  lines = (tmp_path / 'metrics.csv').read_text().splitlines()
+  assert lines == ["round,'=x", '5,0.5', '10,0.5']
+
+
 def test_resuming_drops_rows_after_the_checkpoint(tmp_path):
   _release(tmp_path, [(5, _row(1.0)), (10, _row(2.0)), (15, _row(3.0))])
   _release(tmp_path, [(15, _row(4.0))], last_round=10)

@@ -5,6 +5,8 @@ import csv
 import math
 from typing import Iterator, Mapping, Sequence
 
+from tff_pers.evaluation import files
+
 # What readers of JSON, CSV, .npy and Optuna's journal raise on bytes of another
 # kind.
 _UNREADABLE = (
@@ -53,7 +55,8 @@ def rows(
   """
   with reading(path), open(path, newline='', encoding='utf-8') as file:
     reader = csv.DictReader(file)
-    names = list(reader.fieldnames or [])
+    names = [files.from_cell(name) for name in reader.fieldnames or ()]
+    reader.fieldnames = names
     for name in required:
       if name not in names:
         raise ValueError(f'no column {name}')
@@ -63,7 +66,7 @@ def rows(
       # short the rest is None.
       if None in row or None in row.values():
         raise ValueError(f'another number of values in line {reader.line_num}')
-      found.append(row)
+      found.append({name: files.from_cell(row[name]) for name in names})
   return names, found
 
 

@@ -17,14 +17,17 @@
 
 Column `client` has the names that the data give, else numbers of the whole
 task.
+In CSV files a text that a spreadsheet would take for a formula has `'` in front
+(`files.to_cell`); `read_rows` takes it away.
 Byzantine clients are no rows of clients.csv, and NaN in router.npy.
 """
 
 import csv
+import itertools
 import json
 import os
 import re
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -276,13 +279,24 @@ def write_data(
 
 
 def write_csv(
-    path: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    path: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-  """Writes a CSV file, whole or not at all; None is an empty cell."""
+  """Writes a CSV file, whole or not at all.
+
+  None is an empty cell; texts are written as `files.to_cell` says.
+
+  Args:
+    path: The file.
+    columns: Their names.
+    rows: A cell for each column, by name.
+
+  Raises:
+    ValueError: If a row has a cell of no column.
+  """
   with files.whole(path) as file:
     writer = csv.DictWriter(file, columns)
-    writer.writeheader()
-    writer.writerows(rows)
+    for row in itertools.chain([dict(zip(columns, columns))], rows):
+      writer.writerow({name: files.to_cell(row[name]) for name in row})
 
 
 def write_matrix(folder: str, name: str, matrix: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from absl import logging as absl_logging
 import tensorflow_federated as tff
 
 from tff_pers.evaluation import damaged
+from tff_pers.evaluation import files
 from tff_pers.evaluation import results
 
 METRICS = 'metrics.csv'
@@ -34,12 +35,11 @@ class Releases:
     self._log = _Log(os.path.join(folder, LOG))
     # In a notebook this thread runs an event loop already, and has no second.
     self._thread = futures.ThreadPoolExecutor(1)
-    self._managers = [
-        tff.program.CSVFileReleaseManager(
-            # WRITE replaces the whole file, so that it never ends in half a
-            # row.
-            path, tff.program.CSVSaveMode.WRITE, key_fieldname='round'
-        ),
+    self._csv = tff.program.CSVFileReleaseManager(
+        # WRITE replaces the whole file, so that it never ends in half a row.
+        path, tff.program.CSVSaveMode.WRITE, key_fieldname='round'
+    )
+    self._others = [
         tff.program.TensorBoardReleaseManager(folder),
         tff.program.LoggingReleaseManager(),
     ]
@@ -56,9 +56,11 @@ class Releases:
       )
     # TFF writes None as "None"; an empty text is an empty cell.
     cells = {k: '' if value is None else value for k, value in row.items()}
+    table = {files.to_cell(k): value for k, value in cells.items()}
     async def to_all():
       await asyncio.gather(
-          *(manager.release(cells, round_num) for manager in self._managers)
+          self._csv.release(table, round_num),
+          *(other.release(cells, round_num) for other in self._others),
       )
     self._thread.submit(lambda: asyncio.run(to_all())).result()
 

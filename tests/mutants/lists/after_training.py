@@ -5,6 +5,10 @@ from tests.mutants.faults import Fault
 _AFTER = 'tests/binaries/after_training_test.py::'
 _EXPORT = 'tests/models/export_test.py::'
 _ALONE = 'tests/binaries/one_writer_test.py::'
+_CELLS = (
+    'tests/evaluation/files_test.py'
+    '::test_no_spreadsheet_takes_a_text_for_a_formula'
+)
 _ROUNDS = _AFTER + 'test_more_rounds_are_those_of_an_uninterrupted_run'
 _FORK = _AFTER + 'test_a_fork_starts_where_the_run_is'
 _NEW = _AFTER + 'test_new_clients_are_adapted_evaluated_exported'
@@ -206,5 +210,56 @@ FAULTS = (
             'tests/evaluation/files_test.py'
             '::test_a_file_is_what_it_was_until_it_is_whole',
         ),
+    ),
+    Fault(
+        'formulas_in_tables',
+        what='A client named like a formula is one in a spreadsheet.',
+        file='tff_pers/evaluation/results.py',
+        old='files.to_cell(row[name]) for name in row',
+        new='row[name] for name in row',
+        tests=(_CELLS,),
+    ),
+    Fault(
+        'marked_class_of_numbers',
+        what='The class -1 is marked as a text.',
+        file='tff_pers/evaluation/files.py',
+        old='  return value if _NUMBER.fullmatch(value) else',
+        new='  return value if not value else',
+        tests=(_CELLS,),
+    ),
+    Fault(
+        'marks_stay',
+        what='Our own readers take the mark for a part of the name.',
+        file='tff_pers/evaluation/damaged.py',
+        old='      found.append({name: files.from_cell(row[name]) for name in names})',
+        new='      found.append(row)',
+        tests=(_CELLS,),
+    ),
+    Fault(
+        'metrics_like_formulas',
+        what='A metric named like a formula is one in a spreadsheet.',
+        file='tff_pers/simulation/release.py',
+        old='{files.to_cell(k): value for k, value in cells.items()}',
+        new='cells',
+        tests=(
+            'tests/simulation/release_test.py'
+            '::test_names_of_metrics_are_no_formulas',
+        ),
+    ),
+    Fault(
+        'a_line_of_deleted_variables',
+        what='The page loads a model in a line that drops its variables.',
+        file='docs/after_training.md',
+        old='`model = tf.saved_model.load(path)`, then `predictions = model.predict(x)`',
+        new='`tf.saved_model.load(path).predict(x)`',
+        tests=('tests/docs_test.py::test_every_python_snippet_runs',),
+    ),
+    Fault(
+        'a_flag_that_no_program_has',
+        what='A command of the documentation has a flag that is gone.',
+        file='docs/report.md',
+        old='--output=both.html',
+        new='--page=both.html',
+        tests=('tests/docs_test.py::test_every_command_is_one',),
     ),
 )

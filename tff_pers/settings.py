@@ -97,7 +97,6 @@ TABLE: Mapping[str, _Settings] = {
             learning_rate_schedule='steps', learning_rate_rounds='39:54',
             momentum=0.9, weight_decay=1e-4,
         ),
-        'fedavg': dict(width='smallest'),
         'perm': _WARM_UP,
         # It takes the way of a client, by its steps, for a gradient.
         'scaffold': dict(momentum=0.0),

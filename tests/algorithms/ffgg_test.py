@@ -19,6 +19,7 @@ from tff_pers.algorithms import ffgg_private
 from tff_pers.algorithms import local_ffgg
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.models import least_squares
 from tff_pers.models import partition
 from tff_pers.runtime import native
 
@@ -32,13 +33,16 @@ _MIXED = (False, True, False, True)  # Biases are private.
 _HEAD = (False, False, True, True)
 
 
+_METHODS = {
+    'ffgg': (ffgg.build_ffgg, ffgg_hp.FFGGHyperparameters),
+    'local_ffgg': (
+        local_ffgg.build_local_ffgg, ffgg_hp.LocalFFGGHyperparameters
+    ),
+}
+
+
 def _build(name, is_private=_MIXED, options=(), **arguments):
-  build, kind = {
-      'ffgg': (ffgg.build_ffgg, ffgg_hp.FFGGHyperparameters),
-      'local_ffgg': (
-          local_ffgg.build_local_ffgg, ffgg_hp.LocalFFGGHyperparameters
-      ),
-  }[name]
+  build, kind = _METHODS[name]
   return build(
       partition.Partition(problems.tiny_model(), is_private),
       kind(**{**_LOCAL, **dict(options)}),
@@ -427,6 +431,15 @@ def test_fine_tuning_has_batches_of_its_own():
 def test_raises_without_global_weights(name):
   with pytest.raises(ValueError, match='must leave .* a global weight'):
     _build(name, (True,) * 4)
+
+
+@pytest.mark.parametrize('name', ['ffgg', 'local_ffgg'])
+def test_raises_on_a_random_start_that_nothing_draws(name):
+  """Weights of least squares are zero at first."""
+  build, kind = _METHODS[name]
+  parts = partition.Partition(least_squares.build(3, 2, 5), (False, True))
+  with pytest.raises(ValueError, match='`private_init` must be initial or zer'):
+    build(parts, kind(private_init='random'))
 
 
 @pytest.mark.parametrize('tuner', ['exact', 'cg'])

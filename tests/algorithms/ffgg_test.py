@@ -333,6 +333,30 @@ def test_clients_fine_tune_before_they_are_evaluated(
   )
 
 
+def test_adam_fine_tunes_for_its_epochs_before_an_evaluation():
+  """Three steps on all examples, however many a round has; TFF's Adam."""
+  private = ffgg_private.PrivateWeights(
+      partition.Partition(problems.tiny_model(), _MIXED),
+      ffgg_hp.FFGGHyperparameters(
+          tuner='adam', learning_rate=0.05, batch_size=7, local_steps=1,
+          local_epochs=0, adapt_epochs=3,
+      ),
+  )
+  tuned = private.tune_finally(
+      rounds.message(_W0()[0::2], rounds.SEED), (),
+      rounds.tensors(problems.tiny_clients()[4]),
+  )
+  weights, m, v = _W0(), [0.0, 0.0], [0.0, 0.0]
+  for t in (1, 2, 3):
+    _, gradient = _gradient(weights, _EXAMPLES)
+    rate = 0.05 * np.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
+    for k, g in enumerate(gradient[1::2]):
+      m[k] = 0.9 * m[k] + 0.1 * g
+      v[k] = 0.999 * v[k] + 0.001 * g * g
+      weights[2 * k + 1] -= rate * m[k] / (np.sqrt(v[k]) + 1e-7)
+  rounds.assert_close(tuned, weights[1::2], atol=1e-8)
+
+
 def test_server_optimizer_is_adam():
   process = _build(
       'ffgg', options=dict(

@@ -47,6 +47,12 @@ NEEDS = {
         lambda traits: traits.several_layers,
         '--model=mlp',
     ),
+    'examples': Need(
+        'rows that are examples, of which it learns on some and not on others',
+        lambda traits: traits.rows_are_examples,
+        'the option of the task that keeps all rows, e.g.'
+        ' --overpersonalized_rows=all',
+    ),
     'kernel': Need(
         'a model with a kernel of a dense layer or a convolution, to factorise',
         lambda traits: traits.has_kernel,

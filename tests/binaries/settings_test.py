@@ -54,6 +54,21 @@ def test_weights_of_clients_are_refused_where_they_have_no_use():
   assert _weighting('scaffold', client_weighting='uniform') == 'uniform'
 
 
+@pytest.mark.parametrize('algo, other', [
+    ('fedrecon', 'fedrecon[halves=false]'), ('perm', 'perm[lambda_scale=1]'),
+    ('fedavg_finetuned[select=validation]', 'fedavg_finetuned'),
+])
+def test_mixtures_of_rows_are_not_held_out(algo, other):
+  """Every other row of a QR factor says little of the rest."""
+  given = dict(
+      task='overpersonalized', num_clients=2, overpersonalized_rows='fewest'
+  )
+  with pytest.raises(flags.UsageError, match='--overpersonalized_rows=all'):
+    experiment.build(dict(given, algo=algo), TABLE)
+  experiment.build(dict(given, algo=other), TABLE)
+  experiment.build(dict(given, algo=algo, overpersonalized_rows='all'), TABLE)
+
+
 @pytest.mark.parametrize(
     'fraction, router_rate', [(1.0, 0.1), (0.5, 0.3)]
 )

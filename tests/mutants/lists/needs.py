@@ -26,6 +26,17 @@ _MARKS = (
 
 FAULTS = (
     Fault(
+        'halves_of_mixed_rows',
+        what='FedRecon halves rows that are no examples.',
+        file='baselines/fedrecon.py',
+        old='examples=lambda values: values.halves',
+        new='examples=lambda values: False',
+        tests=(
+            'tests/binaries/settings_test.py'
+            '::test_mixtures_of_rows_are_not_held_out',
+        ),
+    ),
+    Fault(
         'weights_without_a_use',
         what='Weights of clients are taken where a method has no use for them.',
         file=_EXPERIMENT,

@@ -100,7 +100,7 @@ def build_fedasync(
 
 
 @methods.register(
-    'fedasync', FedAsyncHyperparameters, driver='events',
+    'fedasync', FedAsyncHyperparameters, driver='events', weighs_clients=False,
     travels=methods.Travels(stale_messages.TRAVELS, stale_messages.TRAVELS),
     summary='each model is mixed into the server\'s as it arrives',
 )

@@ -260,6 +260,7 @@ def fine_tuned_part(
 
 @methods.register(
     'fedavg_finetuned', FedAvgFinetunedHyperparameters,
+    needs=dict(examples=lambda values: values.select == 'validation'),
     summary='FedAvg, fine-tuned by every client before it deploys',
 )
 def _build(task, hyperparameters):

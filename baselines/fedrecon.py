@@ -135,7 +135,8 @@ def every_other(data: Mapping[str, Any], first: int) -> Mapping[str, Any]:
 
 
 @methods.register(
-    'fedrecon', FedReconHyperparameters, needs=fedsim.NEEDS,
+    'fedrecon', FedReconHyperparameters,
+    needs=dict(fedsim.NEEDS, examples=lambda values: values.halves),
     summary='private weights reconstructed in every round (Singhal 2021)',
 )
 def _build(task, hyperparameters):

@@ -95,7 +95,7 @@ def _at_the_received_model(model, hyperparameters, **budget):
 
 
 @methods.register(
-    'fedsgd', FedSgdHyperparameters,
+    'fedsgd', FedSgdHyperparameters, weighs_clients=False,
     summary='several gradients at the received model (McMahan 2017)',
 )
 def _build_fedsgd(task, hyperparameters):
@@ -103,7 +103,7 @@ def _build_fedsgd(task, hyperparameters):
 
 
 @methods.register(
-    'minibatch_sgd', MinibatchSgdHyperparameters,
+    'minibatch_sgd', MinibatchSgdHyperparameters, weighs_clients=False,
     summary='one gradient at the received model',
 )
 def _build_minibatch_sgd(task, hyperparameters):

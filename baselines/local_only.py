@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import tensorflow as tf
+
 from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
@@ -22,8 +24,6 @@ class LocalOnlyHyperparameters(hp.LocalTraining):
 def build_local_only(
     model: functional.FunctionalModel,
     hyperparameters: LocalOnlyHyperparameters = LocalOnlyHyperparameters(),
-    *,
-    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds local training without communication.
 
@@ -36,7 +36,6 @@ def build_local_only(
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `LocalOnlyHyperparameters`.
-    client_weighting: Without effect (nothing is averaged).
 
   Returns:
     A `PersonalizedProcess` that deploys v_i at client i.
@@ -47,7 +46,7 @@ def build_local_only(
       # by themselves.
       init=lambda seed: {},
       send=lambda state: {},
-      work=build_local_work(model, hyperparameters, client_weighting),
+      work=build_local_work(model, hyperparameters),
       finalize=lambda state, aggregate: {},
       init_client=model.initial_weights,
       deploy=lambda message, own, data: own,  # No adaptation.
@@ -58,14 +57,12 @@ def build_local_only(
 def build_local_work(
     model: functional.FunctionalModel,
     hyperparameters: LocalOnlyHyperparameters,
-    client_weighting: str,
 ) -> client_work.ClientWork:
   """Returns the client work: local SGD on the client state; sends nothing.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `build_local_only`.
-    client_weighting: See `build_local_only`.
   """
 
   def update(message, client_state, data):
@@ -80,9 +77,7 @@ def build_local_work(
     return client_work.ClientOutput(
         client_state=final,
         update=(),
-        weight=client_work.client_weight(
-            client_weighting, data, hyperparameters.batch_size
-        ),
+        weight=tf.constant(1.0),  # Nothing is averaged.
         loss=loss,
     )
 
@@ -90,11 +85,9 @@ def build_local_work(
 
 
 @methods.register(
-    'local_only', LocalOnlyHyperparameters,
+    'local_only', LocalOnlyHyperparameters, weighs_clients=False,
     summary='every client by itself, no communication',
     travels=methods.Travels(down=(), up=()),
 )
 def _build(task, hyperparameters):
-  return build_local_only(
-      task.model, hyperparameters, client_weighting=task.client_weighting
-  )
+  return build_local_only(task.model, hyperparameters)

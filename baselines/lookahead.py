@@ -49,7 +49,7 @@ def build_lookahead(
 
 
 @methods.register(
-    'lookahead', LookaheadHyperparameters,
+    'lookahead', LookaheadHyperparameters, weighs_clients=False,
     summary='slow weights that follow the fast ones of clients (Zhang 2019)',
 )
 def _build(task, hyperparameters):

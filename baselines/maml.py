@@ -132,7 +132,7 @@ def _compose(model, work, hyperparameters):
 
 
 @methods.register(
-    'fomaml', FomamlHyperparameters,
+    'fomaml', FomamlHyperparameters, weighs_clients=False,
     summary='a global model that is good after local steps, first order'
     ' (Finn 2017)',
 )
@@ -141,7 +141,7 @@ def _build_fomaml(task, hyperparameters):
 
 
 @methods.register(
-    'maml', MamlHyperparameters,
+    'maml', MamlHyperparameters, weighs_clients=False,
     summary='the same, differentiating the local steps (Finn 2017)',
 )
 def _build_maml(task, hyperparameters):

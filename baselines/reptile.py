@@ -117,7 +117,7 @@ def build_outer_step(
 
 
 @methods.register(
-    'reptile', ReptileHyperparameters,
+    'reptile', ReptileHyperparameters, weighs_clients=False,
     summary='FedAvg for a model that adapts fast (Nichol 2018)',
 )
 def _build(task, hyperparameters):

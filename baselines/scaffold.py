@@ -191,7 +191,7 @@ def _mean_gradient(x, y, c, c_i, eta, num_steps):
 
 
 @methods.register(
-    'scaffold', ScaffoldHyperparameters,
+    'scaffold', ScaffoldHyperparameters, weighs_clients=False,
     summary='FedAvg with control variates (Karimireddy 2020)',
     travels=methods.Travels(
         down=('weights', 'variate'), up=('weights', 'variate')

@@ -127,6 +127,7 @@ def build(
     method = methods.get(name)
     family = tasks.get(given.get('task', flags.DEFAULTS['task']))
   _open_brackets(given, method, options, table, brackets_win)
+  _check_weighting(given, method, options, brackets_win)
   with flags.sentences():
     driver = events.driver_of(method, given)
   check_owners(given, table, [method.name], family.name)
@@ -306,6 +307,20 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
           f' {given[name]!r} and {value!r}.'
       )
     given[name] = value
+
+
+def _check_weighting(given, method, options, brackets_win) -> None:
+  """Refuses weights of clients where a method has no use for them."""
+  name = 'client_weighting'
+  if method.weighs_clients or given.get(name, 'uniform') == 'uniform':
+    return
+  if brackets_win and name not in options:
+    del given[name]  # It is for other variants.
+    return
+  raise flags.UsageError(
+      f'`--{name}` must be uniform or left out with {method.name}, whose'
+      f' clients weigh alike, found {given[name]!r}.'
+  )
 
 
 def check_owners(

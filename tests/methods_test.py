@@ -94,7 +94,7 @@ def test_every_need_is_a_sentence_and_a_predicate():
         for field, value in (
             ('groups', False), ('full_participation', False),
             ('model', 'linear_regression'), ('model', 'mlp'),
-            ('model', 'least_squares'),
+            ('model', 'least_squares'), ('rows_are_examples', False),
         )
     }
     assert answers == {True, False}

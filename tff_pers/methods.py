@@ -47,6 +47,12 @@ NEEDS = {
         lambda traits: traits.several_layers,
         '--model=mlp',
     ),
+    'examples': Need(
+        'rows that are examples, of which it learns on some and not on others',
+        lambda traits: traits.rows_are_examples,
+        'the option of the task that keeps all rows, e.g.'
+        ' --overpersonalized_rows=all',
+    ),
     'kernel': Need(
         'a model with a kernel of a dense layer or a convolution, to factorise',
         lambda traits: traits.has_kernel,
@@ -94,6 +100,7 @@ class Method:
     summary: One line for `--help`.
     driver: One of `DRIVERS`.
     travels: What may be sent; None if the method has a `next` of its own.
+    weighs_clients: Whether `client_weighting` of the task has an effect.
   """
 
   name: str
@@ -105,6 +112,7 @@ class Method:
   summary: str = ''
   driver: str = 'rounds'
   travels: Optional[Travels] = Travels()
+  weighs_clients: bool = True
 
 
 _Build = TypeVar('_Build', bound=Callable[[Any, Any], Any])
@@ -115,7 +123,7 @@ def register(
     name: str, hyperparameters: type[Any], *,
     needs: Union[Iterable[str], Mapping[str, Callable[[Any], bool]]] = (),
     summary: str = '', driver: str = 'rounds',
-    travels: Optional[Travels] = Travels(),
+    travels: Optional[Travels] = Travels(), weighs_clients: bool = True,
 ) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
@@ -128,6 +136,8 @@ def register(
     summary: One line for `--help`.
     driver: One of `DRIVERS`.
     travels: See `Travels`; None if the method has a `next` of its own.
+    weighs_clients: Whether `client_weighting` of the task has an effect; if
+      not, programs refuse `--client_weighting` but for `uniform`.
 
   Raises:
     ValueError: If the name is taken, or a need or the driver is unknown.
@@ -146,7 +156,8 @@ def register(
   return _METHODS.register(
       name,
       lambda build: Method(
-          name, hyperparameters, build, needs, summary, driver, travels
+          name, hyperparameters, build, needs, summary, driver, travels,
+          weighs_clients,
       ),
   )
 

@@ -19,7 +19,7 @@ _REDUCED = {'': dict(router_learning_rate=0.3)}
 # All rows in one batch: gradients are exact. The step sizes are below 1 / L_f,
 # which is 1 / 4 and 1 / 86 (papers/partial_personalization.md 5.1, 8).
 _TINY_SYSTEMS: _Settings = {
-    '': dict(_STEPS, batch_size=15, local_steps=10, learning_rate=0.2),
+    '': dict(_STEPS, batch_size=0, local_steps=10, learning_rate=0.2),
     # gamma_w below 1 / lambda_max(B'B), gamma_theta below 1 / L.
     'ffgg': dict(
         learning_rate=0.45, local_steps=40, server_learning_rate=0.24,
@@ -37,7 +37,7 @@ _TINY_SYSTEMS: _Settings = {
     'pfedme': dict(lam=1.0, inner_lr=0.2),
 }
 _PAPER_SYSTEMS = {
-    '': dict(batch_size=151, learning_rate=0.01),
+    '': dict(learning_rate=0.01),
     'ffgg': dict(
         learning_rate=0.019, local_steps=100, server_learning_rate=0.038,
         adapt_epochs=100,
@@ -97,7 +97,6 @@ TABLE: Mapping[str, _Settings] = {
             learning_rate_schedule='steps', learning_rate_rounds='39:54',
             momentum=0.9, weight_decay=1e-4,
         ),
-        'fedavg': dict(width='smallest'),
         'perm': _WARM_UP,
         # It takes the way of a client, by its steps, for a gradient.
         'scaffold': dict(momentum=0.0),

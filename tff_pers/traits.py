@@ -26,12 +26,15 @@ class Traits:
     full_participation: Whether all clients take part in every round.
     classification: Whether y are labels; else they are numbers to predict.
     model: The name of the model that clients train.
+    rows_are_examples: Whether some rows of a client can be held out; if not,
+      they are mixtures of examples.
   """
 
   groups: Optional[bool]
   full_participation: Optional[bool]
   classification: Optional[bool]
   model: Optional[str]
+  rows_are_examples: bool = True
 
   @property
   def several_layers(self) -> Optional[bool]:

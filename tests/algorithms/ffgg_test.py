@@ -19,6 +19,7 @@ from tff_pers.algorithms import ffgg_private
 from tff_pers.algorithms import local_ffgg
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.models import least_squares
 from tff_pers.models import partition
 from tff_pers.runtime import native
 
@@ -32,13 +33,16 @@ _MIXED = (False, True, False, True)  # Biases are private.
 _HEAD = (False, False, True, True)
 
 
+_METHODS = {
+    'ffgg': (ffgg.build_ffgg, ffgg_hp.FFGGHyperparameters),
+    'local_ffgg': (
+        local_ffgg.build_local_ffgg, ffgg_hp.LocalFFGGHyperparameters
+    ),
+}
+
+
 def _build(name, is_private=_MIXED, options=(), **arguments):
-  build, kind = {
-      'ffgg': (ffgg.build_ffgg, ffgg_hp.FFGGHyperparameters),
-      'local_ffgg': (
-          local_ffgg.build_local_ffgg, ffgg_hp.LocalFFGGHyperparameters
-      ),
-  }[name]
+  build, kind = _METHODS[name]
   return build(
       partition.Partition(problems.tiny_model(), is_private),
       kind(**{**_LOCAL, **dict(options)}),
@@ -329,6 +333,30 @@ def test_clients_fine_tune_before_they_are_evaluated(
   )
 
 
+def test_adam_fine_tunes_for_its_epochs_before_an_evaluation():
+  """Three steps on all examples, however many a round has; TFF's Adam."""
+  private = ffgg_private.PrivateWeights(
+      partition.Partition(problems.tiny_model(), _MIXED),
+      ffgg_hp.FFGGHyperparameters(
+          tuner='adam', learning_rate=0.05, batch_size=7, local_steps=1,
+          local_epochs=0, adapt_epochs=3,
+      ),
+  )
+  tuned = private.tune_finally(
+      rounds.message(_W0()[0::2], rounds.SEED), (),
+      rounds.tensors(problems.tiny_clients()[4]),
+  )
+  weights, m, v = _W0(), [0.0, 0.0], [0.0, 0.0]
+  for t in (1, 2, 3):
+    _, gradient = _gradient(weights, _EXAMPLES)
+    rate = 0.05 * np.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
+    for k, g in enumerate(gradient[1::2]):
+      m[k] = 0.9 * m[k] + 0.1 * g
+      v[k] = 0.999 * v[k] + 0.001 * g * g
+      weights[2 * k + 1] -= rate * m[k] / (np.sqrt(v[k]) + 1e-7)
+  rounds.assert_close(tuned, weights[1::2], atol=1e-8)
+
+
 def test_server_optimizer_is_adam():
   process = _build(
       'ffgg', options=dict(
@@ -427,6 +455,15 @@ def test_fine_tuning_has_batches_of_its_own():
 def test_raises_without_global_weights(name):
   with pytest.raises(ValueError, match='must leave .* a global weight'):
     _build(name, (True,) * 4)
+
+
+@pytest.mark.parametrize('name', ['ffgg', 'local_ffgg'])
+def test_raises_on_a_random_start_that_nothing_draws(name):
+  """Weights of least squares are zero at first."""
+  build, kind = _METHODS[name]
+  parts = partition.Partition(least_squares.build(3, 2, 5), (False, True))
+  with pytest.raises(ValueError, match='`private_init` must be initial or zer'):
+    build(parts, kind(private_init='random'))
 
 
 @pytest.mark.parametrize('tuner', ['exact', 'cg'])

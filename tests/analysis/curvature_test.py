@@ -1,5 +1,7 @@
 """Curvature and optima measured on data are those of known quadratics."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -54,6 +56,28 @@ def test_optima_are_those_of_the_clients(quadratics, measured):
   )
   assert measured.start == pytest.approx(
       np.linalg.norm(quadratics.start - federation.optimum), rel=1e-4
+  )
+
+
+def test_curvature_is_that_of_inference(quadratics):
+  """A model that computes three times as much while it is trained."""
+  plain = quadratics.model
+  model = dataclasses.replace(
+      plain, predict=lambda weights, x, training, seed: (
+          (3.0 if training else 1.0) * plain.predict(weights, x, False, seed)
+      )
+  )
+  w, v = np.arange(6.0), np.linspace(-1, 1, 6)
+  losses, data = curvature.Losses(model, _L2), quadratics.clients()[1]
+  value, gradient = losses.value_and_gradient(w, data)
+  hessian = quadratics.curvatures[1]
+  distance = w - quadratics.centers[1]
+  np.testing.assert_allclose(
+      value, distance @ hessian @ distance / 2 + _L2 * w @ w / 2
+  )
+  np.testing.assert_allclose(gradient, hessian @ distance + _L2 * w)
+  np.testing.assert_allclose(
+      losses.hessian_product(w, v, data), hessian @ v + _L2 * v
   )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tff_pers.analysis import frontiers
+from tff_pers.analysis import local_updates
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
 
@@ -86,6 +87,26 @@ def test_simulated_curves_turn_where_averaging_in_one_shot_is(figures, number):
     assert turn == pytest.approx((root - 1) / (root + 1), abs=0.02)
     assert rho[-1] > 0.999 and delta[-1] > 0.999
     assert rho[0] == pytest.approx(_array(curves['Theta_1:K'])[0, 0])
+
+
+def test_figure_10_simulates_the_pull(figures):
+  """kappa of the last gradient, step by step on each eigenvalue."""
+  values = frontiers.simulated_eigenvalues(
+      local_updates.Spectrum(1.0, 10.0), 100, 0
+  )
+  kappas = []
+  for alpha, curves in zip((0.0, 0.5, 1.0, 5.0), figures[10].values()):
+    point = next(
+        p for p in curves['Theta_K, simulated'].points if p.num_steps >= 200
+    )
+    assert point.alpha == alpha
+    x, start = np.ones(100), np.ones(100)
+    for _ in range(point.num_steps):
+      gradient = values * x + alpha * (x - start)
+      x = x - 1e-3 * gradient
+    assert point.kappa == pytest.approx(gradient.max() / gradient.min())
+    kappas.append(point.kappa)
+  assert len(set(kappas)) == 4
 
 
 def test_figure_9_is_one_curve_for_every_alpha(figures):

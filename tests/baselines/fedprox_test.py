@@ -37,6 +37,30 @@ def test_rounds_are_those_of_the_family():
     np.testing.assert_allclose(state['weights'][0], x, rtol=0, atol=1e-12)
 
 
+def test_the_pull_is_in_the_gradient_before_clipping_decay_and_momentum():
+  """g + mu (u - w), clipped, then L2, then the heavy ball; full batches."""
+  problem = problems.q6()
+  process = fedprox.build_fedprox(
+      problem.model, fedprox.FedProxHyperparameters(
+          local_steps=4, batch_size=50, learning_rate=0.1, mu=1.5,
+          momentum=0.5, weight_decay=0.2, clip_norm=1.0,
+      ),
+  )
+  states, _, _ = rounds.train(process, [(2,)] * 2, problem.clients())
+  curvature, center = problem.curvatures[2], problem.centers[2]
+  w, norms = problem.start, []
+  for state in states:
+    u, m = w, 0.0
+    for _ in range(4):
+      g = curvature @ (u - center) + 1.5 * (u - w)
+      norms.append(np.linalg.norm(g))
+      m = 0.5 * m + g * min(1.0, 1.0 / norms[-1]) + 0.2 * u
+      u = u - 0.1 * m
+    w = u
+    np.testing.assert_allclose(state['weights'][0], w, rtol=0, atol=1e-12)
+  assert max(norms) > 1.0
+
+
 def _epochs(fewest, most, num_rounds=8):
   """Returns how many epochs each client does in each round.
 

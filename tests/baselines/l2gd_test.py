@@ -173,7 +173,6 @@ def test_without_penalty_it_is_local_training_bit_for_bit():
             local_steps=int(state['local_steps']), batch_size=2,
             learning_rate=0.1,
         ),
-        'examples',
     )
     for i in cohort:
       # Who has never trained starts from the mean.

@@ -18,7 +18,6 @@ def test_state_ends_at_the_own_minimizer():
       local_only.LocalOnlyHyperparameters(
           local_steps=60, learning_rate=0.8, batch_size=5
       ),
-      'examples',
   )
   # Slowest direction: (1 - .8 * .5)^60 = 5e-14.
   for i, data in enumerate(problem.clients()[:2]):

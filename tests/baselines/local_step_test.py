@@ -99,7 +99,7 @@ def test_momentum_is_made_anew_whenever_a_client_takes_part():
   hyperparameters = local_only.LocalOnlyHyperparameters(
       momentum=0.9, local_steps=5, learning_rate=0.1
   )
-  work = local_only.build_local_work(problem.model, hyperparameters, 'uniform')
+  work = local_only.build_local_work(problem.model, hyperparameters)
   data = rounds.tensors(problem.clients()[0])
   v = problem.model.initial_weights(0)
   expected = np.zeros(5)

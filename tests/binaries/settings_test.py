@@ -31,6 +31,44 @@ def test_the_task_comes_before_the_method_and_flags_before_both():
   assert made.rank == default.rank
 
 
+def _weighting(algo, *, brackets_win=False, **given):
+  given = dict(given, algo=algo, task='digits', num_clients=4)
+  return experiment.build(
+      given, TABLE, brackets_win=brackets_win
+  ).task.client_weighting
+
+
+def test_weights_of_clients_are_refused_where_they_have_no_use():
+  sentence = '`--client_weighting` must be uniform or left out with local_upd'
+  asked = 'local_update[client_weighting=batches]'
+  for algo, options in (
+      ('local_update', dict(client_weighting='batches')), (asked, {}),
+      (asked, dict(brackets_win=True)),
+  ):
+    with pytest.raises(flags.UsageError, match=sentence):
+      _weighting(algo, **options)
+  # A flag of a comparison is for those that weigh their clients.
+  shared = dict(client_weighting='batches', brackets_win=True)
+  assert _weighting('local_update', **shared) == 'examples'
+  assert _weighting('fedavg', **shared) == 'batches'
+  assert _weighting('scaffold', client_weighting='uniform') == 'uniform'
+
+
+@pytest.mark.parametrize('algo, other', [
+    ('fedrecon', 'fedrecon[halves=false]'), ('perm', 'perm[lambda_scale=1]'),
+    ('fedavg_finetuned[select=validation]', 'fedavg_finetuned'),
+])
+def test_mixtures_of_rows_are_not_held_out(algo, other):
+  """Every other row of a QR factor says little of the rest."""
+  given = dict(
+      task='overpersonalized', num_clients=2, overpersonalized_rows='fewest'
+  )
+  with pytest.raises(flags.UsageError, match='--overpersonalized_rows=all'):
+    experiment.build(dict(given, algo=algo), TABLE)
+  experiment.build(dict(given, algo=other), TABLE)
+  experiment.build(dict(given, algo=algo, overpersonalized_rows='all'), TABLE)
+
+
 @pytest.mark.parametrize(
     'fraction, router_rate', [(1.0, 0.1), (0.5, 0.3)]
 )

@@ -126,6 +126,7 @@ def known_smoothness(
 
 @methods.register(
     'async_ffgg', AsyncFFGGHyperparameters, driver='events',
+    weighs_clients=False,
     needs=split_hyperparameters.NEEDS,
     summary='FFGG whose gradients are applied one by one as they arrive',
 )

@@ -7,6 +7,7 @@ Heterogeneity
 
 from typing import Any, Mapping, Optional, Union
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers.algorithms import ffgg_hyperparameters as ffgg_hp
@@ -40,12 +41,22 @@ class PrivateWeights:
       tuner: Replaces the fine-tuner of the hyperparameters.
 
     Raises:
-      ValueError: If all weights are private: nothing would be learned together.
+      ValueError: If all weights are private: nothing would be learned together;
+        if they are to start at random and the model draws none of them.
     """
     if all(parts.is_private):
       raise ValueError(
           f'`split` must leave {parts.model.name} a global weight, found none.'
       )
+    if hyperparameters.private_init == 'random':
+      first, second = (parts.initial_weights(seed)[1] for seed in (0, 1))
+      pairs = zip(tf.nest.flatten(first), tf.nest.flatten(second))
+      if all(np.array_equal(a, b) for a, b in pairs):
+        raise ValueError(
+            '`private_init` must be initial or zeros because the private'
+            f' weights of {parts.model.name} start alike whatever the seed,'
+            ' found random.'
+        )
     self._parts = parts
     self._hyperparameters = hyperparameters
     self._tuner = tuner or (

@@ -222,7 +222,7 @@ def compose_averaging(
 
 
 @methods.register(
-    'local_update', lu_hp.LocalUpdateHyperparameters,
+    'local_update', lu_hp.LocalUpdateHyperparameters, weighs_clients=False,
     summary='any member of the family of local update methods (Charles 2021)',
 )
 def _build(task, hyperparameters):

@@ -275,6 +275,7 @@ def build_perm(
 
 @methods.register(
     'perm', PermHyperparameters,
+    needs=dict(examples=lambda values: values.chooses_scale),
     summary='learned mixing weights, models shuffled between clients',
     travels=None,
 )

@@ -211,6 +211,7 @@ def check_mixing_weights(mixing_weights: Optional[np.ndarray]) -> np.ndarray:
 
 @methods.register(
     'oracle_groups', ShufflingHyperparameters, needs=('groups',),
+    weighs_clients=False,
     summary='shuffling with uniform weights in the true group (reference)',
     travels=None,
 )
@@ -223,7 +224,7 @@ def _build_oracle_groups(task, hyperparameters):
 
 
 @methods.register(
-    'uniform_shuffling', ShufflingHyperparameters,
+    'uniform_shuffling', ShufflingHyperparameters, weighs_clients=False,
     summary='shuffling with uniform weights 1/N (reference)',
     travels=None,
 )

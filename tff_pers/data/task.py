@@ -71,6 +71,7 @@ class Task:
       evaluated under the indices N and above.
     client_names: The name that the data give to each of the N clients, and
       then to those that were held out; None: they have numbers alone.
+    rows_are_examples: See `traits.Traits`.
     about: What the data were taken for, a sentence to print; '' where users
       know the task.
     recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
@@ -104,6 +105,7 @@ class Task:
   tiers: Optional[np.ndarray] = None
   num_new_clients: int = 0
   client_names: Optional[Sequence[str]] = None
+  rows_are_examples: bool = True
   about: str = ''
   recipe: Optional[features_lib.Recipe] = None
   features: Optional[features_lib.Features] = None
@@ -144,4 +146,5 @@ class Task:
         full_participation=self.full_participation,
         classification=self.num_classes > 0,
         model=self.model.name,
+        rows_are_examples=self.rows_are_examples,
     )

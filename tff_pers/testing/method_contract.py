@@ -71,6 +71,22 @@ def test_only_what_the_method_declares_travels(case: rounds.Case) -> None:
   assert all(own.is_assignable_from(x) for own, x in zip(sent, expected))
 
 
+def test_weights_of_clients_act_as_declared(case: rounds.Case) -> None:
+  """Weights `examples` of unequal clients differ, or were not asked for."""
+  weighs = methods.get(case.name).weighs_clients
+  assert case.task.weighed == weighs
+  if case.process.parts is None:
+    return
+  state, number = case.snapshots[1].state, case.task.num_clients
+  clients = [case.snapshots[1].clients[i] for i in range(number)]
+  outputs = case.process.parts.work(
+      case.process.parts.dispatch(state, list(range(number))), clients,
+      case.task.train,
+  )
+  weights = [np.ravel(output['weight'])[0] for output in outputs]
+  assert (len(set(weights)) > 1) == weighs
+
+
 def test_traffic_is_known_without_training(case: rounds.Case) -> None:
   """What `cost` finds is what the first round reports, means over clients."""
   before, data = case.snapshots[0], case.task.train

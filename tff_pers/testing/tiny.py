@@ -85,13 +85,24 @@ def _widened(data):
 
 
 class Watched(task_lib.Task):
-  """The task, which remembers whether a builder asks who takes part."""
+  """The task, which remembers what a builder asks for.
+
+  Attributes:
+    asked: Whether it asked who takes part.
+    weighed: Whether it asked what clients weigh.
+  """
 
   asked = False
+  weighed = False
+
+  def __getattribute__(self, name: str) -> Any:
+    if name == 'client_weighting':
+      object.__setattr__(self, 'weighed', True)  # A task is frozen.
+    return super().__getattribute__(name)
 
   @property
   def full_participation(self) -> bool:
-    object.__setattr__(self, 'asked', True)  # A task is frozen.
+    object.__setattr__(self, 'asked', True)
     return super().full_participation
 
 

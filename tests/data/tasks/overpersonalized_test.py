@@ -91,23 +91,25 @@ def test_tiny_scale_has_the_sheets_constants(name):
 def test_sizes_of_a_scale_can_be_chosen():
   """Tiny-LSQ by options of the other scale, and entries by those of its own."""
   sizes = dict(examples=40, theta_dim=10, w_dim=4)
-  a = _build(options=dict(scale='paper', entries='normal', **sizes),
-             num_clients=20)
+  a = _build(
+      options=dict(scale='paper', entries='normal', rows='all', **sizes),
+      num_clients=20,
+  )
   b = _build()
   for data, same in zip(a.train, b.train):
     np.testing.assert_array_equal(data['examples']['x'], same['examples']['x'])
     np.testing.assert_array_equal(data['examples']['y'], same['examples']['y'])
-  uniform = _build(options=dict(entries='uniform', reduce=False))
+  uniform = _build(options=dict(entries='uniform', rows='all'))
   x = uniform.train[0]['examples']['x']
   assert 0 <= x.min() and x[:, :10].max() <= 0.1 and x[:, 10:].max() <= 0.25
   assert x[:, :10].max() > 0.09 and x[40:, 10:].max() > 0.2
 
 
 @pytest.mark.parametrize('name', _NAMES)
-@pytest.mark.parametrize('reduce', [False, True])
-def test_loss_and_gradients_are_those_of_the_formula(name, reduce):
+@pytest.mark.parametrize('rows', ['all', 'fewest'])
+def test_loss_and_gradients_are_those_of_the_formula(name, rows):
   """f_m is a sum over rows, though the model takes means over examples."""
-  task = _build(name, dict(reduce=reduce))
+  task = _build(name, dict(rows=rows))
   oracle = oracle_lib.LeastSquares(task)
   theta, w = _random_weights(task)
   loss, *gradient = _losses_and_gradients(task, theta, w)
@@ -118,7 +120,7 @@ def test_loss_and_gradients_are_those_of_the_formula(name, reduce):
 
 def test_all_rows_are_the_two_terms_of_the_paper():
   """1/2 ||H theta - b||^2 + 1/2 ||A theta + B w - y||^2, b and y as drawn."""
-  task = _build(options=dict(reduce=False))
+  task = _build(options=dict(rows='all'))
   theta_o = task.optimum[0][0]
   for data in task.train:
     x, y = data['examples']['x'], data['examples']['y']
@@ -133,7 +135,7 @@ def test_all_rows_are_the_two_terms_of_the_paper():
 
 @pytest.mark.parametrize('name', _NAMES)
 def test_reduced_rows_have_the_loss_and_gradients_of_all_rows(name):
-  whole, few = (_build(name, dict(reduce=r)) for r in (False, True))
+  whole, few = (_build(name, dict(rows=rows)) for rows in ('all', 'fewest'))
   assert {int(d['num_examples']) for d in whole.train} == {80}
   assert {int(d['num_examples']) for d in few.train} == {15}
   theta, w = _random_weights(whole)
@@ -145,11 +147,22 @@ def test_reduced_rows_have_the_loss_and_gradients_of_all_rows(name):
   np.testing.assert_allclose(few.optimum[0], whole.optimum[0], rtol=1e-10)
 
 
+def test_rows_are_examples_unless_they_are_mixed():
+  for options, rows in (
+      ({}, 80), (dict(rows='fewest'), 15), (dict(rows='all'), 80),
+      (dict(scale='paper', examples=80), 151),
+      (dict(scale='paper', examples=80, rows='all'), 160),
+  ):
+    task = _build(options=options, num_clients=2)
+    assert int(task.train[1]['num_examples']) == rows
+    assert task.traits.rows_are_examples == (rows in (80, 160))
+
+
 def test_few_rows_are_not_reduced():
   """7 rows of either term, 14 in all, do not exceed the 15 columns of (x, y)."""
   a, b = (
-      _build('overpersonalized', dict(examples=7, reduce=reduce))
-      for reduce in (False, True)
+      _build('overpersonalized', dict(examples=7, rows=rows))
+      for rows in ('all', 'fewest')
   )
   np.testing.assert_array_equal(
       a.train[3]['examples']['x'], b.train[3]['examples']['x']
@@ -201,7 +214,7 @@ def test_tiny_control_shifts_theta_and_that_of_the_paper_draws_new_ones():
   The shared part shows in the mean over 400 clients; sizes are to 5 standard
   errors, 5 * sqrt(1 / 4000) for means and 5 * sqrt(2 / 4000) for squares.
   """
-  sizes = dict(examples=10, theta_dim=10, w_dim=2, reduce=False)
+  sizes = dict(examples=10, theta_dim=10, w_dim=2, rows='all')
   shared = _build(options=sizes, num_clients=400).optimum[0][0]
   truths = {}
   for scale in ('tiny', 'paper'):
@@ -223,7 +236,7 @@ def test_tiny_control_shifts_theta_and_that_of_the_paper_draws_new_ones():
 
 
 def test_control_differs_in_the_targets_alone():
-  a, b = (_build(name, dict(reduce=False)) for name in _NAMES)
+  a, b = (_build(name, dict(rows='all')) for name in _NAMES)
   for data, other in zip(a.train, b.train):
     np.testing.assert_array_equal(
         data['examples']['x'], other['examples']['x']
@@ -279,8 +292,7 @@ def test_settings_are_full_batches_and_steps_that_do_not_diverge(name, scale):
   made = settings.of(
       name, 'fedavg', ['batch_size', 'learning_rate'], task.regimes
   )
-  rows = {int(data['num_examples']) for data in task.train}
-  assert rows == {made['batch_size']}
+  assert made['batch_size'] == 0
   joint = oracle_lib.LeastSquares(task).joint_smoothness
   assert 0.5 / joint < made['learning_rate'] < 1 / joint
 

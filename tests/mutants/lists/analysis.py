@@ -227,6 +227,27 @@ FAULTS = (
         ),
     ),
     Fault(
+        'figure_10_without_the_pull',
+        what='The simulated clients of figure 10 have alpha = 0.',
+        file='tff_pers/analysis/paper_figures.py',
+        old='      largest, server, dim, alpha\n  ))',
+        new='      largest, server, dim\n  ))',
+        tests=(
+            f'{_TESTS}paper_figures_test.py'
+            '::test_figure_10_simulates_the_pull',
+        ),
+    ),
+    Fault(
+        'curvature_with_dropout',
+        what='The curvature is that of the model while it is trained.',
+        file=_CURVATURE,
+        old='batch, training=False)',
+        new='batch, training=True)',
+        tests=(
+            f'{_TESTS}curvature_test.py::test_curvature_is_that_of_inference',
+        ),
+    ),
+    Fault(
         'recommends_without_the_bias',
         what='The expected error has C Delta, not 2 C Delta.',
         file=_RECOMMEND,

@@ -209,6 +209,27 @@ FAULTS = (
         tests=_ALTERNATES,
     ),
     Fault(
+        'adam_ignores_adapt_epochs',
+        what='Before an evaluation Adam fine-tunes as long as in a round.',
+        file=_PRIVATE,
+        old="    if hyperparameters.tuner in ('sgd', 'adam'):",
+        new="    if hyperparameters.tuner == 'sgd':",
+        tests=(
+            f'{_TEST}'
+            '::test_adam_fine_tunes_for_its_epochs_before_an_evaluation',
+        ),
+    ),
+    Fault(
+        'random_start_that_nothing_draws',
+        what='private_init=random is taken where it has no effect.',
+        file=_PRIVATE,
+        old="    if hyperparameters.private_init == 'random':\n      first",
+        new='    if False:\n      first',
+        tests=(
+            f'{_TEST}::test_raises_on_a_random_start_that_nothing_draws',
+        ),
+    ),
+    Fault(
         'norms_by_the_unscheduled_rate',
         what='Local FFGG divides what it sends by the step size of round 0.',
         file=_LOCAL,

@@ -305,6 +305,28 @@ FAULTS = (
         ),
     ),
     Fault(
+        'pull_after_the_local_step',
+        what='The pull is added after clipping, decay and momentum.',
+        file='tff_pers/client_works/local_update.py',
+        old=(
+            '    if alpha:\n'
+            '      # g_k <- g_k + alpha (x_k - x)\n'
+            '      gradient = local_sgd.pulled('
+            'gradient, line.weights, x, alpha)\n'
+            '    direction, momentum = local.along(line, gradient)\n'
+        ),
+        new=(
+            '    direction, momentum = local.along(line, gradient)\n'
+            '    if alpha:\n'
+            '      direction = local_sgd.pulled('
+            'direction, line.weights, x, alpha)\n'
+        ),
+        tests=(
+            'tests/baselines/fedprox_test.py::test_the_pull_is_in_the_gradient'
+            '_before_clipping_decay_and_momentum',
+        ),
+    ),
+    Fault(
         'stragglers_are_always_the_same',
         what='The epochs of FedProx are not drawn anew in each round.',
         file='baselines/fedprox.py',

@@ -26,6 +26,28 @@ _MARKS = (
 
 FAULTS = (
     Fault(
+        'halves_of_mixed_rows',
+        what='FedRecon halves rows that are no examples.',
+        file='baselines/fedrecon.py',
+        old='examples=lambda values: values.halves',
+        new='examples=lambda values: False',
+        tests=(
+            'tests/binaries/settings_test.py'
+            '::test_mixtures_of_rows_are_not_held_out',
+        ),
+    ),
+    Fault(
+        'weights_without_a_use',
+        what='Weights of clients are taken where a method has no use for them.',
+        file=_EXPERIMENT,
+        old="if method.weighs_clients or given.get(name, 'uniform')",
+        new="if True or given.get(name, 'uniform')",
+        tests=(
+            'tests/binaries/settings_test.py'
+            '::test_weights_of_clients_are_refused_where_they_have_no_use',
+        ),
+    ),
+    Fault(
         'broken_module_in_disguise',
         what='A method that fails to import does not say which module it is.',
         file=_DISCOVERY,

@@ -20,6 +20,14 @@ _CONTROL = (
 
 FAULTS = (
     Fault(
+        'mixtures_pass_for_examples',
+        what='The fewest rows count as examples, some of which are held out.',
+        file=_TASK,
+        old='rows_are_examples=not options.reduces',
+        new='rows_are_examples=True',
+        tests=(f'{_TEST}::test_rows_are_examples_unless_they_are_mixed',),
+    ),
+    Fault(
         'mean_instead_of_sum',
         what='f_m is the mean over rows of half the squared residuals.',
         file=_MODEL,

@@ -48,11 +48,19 @@ class OverpersonalizedOptions:
       'Entries of the matrices: uniform in [0, 1] by columns, normal by root of'
       ' rows, or as scale says.', choices=('scale', 'uniform', 'normal'),
   )
-  reduce: bool = hp.field(
-      True,
-      'Whether a client trains on the fewest rows with the same loss, instead'
-      ' of all of them.',
+  rows: str = hp.field(
+      'auto',
+      'What a client trains on: all rows; the fewest with the same loss, which'
+      ' are mixtures of them and no examples; auto: all with scale=tiny, the'
+      ' fewest with scale=paper.', choices=('auto', 'all', 'fewest'),
   )
+
+  @property
+  def reduces(self) -> bool:
+    """Whether clients train on mixtures of rows."""
+    if self.rows == 'auto':
+      return self.scale == 'paper'
+    return self.rows == 'fewest'
 
   def __post_init__(self):
     hp.validate(self)
@@ -143,7 +151,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
   systems = []
   # One after the other, because all rows of the paper's clients take 0.8 GB.
   for system in generator.clients(num_clients, request.seed):
-    systems.append(least_squares.reduced(system) if options.reduce else system)
+    systems.append(least_squares.reduced(system) if options.reduces else system)
   data = sources.from_arrays([(system.x, system.y) for system in systems])
   return task_lib.Task(
       name=name,
@@ -158,6 +166,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       updates=_UPDATES,
       eval_every=scale.eval_every,
       regimes=(options.scale,),
+      rows_are_examples=not options.reduces,
       optimum=_optimum(systems, generator, honest),
       byzantine=(
           byzantine.last(num_clients, request.num_byzantine)

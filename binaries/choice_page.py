@@ -7,6 +7,7 @@ from binaries import budgets
 from binaries import flags
 from binaries import report
 from binaries import variant_search
+from tff_pers import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import decision as decision_lib
@@ -205,6 +206,8 @@ def _command(
       if name not in _NOT_TRAINED
       # Brackets go before.
       and name not in [f'{algo}_{option}' for option in options]
+      # Refused where it has no effect.
+      and (name != 'client_weighting' or methods.get(algo).weighs_clients)
   }
   run = runs[method.algo, seed]
   assert run is not None  # One that diverged is not chosen.

@@ -154,7 +154,7 @@ def test_next_aggregates_and_keeps_cohort_order(composed):
   assert [c['visits'] for c in output['client_states']] == [1, 1, 1]
   metrics = output['metrics']
   np.testing.assert_allclose(metrics['train_loss'], (3 + 18 + 15) / 3)
-  np.testing.assert_allclose(metrics['seen'], (10 + 30 + 40) / 3)
+  np.testing.assert_allclose(metrics['seen'], (10 + 2 * 30 + 40) / 4)
   assert metrics['num_examples'] == 4
   # Up and down: a kernel of 2 and a bias of 1, float32; no keys, no counts.
   assert (metrics['bytes_down'], metrics['bytes_up']) == (12, 12)

@@ -405,7 +405,7 @@ def _train(
   _write_validation(experiment, trainer, folder)
   _write_arrays(task, trainer, folder, metrics)
   common = _common_test(task, process)
-  if process.evaluate_global is not None and common is not None:
+  if common is not None and process.evaluate_global is not None:
     results.write_tiers(folder, outputs.tier_rows(
         experiment.variant, experiment.flag('seed'), process.tier_parameters,
         trainer.evaluate_global(common),

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import composition
+from tff_pers import deployment
 from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.data import client_data
@@ -524,6 +525,33 @@ def test_models_of_the_server_are_evaluated_by_tier():
   np.testing.assert_allclose(metrics['whole']['loss'], (150 / 4 - 10)**2)
   np.testing.assert_allclose(metrics['none']['loss'], 100)
   assert metrics['none']['num_examples'] == 1
+
+
+def test_evaluation_is_built_when_asked_for(monkeypatch):
+  """Once, and in no run where nobody evaluates."""
+  built = []
+  for name in ('build_evaluate', 'build_evaluate_global'):
+    build = getattr(deployment, name)
+    monkeypatch.setattr(
+        deployment, name,
+        lambda *args, build=build: built.append(build) or build(*args),
+    )
+  composed = composition.compose(**pieces(tiers={
+      'whole': composition.Tier(MODEL, lambda state: state['weights']),
+  }))
+  assert not built
+  for name in ('evaluate', 'evaluate_global'):
+    assert getattr(composed, name) is getattr(composed, name)
+  assert len(built) == 2
+
+
+@pytest.mark.parametrize('tier', [
+    (lambda state: state['weights'][0],),
+    (None, lambda state: [state['weights'], state['weights'][0]]),
+])
+def test_raises_on_weights_of_a_tier(tier):
+  with pytest.raises(TypeError, match="`tiers`: weights of 'a' must be .* found"):
+    composition.compose(**pieces(tiers={'a': composition.Tier(MODEL, *tier)}))
 
 
 def test_metrics_of_a_tier_without_one_model_are_means():

@@ -1,5 +1,6 @@
 """Every test runs on the fused runtime unless it installs another one."""
 
+import ctypes
 import gc
 import os
 
@@ -34,6 +35,20 @@ def _fused_runtime():
   fused.use(strategy='loop')
   yield
   native.stop()
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _nothing_stays_behind(request):
+  """What a file of tests keeps for its tests is freed after the last one."""
+  yield
+  for value in vars(request.module).values():
+    if hasattr(value, 'cache_clear'):
+      value.cache_clear()
+  gc.collect()
+  # The native runtime tells the allocator to keep what is freed.
+  libc = ctypes.CDLL(None)
+  if hasattr(libc, 'malloc_trim'):
+    libc.malloc_trim(0)
 
 
 @pytest.fixture(autouse=True)

@@ -80,14 +80,20 @@ def test_an_installed_plugin_is_in_the_programs(installed, tmp_path):
   assert 'import' not in config['given']  # Nobody has to name what is found.
 
 
-def test_its_own_tests_pass(installed, tmp_path):
+@pytest.mark.parametrize('some, passed', [
+    # One of each battery: they are the same for all methods and tasks.
+    ('type_signatures or every_sample or it_declares', '3 passed'),
+    pytest.param('test', ' passed', marks=pytest.mark.slow),
+])
+def test_its_own_tests_pass(installed, tmp_path, some, passed):
   """The batteries for methods and tasks, by one import, in a place of its own."""
   shutil.copytree(EXAMPLE / 'tests', tmp_path / 'tests')
   done = _run(
-      ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', 'tests'], tmp_path,
-      installed,
+      ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-k', some, 'tests'],
+      tmp_path, installed,
   )
   assert done.returncode == 0, done.stdout + done.stderr
+  assert passed in done.stdout
 
 
 def test_its_tests_are_all_batteries():

@@ -155,8 +155,7 @@ PROCESS_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize('name, piece, message', PROCESS_ERRORS)
-def test_process_raises_on_type(composed, name, piece, message):
+def _build(composed, **replaced):
   arguments = dict(
       initialize_seeded=composed.initialize_seeded,
       initialize_client=composed.initialize_client,
@@ -165,6 +164,21 @@ def test_process_raises_on_type(composed, name, piece, message):
       client_model=composed.client_model,
       deployed=composed.deployed,
   )
-  assert process.PersonalizedProcess(**arguments).parts is None
+  return process.PersonalizedProcess(**{**arguments, **replaced})
+
+
+@pytest.mark.parametrize('name, piece, message', PROCESS_ERRORS)
+def test_process_raises_on_type(composed, name, piece, message):
+  assert _build(composed).parts is None
   with pytest.raises(TypeError, match=message):
-    process.PersonalizedProcess(**{**arguments, name: piece})
+    _build(composed, **{name: piece})
+
+
+@pytest.mark.parametrize(
+    'name, piece, message',
+    [row for row in PROCESS_ERRORS if row[0].startswith('evaluate')],
+)
+def test_what_is_built_later_is_checked_then(composed, name, piece, message):
+  built = _build(composed, **{name: lambda: piece})
+  with pytest.raises(TypeError, match=message):
+    getattr(built, name)

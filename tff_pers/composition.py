@@ -158,6 +158,8 @@ def compose(
   deploy_all = deployment.build_deploy(
       send_all, client_type, data_type, deploy, deployed
   )
+  if tiers:
+    deployment.check_tiers(tiers, state_type)
   return process.PersonalizedProcess(
       initialize_seeded=server_state.build_initialize(init, aggregation),
       initialize_client=tff.tensorflow.computation(
@@ -168,7 +170,7 @@ def compose(
       ),
       next_fn=next_fn,
       deploy=deploy_all,
-      evaluate=deployment.build_evaluate(deploy_all, deployed),
+      evaluate=lambda: deployment.build_evaluate(deploy_all, deployed),
       client_model=tff.tensorflow.computation(
           client_model, state_type, client_type, np.int32
       ),
@@ -180,10 +182,8 @@ def compose(
           apply=apply,
       ),
       evaluate_global=(
-          deployment.build_evaluate_global(tiers, state_type, data_type)
-          if tiers
-          else None
-      ),
+          lambda: deployment.build_evaluate_global(tiers, state_type, data_type)
+      ) if tiers else None,
       tiers=tiers,
   )
 

@@ -249,6 +249,26 @@ def build_evaluate(
   return evaluate
 
 
+def check_tiers(tiers: Mapping[str, Tier], state_type: tff.Type) -> None:
+  """Raises a TypeError if what a tier makes of S is no weights of its model."""
+
+  @tff.tensorflow.computation(state_type)
+  def weights_of(state):
+    return collections.OrderedDict(
+        (name, (tier.variants or (lambda s: [tier.weights(s)]))(state))
+        for name, tier in tiers.items()
+    )
+
+  for name, found in tff.structure.iter_elements(
+      weights_of.type_signature.result
+  ):
+    for weights in found:
+      process.check_assignable(
+          'tiers', f'weights of {name!r}', tiers[name].model.weights_type,
+          weights,
+      )
+
+
 def build_evaluate_global(
     tiers: Mapping[str, Tier], state_type: tff.Type, data_type: tff.Type
 ) -> tff.Computation:

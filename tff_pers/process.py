@@ -8,7 +8,8 @@ Methods are made by `composition.compose`, or write their own `next`.
 """
 
 import collections
-from typing import Any, Mapping, NamedTuple, Optional
+import functools
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -48,6 +49,10 @@ class Parts(NamedTuple):
   apply: tff.Computation
 
 
+# A computation, or what makes it when somebody first asks for it.
+Built = Union[tff.Computation, Callable[[], tff.Computation]]
+
+
 class PersonalizedProcess(tff.templates.IterativeProcess):
   """One model per client, learned together.
 
@@ -79,11 +84,11 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       initialize_client: tff.Computation,
       next_fn: tff.Computation,
       deploy: tff.Computation,
-      evaluate: tff.Computation,
+      evaluate: Built,
       client_model: tff.Computation,
       deployed: Any,
       parts: Optional[Parts] = None,
-      evaluate_global: Optional[tff.Computation] = None,
+      evaluate_global: Optional[Built] = None,
       tiers: Optional[Mapping[str, Any]] = None,
   ):
     """Checks the types and keeps the computations; those are the class's.
@@ -93,17 +98,18 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       initialize_client: (S, int32 -> C), what it is for this index.
       next_fn: A round, see the class.
       deploy: What clients use after adapting, see the class.
-      evaluate: What that scores on test data, see the class.
+      evaluate: What that scores on test data, see the class; or a function
+        without arguments that builds it, called when it is first asked for.
       client_model: (S, C, int32 -> W).
       deployed: The `FunctionalModel` over W.
       parts: The steps of a round, where it is made of such.
-      evaluate_global: (S@SERVER, D@SERVER -> <tier=metrics, ...>@SERVER); None:
-        the server has no models of its own.
+      evaluate_global: (S@SERVER, D@SERVER -> <tier=metrics, ...>@SERVER), or
+        what builds it; None: the server has no models of its own.
       tiers: The `deployment.Tier`s that `evaluate_global` evaluates, by name.
 
     Raises:
       TypeError: If a computation does not fit the others; the message names the
-        offending type.
+        offending type. What is built later is checked then.
     """
     state_type = _server_member(
         'initialize_seeded', initialize_seeded.type_signature.result
@@ -128,28 +134,12 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
         ],
     )
     _check_parameters(
-        'evaluate', evaluate,
-        [
-            tff.FederatedType(state_type, tff.SERVER),
-            tff.FederatedType(client_type, tff.CLIENTS),
-            tff.FederatedType(adapt_and_test(data_type), tff.CLIENTS),
-        ],
-    )
-    _check_parameters(
         'client_model', client_model, [state_type, client_type, _INDEX]
     )
     check_assignable(
         'client_model', 'result', deployed.weights_type,
         client_model.type_signature.result,
     )
-    if evaluate_global is not None:
-      _check_parameters(
-          'evaluate_global', evaluate_global,
-          [
-              tff.FederatedType(state_type, tff.SERVER),
-              tff.FederatedType(data_type, tff.SERVER),
-          ],
-      )
 
     @tff.tensorflow.computation
     def default_seed():
@@ -176,13 +166,15 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     self._initialize_seeded = initialize_seeded
     self._initialize_client = initialize_client
     self._deploy = looks(deploy)
-    self._evaluate = looks(evaluate)
-    self._evaluate_global = evaluate_global
+    self._looks, self._given = looks, (evaluate, evaluate_global)
     self._tiers = dict(tiers or {})
     self._client_model = client_model
     self._deployed = deployed
     self._parts = parts
     self._types = (state_type, client_type, data_type)
+    for name, given in zip(('evaluate', 'evaluate_global'), self._given):
+      if isinstance(given, tff.Computation):
+        getattr(self, name)  # It is there: a wrong type is told at once.
 
   def require(
       self, num_clients: int, full_participation: bool = False
@@ -217,15 +209,24 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     """What clients use after adapting to their data, as `evaluate` does."""
     return self._deploy
 
-  @property
+  @functools.cached_property
   def evaluate(self) -> tff.Computation:
     """What models score on test data after adapting; see the class."""
-    return self._evaluate
+    state_type, client_type, data_type = self._types
+    return self._looks(_built('evaluate', self._given[0], [
+        tff.FederatedType(state_type, tff.SERVER),
+        tff.FederatedType(client_type, tff.CLIENTS),
+        tff.FederatedType(adapt_and_test(data_type), tff.CLIENTS),
+    ]))
 
-  @property
+  @functools.cached_property
   def evaluate_global(self) -> Optional[tff.Computation]:
     """Evaluates the server's models, or None if the method has none."""
-    return self._evaluate_global
+    state_type, _, data_type = self._types
+    return self._given[1] and _built('evaluate_global', self._given[1], [
+        tff.FederatedType(state_type, tff.SERVER),
+        tff.FederatedType(data_type, tff.SERVER),
+    ])
 
   @property
   def tier_parameters(self) -> Mapping[str, int]:
@@ -311,6 +312,13 @@ def _check_state(state_type: tff.Type) -> None:
         'initialize_seeded', f'field `{name}`', tff.TensorType(expected),
         state_type[name],
     )
+
+
+def _built(name: str, given: Built, expected: list[Any]) -> tff.Computation:
+  """Returns the computation, whose parameters are checked."""
+  computation = given if isinstance(given, tff.Computation) else given()
+  _check_parameters(name, computation, expected)
+  return computation
 
 
 def _check_parameters(name: str, computation, expected: list[Any]) -> None:

@@ -198,6 +198,14 @@ def test_kappa_fits_the_clients():
   assert _run(4, _TWO_GROUPS)[-1]['lambda_scale'] <= 10
 
 
+def test_no_choice_is_built_where_kappa_is_given(monkeypatch):
+  """It would be two fifths of the building."""
+  monkeypatch.delattr(perm_lambda, 'build_choice')
+  with pytest.raises(AttributeError, match='build_choice'):
+    perm.build_perm(_MODEL, 2, _hyperparameters())
+  perm.build_perm(_MODEL, 2, _hyperparameters(lambda_scale=10.0))
+
+
 def test_kappa_is_chosen_once():
   """It costs four mixtures down, a model and two gradients up, in a round."""
   metrics = _run(4, (0,) * 6)

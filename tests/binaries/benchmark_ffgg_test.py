@@ -9,6 +9,7 @@ import pytest
 
 from baselines import l2gd
 from binaries import benchmark_ffgg
+from binaries import going_on
 from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
@@ -227,6 +228,10 @@ def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
     ('--strategy=quick', '`--strategy` must be one of .*quick'),
     ('--rounds=5', '`--rounds` must be 4 as in benchmark_ffgg.json .*found 5'),
 ])
-def test_bad_flags_are_a_sentence(folder, capsys, flag, message):
-  assert _main(folder, flag) == 2
+def test_bad_flags_are_a_sentence(tmp_path, capsys, flag, message):
+  going_on.write(
+      f'{tmp_path}/benchmark_ffgg.json',
+      dict(rounds=4, every=3, scale='tiny', seed=0),
+  )
+  assert _main(tmp_path, flag) == 2
   assert re.search(message, capsys.readouterr().err)

@@ -175,10 +175,6 @@ def build_perm(
       devices, state_type, collect.next.type_signature.result['result'].member,
       num_clients, hyperparameters, full_participation,
   )
-  choose_scale = perm_lambda.build_choice(
-      devices, hyperparameters, broadcast.type_signature.result.member,
-      num_clients,
-  )
   visit = visits.build_visits(
       devices, hyperparameters, state_type, num_clients
   )
@@ -186,6 +182,10 @@ def build_perm(
       work_type['report'], visit.type_signature.result['report'].member
   ]
   if hyperparameters.chooses_scale:
+    choose_scale = perm_lambda.build_choice(
+        devices, hyperparameters, broadcast.type_signature.result.member,
+        num_clients,
+    )
     report_types.append(choose_scale.type_signature.result['report'].member)
   client_metrics = visits.build_client_metrics(data_type, *report_types)
 

@@ -181,7 +181,7 @@ def deploying_own_rows(
       initialize_client=server_state.stateless_client(state_type),
       next_fn=next_fn,
       deploy=deploy_rows,
-      evaluate=deployment.build_evaluate(deploy_rows, deployed),
+      evaluate=lambda: deployment.build_evaluate(deploy_rows, deployed),
       client_model=tff.tensorflow.computation(
           lambda state, client_state, index: row(state, index),
           state_type, stateless, np.int32,

@@ -13,10 +13,10 @@ hyperparameters, where the defaults do not show a method in three rounds of
 three steps: `{'perm': dict(warmup_rounds=1)}`. Either may be left out.
 
 A method is tested on a tiny task: types, what travels, seeds, resuming, order,
-padding, NaN, clients without examples, partial cohorts, Byzantine clients, the
-space of hyperparameters. A task: that it is what it declares, its data, seeds,
-splits, that each of METHODS is built on it or refused with a sentence, and that
-FedAvg trains on it.
+padding, NaN, clients without examples, a loss that falls, partial cohorts,
+Byzantine clients, the space of hyperparameters. A task: that it is what it
+declares, its data, seeds, splits, that each of METHODS is built on it or
+refused with a sentence, and that FedAvg trains on it.
 """
 
 from typing import Iterator

@@ -265,6 +265,36 @@ def test_client_without_examples_harms_nothing(case: rounds.Case) -> None:
   assert all(np.all(np.isfinite(leaf)) for leaf in rounds.leaves(after))
 
 
+def test_a_round_without_examples_changes_nothing(case: rounds.Case) -> None:
+  """But its number, and what shuffling notes of hosts and of who was there."""
+  before = case.snapshots[-1]
+  empty = [dict(data, num_examples=np.int32(0)) for data in case.task.train]
+  after, metrics = rounds.play(case.process, before, range(4), empty)
+  for name in set(before.state) - {'round', 'pending', 'table'}:
+    np.testing.assert_equal(
+        tf.nest.flatten(after.state[name]), tf.nest.flatten(before.state[name])
+    )
+  np.testing.assert_equal(after.clients, before.clients)
+  assert not metrics['non_finite'].size
+
+
+def test_training_lowers_every_clients_loss(case: rounds.Case) -> None:
+  """On what it trained on, after three rounds."""
+  task, process = case.task, case.process
+  first = case.snapshots[0].state
+  start = rounds.Snapshot(
+      first, {i: process.initialize_client(first, i) for i in range(4)}
+  )
+  trained_on = dataclasses.replace(
+      case, task=dataclasses.replace(task, test=task.train)
+  )
+  before, after = (
+      [metrics['loss'] for metrics in rounds.evaluate(trained_on, snapshot)]
+      for snapshot in (start, case.snapshots[-1])
+  )
+  assert np.all(np.less(after, before))
+
+
 def test_evaluation_is_finite_and_repeats(case: rounds.Case) -> None:
   """An accuracy is a number of hits, and twice the same."""
   first, again = (rounds.evaluate(case, case.snapshots[-1]) for _ in range(2))

@@ -62,9 +62,36 @@ FAULTS = (
         'evaluation_unchecked',
         what='`evaluate` leaves casts to the runtime.',
         file='tff_pers/process.py',
-        old='    self._evaluate = looks(evaluate)\n',
-        new='    self._evaluate = evaluate\n',
+        old="return self._looks(_built('evaluate', ",
+        new="return (_built('evaluate', ",
         tests=(_PROCESS,),
+    ),
+    Fault(
+        'built_later_unchecked',
+        what='A type is not checked where a computation is built later.',
+        file='tff_pers/process.py',
+        old='  _check_parameters(name, computation, expected)\n  return',
+        new=(
+            '  if computation is given:\n'
+            '    _check_parameters(name, computation, expected)\n  return'
+        ),
+        tests=('tests/process_test.py::test_what_is_built_later_is_checked_then',),
+    ),
+    Fault(
+        'evaluation_built_for_nobody',
+        what='`compose` builds what nobody has asked for.',
+        file='tff_pers/process.py',
+        old='      if isinstance(given, tff.Computation):\n        getattr',
+        new='      if given is not None:\n        getattr',
+        tests=('tests/composition_test.py::test_evaluation_is_built_when_asked_for',),
+    ),
+    Fault(
+        'weights_of_tiers_unchecked',
+        what='A tier whose weights are not of its model is found late.',
+        file='tff_pers/composition.py',
+        old='    deployment.check_tiers(tiers, state_type)\n',
+        new='    pass\n',
+        tests=('tests/composition_test.py::test_raises_on_weights_of_a_tier',),
     ),
     Fault(
         'new_clients_refused',

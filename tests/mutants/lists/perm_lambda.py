@@ -86,4 +86,19 @@ FAULTS = (
         new='largest = _FEW_CLIENTS',
         tests=(f'{_LAMBDA_TEST}::test_many_clients_may_have_a_larger_kappa',),
     ),
+    Fault(
+        'choice_built_for_nobody',
+        what='The choice is built where kappa is given, too.',
+        file='tff_pers/algorithms/perm.py',
+        old='      devices, hyperparameters, state_type, num_clients\n  )\n',
+        new=(
+            '      devices, hyperparameters, state_type, num_clients\n  )\n'
+            '  perm_lambda.build_choice(\n'
+            '      devices, hyperparameters,\n'
+            '      broadcast.type_signature.result.member, num_clients,\n  )\n'
+        ),
+        tests=(
+            f'{_LAMBDA_TEST}::test_no_choice_is_built_where_kappa_is_given',
+        ),
+    ),
 )

@@ -112,4 +112,26 @@ FAULTS = (
             '::test_clients_overlap_unless_their_kernels_would_race',
         ),
     ),
+    Fault(
+        'secure_sums_stay',
+        what='Secure sums are not replaced by the sums that they mean.',
+        file='tff_pers/runtime/line.py',
+        old="block.uri.startswith('federated_secure_')",
+        new="block.uri.startswith('secure_')",
+        tests=(
+            'tests/runtime/line_test.py'
+            '::test_the_only_aggregation_is_federated_aggregate',
+        ),
+    ),
+    Fault(
+        'every_proto_twice',
+        what='Computations without secure sums take the detour, too.',
+        file='tff_pers/runtime/line.py',
+        old='  if tree_analysis.contains(block, _is_secure):\n',
+        new='  if True:\n',
+        tests=(
+            'tests/runtime/line_test.py'
+            '::test_only_secure_sums_are_converted_twice',
+        ),
+    ),
 )

@@ -22,6 +22,7 @@ STEP = dict(
     local_epochs=0, local_steps=4, batch_size=2, learning_rate=0.2,
     momentum=0.5, weight_decay=0.1,
 )
+STILL = dict(learning_rate=1e-30)  # Nobody moves by more than 1e-25.
 
 
 def parts(widths=WIDTHS, hidden: int = HIDDEN) -> submodels.Submodels:
@@ -152,6 +153,15 @@ def play(process, state, cohort, clients=None):
   return output['state'], output['metrics']
 
 
+def assert_still(process, round_num=0, field='weights'):
+  """Checks that clients that do not move leave the server's weights alone."""
+  state = process.initialize_seeded(SEED)
+  state['round'] = np.int32(round_num)
+  after, _ = play(process, state, (0, 1, 2))
+  for new, old in zip(after[field], state[field]):
+    np.testing.assert_allclose(new, old, rtol=0, atol=1e-25)
+
+
 def assert_rounds(process, expected_round, client_weighting, cohorts=COHORTS):
   """Checks rounds of a process against NumPy.
 
@@ -188,7 +198,7 @@ def moved(before, after):
 
 
 def without_examples(index: int):
-  """Returns a client that takes no step, whose weight in a mean may be 1."""
+  """Returns a client that takes no step, and is absent."""
   return client_data.dense(
       index, np.zeros([0, 3]), np.zeros([0], np.int32)
   )

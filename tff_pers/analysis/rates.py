@@ -75,9 +75,9 @@ def contraction(kappa: Any, server: str, num_rounds: int) -> Any:
     num_rounds: T >= 0.
   """
   kappa = np.asarray(kappa, np.float64)[..., None]
-  eta, beta = server_step(kappa, 1.0, server)
+  eta, momentum = server_step(kappa, 1.0, server)
   curvature = eta * (1 + (kappa - 1) * _SHARES)
-  beta = np.broadcast_to(beta, curvature.shape)
+  beta = np.broadcast_to(momentum, curvature.shape)
   # Of (p, eta m): m <- beta m + lambda p, then p <- p - eta m, or with
   # Nesterov p - eta (lambda p + beta m).
   after, ahead = 1 - curvature, beta

@@ -23,7 +23,9 @@ def whole(path: str, mode: str = 'w') -> Iterator[IO[Any]]:
     mode: `w`, in UTF-8 and without changed ends of lines, or `wb`.
   """
   temporary = path + '_temp'
-  options = {} if 'b' in mode else dict(encoding='utf-8', newline='')
+  options: dict[str, Any] = {}
+  if 'b' not in mode:
+    options = dict(encoding='utf-8', newline='')
   try:
     with open(temporary, mode, **options) as file:
       yield file

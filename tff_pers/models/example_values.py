@@ -49,6 +49,7 @@ def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
       size or (sizes[axis] if axis < len(sizes) else _UNKNOWN_SIZE)
       for axis, size in enumerate(y_spec.shape[1:])
   )]
+  y: Any
   if y_spec.dtype.is_floating:
     y = rng.uniform(0.1, 0.9, y_shape)
   else:

@@ -86,8 +86,8 @@ def test_what_fits_stays_the_same_object():
      r' it, found \[2, 2, 2\]. Tip: these look like batches'),
     (dict(x=np.ones([2, 5])), ValueError, r'found \[2, 5\].$'),
     (dict(x=[[1, 2], [3]]), ValueError,
-     '`x` of client 3 must have one shape for all examples, found 1 values in'
-     ' row 1 and 2 in row 0.'),
+     r'`x` of client 3 must have one shape for all examples, found \[1\] in row'
+     r' 1 and \[2\] in row 0.'),
     (dict(x=tf.data.Dataset.range(2)), TypeError,
      '`x` of client 3 must be an array with all its examples, found a data set'),
 ])

@@ -38,8 +38,9 @@ def as_array(value: Any, where: str) -> Any:
     TypeError: If it is no such table, but a data set, say.
     ValueError: If its examples have several lengths.
   """
-  if isinstance(value, (np.ndarray, tf.Tensor)) and value.dtype != object:
-    return value
+  if isinstance(value, (np.ndarray, tf.Tensor)):
+    if value.dtype != object and len(value.shape):
+      return value
   if isinstance(value, tf.data.Dataset):
     raise TypeError(
         f'{where} must be an array with all its examples, found a data set.'
@@ -51,23 +52,34 @@ def as_array(value: Any, where: str) -> Any:
     array = np.asarray(None)
   if array.dtype != object and array.ndim:
     return array
-  if isinstance(value, (list, tuple, np.ndarray, tf.RaggedTensor)):
-    lengths = [
-        None if isinstance(row, str) or not hasattr(row, '__len__')
-        else len(row) for row in value
-    ]
-    for row, length in enumerate(lengths):
-      if length != lengths[0]:
+  is_number = array.dtype != object
+  found = 'a single number' if is_number else f'a {type(value).__name__}'
+  if np.ndim(array) or isinstance(value, (list, tuple, tf.RaggedTensor)):
+    shapes = [_shape(row) for row in value]
+    for row, shape in enumerate(shapes):
+      if shape != shapes[0]:
         raise ValueError(
-            f'{where} must have one shape for all examples, found {length}'
-            f' values in row {row} and {lengths[0]} in row 0. Tip: fill'
-            ' short examples up to one length.'
+            f'{where} must have one shape for all examples, found {shape} in'
+            f' row {row} and {shapes[0]} in row 0. Tip: fill short examples up'
+            ' to one length.'
         )
+    found += ' of objects'
   raise TypeError(
       f'{where} must be an array of numbers, a row per example of one shape,'
-      f' found {type(value).__name__}. Tip: np.asarray(..., np.float32) makes'
-      ' one.'
+      f' found {found}. Tip: leave out what is no number, and fill what is'
+      ' missing.'
   )
+
+
+def _shape(row) -> str:
+  """Returns the shape of one example, for a message."""
+  try:
+    array = np.asarray(row)
+  except ValueError:
+    return 'several lengths'
+  if array.dtype.kind in 'OUS':
+    return type(row).__name__
+  return str(list(array.shape)) if array.ndim else 'a number'
 
 
 def fitted(value: Any, expected: tff.TensorType, where: str) -> Any:

@@ -215,6 +215,6 @@ def _check_labels(y, num_examples: int, labels, index: int) -> None:
     label, row = wrong
     raise ValueError(
         f'`y` of client {index} must be labels in 0..{labels.num_classes - 1},'
-        f' those of the model, found {label} in row {row}. Tip: number the'
+        f' as the model has them, found {label} in row {row}. Tip: number the'
         ' classes from 0, and leave out examples without a class.'
     )

@@ -341,14 +341,17 @@ def test_raises_on_an_index_that_is_no_integer(index):
 
 
 @pytest.mark.parametrize('x, error, sentence', [
-    (tf.ragged.constant([[1.0, 2.0], [3.0]]), ValueError, '1 values in row 1'),
-    ([[1.0], [2.0, 3.0]], ValueError, '2 values in row 1 and 1 in row 0'),
-    (np.array([[1.0], [2.0, 3.0]], object), ValueError, '2 values in row 1'),
-    ([[[1.0], [2.0]], [[3.0], []]], TypeError, 'one shape, found list'),
-    (['a', None], TypeError, 'found list. Tip: np.asarray'),
-    (tf.sparse.eye(2), TypeError, 'found SparseTensor'),
+    (tf.ragged.constant([[1.0, 2.0], [3.0]]), ValueError, r'\[1\] in row 1'),
+    ([[1.0], [2.0, 3.0]], ValueError, r'\[2\] in row 1 and \[1\] in row 0'),
+    (np.array([[1.0], [2.0, 3.0]], object), ValueError, r'\[2\] in row 1'),
+    ([[[1.0], [2.0]], [[3.0], []]], ValueError, 'several lengths in row 1'),
+    ([np.ones([2, 3]), np.ones([2, 4])], ValueError, r'\[2, 4\] in row 1'),
+    ([0, 1, None], ValueError, 'NoneType in row 2 and a number in row 0'),
+    (['a', None], ValueError, 'NoneType in row 1 and str in row 0'),
+    (tf.sparse.eye(2), TypeError, 'found a SparseTensor'),
     (tf.data.Dataset.range(2), TypeError, 'found a data set. Tip'),
-    (3.0, TypeError, 'found float'),
+    (3.0, TypeError, 'found a single number'),
+    (np.array(3.0), TypeError, 'found a single number'),
 ], ids=lambda value: '')
 def test_raises_on_what_is_no_array(x, error, sentence):
   with pytest.raises(error, match=f'`x` of client 4 must .*{sentence}'):

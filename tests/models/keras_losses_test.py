@@ -140,6 +140,66 @@ def test_accuracy_of_a_sequence_is_the_mean_over_its_steps(steps):
   )
 
 
+@pytest.mark.parametrize('size', range(1, 10))
+def test_rows_of_a_trial_differ(size):
+  """Also those of labels: a loss that compares them must not pass."""
+  several = _trial(tf.TensorSpec([None, size], tf.int32), [size])
+  steps = _trial(tf.TensorSpec([None, size], tf.int32), [size, 3])
+  # Of one label there are but two kinds.
+  assert len(np.unique(several.y, axis=0)) == (2 if size == 1 else 3)
+  assert len(np.unique(steps.y, axis=0)) == 3
+
+
+def test_predictions_may_be_numbers():
+  """As Keras: a mean over no axis is the number itself."""
+  for loss, expected in (('mae', [2, 0, 1.5]), ('mse', [4, 0, 2.25])):
+    network = tf.keras.Sequential(
+        [L.InputLayer([4]), L.Dense(1), L.Reshape([])]
+    )
+    model = keras.from_keras(
+        network, loss, y_spec=tf.TensorSpec([None], tf.float32)
+    )
+    np.testing.assert_allclose(
+        model.example_loss(Y, ONE_OUTPUT[:, 0]), expected
+    )
+
+
+class _NoLayers(tf.keras.Model):
+  """Its only weight is its own."""
+
+  def build(self, shape):
+    self.w = self.add_weight(name='w', shape=[4, 1])
+    self.built = True
+
+  def call(self, x):
+    return tf.sigmoid(tf.matmul(x, self.w))
+
+
+@pytest.mark.parametrize('make', [
+    _NoLayers,
+    lambda: tf.keras.Sequential([_network(1), L.Activation('sigmoid')]),
+    lambda: tf.keras.Sequential([_network(1, 'sigmoid'), L.Reshape([])]),
+])
+def test_what_a_model_ends_with_is_what_it_predicts(make):
+  """Whatever its layers are; by an own loss, which does not say so."""
+  model = keras.from_keras(
+      make(), lambda y, p: tf.square(tf.cast(y, p.dtype) - p), y_spec=LABELS,
+      x_spec=tf.TensorSpec([None, 4]),
+  )
+  assert list(model.metrics) == ['accuracy'] and model.probabilities
+
+
+def test_labels_of_other_steps_have_no_accuracy():
+  """As of a transcript that is shorter than what it is heard in."""
+  network = tf.keras.Sequential([L.InputLayer([8, 2]), L.Dense(6)])
+  model = keras.from_keras(
+      network,
+      lambda y, p: tf.reduce_mean(p, [1, 2]) * tf.cast(y[:, 0], p.dtype),
+      y_spec=tf.TensorSpec([None, 3], tf.int32),
+  )
+  assert not model.metrics
+
+
 @pytest.mark.parametrize('loss, y_spec, outputs', [
     (SPARSE, LABELS, [3]),
     (SPARSE, tf.TensorSpec([None, 7], tf.int32), [7, 3]),
@@ -169,7 +229,7 @@ def _contrast(y, p):
 
 
 @pytest.mark.parametrize('loss, found', [
-    (_contrast, 'values that do'),
+    (_contrast, 'values that change with the other rows'),
     (lambda y, p: tf.reduce_mean(tf.abs(y - p)), 'a scalar'),
     (lambda y, p: tf.abs(y - p)[:2, 0], r'values of shape \[2\]'),
     (lambda y, p: tf.reduce_max(tf.tile(p, [1, 3]), 0), 'values of shape'),
@@ -196,7 +256,7 @@ def test_a_loss_of_the_batch_may_be_meant():
 
 @pytest.mark.parametrize('metric, message', [
     (lambda y, p: tf.reduce_mean(p) + 0 * p[:, 0],
-     "The metric 'm' must return .* found values that do"),
+     "The metric 'm' must return .* found values that change"),
     (tf.keras.metrics.AUC, 'must be functions .* object AUC as'),
 ])
 def test_raises_on_a_metric(metric, message):

@@ -45,6 +45,14 @@ def _pinball(y, quantiles):
     (_keras(_own_that_skips), [0, 2, -100], [-1, 3]),
     (_keras(_SPARSE(ignore_class=-1)), [0, 2, -1], [-2, 3]),
     (_keras(_SPARSE(from_logits=True), 7, (5, 4), **_STEPS), [0, 6], [-1, 7]),
+    (
+        _keras(_SPARSE(), y_spec=tf.TensorSpec([None, 1], tf.int32)),
+        [0, 2], [-1, 3],
+    ),
+    (
+        _keras(_SPARSE(), y_spec=tf.TensorSpec([None], tf.float32)),
+        [0, 2], [-1, 0.5, 3],
+    ),
     (_keras('binary_crossentropy', 1), [0, 1], [-1, 2]),
     (_keras(tf.keras.losses.BinaryCrossentropy(), 1), [0, 1], [2]),
     (_keras(_pinball), [-7, 0, 900], []),
@@ -59,7 +67,7 @@ def _pinball(y, quantiles):
 def test_first_label_that_a_model_does_not_have(model, good, wrong):
   shape = [len(good), *model.y_spec.shape[1:]]
   y = np.broadcast_to(np.reshape(good, [-1] + [1] * (len(shape) - 1)), shape)
-  y = y.astype(np.int32)
+  y = y.astype(model.y_spec.dtype.as_numpy_dtype)
   if model.labels is None:
     assert not wrong
     return

@@ -222,6 +222,12 @@ def as_client_work_process(
     try:
       return work.update(message, (), dataset)
     except (AttributeError, KeyError, TypeError) as error:
+      # What a data set, the empty client state or the message does not have.
+      wants_more = isinstance(error, KeyError) or any(
+          word in str(error) for word in ('Dataset', 'tuple')
+      )
+      if not wants_more:
+        raise
       raise TypeError(
           '`work` must need nothing but a message <seed, round, weights> and a'
           " `tf.data.Dataset` of batches as TFF's client work, found one that"

@@ -5,7 +5,6 @@ mean over it is a loss, but not that of these examples. So functions of somebody
 else are tried on a few examples when a model is built: together and one by one.
 """
 
-import math
 import re
 from typing import Any, Callable, NamedTuple
 
@@ -14,6 +13,8 @@ import tensorflow as tf
 
 _ROWS = 3
 _UNKNOWN_SIZE = 4
+_SCALAR = 'a scalar'
+_OTHERS = 'values that change with the other rows'
 # Between float32 sums in another order, and values of other examples.
 _TOLERANCE = dict(rtol=1e-4, atol=1e-6)
 
@@ -34,6 +35,11 @@ class Trial(NamedTuple):
     """Whether labels lack the last axis, of length 1, of the predictions."""
     return self.predictions.shape[1:] == [*self.y.shape[1:], 1]
 
+  @property
+  def are_numbers(self) -> bool:
+    """Whether labels and predictions are a number each, without any axis."""
+    return self.predictions.shape.rank == self.y.shape.rank == 1
+
 
 def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
   """Returns examples of these specs, whose leading dimensions are None.
@@ -41,7 +47,15 @@ def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
   Args:
     y_spec: Of the labels.
     output_spec: Of the predictions.
+
+  Raises:
+    ValueError: If labels are no numbers.
   """
+  if y_spec.dtype == tf.string:
+    raise ValueError(
+        '`y_spec` must be of numbers, found one of texts. Tip: number the'
+        ' classes from 0.'
+    )
   rng = np.random.default_rng(0)
   sizes = [size or _UNKNOWN_SIZE for size in output_spec.shape[1:]]
   predictions = rng.uniform(0.1, 0.9, [_ROWS, *sizes])
@@ -53,9 +67,12 @@ def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
   if y_spec.dtype.is_floating:
     y = rng.uniform(0.1, 0.9, y_shape)
   else:
-    # Classes where there is a prediction for each, else zeros and ones.
+    # Classes where there is a prediction for each, else zeros and ones; of some
+    # draws the one whose rows differ most.
     is_class = len(y_shape) == len(sizes) and sizes[-1] > 2
-    y = np.arange(math.prod(y_shape)).reshape(y_shape) % (3 if is_class else 2)
+    most = 3 if is_class else 2
+    draws = [rng.integers(most, size=y_shape) for _ in range(99)]
+    y = max(draws, key=lambda y: len(np.unique(y.reshape(_ROWS, -1), axis=0)))
   return Trial(
       tf.cast(y, y_spec.dtype), tf.cast(predictions, output_spec.dtype)
   )
@@ -69,6 +86,7 @@ def by_example(
 
   As in Keras, labels that lack the last axis of predictions with one output get
   it; but not where `function` gives examples their own values only without.
+  Where both are numbers, both get one: Keras' functions take a mean over it.
 
   Args:
     what: 'loss', or what else the messages call it.
@@ -79,37 +97,45 @@ def by_example(
   Raises:
     ValueError: If it fails, returns a scalar, or values that do depend on them.
   """
-  forms = [_averaged(function, axis) for axis in (True, False)]
-  if not examples.lacks_axis:
-    forms = forms[1:]
+  add = lambda tensor: tensor[..., None]
+  keep = lambda tensor: tensor
+  forms = [_averaged(function, keep, keep)]
+  if examples.lacks_axis:
+    forms.insert(0, _averaged(function, add, keep))
+  elif examples.are_numbers:
+    forms.insert(0, _averaged(function, add, add))
   problems = []
   for form in forms:
     problem = _problem(form, examples, check)
     if problem is None:
       return form
     problems.append(problem)
-  tip = 'return a mean over the last axis alone, as in tf.reduce_mean(..., -1)'
-  if examples.lacks_axis:
-    tip += '; labels get the axis that they lack, so that y - predictions fits'
-  if what == '`loss`' and check:
-    tip += '; or per_example=False, if rows are meant to be compared'
+  tip = ''
+  if problems[0] in (_SCALAR, _OTHERS):
+    tip = (
+        ' Tip: take means over the last axis alone, as in tf.reduce_mean(...,'
+        ' -1)'
+    )
+    if what == '`loss`' and problems[0] == _OTHERS:
+      tip += ', or give per_example=False if rows are meant to be compared'
+    tip += '.'
   raise ValueError(
       f'{what} must return one value for each example, which does not depend on'
       f' the other rows of the batch, for labels of shape'
       f' {_batch(examples.y)} and predictions of shape'
-      f' {_batch(examples.predictions)}, found {problems[0]}. Tip: {tip}.'
+      f' {_batch(examples.predictions)}, found {problems[0]}.{tip}'
   )
 
 
-def _averaged(function, has_axis: bool):
+def _averaged(function, of_y, of_predictions):
 
   def averaged(y, predictions):
-    y = y[..., None] if has_axis else y
-    values = tf.convert_to_tensor(function(y, predictions))
+    values = function(of_y(y), of_predictions(predictions))
+    values = tf.convert_to_tensor(values)
     if values.dtype.is_bool or values.dtype.is_integer:
       values = tf.cast(values, tf.float32)
     if values.shape.rank == 0:
-      raise ValueError('a scalar')
+      raise ValueError(_SCALAR)
     return tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
 
   return averaged
@@ -128,7 +154,7 @@ def _problem(form, examples, check):
   if not together.shape == alone.shape == [_ROWS]:
     return f'values of shape {_batch(together)}'
   if check and not np.allclose(together, alone, equal_nan=True, **_TOLERANCE):
-    return 'values that do'
+    return _OTHERS
   return None
 
 

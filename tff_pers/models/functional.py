@@ -418,7 +418,7 @@ def default_metrics(
   """
   y_shape, shape = y_spec.shape, output_spec.shape
   is_choice = y_spec.dtype.is_integer and (shape[-1] or 0) > 1
-  is_class = y_shape.rank == shape.rank - 1 or (
-      y_shape.rank == shape.rank and y_shape[-1] == 1
+  is_class = y_shape.is_compatible_with(shape[:-1]) or (
+      y_shape.is_compatible_with([*shape[:-1], 1])
   )
   return {'accuracy': categorical_accuracy} if is_choice and is_class else {}

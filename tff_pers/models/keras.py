@@ -67,22 +67,21 @@ def from_keras(
   keras_checks.check_layers(keras_model)
   keras_checks.check_weights(keras_model)
   network = keras_network.Network(keras_model, initializers)
-  output_spec = keras_checks.check_trace(network, x_spec)
+  output = keras_checks.check_trace(network, x_spec)
+  output_spec = tf.TensorSpec(output.shape, output.dtype)
   keras_checks.check_added_losses(keras_model)
   if per_example:
     keras_checks.check_rows(keras_model, x_spec)
   examples = example_values.trial(y_spec, output_spec)
   example_loss = keras_losses.example_loss(loss, examples, per_example)
   if metrics is None:
-    metrics = keras_losses.default_metrics(
-        keras_model, loss, y_spec, output_spec
-    )
+    metrics = keras_losses.default_metrics(loss, y_spec, output)
   regularized = bool(network.regularizers)
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
       example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
       labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
-      probabilities=keras_losses.predicts_probabilities(keras_model, loss),
+      probabilities=keras_losses.predicts_probabilities(loss, output),
       metrics=keras_losses.example_metrics(metrics, examples),
       name=keras_model.name,
       layers=network.layers, frozen=network.frozen,

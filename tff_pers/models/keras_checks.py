@@ -85,8 +85,8 @@ def check_weights(model: tf.keras.Model) -> None:
     )
 
 
-def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.TensorSpec:
-  """Refuses models that are no pure functions; returns the output's spec.
+def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.Tensor:
+  """Refuses models that are no pure functions; returns the output in a graph.
 
   Raises:
     ValueError: If it draws or keeps anything by itself, or has several outputs.
@@ -116,7 +116,7 @@ def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.TensorSpec:
     raise ValueError(
         f'`keras_model` must have one output tensor, found {output}.'
     )
-  return tf.TensorSpec(output.shape, output.dtype)
+  return traces[0].outputs[0]
 
 
 def check_added_losses(model: tf.keras.Model) -> None:

@@ -1,7 +1,7 @@
 """Losses and metrics of Keras as functions of single examples."""
 
 import functools
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Union
 
 import tensorflow as tf
 
@@ -10,10 +10,11 @@ from tff_pers.models import functional
 
 _losses = tf.keras.losses
 _metrics = tf.keras.metrics
-_CROSS_ENTROPIES = (
-    _losses.binary_crossentropy, _losses.binary_focal_crossentropy,
-    _losses.categorical_crossentropy, _losses.sparse_categorical_crossentropy,
+_BINARY = (_losses.binary_crossentropy, _losses.binary_focal_crossentropy)
+_CATEGORICAL = (
+    _losses.categorical_crossentropy, _losses.categorical_focal_crossentropy
 )
+_SPARSE = _losses.sparse_categorical_crossentropy
 
 
 def example_loss(
@@ -72,8 +73,8 @@ def example_metrics(
 
 
 def default_metrics(
-    model: tf.keras.Model, loss: Union[str, Callable[[Any, Any], Any]],
-    y_spec: tf.TensorSpec, output_spec: tf.TensorSpec,
+    loss: Union[str, Callable[[Any, Any], Any]], y_spec: tf.TensorSpec,
+    output: tf.Tensor,
 ) -> dict[str, Callable[[Any, Any], Any]]:
   """Returns the metrics that fit the labels, for `example_metrics`.
 
@@ -83,51 +84,52 @@ def default_metrics(
   under that loss, `categorical_accuracy` for one-hot labels.
 
   Args:
-    model: The Keras model.
     loss: As given to `from_keras`.
     y_spec: Of the labels.
-    output_spec: Of the predictions.
+    output: The predictions, in a graph.
   """
   loss = _losses.get(loss)
   function = getattr(loss, 'fn', loss)
-  threshold = _threshold(model, loss, function, y_spec)
-  if threshold is not None and output_spec.shape.rank >= 2:
-    name = 'accuracy' if output_spec.shape[-1] == 1 else 'binary_accuracy'
+  one_output = output.shape.rank == 1 or output.shape[-1] == 1
+  is_sigmoid = _last_operation(output) == 'Sigmoid'
+  if function in _BINARY or (
+      one_output and is_sigmoid and y_spec.dtype.is_integer
+  ):
+    threshold = 0.5 if predicts_probabilities(loss, output) else 0.0
+    name = 'accuracy' if one_output else 'binary_accuracy'
     return {name: _of_floats(functools.partial(
         _metrics.binary_accuracy, threshold=threshold
     ))}
-  if function is _losses.categorical_crossentropy:
+  if function in _CATEGORICAL:
     return {'categorical_accuracy': _of_floats(_metrics.categorical_accuracy)}
-  return functional.default_metrics(y_spec, output_spec)
+  return functional.default_metrics(
+      y_spec, tf.TensorSpec(output.shape, output.dtype)
+  )
 
 
 def predicts_probabilities(
-    model: tf.keras.Model, loss: Union[str, Callable[[Any, Any], Any]]
+    loss: Union[str, Callable[[Any, Any], Any]], output: tf.Tensor
 ) -> bool:
   """Returns whether a Keras model predicts probabilities, not logits.
 
-  A cross-entropy says so; else it is what the last layer ends with.
+  A cross-entropy says so; else it is what the model ends with.
 
   Args:
-    model: The Keras model.
     loss: As given to `from_keras`.
+    output: The predictions, in a graph.
   """
   loss = _losses.get(loss)
-  if getattr(loss, 'fn', loss) in _CROSS_ENTROPIES:
+  if getattr(loss, 'fn', loss) in (*_BINARY, *_CATEGORICAL, _SPARSE):
     return not getattr(loss, '_fn_kwargs', {}).get('from_logits', False)
-  activation = getattr(model.layers[-1], 'activation', None)
-  activations = tf.keras.activations
-  return activation in (activations.softmax, activations.sigmoid)
+  return _last_operation(output) in ('Sigmoid', 'Softmax')
 
 
-def _threshold(model, loss, function, y_spec) -> Optional[float]:
-  """Returns from where on an output means 1; None: it does not mean 0 or 1."""
-  if function is _losses.binary_crossentropy:
-    return 0.5 if predicts_probabilities(model, loss) else 0.0
-  activation = getattr(model.layers[-1], 'activation', None)
-  is_sigmoid = activation is tf.keras.activations.sigmoid
-  one_output = getattr(model.layers[-1], 'units', None) == 1
-  return 0.5 if is_sigmoid and one_output and y_spec.dtype.is_integer else None
+def _last_operation(output) -> str:
+  """Returns the type of the last operation that is more than a new shape."""
+  operation = output.op
+  while operation.type in ('Identity', 'Reshape', 'Squeeze', 'ExpandDims'):
+    operation = operation.inputs[0].op
+  return operation.type
 
 
 def _of_floats(metric):

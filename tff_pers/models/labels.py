@@ -16,6 +16,8 @@ _BINARY_FUNCTIONS = (
     tf.keras.losses.binary_focal_crossentropy, functional.binary_crossentropy,
 )
 
+_SPARSE = tf.keras.losses.sparse_categorical_crossentropy
+
 
 class Labels(NamedTuple):
   """The labels 0..C-1, and others that a loss skips.
@@ -33,16 +35,21 @@ class Labels(NamedTuple):
     """Returns the first label that is none of them and its row, or None.
 
     Args:
-      y: An integer dtype, [num_examples, ...].
+      y: Integers or whole floats, [num_examples, ...].
     """
-    # As numbers without a sign the negative ones are large: one pass over y.
-    unsigned = y.view(f'u{y.dtype.itemsize}')
-    if not y.size or np.maximum.reduce(unsigned, None) < self.num_classes:
-      return None
-    outside = np.unique(y[unsigned >= self.num_classes]).tolist()
-    places = np.argwhere(
-        np.isin(y, [label for label in outside if not self.is_skipped(label)])
-    )
+    if y.dtype.kind == 'f':
+      outside = ~((y >= 0) & (y < self.num_classes) & (y == np.floor(y)))
+    else:
+      # Without a sign negative numbers are large: one pass over y.
+      unsigned = y.view(f'u{y.dtype.itemsize}')
+      if not y.size or np.maximum.reduce(unsigned, None) < self.num_classes:
+        return None
+      outside = unsigned >= self.num_classes
+    skipped = [
+        label for label in np.unique(y[outside]).tolist()
+        if float(label).is_integer() and self.is_skipped(label)
+    ]
+    places = np.argwhere(outside & ~np.isin(y, skipped))
     return (y[tuple(places[0])], places[0][0]) if len(places) else None
 
 
@@ -61,15 +68,17 @@ def of_loss(
     y_spec: Spec of y.
     output_spec: Spec of the predictions.
   """
-  if not y_spec.dtype.is_integer:
-    return None
   loss = tf.keras.losses.get(loss)
+  is_sparse = getattr(loss, 'fn', loss) is _SPARSE
+  if not (y_spec.dtype.is_integer or is_sparse):
+    return None
   if isinstance(loss, _BINARY) or loss in _BINARY_FUNCTIONS:
     return Labels(2)
-  if output_spec.shape.rank != y_spec.shape.rank + 1:
-    return None
   shape = [size or 1 for size in output_spec.shape]
-  if shape[-1] < 2:
+  y_shape = shape[:-1]
+  if y_spec.shape.rank == len(shape) and y_spec.shape[-1] == 1:
+    y_shape.append(1)
+  if y_spec.shape.rank != len(y_shape) or shape[-1] < 2:
     return None
 
   @functools.lru_cache(maxsize=None)
@@ -78,7 +87,7 @@ def of_loss(
     with tf.init_scope(), tf.device('CPU:0'):
       try:
         loss_of_one = example_loss(
-            tf.fill(shape[:-1], tf.constant(label, y_spec.dtype)),
+            tf.fill(y_shape, tf.constant(label, y_spec.dtype)),
             tf.fill(shape, tf.constant(1 / shape[-1], output_spec.dtype)),
         )
       except tf.errors.InvalidArgumentError:

@@ -41,8 +41,8 @@ FAULTS = (
         'logits_as_probabilities',
         what='The accuracy of one logit asks whether it is above a half.',
         file=_LOSSES,
-        old='return 0.5 if predicts_probabilities(model, loss) else 0.0',
-        new='return 0.5',
+        old='threshold = 0.5 if predicts_probabilities(loss, output) else 0.0',
+        new='threshold = 0.5',
         tests=(f'{_TEST}::test_default_metrics_fit_the_labels',),
     ),
     Fault(

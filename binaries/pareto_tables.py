@@ -64,22 +64,27 @@ def recommend(
   )
   _print([setting._asdict() for setting in found])
   best = found[0]
+  # Local steps move the optimum, in the plane by more than is expected.
+  kind = 'an error of at most' if best.num_steps == 1 else (
+      'an expected error of'
+  )
   verdict = 'reaches' if best.error <= own['accuracy'] else 'does not reach'
   needed = best.rounds_needed
   print(
       f"Use server {best.server} (learning rate"
       f" {best.server_learning_rate:.6g}, momentum {best.beta:.6g}), gamma ="
       f" {best.gamma:.6g}, K = {best.num_steps}, alpha = {best.alpha:g}:"
-      f" an error of at most {best.error:.6g} C after {own['rounds']} rounds,"
-      f" which {verdict} {own['accuracy']:g} C; "
+      f" {kind} {best.error:.6g} C after {own['rounds']} rounds, which"
+      f" {verdict} {own['accuracy']:g} C; "
       + ('no number of rounds below 10^9 does.' if needed is None
-         else f'that takes {needed} round{"s" * (needed > 1)} with the setting'
-         ' that is best for them.')
+         else f'that is expected to take {needed} round{"s" * (needed > 1)}'
+         ' with the setting that is best for them.')
   )
   print(
-      'That is for full gradients of all clients and quadratic losses. The'
-      ' noise of minibatches is not in it: with them, try the settings of all'
-      ' servers in short runs. The command of this one:\n\n  '
+      'That is for full gradients of all clients and quadratic losses, with'
+      ' K > 1 proven for one dimension and a guide in more. The noise of'
+      ' minibatches is not in it: with them, try the settings of all servers in'
+      ' short runs. The command of this one:\n\n  '
       + ' '.join(_command(best, own['rounds'], task_flags)) + '\n'
   )
   return [

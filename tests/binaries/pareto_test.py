@@ -107,13 +107,17 @@ def test_recommendation_names_a_setting(without_plots, tmp_path, capsys):
   assert _run(tmp_path, *argv) == 0
   printed = capsys.readouterr().out
   assert 'Use server heavy_ball (learning rate' in printed
-  assert 'after 5 rounds, which does not reach 0.5 C; that takes' in printed
+  assert 'after 5 rounds, which does not reach 0.5 C; that is exp' in printed
   best, bias = _rows(tmp_path)[0], 2 * float(_rows(tmp_path)[0]['delta'])
   left = rates.contraction(float(best['kappa']), 'heavy_ball', 5)
   error = left * (10 + bias) + bias
-  assert f'an error of at most {error:.6g} C' in printed
+  # Clients in the plane may exceed it, see `recommend_test`; one step keeps it.
+  assert f'K = 105, alpha = 0: an expected error of {error:.6g} C' in printed
+  assert 'at most' not in printed
   assert _run(tmp_path, '--L=100', '--recommend', '--rounds=500') == 0
-  assert 'which reaches 0.1 C; that takes' in capsys.readouterr().out
+  printed = capsys.readouterr().out
+  assert 'K = 1, alpha = 0: an error of at most' in printed
+  assert 'which reaches 0.1 C; that is expected to take' in printed
 
 
 @pytest.mark.parametrize('rounds, server', [(1, 'gd'), (5, 'heavy_ball')])

@@ -55,7 +55,7 @@ def recommend(
   Args:
     spectrum: mu and L.
     own: Values of the program's own flags.
-    task_flags: Those that make the task, for the command that trains; empty
+    task_flags: Those that make the task, for the commands that train; empty
       without a task.
   """
   found = recommend_lib.recommend(
@@ -64,24 +64,37 @@ def recommend(
   )
   _print([setting._asdict() for setting in found])
   best = found[0]
+  # Local steps move the optimum, in the plane by more than is expected.
+  kind = 'an error of at most' if best.num_steps == 1 else (
+      'an expected error of'
+  )
   verdict = 'reaches' if best.error <= own['accuracy'] else 'does not reach'
   needed = best.rounds_needed
   print(
       f"Use server {best.server} (learning rate"
       f" {best.server_learning_rate:.6g}, momentum {best.beta:.6g}), gamma ="
       f" {best.gamma:.6g}, K = {best.num_steps}, alpha = {best.alpha:g}:"
-      f" an error of at most {best.error:.6g} C after {own['rounds']} rounds,"
-      f" which {verdict} {own['accuracy']:g} C; "
+      f" {kind} {best.error:.6g} C after {own['rounds']} rounds, which"
+      f" {verdict} {own['accuracy']:g} C; "
       + ('no number of rounds below 10^9 does.' if needed is None
-         else f'that takes {needed} round{"s" * (needed > 1)} with the setting'
-         ' that is best for them.')
+         else f'that is expected to take {needed} round{"s" * (needed > 1)}'
+         ' with the setting that is best for them.')
   )
+  without = ''
+  if task_flags and own['l2']:
+    without = (
+        f"; they train without the L2 penalty --l2={own['l2']:g}, which is in"
+        ' mu and L, because train has no such flag'
+    )
   print(
-      'That is for full gradients of all clients and quadratic losses. The'
-      ' noise of minibatches is not in it: with them, try the settings of all'
-      ' servers in short runs. The command of this one:\n\n  '
-      + ' '.join(_command(best, own['rounds'], task_flags)) + '\n'
+      'That is for full gradients of all clients and quadratic losses, with'
+      ' K > 1 proven for one dimension and a guide in more. The noise of'
+      ' minibatches is not in it: with them, try the settings of all servers in'
+      f' short runs. The commands, the best one first{without}:\n'
   )
+  for setting in found:
+    words = _command(setting, own['rounds'], task_flags)
+    print('  ' + ' '.join(words) + '\n')
   return [
       frontiers.point(
           spectrum, 'fedavg', setting.server, num_steps=setting.num_steps,
@@ -91,16 +104,19 @@ def recommend(
   ]
 
 
-def _command(best, num_rounds, task_flags) -> list[str]:
+def _command(setting, num_rounds, task_flags) -> list[str]:
   """Returns the words of the command that trains with a setting."""
   values = dict(
       algo='local_update', task='NAME', rounds=num_rounds, clients_per_round=0,
-      local_update_num_steps=best.num_steps, local_update_gamma=best.gamma,
-      local_update_eta=best.server_learning_rate, local_update_batch_size=0,
+      local_update_num_steps=setting.num_steps,
+      local_update_gamma=setting.gamma,
+      local_update_eta=setting.server_learning_rate,
+      local_update_batch_size=0,
   )
-  if best.server != 'gd':
+  if setting.server != 'gd':
     values.update(
-        local_update_server_optimizer=best.server, local_update_beta=best.beta
+        local_update_server_optimizer=setting.server,
+        local_update_beta=setting.beta,
     )
   return [
       'python -m binaries.train', *flags.as_typed({**values, **task_flags})

@@ -100,6 +100,46 @@ def test_no_promise_is_broken_and_none_is_empty(largest, num_rounds, distance):
     assert found.error <= 3 * worst
 
 
+def _worst_error_in_the_plane(found, mu, num_rounds, distance):
+  """Returns the largest ||x_T - x*|| of two clients with optima -c and c.
+
+  Their Hessians are stretched along nearly the same line; over directions of c
+  and all sides to start from.
+  """
+  hessians, pulls = [], []
+  for angle in (0.1, -0.1):
+    long, across = np.cos(angle), np.sin(angle)
+    axes = np.array([[long, -across], [across, long]])
+    hessians.append(axes @ np.diag([1, mu]) @ axes.T)
+    kept = (1 - found.gamma * np.array([1, mu])) ** found.num_steps
+    pulls.append(axes @ np.diag((1 - kept) / found.gamma) @ axes.T / 2)
+  turn = np.linspace(0, 2 * np.pi, 61)
+  circle = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
+  centers = circle[:, np.newaxis]
+  optimum = centers @ (hessians[0] - hessians[1]) @ np.linalg.inv(sum(hessians))
+  x, m = optimum + distance * circle, 0.0
+  for _ in range(num_rounds):
+    q = (x - centers) @ pulls[0] + (x + centers) @ pulls[1]
+    m = found.beta * m + q
+    ahead = found.server == 'nesterov'
+    x = x - found.server_learning_rate * (q + found.beta * m if ahead else m)
+  return np.linalg.norm(x - optimum, axis=-1).max()
+
+
+def test_in_the_plane_only_errors_of_single_steps_are_promised():
+  num_steps = set()
+  for num_rounds, distance in ((1, 0.5), (100, 10.0), (10 ** 4, 10.0)):
+    for found in recommend.recommend(
+        local_updates.Spectrum(1e-3, 1.0), num_rounds=num_rounds, accuracy=0.1,
+        distance=distance,
+    ):
+      worst = _worst_error_in_the_plane(found, 1e-3, num_rounds, distance)
+      is_kept = worst <= found.error + 1e-12 * distance
+      assert is_kept == (found.num_steps == 1)
+      num_steps.add(found.num_steps)
+  assert 1 in num_steps and len(num_steps) > 2
+
+
 def test_no_error_is_below_zero():
   for largest in (10.0, 100.0, 3.7):
     for found in recommend.recommend(

@@ -1,15 +1,17 @@
 """What to use for a number of rounds and an accuracy.
 
-After T rounds with the full gradients of all clients the model is at most
+After T rounds with the full gradients of all clients the model is expected to
+be
 
   c_T (R + 2 C Delta) + 2 C Delta
 
 from the optimum of the true loss. R is the distance from where training starts
 to that optimum, C the radius of a ball with all client optima, c_T what T
 rounds leave of the distance to the surrogate's optimum (`rates.contraction`;
-Corollary 1 has rho^T, which momentum does not keep). 2 C Delta is the distance
-of both optima, proven for d = 1; in more dimensions it is a guide, see
-`bounds`.
+Corollary 1 has rho^T, which momentum does not keep). 2 C Delta bounds
+the distance of both optima for d = 1, and is a guide for d > 1, where it may be
+exceeded (see `bounds`); so with K > 1 local steps the error is only expected.
+With K = 1 both optima are one, and no error is larger in any dimension.
 
 All methods lie on one curve of kappa (see `frontiers`), so the problem has one
 dimension: the best kappa. A proximal term only keeps kappa from being small, so
@@ -49,9 +51,10 @@ class Recommendation(NamedTuple):
     server_learning_rate: eta.
     beta: Momentum of the server.
     kappa: Condition number of the surrogate loss.
-    error: The largest error after the rounds, in units of C.
-    rounds_needed: Fewest rounds that have the accuracy asked for, with the best
-      setting for that many; None if it takes more than 10^9.
+    error: Error after the rounds, in units of C: at most that for d = 1 or
+      `num_steps` = 1, else the expected one.
+    rounds_needed: Fewest rounds whose best setting has an `error` of at most
+      the accuracy asked for; None if it takes more than 10^9.
   """
 
   server: str

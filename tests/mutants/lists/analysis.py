@@ -280,6 +280,17 @@ FAULTS = (
         tests=(f'{_TESTS}recommend_test.py::test_no_error_is_below_zero',),
     ),
     Fault(
+        'promises_what_local_steps_break',
+        what='An error that is proven in one dimension is promised in all.',
+        file='binaries/pareto_tables.py',
+        old="'an error of at most' if best.num_steps == 1",
+        new="'an error of at most' if best.num_steps",
+        tests=(
+            'tests/binaries/pareto_test.py'
+            '::test_recommendation_names_a_setting',
+        ),
+    ),
+    Fault(
         'recommends_a_gamma_that_is_not_attained',
         what='gamma stays the largest, whatever kappa K steps of it have.',
         file=_RECOMMEND,

@@ -10,11 +10,11 @@ from tff_pers.models import functional
 
 _losses = tf.keras.losses
 _metrics = tf.keras.metrics
-_BINARY = (_losses.binary_crossentropy, _losses.binary_focal_crossentropy)
+BINARY = (_losses.binary_crossentropy, _losses.binary_focal_crossentropy)
 _CATEGORICAL = (
     _losses.categorical_crossentropy, _losses.categorical_focal_crossentropy
 )
-_SPARSE = _losses.sparse_categorical_crossentropy
+SPARSE = _losses.sparse_categorical_crossentropy
 
 
 def example_loss(
@@ -92,7 +92,7 @@ def default_metrics(
   function = getattr(loss, 'fn', loss)
   one_output = output.shape.rank == 1 or output.shape[-1] == 1
   is_sigmoid = _last_operation(output) == 'Sigmoid'
-  if function in _BINARY or (
+  if function in BINARY or (
       one_output and is_sigmoid and y_spec.dtype.is_integer
   ):
     threshold = 0.5 if predicts_probabilities(loss, output) else 0.0
@@ -119,7 +119,7 @@ def predicts_probabilities(
     output: The predictions, in a graph.
   """
   loss = _losses.get(loss)
-  if getattr(loss, 'fn', loss) in (*_BINARY, *_CATEGORICAL, _SPARSE):
+  if getattr(loss, 'fn', loss) in (*BINARY, *_CATEGORICAL, SPARSE):
     return not getattr(loss, '_fn_kwargs', {}).get('from_logits', False)
   return _last_operation(output) in ('Sigmoid', 'Softmax')
 

@@ -7,16 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.models import functional
+from tff_pers.models import keras_losses
 
-_BINARY = (
-    tf.keras.losses.BinaryCrossentropy, tf.keras.losses.BinaryFocalCrossentropy
-)
-_BINARY_FUNCTIONS = (
-    tf.keras.losses.binary_crossentropy,
-    tf.keras.losses.binary_focal_crossentropy, functional.binary_crossentropy,
-)
-
-_SPARSE = tf.keras.losses.sparse_categorical_crossentropy
+_BINARY = (*keras_losses.BINARY, functional.binary_crossentropy)
 
 
 class Labels(NamedTuple):
@@ -69,10 +62,10 @@ def of_loss(
     output_spec: Spec of the predictions.
   """
   loss = tf.keras.losses.get(loss)
-  is_sparse = getattr(loss, 'fn', loss) is _SPARSE
-  if not (y_spec.dtype.is_integer or is_sparse):
+  function = getattr(loss, 'fn', loss)  # Of an object of Keras.
+  if not y_spec.dtype.is_integer and function is not keras_losses.SPARSE:
     return None
-  if isinstance(loss, _BINARY) or loss in _BINARY_FUNCTIONS:
+  if function in _BINARY:
     return Labels(2)
   shape = [size or 1 for size in output_spec.shape]
   y_shape = shape[:-1]

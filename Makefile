@@ -1,9 +1,9 @@
 # Every target is a plain command that can be typed by hand; `make help` lists them.
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
-TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/mutants/mutants_test.py
+TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/levels_test.py tests/mutants/mutants_test.py
 
-.PHONY: help setup train test test-slow test-mutants ci-long lint types audit docs site lock bazel-test clean
+.PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs site lock bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -11,7 +11,8 @@ help:
 	@echo '                 (ARGS="--rounds=20" adds flags, OUT=DIR another folder; the same command resumes)'
 	@echo 'make test        set up if needed, then run the tests, less the slow ones (ARGS="-k perm" adds options, ARGS=--slowest'
 	@echo '                 says where their time goes)'
-	@echo 'make test-slow   the slow ones'
+	@echo 'make test-quick  those that take a moment each, for while one works'
+	@echo 'make test-all    all of them, hours'
 	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it?'
 	@echo '                 (ARGS="--family=perm" takes one family alone, ARGS="--jobs=4" more processes)'
 	@echo 'make ci-long     what .ci/run leaves out because it takes hours: the slow tests, the planted faults, other Pythons,'
@@ -31,11 +32,16 @@ setup:
 train: setup
 	$(PYTHON_VENV) -m binaries.compare --task=digits --algos=perm,local_only,fedavg_finetuned,fedavg --output_dir=$(OUT) $(ARGS)
 
-test: setup
-	$(PYTHON_VENV) -m pytest -m "not slow and not text" -n 2 --timeout=300 --timeout-method=thread $(ARGS)
+PYTEST = $(PYTHON_VENV) -m pytest -n 2 --dist=worksteal --timeout-method=thread
 
-test-slow: setup
-	$(PYTHON_VENV) -m pytest -m slow -n 2 --timeout=7200 --timeout-method=thread $(ARGS)
+test: setup
+	$(PYTEST) -m "not slow and not text" --timeout=300 $(ARGS)
+
+test-quick: setup
+	$(PYTEST) -m "not slow and not text and not medium" --timeout=300 $(ARGS)
+
+test-all: setup
+	$(PYTEST) -m "not text" --timeout=7200 $(ARGS)
 
 test-mutants: setup
 	$(PYTHON_VENV) tests/mutants/run.py $(ARGS)

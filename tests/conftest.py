@@ -3,30 +3,50 @@
 import ctypes
 import gc
 import os
+import sys
 
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 # No test downloads data, in programs that it starts neither: nobody is there.
 os.environ['https_proxy'] = 'http://127.0.0.1:9'
 
+import psutil  # pylint: disable=g-import-not-at-top
 import pytest  # pylint: disable=g-import-not-at-top
 import tensorflow as tf  # pylint: disable=g-import-not-at-top
 import tensorflow_federated as tff  # pylint: disable=g-import-not-at-top
 
+from tests import levels  # pylint: disable=g-import-not-at-top
 from tests import slowest  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import fused  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import native  # pylint: disable=g-import-not-at-top
 
+# Graphs of tests are tiny, and pytest has a worker per core: handing operations
+# over to other threads takes longer than they do. Programs that tests start, and
+# the native runtime's worker, have as many threads as ever.
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+
 # For pytest-xdist's controller, which runs no test.
 native.drop_default_context()
 
-# TensorFlow's and TFF's modules are never garbage: half a million objects that
-# need not be looked at again and again.
-gc.collect()
-gc.freeze()
 
+_GROWTH = 5e8  # Bytes, after which memory is worth a second to be freed.
+_size_before = 0.0
 
 pytest_addoption = slowest.add_option
 pytest_configure = slowest.register
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+  levels.mark(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+  # What TensorFlow, TFF and pytest have made by now is never garbage: a million
+  # objects that need not be looked at again and again.
+  gc.collect()
+  gc.freeze()
 
 
 @pytest.fixture(scope='session', autouse=True)
@@ -38,17 +58,22 @@ def _fused_runtime():
 
 
 @pytest.fixture(scope='module', autouse=True)
-def _nothing_stays_behind(request):
-  """What a file of tests keeps for its tests is freed after the last one."""
+def _nothing_stays_behind():
+  """What files of tests and their helpers keep is freed after each file."""
   yield
-  for value in vars(request.module).values():
-    if hasattr(value, 'cache_clear'):
-      value.cache_clear()
-  gc.collect()
-  # The native runtime tells the allocator to keep what is freed.
-  libc = ctypes.CDLL(None)
-  if hasattr(libc, 'malloc_trim'):
-    libc.malloc_trim(0)
+  for name, module in list(sys.modules.items()):
+    if name.startswith('tests.'):
+      for value in vars(module).values():
+        if hasattr(value, 'cache_clear'):
+          value.cache_clear()
+  global _size_before  # pylint: disable=global-statement
+  if psutil.Process().memory_info().rss > _size_before + _GROWTH:
+    gc.collect()
+    # The native runtime tells the allocator to keep what is freed.
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, 'malloc_trim'):
+      libc.malloc_trim(0)
+    _size_before = psutil.Process().memory_info().rss
 
 
 @pytest.fixture(autouse=True)

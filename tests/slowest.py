@@ -4,14 +4,18 @@
 
 CPU seconds, because others may be at work on the machine; those of processes
 that a test starts and waits for count, too. The last line has the peak memory
-of each of pytest's workers.
+of each of pytest's workers. What the calls of all tests took, without set-up,
+is written to `build/test_seconds.json`, which `levels` is made of.
 """
 
 import collections
+import json
 import os
 import resource
 
 import pytest
+
+from tests import levels
 
 _SHOWN = 60
 _CPU = 'cpu_seconds'
@@ -87,9 +91,19 @@ class Table:
     folders = collections.Counter()
     for name, seconds in total.items():
       folders['/'.join(name.partition('::')[0].split('/')[:2])] += seconds
+    phases = collections.Counter()
+    for own in self._tests.values():
+      phases.update(own)
+    write('of each phase: ' + ', '.join(
+        f'{name} {seconds:.0f} s' for name, seconds in phases.items()
+    ))
     write('of each folder: ' + ', '.join(
         f'{name} {folders[name]:.0f} s' for name in _largest(folders)
     ))
+    levels.MEASURED.parent.mkdir(exist_ok=True)
+    levels.MEASURED.write_text(json.dumps({
+        name: round(own.get('call', 0), 2) for name, own in self._tests.items()
+    }), encoding='utf-8')
     peaks = ', '.join(f'{peak} MB' for peak in self._peaks.values())
     write(f'peak memory of each process: {peaks}')
 

@@ -1,0 +1,133 @@
+"""Which tests are slow, and which take a while: measured, not guessed.
+
+    make test-all ARGS=--slowest              # Measures, on a quiet machine.
+    .venv/bin/python -m tests.levels          # Writes levels.txt from that.
+
+`levels.txt` has a line for every test that takes more than a moment: its level,
+CPU seconds without set-up, and name, without brackets if all of its cases are of one level.
+`make test-quick` leaves out both levels, `make test` those that are `slow`,
+`make test-all` none. A test is slow if it takes `_SLOW` CPU seconds, unless
+
+* it is the cheapest test of a planted fault (`tests/mutants/lists`) and takes at
+  most `_MOST`: no fault that the tests know gets past `make test` for seconds;
+* it is the one test of a feature, `_ONE_TEST`, or the cheapest of its file.
+
+A test that no line names is quick, until it is measured.
+"""
+
+import json
+import pathlib
+
+import pytest
+
+LIST = pathlib.Path(__file__).with_name('levels.txt')
+MEASURED = pathlib.Path('build/test_seconds.json')
+LEVELS = ('medium', 'slow')
+_MEDIUM, _SLOW, _MOST = 0.3, 0.5, 7.0
+_ONE_TEST = (
+    'tests/binaries/compare_test.py::test_tables_plots_and_no_run_twice',
+    'tests/binaries/tune_test.py::test_kill_at_any_moment_loses_no_trial',
+    'tests/docs_test.py::test_every_python_snippet_runs',
+    'tests/end_to_end/kill_test.py::test_kill_at_a_chosen_moment'
+    '[server state in the transaction-2]',
+    'tests/plugins_test.py::test_an_installed_plugin_is_in_the_programs',
+    'tests/readme_test.py::test_its_flags_are_in_the_help_and_are_checked',
+    'tests/readme_test.py::test_one_file_is_a_method_of_all_programs',
+    'tests/runtime/native_test.py::test_nobody_else_reaches_the_worker',
+)
+
+
+def mark(items: list) -> None:
+  """Marks the tests that `levels.txt` names."""
+  levels = read()
+  for item in items:
+    name = item.nodeid
+    level = levels.get(name, levels.get(name.partition('[')[0]))
+    if level is not None:
+      item.add_marker(getattr(pytest.mark, level))
+
+
+def read() -> dict:
+  """Returns the levels by the names of tests, or of their cases."""
+  found = {}
+  for line in LIST.read_text(encoding='utf-8').splitlines():
+    level, _, name = line.split(maxsplit=2)
+    found[name] = level
+  return found
+
+
+def chosen(seconds: dict, rows: list) -> dict:
+  """Returns the levels of tests, by name; quick ones have none.
+
+  Args:
+    seconds: CPU seconds by the names of all cases.
+    rows: The names of the tests of each planted fault.
+  """
+  totals = dict(seconds)
+  for name, value in seconds.items():
+    test = name.partition('[')[0]
+    if test != name:
+      totals[test] = totals.get(test, 0.0) + value
+  kept = set(_ONE_TEST)
+  rows = [[name for name in row if name in totals] for row in rows]
+  # Rows with no cheap test first: the others may be caught by the same tests.
+  rows += _by_file(totals)
+  for row in sorted(
+      filter(None, rows), key=lambda row: -min(totals[name] for name in row)
+  ):
+    best = min(row, key=lambda name: (name not in kept, totals[name]))
+    if totals[best] <= _MOST:
+      kept.add(best)
+  found = {}
+  for name, value in seconds.items():
+    is_kept = name in kept or name.partition('[')[0] in kept
+    if value >= _SLOW and not is_kept:
+      found[name] = 'slow'
+    elif value >= _MEDIUM:
+      found[name] = 'medium'
+  return found
+
+
+def _by_file(names) -> list:
+  """Returns the tests of each file, as if they were those of a fault."""
+  files = {}
+  for name in names:
+    files.setdefault(name.partition('::')[0], []).append(name)
+  return list(files.values())
+
+
+def lines(seconds: dict, levels: dict) -> list:
+  """Returns the lines of `levels.txt`, sorted by the names of tests."""
+  cases = {}
+  for name in seconds:
+    cases.setdefault(name.partition('[')[0], []).append(name)
+  found = []
+  for test, names in cases.items():
+    own = {levels.get(name) for name in names}
+    if len(own) == 1:
+      total = sum(seconds[name] for name in names)
+      found += [(test, own.pop(), total)]
+    else:
+      found += [(name, levels.get(name), seconds[name]) for name in names]
+  return [
+      f'{level} {value:.1f} {name}' for name, level, value in sorted(found)
+      if level is not None
+  ]
+
+
+def main() -> None:
+  from tests.mutants import faults  # pylint: disable=g-import-not-at-top
+  seconds = json.loads(MEASURED.read_text(encoding='utf-8'))
+  rows = [
+      fault.tests for family in faults.load(faults.LISTS).values()
+      for fault in family
+  ]
+  levels = chosen(seconds, rows)
+  LIST.write_text('\n'.join(lines(seconds, levels)) + '\n', encoding='utf-8')
+  for level in (None, *LEVELS):
+    own = [s for name, s in seconds.items() if levels.get(name) == level]
+    print(f'{level or "quick"}: {len(own)} tests, {sum(own):.0f} CPU s')
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,50 @@
+"""The levels of tests: how they are chosen, and that the list fits the tests."""
+
+import ast
+import pathlib
+
+import pytest
+
+from tests import levels
+
+pytestmark = pytest.mark.text
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SECONDS = {
+    'a.py::quick': 0.1, 'a.py::medium': 0.5, 'a.py::slow': 9.0,
+    'a.py::cases[1]': 2.0, 'a.py::cases[2]': 0.1, 'a.py::cheapest': 1.0,
+    'b.py::alone': 3.0, 'c.py::alone': 5.0,
+}
+
+
+def test_what_faults_and_files_need_is_not_slow():
+  chosen = levels.chosen(SECONDS, [
+      ['a.py::slow', 'a.py::cheapest', 'a.py::gone'], ['a.py::slow'], [],
+  ])
+  assert chosen == {
+      'a.py::medium': 'medium', 'a.py::slow': 'slow', 'a.py::cases[1]': 'slow',
+      'a.py::cheapest': 'medium', 'b.py::alone': 'medium',
+      'c.py::alone': 'slow',
+  }
+  assert levels.lines(SECONDS, chosen)[:2] == [
+      'slow 2.0 a.py::cases[1]', 'medium 1.0 a.py::cheapest',
+  ]
+
+
+def test_a_fault_of_a_test_with_cases_needs_them_all():
+  chosen = levels.chosen(SECONDS, [['a.py::cases']])
+  assert chosen['a.py::cases[1]'] == 'medium'
+
+
+def test_the_list_names_tests_that_are_there():
+  defined = {}
+  for name in levels.read():
+    path, test = name.partition('[')[0].split('::')
+    if path not in defined:
+      defined[path] = {
+          node.name for node in ast.walk(ast.parse((ROOT / path).read_text()))
+          if isinstance(node, ast.FunctionDef)
+      }
+    # Contracts are tests that an import brings.
+    if not path.startswith('tests/contracts/'):
+      assert test in defined[path], name

@@ -169,8 +169,9 @@ def _effort(found: Results, trials, methods) -> str:
   text = (
       f'{sum(map(len, trials.values()))} trials of {len(trials)} methods, then'
       f' seeds {seeds}{missing}, in {budgets.as_text(found.seconds)}'
-      f' of a budget of {found.request.given["budget"]}.'
   )
+  budget = found.request.given.get('budget')
+  text += f' of a budget of {budget}.' if budget else '.'
   lost = [
       f'{algo} ({_reason(own, algo in found.chosen)})'
       for algo, own in trials.items() if algo not in methods

@@ -9,9 +9,10 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import contextlib
+import math
 import os
 import sys
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 from binaries import budgets
 from binaries import choice_page
@@ -31,7 +32,7 @@ from tff_pers.evaluation.report import folder_data
 
 SUMMARY = """\
 python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
-    [--seeds=0,1,2] [--flag=value ...]
+    [--trials=N] [--seeds=0,1,2] [--flag=value ...]
 
 Recommends a method for a task, above all for one's own data. Runs the defaults
 of every method, searches the hyperparameters of each for the same time (see
@@ -42,8 +43,10 @@ each with the recommended one at the same clients (95 % intervals, paired t
 tests), and says for whom a method hurts and what it costs. Validation data
 alone decide what is recommended, among methods that they cannot tell apart the
 first in --algos, where simple methods come first. --budget is for the whole
-program; if it is short, there are fewer seeds, then fewer methods. The same
-command goes on after a kill: its clock, too."""
+program; if it is short, there are fewer seeds, then fewer methods. In its place
+--trials gives every method as many trials and all seeds, however long they
+take, so that two runs of the command end alike. The same command goes on after
+a kill: its clock, too."""
 
 # Simple ones first. Those that need what the task lacks are left out.
 DEFAULT_ALGOS = (
@@ -51,8 +54,9 @@ DEFAULT_ALGOS = (
     'ifca', 'floral', 'perm',
 )
 _DEFAULTS: dict[str, Any] = dict(
-    budget='20m', seeds='0,1,2', jobs=0, validation_fraction=0.2,
+    seeds='0,1,2', jobs=0, validation_fraction=0.2,
 )
+_BUDGET = '20m'
 _CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
 # The defaults of a method are run if they can be begun before this share of the
 # budget is spent, and have the same again to end.
@@ -77,7 +81,7 @@ def _choose(argv: Sequence[str]) -> int:
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = {**_DEFAULTS, **flags.parse(argv, table)}
-  budget = budgets.parse(given['budget'])
+  budget = _budget(given)
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])
   asked = given.pop('algos', '')
@@ -117,8 +121,12 @@ def flag_table() -> dict[str, flags.Flag]:
           f' those of {", ".join(DEFAULT_ALGOS)} that fit the task.'
       ),
       flags.own_flag(
-          'budget', _DEFAULTS['budget'],
-          'Time for everything, as 90s, 20m or 1.5h.',
+          'budget', _BUDGET,
+          'Time for everything, as 90s, 20m or 1.5h; not with --trials.',
+      ),
+      flags.own_flag(
+          'trials', 0, 'Trials of each method, however long they take; 0:'
+          ' --budget counts.', minimum=0,
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
@@ -131,6 +139,17 @@ def flag_table() -> dict[str, flags.Flag]:
       jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
+
+
+def _budget(given: dict[str, Any]) -> float:
+  """Returns the seconds for everything; notes the default in `given`."""
+  if not given.get('trials'):
+    return budgets.parse(given.setdefault('budget', _BUDGET))
+  if 'budget' in given:
+    raise flags.UsageError(
+        f'`--budget` must be left out with --trials, found {given["budget"]}.'
+    )
+  return math.inf
 
 
 def _fitting(
@@ -154,6 +173,7 @@ class _Choice:
   ):
     self._request, self._budget, self._clock = request, budget, clock
     self._lanes, self._number = lanes, number
+    self._trials: Optional[int] = request.given.get('trials') or None
 
   def make(self, variants: Sequence[str]) -> int:
     """Runs everything and writes the page; returns the exit code."""
@@ -161,9 +181,10 @@ class _Choice:
         v: variant_search.VariantSearch(self._request, v) for v in variants
     }
     plan = self._plan(searches)
-    self._say(f'trials, {budgets.as_text(plan.seconds)} for each method')
+    effort = self._trials or budgets.as_text(plan.seconds)
+    self._say(f'trials, {effort} for each method')
     self._lanes.map(_run_trials, [
-        (self._request, variant, trial.seconds + plan.seconds)
+        (self._request, variant, self._trials, trial.seconds + plan.seconds)
         for variant, trial in _first_trials(searches).items()
     ])
     candidates = {v: _candidates(search) for v, search in searches.items()}
@@ -189,6 +210,8 @@ class _Choice:
           [trial.seconds for trial in _first_trials(searches).values()],
           max(left, 0.0), self._number, len(self._request.seeds),
       )
+      if self._trials:  # There is nothing to plan.
+        return plan
       going_on.write(path, plan._asdict())
     with damaged.reading(path):
       return choice_plan.Plan(**going_on.read(path))
@@ -222,10 +245,9 @@ class _Choice:
     return seeds
 
   def _say(self, what: str) -> None:
-    print(
-        f'\n[{budgets.as_text(self._clock.seconds)} of'
-        f' {budgets.as_text(self._budget)}] {what}', flush=True,
-    )
+    of = '' if self._trials else f' of {budgets.as_text(self._budget)}'
+    spent = budgets.as_text(self._clock.seconds)
+    print(f'\n[{spent}{of}] {what}', flush=True)
 
 
 def _first_trials(searches) -> dict[str, trials_lib.Trial]:
@@ -259,10 +281,12 @@ def _run_defaults(
   search.search(1, seconds)
 
 
-def _run_trials(request, variant: str, seconds: float) -> None:
+def _run_trials(
+    request, variant: str, trials: Optional[int], seconds: float
+) -> None:
   # Only whole runs are candidates: none is begun that would not be one.
   variant_search.VariantSearch(request, variant).search(
-      seconds=seconds, least_share=1.0
+      trials, seconds, least_share=1.0
   )
 
 

@@ -17,7 +17,7 @@ def _choose(folder, *argv):
 @pytest.mark.parametrize('argv, words', [
     (['--budget=20x'], '`--budget` must be a number > 0 with a unit'),
     (['--budget='], '`--budget` must be a number > 0 with a unit'),
-    (['--trials=3'], '`--trials` is not a flag'),
+    (['--trials=3', '--budget=9s'], '`--budget` must be left out with --trials'),
     (['--algos=perm,perm'], '`--algos` must name each variant once'),
     (['--algos=permm'], 'permm'),
     (['--seeds='], '`--seeds` must be distinct integers'),

@@ -147,8 +147,8 @@ FAULTS = (
         'slow_methods_have_less',
         what='A slow method gets no time for its search but the plan\'s.',
         file='binaries/choose.py',
-        old='(self._request, variant, trial.seconds + plan.seconds)',
-        new='(self._request, variant, plan.seconds / trial.number / 2)',
+        old='variant, self._trials, trial.seconds + plan.seconds)',
+        new='variant, self._trials, plan.seconds / trial.number / 2)',
         tests=(
             _CHOOSE_TEST
             + 'test_every_method_has_as_much_time_and_the_budget_is_kept',

@@ -1,0 +1,154 @@
+"""How large the product is: lines, modules, and what a method drags along.
+
+    .venv/bin/python tools/measure.py
+
+Lines are those of all .py files outside of tests, docs and examples, as they
+stand. With `--formatted`, a copy is formatted first (pyink, with the settings
+of Google's style), so that nothing is gained by writing lines closer together.
+
+The closure of a module is every file of ours that is read if one follows all
+imports from it, also those inside of functions, by name
+(`importlib.import_module`) and of all modules of a package (`discovery`), but
+not those for type checkers alone.
+"""
+
+import argparse
+import ast
+import collections
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGES = ('tff_pers', 'baselines', 'binaries')
+_NOT_SOURCE = ('tests', 'docs', 'examples', 'build', 'runs')
+_CLOSURES = (
+    'baselines.fedavg', 'tff_pers.algorithms.floral',
+    'tff_pers.algorithms.perm', 'binaries.train',
+)
+
+
+def modules(root: pathlib.Path) -> dict[str, pathlib.Path]:
+  """Returns the files of the packages by the names of their modules."""
+  found = {}
+  for package in PACKAGES:
+    for path in sorted((root / package).rglob('*.py')):
+      parts = path.relative_to(root).with_suffix('').parts
+      found['.'.join(part for part in parts if part != '__init__')] = path
+  return found
+
+
+def imported(path: pathlib.Path) -> list[str]:
+  """Returns the dotted names that a file imports while it runs, wherever."""
+  tree = ast.parse(path.read_text(encoding='utf-8'))
+  for node in ast.walk(tree):
+    if isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING':
+      node.body = []
+  names = []
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      names += [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+      names += [f'{node.module}.{alias.name}' for alias in node.names]
+    elif isinstance(node, ast.Call) and re.search(
+        r'\b(import_module|import_named|__import__)$', ast.unparse(node.func)
+    ):
+      names += [
+          argument.value for argument in node.args
+          if isinstance(argument, ast.Constant)
+      ]
+  return [name for name in names if name.split('.')[0] in PACKAGES]
+
+
+def closure(name: str, files: dict[str, pathlib.Path]) -> set[str]:
+  """Returns the modules that are read from `name` on, itself among them."""
+  found, open_names = set(), [name]
+  while open_names:
+    module = open_names.pop()
+    # `from package import name`: a module of that name, else the package.
+    while module not in files:
+      module = module.rpartition('.')[0]
+    if module in found:
+      continue
+    found.add(module)
+    open_names += imported(files[module])
+    if 'import_modules(__name__' in files[module].read_text(encoding='utf-8'):
+      open_names += [m for m in files if m.startswith(f'{module}.')]
+  return found
+
+
+def lines(path: pathlib.Path) -> int:
+  return len(path.read_text(encoding='utf-8').splitlines())
+
+
+def _sources(root):
+  """Yields (room, file) of every file that counts as source or as test."""
+  for path in sorted(root.rglob('*.py')):
+    parts = path.relative_to(root).parts
+    if parts[0] in ('build', 'runs') or any(p.startswith('.') for p in parts):
+      continue
+    is_package = parts[0] == 'tff_pers' and len(parts) > 2
+    yield '/'.join(parts[:2]) if is_package else parts[0], path
+
+
+def _formatted(root, scratch):
+  """Returns a copy of the tree whose files are formatted."""
+  copy = scratch / 'tree'
+  shutil.copytree(
+      root, copy, symlinks=True,
+      ignore=shutil.ignore_patterns('.*', 'build', 'runs', 'bazel-*'),
+  )
+  subprocess.run(
+      [
+          sys.executable, '-m', 'pyink', '--quiet', '--line-length=80',
+          '--pyink-indentation=2', '--pyink-use-majority-quotes', str(copy),
+      ],
+      check=True,
+  )
+  return copy
+
+
+def _print(root):
+  rooms = collections.Counter()
+  for room, path in _sources(root):
+    rooms[room] += lines(path)
+  source = {room: n for room, n in rooms.items() if room not in _NOT_SOURCE}
+  width = max(map(len, rooms))
+  print('Lines of .py:')
+  for room in sorted(source):
+    print(f'  {room:<{width}} {source[room]:7,}')
+  print(f'  {"source":<{width}} {sum(source.values()):7,}')
+  print(f'  {"tests":<{width}} {rooms["tests"]:7,}')
+  files = modules(root)
+  top = [
+      name for name, path in files.items()
+      if path.parent.name == 'tff_pers' and path.name != '__init__.py'
+  ]
+  print(f'\nModules directly in tff_pers: {len(top)}')
+  print('\nWhat is read from a module on (files, lines):')
+  for name in _CLOSURES:
+    if name in files:
+      found = closure(name, files)
+      total = sum(lines(files[module]) for module in found)
+      print(f'  {name:<28} {len(found):4} {total:7,}')
+
+
+def main(arguments=None) -> None:
+  parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+  parser.add_argument(
+      '--formatted', action='store_true', help='format a copy of the tree first'
+  )
+  parser.add_argument('--root', default=ROOT, type=pathlib.Path)
+  flags = parser.parse_args(arguments)
+  if not flags.formatted:
+    _print(flags.root)
+    return
+  with tempfile.TemporaryDirectory() as scratch:
+    _print(_formatted(flags.root, pathlib.Path(scratch)))
+
+
+if __name__ == '__main__':
+  main()

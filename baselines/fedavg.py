@@ -20,7 +20,6 @@ from tff_pers import process
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
-from tff_pers.models import factorized
 from tff_pers.models import functional
 
 _Deploy = Union[Callable[..., Any], deployment.Choosing, None]
@@ -32,18 +31,6 @@ class FedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0
-  )
-
-
-@dataclasses.dataclass(frozen=True)
-class SlimFedAvgHyperparameters(FedAvgHyperparameters):
-  """Hyperparameters of FedAvg by itself."""
-
-  width: str = hp.field(
-      'full',
-      'Width of the hidden layers: full; smallest: such that the model is as'
-      ' large as that of the smallest tier of FedHM.',
-      choices=('full', 'smallest'),
   )
 
 
@@ -203,14 +190,10 @@ def build_averaging(
 
 
 @methods.register(
-    'fedavg', SlimFedAvgHyperparameters,
+    'fedavg', FedAvgHyperparameters,
     summary='one global model (McMahan 2017)',
 )
 def _build(task, hyperparameters):
-  model = task.model
-  if hyperparameters.width == 'smallest':
-    smallest = factorized.Factorization(model, min(task.rank_ratios))
-    model = factorized.slim(model, smallest.num_parameters)
   return build_fedavg(
-      model, hyperparameters, client_weighting=task.client_weighting
+      task.model, hyperparameters, client_weighting=task.client_weighting
   )

@@ -16,6 +16,7 @@ from tff_pers import builders
 from tff_pers import composition
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
+from tff_pers import own_messages
 from tff_pers import process
 from tff_pers import random
 from tff_pers.aggregators import router
@@ -142,7 +143,7 @@ def build_splitmix(
           models=mixtures.initial_models(base, num_bases, seed),
           position=tf.constant(0),
       ),
-      send=composition.Numbered(
+      send=own_messages.Numbered(
           lambda state: dict(
               models=state['models'], position=state['position']
           ), 'position', num_clients,

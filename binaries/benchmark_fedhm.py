@@ -42,12 +42,12 @@ The same command resumes. Writes fedhm.md beside the folders, each with tables
 (summary.md, tiers.csv) and curves.png."""
 
 _TIERED = 'fedhm,heterofl,splitmix,fedrolex,fjord'
-_METHODS = f'{_TIERED},fedavg[width=full],fedavg[width=smallest]'
+_METHODS = f'{_TIERED},fedavg,slim_fedavg'
 
 
 def _all(**options):
   """Returns the flags that give all methods the same options."""
-  return tuned_parts.for_methods([*_TIERED.split(','), 'fedavg'], **options)
+  return tuned_parts.for_methods(_METHODS.split(','), **options)
 
 
 def _epochs(number: int, batch_size: int):

@@ -20,7 +20,6 @@ import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import attacks
 from tff_pers import hyperparameters as hp
 from tff_pers import methods
-from tff_pers import plugins
 from tff_pers import settings
 from tff_pers.aggregators import robust
 from tff_pers.data import brackets
@@ -120,6 +119,8 @@ def build(
   Raises:
     flags.UsageError: If flags do not go together, or the data cannot be used.
   """
+  # What makes this process's methods and tasks known: whoever goes on needs it.
+  imports = {'import': given['import']} if given.get('import') else {}
   given = {name: value for name, value in given.items() if name not in _FREE}
   given = auto_rounds.with_validation(given)
   with flags.sentences():
@@ -180,7 +181,7 @@ def build(
               **_prefixed(method.name, hyperparameters),
               **_prefixed(family.name, task_options),
           },
-          given={**given, **_imports()},
+          given={**given, **imports},
           versions=_versions(),
           seeds=dict(run=shared['seed']),
       ),
@@ -501,12 +502,6 @@ def _shared_record(given, table, method, full, task) -> dict[str, Any]:
 
 def _prefixed(owner: str, options) -> dict[str, Any]:
   return {f'{owner}_{k}': v for k, v in hp.as_dict(options).items()}
-
-
-def _imports() -> dict[str, str]:
-  """Returns the flag that makes this process's methods and tasks known."""
-  named = plugins.named()
-  return {'import': ','.join(named)} if named else {}
 
 
 def _versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ from tff_pers import hyperparameters as hp
 from tff_pers import process as process_lib
 from tff_pers import round_metrics
 from tff_pers.aggregators import robust
-from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import factored_sgd
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 
@@ -28,7 +28,7 @@ class Built(NamedTuple):
   Attributes:
     process: Its process.
     kernel_names: Names of the kernels that clients hold as factors, see
-      `client_works.kernel_factors`.
+      `client_works.factored_sgd`.
   """
 
   process: process_lib.PersonalizedProcess
@@ -88,7 +88,7 @@ def _build(
     task, method, _, hyperparameters, attack: str, largest: int, by_rounds: bool
 ) -> Built:
   """Builds the process; looks at nothing but these."""
-  with kernel_factors.building(largest, allowed=by_rounds) as known:
+  with factored_sgd.building(largest, allowed=by_rounds) as known:
     with round_metrics.leaving_out(task.byzantine), _under_attack(
         attack, task, hyperparameters
     ):

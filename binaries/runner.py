@@ -33,7 +33,6 @@ from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.runtime import errors
-from tff_pers.runtime import fused
 from tff_pers.simulation import asynchrony_program
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
@@ -52,8 +51,6 @@ _RUNTIME_FLAGS = dict(
     workers='remote', connect_seconds='remote', round_seconds='remote',
     tls_cert='remote', tls_key='remote', tls_ca='remote',
 )
-# The fused runtime of the last run, with its options.
-_fused: Optional[tuple[dict[str, Any], Any]] = None
 
 
 class Diverged(flags.Failure):
@@ -286,8 +283,10 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
   try:
     with flags.sentences(names=tuple(_RUNTIME_FLAGS)):
       if name == 'fused':
-        _use_fused(
-            None if folder is None else os.path.join(folder, RUNTIME_CHOICES),
+        # Computations that several runs share are compiled once: `processes`.
+        runtime.use(
+            'fused', again=True,
+            choices=folder and os.path.join(folder, RUNTIME_CHOICES),
             device=flag('device') or None, strategy=flag('strategy'),
             tf32=flag('tf32'), deterministic=flag('deterministic'),
         )
@@ -302,18 +301,6 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
         runtime.use('native')
   except RuntimeError as error:
     raise flags.Failure(str(error)) from error
-
-
-def _use_fused(choices: Optional[str], **options) -> None:
-  """Installs the fused runtime; the last one, if it has the same options.
-
-  Then computations that several runs share are compiled once, see `processes`.
-  """
-  global _fused  # pylint: disable=global-statement
-  if _fused is not None and _fused[0] == options:
-    fused.use_again(_fused[1], choices)
-  else:
-    _fused = options, runtime.use('fused', choices=choices, **options)
 
 
 def _check_unseen(experiment, process) -> None:

@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tff_pers import composition
 from tff_pers import deployment
+from tff_pers import own_messages
 from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.data import client_data
@@ -330,7 +331,7 @@ def test_each_client_is_sent_its_own_row():
     )
 
   composed = composition.compose(
-      **pieces(send=composition.Row(row, num_clients=3))
+      **pieces(send=own_messages.Row(row, num_clients=3))
   )
   state, client_states = start(composed)
   messages = composed.parts.dispatch(state, INDICES)

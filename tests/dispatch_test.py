@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers import dispatch
+from tff_pers import own_messages
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 
@@ -17,7 +18,7 @@ VALUE = dict(
     position=np.int32(10), round=np.int32(3), seed=np.int64(7),
     weights=np.float32([1, 2]),
 )
-SEND = dispatch.Numbered(
+SEND = own_messages.Numbered(
     lambda state: dict(weights=state['weights'], position=state['position']),
     'position', num_clients=8,
 )

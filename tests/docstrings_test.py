@@ -73,8 +73,8 @@ class Project:
     owner, _, name = full.rpartition('.')
     if name in self._own.get(owner, {}):
       return owner, self._own[owner][name]
-    # A package hands on what it imports.
-    if name in self._imports.get(owner, {}):
+    # A package hands on what it imports, one of its own modules also to itself.
+    if name in self._imports.get(owner, {}) and (owner, name) != (module, text):
       return self.find(owner, ast.Name(name))
     return None
 

@@ -20,7 +20,8 @@ FLOORS = (
     ),
     (
         'tff_pers.cadence', 'tff_pers.conditions', 'tff_pers.console',
-        'tff_pers.entry_points', 'tff_pers.inputs', 'tff_pers.locks', 'tff_pers.ranges',
+        'tff_pers.entry_points', 'tff_pers.inputs', 'tff_pers.interception',
+        'tff_pers.locks', 'tff_pers.ranges',
     ),
     (
         'tff_pers.discovery', 'tff_pers.hyperparameters', 'tff_pers.process',
@@ -33,13 +34,14 @@ FLOORS = (
     ('tff_pers.data',),
     ('tff_pers.data.tasks',),
     ('tff_pers.plugins',),
-    ('tff_pers.aggregators', 'tff_pers.client_works'),
+    ('tff_pers.aggregators',),
+    ('tff_pers.client_works',),
     ('tff_pers.attacks',),
     (
         'tff_pers.deployment', 'tff_pers.dispatch', 'tff_pers.round_steps',
         'tff_pers.server_state',
     ),
-    ('tff_pers.composition', 'tff_pers.finetuning'),
+    ('tff_pers.composition', 'tff_pers.finetuning', 'tff_pers.own_messages'),
     ('tff_pers.algorithms',),
     ('baselines',),
     ('tff_pers.evaluation', 'tff_pers.settings'),

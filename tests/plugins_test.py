@@ -129,7 +129,6 @@ _MODULE = 'method_of_this_test'
 def _forget():
   """Makes this process one that knows nothing of the module."""
   sys.modules.pop(_MODULE, None)
-  plugins._named.clear()  # pylint: disable=protected-access
   methods._METHODS._entries.pop(_MODULE, None)  # pylint: disable=protected-access
 
 

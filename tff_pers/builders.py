@@ -18,9 +18,7 @@ import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp
 from tff_pers import process
-from tff_pers.models import adaptors
 from tff_pers.models import functional
-from tff_pers.models import partition
 
 # What people have who come from TFF or Keras, and how it becomes our model.
 _WAYS = (
@@ -36,11 +34,6 @@ _WAYS = (
     ),
 )
 _Builder = TypeVar('_Builder', bound=Callable[..., Any])
-# What is made of a model first, and how.
-_MADE_OF_MODELS = {
-    adaptors.AdaptedModel: 'models.adaptors.floral(model, num_adaptors=4)',
-    partition.Partition: "models.partition.from_scheme(model, 'output_layer')",
-}
 
 
 def checked(build: _Builder) -> _Builder:
@@ -51,9 +44,10 @@ def checked(build: _Builder) -> _Builder:
 
   Args:
     build: `(...) -> PersonalizedProcess`. Those of its arguments are looked at
-      that are annotated as a model, or as what is made of one, and those that
-      are called `hyperparameters` or `num_clients`. Its docstring gets what it
-      raises then, and what it returns.
+      that are annotated as a model, or as what is made of one (a class with a
+      text `made_by`, which says how), and those that are called
+      `hyperparameters` or `num_clients`. Its docstring gets what it raises
+      then, and what it returns.
   """
   signature = inspect.signature(build)
   # Annotations may be texts, and Python 3.9 has no other way to read these.
@@ -67,7 +61,7 @@ def checked(build: _Builder) -> _Builder:
     given = bound.arguments
     for name, value in given.items():
       kind = kinds.get(name, inspect.Parameter.empty)
-      if kind in _MADE_OF_MODELS:
+      if hasattr(kind, 'made_by'):
         _check_made(value, name, kind)
       elif kind is functional.FunctionalModel:
         check_model(value, name)
@@ -80,7 +74,8 @@ def checked(build: _Builder) -> _Builder:
   build_checked.__doc__ = _with_results(build, [
       name for name in signature.parameters
       if name in ('hyperparameters', 'num_clients')
-      or kinds.get(name) in (functional.FunctionalModel, *_MADE_OF_MODELS)
+      or kinds.get(name) is functional.FunctionalModel
+      or hasattr(kinds.get(name), 'made_by')
   ])
   return typing.cast(_Builder, build_checked)
 
@@ -134,7 +129,7 @@ def _check_made(value, name: str, kind) -> None:
   if not isinstance(value, kind):
     raise TypeError(
         f'`{name}` must be a {kind.__module__}.{kind.__name__}, found a'
-        f' {type(value).__name__}. Tip: {_MADE_OF_MODELS[kind]}.'
+        f' {type(value).__name__}. Tip: {kind.made_by}.'
     )
 
 

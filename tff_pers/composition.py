@@ -18,16 +18,15 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import attacks
 from tff_pers import builders
 from tff_pers import deployment
 from tff_pers import dispatch
+from tff_pers import interception
 from tff_pers import process
 from tff_pers import random
 from tff_pers import round_steps
 from tff_pers import server_state
 from tff_pers.aggregators import absence
-from tff_pers.aggregators import factor_mean
 from tff_pers.aggregators import nothing
 from tff_pers.aggregators import structure
 from tff_pers.client_works import client_work
@@ -38,8 +37,6 @@ from tff_pers.models import functional
 Aggregator = Union[structure.Factory, Mapping[str, structure.Factory]]
 Choosing = deployment.Choosing
 Deployed = deployment.Deployed
-Numbered = dispatch.Numbered
-Row = dispatch.Row
 Tier = deployment.Tier
 
 
@@ -73,9 +70,9 @@ def compose(
   Args:
     model: D is dense data of its `x_spec` and `y_spec`.
     init: `seed -> fields`, the method's own fields of S in order.
-    send: `S -> fields`, the same message for all; or a `Row`, each client's
-      own; or `Numbered`, with a number of the client's own. `seed` and `round`
-      are added, which the keys of its draws come from.
+    send: `S -> fields`, the same message for all; or each client's own, see
+      `own_messages`. `seed` and `round` are added, which the keys of its draws
+      come from.
     work: What a client does, `(message, C, D) -> ClientOutput`.
     finalize: `(S, aggregate) -> fields`, those fields of S that change.
     deploy: `(message, C, D) -> W`, what a client deploys after adapting to its
@@ -198,16 +195,22 @@ def _check_is_trained(model: functional.FunctionalModel) -> None:
 
 def _work_and_factory(work, aggregator):
   """Returns the client work and the factory of its updates."""
-  # Only inside of `attacks.carried_out`; else both stay as they are.
-  attacked, factory = attacks.build_in(work, _factory(aggregator))
+  plain = _factory(aggregator)
+  factory = interception.changed('aggregator', plain)
+  update = work.update
   # Rules and attackers look at updates; a mean may have them in any form.
-  if work.summed is None or aggregator is not None or attacked is not work:
-    return attacked, factory
-  update, spec, positions = work.summed
-  return (
-      client_work.ClientWork(update),
-      factor_mean.FactorMeanFactory(spec, positions),
-  )
+  if work.summed is not None and aggregator is None and factory is plain:
+    update, factory = work.summed
+
+  def changed(message, client_state, data):
+    output = update(
+        message, client_state, interception.changed('data', data)
+    )
+    return output._replace(
+        update=interception.changed('update', output.update, data)
+    )
+
+  return client_work.ClientWork(changed), factory
 
 
 def _factory(aggregator):

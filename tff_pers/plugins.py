@@ -12,16 +12,10 @@ Programs find these by themselves; a script calls `plugins.load()`. Code that is
 not installed is named to a program, `--import=my_package.trimmed_prox`.
 """
 
-from typing import Sequence
-
 from tff_pers import discovery
 from tff_pers import entry_points
 from tff_pers import methods
 from tff_pers.data import tasks
-
-# Modules that were asked for by name, in that order: a run records them, so
-# that programs can say what has to be named when it goes on.
-_named: dict[str, None] = {}
 
 
 def load() -> list[str]:
@@ -68,9 +62,3 @@ def import_named(text: str) -> None:
       discovery.import_named(name)
     except ImportError as error:
       raise ValueError(f'`import`: {error}') from error
-    _named[name] = None
-
-
-def named() -> Sequence[str]:
-  """Returns the modules that were imported by name in this process."""
-  return list(_named)

@@ -7,21 +7,27 @@ sees means and sums of these, and the indices of those that were dropped.
 
 import collections
 import contextlib
-import contextvars
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, ContextManager, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-
-_LEFT_OUT: contextvars.ContextVar[Optional[np.ndarray]] = (
-    contextvars.ContextVar('left_out', default=None)
-)
+from tff_pers import interception
 
 
-@contextlib.contextmanager
-def leaving_out(clients: Optional[np.ndarray]) -> Iterator[None]:
+class _LeftOut(interception.Change):
+  """See `leaving_out`."""
+
+  def __init__(self, clients: np.ndarray):
+    self._clients = clients
+
+  def is_reported(self, is_reported, data):
+    left_out = tf.gather(tf.constant(self._clients, tf.bool), data['index'])
+    return tf.logical_and(is_reported, tf.logical_not(left_out))
+
+
+def leaving_out(clients: Optional[np.ndarray]) -> ContextManager[None]:
   """What is built inside leaves `clients` out of its training metrics.
 
   They train as everybody does; their loss and own metrics have weight 0 in the
@@ -34,11 +40,9 @@ def leaving_out(clients: Optional[np.ndarray]) -> Iterator[None]:
   Args:
     clients: bool[N], or None: nobody is left out, and nothing is traced.
   """
-  token = _LEFT_OUT.set(clients)
-  try:
-    yield
-  finally:
-    _LEFT_OUT.reset(token)
+  if clients is None:
+    return contextlib.nullcontext()
+  return interception.changing(_LeftOut(clients))
 
 
 def payload_bytes(structure: Any) -> tf.Tensor:
@@ -100,10 +104,9 @@ def client_metrics(
     bytes_up: float32.
     weight: Scalar >= 0, the weight of `loss` in the mean `train_loss`.
   """
-  counted = tf.logical_and(finite, data['num_examples'] > 0)
-  if _LEFT_OUT.get() is not None:
-    left_out = tf.gather(tf.constant(_LEFT_OUT.get(), tf.bool), data['index'])
-    counted = tf.logical_and(counted, tf.logical_not(left_out))
+  counted = interception.changed(
+      'is_reported', tf.logical_and(finite, data['num_examples'] > 0), data
+  )
   return collections.OrderedDict(
       # Replaced, since a weight of 0 does not help: 0 * NaN is NaN.
       loss=tf.where(counted, tf.cast(loss, tf.float32), 0.0),

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from baselines import fedavg
 from binaries.runtime_benchmark import workloads
 from tff_pers.algorithms import perm
-from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import factored_sgd
 from tff_pers.data import client_data
 from tff_pers import process as process_lib
 
@@ -48,7 +48,7 @@ def build(workload: workloads.Workload) -> Any:
 
 def _process(workload):
   # As a program does that knows the data.
-  with kernel_factors.building(workload.num_examples):
+  with factored_sgd.building(workload.num_examples):
     return _built(workload)
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tff_pers.testing import tiny
 from tff_pers import attacks
-from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import factored_sgd
 from tff_pers.runtime import native
 
 
@@ -89,7 +89,7 @@ def test_a_bad_message_is_refused_and_its_client_absent(name, round_):
 def test_factors_without_a_product_are_refused():
   """Their types leave open how many rows they have."""
   task = tiny.wide_task()
-  with kernel_factors.building(12):
+  with factored_sgd.building(12):
     process = tiny.build('fedavg', task)
   state = process.initialize()
   with native.use():

@@ -51,7 +51,7 @@ def test_comparisons_have_their_own_partition_tiers_and_methods(
   for own in handed:
     # FedAvg does not see tiers: it is trained once per partition.
     has_fedavg = own['tier_assignment'] == 'fixed'
-    assert ('fedavg[width=smallest]' in own['algos']) == has_fedavg
+    assert ('slim_fedavg' in own['algos']) == has_fedavg
     assert ('fedavg_momentum' in own) == has_fedavg
     for name in ('fedhm', 'heterofl', 'splitmix', 'fedrolex', 'fjord'):
       assert name in own['algos'].split(',')

@@ -44,7 +44,7 @@ def test_the_command_line_goes_before(tmp_path):
 
 def test_config_of_a_run_gives_what_it_was_started_with(tmp_path):
   path = tmp_path / 'config.json'
-  given = dict(algo='fedavg[width=smallest]', rounds=3, resume=False)
+  given = dict(algo='floral[adaptor=full]', rounds=3, resume=False)
   path.write_text(json.dumps(dict(
       variant='fedavg', flags=dict(rounds=3, seed=7), given=given
   ), indent=2))

@@ -34,14 +34,14 @@ def test_tiers_are_compared_with_slim_fedavg(tmp_path, monkeypatch):
   argv = [f'--{name}={value}' for name, value in SMALL.items()]
   assert compare.main([
       'compare', '--seeds=0',
-      '--algos=fedhm[tiers=1:0.0625],fedavg,fedavg[width=smallest]',
+      '--algos=fedhm[tiers=1:0.0625],fedavg,slim_fedavg',
       '--rounds=1', f'--output_dir={tmp_path}', *argv,
   ]) == 0
   rows = _read(tmp_path / 'tiers.csv')
   assert [(r['algo'], r['tier'], r['parameters']) for r in rows] == [
       ('fedhm[tiers=1:0.0625]', '1', '38538'),
       ('fedhm[tiers=1:0.0625]', '0.0625', '9866'), ('fedavg', '1', '38538'),
-      ('fedavg[width=smallest]', '1', '9910'),
+      ('slim_fedavg', '1', '9910'),
   ]
   [metrics] = _read(
       tmp_path / 'fedhm-tiers=1-0.0625' / 'seed0' / 'metrics.csv'

@@ -13,8 +13,8 @@ MODEL = zoo.build('mlp_20', tf.TensorSpec([None, 4, 4]), 3)
 STEPS = dict(batch_size=5, num_steps=3)
 
 
-def _chosen(model=MODEL, **budget):
-  return kernel_factors.chosen(model, **(budget or STEPS))
+def _chosen(model=MODEL, max_examples=None, **budget):
+  return kernel_factors.chosen(model, max_examples, **(budget or STEPS))
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,7 @@ def _chosen(model=MODEL, **budget):
     ],
 )
 def test_rows_must_be_fewer_than_each_side(max_examples, budget, expected):
-  with kernel_factors.building(max_examples):
-    assert _chosen(**budget) == expected
+  assert _chosen(max_examples=max_examples, **budget) == expected
 
 
 @pytest.mark.parametrize('budget', [
@@ -75,14 +74,9 @@ def test_what_plain_products_with_the_data_are_not_stays_dense(model):
   assert not _chosen(model).positions
 
 
-def test_a_scope_may_forbid_it_and_remembers_names():
-  with kernel_factors.building(allowed=False) as scope:
-    assert not _chosen().positions
-  assert scope.names == []
-  with kernel_factors.building() as scope:
-    assert _chosen().positions
-    assert _chosen().positions
-  assert scope.names == ['mlp_20/dense_0/kernel']
+def test_names_are_those_of_the_layers():
+  assert kernel_factors.names(MODEL, _chosen()) == ['mlp_20/dense_0/kernel']
+  assert not kernel_factors.names(MODEL, kernel_factors.Choice(()))
 
 
 def test_a_model_may_hold_tensors_of_the_graph_around_it():

@@ -12,7 +12,7 @@ import tensorflow_federated as tff
 from tests.conformance import agree as agree_lib
 from tests.conformance import cases
 from tff_pers import methods
-from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import factored_sgd
 from tff_pers.testing import tiny
 
 # Methods whose clients take the plain steps of `local_sgd`.
@@ -27,7 +27,7 @@ APPLIES = (
 def _played(name, allowed):
   """Returns (values after two rounds and at last, names of the kernels)."""
   task = tiny.wide_task()
-  with kernel_factors.building(max(tiny.SIZES), allowed) as scope:
+  with factored_sgd.building(max(tiny.SIZES), allowed) as scope:
     process = tiny.build(name, task)
   state = process.initialize_seeded(3)
   clients = [process.initialize_client(state, i) for i in range(4)]
@@ -58,14 +58,14 @@ def test_rounds_are_those_of_dense_kernels(name):
 @pytest.mark.slow
 @pytest.mark.parametrize('name', methods.names())
 def test_the_list_of_methods_is_complete(name):
-  with kernel_factors.building(max(tiny.SIZES)) as scope:
+  with factored_sgd.building(max(tiny.SIZES)) as scope:
     tiny.build(name, tiny.wide_task())
   assert bool(scope.names) == (name in APPLIES)
 
 
 def test_rules_other_than_the_mean_get_dense_updates():
   """They compare updates, and factors cannot be compared."""
-  with kernel_factors.building(max(tiny.SIZES)):
+  with factored_sgd.building(max(tiny.SIZES)):
     robust, mean = (
         tiny.build('fedavg', tiny.wide_task(), aggregator=aggregator)
         for aggregator in ('median', 'mean')

@@ -179,7 +179,7 @@ def test_slim_model_is_that_of_an_exhaustive_search(name):
 
 def test_slim_needs_a_model_of_several_sizes():
   model = dataclasses.replace(zoo.build('mlp', VECTOR, 10), slim=None)
-  with pytest.raises(ValueError, match='`width` must be full .* for mlp'):
+  with pytest.raises(ValueError, match='`model` must be one .* found mlp'):
     factorized.slim(model, 1000)
 
 

@@ -1,11 +1,18 @@
 """The aggregator that hyperparameters name, in the place of a weighted mean."""
 
-from typing import Optional
+import re
+from typing import Callable, Optional
 
 import tensorflow_federated as tff
 
 from tff_pers import hyperparameters as hp
-from tff_pers.aggregators import robust
+from tff_pers import registry
+
+# `text -> factory` by the first word of the text. `aggregators` imports what
+# registers some.
+RULES: registry.Registry[
+    Callable[[str], tff.aggregators.WeightedAggregationFactory]
+] = registry.Registry('aggregator')
 
 
 def chosen(
@@ -25,4 +32,5 @@ def chosen(
   """
   if hyperparameters.aggregator == 'mean':
     return None
-  return robust.build_factory(hyperparameters.aggregator)
+  text = hyperparameters.aggregator
+  return RULES.get(re.split(r'\W', text.strip())[0])(text)

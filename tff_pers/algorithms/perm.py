@@ -17,10 +17,10 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers import attacks
 from tff_pers import builders
 from tff_pers import deployment
 from tff_pers import dispatch
+from tff_pers import interception
 from tff_pers import methods
 from tff_pers import process
 from tff_pers import round_metrics
@@ -160,11 +160,11 @@ def build_perm(
   )
   def client_line(message, known, data):
     done = perm_client.global_line(
-        devices, message, known, attacks.poisoned(data), hyperparameters,
-        client_weighting=client_weighting, num_clients=num_clients,
-        full_participation=full_participation,
+        devices, message, known, interception.changed('data', data),
+        hyperparameters, client_weighting=client_weighting,
+        num_clients=num_clients, full_participation=full_participation,
     )
-    done['update'] = attacks.tagged(done['update'], data)
+    done['update'] = interception.changed('update', done['update'], data)
     return done
 
   work_type = client_line.type_signature.result

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers import attacks
+from tff_pers import interception
 from tff_pers.aggregators import choice
 from tff_pers.aggregators import partial
 from tff_pers.algorithms import perm_devices
@@ -31,8 +31,8 @@ def build_aggregator(
     hyperparameters: `PermHyperparameters`.
   """
   sent_type = tff.tensorflow.computation(
-      lambda update, data: attacks.tagged(
-          devices.sent(update, data['index']), data
+      lambda update, data: interception.changed(
+          'update', devices.sent(update, data['index']), data
       ), devices.model.weights_type, data_type,
   ).type_signature.result
   factory = choice.chosen(hyperparameters) or tff.aggregators.MeanFactory(
@@ -40,7 +40,7 @@ def build_aggregator(
   )
   if devices.parts is not None:
     factory = partial.PartialMeanFactory(factory)
-  return attacks.attacked_in_scope(factory).create(
+  return interception.changed('aggregator', factory).create(
       sent_type, tff.TensorType(np.float32)
   )
 

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import attacks
 from tff_pers import deployment
+from tff_pers import interception
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import perm_comparison
 from tff_pers.algorithms import perm_devices
@@ -59,7 +59,7 @@ def build_choice(
   @tff.tensorflow.computation(message_type, data_type)
   def alone(message, data):
     return perm_trial.try_alone(
-        devices, message, attacks.poisoned(data), hyperparameters
+        devices, message, interception.changed('data', data), hyperparameters
     )
 
   tried_type = alone.type_signature.result
@@ -76,7 +76,8 @@ def build_choice(
   )
   def scored_by(message, tried, mixed, data):
     return perm_trial.score(
-        devices, message, tried, mixed, attacks.poisoned(data), num_clients
+        devices, message, tried, mixed, interception.changed('data', data),
+        num_clients,
     )
 
   losses_type = scored_by.type_signature.result['losses']

@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import attacks
 from tff_pers import deployment
+from tff_pers import interception
 from tff_pers import round_metrics
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms import mixing_rows
@@ -135,7 +135,8 @@ def build_visits(
 
   @tff.tensorflow.computation(fetch.type_signature.result.member, data_type)
   def visit(hosted, data):
-    return _visit(devices, hosted, attacks.poisoned(data), hyperparameters)
+    trained_on = interception.changed('data', data)
+    return _visit(devices, hosted, trained_on, hyperparameters)
 
   rows_type = visit.type_signature.result['rows']
   collect = keyed.RowCollectionFactory(num_clients).create(rows_type)

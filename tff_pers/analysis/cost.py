@@ -7,15 +7,14 @@ where a round with the model itself would take minutes.
 """
 
 import collections
-import contextlib
-import contextvars
 import dataclasses
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, ContextManager, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers import interception
 from tff_pers import methods
 from tff_pers import process as process_lib
 from tff_pers.data import client_data
@@ -33,8 +32,6 @@ WHOLE = '1'
 NUM_CLIENTS = 4
 # A round after all warm-ups and first stages of the methods that have them.
 LATE_ROUND = 10**6
-
-_COMPUTES = contextvars.ContextVar('computes', default=False)
 
 
 class Traffic(NamedTuple):
@@ -140,23 +137,29 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
     return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), spec)
 
   def predict(weights, x, training, seed):
-    if _COMPUTES.get():
-      return model.predict(weights, x, training, seed)
     # All weights take part: where a method takes gradients, they exist.
     total = tf.add_n([tf.reduce_sum(leaf) for leaf in _tensors(weights)])
-    return tf.fill([tf.shape(x)[0], *output_shape], tf.cast(total, dtype))
+    constant = tf.fill(
+        [tf.shape(x)[0], *output_shape], tf.cast(total, dtype)
+    )
+    return interception.changed(
+        'prediction', constant,
+        lambda: model.predict(weights, x, training, seed),
+    )
 
   return dataclasses.replace(model, init=init, predict=predict)
 
 
-@contextlib.contextmanager
-def computing() -> Iterator[None]:
+class _Computing(interception.Change):
+  """See `computing`."""
+
+  def prediction(self, prediction, predict):
+    return predict()
+
+
+def computing() -> ContextManager[None]:
   """Within it stand-ins compute what their models compute."""
-  token = _COMPUTES.set(True)
-  try:
-    yield
-  finally:
-    _COMPUTES.reset(token)
+  return interception.changing(_Computing())
 
 
 def count_macs(model: functional.FunctionalModel) -> Optional[int]:

@@ -16,9 +16,5 @@ from tff_pers.attacks.messages import Nan
 from tff_pers.attacks.messages import Noise
 from tff_pers.attacks.messages import SignFlip
 from tff_pers.attacks.messages import Silent
-from tff_pers.attacks.scope import attacked_in_scope
-from tff_pers.attacks.scope import build_in
 from tff_pers.attacks.scope import carried_out
-from tff_pers.attacks.scope import poisoned
-from tff_pers.attacks.scope import tagged
 from tff_pers.attacks.screening import screen

@@ -52,16 +52,14 @@ class Summed(NamedTuple):
   """A client work for servers that do nothing but take the weighted mean.
 
   Attributes:
-    update: As that of the work, but the update is of the form that
-      `aggregators.factor_mean` takes. The form is no matter of a deployment, so
-      it says itself what bytes are sent.
-    spec: Structure of `tf.TensorSpec`s of what the work itself sends.
-    positions: Which of its tensors come as factors, ascending.
+    update: As that of the work, but the update is of the form that `factory`
+      takes. The form is no matter of a deployment, so it says itself what bytes
+      are sent.
+    factory: Takes the weighted mean of such updates.
   """
 
   update: Callable[[Any, Any, Any], ClientOutput]
-  spec: Any
-  positions: tuple[int, ...]
+  factory: tff.aggregators.WeightedAggregationFactory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,14 +10,24 @@ X W_0 is one product for all steps, and for all clients where they are done
 together; beside it the steps need the Gram matrix X X^T alone, and a single
 step does not need that. The kernel itself is never written. Which kernels: see
 `kernel_factors`.
+
+    with factored_sgd.building(max_examples=100) as factors:
+      process = method.build(task, hyperparameters)
+    factors.names  # Of the kernels that local SGD holds as factors.
 """
 
 import collections
-from typing import Any, Mapping, NamedTuple
+import contextlib
+import dataclasses
+from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
+from tff_pers import interception
 from tff_pers import random
+from tff_pers import round_metrics
+from tff_pers.aggregators import factor_mean
+from tff_pers.client_works import client_work
 from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_step
 from tff_pers.data import batch_tables
@@ -44,7 +54,7 @@ class Trained(NamedTuple):
   witness: Any
 
 
-def train(
+def train_by_factors(
     model: functional.FunctionalModel,
     weights: Any,
     data: Mapping[str, Any],
@@ -225,3 +235,78 @@ def update(
           for v, u in zip(trained.rows, trained.moves)
       ],
   )
+
+
+class Factors(interception.Change):
+  """Local SGD with kernels as factors, wherever it is built inside `building`.
+
+  Attributes:
+    names: Of the kernels, in the order in which they were met.
+  """
+
+  def __init__(self, max_examples: Optional[int]):
+    self._max_examples = max_examples
+    self.names: list[str] = []
+
+  def local_sgd(self, train: Any, model: Any, local: Any, budget: Any) -> Any:
+    """Returns training with the kernels as factors, where some are chosen."""
+    choice = self._choice(model, local, budget)
+    if not choice.positions:
+      return train
+
+    def train_factored(weights, data, **options):
+      if isinstance(data, tf.data.Dataset):
+        return train(weights, data, **options)
+      trained, loss = train_by_factors(
+          model, weights, data, choice, **options, **budget
+      )
+      return final_weights(weights, choice, trained), loss
+
+    return train_factored
+
+  def sgd_work(self, work: Any, sgd: Any) -> Any:
+    """Returns the work, which can send its update as factors."""
+    choice = self._choice(sgd.model, sgd.local, sgd.budget)
+    if not choice.positions:
+      return work
+
+    def summed(message, client_state, data):
+      initial = message['weights']
+      trained, loss = train_by_factors(
+          sgd.model, initial, data, choice, **sgd.options(message, data),
+          **sgd.budget,
+      )
+      return sgd.output(
+          client_state, data, update(initial, choice, trained), loss
+      )._replace(
+          bytes_up=round_metrics.payload_bytes(initial),
+          witness=trained.witness,
+      )
+
+    factory = factor_mean.FactorMeanFactory(sgd.model.spec, choice.positions)
+    return dataclasses.replace(work, summed=client_work.Summed(summed, factory))
+
+  def _choice(self, model, local, budget) -> kernel_factors.Choice:
+    """Returns the kernels that plain steps hold as factors."""
+    if local != local_step.PLAIN:
+      return kernel_factors.Choice(())
+    choice = kernel_factors.chosen(model, self._max_examples, **budget)
+    for name in kernel_factors.names(model, choice):
+      if name not in self.names:
+        self.names.append(name)
+    return choice
+
+
+@contextlib.contextmanager
+def building(
+    max_examples: Optional[int] = None, allowed: bool = True
+) -> Iterator[Factors]:
+  """What is built inside holds kernels as factors where that is cheaper.
+
+  Args:
+    max_examples: See `kernel_factors.chosen`.
+    allowed: False keeps all kernels dense.
+  """
+  factors = Factors(max_examples)
+  with interception.changing(factors if allowed else interception.Change()):
+    yield factors

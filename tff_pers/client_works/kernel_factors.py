@@ -1,4 +1,4 @@
-"""Which kernels local SGD holds as factors, and who may say so.
+"""Which kernels local SGD may hold as factors; `factored_sgd` holds them so.
 
 A dense kernel [n, m] that is fed by the data moves in a step of SGD by
 eta X_t^T D: X_t are the rows of the minibatch, D the gradient of the loss by
@@ -11,9 +11,7 @@ The choice is made when a method is built, from shapes alone, so that it is the
 same in every round and on every runtime. It changes numbers by rounding only.
 """
 
-import contextlib
-import contextvars
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
@@ -43,51 +41,9 @@ class Choice(NamedTuple):
   visited_only: bool = False
 
 
-class Scope:
-  """What is known where a method is built.
-
-  Attributes:
-    max_examples: Most examples of a client, None: not known.
-    allowed: Whether kernels may be held as factors at all.
-    names: Names of the kernels that are, in the order in which they were met.
-  """
-
-  def __init__(self, max_examples: Optional[int], allowed: bool):
-    self.max_examples, self.allowed = max_examples, allowed
-    self.names: list[str] = []
-
-
-_SCOPE = contextvars.ContextVar('kernel_factors', default=Scope(None, True))
-
-
-@contextlib.contextmanager
-def building(
-    max_examples: Optional[int] = None, allowed: bool = True
-) -> Iterator[Scope]:
-  """What is built inside knows how much data a client has at most.
-
-      with kernel_factors.building(max_examples=100) as scope:
-        process = method.build(task, hyperparameters)
-      scope.names  # The kernels that are held as factors.
-
-  Without it kernels are factors only where the number of steps is a
-  hyperparameter: of local epochs it depends on the data.
-
-  Args:
-    max_examples: Most examples of a client; a client with more costs time, not
-      truth.
-    allowed: False keeps all kernels dense.
-  """
-  scope = Scope(max_examples, allowed)
-  token = _SCOPE.set(scope)
-  try:
-    yield scope
-  finally:
-    _SCOPE.reset(token)
-
-
 def chosen(
     model: functional.FunctionalModel,
+    max_examples: Optional[int],
     *,
     batch_size: Optional[int],
     num_steps: Optional[int] = None,
@@ -98,30 +54,31 @@ def chosen(
 
   Args:
     model: The model that is trained by plain gradient steps.
+    max_examples: Most examples of a client; a client with more costs time, not
+      truth. None: not known, and of local epochs it is not known then how many
+      rows they visit.
     batch_size: See `client_data.fold_batches`, and all that follow.
     num_steps: Number of steps.
     num_epochs: Number of passes.
     shuffle: Whether examples are permuted.
   """
   del num_epochs, shuffle  # However often, and in whatever order.
-  scope = _SCOPE.get()
-  numbers = (batch_size, num_steps)
-  if not scope.allowed or not batch_size or any(map(tf.is_tensor, numbers)):
+  if not batch_size or any(map(tf.is_tensor, (batch_size, num_steps))):
     return Choice(())
-  rows, visited_only = scope.max_examples, False
+  rows, visited_only = max_examples, False
   if num_steps is not None:
     visited = num_steps * batch_size
     if rows is None or visited < rows:
       rows, visited_only = visited, True
   small = [] if rows is None else _candidates(model, rows)
   fed = _fed_by_data(model, small) if small else ()
-  positions = tuple(p for p in small if p in fed)
-  for position in positions:
-    assert model.layers is not None  # They are places among them.
-    name = f'{model.name}/{model.layers[position].name}'
-    if name not in scope.names:
-      scope.names.append(name)
-  return Choice(positions, visited_only)
+  return Choice(tuple(p for p in small if p in fed), visited_only)
+
+
+def names(model: functional.FunctionalModel, choice: Choice) -> list[str]:
+  """Returns the names of the chosen kernels."""
+  assert model.layers is not None or not choice.positions
+  return [f'{model.name}/{model.layers[p].name}' for p in choice.positions]
 
 
 def _candidates(model, rows: int) -> list[int]:

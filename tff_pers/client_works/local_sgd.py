@@ -1,13 +1,11 @@
 """Local SGD: K minibatch steps from the received weights."""
 
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, NamedTuple
 
 import tensorflow as tf
 
-from tff_pers import round_metrics
+from tff_pers import interception
 from tff_pers.client_works import client_work
-from tff_pers.client_works import factored_sgd
-from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -28,8 +26,7 @@ def train(
   """Returns (weights after SGD, mean minibatch loss over the steps).
 
   Each step is w <- w - learning_rate * grad f_i(w; b) on a fresh minibatch b,
-  unless `local` adds momentum, weight decay or clipping. Plain steps on dense
-  data hold some kernels as factors until the end, see `kernel_factors`.
+  unless `local` adds momentum, weight decay or clipping.
 
   Args:
     model: The model.
@@ -42,23 +39,38 @@ def train(
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
 
-  is_dense = not isinstance(data, tf.data.Dataset)
-  choice = _factored(model, local, budget)
-  if choice.positions and is_dense:
-    trained, loss = factored_sgd.train(
-        model, weights, data, choice, learning_rate=learning_rate, seed=seed,
-        **budget,
+  def train_dense(weights, data, *, learning_rate, seed):
+    def step(line, batch):
+      loss, gradient = model.loss_and_gradient(line.weights, batch)
+      return local.take(line, gradient, learning_rate), loss
+
+    line, loss = client_data.fold_batches(
+        data, step, local.start(weights), seed=seed, reports=True, **budget
     )
-    return factored_sgd.final_weights(weights, choice, trained), loss
+    return line.weights, loss
 
-  def step(line, batch):
-    loss, gradient = model.loss_and_gradient(line.weights, batch)
-    return local.take(line, gradient, learning_rate), loss
-
-  line, loss = client_data.fold_batches(
-      data, step, local.start(weights), seed=seed, reports=True, **budget
+  trained = interception.changed(
+      'local_sgd', train_dense, model, local, budget
   )
-  return line.weights, loss
+  return trained(weights, data, learning_rate=learning_rate, seed=seed)
+
+
+class Sgd(NamedTuple):
+  """A client work of local SGD in its parts.
+
+  Attributes:
+    model: The model.
+    local: The step.
+    budget: See `train`.
+    options: `(message, D) -> fields`, `learning_rate` and `seed` of `train`.
+    output: `(C, D, update, loss) -> ClientOutput`.
+  """
+
+  model: functional.FunctionalModel
+  local: local_step.LocalStep
+  budget: Mapping[str, Any]
+  options: Callable[[Any, Any], Mapping[str, Any]]
+  output: Callable[[Any, Any, Any, Any], client_work.ClientOutput]
 
 
 def difference(initial: Any, final: Any) -> Any:
@@ -95,51 +107,26 @@ def build_local_sgd(
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.learning_rate
         ),
-        seed=client_work.key(message, data), **budget,
+        seed=client_work.key(message, data),
     )
 
-  def output(client_state, data, update, loss, **sent):
+  def output(client_state, data, update, loss):
     weight = client_work.client_weight(
         client_weighting, data, hyperparameters.batch_size
     )
-    return client_work.ClientOutput(
-        client_state, update, weight, loss, **sent
-    )
+    return client_work.ClientOutput(client_state, update, weight, loss)
 
   def update(message, client_state, data):
     initial = message['weights']
     final, loss = train(
-        model, initial, data, local=local, **options(message, data)
+        model, initial, data, local=local, **options(message, data), **budget
     )
     return output(client_state, data, difference(initial, final), loss)
 
-  choice = _factored(model, local, budget)
-  if not choice.positions:
-    return client_work.ClientWork(update)
-
-  def update_by_factors(message, client_state, data):
-    initial = message['weights']
-    trained, loss = factored_sgd.train(
-        model, initial, data, choice, **options(message, data)
-    )
-    return output(
-        client_state, data,
-        factored_sgd.update(initial, choice, trained), loss,
-        bytes_up=round_metrics.payload_bytes(initial), witness=trained.witness,
-    )
-
-  return client_work.ClientWork(
-      update, client_work.Summed(
-          update_by_factors, model.spec, choice.positions
-      )
+  return interception.changed(
+      'sgd_work', client_work.ClientWork(update),
+      Sgd(model, local, budget, options, output),
   )
-
-
-def _factored(model, local, budget) -> kernel_factors.Choice:
-  """Returns the kernels that plain steps hold as factors."""
-  if local != local_step.PLAIN:
-    return kernel_factors.Choice(())
-  return kernel_factors.chosen(model, **budget)
 
 
 def build_adaptation(

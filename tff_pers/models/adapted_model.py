@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -26,12 +26,14 @@ class AdaptedModel:
   vectors; the leading axis of every tensor is C.
 
   Attributes:
+    made_by: How one makes it of a model.
     base: The model whose weights are adapted.
     num_adaptors: C.
     plan: One `adaptor_plan.AdaptedWeight` per leaf of the base weights; of all
       weights, if the base has frozen ones.
   """
 
+  made_by: ClassVar[str] = 'models.adaptors.floral(model, num_adaptors=4)'
   base: functional.FunctionalModel
   num_adaptors: int
   plan: tuple[adaptor_plan.AdaptedWeight, ...]

@@ -289,8 +289,8 @@ def slim_width(
   slim = model.slim
   if slim is None:
     raise ValueError(
-        '`width` must be full for a model whose hidden layers cannot be scaled,'
-        f' found smallest for {model.name}. Tip: --model=mlp can.'
+        '`model` must be one whose hidden layers can be scaled, found'
+        f' {model.name}. Tip: --model=mlp can.'
     )
 
   def size(thousandths: int) -> int:

@@ -19,7 +19,7 @@ import dataclasses
 import fnmatch
 import functools
 import itertools
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ClassVar, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -43,11 +43,15 @@ class Partition:
   counterpart (FedAvg), without global weights it is local training.
 
   Attributes:
+    made_by: How one makes it of a model.
     model: The whole model.
     is_private: For each leaf of the weights, in the order of `tf.nest`, whether
       it is private.
   """
 
+  made_by: ClassVar[str] = (
+      "models.partition.from_scheme(model, 'output_layer')"
+  )
   model: functional.FunctionalModel
   is_private: tuple[bool, ...]
 

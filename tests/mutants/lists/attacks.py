@@ -237,10 +237,10 @@ FAULTS = (
         'labels_of_the_honest_flipped',
         what='The honest clients flip their labels, the attackers do not.',
         file=_SCOPE,
-        old='      threat.is_byzantine(data), data, threat.num_classes\n',
+        old='        self._is_byzantine(data), data, self.num_classes\n',
         new=(
-            '      tf.logical_not(threat.is_byzantine(data)), data,\n'
-            '      threat.num_classes,\n'
+            '        tf.logical_not(self._is_byzantine(data)), data,\n'
+            '        self.num_classes,\n'
         ),
         tests=(f'{_SCOPE_TEST}::test_what_the_plain_mean_becomes'
                '[label_flip-expected6]',),

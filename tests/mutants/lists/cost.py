@@ -163,8 +163,8 @@ FAULTS = (
         'stand_in_always_computes',
         what='A stand-in is the model itself.',
         file=_COST,
-        old='    if _COMPUTES.get():\n',
-        new='    if True:\n',
+        old="    return interception.changed(\n        'prediction', constant,\n",
+        new="    return _Computing().prediction(\n        constant,\n",
         tests=(f'{_COST_TEST}::test_stand_in_computes_only_if_asked',),
     ),
     Fault(
@@ -172,7 +172,7 @@ FAULTS = (
         what='MACs are those of the stand-in.',
         file=_COST,
         old='  with computing():\n    try:',
-        new='  with contextlib.nullcontext():\n    try:',
+        new='  if True:\n    try:',
         tests=(f'{_COST_TEST}::test_tiers_of_fedhm',),
     ),
     Fault(

@@ -152,7 +152,7 @@ FAULTS = (
     Fault(
         'momentum_by_factors',
         what='Steps with momentum hold kernels as factors.',
-        file='tff_pers/client_works/local_sgd.py',
+        file='tff_pers/client_works/factored_sgd.py',
         old='if local != local_step.PLAIN:',
         new='if local.weight_decay or local.clip_norm:',
         tests=(
@@ -162,7 +162,7 @@ FAULTS = (
     Fault(
         'bytes_of_factors',
         what='The bytes that a client sends are those of its factors.',
-        file='tff_pers/client_works/local_sgd.py',
+        file='tff_pers/client_works/factored_sgd.py',
         old='bytes_up=round_metrics.payload_bytes(initial)',
         new='bytes_up=round_metrics.payload_bytes(trained)',
         tests=(_TRAINING_TEST + 'test_an_update_by_factors_is_that_of_the_work',),
@@ -171,8 +171,8 @@ FAULTS = (
         'rules_get_factors',
         what='Robust rules get factors.',
         file='tff_pers/composition.py',
-        old='work.summed is None or aggregator is not None or',
-        new='work.summed is None or',
+        old='work.summed is not None and aggregator is None and factory is plain',
+        new='work.summed is not None and factory is plain',
         tests=(
             'tests/contracts/kernel_factors_test.py'
             '::test_rules_other_than_the_mean_get_dense_updates',

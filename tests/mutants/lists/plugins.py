@@ -32,7 +32,7 @@ FAULTS = (
         'not_recorded',
         what='A run does not say which modules it needs.',
         file='binaries/experiment.py',
-        old='          given={**given, **_imports()},',
+        old='          given={**given, **imports},',
         new='          given=given,',
         tests=(_NAMED,),
     ),

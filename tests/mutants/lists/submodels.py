@@ -393,7 +393,7 @@ FAULTS = (
     Fault(
         'cohort_shares_a_draw',
         what='All clients of a cohort have one place.',
-        file='tff_pers/dispatch.py',
+        file='tff_pers/own_messages.py',
         old='tf.cast(everybody < index, tf.int32)',
         new='tf.cast(everybody < 0 * index, tf.int32)',
         tests=(

@@ -200,8 +200,8 @@ FAULTS = (
         'left_out_clients_count',
         what='Clients that are left out count in the training metrics.',
         file=_ROUND_METRICS,
-        old='    counted = tf.logical_and(counted, tf.logical_not(left_out))',
-        new='    pass',
+        old='    return tf.logical_and(is_reported, tf.logical_not(left_out))',
+        new='    return is_reported',
         tests=(
             f'{_BYZANTINE_TEST}'
             '::test_training_loss_is_that_of_the_honest_clients',
@@ -210,8 +210,8 @@ FAULTS = (
     Fault(
         'left_out_for_ever',
         what='Clients stay left out of what is built after the scope.',
-        file=_ROUND_METRICS,
-        old='    _LEFT_OUT.reset(token)',
+        file='tff_pers/interception.py',
+        old='    _CHANGES.reset(token)',
         new='    pass',
         tests=(
             f'{_BYZANTINE_TEST}'

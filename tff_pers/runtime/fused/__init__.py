@@ -12,9 +12,8 @@ from tff_pers.runtime.fused.runtime import Executor
 from tff_pers.runtime.fused.runtime import FusedContext
 from tff_pers.runtime.fused.runtime import STRATEGIES
 from tff_pers.runtime.fused.runtime import use
-from tff_pers.runtime.fused.runtime import use_again
 
 __all__ = (
     'AsyncFusedContext', 'Executor', 'FusedContext', 'STRATEGIES',
-    'find_devices', 'use', 'use_again',
+    'find_devices', 'use',
 )

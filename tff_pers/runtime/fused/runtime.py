@@ -7,7 +7,6 @@ runs on the native runtime, which the log says once.
 """
 
 import asyncio
-import functools
 import os
 import threading
 from typing import Any, Callable, Optional, Sequence, Union
@@ -40,6 +39,7 @@ def use(
     tf32: bool = False,
     deterministic: bool = False,
     asynchronous: bool = False,
+    again: bool = False,
 ) -> context.Installed:
   """Installs the fused runtime as TFF's default context.
 
@@ -55,6 +55,10 @@ def use(
       `devices.prepare`.
     deterministic: Whether a GPU must repeat its bits, see `devices.prepare`.
     asynchronous: Whether calls return coroutines, as `tff.program` wants them.
+    again: Whether a fused runtime that is TFF's context already, with the same
+      options, is used for another run: what it compiled stays, cohorts that it
+      kept do not. Choices are made anew, as a new runtime would make them; a
+      round is only compiled again where they come out differently.
 
   Returns:
     The installed runtime, a context manager.
@@ -68,35 +72,15 @@ def use(
         f' {strategy!r}.'
     )
   found = devices.find(device)
-  prepare = functools.partial(
-      devices.prepare, found, tf32=tf32, deterministic=deterministic
-  )
-  prepare()
-  executor = Executor(found, strategy, choices_lib.Choices(choices), prepare)
-  context_class = AsyncFusedContext if asynchronous else FusedContext
-  return context.Installed(context_class(executor))
-
-
-def use_again(
-    installed: context.Installed, choices: Union[str, os.PathLike, None] = None
-) -> None:
-  """Installs a fused runtime again, for another run of the same process.
-
-  What it compiled last stays, cohorts that it kept do not. Its choices are made
-  anew, as those of a new runtime would be; a round is only compiled again where
-  they come out differently.
-
-  Args:
-    installed: What `use` returned.
-    choices: See `use`.
-
-  Raises:
-    ValueError: If the file does not hold choices.
-  """
-  executor = installed.context.executor
-  executor.record_in(choices_lib.Choices(choices))
-  executor.prepare()
-  tff.framework.set_default_context(installed.context)
+  devices.prepare(found, tf32=tf32, deterministic=deterministic)
+  kind = AsyncFusedContext if asynchronous else FusedContext
+  options = (found, strategy, tf32, deterministic)
+  kept = choices_lib.Choices(choices)
+  current = tff.framework.get_context_stack().current
+  if again and type(current) is kind and current.executor.options == options:
+    current.executor.record_in(kept)
+    return context.Installed(current)
+  return context.Installed(kind(Executor(found, strategy, kept, options)))
 
 
 class Executor:
@@ -107,9 +91,9 @@ class Executor:
       device_names: Sequence[str],
       strategy: str,
       choices: choices_lib.Choices,
-      prepare: Callable[[], None] = lambda: None,
+      options: Any = None,
   ):
-    self.prepare = prepare  # The devices, for another run.
+    self.options = options  # Those of `use`.
     self._compiler = compiled.Compiler(device_names, strategy, choices)
     # By id: to TFF, computations with other containers can be equal, and it
     # serializes them to see.

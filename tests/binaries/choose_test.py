@@ -141,6 +141,20 @@ def test_every_method_has_as_much_time_and_the_budget_is_kept(
   assert len(seeds) == 9
 
 
+def test_every_method_has_as_many_trials_however_long_they_take(
+    tmp_path, monkeypatch
+):
+  fake_training.Training(monkeypatch, seconds=1000.0)
+  assert choose.main([
+      'choose', *fake_training.FLAGS, '--algos=local_only,fedavg',
+      '--trials=3', '--seeds=0,1', f'--output_dir={tmp_path}',
+  ]) == 0
+  trials = _table(tmp_path, 'trials.csv')
+  assert [row['algo'] for row in trials] == ['local_only'] * 3 + ['fedavg'] * 3
+  text = (tmp_path / 'choice.md').read_text()
+  assert 'then seeds 0, 1, in' in text and 'budget' not in text
+
+
 @pytest.mark.parametrize('budget, seeds, algos', [
     # A run takes 20 s: three defaults, then final runs of 72 s for each seed in
     # half of what is left; the first 40 % are for beginning the defaults.

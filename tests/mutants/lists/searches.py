@@ -144,6 +144,17 @@ FAULTS = (
         tests=(_TUNE_TEST + 'test_a_budget_is_the_same_for_each_method',),
     ),
     Fault(
+        'trials_within_the_default_budget',
+        what='A number of trials is cut short by the default budget.',
+        file='binaries/choose.py',
+        old='  return math.inf\n',
+        new='  return budgets.parse(_BUDGET)\n',
+        tests=(
+            _CHOOSE_TEST
+            + 'test_every_method_has_as_many_trials_however_long_they_take',
+        ),
+    ),
+    Fault(
         'slow_methods_have_less',
         what='A slow method gets no time for its search but the plan\'s.',
         file='binaries/choose.py',

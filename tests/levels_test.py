@@ -11,9 +11,9 @@ pytestmark = pytest.mark.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SECONDS = {
-    'a.py::quick': 0.1, 'a.py::medium': 0.4, 'a.py::slow': 9.0,
+    'a.py::quick': 0.1, 'a.py::medium': 0.35, 'a.py::slow': 9.0,
     'a.py::cases[1]': 2.0, 'a.py::cases[2]': 0.1, 'a.py::cheapest': 1.0,
-    'b.py::alone': 3.0, 'c.py::alone': 8.0,
+    'b.py::alone': 3.0, 'c.py::alone': 7.0,
 }
 
 

@@ -77,8 +77,8 @@ def chosen(
 
 def names(model: functional.FunctionalModel, choice: Choice) -> list[str]:
   """Returns the names of the chosen kernels."""
-  assert model.layers is not None or not choice.positions
-  return [f'{model.name}/{model.layers[p].name}' for p in choice.positions]
+  layers = model.layers or ()  # Without layers no kernel is chosen.
+  return [f'{model.name}/{layers[p].name}' for p in choice.positions]
 
 
 def _candidates(model, rows: int) -> list[int]:

@@ -73,11 +73,13 @@ def use(
     )
   found = devices.find(device)
   devices.prepare(found, tf32=tf32, deterministic=deterministic)
-  kind = AsyncFusedContext if asynchronous else FusedContext
+  kind: Any = AsyncFusedContext if asynchronous else FusedContext
   options = (found, strategy, tf32, deterministic)
   kept = choices_lib.Choices(choices)
-  current = tff.framework.get_context_stack().current
-  if again and type(current) is kind and current.executor.options == options:
+  current: Any = tff.framework.get_context_stack().current
+  if again and isinstance(current, kind) and (
+      current.executor.options == options
+  ):
     current.executor.record_in(kept)
     return context.Installed(current)
   return context.Installed(kind(Executor(found, strategy, kept, options)))

@@ -25,14 +25,20 @@ MEASURED = pathlib.Path('build/test_seconds.json')
 LEVELS = ('medium', 'slow')
 _MEDIUM, _SLOW, _MOST = 0.3, 0.4, 6.0
 _ONE_TEST = (
+    'tests/algorithms/perm_clusters_test.py'
+    '::test_new_clients_get_the_model_of_the_nearest_cluster',
     'tests/algorithms/perm_devices_test.py'
     '::test_clients_deploy_the_models_of_their_tiers',
     'tests/algorithms/perm_lambda_test.py::test_losses_follow_numpy',
     'tests/algorithms/perm_new_clients_test.py'
     '::test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row',
     'tests/algorithms/perm_new_clients_test.py::test_only_new_clients_adapt',
+    'tests/algorithms/perm_test.py'
+    '::test_local_step_of_stage_1_is_that_of_fedavg',
     'tests/baselines/split_methods_test.py'
     '::test_a_client_that_trains_learns_its_private_weights_once_more',
+    'tests/binaries/after_training_test.py'
+    '::test_a_fork_starts_where_the_run_is',
     'tests/binaries/compare_test.py::test_tables_plots_and_no_run_twice',
     'tests/binaries/tune_test.py::test_kill_at_any_moment_loses_no_trial',
     'tests/docs_test.py::test_every_python_snippet_runs',

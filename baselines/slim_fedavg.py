@@ -5,8 +5,6 @@ Factorization
     Yao, Pan, Dai, Wan, Ding, Jin, Xu, Sun. 2021 (Tables 2 and 3, FedAvg).
 """
 
-import dataclasses
-
 from baselines import fedavg
 from tff_pers import builders
 from tff_pers import methods
@@ -15,15 +13,12 @@ from tff_pers.models import factorized
 from tff_pers.models import functional
 
 
-@dataclasses.dataclass(frozen=True)
-class SlimFedAvgHyperparameters(fedavg.FedAvgHyperparameters):
-  """Hyperparameters of slim FedAvg."""
-
-
 @builders.checked
 def build_slim_fedavg(
     model: functional.FunctionalModel,
-    hyperparameters: SlimFedAvgHyperparameters = SlimFedAvgHyperparameters(),
+    hyperparameters: fedavg.FedAvgHyperparameters = (
+        fedavg.FedAvgHyperparameters()
+    ),
     *,
     rank_ratio: float = 0.125,
     client_weighting: str = 'examples',
@@ -39,7 +34,7 @@ def build_slim_fedavg(
 
   Args:
     model: The model of full width; it can be made slimmer.
-    hyperparameters: See `SlimFedAvgHyperparameters`.
+    hyperparameters: See `fedavg.FedAvgHyperparameters`.
     rank_ratio: gamma of FedHM's smallest tier, in (0, 1].
     client_weighting: q_i, see `fedavg.build_fedavg`.
 
@@ -58,7 +53,7 @@ def build_slim_fedavg(
 
 
 @methods.register(
-    'slim_fedavg', SlimFedAvgHyperparameters,
+    'slim_fedavg', fedavg.FedAvgHyperparameters,
     summary="FedAvg as narrow as FedHM's smallest tier is small (Yao 2021)",
 )
 def _build(task, hyperparameters):

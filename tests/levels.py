@@ -4,9 +4,10 @@
     .venv/bin/python -m tests.levels          # Writes levels.txt from that.
 
 `levels.txt` has a line for every test that takes more than a moment: its level,
-CPU seconds without set-up, and name, without brackets if all of its cases are of one level.
-`make test-quick` leaves out both levels, `make test` those that are `slow`,
-`make test-all` none. A test is slow if it takes `_SLOW` CPU seconds, unless
+CPU seconds without set-up, and name, without brackets if all of its cases are
+of one level. Tests that were not measured keep their lines. `make test-quick`
+leaves out both levels, `make test` those that are `slow`, `make test-all` none.
+A test is slow if it takes `_SLOW` CPU seconds, unless
 
 * it is the cheapest test of a planted fault (`tests/mutants/lists`) and takes at
   most `_MOST`: no fault that the tests know gets past `make test` for seconds;
@@ -84,8 +85,8 @@ def chosen(seconds: dict, rows: list) -> dict:
       totals[test] = totals.get(test, 0.0) + value
   kept = set(_ONE_TEST)
   rows = [[name for name in row if name in totals] for row in rows]
-  # Rows with no cheap test first: the others may be caught by the same tests.
   rows += _by_file(totals)
+  # Rows with no cheap test first: the others may be caught by the same tests.
   for row in sorted(
       filter(None, rows), key=lambda row: -min(totals[name] for name in row)
   ):
@@ -129,6 +130,15 @@ def lines(seconds: dict, levels: dict) -> list:
   ]
 
 
+def unmeasured(before: list, seconds: dict) -> list:
+  """Returns the lines of tests of which no case is in `seconds`."""
+  measured = {name.partition('[')[0] for name in seconds}
+  return [
+      line for line in before
+      if line.split(maxsplit=2)[2].partition('[')[0] not in measured
+  ]
+
+
 def main() -> None:
   from tests.mutants import faults  # pylint: disable=g-import-not-at-top
   seconds = json.loads(MEASURED.read_text(encoding='utf-8'))
@@ -137,7 +147,10 @@ def main() -> None:
       for fault in family
   ]
   levels = chosen(seconds, rows)
-  LIST.write_text('\n'.join(lines(seconds, levels)) + '\n', encoding='utf-8')
+  before = LIST.read_text(encoding='utf-8').splitlines()
+  made = lines(seconds, levels) + unmeasured(before, seconds)
+  made.sort(key=lambda line: line.split(maxsplit=2)[2])
+  LIST.write_text('\n'.join(made) + '\n', encoding='utf-8')
   for level in (None, *LEVELS):
     own = [s for name, s in seconds.items() if levels.get(name) == level]
     print(f'{level or "quick"}: {len(own)} tests, {sum(own):.0f} CPU s')

@@ -36,6 +36,11 @@ def test_a_fault_of_a_test_with_cases_needs_them_all():
   assert chosen['a.py::cases[1]'] == 'medium'
 
 
+def test_what_was_not_measured_keeps_its_line():
+  before = ['slow 2.0 a.py::cases[3]', 'slow 9.0 a.py::other', 'medium 1 b.py::x[1]']
+  assert levels.unmeasured(before, SECONDS) == before[1:]
+
+
 def test_the_list_names_tests_that_are_there():
   defined = {}
   for name in levels.read():

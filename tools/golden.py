@@ -60,7 +60,9 @@ _PROGRAMS = {
     'train': (*_DIGITS, '--algo=floral', '--export=saved_model'),
 }
 # Columns and keys of what differs from run to run.
-_TIMES = re.compile(r'seconds|cpu|time$|version|memory|commit|hostname', re.I)
+_TIMES = re.compile(
+    r'seconds|cpu|(?<!virtual_)time$|version|memory|commit|hostname', re.I
+)
 _TEXTS = (
     (
         re.compile(r'\d+:\d\d(:\d\d)?|\d+(\.\d+)? ?(s|ms|(CPU )?seconds)\b'),
@@ -112,7 +114,7 @@ def _record_methods(runtime: str, folder: pathlib.Path) -> None:
 
 
 def label(name: str, values) -> str:
-  """Returns a method with its values, as `perm[two_stage=True]`."""
+  """Returns a method with its values, as `perm[models=2]`."""
   if not values:
     return name
   return f'{name}[{",".join(f"{k}={v}" for k, v in values.items())}]'

@@ -3,8 +3,9 @@
     .venv/bin/python tools/measure.py
 
 Lines are those of all .py files outside of tests, docs and examples, as they
-stand. With `--formatted`, a copy is formatted first (pyink, with the settings
-of Google's style), so that nothing is gained by writing lines closer together.
+stand. With `--formatted`, a copy is formatted first by pyink, with the settings
+of Google's style, so that nothing is gained by writing lines closer together.
+pyink is no requirement of ours; any Python that has it can run this file.
 
 The closure of a module is every file of ours that is read if one follows all
 imports from it, also those inside of functions, by name
@@ -24,7 +25,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = ('tff_pers', 'baselines', 'binaries')
-_NOT_SOURCE = ('tests', 'docs', 'examples', 'build', 'runs')
+_NOT_SOURCE = ('tests', 'docs', 'examples')
 _CLOSURES = (
     'baselines.fedavg', 'tff_pers.algorithms.floral',
     'tff_pers.algorithms.perm', 'binaries.train',

@@ -7,7 +7,7 @@ classes of hyperparameters are names of the package, e.g.
 
 from typing import Any, TYPE_CHECKING
 
-from tff_pers import discovery
+from tff_pers.config import discovery
 
 if TYPE_CHECKING:
 

@@ -7,15 +7,15 @@ Ditto: Fair and Robust Federated Learning Through Personalization.
 import dataclasses
 
 from baselines import fedavg
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import ranges
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
 

@@ -14,17 +14,17 @@ import numpy as np
 import tensorflow as tf
 
 from baselines import model_table
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import ranges
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import mixtures

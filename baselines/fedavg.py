@@ -11,15 +11,15 @@ from typing import Any, Callable, Mapping, Optional, Union
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import builders
 from tff_pers import composition
-from tff_pers import deployment
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.composition import builders
+from tff_pers.composition import deployment
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import process
 from tff_pers.models import functional
 
 _Deploy = Union[Callable[..., Any], deployment.Choosing, None]

@@ -14,17 +14,17 @@ from typing import Any, Callable, Mapping
 import tensorflow as tf
 
 from baselines import fedavg
-from tff_pers import builders
 from tff_pers import composition
-from tff_pers import deployment
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import random
-from tff_pers import ranges
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.composition import builders
+from tff_pers.composition import deployment
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
+from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import partition
 

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Union
 import tensorflow as tf
 
 from baselines import fedavg
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import ranges
-from tff_pers import server_optimizers
 from tff_pers.aggregators import choice
 from tff_pers.client_works import local_sgd
+from tff_pers.composition import builders
+from tff_pers.composition import server_optimizers
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
 from tff_pers.models import functional
 
 

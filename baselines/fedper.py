@@ -9,10 +9,10 @@ from typing import Optional
 
 from baselines import fedavg
 from baselines import fedsim
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import process
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 

@@ -7,14 +7,14 @@ Communication-Efficient Learning of Deep Networks from Decentralized Data
 
 import dataclasses
 
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import ranges
 from tff_pers.aggregators import choice
-from tff_pers.algorithms import local_update as family
+from tff_pers.algorithms.local_update import local_update as family
 from tff_pers.client_works import local_update
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
 from tff_pers.models import functional
 
 

@@ -11,13 +11,13 @@ from typing import Sequence
 import tensorflow as tf
 
 from baselines import heterofl
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import random
 from tff_pers.client_works import local_step
 from tff_pers.client_works import submodel_sgd
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import process
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional

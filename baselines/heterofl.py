@@ -9,17 +9,17 @@ import dataclasses
 from typing import Any, Callable, Sequence
 
 from baselines import fedavg
-from tff_pers import builders
-from tff_pers.client_works import client_work
 from tff_pers import composition
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers.models import functional
-from tff_pers import process
 from tff_pers.aggregators import partial
+from tff_pers.client_works import client_work
 from tff_pers.client_works import submodel_sgd
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import process
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
+from tff_pers.models import functional
 from tff_pers.models import masked
 from tff_pers.models import submodels
 from tff_pers.models import width_hyperparameters as width_hp

@@ -15,19 +15,19 @@ from typing import Any, Mapping
 import tensorflow as tf
 
 from baselines import model_table
-from tff_pers import builders
-from tff_pers import cadence as cadence_lib
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import random
-from tff_pers import ranges
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import example_losses
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.composition import builders
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
+from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 

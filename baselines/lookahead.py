@@ -6,12 +6,12 @@ Lookahead Optimizer: k Steps Forward, 1 Step Back
 
 import dataclasses
 
-from tff_pers import builders
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process
-from tff_pers import ranges
-from tff_pers.algorithms import local_update as family
+from tff_pers.algorithms.local_update import local_update as family
+from tff_pers.composition import builders
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import ranges
+from tff_pers.core import process
 from tff_pers.models import functional
 
 

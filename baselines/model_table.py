@@ -5,13 +5,13 @@ from typing import Any, Callable, Optional
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers import builders
 from tff_pers import composition
-from tff_pers.data import task as task_lib
-from tff_pers import process
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.composition import builders
+from tff_pers.core import process
+from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 

@@ -6,9 +6,9 @@ Factorization
 """
 
 from baselines import fedavg
-from tff_pers import builders
-from tff_pers import methods
-from tff_pers import process
+from tff_pers.composition import builders
+from tff_pers.config import methods
+from tff_pers.core import process
 from tff_pers.models import factorized
 from tff_pers.models import functional
 

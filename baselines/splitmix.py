@@ -12,17 +12,17 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import heterofl
-from tff_pers import builders
 from tff_pers import composition
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import own_messages
-from tff_pers import process
-from tff_pers import random
 from tff_pers.aggregators import router
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.composition import builders
+from tff_pers.composition import own_messages
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import process
+from tff_pers.core import random
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import mixtures

@@ -12,10 +12,10 @@ from typing import Any, Callable, Mapping
 import tensorflow as tf
 
 from tff_pers import composition
-from tff_pers import hyperparameters as hp
-from tff_pers import process
 from tff_pers.aggregators import arrivals
 from tff_pers.client_works import client_work
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import process
 from tff_pers.models import functional
 
 _IS_HINGE = 'staleness=hinge'

@@ -5,8 +5,8 @@ import math
 from typing import Any, Callable, Iterable, Mapping, Optional
 
 from binaries import flags
-from tff_pers import cadence as cadence_lib
-from tff_pers import hyperparameters as hp
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import fitting_rounds
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib

@@ -22,9 +22,9 @@ from absl import flags
 import tensorflow as tf
 
 from binaries.runtime_benchmark import workloads
-from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import router_training
+from tff_pers.core import random
 from tff_pers.models import adaptors
 
 _REPETITIONS = flags.DEFINE_integer(

@@ -19,7 +19,7 @@ from binaries import compare
 from binaries import default_claims
 from binaries import default_settings
 from binaries import flags
-from tff_pers.evaluation import files
+from tff_pers.core import files
 from tff_pers.evaluation import results
 
 SUMMARY = """\

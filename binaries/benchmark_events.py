@@ -21,8 +21,8 @@ from tensorflow.python import pywrap_tfe
 
 from baselines import fedasync
 from binaries import flags
-from tff_pers.evaluation import files
 from tff_pers import runtime
+from tff_pers.core import files
 from tff_pers.data import client_data
 from tff_pers.evaluation import results
 from tff_pers.models import zoo

@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers import runtime
-from tff_pers.algorithms import perm
+from tff_pers.algorithms.perm import perm
 from tff_pers.data import client_data
 from tff_pers.models import zoo
 from tff_pers.runtime import native

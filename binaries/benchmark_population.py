@@ -30,8 +30,8 @@ import numpy as np
 import tensorflow as tf
 
 import baselines
-from tff_pers import methods
 from tff_pers import runtime
+from tff_pers.config import methods
 from tff_pers.data import task as task_lib
 from tff_pers.data.formats import clients as clients_lib
 from tff_pers.data.formats import published

@@ -20,7 +20,7 @@ from typing import Mapping, Sequence
 
 from binaries import flags
 from binaries import side_by_side
-from tff_pers.evaluation import files
+from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
 

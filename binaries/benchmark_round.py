@@ -35,9 +35,9 @@ import tensorflow as tf
 
 from baselines import fedavg
 from tff_pers import runtime
-from tff_pers.algorithms import perm
-from tff_pers.algorithms import perm_devices
-from tff_pers.algorithms import perm_mixing
+from tff_pers.algorithms.perm import perm
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd

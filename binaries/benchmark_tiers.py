@@ -23,9 +23,9 @@ from absl import app  # pylint: disable=g-import-not-at-top
 from absl import flags
 import tensorflow as tf
 
-from tff_pers import random
 from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import macs
 from tff_pers.models import tiers

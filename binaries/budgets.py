@@ -7,8 +7,8 @@ import threading
 import time
 
 from binaries import flags
+from tff_pers.core import files
 from tff_pers.evaluation import damaged
-from tff_pers.evaluation import files
 
 _UNITS = dict(s=1, m=60, h=3600)
 _SAVE_SECONDS = 2.0

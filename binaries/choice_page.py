@@ -7,12 +7,12 @@ from binaries import budgets
 from binaries import flags
 from binaries import report
 from binaries import variant_search
-from tff_pers import methods
+from tff_pers.config import methods
+from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import decision_page
-from tff_pers.evaluation import files
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib

@@ -23,8 +23,8 @@ from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
 from binaries import variant_search
-from tff_pers import locks
-from tff_pers import methods
+from tff_pers.config import methods
+from tff_pers.core import locks
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib

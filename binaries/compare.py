@@ -18,9 +18,9 @@ from binaries import folders
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
 from binaries import timing
+from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
-from tff_pers.evaluation import files
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 

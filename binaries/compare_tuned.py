@@ -17,9 +17,9 @@ from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs as jobs_lib
 from binaries import timing
+from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
-from tff_pers.evaluation import files
 from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results

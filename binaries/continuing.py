@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from binaries import flags
 from binaries import saved_runs
+from tff_pers.core import process as process_lib
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
-from tff_pers import process as process_lib
 from tff_pers.simulation import store
 
 # What decides which examples of whom are trained on: with another value a run

@@ -20,9 +20,9 @@ import tensorflow as tf
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs
-from tff_pers import methods
 from tff_pers import runtime
 from tff_pers.analysis import cost
+from tff_pers.config import methods
 from tff_pers.evaluation import costs
 from tff_pers.evaluation import results
 from tff_pers.models import zoo

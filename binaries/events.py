@@ -5,7 +5,7 @@ from typing import Any, Collection, Mapping, NamedTuple, Optional
 
 from binaries import auto_rounds
 from binaries import flags
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.data import task as task_lib
 from tff_pers.simulation import asynchrony

@@ -18,10 +18,10 @@ from binaries import events
 from binaries import flags
 import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import attacks
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import settings
 from tff_pers.aggregators import robust
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import settings
 from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import holdout

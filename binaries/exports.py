@@ -11,9 +11,9 @@ import os
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from binaries import flags
+from tff_pers.core import files as files_lib
 from tff_pers.data import client_names
 from tff_pers.data import task as task_lib
-from tff_pers.evaluation import files as files_lib
 from tff_pers.models import export
 from tff_pers.simulation import program
 

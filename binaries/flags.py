@@ -23,9 +23,9 @@ from binaries import plugin_imports
 from binaries import quiet
 from binaries import startup
 from tff_pers import attacks
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
 from tff_pers import runtime
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.data import tasks
 from tff_pers.data import tiers
 from tff_pers.evaluation import damaged

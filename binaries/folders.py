@@ -4,7 +4,7 @@ import errno
 import os
 import tempfile
 
-from tff_pers import locks
+from tff_pers.core import locks
 
 
 def check(path: str) -> None:

@@ -5,8 +5,8 @@ import os
 from typing import Any, Mapping, Sequence
 
 from binaries import flags
+from tff_pers.core import files
 from tff_pers.evaluation import damaged
-from tff_pers.evaluation import files
 
 
 def check(

@@ -13,8 +13,8 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import runner
-from tff_pers import hyperparameters as hp
 from tff_pers import plugins
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 

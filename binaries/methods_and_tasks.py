@@ -17,7 +17,7 @@ from typing import Iterable
 
 import baselines
 from tff_pers import algorithms
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import tasks
 
 _MARKS = {'yes': '+', 'flags': 'f', 'data': '?', 'no': '-'}

@@ -6,15 +6,15 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers.data import task as task_lib
-from tff_pers import hyperparameters as hp
 from tff_pers.analysis import cost as cost_lib
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import process as process_lib
 from tff_pers.data import on_demand
+from tff_pers.data import task as task_lib
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 from tff_pers.models import functional
 from tff_pers.models import split_hyperparameters
-from tff_pers import process as process_lib
 from tff_pers.simulation import program
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from binaries import experiment as experiment_lib
 from binaries import flags
 from tff_pers import attacks
-from tff_pers import hyperparameters as hp
-from tff_pers import process as process_lib
-from tff_pers import round_metrics
 from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import process as process_lib
+from tff_pers.core import round_metrics
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 

@@ -7,7 +7,7 @@ one table can be compared with a number of another one.
 import dataclasses
 from typing import Any
 
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import tasks
 
 # One of each family, with its defaults.

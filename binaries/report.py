@@ -13,7 +13,7 @@ import sys
 from typing import Any, Mapping, Sequence
 
 from binaries import flags
-from tff_pers.evaluation import files
+from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import folder_data
 from tff_pers.evaluation.report import page

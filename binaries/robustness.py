@@ -28,10 +28,10 @@ from binaries import jobs as jobs_lib
 from binaries import processes
 from binaries import runner
 from tff_pers import attacks as attacks_lib
-from tff_pers.evaluation import files
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
 from tff_pers.aggregators import robust
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results

@@ -18,11 +18,11 @@ from binaries import folders
 from binaries import outputs
 from binaries import processes
 from binaries import saved_runs
-from tff_pers import finetuning
-from tff_pers import hyperparameters as hp
-from tff_pers import process as process_lib
 from tff_pers import runtime
 from tff_pers.client_works import local_step
+from tff_pers.composition import finetuning
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
 from tff_pers.data import errors as data_errors
 from tff_pers.data import on_demand

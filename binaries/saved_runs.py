@@ -5,8 +5,8 @@ from typing import Any, Mapping, Optional
 
 from binaries import flags
 from binaries import plugin_imports
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results

@@ -7,7 +7,7 @@ import sys
 from typing import Optional, Sequence
 
 from binaries import stand_ins
-from tff_pers import entry_points
+from tff_pers.config import entry_points
 
 # What declarations do without. Whoever is missing here makes --help slower, and
 # nothing else.

@@ -16,8 +16,8 @@ import optuna
 from optuna.storages import journal
 
 from binaries import study_locks
-from tff_pers import locks
-from tff_pers import search_spaces
+from tff_pers.config import search_spaces
+from tff_pers.core import locks
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 

@@ -16,8 +16,8 @@ from typing import Sequence
 from binaries import experiment as experiment_lib
 from binaries import flags
 from binaries import jobs as jobs_lib
-from tff_pers.evaluation import files
-from tff_pers import methods
+from tff_pers.config import methods
+from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import plots

@@ -5,7 +5,7 @@ from typing import Any, Mapping, Sequence
 
 from binaries import events
 from binaries import flags
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times

@@ -21,8 +21,8 @@ from binaries import going_on
 from binaries import jobs as jobs_lib
 from binaries import lanes as lanes_lib
 from binaries import variant_search
-from tff_pers.evaluation import files
-from tff_pers import locks
+from tff_pers.core import files
+from tff_pers.core import locks
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots

@@ -8,9 +8,9 @@ from binaries import cost
 from binaries import flags
 from binaries import published as published_lib
 from binaries import real_data
+from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
-from tff_pers.evaluation import files
 from tff_pers.evaluation import results
 
 

@@ -5,7 +5,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from binaries import compare_tuned
 from binaries import flags
-from tff_pers.evaluation import files
+from tff_pers.core import files
 
 _SCALE = 'cpu'
 

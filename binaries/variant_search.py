@@ -15,8 +15,8 @@ from binaries import quiet
 from binaries import runner
 from binaries import studies
 from binaries import trial_runs
-from tff_pers import locks
-from tff_pers import search_spaces
+from tff_pers.config import search_spaces
+from tff_pers.core import locks
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data

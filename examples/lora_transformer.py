@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers import models
-from tff_pers import random
 from tff_pers import runtime
-from tff_pers.algorithms import floral
-from tff_pers.algorithms import floral_hyperparameters
+from tff_pers.algorithms.floral import floral
+from tff_pers.algorithms.floral import floral_hyperparameters
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 
 
 def hyperparameters(kind, defaults, **values):

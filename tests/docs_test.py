@@ -15,8 +15,8 @@ import sys
 import pytest
 
 from binaries import flags
-from tff_pers import methods
 from tff_pers import plugins
+from tff_pers.config import methods
 from tff_pers.data import brackets
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

@@ -9,42 +9,33 @@ import pathlib
 
 import pytest
 
+from tools import measure
+
 pytestmark = pytest.mark.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first. A module imports what is below it, and modules of its own entry;
 # entries that share a floor know nothing of each other.
 FLOORS = (
-    (
-        'tff_pers.arrays',
-    ),
-    (
-        'tff_pers.cadence', 'tff_pers.conditions', 'tff_pers.console',
-        'tff_pers.entry_points', 'tff_pers.inputs', 'tff_pers.interception',
-        'tff_pers.locks', 'tff_pers.ranges',
-    ),
-    (
-        'tff_pers.discovery', 'tff_pers.hyperparameters', 'tff_pers.process',
-        'tff_pers.random', 'tff_pers.registry', 'tff_pers.round_metrics',
-        'tff_pers.server_optimizers', 'tff_pers.traits',
-    ),
-    ('tff_pers.methods', 'tff_pers.numerics', 'tff_pers.search_spaces'),
+    ('tff_pers.console', 'tff_pers.moved'),
+    ('tff_pers.config', 'tff_pers.core'),
+    ('tff_pers.numerics',),
     ('tff_pers.models',),
-    ('tff_pers.builders',),
     ('tff_pers.data',),
     ('tff_pers.data.tasks',),
     ('tff_pers.plugins',),
     ('tff_pers.aggregators',),
     ('tff_pers.client_works',),
     ('tff_pers.attacks',),
+    ('tff_pers.composition',),
     (
-        'tff_pers.deployment', 'tff_pers.dispatch', 'tff_pers.round_steps',
-        'tff_pers.server_state',
+        'tff_pers.algorithms.fedhm', 'tff_pers.algorithms.ffgg',
+        'tff_pers.algorithms.floral', 'tff_pers.algorithms.local_update',
+        'tff_pers.algorithms.perm',
     ),
-    ('tff_pers.composition', 'tff_pers.finetuning', 'tff_pers.own_messages'),
     ('tff_pers.algorithms',),
     ('baselines',),
-    ('tff_pers.evaluation', 'tff_pers.settings'),
+    ('tff_pers.evaluation',),
     ('tff_pers.analysis', 'tff_pers.simulation'),
     ('binaries',),
     # For the tests of other packages, too.
@@ -79,42 +70,18 @@ RUNTIME_FLOORS = (
     (RUNTIME,),
 )
 # The only module that may import by a string.
-FINDER = 'tff_pers.discovery'
+FINDER = 'tff_pers.config.discovery'
 
 
-def _modules():
-  for package in ('tff_pers', 'baselines', 'binaries'):
-    for path in sorted((ROOT / package).rglob('*.py')):
-      parts = path.relative_to(ROOT).with_suffix('').parts
-      yield '.'.join(p for p in parts if p != '__init__'), path
+MODULES = measure.modules(ROOT)
 
 
-MODULES = dict(_modules())
-
-
-def _imported(path, runs=False):
-  """Yields the names of our modules that the file imports, wherever.
-
-  Args:
-    path: The file.
-    runs: Whether imports for type checkers, which do not run, are left out.
-  """
-  tree = ast.parse(path.read_text())
-  if runs:
-    for node in ast.walk(tree):
-      if isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING':
-        node.body = []
-  for node in ast.walk(tree):
-    if isinstance(node, ast.Import):
-      names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
-      assert node.level == 0, f'{path}: relative import'
-      names = [f'{node.module}.{alias.name}' for alias in node.names]
-    else:
-      continue
-    for name in names:
-      if name.split('.')[0] in ('tff_pers', 'baselines', 'binaries', 'tests'):
-        yield name
+def _imported(name, for_types=True):
+  """Returns the names of our modules that the module `name` imports."""
+  names = measure.imported(MODULES[name], for_types)
+  assert not [n for n in names if n.startswith('.')], 'relative import'
+  ours = (*measure.PACKAGES, 'tests')
+  return [n for n in names if n.split('.')[0] in ours]
 
 
 def _is_in(name, entry):
@@ -157,10 +124,9 @@ def test_every_module_has_its_floor():
 @pytest.mark.parametrize('name', sorted(MODULES))
 def test_module_imports_lower_floors_only(name):
   if name == 'tff_pers':  # Else every module would import all of them.
-    assert not list(_imported(MODULES[name], runs=True))
+    assert _imported(name, for_types=False) == ['tff_pers.moved']
     return
-  imports = list(_imported(MODULES[name]))
-  assert not [i for i in imports if not _may_import(name, i)]
+  assert not [i for i in _imported(name) if not _may_import(name, i)]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +135,15 @@ def test_module_imports_lower_floors_only(name):
         ('tff_pers.models.zoo', 'tff_pers.numerics.low_rank', True),
         ('tff_pers.models.zoo', 'tff_pers.models.functional', True),
         ('tff_pers.numerics.mixing', 'tff_pers.models.zoo', False),
-        ('tff_pers.methods', 'tff_pers.numerics.mixing', False),
+        ('tff_pers.config.methods', 'tff_pers.numerics.mixing', False),
         ('tff_pers.data.split', 'tff_pers.data.tasks.digits', False),
-        ('tff_pers.algorithms.floral', 'baselines.fedavg', False),
-        ('baselines.fedavg', 'tff_pers.algorithms.floral', True),
-        ('baselines.fedavg', 'tff_pers.settings', False),
+        ('tff_pers.algorithms.floral.floral', 'baselines.fedavg', False),
+        ('baselines.fedavg', 'tff_pers.algorithms.floral.floral', True),
+        ('baselines.fedavg', 'tff_pers.simulation.program', False),
+        ('tff_pers.algorithms.perm.perm', 'tff_pers.algorithms.floral.floral', False),
+        ('tff_pers.core.process', 'tff_pers.config.methods', False),
         ('baselines.fedavg', 'tff_pers.runtime.fused', False),
-        ('tff_pers.runtime.fused', 'tff_pers.random', False),
+        ('tff_pers.runtime.fused', 'tff_pers.core.random', False),
         ('tff_pers.runtime.fused.mapping', 'tff_pers.runtime.fused.merging.merge', True),
         ('tff_pers.runtime.fused.values.layout', 'tff_pers.runtime.fused.graphs.graph', False),
         ('tff_pers.runtime.native.runtime', 'tff_pers.runtime.remote.round', False),
@@ -196,5 +164,5 @@ def test_only_the_finder_imports_by_a_string():
       if isinstance(node, ast.Call) and ast.unparse(node.func).split('.')[-1]
       in ('import_module', '__import__')
   }
-  # The package itself does so where a public name is first used.
-  assert users == {FINDER, 'tff_pers'}
+  # The package itself does so where a public name, or an old path, is used.
+  assert users == {FINDER, 'tff_pers', 'tff_pers.moved'}

@@ -26,15 +26,15 @@ MEASURED = pathlib.Path('build/test_seconds.json')
 LEVELS = ('medium', 'slow')
 _MEDIUM, _SLOW, _MOST = 0.3, 0.4, 6.0
 _ONE_TEST = (
-    'tests/algorithms/perm_clusters_test.py'
+    'tests/algorithms/perm/perm_clusters_test.py'
     '::test_new_clients_get_the_model_of_the_nearest_cluster',
-    'tests/algorithms/perm_devices_test.py'
+    'tests/algorithms/perm/perm_devices_test.py'
     '::test_clients_deploy_the_models_of_their_tiers',
-    'tests/algorithms/perm_lambda_test.py::test_losses_follow_numpy',
-    'tests/algorithms/perm_new_clients_test.py'
+    'tests/algorithms/perm/perm_lambda_test.py::test_losses_follow_numpy',
+    'tests/algorithms/perm/perm_new_clients_test.py'
     '::test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row',
-    'tests/algorithms/perm_new_clients_test.py::test_only_new_clients_adapt',
-    'tests/algorithms/perm_test.py'
+    'tests/algorithms/perm/perm_new_clients_test.py::test_only_new_clients_adapt',
+    'tests/algorithms/perm/perm_test.py'
     '::test_local_step_of_stage_1_is_that_of_fedavg',
     'tests/baselines/split_methods_test.py'
     '::test_a_client_that_trains_learns_its_private_weights_once_more',

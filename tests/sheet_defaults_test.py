@@ -12,9 +12,9 @@ import tensorflow as tf
 import baselines  # noqa: F401  Registers its methods.
 from baselines import ensemble
 from tff_pers import algorithms  # noqa: F401  As above.
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
 from tff_pers.client_works import meta_gradient
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.models import adaptors
 
 # Method, hyperparameter, value, section of the sheet.

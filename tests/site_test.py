@@ -10,7 +10,7 @@ from docs.site import advice
 from docs.site import docstrings
 from docs.site import links
 from docs.site import pages
-from tff_pers import methods
+from tff_pers.config import methods
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / 'docs'
 

@@ -16,6 +16,8 @@ defined, as `from tff_pers.aggregators import shuffling`.
 import importlib
 from typing import TYPE_CHECKING
 
+from tff_pers import moved  # Old paths work.
+
 __version__ = '0.1.0'
 
 # Public names by the module that defines or exports them.
@@ -29,6 +31,7 @@ _NAMES = {
         'ShufflingHyperparameters',
     ),
     'tff_pers.composition': ('compose',),
+    'tff_pers.core.process': ('PersonalizedProcess',),
     'tff_pers.data.client_data': ('dense',),
     'tff_pers.data.sources': ('from_client_data',),
     'tff_pers.models': (
@@ -36,7 +39,6 @@ _NAMES = {
         'to_tff_functional_model',
     ),
     'tff_pers.models.export': ('export_saved_model', 'merge_into'),
-    'tff_pers.process': ('PersonalizedProcess',),
     'tff_pers.simulation.learning_process': ('from_personalized',),
     'tff_pers.simulation.program': ('TrainingProgram',),
     'tff_pers.simulation.store': ('ClientStateStore',),
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
       ShufflingHyperparameters as ShufflingHyperparameters,
   )
   from tff_pers.composition import compose as compose
+  from tff_pers.core.process import PersonalizedProcess as PersonalizedProcess
   from tff_pers.data.client_data import dense as dense
   from tff_pers.data.sources import from_client_data as from_client_data
   from tff_pers.models import from_keras as from_keras
@@ -96,7 +99,6 @@ if TYPE_CHECKING:
   from tff_pers.models import to_tff_functional_model as to_tff_functional_model
   from tff_pers.models.export import export_saved_model as export_saved_model
   from tff_pers.models.export import merge_into as merge_into
-  from tff_pers.process import PersonalizedProcess as PersonalizedProcess
   from tff_pers.simulation.learning_process import (
       from_personalized as from_personalized,
   )

@@ -12,9 +12,9 @@ Programs find these by themselves; a script calls `plugins.load()`. Code that is
 not installed is named to a program, `--import=my_package.trimmed_prox`.
 """
 
-from tff_pers import discovery
-from tff_pers import entry_points
-from tff_pers import methods
+from tff_pers.config import discovery
+from tff_pers.config import entry_points
+from tff_pers.config import methods
 from tff_pers.data import tasks
 
 

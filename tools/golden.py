@@ -81,7 +81,7 @@ def _record_methods(runtime: str, folder: pathlib.Path) -> None:
   """Writes an .npz of every method after three rounds with a runtime."""
   # pylint: disable=g-import-not-at-top
   import tree
-  from tff_pers import methods
+  from tff_pers.config import methods
   from tff_pers.runtime import fused
   from tff_pers.runtime import native
   from tff_pers.testing import rounds

@@ -27,8 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = ('tff_pers', 'baselines', 'binaries')
 _NOT_SOURCE = ('tests', 'docs', 'examples')
 _CLOSURES = (
-    'baselines.fedavg', 'tff_pers.algorithms.floral',
-    'tff_pers.algorithms.perm', 'binaries.train',
+    'baselines.fedavg', 'tff_pers.algorithms.floral.floral',
+    'tff_pers.algorithms.perm.perm', 'binaries.train',
 )
 
 
@@ -42,18 +42,27 @@ def modules(root: pathlib.Path) -> dict[str, pathlib.Path]:
   return found
 
 
-def imported(path: pathlib.Path) -> list[str]:
-  """Returns the dotted names that a file imports while it runs, wherever."""
+def imported(path: pathlib.Path, for_types: bool = False) -> list[str]:
+  """Returns the dotted names that a file imports, wherever in it.
+
+  Args:
+    path: The file.
+    for_types: Whether imports for type checkers, which do not run, count.
+  """
   tree = ast.parse(path.read_text(encoding='utf-8'))
   for node in ast.walk(tree):
-    if isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING':
+    is_typing = isinstance(node, ast.If) and (
+        ast.unparse(node.test) == 'TYPE_CHECKING'
+    )
+    if is_typing and not for_types:
       node.body = []
   names = []
   for node in ast.walk(tree):
     if isinstance(node, ast.Import):
       names += [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
-      names += [f'{node.module}.{alias.name}' for alias in node.names]
+      package = '.' * node.level + (node.module or '')
+      names += [f'{package}.{alias.name}' for alias in node.names]
     elif isinstance(node, ast.Call) and re.search(
         r'\b(import_module|import_named|__import__)$', ast.unparse(node.func)
     ):
@@ -61,7 +70,7 @@ def imported(path: pathlib.Path) -> list[str]:
           argument.value for argument in node.args
           if isinstance(argument, ast.Constant)
       ]
-  return [name for name in names if name.split('.')[0] in PACKAGES]
+  return names
 
 
 def closure(name: str, files: dict[str, pathlib.Path]) -> set[str]:
@@ -75,7 +84,10 @@ def closure(name: str, files: dict[str, pathlib.Path]) -> set[str]:
     if module in found:
       continue
     found.add(module)
-    open_names += imported(files[module])
+    open_names += [
+        name for name in imported(files[module])
+        if name.split('.')[0] in PACKAGES
+    ]
     if 'import_modules(__name__' in files[module].read_text(encoding='utf-8'):
       open_names += [m for m in files if m.startswith(f'{module}.')]
   return found

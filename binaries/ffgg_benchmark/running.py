@@ -10,8 +10,8 @@ import tqdm
 import baselines  # pylint: disable=unused-import
 from binaries.ffgg_benchmark import curves as curves_lib
 import tff_pers.algorithms  # pylint: disable=unused-import
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.data import task as task_lib
 from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import results

@@ -14,13 +14,13 @@ import tensorflow as tf
 
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
-from tff_pers import random
 from tff_pers.aggregators import shuffling
-from tff_pers.algorithms import perm_devices
-from tff_pers.algorithms import perm_mixing
-from tff_pers.algorithms import visit_schedule
-from tff_pers.algorithms import visits
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import visit_schedule
+from tff_pers.algorithms.perm import visits
 from tff_pers.client_works import local_gradient
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import keras
 from tff_pers.models import keras_recurrent

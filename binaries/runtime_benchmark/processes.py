@@ -9,10 +9,10 @@ import tensorflow_federated as tff
 
 from baselines import fedavg
 from binaries.runtime_benchmark import workloads
-from tff_pers.algorithms import perm
+from tff_pers.algorithms.perm import perm
 from tff_pers.client_works import factored_sgd
+from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
-from tff_pers import process as process_lib
 
 
 class Rounds:

@@ -11,17 +11,20 @@ import baselines
 from binaries import flags
 from docs.site import advice
 from tff_pers import algorithms
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import tasks
 
 # Packages of the reference, and what they are.
 _PACKAGES = {
     'tff_pers.algorithms': 'PERM, FLoRAL, FFGG, FedHM, local update methods',
     'baselines': 'What they are compared with',
+    'tff_pers.composition': 'A method from plain functions',
     'tff_pers.client_works': 'What clients compute',
     'tff_pers.aggregators': 'What servers do with messages',
     'tff_pers.models': 'Models, adaptors, factorised and narrower models',
     'tff_pers.data': 'Clients, partitions, tasks, formats',
+    'tff_pers.config': 'Hyperparameters, methods, settings',
+    'tff_pers.core': 'The one interface, randomness, files',
     'tff_pers.attacks': 'What Byzantine clients send',
     'tff_pers.simulation': 'Rounds, cohorts, checkpoints',
     'tff_pers.evaluation': 'Tables, plots, reports',
@@ -30,10 +33,6 @@ _PACKAGES = {
     'tff_pers.runtime': 'Where computations run',
     'tff_pers.testing': 'What every method and task must pass',
 }
-_TOP = (
-    'process', 'composition', 'methods', 'hyperparameters', 'deployment',
-    'dispatch', 'finetuning', 'plugins', 'settings', 'traits',
-)
 
 
 def write(folder: pathlib.Path) -> None:
@@ -163,11 +162,11 @@ def _reference():
   """Returns a page per package, and the list of them."""
   index = [
       '# Reference', '', 'From the docstrings of the code.', '',
-      '```{toctree}', '', 'tff_pers', *_PACKAGES, '```',
+      '```{toctree}', '', *_PACKAGES, 'tff_pers.plugins', '```',
   ]
-  own = {'tff_pers': _automodules(
-      'tff_pers', 'Methods, processes, hyperparameters',
-      [f'tff_pers.{name}' for name in _TOP],
+  own = {'tff_pers.plugins': _automodules(
+      'tff_pers.plugins', 'Methods and tasks of other packages',
+      ['tff_pers.plugins'],
   )}
   for package, title in _PACKAGES.items():
     own[package] = _automodules(package, title, _modules(package))

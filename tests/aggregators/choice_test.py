@@ -9,13 +9,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
-from tff_pers.testing import tiny
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
 from tff_pers.aggregators import choice
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import router
 from tff_pers.aggregators import sum_of_mean
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.testing import tiny
 
 
 def _chosen(name):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import random
 from tff_pers.analysis import cost
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import random
 from tff_pers.models import factorized
 from tff_pers.models import macs
 from tff_pers.models import zoo

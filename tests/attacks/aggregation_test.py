@@ -13,10 +13,10 @@ from tests.attacks import received
 from tests.conformance import agree
 from tests.numerics import rules
 from tff_pers import attacks
-from tff_pers import random
 from tff_pers.aggregators import mapped
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import seeding
+from tff_pers.core import random
 from tff_pers.numerics import attacks as messages_lib
 from tff_pers.numerics import attacks_adaptive
 from tff_pers.runtime import native

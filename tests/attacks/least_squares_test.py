@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from tests.algorithms import least_squares
 from tff_pers import attacks
-from tff_pers import random
 from tff_pers.aggregators import robust
 from tff_pers.attacks import attack as attack_lib
+from tff_pers.core import random
 from tff_pers.data import tasks
 
 HONEST, BYZANTINE = 20, 5

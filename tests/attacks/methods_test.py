@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers.testing import tiny
 from tff_pers import attacks
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.runtime import native
+from tff_pers.testing import tiny
 
 BYZANTINE = np.array([False, True, False, False])
 

@@ -8,15 +8,15 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.conformance import agree
-from tff_pers.testing import tiny
 from tff_pers import attacks
 from tff_pers import composition
-from tff_pers import interception
 from tff_pers.client_works import client_work
+from tff_pers.core import interception
 from tff_pers.data import client_data
 from tff_pers.models import least_squares
 from tff_pers.models import zoo
 from tff_pers.runtime import native
+from tff_pers.testing import tiny
 
 BYZANTINE = np.array([False, True, False, False, True])
 # (x, y) of one example of each client; client 3 has none and is absent.

@@ -6,7 +6,7 @@ import pytest
 from tests import problems
 from tests.baselines import rounds
 from tests.contracts import alike
-from tff_pers import methods
+from tff_pers.config import methods
 
 # Every method that a module of `baselines` registers, found by itself.
 _NAMES = alike.slow_if_alike(

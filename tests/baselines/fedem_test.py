@@ -11,9 +11,9 @@ import tensorflow as tf
 from baselines import fedem
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import methods
-from tff_pers import random
 from tff_pers.client_works import example_losses
+from tff_pers.config import methods
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import keras
 from tff_pers.models import mixtures

@@ -6,7 +6,7 @@ import pytest
 from baselines import fedopt
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import methods
+from tff_pers.config import methods
 
 _NAMES = ('fedadagrad', 'fedadam', 'fedavgm', 'fedyogi')
 

@@ -9,7 +9,7 @@ from baselines import fjord
 from tests import problems
 from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import submodels
 from tff_pers.models import zoo

@@ -11,8 +11,8 @@ from baselines import l2gd
 from baselines import local_only
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import methods
 from tff_pers.client_works import local_sgd
+from tff_pers.config import methods
 
 _LAMBDA, _L, _P = 0.5, 2.0, 0.2
 _ALL = tuple(range(6))

@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 from baselines import local_only
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import deployment
+from tff_pers.composition import deployment
 
 
 def test_state_ends_at_the_own_minimizer():

@@ -17,9 +17,9 @@ from baselines import pfedme
 from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 
 _STEP = dict(
     momentum=0.9, weight_decay=0.2, clip_norm=0.4, learning_rate_decay=0.5,

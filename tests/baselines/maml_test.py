@@ -8,11 +8,11 @@ from baselines import maml as baselines_maml
 from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
-from tff_pers import random
-from tff_pers.algorithms import local_update as family
+from tff_pers.algorithms.local_update import local_update as family
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_update
 from tff_pers.client_works import maml
+from tff_pers.core import random
 
 
 @pytest.mark.parametrize('name, expected', [('maml', 0.6), ('fomaml', 0.0)])

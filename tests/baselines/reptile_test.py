@@ -7,8 +7,8 @@ import tensorflow as tf
 from baselines import reptile
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import random
 from tff_pers.client_works import local_sgd
+from tff_pers.core import random
 
 
 _FALLING = dict(

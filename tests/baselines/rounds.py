@@ -10,7 +10,7 @@ import tensorflow as tf
 import baselines  # pylint: disable=unused-import  Registers the methods.
 from tests import acting
 from tests import problems
-from tff_pers import methods
+from tff_pers.config import methods
 
 # Cohorts of three rounds, smaller than the five clients; client 4 never trains.
 COHORTS = ((0, 2), (3, 1), (2, 0))

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests import problems
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import submodels

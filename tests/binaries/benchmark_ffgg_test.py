@@ -13,7 +13,7 @@ from binaries import going_on
 from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import tasks
 
 _ROUNDS, _TAU = 4, 3

@@ -7,7 +7,7 @@ import pytest
 from binaries import budgets
 from binaries import flags
 from binaries import study_locks
-from tff_pers import locks
+from tff_pers.core import locks
 from tff_pers.evaluation import damaged
 
 

@@ -10,7 +10,7 @@ import pytest
 from binaries import choose
 from tests import slow
 from tests.binaries import fake_training
-from tff_pers import locks
+from tff_pers.core import locks
 from tff_pers.evaluation import decision_page
 
 _table = fake_training.table

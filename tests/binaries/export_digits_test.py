@@ -9,7 +9,7 @@ import tensorflow as tf
 from binaries import later_clients
 from binaries import processes
 from binaries import train
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.evaluation import results
 
 

@@ -15,7 +15,7 @@ from binaries import budgets
 from binaries import runner
 from binaries import saved_runs
 from binaries import trial_runs
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data.tasks import digits
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 from binaries import methods_and_tasks
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import tasks
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'methods_and_tasks.md'

@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 from binaries import outputs
 from tests import problems
 from tests.baselines import rounds
-from tff_pers import methods
+from tff_pers.config import methods
 
 
 @pytest.mark.parametrize(

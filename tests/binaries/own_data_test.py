@@ -8,8 +8,8 @@ import pytest
 from sklearn import datasets
 
 from binaries import train
-from tff_pers import methods
-from tff_pers import traits as traits_lib
+from tff_pers.config import methods
+from tff_pers.config import traits as traits_lib
 from tff_pers.data import split as split_lib
 from tff_pers.data import tasks
 from tff_pers.evaluation import plots

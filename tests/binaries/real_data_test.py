@@ -19,7 +19,7 @@ from binaries import published
 from binaries import real_data
 from binaries import tuned_parts
 from tests.binaries import real_data_files
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.data import tasks
 from tff_pers.evaluation import grids

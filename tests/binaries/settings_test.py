@@ -5,7 +5,7 @@ import pytest
 
 from binaries import experiment
 from binaries import flags
-from tff_pers.algorithms import floral_hyperparameters
+from tff_pers.algorithms.floral import floral_hyperparameters
 from tff_pers.data import sources
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))

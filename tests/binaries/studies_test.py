@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from binaries import studies
-from tff_pers import hyperparameters as hp
-from tff_pers import ranges
-from tff_pers import search_spaces
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import ranges
+from tff_pers.config import search_spaces
 from tff_pers.evaluation import damaged
 
 

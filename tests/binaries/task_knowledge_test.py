@@ -14,9 +14,9 @@ from binaries import train
 from tests import problems
 from tests.binaries import overflow
 from tff_pers import composition
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.data.tasks import registry
 from tff_pers.evaluation import plots
 from tff_pers.simulation import store

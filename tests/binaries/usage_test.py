@@ -12,8 +12,8 @@ from binaries import flags
 from binaries import methods_and_tasks
 from binaries import plot
 from binaries import train
-from tff_pers import hyperparameters
-from tff_pers import methods
+from tff_pers.config import hyperparameters
+from tff_pers.config import methods
 from tff_pers.runtime import errors
 
 TINY = ['--num_clients=4', '--partition=iid', '--train_fraction=0.1']

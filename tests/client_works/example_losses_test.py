@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from tests import problems
-from tff_pers import random
 from tff_pers.client_works import example_losses
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import mixtures
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
-from tff_pers import random
 from tff_pers.client_works import factored_sgd
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import zoo
 from tff_pers.runtime import fused

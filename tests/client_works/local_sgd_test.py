@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import hyperparameters as hp
-from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import zoo
 

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
-from tff_pers import hyperparameters as hp
-from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import random
 
 
 def _tensor(*values):

@@ -11,11 +11,11 @@ import tensorflow_federated as tff
 from tests import problems
 from tests import surrogates
 from tests.baselines import rounds
-from tff_pers import random
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import local_update
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import tff_models

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
-from tff_pers import random
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from baselines import fedem
 from baselines import ifca
-from tff_pers import deployment
-from tff_pers import random
 from tff_pers.client_works import example_losses
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import router_alone
+from tff_pers.composition import deployment
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
 

@@ -10,9 +10,9 @@ import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
 from tests.conformance import cases
-from tff_pers.testing import tiny
 from tff_pers import aggregators
-from tff_pers import methods
+from tff_pers.config import methods
+from tff_pers.testing import tiny
 
 agree = agree_lib.agree
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tff_pers import methods
-from tff_pers import round_metrics
+from tff_pers.config import methods
+from tff_pers.core import round_metrics
 from tff_pers.runtime import native
 from tff_pers.testing import registry_contract
 from tff_pers.testing import tiny

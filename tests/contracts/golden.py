@@ -12,7 +12,7 @@ import pathlib
 import numpy as np
 import tree
 
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.testing import rounds
 
 FILE = pathlib.Path(__file__).with_name('golden.json')

@@ -18,14 +18,14 @@ import pytest
 import tensorflow as tf
 
 from baselines import fedavg
-from tff_pers.testing import tiny
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import registry
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import registry
 from tff_pers.models import keras
 from tff_pers.runtime import native
+from tff_pers.testing import tiny
 
 NUM_ROUNDS = 3
 # Beside those that differ from the default by one choice; '' is for all methods
@@ -91,7 +91,7 @@ def _native_runtime():
 
 
 # For clients that come after the run, whom no round meets:
-# tests/algorithms/perm_new_clients_test.py sees what it does for them.
+# tests/algorithms/perm/perm_new_clients_test.py sees what it does for them.
 _AFTER_THE_RUN = {'perm': ('adapt_epochs',)}
 
 

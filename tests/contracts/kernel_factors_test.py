@@ -11,8 +11,8 @@ import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
 from tests.conformance import cases
-from tff_pers import methods
 from tff_pers.client_works import factored_sgd
+from tff_pers.config import methods
 from tff_pers.testing import tiny
 
 # Methods whose clients take the plain steps of `local_sgd`.

@@ -9,7 +9,7 @@ from binaries import experiment
 from binaries import flags
 from binaries import processes
 from tests.contracts import alike
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.data import tasks
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))

@@ -6,7 +6,7 @@ import hypothesis
 from hypothesis import strategies as st
 import pytest
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import brackets
 
 

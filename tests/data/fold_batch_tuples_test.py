@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.data import client_data
 
 _SEEDS = (random.key(0, 1), random.key(0, 2))

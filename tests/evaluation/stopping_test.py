@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tff_pers import cadence as cadence_lib
+from tff_pers.config import cadence as cadence_lib
 from tff_pers.evaluation import stopping
 
 

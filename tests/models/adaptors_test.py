@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.models import functional

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers.testing import tiny
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.models import export
 from tff_pers.models import keras
+from tff_pers.testing import tiny
 
 # One of each kind of what is deployed: plain weights, factors, adaptors and a
 # router, several models, private weights, the first units of a tier.

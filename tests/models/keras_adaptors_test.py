@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from baselines import fedavg
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import adaptors
 from tff_pers.models import keras
 

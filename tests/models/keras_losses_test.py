@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import example_values
 from tff_pers.models import keras

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import adaptors
 from tff_pers.models import functional
 from tff_pers.models import keras

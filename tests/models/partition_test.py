@@ -8,16 +8,16 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import problems
-from tff_pers import random
-from tff_pers import traits
+from tff_pers.config import traits
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.models import functional
 from tff_pers.models import keras
 from tff_pers.models import layers
 from tff_pers.models import partition
-from tff_pers.models import split_hyperparameters
 from tff_pers.models import resnet
+from tff_pers.models import split_hyperparameters
 from tff_pers.models import zoo
 
 L = tf.keras.layers

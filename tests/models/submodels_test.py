@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import macs
 from tff_pers.models import submodels
 from tff_pers.models import width_hyperparameters

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from baselines import fedem
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import mixtures
 from tff_pers.models import tags

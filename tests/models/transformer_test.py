@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import transformer
 from tff_pers.models import zoo_layers
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers import random
-from tff_pers import traits
+from tff_pers.config import traits
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import zoo
 from tff_pers.models import zoo_layers

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.numerics import rules
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.numerics import attacks
 from tff_pers.numerics import attacks_adaptive as adaptive
 from tff_pers.numerics import robust

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.numerics import attacks_mimic as mimic
 
 KEY = random.key(3)

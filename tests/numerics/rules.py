@@ -8,7 +8,7 @@ from typing import Callable
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 
 
 @dataclasses.dataclass(frozen=True)

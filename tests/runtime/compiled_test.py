@@ -9,10 +9,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
-from tests.baselines import rounds
 from tests import problems
-from tff_pers.algorithms import floral
-from tff_pers.algorithms import floral_hyperparameters as floral_hp
+from tests.baselines import rounds
+from tff_pers.algorithms.floral import floral
+from tff_pers.algorithms.floral import floral_hyperparameters as floral_hp
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.runtime import errors

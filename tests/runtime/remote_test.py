@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from baselines import fedavg
 from tests import problems
 from tests.runtime import workers
-from tff_pers.algorithms import perm
+from tff_pers.algorithms.perm import perm
 from tff_pers.runtime import native
 from tff_pers.runtime import remote
 

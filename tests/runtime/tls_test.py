@@ -79,9 +79,10 @@ def test_a_worker_without_tls_is_one_sentence(own):
       remote.use([program.address], **own)
 
 
-def test_only_the_loopback_address_is_open(worker):
+def test_only_the_loopback_address_is_open(worker, own):
   """TFF's worker itself would listen on all interfaces."""
-  pids = {process.pid for process in worker.processes()}
+  with remote.use([worker.address], **own):  # It runs from here on.
+    pids = {process.pid for process in worker.processes()}
   assert len(pids) == 2
   listening = [
       found.laddr for found in psutil.net_connections('tcp')

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import baselines
 from tests import problems
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import position

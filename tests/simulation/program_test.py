@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import baselines
-from tff_pers import methods
+from tests import lazy_tasks
+from tff_pers.config import methods
 from tff_pers.data import tasks
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
@@ -18,7 +19,6 @@ from tff_pers.simulation import program
 from tff_pers.simulation import progress
 from tff_pers.simulation import release
 from tff_pers.simulation import store
-from tests import lazy_tasks
 
 del baselines  # Registers.
 

@@ -12,7 +12,7 @@ import pytest
 
 import baselines
 from tests import problems
-from tff_pers import methods
+from tff_pers.config import methods
 from tff_pers.simulation import cohort
 from tff_pers.simulation import optimum_distance
 from tff_pers.simulation import program

@@ -5,8 +5,8 @@ from typing import Callable, Optional
 
 import tensorflow_federated as tff
 
-from tff_pers import hyperparameters as hp
-from tff_pers import registry
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import registry
 
 # `text -> factory` by the first word of the text. `aggregators` imports what
 # registers some.

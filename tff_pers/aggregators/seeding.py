@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 
 _USE = -5  # Keeps the keys apart from the other draws of a run.
 

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import interception
-from tff_pers import methods
-from tff_pers import process as process_lib
+from tff_pers.config import methods
+from tff_pers.core import interception
+from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
-from tff_pers import registry
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import registry
 from tff_pers.data import brackets
 
 

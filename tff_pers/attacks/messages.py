@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Union
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
 from tff_pers.attacks import attack
+from tff_pers.config import hyperparameters as hp
 from tff_pers.numerics import attacks
 from tff_pers.numerics import attacks_mimic
 

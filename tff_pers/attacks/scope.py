@@ -15,10 +15,10 @@ from typing import Any, ContextManager, Optional
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import interception
 from tff_pers.attacks import aggregation
 from tff_pers.attacks import attack as attack_lib
 from tff_pers.attacks import labels
+from tff_pers.core import interception
 from tff_pers.numerics import attacks_adaptive
 
 

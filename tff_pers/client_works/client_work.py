@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
-from tff_pers import round_metrics
+from tff_pers.core import random
+from tff_pers.core import round_metrics
 from tff_pers.data import client_data
 from tff_pers.models import functional
 

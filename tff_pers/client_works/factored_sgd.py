@@ -23,13 +23,13 @@ from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from tff_pers import interception
-from tff_pers import random
-from tff_pers import round_metrics
 from tff_pers.aggregators import factor_mean
 from tff_pers.client_works import client_work
 from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_step
+from tff_pers.core import interception
+from tff_pers.core import random
+from tff_pers.core import round_metrics
 from tff_pers.data import batch_tables
 from tff_pers.data import client_data
 from tff_pers.models import functional

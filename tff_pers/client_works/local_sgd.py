@@ -4,9 +4,9 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import tensorflow as tf
 
-from tff_pers import interception
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_step
+from tff_pers.core import interception
 from tff_pers.data import client_data
 from tff_pers.models import functional
 

@@ -14,8 +14,8 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import random
 from tff_pers.client_works import local_step
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 

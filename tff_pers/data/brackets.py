@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import arrays
-from tff_pers import random
+from tff_pers.core import arrays
+from tff_pers.core import random
 
 
 class Batch(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
-from tff_pers import registry
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import registry
 from tff_pers.data import errors
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from tff_pers import traits as traits_lib
+from tff_pers.config import traits as traits_lib
 from tff_pers.data import features as features_lib
 from tff_pers.models import functional
 
@@ -45,7 +45,7 @@ class Task:
       as many as take the messages of `rounds`.
     eval_every: Default of `--eval_every`, in rounds.
     regimes: What sets this task apart from others of its name where settings
-      of methods are chosen (`tff_pers/settings.py`), e.g. `reduced` data.
+      of methods are chosen (`config/settings.py`), e.g. `reduced` data.
     class_counts: int64[N, num_classes] of training labels, or None.
     partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
     global_test: Dense data of a test set common to all clients, or None; its

@@ -11,7 +11,7 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 
 ASSIGNMENTS = ('fixed', 'dynamic')
 

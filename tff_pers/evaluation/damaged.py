@@ -5,7 +5,7 @@ import csv
 import math
 from typing import Iterator, Mapping, Sequence
 
-from tff_pers.evaluation import files
+from tff_pers.core import files
 
 # What readers of JSON, CSV, .npy and Optuna's journal raise on bytes of another
 # kind.

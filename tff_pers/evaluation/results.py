@@ -31,10 +31,10 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from tff_pers.core import files
 from tff_pers.data import features as features_lib
 from tff_pers.data import npy_headers
 from tff_pers.evaluation import damaged
-from tff_pers.evaluation import files
 
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'

@@ -1,7 +1,7 @@
 """`--rounds=auto`: validation data say when a run ends.
 
 A run ends after the first evaluated round that is `patience` evaluations, and
-at least a cycle of the method (`tff_pers/cadence.py`), past the best one. The
+at least a cycle of the method (`config/cadence.py`), past the best one. The
 models that a run ends with are those of its last round, as in all other runs.
 Test data are not looked at.
 """
@@ -9,7 +9,7 @@ Test data are not looked at.
 import math
 from typing import Any, Mapping, NamedTuple
 
-from tff_pers import cadence as cadence_lib
+from tff_pers.config import cadence as cadence_lib
 from tff_pers.evaluation import tuning
 
 # What counts as better: an accuracy that is higher by more than this, a loss

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
 from tff_pers.models import functional

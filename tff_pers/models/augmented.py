@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import functional
 
 # Uses of the seed of a batch, which feeds dropout, too.

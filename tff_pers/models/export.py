@@ -18,8 +18,8 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.core import process as process_lib
 from tff_pers.models import functional
-from tff_pers import process as process_lib
 
 FORMATS = ('saved_model', 'keras', 'npz')
 

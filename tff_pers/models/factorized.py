@@ -13,7 +13,7 @@ from typing import Any, Optional, Sequence
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import layers as layers_lib
 from tff_pers.numerics import factorization

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
+from tff_pers.core import random
 
 _INIT_USE = -1  # Folded into the run's seed.
 

@@ -15,7 +15,7 @@ from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import keras_layers
 from tff_pers.models import keras_recurrent

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import tags
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.models import adaptors
 from tff_pers.models import functional
 from tff_pers.models import layers

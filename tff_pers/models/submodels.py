@@ -27,7 +27,7 @@ from typing import Any, Callable, Mapping, Optional
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import layers as layers_lib
 from tff_pers.models import tiers as tiers_lib

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses

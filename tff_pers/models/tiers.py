@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.models import factorized
 from tff_pers.models import functional
 from tff_pers.numerics import factorization

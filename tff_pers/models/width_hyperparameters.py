@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Sequence
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.models import factorized
 from tff_pers.models import functional
 from tff_pers.models import submodels

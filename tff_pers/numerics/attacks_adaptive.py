@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Union
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.numerics import attacks
 
 # 0, then geometric.

@@ -13,7 +13,7 @@ A Better k-means++ Algorithm via Local Search
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.numerics import distances
 
 _CANDIDATES = 16

@@ -6,7 +6,7 @@ their number, not with models times clients.
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 from tff_pers.numerics import schedule
 
 

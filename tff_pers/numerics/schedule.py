@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tff_pers import random
+from tff_pers.core import random
 
 
 def permutation(

@@ -11,7 +11,7 @@ from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import brackets
 
 TRACE_COLUMNS = ('client', 'compute_seconds', 'network_seconds')

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers import process as process_lib
+from tff_pers.core import process as process_lib
 
 # Tasks computed in one call; bounds the memory.
 _TASKS_PER_CALL = 128

@@ -11,7 +11,7 @@ from typing import Any, Sequence
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers import process as process_lib
+from tff_pers.core import process as process_lib
 from tff_pers.simulation import asynchrony
 from tff_pers.simulation import asynchrony_clocks
 from tff_pers.simulation import asynchrony_flight

@@ -5,7 +5,7 @@ from typing import Any, Mapping, Optional
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_pers import process as process_lib
+from tff_pers.core import process as process_lib
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import summary
 from tff_pers.simulation import position as position_lib

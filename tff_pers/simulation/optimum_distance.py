@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import process as process_lib
+from tff_pers.core import process as process_lib
 
 
 def is_comparable(

@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.models import functional
-from tff_pers import process as process_lib
+from tff_pers.core import process as process_lib
 from tff_pers.data import on_demand
+from tff_pers.models import functional
 from tff_pers.simulation import cohort as cohort_lib
 from tff_pers.simulation import metric_rows
 from tff_pers.simulation import non_finite

@@ -10,8 +10,8 @@ from typing import Any, Mapping, Sequence
 from absl import logging as absl_logging
 import tensorflow_federated as tff
 
+from tff_pers.core import files
 from tff_pers.evaluation import damaged
-from tff_pers.evaluation import files
 from tff_pers.evaluation import results
 
 METRICS = 'metrics.csv'

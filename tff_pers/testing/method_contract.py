@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import deployment
-from tff_pers import methods
-from tff_pers import process as process_lib
 from tff_pers.analysis import cost
+from tff_pers.composition import deployment
+from tff_pers.config import methods
+from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
 from tff_pers.testing import rounds
 from tff_pers.testing import tiny

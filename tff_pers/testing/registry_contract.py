@@ -9,12 +9,12 @@ from typing import Any, Callable, Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
-from tff_pers import process as process_lib
-from tff_pers import round_metrics
-from tff_pers import search_spaces
-from tff_pers import settings
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import search_spaces
+from tff_pers.config import settings
+from tff_pers.core import process as process_lib
+from tff_pers.core import round_metrics
 from tff_pers.runtime import native
 from tff_pers.testing import tiny
 

@@ -6,7 +6,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import process as process_lib
+from tff_pers.core import process as process_lib
 from tff_pers.testing import tiny
 
 NUM_ROUNDS = 3

@@ -12,8 +12,8 @@ from baselines import fedavg
 from binaries import experiment
 from binaries import flags
 from binaries import processes
-from tff_pers import inputs
-from tff_pers import methods
+from tff_pers.config import methods
+from tff_pers.core import inputs
 from tff_pers.data import client_data
 from tff_pers.data import on_demand
 from tff_pers.data import tasks

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import baselines  # pylint: disable=unused-import  Registers its methods.
 from tff_pers import algorithms  # pylint: disable=unused-import  As above.
-from tff_pers import hyperparameters as hp
-from tff_pers import methods
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import partition
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib

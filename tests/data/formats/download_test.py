@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from tff_pers import locks
+from tff_pers.core import locks
 from tff_pers.data import errors
 from tff_pers.data.formats import download
 

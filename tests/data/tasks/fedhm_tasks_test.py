@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tff_pers import random
-from tff_pers import settings
+from tff_pers.config import settings
+from tff_pers.core import random
 from tff_pers.data import tasks
 from tff_pers.data.tasks import low_rank_regression
 

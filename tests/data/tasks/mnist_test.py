@@ -9,7 +9,7 @@ import os
 import numpy as np
 import pytest
 
-from tff_pers import settings
+from tff_pers.config import settings
 from tff_pers.data import errors
 from tff_pers.data import sources
 from tff_pers.data import tasks

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms import least_squares as oracle_lib
-from tff_pers import settings
+from tff_pers.config import settings
 from tff_pers.data import client_data
 from tff_pers.data import least_squares
 from tff_pers.data import tasks

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tff_pers import settings
+from tff_pers.config import settings
 from tff_pers.data import errors
 from tff_pers.data import tasks
 from tff_pers.data.tasks import synthetic_groups

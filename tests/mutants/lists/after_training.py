@@ -6,7 +6,7 @@ _AFTER = 'tests/binaries/after_training_test.py::'
 _EXPORT = 'tests/models/export_test.py::'
 _ALONE = 'tests/binaries/one_writer_test.py::'
 _CELLS = (
-    'tests/evaluation/files_test.py'
+    'tests/core/files_test.py'
     '::test_no_spreadsheet_takes_a_text_for_a_formula'
 )
 _ROUNDS = _AFTER + 'test_more_rounds_are_those_of_an_uninterrupted_run'
@@ -203,11 +203,11 @@ FAULTS = (
     Fault(
         'written_in_place',
         what='A file of results that is being written is half a file.',
-        file='tff_pers/evaluation/files.py',
+        file='tff_pers/core/files.py',
         old="  temporary = path + '_temp'\n",
         new='  temporary = path\n',
         tests=(
-            'tests/evaluation/files_test.py'
+            'tests/core/files_test.py'
             '::test_a_file_is_what_it_was_until_it_is_whole',
         ),
     ),
@@ -222,7 +222,7 @@ FAULTS = (
     Fault(
         'marked_class_of_numbers',
         what='The class -1 is marked as a text.',
-        file='tff_pers/evaluation/files.py',
+        file='tff_pers/core/files.py',
         old='  return value if _NUMBER.fullmatch(value) else',
         new='  return value if not value else',
         tests=(_CELLS,),

@@ -248,7 +248,7 @@ FAULTS = (
     Fault(
         'impossible_rounds_count',
         what='A rule with too few messages moves the server.',
-        file='tff_pers/round_steps.py',
+        file='tff_pers/composition/round_steps.py',
         old='tf.reduce_any(tf.stack(impossible) > 0)',
         new='tf.reduce_any(tf.stack(impossible) < 0)',
         tests=(

@@ -6,9 +6,9 @@ _SINGLES = 'tff_pers/runtime/fused/singles.py'
 _MERGING = 'tff_pers/runtime/fused/merging.py'
 _SINGLES_TEST = 'tests/runtime/singles_test.py::'
 _RESULT = _SINGLES_TEST + 'test_the_result_is_that_of_all_accumulators'
-_TABLE = 'tff_pers/algorithms/fingerprints.py'
+_TABLE = 'tff_pers/algorithms/perm/fingerprints.py'
 _TABLE_TEST = (
-    'tests/algorithms/perm_cohorts_test.py'
+    'tests/algorithms/perm/perm_cohorts_test.py'
     '::test_where_nobody_is_known_the_rows_of_a_round_are_the_table'
 )
 _TRAINING = 'tff_pers/client_works/factored_sgd.py'
@@ -107,22 +107,22 @@ FAULTS = (
     Fault(
         'overflowing_steps_pass',
         what='PERM does not look at what local steps made of w.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old='    return update, loss, round_metrics.all_finite(update)\n',
         new='    return update, loss, tf.constant(True)\n',
         tests=(
-            'tests/algorithms/perm_test.py'
+            'tests/algorithms/perm/perm_test.py'
             '::test_steps_that_overflow_are_dropped_though_their_loss_is_finite',
         ),
     ),
     Fault(
         'overflowing_decay_passes',
         what='PERM does not look at what decay makes of a gradient.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old='tf.constant(True) if update is found.gradient\n',
         new='tf.constant(True) if True\n',
         tests=(
-            'tests/algorithms/perm_test.py::test_a_decay_that_overflows_is_'
+            'tests/algorithms/perm/perm_test.py::test_a_decay_that_overflows_is_'
             'dropped_though_the_gradient_is_finite',
         ),
     ),

@@ -10,8 +10,8 @@ _LOCAL_SGD_TEST = 'tests/client_works/local_sgd_test.py'
 _CLIENT_WORK = 'tff_pers/client_works/client_work.py'
 _MIXTURES = 'tff_pers/models/mixtures.py'
 _MIXTURES_TEST = 'tests/models/mixtures_test.py'
-_STEPS = 'tff_pers/round_steps.py'
-_COMPOSITION_TEST = 'tests/composition_test.py'
+_STEPS = 'tff_pers/composition/round_steps.py'
+_COMPOSITION_TEST = 'tests/composition/composer_test.py'
 _ABSENCE = 'tff_pers/aggregators/absence.py'
 _ABSENCE_TEST = 'tests/aggregators/absence_test.py'
 _SUMMARY = 'tff_pers/evaluation/summary.py'
@@ -454,11 +454,11 @@ FAULTS = (
     Fault(
         'bytes_in_float32',
         what='Every float counts as four bytes.',
-        file='tff_pers/round_metrics.py',
+        file='tff_pers/core/round_metrics.py',
         old='tf.cast(tf.size(leaf), tf.float32) * leaf.dtype.size',
         new='tf.cast(tf.size(leaf), tf.float32) * 4',
         tests=(
-            'tests/round_metrics_test.py'
+            'tests/core/round_metrics_test.py'
             '::test_payload_bytes_counts_floats_in_their_width',
         ),
     ),

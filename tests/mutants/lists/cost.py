@@ -244,11 +244,11 @@ FAULTS = (
     Fault(
         'whole_last_minibatch',
         what='The short last minibatch of a pass counts as a whole one.',
-        file='tff_pers/hyperparameters.py',
+        file='tff_pers/config/hyperparameters.py',
         old='return passes * num_examples + steps * size',
         new='return self.local_steps * size',
         tests=(
-            'tests/hyperparameters_test.py'
+            'tests/config/hyperparameters_test.py'
             '::test_examples_that_a_client_visits',
         ),
     ),

@@ -2,16 +2,16 @@
 
 from tests.mutants.faults import Fault
 
-_FFGG = 'tff_pers/algorithms/ffgg.py'
-_LOCAL = 'tff_pers/algorithms/local_ffgg.py'
-_PRIVATE = 'tff_pers/algorithms/ffgg_private.py'
-_STAGES = 'tff_pers/algorithms/ffgg_stages.py'
-_HYPERPARAMETERS = 'tff_pers/algorithms/ffgg_hyperparameters.py'
+_FFGG = 'tff_pers/algorithms/ffgg/ffgg.py'
+_LOCAL = 'tff_pers/algorithms/ffgg/local_ffgg.py'
+_PRIVATE = 'tff_pers/algorithms/ffgg/ffgg_private.py'
+_STAGES = 'tff_pers/algorithms/ffgg/ffgg_stages.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/ffgg/ffgg_hyperparameters.py'
 _TUNERS = 'tff_pers/client_works/fine_tuners.py'
 _TRAINING = 'tff_pers/client_works/split_training.py'
-_TEST = 'tests/algorithms/ffgg_test.py'
+_TEST = 'tests/algorithms/ffgg/ffgg_test.py'
 _TUNERS_TEST = 'tests/client_works/fine_tuners_test.py'
-_QUADRATICS = 'tests/algorithms/ffgg_least_squares_test.py'
+_QUADRATICS = 'tests/algorithms/ffgg/ffgg_least_squares_test.py'
 _SENT = (
     f'{_TEST}::test_ffgg_sends_the_gradient_at_the_fine_tuned_private_weights',
 )
@@ -248,7 +248,7 @@ FAULTS = (
     Fault(
         'norms_of_the_clients_not_weighted',
         what='What clients report has equal weights in its mean.',
-        file='tff_pers/round_metrics.py',
+        file='tff_pers/core/round_metrics.py',
         old='    return counted * tf.cast(tf.reduce_sum(weight), tf.float32)',
         new='    return counted',
         tests=_NORMS,

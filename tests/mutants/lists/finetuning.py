@@ -8,8 +8,8 @@ _BEST = (
     f'{_CHOICE_TEST}'
     '::test_clients_share_the_epochs_that_are_best_on_what_they_hold_out',
 )
-_STEPS = 'tff_pers/finetuning.py'
-_STEPS_TEST = 'tests/finetuning_test.py'
+_STEPS = 'tff_pers/composition/finetuning.py'
+_STEPS_TEST = 'tests/composition/finetuning_test.py'
 _AFTER = (
     f'{_STEPS_TEST}::test_after_s_steps_it_is_what_fine_tuned_fedavg_deploys',
 )
@@ -83,7 +83,7 @@ FAULTS = (
     Fault(
         'each_client_its_own_choice',
         what='Clients deploy no epochs, whatever was chosen.',
-        file='tff_pers/deployment.py',
+        file='tff_pers/composition/deployment.py',
         old='lambda scores: tf.argmax(scores, output_type=tf.int32),',
         new='lambda scores: tf.argmin(scores, output_type=tf.int32),',
         tests=_BEST,
@@ -148,7 +148,7 @@ FAULTS = (
     Fault(
         'heads_alike',
         what='Random heads are the same at all clients.',
-        file='tff_pers/composition.py',
+        file='tff_pers/composition/composer.py',
         old="random.seed(state['seed'], index)",
         new="random.seed(state['seed'], 0)",
         tests=_HEADS,
@@ -156,7 +156,7 @@ FAULTS = (
     Fault(
         'heads_without_the_seed',
         what='Random heads do not depend on the seed of the run.',
-        file='tff_pers/composition.py',
+        file='tff_pers/composition/composer.py',
         old="random.seed(state['seed'], index)",
         new="random.seed(0, index)",
         tests=_HEADS,

@@ -2,9 +2,9 @@
 
 from tests.mutants.faults import Fault
 
-_HYPERPARAMETERS = 'tff_pers/algorithms/floral_hyperparameters.py'
-_ALGORITHM = 'tff_pers/algorithms/floral.py'
-_ALGORITHM_TEST = 'tests/algorithms/floral_test.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/floral/floral_hyperparameters.py'
+_ALGORITHM = 'tff_pers/algorithms/floral/floral.py'
+_ALGORITHM_TEST = 'tests/algorithms/floral/floral_test.py'
 _ADAPT = (
     f'{_ALGORITHM_TEST}::test_hyperparameters_say_what_adaptors_are_like',
 )
@@ -15,7 +15,7 @@ _OWN_RATE = (
 _ADAPTED = 'tff_pers/models/adapted_model.py'
 _ADAPTORS_TEST = 'tests/models/adaptors_test.py'
 _LAYERS = 'tff_pers/models/adaptor_layers.py'
-_ROUTERS = 'tff_pers/algorithms/floral_routers.py'
+_ROUTERS = 'tff_pers/algorithms/floral/floral_routers.py'
 _TRAINING = 'tff_pers/client_works/router_training.py'
 _TRAINING_TEST = 'tests/client_works/router_training_test.py'
 _AGGREGATOR = 'tff_pers/aggregators/router.py'

@@ -2,8 +2,8 @@
 
 from tests.mutants.faults import Fault
 
-_SPLITS = 'tff_pers/algorithms/floral_splits.py'
-_TEST = 'tests/algorithms/floral_splits_test.py'
+_SPLITS = 'tff_pers/algorithms/floral/floral_splits.py'
+_TEST = 'tests/algorithms/floral/floral_splits_test.py'
 _WHO = (
     f'{_TEST}::test_a_split_needs_an_overloaded_and_a_left_over_adaptor',
 )
@@ -92,7 +92,7 @@ FAULTS = (
     Fault(
         'looks_at_what_was_clipped',
         what='Inner sums that clip may stand around what the server looks at.',
-        file='tff_pers/algorithms/floral.py',
+        file='tff_pers/algorithms/floral/floral.py',
         old='if hyperparameters.splits and model_aggregator is not None:',
         new='if False:',
         tests=(f'{_TEST}::test_raises_on_what_a_split_cannot_do',),

@@ -6,7 +6,7 @@ _BATTERY = 'tests/contracts/hyperparameters_test.py'
 _ACTS = f'{_BATTERY}::test_another_value_changes_a_run_of_some_variant'
 _READ = f'{_BATTERY}::test_what_no_line_reads_is_refused'
 _DITTO = 'baselines/ditto.py'
-_FLORAL = 'tff_pers/algorithms/floral_hyperparameters.py'
+_FLORAL = 'tff_pers/algorithms/floral/floral_hyperparameters.py'
 _USAGE = 'tests/binaries/usage_test.py'
 
 FAULTS = (
@@ -56,7 +56,7 @@ FAULTS = (
     Fault(
         'step_cap_in_vain',
         what='The cap of the step is too high to matter.',
-        file='tff_pers/algorithms/visit_hyperparameters.py',
+        file='tff_pers/algorithms/perm/visit_hyperparameters.py',
         old='    if not isinstance(self.step_cap',
         new='    if 0 and not isinstance(self.step_cap',
         tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),
@@ -64,7 +64,7 @@ FAULTS = (
     Fault(
         'router_noise_in_vain',
         what='The noise of the router is multiplied by zero.',
-        file='tff_pers/algorithms/floral_routers.py',
+        file='tff_pers/algorithms/floral/floral_routers.py',
         old='hyperparameters.router_noise, hyperparameters.min_mix_prob',
         new='0 * hyperparameters.router_noise, hyperparameters.min_mix_prob',
         tests=(f'{_ACTS}[floral-router_noise]',),
@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         'solver_steps_never_read',
         what='projected_gradient takes ten steps, whatever the flag.',
-        file='tff_pers/algorithms/perm_mixing.py',
+        file='tff_pers/algorithms/perm/perm_mixing.py',
         old='start(), hyperparameters.solver_steps',
         new='start(), 10',
         tests=(f'{_READ}[perm]',),
@@ -88,7 +88,7 @@ FAULTS = (
     Fault(
         'stage1_without_condition',
         what='Rounds of a first stage are taken in silence without stages.',
-        file='tff_pers/algorithms/perm_hyperparameters.py',
+        file='tff_pers/algorithms/perm/perm_hyperparameters.py',
         old="when='variant=two_stage'",
         new="when=''",
         tests=(f'{_READ}[perm]',),
@@ -96,26 +96,26 @@ FAULTS = (
     Fault(
         'conditions_are_not_checked',
         what='What has no effect is accepted.',
-        file='tff_pers/hyperparameters.py',
+        file='tff_pers/config/hyperparameters.py',
         old='if not acts(spec, values) and value != spec.default:',
         new='if not acts(spec, values) and value is None:',
         tests=(
-            'tests/hyperparameters_test.py'
+            'tests/config/hyperparameters_test.py'
             '::test_what_has_no_effect_must_be_left_at_its_default',
         ),
     ),
     Fault(
         'or_is_and',
         what='All alternatives of a condition must hold.',
-        file='tff_pers/conditions.py',
+        file='tff_pers/config/conditions.py',
         old='return any(alternatives)',
         new='return all(alternatives)',
-        tests=('tests/conditions_test.py::test_holds',),
+        tests=('tests/config/conditions_test.py::test_holds',),
     ),
     Fault(
         'settings_without_effect_are_kept',
         what='What a task suggests refuses a variant in which it does not act.',
-        file='tff_pers/hyperparameters.py',
+        file='tff_pers/config/hyperparameters.py',
         old='  if idle.isdisjoint(kept):\n',
         new='  if kept is not None:\n',
         tests=(f'{_USAGE}::test_settings_of_the_task_without_effect_are_dropped',),
@@ -131,18 +131,18 @@ FAULTS = (
     Fault(
         'help_without_inherited_fields',
         what='help() of hyperparameters leaves out the fields of the bases.',
-        file='tff_pers/hyperparameters.py',
+        file='tff_pers/config/hyperparameters.py',
         old='for base in reversed(kind.__mro__):',
         new='for base in (kind,):',
         tests=(
-            'tests/hyperparameters_test.py'
+            'tests/config/hyperparameters_test.py'
             '::test_help_says_what_every_field_is',
         ),
     ),
     Fault(
         'method_without_docstring',
         what='A property of hyperparameters has no docstring.',
-        file='tff_pers/algorithms/perm_hyperparameters.py',
+        file='tff_pers/algorithms/perm/perm_hyperparameters.py',
         old='    """gamma, the step size of the global model w."""\n',
         new='',
         tests=(
@@ -168,7 +168,7 @@ FAULTS = (
     Fault(
         'builder_hides_an_argument',
         what='build_perm does not say what an argument is.',
-        file='tff_pers/algorithms/perm.py',
+        file='tff_pers/algorithms/perm/perm.py',
         old='    client_weighting: Weights of the mean in (a) and in stage 1.\n',
         new='',
         tests=(

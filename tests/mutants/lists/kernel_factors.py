@@ -170,7 +170,7 @@ FAULTS = (
     Fault(
         'rules_get_factors',
         what='Robust rules get factors.',
-        file='tff_pers/composition.py',
+        file='tff_pers/composition/composer.py',
         old='work.summed is not None and aggregator is None and factory is plain',
         new='work.summed is not None and factory is plain',
         tests=(

@@ -132,7 +132,7 @@ FAULTS = (
     Fault(
         'yogi_sign',
         what='Yogi moves its second moment away from the square.',
-        file='tff_pers/server_optimizers.py',
+        file='tff_pers/composition/server_optimizers.py',
         old=(
             'return v - (1 - beta2) * squared * tf.sign(v - squared)'
         ),
@@ -140,14 +140,14 @@ FAULTS = (
             'return v - (1 - beta2) * squared * tf.sign(squared - v)'
         ),
         tests=(
-            'tests/server_optimizers_test.py'
+            'tests/composition/server_optimizers_test.py'
             '::test_scalar_trajectory',
         ),
     ),
     Fault(
         'epsilon_inside_the_root',
         what='Epsilon stands inside of the square root.',
-        file='tff_pers/server_optimizers.py',
+        file='tff_pers/composition/server_optimizers.py',
         old=(
             "return w - rate * m / (tf.sqrt(v) + tf.cast(state['epsi"
             "lon'], w.dtype))"
@@ -157,43 +157,43 @@ FAULTS = (
             "n'], w.dtype))"
         ),
         tests=(
-            'tests/server_optimizers_test.py'
+            'tests/composition/server_optimizers_test.py'
             '::test_scalar_trajectory',
         ),
     ),
     Fault(
         'first_moment_without_factor',
         what="The first moment is the heavy ball's.",
-        file='tff_pers/server_optimizers.py',
+        file='tff_pers/composition/server_optimizers.py',
         old='return beta1 * m + (1 - beta1) * g',
         new='return beta1 * m + g',
         tests=(
-            'tests/server_optimizers_test.py'
+            'tests/composition/server_optimizers_test.py'
             '::test_scalar_trajectory',
         ),
     ),
     Fault(
         'second_moment_from_zero',
         what='The second moment starts at 0 and not at epsilon squared.',
-        file='tff_pers/server_optimizers.py',
+        file='tff_pers/composition/server_optimizers.py',
         old=(
             "hparams['epsilon'] ** 2 if initial_v is None else initi"
             'al_v'
         ),
         new='0.0 if initial_v is None else initial_v',
         tests=(
-            'tests/server_optimizers_test.py'
+            'tests/composition/server_optimizers_test.py'
             '::test_scalar_trajectory',
         ),
     ),
     Fault(
         'server_ascends',
         what='The server goes up the gradient.',
-        file='tff_pers/server_optimizers.py',
+        file='tff_pers/composition/server_optimizers.py',
         old='return w - rate * m / (',
         new='return w + rate * m / (',
         tests=(
-            'tests/server_optimizers_test.py'
+            'tests/composition/server_optimizers_test.py'
             '::test_scalar_trajectory',
         ),
     ),
@@ -332,18 +332,18 @@ FAULTS = (
     Fault(
         'perm_unclipped_global_step',
         what='w descends the gradient as it is.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old='update = local.direction(weights, found.gradient)',
         new='update = found.gradient',
         tests=(
-            'tests/algorithms/perm_test.py'
+            'tests/algorithms/perm/perm_test.py'
             '::test_local_step_of_the_single_loop',
         ),
     ),
     Fault(
         'perm_compares_clipped_gradients',
         what='Distances are between clipped gradients.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old='row(fingerprint(message, found.gradient, hyperparameters)),',
         new=(
             'row(fingerprint(message, local_step.build(hyperparameters)'
@@ -351,32 +351,32 @@ FAULTS = (
             ' hyperparameters)),'
         ),
         tests=(
-            'tests/algorithms/perm_test.py'
+            'tests/algorithms/perm/perm_test.py'
             '::test_local_step_of_the_single_loop',
         ),
     ),
     Fault(
         'perm_plain_stage_one',
         what='The local step does nothing in stage 1.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old='weights, data, local=local, round_num=t,',
         new='weights, data, round_num=t,',
         tests=(
-            'tests/algorithms/perm_test.py'
+            'tests/algorithms/perm/perm_test.py'
             '::test_local_step_of_stage_1_is_that_of_fedavg',
         ),
     ),
     Fault(
         'visits_plain_step',
         what='The local step does nothing in visits.',
-        file='tff_pers/algorithms/visits.py',
+        file='tff_pers/algorithms/perm/visits.py',
         old=(
             'local=local_step.build(hyperparameters), **hyperparamet'
             'ers.budget(),'
         ),
         new='**hyperparameters.budget(),',
         tests=(
-            'tests/algorithms/shuffling_test.py'
+            'tests/algorithms/perm/shuffling_test.py'
             '::test_local_steps_of_a_visit_match_numpy',
         ),
     ),

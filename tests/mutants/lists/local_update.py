@@ -6,8 +6,8 @@ _WORK = 'tff_pers/client_works/local_update.py'
 _WORK_TEST = 'tests/client_works/local_update_test.py'
 _MAML = 'tff_pers/client_works/maml.py'
 _MAML_TEST = 'tests/client_works/maml_test.py'
-_FAMILY = 'tff_pers/algorithms/local_update.py'
-_FAMILY_TEST = 'tests/algorithms/local_update_test.py'
+_FAMILY = 'tff_pers/algorithms/local_update/local_update.py'
+_FAMILY_TEST = 'tests/algorithms/local_update/local_update_test.py'
 _SIGN = (f'{_WORK_TEST}::test_the_pull_shortens_the_way[1.0-0.988471]',)
 _LINEAR = (f'{_WORK_TEST}::test_updates_are_linear_in_theta',)
 _WAY = (f'{_WORK_TEST}::test_gamma_times_the_sum_is_the_way_of_local_sgd',)
@@ -354,10 +354,10 @@ FAULTS = (
     Fault(
         'nesterov_does_not_look_ahead',
         what='Nesterov\'s step is that of the heavy ball.',
-        file='tff_pers/server_optimizers.py',
+        file='tff_pers/composition/server_optimizers.py',
         old='* (g + beta(g) * m),',
         new='* m,',
-        tests=('tests/server_optimizers_test.py::test_nesterov_looks_ahead',),
+        tests=('tests/composition/server_optimizers_test.py::test_nesterov_looks_ahead',),
     ),
     Fault(
         'dispersion_about_zero',

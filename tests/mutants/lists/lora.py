@@ -8,9 +8,9 @@ _FORMS = 'tff_pers/models/adaptor_forms.py'
 _PLAN = 'tff_pers/models/adaptor_plan.py'
 _LAYERS = 'tff_pers/models/keras_layers.py'
 _NETWORK = 'tff_pers/models/keras_network.py'
-_HYPERPARAMETERS = 'tff_pers/algorithms/floral_hyperparameters.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/floral/floral_hyperparameters.py'
 _MODELS_TEST = 'tests/models/keras_adaptors_test.py'
-_FLORAL_TEST = 'tests/algorithms/floral_keras_test.py'
+_FLORAL_TEST = 'tests/algorithms/floral/floral_keras_test.py'
 _EINSUM = (
     f'{_MODELS_TEST}'
     '::test_einsum_with_factors_is_that_with_the_merged_kernel',
@@ -30,7 +30,7 @@ _OPTIONS = (
     '::test_raises_on_options_that_do_not_go_with_a_frozen_base',
 )
 _ADAPT = (
-    'tests/algorithms/floral_test.py'
+    'tests/algorithms/floral/floral_test.py'
     '::test_hyperparameters_say_what_adaptors_are_like',
 )
 
@@ -137,7 +137,7 @@ FAULTS = (
     Fault(
         'nothing_to_train',
         what='A method without adaptors accepts a frozen model.',
-        file='tff_pers/composition.py',
+        file='tff_pers/composition/composer.py',
         old='  _check_is_trained(deployed)\n',
         new='',
         tests=_MOVE,
@@ -163,7 +163,7 @@ FAULTS = (
     Fault(
         'floral_evaluates_the_trained_part',
         what='FLoRAL reads deployed weights as those that are trained.',
-        file='tff_pers/algorithms/floral.py',
+        file='tff_pers/algorithms/floral/floral.py',
         old='      deployed=adapted.merged,\n',
         new='',
         tests=_DEPLOYS,
@@ -179,7 +179,7 @@ FAULTS = (
     Fault(
         'rate_zero_moves_the_base',
         what='A step size of 0 is taken for the default.',
-        file='tff_pers/algorithms/floral.py',
+        file='tff_pers/algorithms/floral/floral.py',
         old='base=hyperparameters.learning_rate,',
         new='base=hyperparameters.learning_rate or 0.1,',
         tests=(f'{_FLORAL_TEST}::test_rate_zero_freezes_the_base_of_floral',),

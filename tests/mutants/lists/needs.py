@@ -2,15 +2,15 @@
 
 from tests.mutants.faults import Fault
 
-_DISCOVERY = 'tff_pers/discovery.py'
-_METHODS = 'tff_pers/methods.py'
+_DISCOVERY = 'tff_pers/config/discovery.py'
+_METHODS = 'tff_pers/config/methods.py'
 _PARTITIONERS = 'tff_pers/data/partitioners.py'
-_SETTINGS = 'tff_pers/settings.py'
+_SETTINGS = 'tff_pers/config/settings.py'
 _EXPERIMENT = 'binaries/experiment.py'
-_DISCOVERY_TEST = 'tests/discovery_test.py'
-_METHODS_TEST = 'tests/methods_test.py'
+_DISCOVERY_TEST = 'tests/config/discovery_test.py'
+_METHODS_TEST = 'tests/config/methods_test.py'
 _DECLARATIONS_TEST = 'tests/data/tasks/declarations_test.py'
-_SETTINGS_TEST = 'tests/settings_test.py'
+_SETTINGS_TEST = 'tests/config/settings_test.py'
 _ORDER_OF_SETTINGS = (
     f'{_SETTINGS_TEST}'
     '::test_the_method_comes_before_all_methods_and_regimes_before_the_task',
@@ -66,11 +66,11 @@ FAULTS = (
     Fault(
         'second_registration_wins',
         what='A second registration of a name replaces the first.',
-        file='tff_pers/registry.py',
+        file='tff_pers/config/registry.py',
         old='      if name in self._entries:',
         new='      if False:',
         tests=(
-            'tests/registry_test.py'
+            'tests/config/registry_test.py'
             '::test_raises_on_second_registration_and_keeps_the_first',
         ),
     ),
@@ -104,7 +104,7 @@ FAULTS = (
     Fault(
         'oracle_without_groups',
         what='Shuffling in the true groups does not ask for groups.',
-        file='tff_pers/algorithms/shuffling.py',
+        file='tff_pers/algorithms/perm/shuffling.py',
         old="    'oracle_groups', ShufflingHyperparameters, needs=('groups',),",
         new="    'oracle_groups', ShufflingHyperparameters,",
         tests=_MARKS,

@@ -25,7 +25,7 @@ _STOPPING_TEST = 'tests/evaluation/stopping_test.py'
 _PATIENCE = (
     f'{_STOPPING_TEST}::test_ends_after_as_many_evaluations_as_patience',
 )
-_CADENCE = 'tff_pers/cadence.py'
+_CADENCE = 'tff_pers/config/cadence.py'
 _AUTO = 'binaries/auto_rounds.py'
 _AUTO_TEST = 'tests/binaries/auto_rounds_test.py'
 _RESUMED = (f'{_AUTO_TEST}::test_a_resumed_run_ends_in_the_same_round',)

@@ -2,26 +2,26 @@
 
 from tests.mutants.faults import Fault
 
-_EXAMPLES = 'tests/algorithms/perm_examples_test.py'
+_EXAMPLES = 'tests/algorithms/perm/perm_examples_test.py'
 _NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
-_PERM = 'tff_pers/algorithms/perm.py'
-_AGGREGATOR = 'tff_pers/algorithms/perm_aggregator.py'
-_PERM_TEST = 'tests/algorithms/perm_test.py'
-_MIXING_TEST = 'tests/algorithms/perm_mixing_test.py'
-_MIXING = 'tff_pers/algorithms/perm_mixing.py'
-_CLIENT = 'tff_pers/algorithms/perm_client.py'
-_SERVER = 'tff_pers/algorithms/perm_server.py'
-_HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
+_PERM = 'tff_pers/algorithms/perm/perm.py'
+_AGGREGATOR = 'tff_pers/algorithms/perm/perm_aggregator.py'
+_PERM_TEST = 'tests/algorithms/perm/perm_test.py'
+_MIXING_TEST = 'tests/algorithms/perm/perm_mixing_test.py'
+_MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
+_CLIENT = 'tff_pers/algorithms/perm/perm_client.py'
+_SERVER = 'tff_pers/algorithms/perm/perm_server.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
 
 FAULTS = (
     Fault(
         'empty_clients_move_w',
         what='Where clients weigh alike, one without examples does, too.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old="tf.logical_and(finite, data['num_examples'] > 0),",
         new='finite,',
         tests=(
-            'tests/algorithms/perm_test.py'
+            'tests/algorithms/perm/perm_test.py'
             '::test_a_client_without_examples_has_no_weight_in_w',
         ),
     ),
@@ -226,7 +226,7 @@ FAULTS = (
         old="table['fingerprints'], table['sizes'] > 0, clients, owners",
         new="table['fingerprints'], table['sizes'] >= 0, clients, owners",
         tests=(
-            'tests/algorithms/perm_few_known_test.py'
+            'tests/algorithms/perm/perm_few_known_test.py'
             '::test_rows_of_few_known_clients_are_exact',
         ),
     ),

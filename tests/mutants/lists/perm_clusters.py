@@ -4,8 +4,8 @@ from tests.mutants.faults import Fault
 
 _KMEANS = 'tff_pers/numerics/kmeans.py'
 _KMEANS_TEST = 'tests/numerics/kmeans_test.py'
-_CLUSTERS = 'tff_pers/algorithms/perm_clusters.py'
-_TEST = 'tests/algorithms/perm_clusters_test.py'
+_CLUSTERS = 'tff_pers/algorithms/perm/perm_clusters.py'
+_TEST = 'tests/algorithms/perm/perm_clusters_test.py'
 _COHORTS = (
     f'{_TEST}'
     '::test_cohorts_make_clients_known_and_models_of_one_group_part',
@@ -145,7 +145,7 @@ FAULTS = (
     Fault(
         'centers_teach_from_who_is_unknown',
         what='Clients without a gradient are at the distance of zeros.',
-        file='tff_pers/algorithms/perm_mixing.py',
+        file='tff_pers/algorithms/perm/perm_mixing.py',
         old="tf.where(sizes > 0, c, float('inf')), sizes, lambda_,"
         ' hyperparameters,\n      start=lambda: old,',
         new='c, sizes, lambda_, hyperparameters,\n      start=lambda: old,',
@@ -154,7 +154,7 @@ FAULTS = (
     Fault(
         'every_client_hosts_when_permuted',
         what='Clients beyond the models host one a second time.',
-        file='tff_pers/algorithms/visit_schedule.py',
+        file='tff_pers/algorithms/perm/visit_schedule.py',
         old='tf.where(owners < num_models, owners, -1)',
         new='owners % num_models',
         tests=_PERMUTED,
@@ -166,7 +166,7 @@ FAULTS = (
         old="distances.center(table['fingerprints'], table['sizes'] > 0)",
         new="distances.center(table['fingerprints'])",
         tests=(
-            'tests/algorithms/perm_few_known_test.py'
+            'tests/algorithms/perm/perm_few_known_test.py'
             '::test_clusters_of_few_known_clients_are_exact',
         ),
     ),
@@ -177,7 +177,7 @@ FAULTS = (
         old="gradients['sizes']], axis=0) > 0,",
         new="gradients['sizes']], axis=0) >= 0,",
         tests=(
-            'tests/algorithms/perm_few_known_test.py'
+            'tests/algorithms/perm/perm_few_known_test.py'
             '::test_new_clients_are_compared_with_who_is_known',
         ),
     ),

@@ -2,16 +2,16 @@
 
 from tests.mutants.faults import Fault
 
-_CLIENT = 'tff_pers/algorithms/perm_client.py'
-_SERVER = 'tff_pers/algorithms/perm_server.py'
-_HYPERPARAMETERS = 'tff_pers/algorithms/perm_hyperparameters.py'
-_MIXING = 'tff_pers/algorithms/perm_mixing.py'
-_ROWS = 'tff_pers/algorithms/mixing_rows.py'
-_SCHEDULE = 'tff_pers/algorithms/visit_schedule.py'
-_TABLE = 'tff_pers/algorithms/fingerprints.py'
-_VISITS = 'tff_pers/algorithms/visits.py'
-_SCHEDULE_TEST = 'tests/algorithms/visit_schedule_test.py'
-_COHORTS_TEST = 'tests/algorithms/perm_cohorts_test.py'
+_CLIENT = 'tff_pers/algorithms/perm/perm_client.py'
+_SERVER = 'tff_pers/algorithms/perm/perm_server.py'
+_HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
+_MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
+_ROWS = 'tff_pers/algorithms/perm/mixing_rows.py'
+_SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
+_TABLE = 'tff_pers/algorithms/perm/fingerprints.py'
+_VISITS = 'tff_pers/algorithms/perm/visits.py'
+_SCHEDULE_TEST = 'tests/algorithms/perm/visit_schedule_test.py'
+_COHORTS_TEST = 'tests/algorithms/perm/perm_cohorts_test.py'
 _KEPT = (f'{_COHORTS_TEST}::test_gradients_of_cohorts_are_kept',)
 _NOT_BEGUN = (
     f'{_COHORTS_TEST}::test_nobody_hosts_before_the_first_visit[False]',

@@ -2,9 +2,9 @@
 
 from tests.mutants.faults import Fault
 
-_LAMBDA = 'tff_pers/algorithms/perm_lambda.py'
-_TRIAL = 'tff_pers/algorithms/perm_trial.py'
-_LAMBDA_TEST = 'tests/algorithms/perm_lambda_test.py'
+_LAMBDA = 'tff_pers/algorithms/perm/perm_lambda.py'
+_TRIAL = 'tff_pers/algorithms/perm/perm_trial.py'
+_LAMBDA_TEST = 'tests/algorithms/perm/perm_lambda_test.py'
 _LOSSES = (f'{_LAMBDA_TEST}::test_losses_follow_numpy',)
 _ROWS = (
     f'{_LAMBDA_TEST}::test_rows_of_the_choice_are_those_of_the_rounds',
@@ -81,7 +81,7 @@ FAULTS = (
     Fault(
         'kappa_of_few',
         what='Many clients have the candidates of few.',
-        file='tff_pers/algorithms/perm_hyperparameters.py',
+        file='tff_pers/algorithms/perm/perm_hyperparameters.py',
         old='largest = max(_FEW_CLIENTS, num_clients)',
         new='largest = _FEW_CLIENTS',
         tests=(f'{_LAMBDA_TEST}::test_many_clients_may_have_a_larger_kappa',),
@@ -89,7 +89,7 @@ FAULTS = (
     Fault(
         'choice_built_for_nobody',
         what='The choice is built where kappa is given, too.',
-        file='tff_pers/algorithms/perm.py',
+        file='tff_pers/algorithms/perm/perm.py',
         old='      devices, hyperparameters, state_type, num_clients\n  )\n',
         new=(
             '      devices, hyperparameters, state_type, num_clients\n  )\n'

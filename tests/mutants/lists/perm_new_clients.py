@@ -2,9 +2,9 @@
 
 from tests.mutants.faults import Fault
 
-_MIXING = 'tff_pers/algorithms/perm_mixing.py'
-_NEW = 'tff_pers/algorithms/perm_new_clients.py'
-_NEW_TEST = 'tests/algorithms/perm_new_clients_test.py'
+_MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
+_NEW = 'tff_pers/algorithms/perm/perm_new_clients.py'
+_NEW_TEST = 'tests/algorithms/perm/perm_new_clients_test.py'
 _MIXTURE = (
     f'{_NEW_TEST}'
     '::test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row',
@@ -81,7 +81,7 @@ FAULTS = (
     Fault(
         'gradients_at_two_w',
         what='New clients are compared with gradients at an earlier w, too.',
-        file='tff_pers/algorithms/perm_server.py',
+        file='tff_pers/algorithms/perm/perm_server.py',
         old="table=after_solving(kept, table) if old['table']",
         new="table=kept if old['table']",
         tests=(f'{_NEW_TEST}::test_new_clients_are_compared_at_one_w',),

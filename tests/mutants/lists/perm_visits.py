@@ -2,18 +2,18 @@
 
 from tests.mutants.faults import Fault
 
-_EXAMPLES = 'tests/algorithms/perm_examples_test.py'
+_EXAMPLES = 'tests/algorithms/perm/perm_examples_test.py'
 _NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
 _ORACLE = (
     f'{_EXAMPLES}::test_is_near_the_oracle_with_another_model_per_client',
 )
-_PERM_TEST = 'tests/algorithms/perm_test.py'
-_SHUFFLING = 'tff_pers/algorithms/shuffling.py'
-_VISITS = 'tff_pers/algorithms/visits.py'
-_SCHEDULE = 'tff_pers/algorithms/visit_schedule.py'
-_ROWS = 'tff_pers/algorithms/mixing_rows.py'
-_SHUFFLING_TEST = 'tests/algorithms/shuffling_test.py'
-_SCHEDULE_TEST = 'tests/algorithms/visit_schedule_test.py'
+_PERM_TEST = 'tests/algorithms/perm/perm_test.py'
+_SHUFFLING = 'tff_pers/algorithms/perm/shuffling.py'
+_VISITS = 'tff_pers/algorithms/perm/visits.py'
+_SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
+_ROWS = 'tff_pers/algorithms/perm/mixing_rows.py'
+_SHUFFLING_TEST = 'tests/algorithms/perm/shuffling_test.py'
+_SCHEDULE_TEST = 'tests/algorithms/perm/visit_schedule_test.py'
 _MATCHING = 'tff_pers/numerics/matching.py'
 
 FAULTS = (

@@ -3,10 +3,10 @@
 from tests.mutants.faults import Fault
 
 _SUBMODELS = 'tff_pers/models/submodels.py'
-_COMPARISON = 'tff_pers/algorithms/perm_comparison.py'
-_DEVICES = 'tff_pers/algorithms/perm_devices.py'
-_VISITS = 'tff_pers/algorithms/visits.py'
-_TEST = 'tests/algorithms/perm_devices_test.py'
+_COMPARISON = 'tff_pers/algorithms/perm/perm_comparison.py'
+_DEVICES = 'tff_pers/algorithms/perm/perm_devices.py'
+_VISITS = 'tff_pers/algorithms/perm/visits.py'
+_TEST = 'tests/algorithms/perm/perm_devices_test.py'
 _VISIT = (f'{_TEST}::test_a_visit_trains_the_units_that_both_have',)
 _ROLLING = (
     f'{_TEST}::test_rolling_windows_cover_the_units_of_the_owner_alike',
@@ -180,7 +180,7 @@ FAULTS = (
     Fault(
         'bytes_of_the_whole_model',
         what='Line (a) counts the whole model.',
-        file='tff_pers/algorithms/perm_client.py',
+        file='tff_pers/algorithms/perm/perm_client.py',
         old='      bytes_down=share * tf.cast(exchanges, tf.float32)',
         new='      bytes_down=tf.cast(exchanges, tf.float32)',
         tests=_MEANS,
@@ -196,7 +196,7 @@ FAULTS = (
     Fault(
         'new_clients_deploy_the_first_tier',
         what='New clients have the model of client 0.',
-        file='tff_pers/algorithms/perm_new_clients.py',
+        file='tff_pers/algorithms/perm/perm_new_clients.py',
         old=(
             '  if not hyperparameters.adapt_epochs:\n'
             "    return devices.own_units(weights, data['index'])"

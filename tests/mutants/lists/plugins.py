@@ -23,7 +23,7 @@ FAULTS = (
     Fault(
         'tasks_not_found',
         what='Of the entry points those of tasks are left out.',
-        file='tff_pers/entry_points.py',
+        file='tff_pers/config/entry_points.py',
         old='      point for group in GROUPS for point in (',
         new='      point for group in GROUPS[:1] for point in (',
         tests=(_INSTALLED,),

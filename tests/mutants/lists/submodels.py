@@ -393,11 +393,11 @@ FAULTS = (
     Fault(
         'cohort_shares_a_draw',
         what='All clients of a cohort have one place.',
-        file='tff_pers/own_messages.py',
+        file='tff_pers/composition/own_messages.py',
         old='tf.cast(everybody < index, tf.int32)',
         new='tf.cast(everybody < 0 * index, tf.int32)',
         tests=(
-            'tests/dispatch_test.py'
+            'tests/composition/dispatch_test.py'
             '::test_numbers_are_places_in_the_order_of_the_indices',
         ),
     ),
@@ -426,11 +426,11 @@ FAULTS = (
     Fault(
         'variants_are_forgotten',
         what='A tier is evaluated with one model where it has several.',
-        file='tff_pers/deployment.py',
+        file='tff_pers/composition/deployment.py',
         old='  if tier.variants is None:\n',
         new='  if tier.variants is None or tier.weights:\n',
         tests=(
-            'tests/composition_test.py'
+            'tests/composition/composer_test.py'
             '::test_metrics_of_a_tier_without_one_model_are_means',
         ),
     ),

@@ -6,7 +6,7 @@ _VALIDATION = 'tff_pers/data/validation.py'
 _PROGRAM = 'tff_pers/simulation/program.py'
 _METRIC_ROWS = 'tff_pers/simulation/metric_rows.py'
 _EXPERIMENT = 'binaries/experiment.py'
-_ROUND_METRICS = 'tff_pers/round_metrics.py'
+_ROUND_METRICS = 'tff_pers/core/round_metrics.py'
 _VALIDATION_TEST = 'tests/data/validation_test.py'
 _KNOWLEDGE_TEST = 'tests/simulation/task_knowledge_test.py'
 _NON_FINITE_TEST = 'tests/simulation/non_finite_test.py'
@@ -210,7 +210,7 @@ FAULTS = (
     Fault(
         'left_out_for_ever',
         what='Clients stay left out of what is built after the scope.',
-        file='tff_pers/interception.py',
+        file='tff_pers/core/interception.py',
         old='    _CHANGES.reset(token)',
         new='    pass',
         tests=(

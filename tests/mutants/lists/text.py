@@ -40,7 +40,7 @@ FAULTS = (
     Fault(
         'no_units_are_nan',
         what='The accuracy of a client without any proper word is 0 / 0.',
-        file='tff_pers/deployment.py',
+        file='tff_pers/composition/deployment.py',
         old='return tf.maximum(units, tf.cast(tf.minimum(count, 1), units.dtype))',
         new='return units',
         tests=(f'{_UNITS_TEST}::test_metrics_of_a_client_without_units',),

@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers import random
 from tff_pers.aggregators import shuffling
 from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import naming
 from tff_pers.aggregators.robust import rules
 from tff_pers.aggregators.robust import sums
+from tff_pers.core import random
 from tff_pers.numerics import robust
 
 # Messages that collecting is laid out for; more of them are slower.

@@ -4,9 +4,9 @@ import dataclasses
 import re
 from typing import Union
 
-from tff_pers import registry
 from tff_pers.aggregators.robust import preparations
 from tff_pers.aggregators.robust import rules
+from tff_pers.config import registry
 from tff_pers.data import brackets
 
 AnyRule = Union[rules.Rule, preparations.Composed]

@@ -5,9 +5,9 @@ from typing import ClassVar, Union
 
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
-from tff_pers import random
 from tff_pers.aggregators.robust import rules
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import random
 from tff_pers.numerics import robust
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Optional, Union
 
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.numerics import robust
 
 NOT_GIVEN = -1

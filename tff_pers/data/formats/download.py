@@ -13,7 +13,7 @@ import urllib.request
 from absl import logging
 import tqdm
 
-from tff_pers import locks
+from tff_pers.core import locks
 from tff_pers.data import errors
 
 _CHUNK = 2**20

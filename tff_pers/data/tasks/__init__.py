@@ -1,6 +1,6 @@
 """Tasks by name; importing this package finds and registers all of them."""
 
-from tff_pers import discovery
+from tff_pers.config import discovery
 from tff_pers.data.tasks.registry import Declaration
 from tff_pers.data.tasks.registry import get
 from tff_pers.data.tasks.registry import names

@@ -11,7 +11,7 @@ from typing import Optional
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.data import checks
 from tff_pers.data import cifar

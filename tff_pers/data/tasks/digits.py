@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 from sklearn import datasets
 
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import task as task_lib
-from tff_pers import hyperparameters as hp
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 

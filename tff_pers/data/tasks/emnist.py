@@ -19,7 +19,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.data import emnist
 from tff_pers.data import errors

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib

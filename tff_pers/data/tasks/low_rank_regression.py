@@ -15,7 +15,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources

@@ -13,7 +13,7 @@ import dataclasses
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import byzantine
 from tff_pers.data import least_squares
 from tff_pers.data import sources

@@ -5,14 +5,14 @@ from typing import Optional
 
 import numpy as np
 
-from tff_pers.data import task as task_lib
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import arrow_files
 from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import tables
+from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 

@@ -13,8 +13,8 @@ import itertools
 import functools
 from typing import Any, Callable, Iterable, Optional, TypeVar
 
-from tff_pers import registry
-from tff_pers import traits as traits_lib
+from tff_pers.config import registry
+from tff_pers.config import traits as traits_lib
 from tff_pers.data import byzantine
 from tff_pers.data import fitting
 from tff_pers.data import partition as partition_lib

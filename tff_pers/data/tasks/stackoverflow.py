@@ -26,7 +26,7 @@ from typing import Callable
 import numpy as np
 import tensorflow as tf
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import on_demand
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from tff_pers import hyperparameters as hp
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources

@@ -1,0 +1,186 @@
+"""Asynchronous FFGG: checks 10 and 11 of papers/partial_personalization.md 8.
+
+Tiny-LSQ in float64: 20 clients, five at work, speeds 1 to 10 times Exp(1).
+"""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.algorithms import least_squares
+from tests.simulation import event_runs
+from tff_pers.algorithms.ffgg import async_ffgg
+from tff_pers.algorithms.ffgg import ffgg
+from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.data import task as task_lib
+from tff_pers.data import tasks
+from tff_pers.models import partition
+
+_EXACT = async_ffgg.AsyncFFGGHyperparameters(tuner='exact')
+
+
+@functools.lru_cache(maxsize=None)
+def _task(name='overpersonalized', seed=0):
+  family = tasks.get(name)
+  return family.build(tasks.TaskRequest(seed=seed), family.options())
+
+
+def _events(num_updates, seed=0, in_flight=5, **options):
+  return event_runs.schedule(
+      20, num_updates, seed=seed, in_flight=in_flight, **options
+  )
+
+
+def _build(task, events, num_updates):
+  arrivals = task_lib.Arrivals(
+      events.in_flight, events.max_delay(num_updates)
+  )
+  parts = partition.from_scheme(task.model, 'output_layer')
+  smoothness = async_ffgg.known_smoothness(task, parts)
+  return async_ffgg.build_async_ffgg(
+      parts, _EXACT, arrivals=arrivals, smoothness=smoothness
+  ), _EXACT.step(arrivals, smoothness)
+
+
+def _path(task, events, num_updates):
+  """Returns theta after each update, [R, d_theta], and gamma_theta."""
+  process, step = _build(task, events, num_updates)
+  trainer = event_runs.trainer(process, task.train, events)
+  path = [
+      np.asarray(state['weights'][0])
+      for state in event_runs.updates(trainer, num_updates)
+  ]
+  return np.array(path), step
+
+
+def test_10_what_is_under_way_is_the_way_to_the_virtual_iterate():
+  """theta - theta_hat = gamma sum(pending) after every update."""
+  task, events = _task(), _events(40)
+  oracle = least_squares.LeastSquares(task)
+  path, step = _path(task, events, 40)
+  before = np.concatenate([np.zeros([1, 10]), path])
+  operators = np.array([  # F_m at the theta of the dispatch, by task.
+      oracle.operators(before[sent])[client]
+      for client, sent in zip(events.client, np.minimum(events.sent_after, 40))
+  ])
+  for number, theta in enumerate(path, start=1):
+    sent = np.flatnonzero(events.sent_after <= number)
+    virtual = -step * operators[sent].sum(axis=0)
+    pending = np.setdiff1d(sent, events.order[:number])
+    assert len(pending) == 5
+    np.testing.assert_allclose(
+        theta - virtual, step * operators[pending].sum(axis=0), rtol=0,
+        atol=1e-12 * np.abs(operators).max(),
+    )
+
+
+def test_step_of_theorem_7():
+  task, events = _task(), _events(3000)
+  oracle = least_squares.LeastSquares(task)
+  delay = events.max_delay(3000)
+  _, step = _build(task, events, 3000)
+  np.testing.assert_allclose(
+      step, 1 / (2 * oracle.smoothness * np.sqrt(2 * 5 * delay)), rtol=1e-9
+  )
+  arrivals = task_lib.Arrivals(8, 3)
+  assert _EXACT.step(arrivals, None) == 1 / 8  # Without L.
+  assert _EXACT.step(None, None) == 1.0  # A round has one at a time.
+  given = hp.replace(_EXACT, server_learning_rate=0.3)
+  assert given.step(arrivals, 2.0) == 0.3
+
+
+def _check_theorem_7(path, step, events, oracle):
+  """gamma <= 1 / (2 L sqrt(2 P tau_max)): the mean of ||F||^2 is bounded."""
+  before = np.concatenate([np.zeros([1, 10]), path[:-1]])
+  squared = [np.sum(oracle.operator(theta) ** 2) for theta in before]
+  means = np.cumsum(squared) / np.arange(1, len(squared) + 1)
+  start = -step * oracle.operators(before[0])[events.client[:5]].sum(axis=0)
+  radius = np.sum((start - oracle.root) ** 2)
+  bound = 2 * oracle.smoothness * radius / (
+      step * np.arange(1, len(squared) + 1)
+  )
+  assert np.all(np.minimum.accumulate(means) <= bound)
+
+
+def test_11_distance_falls_geometrically_in_the_first_updates():
+  """The rate that brings 1e-7 within 3000 updates; all of them: below."""
+  task, events = _task(), _events(3000)
+  oracle = least_squares.LeastSquares(task)
+  process, step = _build(task, events, 3000)
+  trainer = event_runs.trainer(process, task.train, events)
+  path = np.array([
+      s['weights'][0] for s in event_runs.updates(trainer, 300)
+  ])
+  _check_theorem_7(path, step, events, oracle)
+  apart = np.linalg.norm(path - oracle.root, axis=1)
+  assert apart[-1] <= 10 ** (-0.7) * np.linalg.norm(oracle.root)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('seed', range(3))
+def test_11_no_neighbourhood_for_any_seed(seed):
+  """Distance <= 1e-7 within 3000 updates (<= 1e-8 after about 2000)."""
+  task, events = _task(seed=seed), _events(3000, seed)
+  oracle = least_squares.LeastSquares(task)
+  path, step = _path(task, events, 3000)
+  assert np.linalg.norm(path[-1] - oracle.root) <= 1e-7
+  _check_theorem_7(path, step, events, oracle)
+
+
+@pytest.mark.slow
+def test_11_on_the_control_there_is_a_floor_and_same_client_is_biased():
+  task, floors = _task('overpersonalized_control'), {}
+  oracle = least_squares.LeastSquares(task)
+  for redispatch in ('uniform_idle', 'same_client'):
+    path, _ = _path(task, _events(3000, redispatch=redispatch), 3000)
+    floors[redispatch] = np.linalg.norm(
+        path[-500:] - oracle.root, axis=1
+    ).mean()
+  assert floors['uniform_idle'] >= 0.05
+  assert floors['same_client'] >= 3 * floors['uniform_idle']
+
+
+@pytest.mark.slow
+def test_11_the_same_client_suffices_where_one_theta_suits_all():
+  task = _task()
+  events = _events(3000, redispatch='same_client')
+  path, _ = _path(task, events, 3000)
+  root = least_squares.LeastSquares(task).root
+  assert np.linalg.norm(path[-1] - root) <= 1e-6
+
+
+def test_a_round_is_one_of_ffgg_whatever_the_weighting():
+  """Staleness 0; the mean is uniform."""
+  task = _task()
+  method = methods.get('async_ffgg')
+  process = method.build(
+      task, hp.replace(_EXACT, server_learning_rate=0.2)
+  )
+  reference = ffgg.build_ffgg(
+      partition.from_scheme(task.model, 'output_layer'),
+      ffgg_hp.FFGGHyperparameters(tuner='exact', server_learning_rate=0.2),
+  )
+  found, expected = (
+      p.next(p.initialize_seeded(0), [()] * 3, list(task.train[:3]))['state']
+      for p in (process, reference)
+  )
+  np.testing.assert_array_equal(found['weights'][0], expected['weights'][0])
+
+
+def test_pretraining_is_refused():
+  with pytest.raises(ValueError, match='`pretrain_rounds` must be 0'):
+    async_ffgg.AsyncFFGGHyperparameters(pretrain_rounds=2)
+
+
+def test_smoothness_is_known_of_least_squares_alone():
+  task = _task()
+  parts = partition.from_scheme(task.model, 'output_layer')
+  np.testing.assert_allclose(
+      async_ffgg.known_smoothness(task, parts),
+      least_squares.LeastSquares(task).smoothness, rtol=1e-9,
+  )
+  swapped = partition.from_scheme(task.model, 'input_layer')
+  assert async_ffgg.known_smoothness(task, swapped) is None

@@ -1,0 +1,186 @@
+"""Who hosts whom, and with which step: perm check 15b; sparse rows."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.algorithms.perm import visits
+from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.algorithms.perm import shuffling
+from tff_pers.algorithms.perm import visit_schedule
+from tff_pers.algorithms.perm import visits as hosted
+
+_N = 4
+_PROBLEM = visits.random_quadratics(0, _N, 3)
+_MIXING = visits.random_mixing(1, _N)
+_hyperparameters = visits.hyperparameters
+
+
+_CAPPED = np.array([
+    [0.7, 0.3, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25],
+    [0.9, 0.05, 0.05, 0.0],
+], np.float32)
+
+
+def _multipliers(hyperparameters, *, matched):
+  return np.array([
+      [
+          hosted.step_multiplier(
+              tf.constant(_CAPPED), tf.constant(i), tf.constant(c),
+              hyperparameters, matched=matched,
+          ).numpy()
+          for c in range(_N)
+      ]
+      for i in range(_N)
+  ])
+
+
+@pytest.mark.parametrize('cap, expected', [(2.0, 2.0), ('auto', 4.0)])
+def test_cap_bounds_the_largest_step(cap, expected):
+  """perm 2.3: s_i = min(N, cap / max_c alpha_i(c)), c_max = 4."""
+  scale = np.minimum(_N, expected / _CAPPED.max(axis=1, keepdims=True))
+  np.testing.assert_allclose(
+      _multipliers(_hyperparameters(step_cap=cap), matched=False),
+      scale * _CAPPED, rtol=1e-6,
+  )
+
+
+@pytest.mark.parametrize('cap, visits', [
+    (0.0, [[1, 1, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0]]),
+    ('auto', [[1, 1, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [3, 1, 1, 0]]),
+    (0.5, [[3, 1, 0, 0], [0, 2, 0, 0], [2, 2, 2, 2], [5, 1, 1, 0]]),
+])
+def test_matchings_visit_clients_of_large_weight_several_times(cap, visits):
+  """Steps of about the cap, and in sum s_i alpha_i(c), s_i = |support|."""
+  hyperparameters = _hyperparameters(step_cap=cap)
+  counts = np.sum(_CAPPED > 0, axis=1, keepdims=True)
+  found = visit_schedule.visits_per_epoch(
+      tf.constant(_CAPPED), tf.constant(counts, tf.int32), hyperparameters
+  )
+  np.testing.assert_array_equal(found, visits)
+  np.testing.assert_allclose(
+      _multipliers(hyperparameters, matched=True) * visits, counts * _CAPPED,
+      rtol=1e-6,
+  )
+
+
+def test_clients_without_a_visit_send_nothing():
+  """All models learn from client 0 alone, which hosts one at a time."""
+  mixing = np.zeros((_N, _N))
+  mixing[:, 0] = 1
+  process = shuffling.build_shuffling(
+      _PROBLEM.model, mixing, _hyperparameters(schedule='matching')
+  )
+  state, visited = process.initialize_seeded(3), np.zeros(_N, bool)
+  for _ in range(5 * _N):  # A model is not among them in 1 of 300 runs.
+    output = process.next(state, [()] * _N, _PROBLEM.clients())
+    moved = np.any(
+        output['state']['models'][0] != state['models'][0], axis=1
+    )
+    state, metrics = output['state'], output['metrics']
+    assert moved.sum() == 1
+    visited |= moved
+    assert metrics['bytes_down'] == 8 * (3 + 1) / _N  # A model and a factor.
+    assert metrics['bytes_up'] == 8 * 3 / _N
+    assert np.isfinite(metrics['train_loss'])
+  assert visited.all()
+
+
+def test_matching_with_all_clients_visits_supported_pairs_once():
+  """perm check 15b, m = N: each supported pair exactly once per epoch."""
+  n = 6
+  rng = np.random.default_rng(0)
+  mixing = tf.constant((rng.random((n, n)) < 0.4) | np.eye(n, dtype=bool))
+  mixing = tf.cast(mixing, tf.float32)
+  hyperparameters = _hyperparameters(step_cap=0.0)
+  plan = tf.function(lambda pending, key: visit_schedule.matching_owners(
+      pending, mixing, tf.ones([n], tf.bool), key, hyperparameters
+  ))
+  pending = visit_schedule.nothing_pending(hyperparameters, mixing, False)
+  visits_of, epochs = np.zeros((n, n), int), np.zeros(n, int)
+  for t in range(40):
+    before = pending['left'].numpy()
+    owners, pending = plan(pending, tf.constant([t, 0], tf.int64))
+    done = ~before.any(axis=1)
+    # A model starts an epoch only when it met its whole support alike often.
+    np.testing.assert_array_equal(
+        visits_of[done], epochs[done, None] * mixing.numpy()[done]
+    )
+    epochs += done
+    hosting = np.flatnonzero(owners.numpy() >= 0)
+    assert len(set(owners.numpy()[hosting])) == len(hosting)
+    visits_of[owners.numpy()[hosting], hosting] += 1
+  assert epochs.min() >= 5
+
+
+def test_partial_participation_moves_only_hosted_models():
+  process = shuffling.build_shuffling(
+      _PROBLEM.model, _MIXING, _hyperparameters(), full_participation=False
+  )
+  data = _PROBLEM.clients()
+  state = process.initialize_seeded(0)
+  before = state['models'][0]
+  output = process.next(state, [()] * 2, [data[3], data[1]])
+  moved = np.any(output['state']['models'][0] != before, axis=1)
+  assert moved.sum() == 2
+  used = output['state']['pending']['left'] == 0
+  np.testing.assert_array_equal(used.any(axis=0), [False, True, False, True])
+
+
+def test_models_do_not_wait_for_clients_that_are_not_there():
+  """Clients 2 and 3 come once in ten rounds; the other models go on."""
+  mixing = tf.fill([_N, _N], 1 / _N)
+  hyperparameters = _hyperparameters()
+  plan = tf.function(lambda pending, cohort, key: visit_schedule.
+                     matching_owners(
+                         pending, mixing, cohort, key, hyperparameters
+                     ))
+  pending = visit_schedule.nothing_pending(hyperparameters, mixing, False)
+  visits_of = np.zeros((_N, _N), int)
+  for t in range(100):
+    cohort = np.array([t % 10 > 0] * 2 + [t % 10 == 0] * 2)
+    owners, pending = plan(
+        pending, tf.constant(cohort), tf.constant([t, 0], tf.int64)
+    )
+    hosting = np.flatnonzero(owners.numpy() >= 0)
+    np.testing.assert_array_equal(hosting, np.flatnonzero(cohort))  # No idle.
+    visits_of[owners.numpy()[hosting], hosting] += 1
+    assert pending['left'].numpy().max() <= 2  # Epochs of one visit each.
+  assert visits_of[:, 2:].min() >= 1  # What is owed is paid.
+  assert np.ptp(visits_of.sum(axis=1)) <= 4  # Models train alike.
+
+
+def test_sparse_and_dense_weights_mean_the_same():
+  dense = np.array(
+      [[0.7, 0.0, 0.3], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], np.float32
+  )
+  sparse = dict(
+      columns=tf.constant([[0, 2], [1, 0], [1, 0]]),
+      values=tf.constant([[0.7, 0.3], [1.0, 0.0], [0.5, 0.5]]),
+  )
+  for rows in (mixing_rows.MixingRows(sparse),
+               mixing_rows.MixingRows(tf.constant(dense))):
+    np.testing.assert_array_equal(rows.own(), np.diag(dense))
+    for i in range(3):
+      assert rows.maximum(i) == dense[i].max()
+      for c in range(3):
+        assert rows.weight(tf.constant(i), tf.constant(c)) == dense[i, c]
+    owners, hosts = tf.constant([0, 2, 1]), tf.constant([2, 0, 0])
+    np.testing.assert_array_equal(
+        rows.weight(owners, hosts), dense[[0, 2, 1], [2, 0, 0]]
+    )
+
+
+def test_visits_follow_clients_to_other_columns():
+  """Sparse rows that changed: by client, 0 for who was not there."""
+  rows = mixing_rows.MixingRows(dict(
+      columns=tf.constant([[3, 0, 1], [2, 1, 0], [2, 2, 2], [3, 1, 0]]),
+      values=tf.ones([4, 3]),
+  ))
+  before = dict(
+      clients=tf.constant([[0, 1, 2], [0, 1, 2], [2, 2, 2], [3, 1, 2]]),
+      visits=tf.constant([[5, 6, 7], [5, 6, 7], [4, 0, 0], [1, 2, 3]]),
+  )
+  np.testing.assert_array_equal(
+      rows.looked_up(**before), [[0, 5, 6], [7, 6, 5], [4, 4, 4], [1, 2, 0]]
+  )

@@ -1,0 +1,59 @@
+"""The one registry, of methods, tasks and partitions."""
+
+import pytest
+
+from tff_pers.config import methods
+from tff_pers.config import registry
+from tff_pers.data import partition
+from tff_pers.data import tasks
+
+
+def _registry():
+  made = registry.Registry('task')
+  for name in ('digits', 'mnist', 'cifar10'):
+    made.register(name, lambda build: (build, 'an entry'))(len)
+  return made
+
+
+def test_names_are_sorted_and_entries_found():
+  made = _registry()
+  assert made.names() == ['cifar10', 'digits', 'mnist']
+  assert made.get('mnist') == (len, 'an entry')
+
+
+def test_decorated_function_stays_what_it_is():
+  made = registry.Registry('task')
+
+  @made.register('mine', lambda build: None)
+  def build():
+    return 7
+
+  assert build() == 7
+
+
+@pytest.mark.parametrize(
+    'name, tip',
+    [('digit', ' Tip: digits?'), ('mnists', ' Tip: mnist?'), ('zebra', '')],
+)
+def test_raises_on_unknown_name(name, tip):
+  with pytest.raises(ValueError) as error:
+    _registry().get(name)
+  assert str(error.value) == (
+      f'`task` must be one of cifar10, digits, mnist, found {name!r}.{tip}'
+  )
+
+
+def test_raises_on_second_registration_and_keeps_the_first():
+  made = _registry()
+  with pytest.raises(ValueError, match='`name` must be new, found digits reg'):
+    made.register('digits', lambda build: 'another')(max)
+  assert made.get('digits') == (len, 'an entry')
+
+
+@pytest.mark.parametrize(
+    'get, word',
+    [(methods.get, 'algo'), (tasks.get, 'task'), (partition.get, 'partition')],
+)
+def test_all_three_speak_of_their_flag(get, word):
+  with pytest.raises(ValueError, match=f'`{word}` must be one of .* found'):
+    get('no such thing')

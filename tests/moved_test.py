@@ -1,0 +1,40 @@
+"""Old paths of modules work for one release, and say where they are now."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from tff_pers import moved
+
+
+@pytest.mark.parametrize('old', sorted(moved._MOVED))
+def test_an_old_path_is_the_module_itself(old):
+  new = importlib.import_module(moved._MOVED[old])
+  spec = new.__spec__
+  sys.modules.pop(old, None)
+  with pytest.warns(FutureWarning, match=f'^{old} is now {new.__name__};'):
+    assert importlib.import_module(old) is new
+  assert new.__spec__ is spec
+
+
+def test_a_script_of_the_last_release_runs():
+  """The warning stands at its own line."""
+  script = (
+      'from tff_pers import composition, registry\n'
+      'from tff_pers.cadence import Cadence\n'
+      'import tff_pers.config.registry\n'
+      'composition.compose, Cadence\n'
+      'assert registry is tff_pers.config.registry\n'
+  )
+  done = subprocess.run(
+      [sys.executable, '-c', script], check=True, capture_output=True, text=True,
+  )
+  found = [l for l in done.stderr.splitlines() if 'FutureWarning' in l]
+  assert [line.partition(';')[0] for line in found] == [
+      '<string>:1: FutureWarning: tff_pers.registry is now'
+      ' tff_pers.config.registry',
+      '<string>:2: FutureWarning: tff_pers.cadence is now'
+      ' tff_pers.config.cadence',
+  ]

@@ -1,0 +1,121 @@
+"""Hyperparameters of FedHM."""
+
+import dataclasses
+import math
+from typing import Optional, Sequence
+
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import ranges
+from tff_pers.models import factorized
+from tff_pers.models import functional
+from tff_pers.models import tiers as tiers_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
+  """Hyperparameters of FedHM, beside those of local training."""
+
+  tiers: str = hp.field(
+      'all',
+      'Rank ratios of the tiers of clients, as 1:0.5:0.25:0.125; 1 is the'
+      ' unfactorised model, and a ratio may be there twice; all: those of the'
+      ' task; all_smallest: as many tiers, all with the smallest of them.',
+  )
+  full_rank: str = hp.field(
+      'auto',
+      'Layers that are never factorised, as conv_0:dense_3; none; auto: those'
+      ' that the model names, or the first, the last and 1 x 1 convolutions.',
+  )
+  rank_base: str = hp.field(
+      'out_channels',
+      'What the rank of a layer is a share of: its output channels, the smaller'
+      ' of its input and output channels, or the smaller side of the unrolled'
+      ' kernel.',
+      choices=factorized.RANK_BASES,
+  )
+  tau: str = hp.field(
+      'auto',
+      'Temperature of the weights softmax(ratio / tau) of the clients of a'
+      ' round, at least 0.02; inf: equal weights; auto: inf with fixed tiers, 5'
+      ' with dynamic ones.',
+  )
+  frobenius_decay: float = hp.field(
+      1e-4,
+      'Penalty on the squared norm of products of factors, in the place of'
+      ' weight_decay on the factors.',
+      minimum=0.0, search=ranges.Around(10),
+  )
+  masked_loss: bool = hp.field(
+      False,
+      'Train with logits 0 for the classes that a client does not have, and'
+      ' average the rows of the output layer over the clients that have the'
+      ' class.',
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    self.ratios((1.0,))
+    self.temperature('fixed')
+
+  def ratios(self, of_task: Sequence[float]) -> tuple[float, ...]:
+    """Returns the rank ratio of every tier.
+
+    Args:
+      of_task: `Task.rank_ratios`.
+
+    Raises:
+      ValueError: If `tiers` is no list of ratios in (0, 1].
+    """
+    return tiers_lib.parse_ratios(self.tiers, of_task)
+
+  def temperature(self, assignment: str) -> float:
+    """Returns tau > 0, maybe infinite.
+
+    Args:
+      assignment: `Task.tier_assignment`.
+
+    Raises:
+      ValueError: If `tau` is neither a number of at least 0.02, inf nor auto.
+    """
+    if self.tau == 'auto':
+      return 5.0 if assignment == 'dynamic' else math.inf
+    tau = _number(self.tau)
+    # exp(-1 / 0.02) = 2e-22 is far from what float32 takes for 0, and a client
+    # of weight 0 would count as absent.
+    if not tau >= 0.02:
+      raise ValueError(
+          f'`tau` must be a number >= 0.02, inf or auto, found {self.tau!r}.'
+      )
+    return tau
+
+  def layers_of_full_rank(self) -> Optional[tuple[str, ...]]:
+    """Returns the names of the layers that stay, None: by default."""
+    if self.full_rank == 'auto':
+      return None
+    if self.full_rank == 'none':
+      return ()
+    return tuple(self.full_rank.split(':'))
+
+  def tiered(
+      self, model: functional.FunctionalModel, of_task: Sequence[float]
+  ) -> tiers_lib.TieredModel:
+    """Returns the models of all tiers.
+
+    Args:
+      model: The model of the largest tier.
+      of_task: See `ratios`.
+
+    Raises:
+      ValueError: See `ratios`.
+    """
+    return tiers_lib.TieredModel(
+        model, self.ratios(of_task), self.layers_of_full_rank(), self.rank_base
+    )
+
+
+def _number(text: str) -> float:
+  """Returns the number that a text means; NaN if it means none."""
+  try:
+    return float(text)
+  except ValueError:
+    return math.nan

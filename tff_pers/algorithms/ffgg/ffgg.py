@@ -1,0 +1,115 @@
+"""FFGG: fine-tuning followed by a global gradient.
+
+A client fits its private weights to the global ones it has received, then sends
+one gradient of the global ones, taken there with the private ones constant.
+
+    F_m(theta) = grad_theta f_m(theta, w) at w = w_m*(theta)
+
+Where every client can fit its data after fine-tuning at one common theta* ("the
+model is overpersonalized"), all F_m(theta*) are 0, and heterogeneity costs
+nothing: no neighbourhood, whatever the cohort.
+
+Partially Personalized Federated Learning: Breaking the Curse of Data
+Heterogeneity
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithms 1 and 2.
+"""
+
+import collections
+from typing import Optional
+
+from tff_pers import composition
+from tff_pers.aggregators import choice
+from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
+from tff_pers.algorithms.ffgg import ffgg_private
+from tff_pers.algorithms.ffgg import ffgg_stages
+from tff_pers.client_works import client_work
+from tff_pers.client_works import fine_tuners
+from tff_pers.client_works import local_gradient
+from tff_pers.composition import builders
+from tff_pers.config import methods
+from tff_pers.core import process
+from tff_pers.models import partition
+from tff_pers.models import split_hyperparameters
+
+
+@builders.checked
+def build_ffgg(
+    parts: partition.Partition,
+    hyperparameters: ffgg_hp.FFGGHyperparameters = (
+        ffgg_hp.FFGGHyperparameters()
+    ),
+    *,
+    client_weighting: str = 'uniform',
+    tuner: Optional[fine_tuners.FineTuner] = None,
+    model_aggregator: Optional[composition.Aggregator] = None,
+) -> process.PersonalizedProcess:
+  """Builds FFGG (Algorithm 1).
+
+    client m: w     <- approximate argmin_w f_m(theta, w)     (Algorithm 2)
+              Delta <- grad_theta f_m(theta, w)               w is constant
+    server  : theta <- theta - gamma_theta * sum_m q_m Delta_m / sum_m q_m
+
+  Delta is the gradient of the mean loss over all examples of the client,
+  dropout off. Private weights start anew whenever a client takes part, and are
+  forgotten; stateful clients keep them. What else the server does, what clients
+  deploy, and the metrics that tell whether the split suits: see
+  `ffgg_stages.compose`.
+
+  Limit case: without private weights it is FedSGD, gradient descent on the mean
+  loss. Theorem 1 takes gamma_theta <= 1 / L, with F_m 1/L-cocoercive.
+
+  Args:
+    parts: The model and its split.
+    hyperparameters: See there; `split` is `parts` already.
+    client_weighting: q_m, see `client_work.client_weight`; uniform in theory.
+    tuner: Replaces the fine-tuner of the hyperparameters.
+    model_aggregator: Replaces what `aggregator` of the hyperparameters names.
+
+  Returns:
+    A `PersonalizedProcess` with `parts`. A client deploys theta with its w
+    after the final fine-tuning, weights of the model that was split.
+
+  Raises:
+    TypeError: If `parts` or `hyperparameters` is of another kind.
+    ValueError: If no weight is global; if the fine-tuner is for quadratics and
+      the loss is none in the private weights.
+  """
+  private = ffgg_private.PrivateWeights(parts, hyperparameters, tuner)
+
+  def update(message, kept, data):
+    theta = message['weights']  # theta^r
+    own = private.tune(  # w_m^r, Algorithm 2
+        message, kept, data, use=ffgg_private.FINE_TUNING
+    )
+    # Delta_m^r. A tape of its own, which has seen no step of the fine-tuning:
+    # w is a constant, or the unrolled gradient would be added.
+    delta = local_gradient.compute(
+        parts.global_model(own), theta, data,
+        seed=client_work.key(message, data),
+    )
+    return client_work.ClientOutput(
+        client_state=private.keep(kept, own),
+        # Of theta alone: w never leaves its client.
+        update=collections.OrderedDict(weights=delta.gradient),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
+        loss=delta.loss,
+    )
+
+  return ffgg_stages.compose(
+      parts, client_work.ClientWork(update), private, hyperparameters,
+      scale=lambda message: 1.0, client_weighting=client_weighting,
+      model_aggregator=model_aggregator or choice.chosen(hyperparameters),
+  )
+
+
+@methods.register(
+    'ffgg', ffgg_hp.FFGGHyperparameters, needs=split_hyperparameters.NEEDS,
+    summary='fine-tuning of private weights, then one global gradient',
+)
+def _build(task, hyperparameters):
+  return build_ffgg(
+      hyperparameters.partition(task.model), hyperparameters,
+      client_weighting=task.client_weighting,
+  )

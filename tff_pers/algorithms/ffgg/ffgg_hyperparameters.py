@@ -1,0 +1,251 @@
+"""Hyperparameters of FFGG and Local FFGG."""
+
+import dataclasses
+from typing import Any, Optional
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.client_works import fine_tuners
+from tff_pers.client_works import local_step
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import ranges
+from tff_pers.models import partition
+from tff_pers.models import split_hyperparameters
+
+_STEPS = 'tuner=sgd or tuner=adam'
+_PRETRAINS = 'pretrain_rounds!=0'
+_ADAPTIVE = 'server_optimizer=adam'
+
+
+@dataclasses.dataclass(frozen=True)
+class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
+  """What FFGG and Local FFGG share."""
+
+  adapt_epochs: int = hp.inherited(
+      split_hyperparameters.SplitHyperparameters, 'adapt_epochs', when=_STEPS
+  )
+  tuner: str = hp.field(
+      'sgd',
+      'How private weights are learned with the global ones frozen: minibatch'
+      ' steps of sgd or adam; for losses that are quadratic in them also cg'
+      ' (conjugate gradient on all examples) and exact.',
+      choices=('sgd', 'adam', 'cg', 'exact'),
+  )
+  stateful: bool = hp.field(
+      False,
+      'Whether clients keep their private weights and start from them; else'
+      ' they start anew whenever they take part, and keep nothing.',
+  )
+  private_init: str = hp.field(
+      'initial',
+      'Where private weights start anew: initial (their part of the run\'s'
+      ' first weights, or of the pre-trained ones), random (fresh in every'
+      ' round, at every client), or zeros.',
+      choices=('initial', 'random', 'zeros'),
+      when='stateful=false',
+  )
+  server_optimizer: str = hp.field(
+      'sgd', 'Server optimizer of the global weights.', choices=('sgd', 'adam')
+  )
+  server_beta1: float = hp.field(
+      0.9, "Adam's decay of the mean.", minimum=0.0, below=1.0, when=_ADAPTIVE
+  )
+  server_beta2: float = hp.field(
+      0.999, "Adam's decay of the mean of squares.", minimum=0.0, below=1.0,
+      when=_ADAPTIVE,
+  )
+  server_epsilon: float = hp.field(
+      1e-8, "Added to the root in Adam's step.", above=0.0, when=_ADAPTIVE
+  )
+  pretrain_rounds: int = hp.field(
+      0,
+      'First rounds, in which all weights are global and trained by FedAvg;'
+      ' the private ones start from the result.',
+      minimum=0, when='stateful=false and private_init=initial',
+  )
+  pretrain_learning_rate: float = hp.field(
+      0.0, 'Step size of the clients in these rounds; 0: learning_rate.',
+      minimum=0.0, when=_PRETRAINS,
+  )
+  pretrain_server_learning_rate: float = hp.field(
+      1.0, 'Step size of the server in these rounds.', above=0.0,
+      when=_PRETRAINS,
+  )
+
+  @property
+  def pretrain_rate(self) -> float:
+    """Step size of the clients while they pre-train."""
+    return self.pretrain_learning_rate or self.learning_rate
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; before, all clients have one model."""
+    return super().cadence(num_clients, cohort_size).after(self.pretrain_rounds)
+
+  def final_budget(self) -> dict[str, Any]:
+    """Returns the budget of the fine-tuning before a client is evaluated."""
+    return dict(batch_size=self.batch_size, num_epochs=self.adapt_epochs)
+
+  def fine_tuner(self, parts: partition.Partition) -> fine_tuners.FineTuner:
+    """Returns the fine-tuner.
+
+    Raises:
+      ValueError: If it is for quadratics and the loss is none in the private
+        weights.
+    """
+    if self.tuner in ('cg', 'exact'):
+      theta, own = parts.initial_weights(0)
+      fine_tuners.check_quadratic(parts.private_model(theta), own, self.tuner)
+      return {
+          'cg': fine_tuners.conjugate_gradient, 'exact': fine_tuners.exact
+      }[self.tuner]()
+    local = local_step.build(self)
+    if self.tuner == 'adam':
+      return fine_tuners.optimizer(_adam(1.0, parts.model.dtype), local)
+    return fine_tuners.sgd(local)
+
+  def build_server_optimizer(
+      self, learning_rate: float, dtype: tf.DType
+  ) -> Optional[tff.learning.optimizers.Optimizer]:
+    """Returns Adam, or None if the server's steps are plain.
+
+    Adam corrects its bias, as in the code of the experiments, and so is not
+    that of `server_optimizers`.
+
+    Args:
+      learning_rate: gamma_theta.
+      dtype: That of the weights.
+    """
+    if self.server_optimizer == 'sgd':
+      return None
+    return _adam(
+        learning_rate, dtype, self.server_beta1, self.server_beta2,
+        self.server_epsilon,
+    )
+
+
+def _adam(learning_rate, dtype, *further):
+  # NumPy numbers of the weights' type, because TFF's optimizer multiplies
+  # tensors by them.
+  numbers = map(dtype.as_numpy_dtype, (learning_rate, *further))
+  return tff.learning.optimizers.build_adam(*numbers)
+
+
+def _local_training(name: str, **changes):
+  """Returns a field of all local training, which has a use less here."""
+  return hp.inherited(hp.LocalTraining, name, **changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class FFGGHyperparameters(PartialHyperparameters):
+  """Hyperparameters of FFGG."""
+
+  # Clients take minibatch steps with private weights alone.
+  learning_rate: float = hp.field(
+      0.1, 'Step size gamma_w of the private weights, per step.', above=0.0,
+      when=f'{_STEPS} or {_PRETRAINS}', search=ranges.Around(20),
+  )
+  local_steps: int = hp.field(
+      0,
+      'Fine-tuning steps tau: minibatches, or iterations of cg; 0: use'
+      ' local_epochs instead.',
+      minimum=0, when=f'tuner!=exact or {_PRETRAINS}', search=ranges.Around(4),
+  )
+  local_epochs: int = hp.field(
+      1, 'Passes over the local data to fine-tune, if local_steps is 0.',
+      minimum=0, when=f'tuner!=exact or {_PRETRAINS}', search=ranges.Around(4),
+  )
+  learning_rate_schedule: str = _local_training(
+      'learning_rate_schedule', when=f'{_STEPS} or {_PRETRAINS}'
+  )
+  batch_size: int = _local_training(
+      'batch_size', when=f'{_STEPS} or {_PRETRAINS}'
+  )
+  momentum: float = _local_training(
+      'momentum', when=f'tuner=sgd or {_PRETRAINS}'
+  )
+  weight_decay: float = _local_training(
+      'weight_decay', when=f'{_STEPS} or {_PRETRAINS}'
+  )
+  clip_norm: float = _local_training(
+      'clip_norm', when=f'{_STEPS} or {_PRETRAINS}'
+  )
+  # A round is a single step: with 0.1, as for local steps, training takes ten
+  # times as many rounds.
+  server_learning_rate: float = hp.field(
+      1.0, 'Step size gamma_theta of the global weights, per round.', above=0.0,
+      search=ranges.Around(10),
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.tuner == 'cg' and not self.local_steps:
+      raise ValueError(
+          '`local_steps` must be > 0 and `local_epochs` 0 with tuner=cg, found'
+          f' {self.local_steps} and {self.local_epochs}.'
+      )
+
+  def fine_tuning_budget(self) -> dict[str, Any]:
+    """Returns how long a client fine-tunes in a round."""
+    return self.budget()
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalFFGGHyperparameters(PartialHyperparameters):
+  """Hyperparameters of Local FFGG."""
+
+  local_steps: int = hp.field(
+      0,
+      'Alternating steps K, in minibatches: each is one of the private and one'
+      ' of the global weights; 0: use local_epochs instead.',
+      minimum=0, search=ranges.Around(4),
+  )
+  local_epochs: int = hp.field(
+      1, 'Passes over the local data with alternating steps, if local_steps is'
+      ' 0.', minimum=0, search=ranges.Around(4),
+  )
+  private_learning_rate: float = hp.field(
+      0.0,
+      'Step size gamma_w of the private weights, per step; 0: learning_rate.',
+      minimum=0.0, search=ranges.Around(20, of='learning_rate'),
+  )
+  private_steps: int = hp.field(
+      0,
+      'Fine-tuning steps before the alternating ones: minibatches, or'
+      ' iterations of cg; 0: use private_epochs instead.',
+      minimum=0, when='tuner!=exact',
+  )
+  private_epochs: int = hp.field(
+      1, 'Passes over the local data to fine-tune, if private_steps is 0.',
+      minimum=0, when='tuner!=exact',
+  )
+  server_learning_rate: float = hp.field(
+      1.0, 'Server step size; 1 with sgd is plain averaging.', above=0.0
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if (self.private_steps > 0) == (self.private_epochs > 0):
+      raise ValueError(
+          'Exactly one of `private_steps` and `private_epochs` must be > 0,'
+          f' found {self.private_steps} and {self.private_epochs}.'
+      )
+    if self.tuner == 'cg' and not self.private_steps:
+      raise ValueError(
+          '`private_steps` must be > 0 and `private_epochs` 0 with tuner=cg,'
+          f' found {self.private_steps} and {self.private_epochs}.'
+      )
+
+  @property
+  def private_rate(self) -> float:
+    return self.private_learning_rate or self.learning_rate
+
+  def fine_tuning_budget(self) -> dict[str, Any]:
+    """Returns how long a client fine-tunes before its alternating steps."""
+    return dict(
+        batch_size=self.batch_size, num_steps=self.private_steps or None,
+        num_epochs=self.private_epochs or None,
+    )

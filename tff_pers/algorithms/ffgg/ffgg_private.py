@@ -1,0 +1,140 @@
+"""The private weights of a client of FFGG and Local FFGG.
+
+Partially Personalized Federated Learning: Breaking the Curse of Data
+Heterogeneity
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithm 2.
+"""
+
+from typing import Any, Mapping, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
+from tff_pers.client_works import client_work
+from tff_pers.client_works import fine_tuners
+from tff_pers.client_works import local_step
+from tff_pers.models import partition
+
+Hyperparameters = Union[
+    ffgg_hp.FFGGHyperparameters, ffgg_hp.LocalFFGGHyperparameters
+]
+# Uses of the key of (seed, round, client); 0 is the main line of batches.
+FINE_TUNING = 1
+_RANDOM_START = 2
+
+
+class PrivateWeights:
+  """A client's private weights: where they start, and how they are tuned."""
+
+  def __init__(
+      self,
+      parts: partition.Partition,
+      hyperparameters: Hyperparameters,
+      tuner: Optional[fine_tuners.FineTuner] = None,
+  ):
+    """Initializes.
+
+    Args:
+      parts: The model and its split.
+      hyperparameters: Say where they start and how they are tuned.
+      tuner: Replaces the fine-tuner of the hyperparameters.
+
+    Raises:
+      ValueError: If all weights are private: nothing would be learned together;
+        if they are to start at random and the model draws none of them.
+    """
+    if all(parts.is_private):
+      raise ValueError(
+          f'`split` must leave {parts.model.name} a global weight, found none.'
+      )
+    if hyperparameters.private_init == 'random':
+      first, second = (parts.initial_weights(seed)[1] for seed in (0, 1))
+      pairs = zip(tf.nest.flatten(first), tf.nest.flatten(second))
+      if all(np.array_equal(a, b) for a, b in pairs):
+        raise ValueError(
+            '`private_init` must be initial or zeros because the private'
+            f' weights of {parts.model.name} start alike whatever the seed,'
+            ' found random.'
+        )
+    self._parts = parts
+    self._hyperparameters = hyperparameters
+    self._tuner = tuner or (
+        hyperparameters.fine_tuner(parts) if any(parts.is_private) else None
+    )
+
+  def start(
+      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
+  ) -> Any:
+    """Returns w^0 of this participation."""
+    how = self._hyperparameters.private_init
+    if self._hyperparameters.stateful:
+      return kept
+    if how == 'random':
+      # The key of the round and the client: fresh at every participation.
+      key = client_work.key(message, data, _RANDOM_START)
+      return self._parts.split(self._parts.model.init(key))[1]
+    own = initial(self._parts, message)
+    if how == 'zeros':
+      return tf.nest.map_structure(tf.zeros_like, own)
+    return own
+
+  def tune(
+      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any], *,
+      use: int,
+  ) -> Any:
+    """Returns w ~ argmin_w f_m(theta, w), theta being what was received.
+
+    Args:
+      message: What was received.
+      kept: The client's state.
+      data: Dense client data.
+      use: Which batches, see `client_work.key`.
+    """
+    hyperparameters = self._hyperparameters
+    return self._tuned(
+        message, kept, data, use,
+        learning_rate=local_step.scheduled(
+            hyperparameters, message, hyperparameters.private_rate
+        ),
+        **hyperparameters.fine_tuning_budget(),
+    )
+
+  def tune_finally(
+      self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
+  ) -> Any:
+    """Returns w after stage 3, with the batches of the coming round.
+
+    Its steps do not follow the schedule, which is made for the rounds: the rate
+    may have fallen to almost nothing.
+    """
+    hyperparameters = self._hyperparameters
+    budget = hyperparameters.fine_tuning_budget()
+    if hyperparameters.tuner in ('sgd', 'adam'):
+      budget = hyperparameters.final_budget()
+    return self._tuned(
+        message, kept, data, FINE_TUNING,
+        learning_rate=hyperparameters.private_rate, **budget,
+    )
+
+  def _tuned(self, message, kept, data, use, **options):
+    own = self.start(message, kept, data)
+    if self._tuner is None:  # No private weights.
+      return own
+    return self._tuner(
+        self._parts.private_model(message['weights']), own, data,
+        seed=client_work.key(message, data, use), **options,
+    )
+
+  def keep(self, kept: Any, own: Any) -> Any:
+    """Returns the client's next state."""
+    return own if self._hyperparameters.stateful else kept
+
+
+def initial(
+    parts: partition.Partition, state_or_message: Mapping[str, Any]
+) -> Any:
+  """Returns the private part of the first weights, or of the pre-trained."""
+  if 'private' in state_or_message:
+    return state_or_message['private']
+  return parts.initial_weights(state_or_message['seed'])[1]

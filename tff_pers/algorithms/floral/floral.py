@@ -1,0 +1,299 @@
+"""FLoRAL: a shared model, C low-rank adaptors, and a router per client.
+
+Clients belong to a few clusters that nobody knows. Client k runs one model,
+base + sum_c pi_c adaptor_c with pi = softmax(theta_k); base, adaptors and
+router are trained together by local SGD. The base is averaged as in FedAvg,
+each adaptor by how much the clients use it, and routers never leave them.
+
+Collaborative and Efficient Personalization with Mixtures of Adaptors.
+    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    Algorithm 1.
+"""
+
+import collections
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers import composition
+from tff_pers.aggregators import choice
+from tff_pers.aggregators import router as router_aggregation
+from tff_pers.algorithms.floral import floral_hyperparameters as floral_hp
+from tff_pers.algorithms.floral import floral_routers
+from tff_pers.algorithms.floral import floral_splits
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
+from tff_pers.client_works import mfl
+from tff_pers.client_works import router_training
+from tff_pers.composition import builders
+from tff_pers.config import methods
+from tff_pers.core import process
+from tff_pers.models import adaptors
+
+
+@builders.checked
+def build_floral(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: floral_hp.FloralHyperparameters = (
+        floral_hp.FloralHyperparameters()
+    ),
+    *,
+    groups: Optional[np.ndarray] = None,
+    num_clients: Optional[int] = None,
+    client_weighting: str = 'examples',
+    model_aggregator: Optional[
+        tff.aggregators.WeightedAggregationFactory
+    ] = None,
+) -> process.PersonalizedProcess:
+  """Builds FLoRAL (Algorithm 1).
+
+    client k: u_k, a_kc <- u, a_c;  K times, with a minibatch b:
+                pi = softmax(theta_k)
+                loss = f_k(u_k + sum_c pi_c a_kc; b)
+                [precondition the gradients of low-rank factors]
+                theta_k <- theta_k - eta_router grad_theta loss
+                u_k     <- u_k     - eta        grad_u     loss
+                a_kc    <- a_kc    - eta_lora   grad_a_c   loss   for every c
+              pi_k = softmax(theta_k) after the last step
+    server  : u   <- sum_k n_k u_k / sum_k n_k
+              a_c <- sum_k pi_kc n_k a_kc / sum_k pi_kc n_k       for every c
+
+  All gradients of a step are taken at the same point, and all parts move in one
+  step: they are clipped by one norm, after the preconditioning (see
+  `local_step`). All three rates follow the schedule; routers do not decay. With
+  `router_step=scale_free`, the default, which is ours, theta_k moves by a
+  multiple of its gradient instead, which is not clipped (see
+  `client_works.router_training`).
+
+  Server state: `weights` <adaptors, base>, and `optimizer`, the states of their
+  server optimizers under the same names. Client state: `router`
+  theta_k, float[C], at first zero (uniform); nothing for stateless clients,
+  with router=oracle and with objective=mfl. Deploys the base's weights with the
+  mixture folded in. `evaluate` returns `router` pi_k, float[C], beside the
+  metrics.
+
+  With `splits` > 0, which is ours, the server copies overloaded adaptors onto
+  others; states and metrics have more fields then, see `floral_splits`.
+
+  Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
+
+  Args:
+    adapted: The model with its adaptors, see `models.adaptors.floral`.
+    hyperparameters: See `floral_hyperparameters`; those that say what adaptors
+      are like have no effect here.
+    groups: int32[N], true clusters; needed with router=oracle.
+    num_clients: N; a client of a larger index never trains, and learns its
+      router when it is evaluated. None: every client may train.
+    client_weighting: n_k, see `client_work.client_weight`.
+    model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
+      other inner sums; with `center` it must be built `with_shares`. None with
+      `splits`: sums that clip would clip what the server looks at, too.
+
+  Returns:
+    A `PersonalizedProcess` with `parts`; for these N clients, if `num_clients`
+    or `groups` is given. The metrics of a round have `router_entropy`, the mean
+    entropy of pi_k in nats.
+
+  Raises:
+    TypeError: If `adapted`, `hyperparameters` or `num_clients` is of another
+      kind.
+    ValueError: If `num_clients` is below 1, or router=oracle has no groups, or
+      more groups than adaptors, or objective=mfl no adaptors, or a frozen base
+      an aggregator, or `splits` an aggregator or fewer than two adaptors.
+  """
+  hyperparameters.check_aggregator(adapted)
+  if hyperparameters.splits and model_aggregator is not None:
+    raise ValueError('`model_aggregator` must be None with splits, found one.')
+  routers = floral_routers.chosen(
+      adapted, hyperparameters, groups, num_clients
+  )
+  optimizers = hyperparameters.server_optimizers()
+
+  def init(seed):
+    weights = collections.OrderedDict(
+        adaptors=adapted.initial_adaptors(seed),
+        base=adapted.base.initial_weights(seed),
+    )
+    return collections.OrderedDict(
+        weights=weights,
+        optimizer=collections.OrderedDict(
+            (part, optimizers[part].initialize(weights[part]))
+            for part in weights
+        ),
+    )
+
+  def finalize(state, mean):
+    # `mean` is w minus the averages of the cohort, which TFF's optimizers take
+    # for a gradient: with sgd and step 1, w becomes these averages.
+    if hyperparameters.center and 'shares' not in mean:
+      raise ValueError(
+          '`model_aggregator` must be built with_shares with center=true, found'
+          ' one without.'
+      )
+    new = {
+        part: optimizers[part].next(
+            state['optimizer'][part], state['weights'][part], mean[part]
+        )
+        for part in ('adaptors', 'base')
+    }
+    optimizer, weights = (
+        collections.OrderedDict((part, new[part][i]) for part in new)
+        for i in range(2)
+    )
+    # Last, at the synchronized weights; the shares are p(c) (Appendix E).
+    if hyperparameters.center:
+      weights = adapted.center(weights, mean['shares'])
+    return dict(optimizer=optimizer, weights=weights)
+
+  def merge(weights, mix):
+    return adapted.effective(weights['base'], weights['adaptors'], mix)
+
+  def deploy(message, client_state, data):
+    pi, mix = routers.at_evaluation(message, client_state, data)
+    return composition.Deployed(
+        merge(message['weights'], mix), dict(router=pi)
+    )
+
+  def client_model(state, client_state, index):
+    return merge(state['weights'], routers.without_data(client_state, index))
+
+  pieces: dict[str, Any] = dict(
+      init=init,
+      send=lambda state: dict(weights=state['weights']),
+      work=_build_work(adapted, routers, hyperparameters, client_weighting),
+      finalize=finalize,
+      init_client=lambda seed: routers.initial_state(),
+      deploy=deploy,
+      client_model=client_model,
+  )
+  if hyperparameters.splits:
+    pieces = floral_splits.with_splits(pieces, adapted, hyperparameters)
+  return composition.compose(
+      adapted.base,
+      aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
+          base_factory=choice.chosen(hyperparameters),
+          with_shares=hyperparameters.needs_shares,
+      ),
+      deployed=adapted.merged,
+      **pieces,
+  )
+
+
+def build_floral_client_work(
+    adapted: adaptors.AdaptedModel,
+    hyperparameters: floral_hp.FloralHyperparameters = (
+        floral_hp.FloralHyperparameters(router_state='stateless')
+    ),
+    *,
+    client_weighting: str = 'examples',
+    seed: int = 0,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Returns the work of stateless clients for `tff.learning.templates`.
+
+  Its model weights are <adaptors, base>, its data sequences of batches; to be
+  composed with `aggregators.RouterWeightedFactory`.
+
+  Args:
+    adapted: See `build_floral`.
+    hyperparameters: See `build_floral`; clients must be stateless.
+    client_weighting: See `build_floral`.
+    seed: See `client_work.as_client_work_process`.
+
+  Raises:
+    ValueError: If routers are not learned, or the clients stateful, or
+      adaptors to be split.
+  """
+  router, objective = hyperparameters.router, hyperparameters.objective
+  if (router, objective) != ('learned', 'fml'):
+    # The oracle needs the client's index, which a sequence does not have; the
+    # exponential router reads the data as a whole.
+    raise ValueError(
+        '`router` must be learned and `objective` fml in a client work of TFF,'
+        f' found {router} and {objective}.'
+    )
+  if hyperparameters.router_state != 'stateless':
+    raise ValueError(
+        "`router_state` must be stateless, as TFF's client works are, found"
+        f' {hyperparameters.router_state}.'
+    )
+  if hyperparameters.splits:
+    raise ValueError(
+        '`splits` must be 0 in a client work of TFF, because it is the server'
+        f' that splits adaptors, found {hyperparameters.splits}.'
+    )
+  routers = floral_routers.chosen(adapted, hyperparameters)
+  return client_work.as_client_work_process(
+      _build_work(adapted, routers, hyperparameters, client_weighting),
+      adapted.mixed(np.zeros([adapted.num_adaptors])), seed,
+  )
+
+
+def _build_work(
+    adapted, routers, hyperparameters, client_weighting
+) -> client_work.ClientWork:
+  """Returns the client's lines of Algorithm 1."""
+  rates = router_training.Rates(
+      base=hyperparameters.learning_rate,
+      adaptors=hyperparameters.adaptor_rate,
+      router=routers.learning_rate,
+  )
+
+  def local_steps(router, message, data):
+    options = dict(
+        rates=rates.scheduled(hyperparameters, message),
+        seed=client_work.key(message, data),
+        precondition=hyperparameters.precondition,
+        local=local_step.build(hyperparameters), **hyperparameters.budget(),
+    )
+    if hyperparameters.objective == 'mfl':
+      weights, loss = mfl.train(
+          adapted, routers.probabilities(router), message['weights'], data,
+          **options,
+      )
+      # No step moves the router of MFL: it is known, or follows from the
+      # weights that were received.
+      return router, weights, loss
+    return router_training.train(
+        adapted, router, message['weights'], data, mix=routers.mix,
+        router_step=hyperparameters.router_step, **options,
+    )
+
+  def update(message, client_state, data):
+    router = routers.at_start(message, client_state, data)
+    router, weights, loss = local_steps(router, message, data)
+    pi = routers.probabilities(router)  # After the last local step, no noise.
+    n = client_work.client_weight(
+        client_weighting, data, hyperparameters.batch_size
+    )
+    return client_work.ClientOutput(
+        client_state=routers.keep(router),
+        update=local_sgd.difference(message['weights'], weights),
+        # n_k for the base, pi_kc n_k for adaptor c: the last two lines of
+        # Algorithm 1.
+        weight=router_aggregation.router_weight(n, pi),
+        loss=loss,
+        metrics=collections.OrderedDict(
+            # xlogy, because 0 log 0 is 0 and the oracle's pi has zeros.
+            router_entropy=-tf.reduce_sum(tf.math.xlogy(pi, pi))
+        ),
+    )
+
+  return client_work.ClientWork(update)
+
+
+@methods.register(
+    'floral', floral_hp.FloralHyperparameters,
+    summary='a shared model and low-rank adaptors, mixed by learned routers',
+)
+def _build(task, hyperparameters):
+  num_clusters = int(np.max(task.groups)) + 1 if task.has_groups else 4
+  adapted = hyperparameters.adapt(
+      task.model, hyperparameters.num_adaptors or num_clusters
+  )
+  return build_floral(
+      adapted, hyperparameters, groups=task.groups,
+      num_clients=task.num_clients, client_weighting=task.client_weighting,
+  )

@@ -1,0 +1,258 @@
+"""Hyperparameters of FLoRAL, and of all that trains adaptors."""
+
+import dataclasses
+from typing import Any, Mapping, Union
+
+import tensorflow_federated as tff
+
+from tff_pers.config import conditions
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import ranges
+from tff_pers.models import adaptor_forms
+from tff_pers.models import adaptor_layers
+from tff_pers.models import adaptors
+from tff_pers.models import functional
+from tff_pers.models import layers
+
+# When routers are logits that SGD trains, see `floral_routers.Learned`.
+_LEARNED = 'router=learned and objective=fml'
+# When clients without a router of their own learn one in every round, or at
+# evaluation.
+_RELEARNED = 'router_state=stateless or eval_router=relearned'
+# When new clients alone do; with an oracle, their cluster is not known.
+_NEW = (
+    'router=oracle or objective=fml and router_state=stateful and'
+    ' eval_router=stored'
+)
+# When one of these cases is possible.
+_WARMED_UP = 'objective=fml or router=oracle'
+# The kind of weights that a hyperparameter concerns, see `LayerWeight`.
+_ABOUT = dict(
+    conv_form='conv', adapt_bias='bias', adapt_norm='norm',
+    adapt_embedding='embedding',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
+  """What every method that trains adaptors has."""
+
+  learning_rate: float = hp.field(
+      0.1,
+      'Step size eta of local SGD, per step; 0: the base is frozen, adaptors'
+      ' alone are trained.',
+      minimum=0.0, search=ranges.Around(20),
+  )
+  rank: int = hp.field(
+      0, 'Rank r of every adapted kernel; 0: as large as budget allows.',
+      minimum=0,
+  )
+  budget_: float = hp.field(  # `budget()` is how long to train.
+      0.01,
+      'rho: parameters of one adaptor relative to its kernel.',
+      above=0.0, when='rank=0',
+  )
+  conv_form: str = hp.field(
+      'balanced_2d', 'How convolution kernels are factorised.',
+      choices=adaptor_forms.CONV_FORMS,
+  )
+  adapt_bias: bool = hp.field(True, 'Whether adaptors have biases.')
+  adapt_norm: bool = hp.field(
+      False, 'Whether normalization layers have adaptors.'
+  )
+  adapt_embedding: bool = hp.field(
+      False, 'Whether embedding tables have low-rank adaptors.'
+  )
+  zero_factor: str = hp.field(
+      'output',
+      'Which factor of a low-rank adaptor is zero at first: output (U) or input'
+      ' (V); the other is random.',
+      choices=adaptor_layers.ZERO_FACTORS,
+  )
+  precondition: bool = hp.field(
+      True, 'Whether gradients of low-rank factors are preconditioned.'
+  )
+  adaptor_learning_rate: Union[float, str] = hp.field(
+      'auto', 'eta_lora: step size of the adaptors; auto: learning_rate.',
+      above=0.0, auto=True, search=ranges.Around(20, of='learning_rate'),
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if not self.learning_rate and self.adaptor_learning_rate == 'auto':
+      raise ValueError(
+          '`adaptor_learning_rate` must be a number with learning_rate=0, which'
+          ' freezes the base, because auto is learning_rate, found auto.'
+      )
+
+  @property
+  def adaptor_rate(self) -> float:
+    """eta_lora."""
+    if isinstance(self.adaptor_learning_rate, str):
+      return self.learning_rate
+    return self.adaptor_learning_rate
+
+  def check_aggregator(self, adapted: adaptors.AdaptedModel) -> None:
+    """Raises ValueError if a rule is to combine a base that nobody trains."""
+    is_trained = self.learning_rate and adapted.base.num_parameters
+    if self.aggregator != 'mean' and not is_trained:
+      raise ValueError(
+          '`aggregator` must be mean where the base is frozen, because it is'
+          f' for the base alone, found {self.aggregator}.'
+      )
+
+  def adapt(
+      self, model: functional.FunctionalModel, num_adaptors: int
+  ) -> adaptors.AdaptedModel:
+    """Returns `model` with adaptors of these sizes.
+
+    Raises:
+      ValueError: If a hyperparameter is about layers that the model lacks.
+    """
+    kinds = {weight.kind for weight in layers.describe(model.of_all_weights)}
+    for name, kind in _ABOUT.items():
+      value, default = getattr(self, name), getattr(type(self), name)
+      if value != default and kind not in kinds:
+        raise ValueError(
+            f'`{name}` must be left at {conditions.as_text(default)} because'
+            f' the model has no weight of kind {kind}, found'
+            f' {conditions.as_text(value)}.'
+        )
+    return adaptors.floral(
+        model, num_adaptors, conv_form=self.conv_form,
+        adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm,
+        rank=self.rank or None, budget=None if self.rank else self.budget_,
+        adapt_embedding=self.adapt_embedding, zero_factor=self.zero_factor,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FloralHyperparameters(AdaptorHyperparameters):
+  """Hyperparameters of FLoRAL."""
+
+  num_adaptors: int = hp.field(
+      0, "C; 0: the task's number of clusters, 4 if that is unknown.",
+      minimum=0, search=ranges.Between(2, 6),
+  )
+  router: str = hp.field(
+      'learned', 'learned, or oracle (the true cluster, frozen).',
+      choices=('learned', 'oracle'),
+  )
+  # Not in the paper, whose step is the gradient's: with U = 0 the uniform
+  # router is a saddle, which the gradient takes long to leave.
+  router_step: str = hp.field(
+      'scale_free',
+      "Step of the router's logits: scale_free (the slope of the loss in each"
+      ' mixture weight, divided by the largest of them) or gradient (as in the'
+      ' paper).',
+      choices=('scale_free', 'gradient'), when=_WARMED_UP,
+  )
+  router_learning_rate: float = hp.field(
+      0.1,
+      'Step size of the router: with scale_free the most that a logit moves'
+      ' in a step, with gradient eta_router; 0: it moves by its warm-up alone.',
+      minimum=0.0, when=_LEARNED,
+  )
+  router_state: str = hp.field(
+      'stateful',
+      'stateful (clients keep their router) or stateless (they learn it anew in'
+      ' every round).',
+      choices=('stateful', 'stateless'), when=_LEARNED,
+  )
+  # Not in the paper: a stateless router that learns in the joint steps alone
+  # has too few of them (papers/floral.md 2.6).
+  router_warmup_steps: int = hp.field(
+      20,
+      'Full-batch steps in which a router is learned from zero, all else'
+      ' frozen: by stateless clients in every round, by all at evaluation.',
+      minimum=0, when=_RELEARNED,
+  )
+  adapt_epochs: int = hp.inherited(hp.NewClients, 'adapt_epochs', when=_NEW)
+  router_warmup_learning_rate: float = hp.field(
+      1.0,
+      'Step size of a router that is learned alone, in full-batch steps.',
+      above=0.0, when=_WARMED_UP,
+  )
+  router_noise: float = hp.field(
+      0.0,
+      'Uniform noise added to the logits in training; 0: as in the paper, 1: as'
+      " in the authors' code.",
+      minimum=0.0, when=_LEARNED,
+  )
+  # Not in the paper; the authors' code has 0.01, also without rescaling.
+  min_mix_prob: float = hp.field(
+      0.0, 'Lower bound of the mixture weights in the forward pass.',
+      minimum=0.0, maximum=1.0, when=_LEARNED,
+  )
+  eval_router: str = hp.field(
+      'stored',
+      'Router at evaluation: stored, or relearned from zero by the warm-up.',
+      choices=('stored', 'relearned'),
+      when=f'{_LEARNED} and router_state=stateful',
+  )
+  objective: str = hp.field(
+      'fml',
+      'fml (one model, the mixture of weights inside the loss) or mfl (C'
+      ' models, the mixture of losses).',
+      choices=('fml', 'mfl'),
+  )
+  # Constant: with the paper's decaying eta_t the router would flatten back to
+  # uniform.
+  mfl_rate: float = hp.field(
+      10.0,
+      'eta of the exponential router, pi_c ~ exp(-eta loss_c).',
+      above=0.0, when='router=learned and objective=mfl',
+  )
+  center: bool = hp.field(
+      False, "Whether the adaptors' mean moves into the base after every round."
+  )
+  # Not in the paper, see `floral_splits`.
+  splits: int = hp.field(
+      0,
+      'How many times the server looks whether an adaptor is overloaded while'
+      ' another is left over, and copies it onto that one; 0: never, as in the'
+      ' paper.',
+      minimum=0, when=_LEARNED,
+  )
+  split_every: int = hp.field(
+      40, 'Rounds before each of these looks.', minimum=1, when='splits!=0'
+  )
+  server_optimizer: str = hp.field(
+      'sgd', 'Server optimizer of base and adaptors.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = hp.field(
+      1.0, 'Server step size; 1 with sgd is plain averaging.', above=0.0
+  )
+  # Algorithm 1 averages adaptors with step 1. The authors' code has eta_lora
+  # here, very likely by accident, since the server takes over the clients'
+  # parameter groups.
+  adaptor_server_learning_rate: Union[float, str] = hp.field(
+      'auto',
+      'Server step size of the adaptors; auto: server_learning_rate.',
+      above=0.0, auto=True,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.center and not self.learning_rate:
+      raise ValueError(
+          '`center` must be false with learning_rate=0, because it moves the'
+          ' base, which this freezes, found true.'
+      )
+
+  @property
+  def needs_shares(self) -> bool:
+    """Whether the server is to know how much each adaptor is used."""
+    return self.center or self.splits > 0
+
+  def server_optimizers(self) -> Mapping[str, Any]:
+    """Returns TFF's optimizers of the server by part of the weights."""
+    build = {
+        'sgd': tff.learning.optimizers.build_sgdm,
+        'adam': tff.learning.optimizers.build_adam,
+    }[self.server_optimizer]
+    rate = self.adaptor_server_learning_rate
+    return dict(
+        adaptors=build(self.server_learning_rate if rate == 'auto' else rate),
+        base=build(self.server_learning_rate),
+    )

@@ -1,0 +1,11 @@
+"""PERM: mixing weights from distances, models that visit clients.
+
+`perm.py` is the algorithm; what it is made of and its variants stand beside it.
+"""
+
+from tff_pers.algorithms.perm.perm import build_perm
+from tff_pers.algorithms.perm.perm_hyperparameters import PermHyperparameters
+from tff_pers.algorithms.perm.shuffling import build_shuffling
+from tff_pers.algorithms.perm.visit_hyperparameters import (
+    ShufflingHyperparameters,
+)

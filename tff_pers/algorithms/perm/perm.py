@@ -1,0 +1,291 @@
+"""PERM: personalized empirical risk minimization.
+
+Every client i gets its own model, trained on its own mixture of everybody's
+losses, min_w sum_j alpha_i(j) f_j(w). The mixture prefers clients whose
+gradient at a shared model w is close to client i's (Eq. 2, see
+`numerics.mixing`); all N models are trained at once by shuffling them between
+the clients (Algorithm 1, see `algorithms.visits`).
+
+Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023. Algorithms 1 (visits), 2 (single loop), 3 (two stages).
+"""
+
+import collections
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import perm_aggregator
+from tff_pers.algorithms.perm import perm_client
+from tff_pers.algorithms.perm import perm_clusters
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import perm_hyperparameters
+from tff_pers.algorithms.perm import perm_lambda
+from tff_pers.algorithms.perm import perm_new_clients
+from tff_pers.algorithms.perm import perm_server
+from tff_pers.algorithms.perm import shuffling
+from tff_pers.algorithms.perm import visit_schedule
+from tff_pers.algorithms.perm import visits
+from tff_pers.composition import builders
+from tff_pers.composition import deployment
+from tff_pers.composition import dispatch
+from tff_pers.composition import server_state
+from tff_pers.config import methods
+from tff_pers.core import interception
+from tff_pers.core import process
+from tff_pers.core import round_metrics
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+PermHyperparameters = perm_hyperparameters.PermHyperparameters
+# Gradients of so many numbers are kept for clients that come later (64 MiB).
+_FEW_NUMBERS = 2**24
+
+
+@builders.checked
+def build_perm(
+    model: functional.FunctionalModel,
+    num_clients: int,
+    hyperparameters: PermHyperparameters = PermHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
+    full_participation: bool = True,
+    num_new_clients: int = 0,
+    keep_gradients: bool = False,
+    devices: Optional[perm_devices.Devices] = None,
+) -> process.PersonalizedProcess:
+  """Builds PERM (Deng et al., NeurIPS 2023, Algorithms 1 to 3).
+
+  Algorithm 2 (`variant=single_loop`), round t of the visits, epoch r, round j:
+
+    (a) clients: G_i <- grad f_i(w)          server: w <- w - gamma mean_i G_i
+    (b) server : d_ij <- ||G_i - G_j||^2;    alpha_i <- solution of Eq. (2)
+    (c) model i -> client c = sigma_r[(i + j) mod N]:
+        K times: w_i <- w_i - eta s_i alpha_i(c) grad f_c(w_i; b)
+
+  after `warmup_rounds` rounds of FedAvg for w (`warmup=gradient`: of (a)
+  alone); then all w_i start at w. Before the first visits kappa is chosen once,
+  lambda = kappa times the gradients' variance (see `perm_lambda`). Hosts are
+  those of Algorithm 1 with `schedule=permutation`; by default clients with
+  alpha_i(c) > 0 are matched to models (see `visit_schedule`).
+  Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
+  and (b) once, without moving w, and (c) in every round.
+
+  With partial participation, which the paper does not have, w rests from the
+  first visit on. A client sends its gradient when it first takes part after
+  that, and the server keeps it: after about N / m rounds of m clients it knows
+  all pairs. In each round it solves for the rows of the cohort.
+
+  With `models=C` the server has C models, not N, for clusters of clients: line
+  (b) solves for the rows of their centers, see `perm_clusters`.
+
+  Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
+  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
+  of gradients (see `fingerprints`) at the model `anchor`, `assignment` to
+  models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
+  A was solved (0: not yet). Clients are stateless. Those that never trained go
+  on from a mixture of models, see `perm_new_clients`.
+
+  The step of stage 1 and of the visits is that of `local_step`. In line (a) of
+  Algorithm 2 clients clip and decay what w descends, not the G_i that are
+  compared; its one step has no momentum. The schedule counts all rounds, and
+  gamma follows it too.
+
+  Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
+  lambda -> 0 the identity, local training.
+
+  Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
+  with flipped labels their work in all of it. Not attacked is what else they
+  send, the G_i of (b) and the visited models of (c): these go to their owners,
+  and into no mean.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    num_clients: N.
+    hyperparameters: See `PermHyperparameters`.
+    client_weighting: Weights of the mean in (a) and in stage 1.
+    devices: What the clients' devices hold of the model; None: all of it.
+    full_participation: Whether every round has all clients. If not, rounds are
+      matchings, and the server keeps a table of gradients.
+    num_new_clients: How many clients that never trained `evaluate` can take;
+      their indices are N and above. For them the server always keeps a table.
+    keep_gradients: Whether the server keeps the table of gradients for clients
+      that come after the run, though nothing in the run needs it.
+
+  Returns:
+    A `PersonalizedProcess` for these N clients. A client deploys its row of
+    `models`, weights of `model`, or with `devices` its units of them. The
+    metrics of a round have, beside those of all methods, what the rows of A
+    are like (`perm_mixing.measurements`, `perm_clusters.measurements`),
+    `lambda_scale` where kappa is chosen, and `visits_idle`, the share of the
+    cohort that trained no model.
+
+  Raises:
+    TypeError: If `model`, `num_clients` or `hyperparameters` is of another
+      kind.
+    ValueError: If `num_clients` is below 1; if `alpha_update=epoch` meets
+      matchings, which have no common epoch; if `freeze_after` has no update to
+      prevent; if `row_nonzeros` or `models` exceed N.
+  """
+  hyperparameters.check(num_clients, full_participation)
+  devices = devices or perm_devices.Devices(model)
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  aggregator = perm_aggregator.build_aggregator(
+      devices, data_type, hyperparameters
+  )
+  initialize_seeded = server_state.build_initialize(
+      lambda seed: perm_server.initial_fields(
+          model, seed, num_clients, hyperparameters,
+          full_participation=full_participation,
+          keeps_table=(
+              keep_gradients or num_new_clients > 0 or not full_participation
+          ),
+      ),
+      aggregator,
+  )
+  state_type = initialize_seeded.type_signature.result.member
+  broadcast = dispatch.build_broadcast(
+      lambda state: dict(weights=state['weights']), state_type
+  )
+  cohort = visit_schedule.build_cohort(data_type, num_clients)
+  is_known = perm_server.build_is_known(
+      state_type, num_clients, hyperparameters, full_participation
+  )
+
+  @tff.tensorflow.computation(
+      broadcast.type_signature.result.member, np.bool_, data_type
+  )
+  def client_line(message, known, data):
+    done = perm_client.global_line(
+        devices, message, known, interception.changed('data', data),
+        hyperparameters, client_weighting=client_weighting,
+        num_clients=num_clients, full_participation=full_participation,
+    )
+    done['update'] = interception.changed('update', done['update'], data)
+    return done
+
+  work_type = client_line.type_signature.result
+  collect = keyed.RowCollectionFactory(num_clients).create(
+      work_type['gradients']
+  )
+  lines = perm_server.build_lines(
+      devices, state_type, collect.next.type_signature.result['result'].member,
+      num_clients, hyperparameters, full_participation,
+  )
+  visit = visits.build_visits(
+      devices, hyperparameters, state_type, num_clients
+  )
+  report_types = [
+      work_type['report'], visit.type_signature.result['report'].member
+  ]
+  if hyperparameters.chooses_scale:
+    choose_scale = perm_lambda.build_choice(
+        devices, hyperparameters, broadcast.type_signature.result.member,
+        num_clients,
+    )
+    report_types.append(choose_scale.type_signature.result['report'].member)
+  client_metrics = visits.build_client_metrics(data_type, *report_types)
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType((), tff.CLIENTS),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def next_fn(state, client_states, data):
+    index = tff.federated_map(deployment.client_index(data_type), data)
+    clock = tff.federated_zip(
+        collections.OrderedDict(round=state.round, seed=state.seed)
+    )
+
+    # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i
+    message = broadcast(state, index)
+    known = is_known(state.table, index)
+    work = tff.federated_map(client_line, (message, known, data))
+    mean = aggregator.next(state.aggregator, work.update, work.weight)
+    weights = tff.federated_map(
+        lines.descend, (clock, state.weights, mean.result)
+    )
+
+    # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
+    scale = state.scale
+    reports: tuple[Any, ...] = ()
+    if hyperparameters.chooses_scale:  # lambda, once, before the first visit.
+      chosen = choose_scale(state.scale, message, data)
+      scale, reports = chosen.scale, (chosen.report,)
+    gradients = collect.next(collect.initialize(), work.gradients).result
+    here = cohort(data)
+    old = tff.federated_zip(
+        collections.OrderedDict(
+            mixing=state.mixing, assignment=state.assignment,
+            lambda_=state.lambda_, table=state.table, anchor=state.anchor,
+        )
+    )
+    solved = tff.federated_map(
+        lines.solve, (clock, old, state.weights, scale, here, gradients)
+    )
+
+    # (c) model i -> client c = sigma_r[(i + j) mod N], K steps, and back
+    models = tff.federated_map(lines.start, (clock, weights, state.models))
+    mixing = state.mixing if hyperparameters.one_trip else solved.mixing
+    hosts = tff.federated_map(
+        lines.host, (clock, mixing, state.pending, here)
+    )
+    visited = visit(
+        visits.hosting(
+            state, models=models, mixing=mixing, owners=hosts.owners
+        ),
+        data,
+    )
+
+    metrics = tff.federated_map(
+        client_metrics, (data, (work.report, visited.report, *reports))
+    )
+    return collections.OrderedDict(
+        state=server_state.advance(
+            state, aggregator=mean.state, weights=weights,
+            models=visited.models, mixing=solved.mixing, pending=hosts.pending,
+            table=solved.table, anchor=solved.anchor, scale=scale,
+            assignment=solved.assignment, lambda_=solved.lambda_,
+        ),
+        client_states=client_states,
+        metrics=round_metrics.merge(
+            round_metrics.aggregate(metrics), solved.measurements,
+            hosts.measurements, *perm_aggregator.measurements(mean),
+        ),
+    )
+
+  for_new = {} if not num_new_clients else dict(
+      dispatch=perm_new_clients.build_dispatch(
+          devices, state_type, num_clients, num_new_clients, hyperparameters
+      ),
+      deploy=lambda weights, client_state, data: perm_new_clients.adapted(
+          devices, weights, data, hyperparameters, num_clients
+      ),
+  )
+  return shuffling.deploying_own_rows(
+      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn,
+      row=lambda state, client: devices.own_units(
+          perm_clusters.own_row(state, client), client
+      ), deployed=devices.deployed, **for_new,
+  )
+
+
+@methods.register(
+    'perm', PermHyperparameters,
+    needs=dict(examples=lambda values: values.chooses_scale),
+    summary='learned mixing weights, models shuffled between clients',
+    travels=None,
+)
+def _build(task, hyperparameters):
+  width = hyperparameters.sketch or task.model.num_parameters
+  return build_perm(
+      task.model, task.num_clients, hyperparameters.for_cohorts(task),
+      client_weighting=task.client_weighting,
+      full_participation=task.full_participation,
+      num_new_clients=task.num_new_clients,
+      keep_gradients=task.num_clients * width <= _FEW_NUMBERS,
+      devices=perm_devices.build_devices(task, hyperparameters),
+  )

@@ -1,0 +1,140 @@
+"""Models of clusters instead of clients: PERM with C models at the server.
+
+Clients whose gradients at the shared w are near each other form a cluster, by
+k-means (see `numerics.kmeans`). The mixture of its model is that of Eq. (2) for
+the cluster's center in the place of a client's gradient,
+
+    a <- argmin sum_j n_j ||G_j - mu_a(j)||^2,   mu_c = mean of its G_j by n_j
+    alpha_c <- solution of Eq. (2) with d_cj = ||mu_c - G_j||^2
+
+and client i deploys model a(i), or w as long as its gradient is not known. So
+the server needs room for C models and rows, and a model is visited in every
+round, not in m of N. K-means goes on where it ended, so that models keep their
+clusters; a client that the server comes to know joins the nearest. A cluster
+without clients has a row of zeros: nobody hosts its model.
+
+This is ours; the paper names clusters as a way to save memory.
+"""
+
+import collections
+from typing import Any, Mapping
+
+import tensorflow as tf
+
+from tff_pers.algorithms.perm import perm_hyperparameters
+from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import shuffling
+from tff_pers.core import random
+from tff_pers.numerics import distances
+from tff_pers.numerics import kmeans
+from tff_pers.numerics import mixing as mixing_lib
+
+_CLUSTERS_USE = -6  # Keeps the draws apart from others of the seed.
+
+
+def nobody(
+    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters
+) -> tf.Tensor:
+  """Returns the start of the server state's field `assignment`.
+
+  int32[N], the model of each client, -1: none yet; () with one per client.
+  """
+  if not hyperparameters.models:
+    return ()
+  return tf.fill([num_clients], -1)
+
+
+def solve(
+    clock: Mapping[str, Any], old: Any, table: Any, lambda_: tf.Tensor,
+    hyperparameters: perm_hyperparameters.PermHyperparameters,
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns (rows of A float32[C, N], assignment int32[N]).
+
+  Args:
+    clock: `<round, seed>`.
+    old: `<mixing, assignment>` so far.
+    table: See `fingerprints.nobody`; who is not in it has size 0, keeps its
+      model and teaches nobody.
+    lambda_: Float64 scalar.
+    hyperparameters: `PermHyperparameters`.
+  """
+  assignment, apart = kmeans.assign(
+      distances.center(table['fingerprints'], table['sizes'] > 0),
+      table['sizes'],
+      old['assignment'], hyperparameters.models,
+      random.key(clock['seed'], _CLUSTERS_USE, clock['round']),
+  )
+  is_used = tf.math.is_finite(apart[:, :1])
+  alpha = perm_mixing.rows_of_centers(
+      tf.where(is_used, apart, 0), table, lambda_, old['mixing'],
+      hyperparameters,
+  )
+  return (
+      tf.where(is_used, alpha, 0),
+      tf.where(table['sizes'] > 0, assignment, old['assignment']),
+  )
+
+
+def own_row(state: Any, client: tf.Tensor) -> Any:
+  """Returns what client i deploys: model a(i), or w; i with one per client."""
+  if not isinstance(state['assignment'], tf.Tensor):
+    return shuffling.own_row(state, client)
+  cluster = state['assignment'][client]
+  return tf.cond(
+      cluster >= 0,
+      lambda: tf.nest.map_structure(
+          lambda table: table[cluster], state['models']
+      ),
+      lambda: state['weights'],
+  )
+
+
+def models_of_strangers(state: Any, gradients: Any) -> Any:
+  """Returns the models of the nearest clusters, a table [M, ...].
+
+  Args:
+    state: S.
+    gradients: Those of M clients that never trained, as rows of
+      `fingerprints.written`.
+  """
+  table = state['table']
+  n = table['sizes'].shape[0]
+  vectors = distances.center(
+      tf.concat([table['fingerprints'], gradients['fingerprints']], axis=0),
+      tf.concat([table['sizes'], gradients['sizes']], axis=0) > 0,
+  )
+  points, is_used = kmeans.centers(
+      vectors[:n], table['sizes'], state['assignment'],
+      tf.nest.flatten(state['models'])[0].shape[0],
+  )
+  apart = distances.to_points(points, vectors[n:])
+  nearest = tf.argmin(
+      tf.where(is_used[:, None], apart, float('inf')), axis=0
+  )
+  return tf.nest.map_structure(
+      lambda models: tf.gather(models, nearest), state['models']
+  )
+
+
+def measurements(
+    mixing: tf.Tensor, assignment: tf.Tensor, lambda_: tf.Tensor
+) -> dict[str, Any]:
+  """Returns metrics of A: means over the rows of models that are visited.
+
+  Args:
+    mixing: A, float32[C, N].
+    assignment: See `nobody`.
+    lambda_: The lambda that it was solved with; 0: not yet.
+  """
+  is_visited = tf.reduce_any(mixing > 0, axis=1)
+  rows = tf.boolean_mask(mixing, is_visited)
+  count = tf.reduce_sum(tf.cast(rows > 0, tf.float32), axis=1)
+  known = tf.boolean_mask(assignment, assignment >= 0)
+  return collections.OrderedDict(
+      weights_entropy=tf.cast(
+          mixing_lib.entropy(rows, mixing.shape[1]), tf.float32
+      ),
+      weights_nonzeros=tf.reduce_mean(count),
+      models_used=tf.cast(tf.size(tf.unique(known)[0]), tf.float32),
+      **{'lambda': lambda_},
+  )

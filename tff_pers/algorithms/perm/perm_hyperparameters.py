@@ -1,0 +1,287 @@
+"""Hyperparameters of PERM."""
+
+import dataclasses
+import math
+from typing import Union
+
+from absl import logging
+
+from tff_pers.algorithms.perm import perm_architectures
+from tff_pers.algorithms.perm import visit_hyperparameters
+from tff_pers.algorithms.perm import visit_schedule
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import ranges
+from tff_pers.data import task as task_lib
+
+# A dense table of all pairs of this many clients takes 4 MB; it grows with the
+# square.
+_DENSE = 1000
+_KEPT_OF_MANY = 100
+# What kappa may be chosen from. Groups of many clients need a large one; with
+# few clients it would mix all of them, as infinity does.
+_KAPPAS = (3.0, 10.0, 30.0, 100.0, 300.0)
+_FEW_CLIENTS = 30
+_INFINITY = 1e6  # Weights by sizes.
+
+
+def kappas(num_clients: int) -> tuple[float, ...]:
+  """Returns the candidates of `lambda_scale=auto`, ascending."""
+  largest = max(_FEW_CLIENTS, num_clients)
+  return (*(kappa for kappa in _KAPPAS if kappa <= largest), _INFINITY)
+
+
+@dataclasses.dataclass(frozen=True)
+class PermHyperparameters(
+    perm_architectures.ArchitectureHyperparameters,
+    visit_hyperparameters.ShufflingHyperparameters,
+):
+  """Hyperparameters of PERM."""
+
+  variant: str = hp.field(
+      'single_loop',
+      'single_loop (Algorithm 2: w, mixing weights and visits in every round)'
+      ' or two_stage (Algorithm 3, then Algorithm 1).',
+      choices=('single_loop', 'two_stage'),
+  )
+  global_learning_rate: float = hp.field(
+      0.0,
+      'gamma: step size of w per round (single_loop), of its local SGD'
+      ' (two_stage); 0: learning_rate.',
+      minimum=0.0,
+  )
+  warmup_rounds: int = hp.field(
+      10,
+      'T_w: first rounds that train only w; programs take N / m times as many'
+      ' with m of N clients per round.',
+      minimum=0, when='variant=single_loop', search=ranges.Around(2),
+  )
+  warmup: str = hp.field(
+      'fedavg',
+      'How they do: fedavg (local steps of learning_rate, so that gradients are'
+      ' compared at a better w) or gradient (one step, Algorithm 2).',
+      choices=('fedavg', 'gradient'), when='variant=single_loop',
+  )
+  stage1_rounds: int = hp.field(
+      50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
+      when='variant=two_stage', search=ranges.Around(2),
+  )
+  lambda_: Union[float, str] = hp.field(
+      'auto',
+      'lambda of Eq. (2), in squared gradient norm times examples; auto:'
+      ' kappa (lambda_scale) times the mean gradient variance.',
+      above=0.0,
+      auto=True,
+  )
+  lambda_scale: Union[float, str] = hp.field(
+      'auto',
+      'kappa; bounds the self weight of IID clients by about 1 / kappa; auto:'
+      ' chosen before the first visit by examples that clients hold out.',
+      above=0.0, auto=True, when='lambda=auto',
+  )
+  solver: str = hp.field(
+      'water_filling',
+      'Solver of Eq. (2): water_filling (exact) or projected_gradient.',
+      choices=('water_filling', 'projected_gradient'),
+  )
+  solver_steps: int = hp.field(
+      10, 'T_alpha: steps per update.', minimum=1,
+      when='solver=projected_gradient',
+  )
+  alpha_update: str = hp.field(
+      'round',
+      'When w and the mixing weights are updated: every round or epoch of N'
+      ' rounds.',
+      choices=('round', 'epoch'), when='variant=single_loop',
+  )
+  freeze_after: int = hp.field(
+      0, 'Round after which the mixing weights stay; 0: never.', minimum=0
+  )
+  gradient_batch: int = hp.field(
+      0, 'M: examples of the gradient of w; 0: all local examples.', minimum=0
+  )
+  debias: str = hp.field(
+      'none',
+      'variance subtracts v_i / n_i + v_j / n_j from the distances.',
+      choices=('none', 'variance'), when='models=0',
+  )
+  models: int = hp.field(
+      0,
+      'C: models at the server, one for each cluster of clients with gradients'
+      ' near each other; 0: one for each client.',
+      minimum=0,
+  )
+  sketch: int = hp.field(
+      0,
+      'Dimensions of a random projection of the gradients that distances are'
+      ' taken from; 0: the gradients themselves.',
+      minimum=0,
+  )
+  init: str = hp.field(
+      'global',
+      'Personalized models start from the global model or from the initial'
+      ' weights.',
+      choices=('global', 'initial'),
+  )
+  one_trip: bool = hp.field(
+      False,
+      'As if gradients and visits shared one round trip: visits use the mixing'
+      ' weights of the round before (single_loop).',
+  )
+  row_nonzeros: int = hp.field(
+      0,
+      'Largest mixing weights kept per client; 0: all, or 100 of more than 1000'
+      ' clients.',
+      minimum=0, when='models=0',
+  )
+  adapt_epochs: int = hp.field(
+      hp.NewClients.adapt_epochs,
+      'Local epochs in which a client that never trains goes on from its'
+      ' mixture of the models, before it is evaluated.',
+      minimum=0,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.row_nonzeros and self.solver != 'water_filling':
+      raise ValueError(
+          '`solver` must be water_filling with row_nonzeros > 0 because sparse'
+          f' rows are not warm-started, found {self.solver}.'
+      )
+    if self.gradient_batch == 1 and self.lambda_ == 'auto':
+      raise ValueError(
+          '`gradient_batch` must be 0 or >= 2 with lambda=auto because one'
+          ' example shows no variance, found 1.'
+      )
+    if 0 < self.freeze_after <= self.first_measure:
+      raise ValueError(
+          '`freeze_after` must be 0 or > the first round that solves for mixing'
+          f' weights, {self.first_measure}, found {self.freeze_after}.'
+      )
+    if self.one_trip and (
+        self.variant != 'single_loop' or self.alpha_update != 'round'
+        or not self.warmup_rounds
+    ):
+      raise ValueError(
+          '`one_trip` must go with variant=single_loop, alpha_update=round and'
+          ' warmup_rounds > 0 because visits need earlier mixing weights, found'
+          f' variant={self.variant}, alpha_update={self.alpha_update} and'
+          f' warmup_rounds={self.warmup_rounds}.'
+      )
+
+  @property
+  def gamma(self) -> float:
+    """gamma, the step size of the global model w."""
+    return self.global_learning_rate or self.learning_rate
+
+  @property
+  def warmup_rate(self) -> float:
+    """The step size of FedAvg for w before the visits."""
+    return self.gamma if self.variant == 'two_stage' else self.learning_rate
+
+  def for_cohorts(self, task: task_lib.Task) -> 'PermHyperparameters':
+    """Returns them with the warm-up as long as the task's cohorts need.
+
+    A model is visited in m of N rounds, w is trained in all: it is worth
+    training until clients took part `warmup_rounds` times each. Says so if that
+    leaves no round for visits.
+
+    Args:
+      task: The `Task`, for N, m and the number of rounds.
+    """
+    fitted, n, m = self, 1, 1
+    if self.variant == 'single_loop' and not task.full_participation:
+      n, m = task.num_clients, task.clients_per_round
+      fitted = hp.replace(self, warmup_rounds=self._warmup_of_cohorts(n, m))
+    if fitted.first_visit >= task.rounds:
+      name = 'stage1' if self.variant == 'two_stage' else 'warmup'
+      logging.warning(
+          'PERM trains one model for all in %d of the %d rounds: no client'
+          ' visits another. Tip: more rounds, or %s_rounds of at most %d.',
+          task.rounds, task.rounds, name, (task.rounds - 1) * m // n,
+      )
+    return fitted
+
+  def _warmup_of_cohorts(self, num_clients: int, cohort_size: int) -> int:
+    return math.ceil(self.warmup_rounds * num_clients / cohort_size)
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """Returns when models of different rounds compare: after first visits.
+
+    Args:
+      num_clients: N, those that train.
+      cohort_size: How many of them take part in a round.
+    """
+    first = self.first_visit
+    if self.variant == 'single_loop':
+      first = self._warmup_of_cohorts(num_clients, cohort_size)
+    return super().cadence(num_clients, cohort_size).after(first)
+
+  def kept_per_row(self, num_clients: int) -> int:
+    """Returns the mixing weights kept per row, 0: all, as a dense table.
+
+    Args:
+      num_clients: N.
+    """
+    if num_clients <= _DENSE or self.solver != 'water_filling' or self.models:
+      return self.row_nonzeros
+    return self.row_nonzeros or _KEPT_OF_MANY
+
+  def num_models(self, num_clients: int) -> int:
+    """Returns C, or N with a model for each client.
+
+    Args:
+      num_clients: N.
+    """
+    return self.models or num_clients
+
+  @property
+  def chooses_scale(self) -> bool:
+    """Whether kappa is chosen from data, see `perm_lambda`."""
+    return self.lambda_ == 'auto' and self.lambda_scale == 'auto'
+
+  @property
+  def first_visit(self) -> int:
+    """The first round with visits."""
+    if self.variant == 'two_stage':
+      return self.stage1_rounds
+    return self.warmup_rounds
+
+  @property
+  def first_measure(self) -> int:
+    """The first round that solves for mixing weights."""
+    return self.first_visit - int(self.one_trip)
+
+  def check(self, num_clients: int, full_participation: bool) -> None:
+    """Checks them against what is known of the clients; see `perm.build_perm`.
+
+    Args:
+      num_clients: N.
+      full_participation: Whether every round has all clients.
+
+    Raises:
+      ValueError: If they do not fit.
+    """
+    updates_once = full_participation and self.variant == 'two_stage'
+    if updates_once and self.freeze_after:
+      raise ValueError(
+          '`freeze_after` must be 0 with variant=two_stage and full'
+          ' participation because the mixing weights are updated once, found'
+          f' {self.freeze_after}.'
+      )
+    with_matching = visit_schedule.uses_matching(self, full_participation)
+    by_epoch = self.alpha_update == 'epoch'
+    if with_matching and by_epoch and self.variant == 'single_loop':
+      raise ValueError(
+          '`alpha_update` must be round with matchings (partial participation'
+          ' or schedule=matching) because they have no common epoch, found'
+          ' epoch. Tip: schedule=permutation, and all clients in every round.'
+      )
+    for name in ('row_nonzeros', 'models'):
+      if getattr(self, name) > num_clients:
+        raise ValueError(
+            f'`{name}` must be <= {num_clients}, the number of clients, found'
+            f' {getattr(self, name)}.'
+        )

@@ -1,0 +1,236 @@
+"""Shuffling Local SGD: N personalized models trained by visits (Algorithm 1).
+
+In the N rounds of an epoch of permutations every model visits every client
+once; by default clients are matched to models that learn from them, see
+`algorithms.visit_schedule`. Here the mixing weights are fixed;
+`algorithms.perm` learns them.
+
+Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023. Algorithm 1.
+"""
+
+import collections
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import visit_hyperparameters
+from tff_pers.algorithms.perm import visit_schedule
+from tff_pers.algorithms.perm import visits
+from tff_pers.composition import builders
+from tff_pers.composition import deployment
+from tff_pers.composition import server_state
+from tff_pers.config import methods
+from tff_pers.core import process
+from tff_pers.core import round_metrics
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+ShufflingHyperparameters = visit_hyperparameters.ShufflingHyperparameters
+
+
+@builders.checked
+def build_shuffling(
+    model: functional.FunctionalModel,
+    mixing_weights: np.ndarray,
+    hyperparameters: ShufflingHyperparameters = ShufflingHyperparameters(),
+    *,
+    full_participation: bool = True,
+) -> process.PersonalizedProcess:
+  """Builds shuffled training with fixed mixing weights (Algorithm 1).
+
+    for epoch r:  sigma_r <- a fresh permutation of the clients
+      for j in 0..N-1, all models i in parallel:
+        c = sigma_r[(i + j) mod N]                     # host of model i
+        K times: w_i <- w_i - eta s_i A[i, c] grad f_c(w_i; b)
+
+  Model i approaches argmin_w sum_c A[i, c] f_c(w). Limit cases: A = identity is
+  local training (once per epoch); all A[i, c] = 1/N sends every model to the
+  minimizer of the mean loss. Cost per client and round: one model down and one
+  up, as in FedAvg, and a scalar. Server state: `models` the table of the w_i
+  [N, ...], `mixing` A, `pending` (see `visit_schedule.nothing_pending`).
+  Clients are stateless.
+
+  Args:
+    model: The model; f_c is its mean loss on client c.
+    mixing_weights: A, floats [N, N], rows on the simplex; row = owner, column =
+      host.
+    hyperparameters: See `ShufflingHyperparameters`.
+    full_participation: Whether every round has all clients; if not, rounds are
+      matchings between the cohort and the models.
+
+  Returns:
+    A `PersonalizedProcess` for these N clients. A client deploys its row of
+    `models`, weights of `model`.
+
+  Raises:
+    TypeError: If `model` or `hyperparameters` is of another kind.
+    ValueError: If `mixing_weights` is not square, has a negative entry or a row
+      that does not sum to 1.
+  """
+  rows = check_mixing_weights(mixing_weights)
+  num_clients = len(rows)
+
+  def init_fields(seed):
+    mixing = tf.constant(rows)
+    return collections.OrderedDict(
+        models=visits.tile(model.initial_weights(seed), num_clients),
+        mixing=mixing,
+        pending=visit_schedule.nothing_pending(
+            hyperparameters, mixing, full_participation
+        ),
+    )
+
+  initialize_seeded = server_state.build_initialize(init_fields)
+  state_type = initialize_seeded.type_signature.result.member
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  cohort = visit_schedule.build_cohort(data_type, num_clients)
+  visit = visits.build_visits(
+      perm_devices.Devices(model), hyperparameters, state_type, num_clients
+  )
+  client_metrics = visits.build_client_metrics(
+      data_type, visit.type_signature.result['report'].member
+  )
+
+  @tff.tensorflow.computation(
+      state_type['round'], state_type['seed'], state_type['mixing'],
+      state_type['pending'], cohort.type_signature.result.member,
+  )
+  def host(t, seed, mixing, pending, here):
+    owners, pending = visit_schedule.next_owners(
+        dict(round=t, seed=seed), mixing, pending, here, hyperparameters
+    )
+    return collections.OrderedDict(owners=owners, pending=pending)
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType((), tff.CLIENTS),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def next_fn(state, client_states, data):
+    hosts = tff.federated_map(
+        host,
+        (state.round, state.seed, state.mixing, state.pending, cohort(data)),
+    )
+    visited = visit(
+        visits.hosting(
+            state, models=state.models, mixing=state.mixing,
+            owners=hosts.owners,
+        ),
+        data,
+    )
+    metrics = tff.federated_map(client_metrics, (data, (visited.report,)))
+    return collections.OrderedDict(
+        state=server_state.advance(
+            state, models=visited.models, pending=hosts.pending
+        ),
+        client_states=client_states,
+        metrics=round_metrics.aggregate(metrics),
+    )
+
+  return deploying_own_rows(
+      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn
+  ).require(num_clients, full_participation)
+
+
+def own_row(state: Any, client: tf.Tensor) -> Any:
+  """Returns the client's own row of `models`."""
+  return tf.nest.map_structure(lambda table: table[client], state['models'])
+
+
+def deploying_own_rows(
+    model: functional.FunctionalModel, num_clients: int, *,
+    initialize_seeded: tff.Computation, next_fn: tff.Computation,
+    row: Callable[..., Any] = own_row,
+    dispatch: Optional[Callable[..., Any]] = None,
+    deployed: Optional[functional.FunctionalModel] = None,
+    deploy: Union[Callable[..., Any], deployment.Choosing] = (
+        lambda weights, client_state, data: weights
+    ),
+) -> process.PersonalizedProcess:
+  """Returns the process whose clients deploy their rows of `models`.
+
+  Args:
+    model: The model.
+    num_clients: N.
+    initialize_seeded: Makes S; its field `models` is the table of N models.
+    next_fn: See `process.PersonalizedProcess`; clients are stateless.
+    row: `(S, client's index) -> W`, a TensorFlow function, its row.
+    dispatch: What `evaluate` sends to clients in the place of their rows, see
+      `deployment.build_deploy`.
+    deployed: The model over W; None: `model`.
+    deploy: What they do with it, likewise.
+  """
+  deployed = deployed or model
+  state_type = initialize_seeded.type_signature.result.member
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  stateless = tff.to_type(())
+
+  # A client deploys its own row of the table, fetched by its index.
+  deploy_rows = deployment.build_deploy(
+      dispatch or keyed.build_fetch(state_type, row, num_clients), stateless,
+      data_type, deploy, deployed,
+  )
+  return process.PersonalizedProcess(
+      initialize_seeded=initialize_seeded,
+      initialize_client=server_state.stateless_client(state_type),
+      next_fn=next_fn,
+      deploy=deploy_rows,
+      evaluate=lambda: deployment.build_evaluate(deploy_rows, deployed),
+      client_model=tff.tensorflow.computation(
+          lambda state, client_state, index: row(state, index),
+          state_type, stateless, np.int32,
+      ),
+      deployed=deployed,
+  )
+
+
+def check_mixing_weights(mixing_weights: Optional[np.ndarray]) -> np.ndarray:
+  """Returns A as float32[N, N]; see `build_shuffling` for what is raised."""
+  mixing = np.asarray(mixing_weights, np.float64)
+  if mixing.ndim != 2 or mixing.shape[0] != mixing.shape[1]:
+    raise ValueError(
+        '`mixing_weights` must be square, [num_clients, num_clients], found'
+        f' shape {mixing.shape}.'
+    )
+  sums, least = mixing.sum(axis=1), mixing.min(axis=1)
+  good = (least >= 0) & (np.abs(sums - 1) <= 1e-6)  # False for NaN.
+  if not np.all(good):
+    worst = int(np.argmin(good))
+    raise ValueError(
+        'Every row of `mixing_weights` must be >= 0 and sum to 1, found row'
+        f' {worst} with minimum {least[worst]} and sum {sums[worst]}.'
+    )
+  return mixing.astype(np.float32)
+
+
+@methods.register(
+    'oracle_groups', ShufflingHyperparameters, needs=('groups',),
+    weighs_clients=False,
+    summary='shuffling with uniform weights in the true group (reference)',
+    travels=None,
+)
+def _build_oracle_groups(task, hyperparameters):
+  same = np.equal.outer(task.groups, task.groups).astype(np.float64)
+  return build_shuffling(
+      task.model, same / same.sum(axis=1, keepdims=True), hyperparameters,
+      full_participation=task.full_participation,
+  )
+
+
+@methods.register(
+    'uniform_shuffling', ShufflingHyperparameters, weighs_clients=False,
+    summary='shuffling with uniform weights 1/N (reference)',
+    travels=None,
+)
+def _build_uniform_shuffling(task, hyperparameters):
+  n = task.num_clients
+  return build_shuffling(
+      task.model, np.full([n, n], 1 / n), hyperparameters,
+      full_participation=task.full_participation,
+  )

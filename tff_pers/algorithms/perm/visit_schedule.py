@@ -1,0 +1,198 @@
+"""Who hosts whom in a round of visits: permutations or matchings.
+
+Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023. Permutations are those of Algorithm 1; matchings, and with
+    them partial participation, are ours: the paper leaves it open.
+"""
+
+import collections
+from typing import Any, Mapping
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.core import random
+from tff_pers.numerics import matching
+from tff_pers.numerics import schedule
+
+# Keep the server's draws apart.
+SCHEDULE_USE = -2
+_MATCHING_USE = -3
+
+
+def uses_matching(hyperparameters: Any, full_participation: bool) -> bool:
+  """Returns whether rounds are matchings."""
+  return hyperparameters.schedule == 'matching' or not full_participation
+
+
+def nothing_pending(
+    hyperparameters: Any, mixing: Any, full_participation: bool
+) -> Any:
+  """Returns the start of the server state's field `pending`.
+
+  Matchings have `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
+  i, how often model i has still to visit which clients in its epoch, and how
+  often it was visited. Permutations need no memory: ().
+
+  Args:
+    hyperparameters: `ShufflingHyperparameters`.
+    mixing: Mixing weights, of K columns.
+    full_participation: Whether every round has all clients.
+  """
+  if uses_matching(hyperparameters, full_participation):
+    rows = mixing_rows.MixingRows(mixing)
+    return collections.OrderedDict(
+        clients=rows.clients, left=tf.zeros(rows.clients.shape, tf.int32),
+        so_far=tf.zeros([rows.num_models], tf.int32),
+    )
+  return ()
+
+
+def is_matching(pending_type: tff.Type) -> bool:
+  """Returns whether rounds are matchings, by the type of `pending`."""
+  return len(pending_type) > 0
+
+
+def visits_per_epoch(
+    alpha: tf.Tensor, count: tf.Tensor, hyperparameters: Any
+) -> tf.Tensor:
+  """Returns how often a model visits a client in its epoch, int32.
+
+  In an epoch model i takes s_i alpha_i(c) as many steps at client c as in local
+  training, s_i = `count`, in visits of about `step_cap` each: a client of large
+  weight is visited several times. One visit with a large step would not do,
+  because a step size is chosen as large as it may be.
+
+  Args:
+    alpha: alpha_i(c), float32.
+    count: int32 of the same shape, the number of clients with alpha_i(c) > 0.
+    hyperparameters: `ShufflingHyperparameters`.
+  """
+  once = tf.cast(alpha > 0, tf.int32)
+  cap = hyperparameters.cap(matched=True)
+  if hyperparameters.step_scale == 'one' or not cap:
+    return once
+  visits = tf.round(tf.cast(count, tf.float32) * alpha / cap)
+  return once * tf.maximum(tf.cast(visits, tf.int32), 1)
+
+
+def next_owners(
+    clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
+    hyperparameters: Any,
+) -> Any:
+  """Returns (model at each client int32[N], -1 for none; pending).
+
+  Args:
+    clock: `<round, seed>`; the round is counted from the first with visits.
+    mixing: Mixing weights whose support matchings visit.
+    pending: See `nothing_pending`.
+    cohort: bool[N], who takes part; permutations need all clients.
+    hyperparameters: `ShufflingHyperparameters`.
+  """
+  if pending:
+    key = random.key(clock['seed'], _MATCHING_USE, clock['round'])
+    return matching_owners(pending, mixing, cohort, key, hyperparameters)
+  all_are_here = tf.debugging.Assert(
+      tf.reduce_all(cohort),
+      ['Every round must have all clients: the process was built for full'
+       ' participation.'],
+  )
+  with tf.control_dependencies([all_are_here]):
+    owners = permutation_owners(
+        clock['seed'], clock['round'], cohort.shape[0]
+    )
+    num_models = mixing_rows.MixingRows(mixing).num_models
+    # Of fewer models than clients, they visit whom they would visit of many.
+    return tf.where(owners < num_models, owners, -1), pending
+
+
+def permutation_owners(
+    seed: tf.Tensor, visit_round: tf.Tensor, num_clients: int
+) -> tf.Tensor:
+  """Returns the model at each client: sigma_r[(i + j) mod N] hosts model i."""
+  hosts = schedule.hosts(seed, visit_round, num_clients, SCHEDULE_USE)
+  return schedule.owners(hosts, num_clients)
+
+
+def matching_owners(
+    pending: Any, mixing: Any, cohort: tf.Tensor, key: tf.Tensor,
+    hyperparameters: Any,
+) -> Any:
+  """Returns (model at each client, pending) of a round by matching.
+
+  A model that has nobody left to visit starts its next epoch: the support of
+  alpha_i. With partial participation a model whose last hosts are not there
+  does not wait for them: it starts the next epoch, and owes them their visits,
+  of two epochs at most.
+
+  Args:
+    pending: See `nothing_pending`.
+    mixing: Mixing weights.
+    cohort: bool[N].
+    key: int64[2].
+    hyperparameters: `ShufflingHyperparameters`.
+  """
+  rows = mixing_rows.MixingRows(mixing)
+  alpha, clients = rows.values, rows.clients
+  counts = tf.reduce_sum(tf.cast(alpha > 0, tf.int32), axis=1, keepdims=True)
+  epoch = visits_per_epoch(alpha, counts, hyperparameters)
+  # A may have changed since.
+  left = tf.minimum(
+      rows.looked_up(pending['clients'], pending['left']), 2 * epoch
+  )
+  is_done = tf.reduce_all(tf.equal(left, 0), axis=1, keepdims=True)
+  left = tf.where(is_done, epoch, left)
+  so_far = pending['so_far']
+  hosts = matching.matching(clients, left, so_far, cohort, key)
+
+  is_free = tf.logical_and(
+      cohort, schedule.owners(hosts, cohort.shape[0]) < 0
+  )
+  waits = tf.logical_and(hosts < 0, tf.logical_not(tf.reduce_all(cohort)))
+  further = tf.minimum(left + epoch, 2 * epoch)
+  others = matching.matching(
+      clients, tf.where(waits[:, None], further, 0), so_far, is_free,
+      random.fold_in(key, 1),
+  )
+  left = tf.where(others[:, None] >= 0, further, left)
+  hosts = tf.maximum(hosts, others)
+
+  visited = tf.cast(tf.equal(clients, hosts[:, None]), tf.int32)
+  # A client of weight 0 may stand in several columns.
+  left = tf.maximum(left - visited, 0)
+  owners = schedule.owners(hosts, cohort.shape[0])
+  return owners, collections.OrderedDict(
+      clients=clients, left=left, so_far=so_far + tf.cast(hosts >= 0, tf.int32)
+  )
+
+
+def build_cohort(data_type: tff.Type, num_clients: int) -> tff.Computation:
+  """Returns `({D}@CLIENTS -> bool[N]@SERVER)`, True at the cohort's clients."""
+
+  @tff.tensorflow.computation(data_type)
+  def own_index(data):
+    return data['index'][None]
+
+  collect = keyed.RowCollectionFactory(num_clients).create(
+      own_index.type_signature.result
+  )
+
+  @tff.tensorflow.computation(
+      collect.next.type_signature.result['result'].member
+  )
+  def as_mask(keys):
+    return tf.tensor_scatter_nd_update(
+        tf.zeros([num_clients], tf.bool), keys[:, None],
+        tf.ones([tf.shape(keys)[0]], tf.bool),
+    )
+
+  @tff.federated_computation(tff.FederatedType(data_type, tff.CLIENTS))
+  def cohort(data):
+    indices = tff.federated_map(own_index, data)
+    collected = collect.next(collect.initialize(), indices).result
+    return tff.federated_map(as_mask, collected)
+
+  return cohort

@@ -1,0 +1,272 @@
+"""Visits: every client trains the model that it hosts, and returns it.
+
+The server does not average models, it shuffles them: in each round every
+client hosts one model (usually somebody else's), takes K local steps on it with
+its gradient scaled by the owner's mixing weight for this client, and returns
+it.
+
+Distributed Personalized Empirical Risk Minimization
+    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
+    NeurIPS 2023. Algorithm 1. The step scale and its cap are ours: the paper
+    leaves them open, and so are matchings, see `visit_schedule`.
+"""
+
+import collections
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import visit_hyperparameters
+from tff_pers.algorithms.perm import visit_schedule
+from tff_pers.client_works import client_work
+from tff_pers.client_works import local_step
+from tff_pers.composition import deployment
+from tff_pers.core import interception
+from tff_pers.core import round_metrics
+from tff_pers.data import client_data
+
+
+def step_multiplier(
+    mixing: Any, owner: tf.Tensor, host: tf.Tensor, hyperparameters: Any, *,
+    matched: bool,
+) -> tf.Tensor:
+  """Returns the step of a visit, in units of eta, float64.
+
+  With permutations it is s_i alpha_i(c), s_i = N, but at most cap / max_c
+  alpha_i(c). With matchings s_i is the number of clients with alpha_i(c) > 0,
+  and the step is shared by the visits of an epoch, see
+  `visit_schedule.visits_per_epoch`; a weight of 1 is local training.
+
+  Args:
+    mixing: A.
+    owner: int32, the model i.
+    host: int32, the client c.
+    hyperparameters: `ShufflingHyperparameters`.
+    matched: Whether rounds are matchings, so that models meet only clients with
+      alpha_i(c) > 0; else they meet all N.
+  """
+  rows = mixing_rows.MixingRows(mixing)
+  weight = rows.weight(owner, host)
+  alpha = tf.cast(weight, tf.float64)
+  if hyperparameters.step_scale == 'one':
+    return alpha
+  if matched:
+    count = rows.count(owner)
+    visits = visit_schedule.visits_per_epoch(weight, count, hyperparameters)
+    return tf.math.divide_no_nan(
+        tf.cast(count, tf.float64) * alpha, tf.cast(visits, tf.float64)
+    )
+  scale = tf.constant(rows.num_clients, tf.float64)
+  cap = hyperparameters.cap(matched=False)
+  if cap:
+    largest = tf.cast(rows.maximum(owner), tf.float64)
+    scale = tf.minimum(scale, cap / largest)
+  return scale * alpha
+
+
+def tile(weights: Any, num_models: int) -> Any:
+  """Returns the model table whose rows are all `weights`."""
+  return tf.nest.map_structure(
+      lambda w: tf.tile(w[None], [num_models] + [1] * w.shape.rank), weights
+  )
+
+
+def hosting(state: Any, *, models: Any, mixing: Any, owners: tf.Tensor) -> Any:
+  """Returns what a round of visits starts from, @SERVER (while tracing).
+
+  Args:
+    state: S@SERVER, its `round` and `seed`.
+    models: The table of N models, [N, ...]@SERVER.
+    mixing: A@SERVER.
+    owners: int32[N]@SERVER, the model at each client, -1 for none.
+  """
+  return tff.federated_zip(
+      collections.OrderedDict(
+          models=models, mixing=mixing, owners=owners, round=state.round,
+          seed=state.seed,
+      )
+  )
+
+
+def build_visits(
+    devices: perm_devices.Devices,
+    hyperparameters: visit_hyperparameters.ShufflingHyperparameters,
+    state_type: tff.StructType,
+    num_clients: int,
+) -> tff.Computation:
+  """Builds the visits of a round.
+
+    fetch   : keyed download of the hosted model i and of s_i * alpha_i(c)
+    visit   : K local steps (Algorithm 1)
+    collect : keyed upload; the server writes the rows into its table
+
+  Args:
+    devices: The model, and what the clients' devices hold of it.
+    hyperparameters: Those of the visits.
+    state_type: S with its fields `models`, `mixing` and `pending`.
+    num_clients: N.
+
+  Returns:
+    (hosting@SERVER, {D}@CLIENTS -> <models@SERVER, report@CLIENTS>), see
+    `hosting`; the report is `<loss, weight, finite, bytes_down, bytes_up>`,
+    its weight the multiplier of the visit.
+  """
+  hosting_type = tff.to_type(
+      collections.OrderedDict(
+          models=state_type['models'], mixing=state_type['mixing'],
+          owners=tff.TensorType(np.int32, [num_clients]), round=np.int32,
+          seed=np.int64,
+      )
+  )
+  data_type = client_data.client_data_type(
+      devices.model.x_spec, devices.model.y_spec
+  )
+  matched = visit_schedule.is_matching(state_type['pending'])
+  fetch = keyed.build_fetch(
+      hosting_type,
+      lambda value, client: _hosted(value, client, hyperparameters, matched),
+      num_clients,
+  )
+
+  @tff.tensorflow.computation(fetch.type_signature.result.member, data_type)
+  def visit(hosted, data):
+    trained_on = interception.changed('data', data)
+    return _visit(devices, hosted, trained_on, hyperparameters)
+
+  rows_type = visit.type_signature.result['rows']
+  collect = keyed.RowCollectionFactory(num_clients).create(rows_type)
+
+  @tff.tensorflow.computation(
+      hosting_type['models'],
+      collect.next.type_signature.result['result'].member,
+  )
+  def write(models, rows):
+    return keyed.scatter(models, rows['keys'], rows['models'])
+
+  @tff.federated_computation(
+      tff.FederatedType(hosting_type, tff.SERVER),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def visits(value, data):
+    index = tff.federated_map(deployment.client_index(data_type), data)
+    visited = tff.federated_map(visit, (fetch(value, index), data))
+    collected = collect.next(collect.initialize(), visited.rows)
+    return collections.OrderedDict(
+        models=tff.federated_map(write, (value.models, collected.result)),
+        report=visited.report,
+    )
+
+  return visits
+
+
+def _hosted(value, client, hyperparameters, matched: bool):
+  """Returns what `client` downloads: the 0 or 1 models that it hosts.
+
+  `<models, multipliers, owners>` have a leading dimension of 0 or 1; with them
+  come the round and the seed.
+  """
+  owner = value['owners'][client]
+  count = tf.cast(owner >= 0, tf.int32)
+  first = tf.maximum(owner, 0)
+  models = tf.nest.map_structure(
+      lambda table: table[first : first + count], value['models']
+  )
+  multiplier = step_multiplier(
+      value['mixing'], first, client, hyperparameters, matched=matched
+  )
+  dtype = tf.nest.flatten(models)[0].dtype
+  return collections.OrderedDict(
+      models=models,
+      multipliers=tf.cast(multiplier, dtype)[None][:count],
+      owners=first[None][:count],
+      round=value['round'],
+      seed=value['seed'],
+  )
+
+
+def _visit(devices, hosted, data, hyperparameters):
+  """Alg. 1, client c: K steps of size eta * s_i * alpha_i(c) on hosted model i.
+
+  The factor s_i * alpha_i(c) is in the step size: the gradient of f_c is
+  clipped before it is scaled, and weight decay is scaled as the rest of f_c is,
+  so that it counts once in the sum over the hosts. Momentum does not travel
+  with the model.
+
+  Returns:
+    `<rows=<keys, models>, report>`. A model that would not be finite returns as
+    it came. With multiplier 0 (or nothing hosted) nothing is computed: the
+    visit changes nothing.
+  """
+  dtype = tf.nest.flatten(hosted['models'])[0].dtype
+
+  def train():
+    weights = tf.nest.map_structure(lambda rows: rows[0], hosted['models'])
+    multiplier = hosted['multipliers'][0]
+    final, loss = devices.train(
+        weights, data, owner=hosted['owners'][0], round_num=hosted['round'],
+        learning_rate=local_step.scheduled(
+            hyperparameters, hosted,
+            tf.constant(hyperparameters.learning_rate, dtype) * multiplier,
+        ),
+        seed=client_work.key(hosted, data),
+        local=local_step.build(hyperparameters), **hyperparameters.budget(),
+    )
+    finite = round_metrics.all_finite((final, loss))
+    kept = tf.cond(finite, lambda: final, lambda: weights)
+    rows = tf.nest.map_structure(lambda w: w[None], kept)
+    return rows, loss, finite, multiplier
+
+  def leave():
+    nothing = tf.zeros([], dtype)
+    return hosted['models'], nothing, tf.constant(True), nothing
+
+  works = tf.reduce_any(hosted['multipliers'] > 0)
+  models, loss, finite, multiplier = tf.cond(works, train, leave)
+  # If no model is hosted there are no bytes, whatever the share.
+  share = devices.share(data['index'], tf.reduce_sum(hosted['owners']))
+  return collections.OrderedDict(
+      rows=collections.OrderedDict(keys=hosted['owners'], models=models),
+      report=collections.OrderedDict(
+          loss=tf.cast(loss, tf.float32),
+          weight=tf.cast(multiplier, tf.float32),
+          finite=finite,
+          bytes_down=share * round_metrics.payload_bytes(hosted['models'])
+          + round_metrics.payload_bytes(hosted['multipliers']),
+          bytes_up=share * round_metrics.payload_bytes(models),
+      ),
+  )
+
+
+def build_client_metrics(
+    data_type: tff.Type, *report_types: Any
+) -> tff.Computation:
+  """Returns `(D, report, ... -> metrics)` of a client.
+
+  Args:
+    data_type: D.
+    *report_types: Of what a client did in a round one after the other, each
+      `<loss, weight, finite, bytes_down, bytes_up>`; the losses are averaged by
+      their weights.
+  """
+
+  @tff.tensorflow.computation(data_type, list(report_types))
+  def client_metrics(data, reports):
+    total = lambda name: sum(report[name] for report in reports)
+    # A loss of weight 0 may be NaN.
+    loss = sum(
+        tf.math.multiply_no_nan(report['loss'], report['weight'])
+        for report in reports
+    )
+    return round_metrics.client_metrics(
+        data, tf.math.divide_no_nan(loss, total('weight')),
+        tf.reduce_all([report['finite'] for report in reports]),
+        bytes_down=total('bytes_down'), bytes_up=total('bytes_up'),
+        weight=total('weight'),
+    )
+
+  return client_metrics

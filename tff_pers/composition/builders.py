@@ -1,0 +1,174 @@
+"""Builders of methods check what a caller hands them, in one sentence each.
+
+    @builders.checked
+    def build_fedavg(model: functional.FunctionalModel, hyperparameters: ...)
+
+An argument is known by its name, and what it must be by its annotation.
+"""
+
+import functools
+import inspect
+import numbers
+import textwrap
+import typing
+from typing import Any, Callable, Sequence, TypeVar
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import process
+from tff_pers.models import functional
+
+# What people have who come from TFF or Keras, and how it becomes our model.
+_WAYS = (
+    (tf.keras.Model, 'Keras model', 'models.from_keras(keras_model, loss)'),
+    (
+        tff.learning.models.FunctionalModel,
+        'tff.learning.models.FunctionalModel',
+        'models.from_tff_functional_model(model)',
+    ),
+    (
+        tff.learning.models.VariableModel, 'tff.learning.models.VariableModel',
+        'models.from_keras(keras_model, loss), of the Keras model inside',
+    ),
+)
+_Builder = TypeVar('_Builder', bound=Callable[..., Any])
+
+
+def checked(build: _Builder) -> _Builder:
+  """Returns the builder, which looks at its arguments first.
+
+  A process of a builder that is told `num_clients`, or the `groups` of all
+  clients, takes those clients alone; see `PersonalizedProcess.require`.
+
+  Args:
+    build: `(...) -> PersonalizedProcess`. Those of its arguments are looked at
+      that are annotated as a model, or as what is made of one (a class with a
+      text `made_by`, which says how), and those that are called
+      `hyperparameters` or `num_clients`. Its docstring gets what it raises
+      then, and what it returns.
+  """
+  signature = inspect.signature(build)
+  # Annotations may be texts, and Python 3.9 has no other way to read these.
+  kinds = typing.get_type_hints(build)
+
+  @functools.wraps(build)
+  def build_checked(*args, **kwargs):
+    # Python's own sentence where an argument is missing or unknown.
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    for name, value in given.items():
+      kind = kinds.get(name, inspect.Parameter.empty)
+      if hasattr(kind, 'made_by'):
+        _check_made(value, name, kind)
+      elif kind is functional.FunctionalModel:
+        check_model(value, name)
+      elif name == 'hyperparameters':
+        _check_hyperparameters(value, kind)
+      elif name == 'num_clients' and (kind is int or value is not None):
+        _check_num_clients(value)
+    return _among(build(*args, **kwargs), given)
+
+  build_checked.__doc__ = _with_results(build, [
+      name for name in signature.parameters
+      if name in ('hyperparameters', 'num_clients')
+      or kinds.get(name) is functional.FunctionalModel
+      or hasattr(kinds.get(name), 'made_by')
+  ])
+  return typing.cast(_Builder, build_checked)
+
+
+def _with_results(build, names: Sequence[str]) -> str:
+  """Returns the docstring with what all builders return and raise.
+
+  Args:
+    build: The builder; what its docstring says itself is not said again.
+    names: Of the arguments that are looked at.
+  """
+  text, _, errors = inspect.cleandoc(build.__doc__ or '').partition('Raises:\n')
+  if 'Returns:\n' not in text:
+    text = f'{text.rstrip()}\n\nReturns:\n  A `PersonalizedProcess`.'
+  raised = []
+  if 'TypeError:' not in errors:
+    looked_at = ', '.join(f'`{name}`' for name in names)
+    raised += [f'TypeError: If one of {looked_at} is of another kind.']
+  if 'num_clients' in names and '`num_clients` is below 1' not in errors:
+    raised += ['ValueError: If `num_clients` is below 1.']
+  own = [
+      textwrap.fill(line, 80, initial_indent='  ', subsequent_indent='    ')
+      for line in raised
+  ]
+  return '\n'.join([text.rstrip(), '', 'Raises:', *own, errors.rstrip()])
+
+
+def check_model(model: Any, name: str = 'model') -> None:
+  """Raises a TypeError unless it is a functional model of ours.
+
+  Args:
+    model: What a caller gave.
+    name: Of the argument, for the message.
+  """
+  if isinstance(model, functional.FunctionalModel):
+    return
+  found, tip = type(model).__name__, ''
+  for kind, name_of_kind, way in _WAYS:
+    if isinstance(model, kind):
+      found, tip = name_of_kind, f' Tip: {way}.'
+  if inspect.isfunction(model):  # One that makes a Keras model, perhaps.
+    tip = f' Tip: {_WAYS[0][2]}, where keras_model may be a function.'
+  raise TypeError(
+      f'`{name}` must be a tff_pers.models.FunctionalModel, found a'
+      f' {found}.{tip}'
+  )
+
+
+def _check_made(value, name: str, kind) -> None:
+  """Refuses what is not made of a model yet."""
+  if not isinstance(value, kind):
+    raise TypeError(
+        f'`{name}` must be a {kind.__module__}.{kind.__name__}, found a'
+        f' {type(value).__name__}. Tip: {kind.made_by}.'
+    )
+
+
+def _check_hyperparameters(hyperparameters, kind) -> None:
+  """Refuses what is no instance of the dataclass of the method."""
+  if isinstance(hyperparameters, hp.Hyperparameters):
+    return
+  is_one = inspect.isclass(kind) and issubclass(kind, hp.Hyperparameters)
+  # Else the builder is that of several methods, as FedAdam's.
+  name = kind.__name__ if is_one else 'Hyperparameters'
+  tip = f'leave it out for the defaults, {name}()'
+  if isinstance(hyperparameters, dict):
+    tip = f'{name}(**values)'
+  raise TypeError(
+      f'`hyperparameters` must be {name}, found {hyperparameters!r}. Tip:'
+      f' {tip}.'
+  )
+
+
+def _check_num_clients(num_clients) -> None:
+  is_whole = isinstance(num_clients, numbers.Integral)
+  if not is_whole or isinstance(num_clients, bool):
+    raise TypeError(
+        f'`num_clients` must be an integer, found {num_clients!r}.'
+    )
+  if num_clients < 1:
+    raise ValueError(
+        f'`num_clients` must be >= 1, the number of clients that train, found'
+        f' {num_clients}.'
+    )
+
+
+def _among(built, given):
+  """Returns what was built; a process knows for how many clients it is."""
+  num_clients = given.get('num_clients')
+  if num_clients is None and given.get('groups') is not None:
+    num_clients = len(given['groups'])
+  if num_clients is not None and isinstance(
+      built, process.PersonalizedProcess
+  ):
+    built.require(int(num_clients), given.get('full_participation', False))
+  return built

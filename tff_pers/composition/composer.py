@@ -1,0 +1,223 @@
+"""Composes a method from plain TensorFlow functions; TFF's types are derived.
+
+A round of a method, from top to bottom:
+
+    S --send--> message --work(message, C, D)--> C, update, weight
+      --aggregator--> aggregate --finalize(S, aggregate)--> S
+
+`compose` takes these pieces as functions of tensors and makes a
+`PersonalizedProcess` of them. Types are found by tracing: S without the state
+of the aggregator from `init`, then the message, the update, the aggregator's
+state, and the whole of S in the end.
+"""
+
+import collections
+from typing import Any, Callable, Mapping, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import absence
+from tff_pers.aggregators import nothing
+from tff_pers.aggregators import structure
+from tff_pers.client_works import client_work
+from tff_pers.composition import builders
+from tff_pers.composition import deployment
+from tff_pers.composition import dispatch
+from tff_pers.composition import round_steps
+from tff_pers.composition import server_state
+from tff_pers.core import interception
+from tff_pers.core import process
+from tff_pers.core import random
+from tff_pers.data import client_data
+from tff_pers.models import functional
+
+# Any factory that aggregates the update, or one for each field of it.
+Aggregator = Union[structure.Factory, Mapping[str, structure.Factory]]
+Choosing = deployment.Choosing
+Deployed = deployment.Deployed
+Tier = deployment.Tier
+
+
+def compose(
+    model: functional.FunctionalModel,
+    *,
+    init: Callable[[Any], Mapping[str, Any]],
+    send: dispatch.Send,
+    work: client_work.ClientWork,
+    finalize: Callable[[Any, Any], Mapping[str, Any]],
+    deploy: Union[Callable[[Any, Any, Any], Any], deployment.Choosing],
+    client_model: Callable[[Any, Any, Any], Any],
+    aggregator: Optional[Aggregator] = None,
+    init_client: Callable[[Any], Any] = lambda seed: (),
+    init_each_client: bool = False,
+    deployed: Optional[functional.FunctionalModel] = None,
+    measure: Optional[Callable[[Any, Any], Mapping[str, Any]]] = None,
+    tiers: Optional[Mapping[str, Tier]] = None,
+) -> process.PersonalizedProcess:
+  """Composes a method whose round has one exchange with the clients.
+
+  All functions are TensorFlow functions of structures of tensors. In S, beside
+  the method's own fields, they see `seed` and `round`.
+
+  A client whose update, state or loss is not finite is dropped: it sends zeros
+  of weight 0, keeps its state, and its index is listed in the metric
+  `non_finite`. One without examples sends zeros of weight 0, too. A client of
+  weight 0 is absent, also where the aggregator has no weights
+  (`aggregators.absence` says how, and where that ends).
+
+  Args:
+    model: D is dense data of its `x_spec` and `y_spec`.
+    init: `seed -> fields`, the method's own fields of S in order.
+    send: `S -> fields`, the same message for all; or each client's own, see
+      `own_messages`. `seed` and `round` are added, which the keys of its draws
+      come from.
+    work: What a client does, `(message, C, D) -> ClientOutput`.
+    finalize: `(S, aggregate) -> fields`, those fields of S that change.
+    deploy: `(message, C, D) -> W`, what a client deploys after adapting to its
+      training data; or it returns a `Deployed`, with more to be reported; or a
+      `Choosing`, where all clients choose together.
+    client_model: `(S, C, index) -> W`, what it deploys without looking at data.
+    aggregator: Any factory of TFF's or ours that aggregates the update, or one
+      for each field of it. None: TFF's weighted mean; nothing is aggregated if
+      the update is empty.
+    init_client: `seed -> C`, the state of a client never seen before.
+    init_each_client: Whether the seed is the client's own, made of the run's
+      and its index; else it is the run's, and all clients start alike.
+    deployed: The model over W; None: `model`.
+    measure: `(S, aggregate) -> fields`, float scalars that become metrics of
+      the round.
+    tiers: Models that the server can hand out, by name: `evaluate_global`
+      evaluates them.
+
+  Returns:
+    A `PersonalizedProcess`, with its `parts`.
+
+  Raises:
+    TypeError: If `model` is none of ours, or the pieces do not fit; the message
+      names the offending type.
+    ValueError: If the weights of the deployed model are all frozen.
+  """
+  builders.check_model(model)
+  deployed = deployed or model
+  _check_is_trained(deployed)
+  work, factory = _work_and_factory(work, aggregator)
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  fields = server_state.own_fields(init)
+  client_type = tff.tensorflow.computation(
+      init_client, np.int64
+  ).type_signature.result
+  # S without the state of the aggregator, whose type depends on the update,
+  # which in turn depends on the message. So `send` cannot read it.
+  message_type = dispatch.message_type(send, server_state.state_type(fields))
+  client_update = client_work.as_personalized(
+      work, message_type, client_type, data_type
+  )
+  update = client_update.type_signature.result
+  process.check_assignable(
+      'work', '`client_state`, as `init_client` makes it,', client_type,
+      update['client_state'],
+  )
+  if not tff.structure.flatten(update['update']):
+    # TFF's factories refuse an empty value.
+    factory = nothing.NothingFactory()
+  aggregation = factory.create(update['update'], update['weight'])
+  state_type = server_state.state_type(
+      fields, aggregation.initialize.type_signature.result.member
+  )
+
+  send_all = dispatch.build_dispatch(send, state_type)
+  guarded = round_steps.build_guard(client_update)
+  aggregate = round_steps.build_aggregate(
+      aggregation, state_type, guarded.type_signature.result
+  )
+  apply = round_steps.build_apply(
+      finalize, measure, state_type, aggregate.type_signature.result.member
+  )
+
+  @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      tff.FederatedType(client_type, tff.CLIENTS),
+      tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def next_fn(state, client_states, data):
+    index = tff.federated_map(deployment.client_index(data_type), data)
+    message = send_all(state, index)
+    outputs = tff.federated_map(guarded, (message, client_states, data))
+    applied = apply(state, aggregate(state, outputs))
+    return collections.OrderedDict(
+        state=applied.state,
+        client_states=outputs.client_state,
+        metrics=applied.metrics,
+    )
+
+  deploy_all = deployment.build_deploy(
+      send_all, client_type, data_type, deploy, deployed
+  )
+  if tiers:
+    deployment.check_tiers(tiers, state_type)
+  return process.PersonalizedProcess(
+      initialize_seeded=server_state.build_initialize(init, aggregation),
+      initialize_client=tff.tensorflow.computation(
+          lambda state, index: init_client(
+              random.seed(state['seed'], index)
+              if init_each_client else state['seed']
+          ), state_type, np.int32
+      ),
+      next_fn=next_fn,
+      deploy=deploy_all,
+      evaluate=lambda: deployment.build_evaluate(deploy_all, deployed),
+      client_model=tff.tensorflow.computation(
+          client_model, state_type, client_type, np.int32
+      ),
+      deployed=deployed,
+      parts=process.Parts(
+          dispatch=dispatch.one_by_one(send_all),
+          work=round_steps.placed(guarded),
+          aggregate=aggregate,
+          apply=apply,
+      ),
+      evaluate_global=(
+          lambda: deployment.build_evaluate_global(tiers, state_type, data_type)
+      ) if tiers else None,
+      tiers=tiers,
+  )
+
+
+def _check_is_trained(model: functional.FunctionalModel) -> None:
+  if model.frozen is not None and not tf.nest.flatten(model.spec):
+    raise ValueError(
+        f'`model` must have weights that are trained, found {model.name}, whose'
+        ' weights are all frozen. Tip: give it adaptors, see adaptors.floral.'
+    )
+
+
+def _work_and_factory(work, aggregator):
+  """Returns the client work and the factory of its updates."""
+  plain = _factory(aggregator)
+  factory = interception.changed('aggregator', plain)
+  update = work.update
+  # Rules and attackers look at updates; a mean may have them in any form.
+  if work.summed is not None and aggregator is None and factory is plain:
+    update, factory = work.summed
+
+  def changed(message, client_state, data):
+    output = update(
+        message, client_state, interception.changed('data', data)
+    )
+    return output._replace(
+        update=interception.changed('update', output.update, data)
+    )
+
+  return client_work.ClientWork(changed), factory
+
+
+def _factory(aggregator):
+  """Returns the weighted factory of the update."""
+  if aggregator is None:
+    # Without the flag, weights that sum to 0 give NaN.
+    return tff.aggregators.MeanFactory(no_nan_division=True)
+  if isinstance(aggregator, collections.abc.Mapping):
+    return structure.StructureFactory(aggregator)
+  return absence.leave_out_absent(aggregator)

@@ -1,0 +1,1 @@
+"""What can be chosen: hyperparameters, methods, settings, search spaces."""

@@ -1,0 +1,547 @@
+"""Hyperparameters of a method: one frozen dataclass is the single source.
+
+A field made by `field` carries its help text, range and unit; the programs
+build their flags from it, `validate` checks it, records store it. A trailing
+underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
+A field with a condition `when` acts only if others have certain values;
+otherwise it must be left at its default, so that no flag is silently ignored.
+"""
+
+import dataclasses
+import inspect
+import math
+import textwrap
+from typing import Any, Mapping, Optional, Sequence
+
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import conditions
+from tff_pers.config import ranges
+
+# TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
+# else have these bounds; `--help` does not repeat them for each.
+LARGEST_INTEGER = 2**31 - 1
+LARGEST_SEED = 2**63 - 1
+
+
+def field(
+    default: Any,
+    help: str,  # pylint: disable=redefined-builtin
+    *,
+    minimum: Optional[float] = None,
+    above: Optional[float] = None,
+    maximum: Optional[float] = None,
+    below: Optional[float] = None,
+    choices: Optional[Sequence[str]] = None,
+    auto: bool = False,
+    when: str = '',
+    search: Optional[ranges.Range] = None,
+) -> Any:
+  """Returns a dataclass field of a hyperparameter.
+
+  Args:
+    default: The default; its type is the type of the hyperparameter.
+    help: One sentence with the unit, shown by `--help`.
+    minimum: Smallest allowed value.
+    above: Exclusive lower bound.
+    maximum: Largest allowed value; of an integer 2^31 - 1 if it is not given.
+    below: Exclusive upper bound.
+    choices: Allowed strings.
+    auto: Whether the string `auto` is allowed beside a number, an integer if
+      the default is one.
+    when: On what other hyperparameters it depends whether this one acts, as
+      `router=learned`, see `conditions`; empty: it always does.
+    search: Where tuners search it, see `ranges`; None: they leave it alone.
+  """
+  return dataclasses.field(
+      default=default,
+      metadata=dict(
+          help=help, minimum=minimum, above=above, maximum=maximum,
+          below=below, choices=tuple(choices) if choices else None, auto=auto,
+          when=when, search=search,
+      ),
+  )
+
+
+def inherited(
+    base: type[Any], name: str, *, default: Any = None, when: str = ''
+) -> Any:
+  """Returns the field `name` of the dataclass `base`, changed.
+
+  Args:
+    base: The dataclass.
+    name: The field.
+    default: Its new default; None: the old one.
+    when: Its new condition, see `field`; empty: the old one.
+  """
+  spec = base.__dataclass_fields__[name]
+  return dataclasses.field(
+      default=spec.default if default is None else default,
+      metadata={**spec.metadata, 'when': when or spec.metadata['when']},
+  )
+
+
+def flag_name(name: str) -> str:
+  """Returns the name of a field as users write it: `lambda_` is `lambda`."""
+  return name.rstrip('_')
+
+
+def parse(spec: dataclasses.Field, text: str) -> Any:
+  """Returns the value that `text` means for the field `spec`.
+
+  Raises:
+    ValueError: If `text` is not of the field's type.
+  """
+  if spec.metadata['auto'] and text == 'auto':
+    return text
+  kind: type[Any] = type(spec.default)
+  if spec.metadata['auto'] and kind is str:
+    kind = float
+  # Not `bool(text)`, which is true for 'false'.
+  if kind is bool:
+    lowered = text.lower()
+    if lowered in ('true', '1', 'yes'):
+      return True
+    if lowered in ('false', '0', 'no'):
+      return False
+  else:
+    try:
+      return kind(text)
+    except ValueError:
+      pass
+  raise ValueError(_sentence(spec, text))
+
+
+def _sentence(spec: dataclasses.Field, value) -> str:
+  """Returns what is allowed, and what was found."""
+  limit = ''
+  if _is_too_large(spec, value):
+    limit = f' and <= {LARGEST_INTEGER}'
+  return (
+      f'`{flag_name(spec.name)}` must be {allowed(spec)}{limit}, found'
+      f' {value!r}.'
+  )
+
+
+def validate(hyperparameters: Any) -> None:
+  """Checks every field against its range, and that it acts if it is set.
+
+  Raises:
+    ValueError: Names the first field out of range, or the first that differs
+      from its default though it has no effect beside the others; what is
+      allowed, and what was found.
+  """
+  specs = dataclasses.fields(hyperparameters)
+  for spec in specs:
+    check(spec, getattr(hyperparameters, spec.name))
+  values = as_dict(hyperparameters)
+  for spec in specs:
+    value = getattr(hyperparameters, spec.name)
+    if not acts(spec, values) and value != spec.default:
+      when = spec.metadata['when']
+      raise ValueError(
+          f'`{flag_name(spec.name)}` must be left at'
+          f' {conditions.as_text(spec.default)} unless {when} because it has no'
+          f' effect otherwise, found {conditions.as_text(value)} with'
+          f' {conditions.found(when, values)}.'
+      )
+
+
+def check(spec: dataclasses.Field, value: Any) -> None:
+  """Raises a ValueError if a value is out of the field's range."""
+  if not is_allowed(spec, value):
+    raise ValueError(_sentence(spec, value))
+
+
+def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
+  """Returns whether the field has an effect beside `values`, by flag name."""
+  when = spec.metadata['when']
+  return not when or conditions.holds(when, values)
+
+
+def as_dict(hyperparameters: Any) -> dict[str, Any]:
+  """Returns the record of the hyperparameters under their flag names."""
+  return {
+      flag_name(name): value
+      for name, value in dataclasses.asdict(hyperparameters).items()
+  }
+
+
+def replace(hyperparameters: Any, **values: Any) -> Any:
+  """Returns a copy with fields replaced, given under their flag names.
+
+  Raises:
+    ValueError: If a name is not a hyperparameter, or `validate` refuses a
+      value.
+  """
+  names = {
+      flag_name(spec.name): spec.name
+      for spec in dataclasses.fields(hyperparameters)
+  }
+  unknown = sorted(set(values) - set(names))
+  if unknown:
+    raise ValueError(
+        f'`{unknown[0]}` must be one of {", ".join(sorted(names))}.'
+    )
+  changed = dataclasses.replace(
+      hyperparameters, **{names[k]: v for k, v in values.items()}
+  )
+  validate(changed)
+  return changed
+
+
+def without_idle(
+    kind: type[Any], settings: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+  """Returns those of the settings that act beside the given values.
+
+  Settings are suggestions for a method whatever its variant; one that has no
+  effect in the variant that was asked for is dropped, not refused.
+
+  Args:
+    kind: The dataclass.
+    settings: Suggested values by flag name; those `given` are left out.
+    given: Values that were asked for, by flag name.
+  """
+  kept = {k: value for k, value in settings.items() if k not in given}
+  values = {**as_dict(kind()), **kept, **given}
+  idle = {
+      flag_name(spec.name) for spec in dataclasses.fields(kind)
+      if not acts(spec, values)
+  }
+  if idle.isdisjoint(kept):
+    return kept
+  # Without one setting, another that acted beside it may be idle too.
+  return without_idle(
+      kind, {k: v for k, v in kept.items() if k not in idle}, given
+  )
+
+
+def is_allowed(spec: dataclasses.Field, value: Any) -> bool:
+  """Returns whether a value is in the field's range."""
+  meta = spec.metadata
+  if meta['auto'] and value == 'auto':
+    return True
+  if meta['choices'] is not None:
+    return value in meta['choices']
+  if isinstance(spec.default, (bool, str)) and not meta['auto']:
+    return isinstance(value, type(spec.default))
+  # A bool is an int to Python, but not a number to the user.
+  if isinstance(value, bool) or not isinstance(value, (int, float)):
+    return False
+  if isinstance(spec.default, int) and not isinstance(value, int):
+    return False
+  return not (
+      _is_too_large(spec, value)
+      # Not `math.isfinite`, for which an integer may be too large.
+      or not -math.inf < value < math.inf
+      or (meta['minimum'] is not None and value < meta['minimum'])
+      or (meta['above'] is not None and value <= meta['above'])
+      or (meta['maximum'] is not None and value > meta['maximum'])
+      or (meta['below'] is not None and value >= meta['below'])
+  )
+
+
+def _is_too_large(spec: dataclasses.Field, value) -> bool:
+  """Whether an integer exceeds the bound of fields that give none."""
+  return (
+      isinstance(spec.default, int) and isinstance(value, int)
+      and spec.metadata['maximum'] is None
+      and value > LARGEST_INTEGER
+  )
+
+
+def allowed(spec: dataclasses.Field) -> str:
+  """Returns the allowed values in words: `a number > 0.0`."""
+  meta = spec.metadata
+  if meta['choices'] is not None:
+    return 'one of ' + ', '.join(meta['choices'])
+  if isinstance(spec.default, bool):
+    return 'true or false'
+  if isinstance(spec.default, str) and not meta['auto']:
+    return 'a string'
+  is_int = isinstance(spec.default, int)
+  text = 'an integer' if is_int else 'a number'
+  bounds = []
+  if meta['minimum'] is not None:
+    bounds.append(f">= {meta['minimum']}")
+  if meta['above'] is not None:
+    bounds.append(f"> {meta['above']}")
+  if meta['maximum'] is not None:
+    bounds.append(f"<= {meta['maximum']}")
+  if meta['below'] is not None:
+    bounds.append(f"< {meta['below']}")
+  if bounds:
+    text += ' ' + ' and '.join(bounds)
+  return text + (' or auto' if meta['auto'] else '')
+
+
+_RAISES = (
+    'Raises:',
+    '  ValueError: If a value is out of its range, or is set though it has no',
+    '    effect beside the others.',
+)
+
+
+def _with_attributes(kind) -> str:
+  """Returns the docstring of a dataclass, with its fields as attributes.
+
+  Their help texts say it all; nobody has to write it twice.
+  """
+  specs: dict[str, dataclasses.Field] = {}
+  for base in reversed(kind.__mro__):
+    if '__dataclass_fields__' in vars(base):
+      # Not this dictionary, which has class variables, too.
+      specs.update({spec.name: spec for spec in dataclasses.fields(base)})
+    # Those of `kind` itself: the decorator has not seen it yet.
+    specs.update({
+        name: value for name, value in vars(base).items()
+        if isinstance(value, dataclasses.Field)
+    })
+  entries = [
+      textwrap.fill(
+          f'{name}: {_description(spec)}', 80, initial_indent='  ',
+          subsequent_indent='    ', break_long_words=False,
+      )
+      for name, spec in specs.items()
+  ]
+  text = inspect.cleandoc(kind.__doc__ or '')
+  return '\n'.join([text, '', 'Attributes:', *entries, '', *_RAISES, ''])
+
+
+def _description(spec: dataclasses.Field) -> str:
+  """Returns help text, range, default and condition, as sentences."""
+  text = f'{spec.metadata["help"]} {allowed(spec).capitalize()}'
+  if allowed(spec) == 'a string':
+    text = spec.metadata['help'].rstrip('.')
+  text += f'; default {conditions.as_text(spec.default)}.'
+  when = spec.metadata['when']
+  return f'{text} Acts with {when}.' if when else text
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregation:
+  """What methods have whose server averages what clients send.
+
+  `aggregators.choice` makes a factory of it.
+  """
+
+  aggregator: str = field(
+      'mean',
+      'How the server combines what clients send: mean (weighted), or a robust'
+      ' rule for all of them alike, median, trimmed_mean, geometric_median,'
+      ' krum, multi_krum, centered_clipping, norm_clipping; also as'
+      ' bucketing(median), nnm(krum). A rule is told --num_byzantine, or by f,'
+      ' as in krum[f=2].',
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class NewClients:
+  """What a client may spend that never trains, the same in every method.
+
+  It learns what it would keep for itself (a router, mixing weights, adaptors,
+  private weights) from what an initial state has; all that is shared is frozen.
+  """
+
+  adapt_epochs: int = field(
+      5,
+      'Passes over its training data in which a client that never trains learns'
+      ' what is its own, all else frozen, before it is evaluated.',
+      minimum=0,
+  )
+
+
+SCHEDULES = ('constant', 'exponential', 'cosine', 'steps', 'linear')
+_IS_SCHEDULED = 'learning_rate_schedule!=constant'
+# The linear schedule ends near 0, whatever the factor.
+_HAS_DECAY = (
+    'learning_rate_schedule!=constant and learning_rate_schedule!=linear'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyperparameters:
+  """What the hyperparameters of every method can do."""
+
+  def __init_subclass__(cls, **options):
+    super().__init_subclass__(**options)
+    cls.__doc__ = _with_attributes(cls)
+
+  def __post_init__(self):
+    validate(self)
+
+  def describe(self, model: Any) -> str:
+    """Returns what `train` prints of `model` first; '' is nothing."""
+    return ''  # Methods that change or split it say how.
+
+  @property
+  def messages_per_update(self) -> int:
+    """How many messages a server update takes where it is driven by events."""
+    return 1  # Methods with a buffer say how many fill it.
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """Returns when the models of different rounds can be compared.
+
+    Args:
+      num_clients: N, those that train.
+      cohort_size: How many of them take part in a round.
+    """
+    return cadence_lib.Cadence(cycle=math.ceil(num_clients / cohort_size))
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalBatches(Hyperparameters):
+  """A step size, and the minibatches that a client visits in a round."""
+
+  learning_rate: float = field(
+      0.1, 'Step size eta of local SGD, per step.', above=0.0,
+      search=ranges.Around(20),
+  )
+  local_steps: int = field(
+      20,
+      'Local steps K per round, in minibatches; 0: use local_epochs instead.',
+      minimum=0, search=ranges.Around(4),
+  )
+  local_epochs: int = field(
+      0, 'Passes over the local data per round, if local_steps is 0.',
+      minimum=0, search=ranges.Around(4),
+  )
+  batch_size: int = field(
+      20, 'Examples per minibatch; 0: all of a client at once.', minimum=0
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if (self.local_steps > 0) == (self.local_epochs > 0):
+      raise ValueError(
+          'Exactly one of `local_steps` and `local_epochs` must be > 0, found'
+          f' {self.local_steps} and {self.local_epochs}.'
+      )
+
+  def budget(self) -> dict[str, Any]:
+    """Returns the arguments of `fold_batches` that say how long to train."""
+    return dict(
+        batch_size=self.batch_size,
+        num_steps=self.local_steps or None,
+        num_epochs=self.local_epochs or None,
+    )
+
+  def num_visited(self, num_examples: int) -> int:
+    """Returns how many examples a client visits in a round, repeats included.
+
+    Args:
+      num_examples: How many it has; the last minibatch of a pass is short.
+    """
+    if self.local_epochs or not num_examples:
+      return self.local_epochs * num_examples
+    size = self.batch_size or num_examples
+    passes, steps = divmod(self.local_steps, math.ceil(num_examples / size))
+    return passes * num_examples + steps * size
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalTraining(LocalBatches):
+  """What every method with local SGD has; methods extend it.
+
+  See `client_works.local_step` for what they do to a gradient.
+  """
+
+  learning_rate_schedule: str = field(
+      'constant',
+      'How the step sizes of training fall from round to round; exponential and'
+      ' cosine have fallen to the share learning_rate_decay after'
+      ' learning_rate_rounds, steps multiplies by it in each of these rounds,'
+      ' linear rises for a tenth of them and then falls to almost 0.',
+      choices=SCHEDULES,
+  )
+  learning_rate_rounds: str = field(
+      '',
+      'Rounds of the schedule: one number T (exponential, cosine, linear), or'
+      ' the rounds of the steps, as in 100:150.',
+      when=_IS_SCHEDULED,
+  )
+  learning_rate_decay: float = field(
+      0.1, 'Factor of the schedule.', above=0.0, maximum=1.0,
+      when=_HAS_DECAY,
+  )
+  momentum: float = field(
+      0.0,
+      'Heavy-ball momentum of local steps, restarted whenever a client takes'
+      ' part; 0: none.',
+      minimum=0.0, below=1.0,
+  )
+  weight_decay: float = field(
+      0.0,
+      'L2 penalty: this times the weights is added to the gradient of every'
+      ' local step.',
+      minimum=0.0,
+  )
+  clip_norm: float = field(
+      0.0,
+      'Largest norm of the gradient of a local step, over all its tensors;'
+      ' 0: no limit.',
+      minimum=0.0,
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    _check_schedule(self)
+    if self.momentum and self.longest_line() == 1:
+      raise ValueError(
+          '`momentum` must be 0 where a client takes one step whenever it takes'
+          f' part, because it starts anew each time, found {self.momentum}.'
+      )
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    """See the base; models still improve when a step size falls."""
+    whole = super().cadence(num_clients, cohort_size)
+    if self.learning_rate_schedule == 'constant':
+      return whole
+    return whole.after(self.schedule_rounds()[-1])
+
+  def longest_line(self) -> int:
+    """Returns the most steps that one momentum lives; 0 if data decide."""
+    return self.local_steps
+
+  def schedule_rounds(self) -> list[int]:
+    """Returns `learning_rate_rounds` as numbers.
+
+    Raises:
+      ValueError: If they are not positive integers that increase.
+    """
+    try:
+      rounds = [int(text) for text in self.learning_rate_rounds.split(':')]
+    except ValueError:
+      rounds = []
+    if (
+        not rounds or rounds[0] < 1 or rounds != sorted(set(rounds))
+        or rounds[-1] > LARGEST_INTEGER
+    ):
+      raise ValueError(
+          '`learning_rate_rounds` must be increasing integers >= 1 with colons'
+          f' between them with learning_rate_schedule='
+          f'{self.learning_rate_schedule}, found {self.learning_rate_rounds!r}.'
+      )
+    return rounds
+
+
+@dataclasses.dataclass(frozen=True)
+class AveragedTraining(Aggregation, LocalTraining):
+  """Local SGD, of which the server averages the results."""
+
+
+def _check_schedule(training: LocalTraining) -> None:
+  """Raises if the rounds do not fit the schedule."""
+  if training.learning_rate_schedule == 'constant':
+    return
+  rounds = training.schedule_rounds()
+  if training.learning_rate_schedule != 'steps' and len(rounds) > 1:
+    raise ValueError(
+        '`learning_rate_rounds` must be one number with'
+        f' learning_rate_schedule={training.learning_rate_schedule}, found'
+        f' {training.learning_rate_rounds!r}.'
+    )

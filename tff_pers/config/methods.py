@@ -1,0 +1,230 @@
+"""The registry of methods: one registration makes a method known everywhere.
+
+    @methods.register('fedavg', FedAvgHyperparameters)
+    def build(task, hyperparameters): ...
+
+Programs, contract tests and `--help` walk this registry.
+"""
+
+import dataclasses
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union,
+)
+
+from tff_pers.config import registry
+from tff_pers.config import traits as traits_lib
+
+
+class Need(NamedTuple):
+  """Something that a method may need of a task.
+
+  Attributes:
+    sentence: What it is, to follow 'needs'.
+    holds: `(Traits) -> bool`, or None if that depends on the data. It reads
+      declarations alone, so that the table of methods and tasks can be made
+      without data.
+    tip: The flags that may help a task that lacks it.
+  """
+
+  sentence: str
+  holds: Callable[[traits_lib.Traits], Optional[bool]]
+  tip: str
+
+
+NEEDS = {
+    'groups': Need(
+        'tasks that know the true group of every client',
+        lambda traits: traits.groups,
+        'a --partition that makes groups, e.g. label_shift_clusters',
+    ),
+    'full_participation': Need(
+        'rounds with all clients (clients_per_round = 0)',
+        lambda traits: traits.full_participation,
+        '--clients_per_round=0',
+    ),
+    'hidden_layers': Need(
+        'a model with hidden layers, to keep one layer and share another',
+        lambda traits: traits.several_layers,
+        '--model=mlp',
+    ),
+    'examples': Need(
+        'rows that are examples, of which it learns on some and not on others',
+        lambda traits: traits.rows_are_examples,
+        'the option of the task that keeps all rows, e.g.'
+        ' --overpersonalized_rows=all',
+    ),
+    'kernel': Need(
+        'a model with a kernel of a dense layer or a convolution, to factorise',
+        lambda traits: traits.has_kernel,
+        '--model=mlp',
+    ),
+    'widths': Need(
+        'a model with hidden layers, to make them narrower',
+        lambda traits: traits.has_widths,
+        '--model=mlp',
+    ),
+}
+
+# What drives a method: rounds of a cohort, or messages as they arrive.
+DRIVERS = ('rounds', 'events')
+
+
+@dataclasses.dataclass(frozen=True)
+class Travels:
+  """What may leave the server and the clients.
+
+  Nothing else may be in a message: a contract test compares the types, so that
+  nothing personal is sent by mistake.
+
+  Attributes:
+    down: The fields of the server state that the message to a client holds,
+      beside `seed` and `round`.
+    up: Fields of the server state. The update of a client consists of tensors
+      of the same types as theirs, of which some dimensions may be unknown.
+  """
+
+  down: tuple[str, ...] = ('weights',)
+  up: tuple[str, ...] = ('weights',)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+  """A registered method.
+
+  Attributes:
+    name: The value of `--algo`.
+    hyperparameters: Its dataclass (see `tff_pers.hyperparameters`).
+    build: `(task, hyperparameters) -> PersonalizedProcess`.
+    needs: When it needs what: names from `NEEDS`, each with a function
+      `(hyperparameters) -> bool`.
+    summary: One line for `--help`.
+    driver: One of `DRIVERS`.
+    travels: What may be sent; None if the method has a `next` of its own.
+    weighs_clients: Whether `client_weighting` of the task has an effect.
+  """
+
+  name: str
+  hyperparameters: type[Any]
+  build: Callable[[Any, Any], Any]
+  needs: Mapping[str, Callable[[Any], bool]] = dataclasses.field(
+      default_factory=dict
+  )
+  summary: str = ''
+  driver: str = 'rounds'
+  travels: Optional[Travels] = Travels()
+  weighs_clients: bool = True
+
+
+_Build = TypeVar('_Build', bound=Callable[[Any, Any], Any])
+_METHODS: registry.Registry[Method] = registry.Registry('algo')
+
+
+def register(
+    name: str, hyperparameters: type[Any], *,
+    needs: Union[Iterable[str], Mapping[str, Callable[[Any], bool]]] = (),
+    summary: str = '', driver: str = 'rounds',
+    travels: Optional[Travels] = Travels(), weighs_clients: bool = True,
+) -> Callable[[_Build], _Build]:
+  """Returns a decorator that registers `build` under `name`.
+
+  Args:
+    name: The value of `--algo`.
+    hyperparameters: Its dataclass.
+    needs: Names from `NEEDS`; or a dictionary from such names to functions
+      `(hyperparameters) -> bool`, for what only some hyperparameters need,
+      the defaults among them.
+    summary: One line for `--help`.
+    driver: One of `DRIVERS`.
+    travels: See `Travels`; None if the method has a `next` of its own.
+    weighs_clients: Whether `client_weighting` of the task has an effect; if
+      not, programs refuse `--client_weighting` but for `uniform`.
+
+  Raises:
+    ValueError: If the name is taken, or a need or the driver is unknown.
+  """
+  if not isinstance(needs, Mapping):
+    needs = dict.fromkeys(needs, _always)
+  unknown = sorted(set(needs) - set(NEEDS))
+  if unknown:
+    raise ValueError(
+        f'`needs` must be among {", ".join(NEEDS)}, found {unknown[0]!r}.'
+    )
+  if driver not in DRIVERS:
+    raise ValueError(
+        f'`driver` must be one of {", ".join(DRIVERS)}, found {driver!r}.'
+    )
+  return _METHODS.register(
+      name,
+      lambda build: Method(
+          name, hyperparameters, build, needs, summary, driver, travels,
+          weighs_clients,
+      ),
+  )
+
+
+def get(name: str) -> Method:
+  """Returns the method of that name; see `Registry.get`."""
+  return _METHODS.get(name)
+
+
+def names() -> list[str]:
+  """Returns the names of all registered methods, sorted."""
+  return _METHODS.names()
+
+
+def _always(hyperparameters) -> bool:
+  del hyperparameters  # Whatever they are.
+  return True
+
+
+def missing_needs(
+    method: Method, traits: traits_lib.Traits, hyperparameters: Any = None
+) -> list[Need]:
+  """Returns what `method` needs and the task lacks.
+
+  Args:
+    method: The method.
+    traits: The traits of the task.
+    hyperparameters: Those of the method; None: the defaults.
+  """
+  hyperparameters = hyperparameters or method.hyperparameters()
+  return [
+      NEEDS[name] for name, applies in method.needs.items()
+      if applies(hyperparameters) and not NEEDS[name].holds(traits)
+  ]
+
+
+def fit(
+    method: Method, default: traits_lib.Traits,
+    alternatives: Iterable[traits_lib.Traits] = (),
+) -> str:
+  """Returns whether a method runs on a task, as far as declarations tell.
+
+  Args:
+    method: The method.
+    default: The traits of the task with the default flags.
+    alternatives: Its traits with other flags.
+
+  Returns:
+    'yes'; 'flags' if only other flags make it possible; 'data' if it depends on
+    the data; 'no'.
+  """
+  if _holds_all(method.needs, default):
+    return 'yes'
+  # A need that only some hyperparameters have can be avoided by other flags.
+  strict = [n for n, applies in method.needs.items() if applies is _always]
+  answers = [_holds_all(strict, traits) for traits in (default, *alternatives)]
+  if True in answers:
+    return 'flags'
+  return 'data' if None in answers else 'no'
+
+
+def _holds_all(
+    needs: Iterable[str], traits: traits_lib.Traits
+) -> Optional[bool]:
+  """Returns whether all needs are met; None: that depends on the data."""
+  answers = [NEEDS[need].holds(traits) for need in needs]
+  # One need that is not met decides, whatever the data say of the others.
+  if False in answers:
+    return False
+  return None if None in answers else True

@@ -1,0 +1,184 @@
+"""The search space of a method: what a tuner may change, and how far.
+
+Every hyperparameter that declares a range (`hp.field(search=...)`) is a
+dimension, unless it is fixed by whoever asks, or has no effect. Any sample of
+the space is a set of hyperparameters that the method takes.
+"""
+
+import dataclasses
+import math
+from typing import Any, Callable, Iterable, Mapping, Optional, Union
+
+from tff_pers.config import conditions
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import ranges
+
+# Digits of sampled numbers; more than anybody can tell apart.
+_DIGITS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+  """Numbers from `low` to `high`, both included.
+
+  Attributes:
+    low: The smallest.
+    high: The largest.
+    log: Whether they are spread evenly on a logarithmic scale.
+    is_int: Whether they are integers.
+  """
+
+  low: float
+  high: float
+  log: bool
+  is_int: bool
+
+  def __contains__(self, value) -> bool:
+    # A text, as `auto`, is no number of any interval.
+    return not isinstance(value, str) and self.low <= value <= self.high
+
+  def rounded(self, value: Any) -> Any:
+    """Returns the number in the form in which it is used."""
+    return int(value) if self.is_int else _round(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """One of `values`."""
+
+  values: tuple[Any, ...]
+
+  def __contains__(self, value) -> bool:
+    return value in self.values
+
+  def rounded(self, value: Any) -> Any:
+    """Returns the value itself."""
+    return value
+
+
+Dimension = Union[Interval, Choice]
+# Returns a value of a dimension, given its name.
+Draw = Callable[[str, Dimension], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+  """The space around the defaults of a method.
+
+  Attributes:
+    kind: The dataclass of the hyperparameters.
+    base: The defaults on the task, by flag name.
+    dimensions: By flag name, those that do not depend on others first.
+    defaults: The base as a point of the space, without the dimensions that do
+      not contain it.
+  """
+
+  kind: type[Any]
+  base: Mapping[str, Any]
+  dimensions: Mapping[str, Dimension]
+  defaults: Mapping[str, Any]
+
+  def acting_base(self) -> dict[str, Any]:
+    """Returns the base values of those dimensions that act beside them."""
+    specs = _specs(self.kind)
+    return {
+        name: self.base[name] for name in self.dimensions
+        if hp.acts(specs[name], self.base)
+    }
+
+  def sample(self, draw: Draw) -> dict[str, Any]:
+    """Returns the drawn hyperparameters that act, by flag name.
+
+    Args:
+      draw: Is asked for one dimension after the other. Whether a hyperparameter
+        acts may depend on those drawn before; the others are not drawn.
+    """
+    specs = _specs(self.kind)
+    drawn: dict[str, Any] = {}
+    for name, dimension in self.dimensions.items():
+      if hp.acts(specs[name], {**self.base, **drawn}):
+        drawn[name] = dimension.rounded(draw(name, dimension))
+    return drawn
+
+
+def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
+  """Returns the search space around `hyperparameters`.
+
+  Args:
+    hyperparameters: Those of a method on a task.
+    fixed: Flag names of those that were asked for. They are not searched, and
+      neither are those that decide whether these act.
+  """
+  specs = _specs(hyperparameters)
+  kept = set(fixed)
+  for name in fixed:
+    kept.update(conditions.names(specs[name].metadata['when']))
+  base = hp.as_dict(hyperparameters)
+  dimensions = {
+      name: _dimension(spec, base) for name, spec in specs.items()
+      if name not in kept
+  }
+  found = {name: x for name, x in dimensions.items() if x is not None}
+  depends = {
+      name: found.keys() & set(conditions.names(specs[name].metadata['when']))
+      for name in found
+  }
+  # Without another dimension, nothing can make it act.
+  names = [n for n in found if depends[n] or hp.acts(specs[n], base)]
+  names.sort(key=lambda name: bool(depends[name]))
+  meanings = {name: _meaning(specs[name], base) for name in names}
+  return Space(
+      type(hyperparameters), base, {name: found[name] for name in names},
+      {
+          name: value for name, value in meanings.items()
+          if hp.acts(specs[name], base) and value in found[name]
+      },
+  )
+
+
+def as_options(drawn: Mapping[str, Any]) -> dict[str, str]:
+  """Returns drawn hyperparameters as texts, as brackets and flags take them."""
+  return {name: conditions.as_text(value) for name, value in drawn.items()}
+
+
+def _specs(kind) -> dict[str, dataclasses.Field]:
+  """Returns the fields of a dataclass by flag name."""
+  return {hp.flag_name(spec.name): spec for spec in dataclasses.fields(kind)}
+
+
+def _dimension(
+    spec: dataclasses.Field, base: Mapping[str, Any]
+) -> Optional[Dimension]:
+  """Returns where a hyperparameter is searched, None: it is not."""
+  declared = spec.metadata['search']
+  if declared is None:
+    return None
+  if isinstance(declared, ranges.Among):
+    return Choice(declared.values)
+  is_int = isinstance(spec.default, int)
+  if isinstance(declared, ranges.Between):
+    return Interval(declared.low, declared.high, declared.log, is_int)
+  middle = _meaning(spec, base)
+  if not middle:
+    return None
+  low, high = middle / declared.factor, middle * declared.factor
+  if spec.metadata['maximum'] is not None:
+    high = min(high, spec.metadata['maximum'])
+  if is_int:
+    return Interval(max(1, math.ceil(low)), math.floor(high), True, True)
+  return Interval(_round(low), _round(high), True, False)
+
+
+def _meaning(spec: dataclasses.Field, base: Mapping[str, Any]):
+  """Returns the base value, or that of the one it stands for."""
+  value = base[hp.flag_name(spec.name)]
+  declared = spec.metadata['search']
+  if isinstance(declared, ranges.Around) and declared.of and value in (
+      0, 'auto'
+  ):
+    return base[declared.of]
+  return value
+
+
+def _round(value: float) -> float:
+  return float(f'{value:.{_DIGITS}g}')

@@ -1,0 +1,220 @@
+"""What callers hand a process: clients' data, checked and cast before a round.
+
+A runtime knows types alone: what it says of an array of the wrong type names
+neither the client nor what to do. So the computations of a process that take
+clients' data look at them first, whatever the runtime. Within another
+computation there are no arrays yet, and nothing is looked at.
+"""
+
+import collections
+import dataclasses
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.core import arrays
+
+_FORM = 'as `client_data.dense(index, x, y)` makes them'
+
+
+@dataclasses.dataclass(frozen=True)
+class Cohort:
+  """Who may take part in a round.
+
+  Attributes:
+    num_clients: N, where indices must be in 0..N-1; None: any may.
+    is_whole: Whether it must be all N clients.
+  """
+
+  num_clients: Optional[int] = None
+  is_whole: bool = False
+
+  def check(self, indices: Sequence[int]) -> None:
+    """Refuses a cohort that the method was not built for.
+
+    Raises:
+      ValueError: If an index is not in 0..N-1 or is there twice, or a client is
+        missing that must not be.
+    """
+    if self.num_clients is None:
+      return
+    for index in indices:
+      if not 0 <= index < self.num_clients:
+        raise ValueError(
+            f'The index of a client must be in 0..{self.num_clients - 1},'
+            f' because the process was built for {self.num_clients} clients,'
+            f' found {index}. Tip: number the clients from 0, without gaps.'
+        )
+    twice = [i for i, n in collections.Counter(indices).items() if n > 1]
+    if twice:
+      raise ValueError(
+          '`data` must hold every client of the round once, found client'
+          f' {twice[0]} {indices.count(twice[0])} times. Tip: give each client'
+          ' an index of its own.'
+      )
+    if self.is_whole and len(indices) < self.num_clients:
+      raise ValueError(
+          f'`data` must be those of all {self.num_clients} clients in every'
+          f' round, found {len(indices)} clients. Tip: build the process with'
+          ' full_participation=False.'
+      )
+
+
+class CheckedComputation(tff.framework.ConcreteComputation):
+  """A computation whose last argument is clients' data, checked when called."""
+
+  def __init__(
+      self, *, check: Optional[Callable[..., Any]] = None, **arguments: Any
+  ):
+    """Initializes the computation.
+
+    Args:
+      check: `(arguments) -> arguments`, both lists; None: nothing is checked.
+      **arguments: Those of the base.
+    """
+    super().__init__(**arguments)
+    self._check = check
+
+  def __call__(self, *args, **kwargs):
+    expected = self.type_signature.parameter
+    # By name they are taken apart by TFF; a call with a single structure, as
+    # some of TFF's programs make it, is left alone.
+    if kwargs and not args:
+      names = tff.structure.name_list(expected)
+      if sorted(kwargs) == sorted(names):
+        args, kwargs = tuple(kwargs[name] for name in names), {}
+    # Values of a computation that is being built are no Python lists.
+    if self._check and len(args) == len(expected) and not kwargs:
+      args = self._check(list(args))
+    return super().__call__(*args, **kwargs)
+
+
+def checked(
+    computation: tff.Computation, check: Callable[..., Any]
+) -> tff.Computation:
+  """Returns the computation, which calls `check` on its arguments first."""
+  if not isinstance(computation, tff.framework.ConcreteComputation):
+    return computation  # Of another kind, which only its maker can call.
+  return CheckedComputation(
+      computation_proto=tff.framework.ConcreteComputation.get_proto(
+          computation
+      ),
+      context_stack=tff.framework.get_context_stack(),
+      annotated_type=computation.type_signature, check=check,
+  )
+
+
+def checked_arguments(
+    arguments: Sequence[Any], data_type: tff.Type,
+    cohort: Callable[[], Cohort] = lambda: Cohort(), labels: Any = None,
+) -> Sequence[Any]:
+  """Returns [state, client states, data], the data of the types expected.
+
+  Args:
+    arguments: [S, list of C, list of D or of <adapt=D, test=D>].
+    data_type: The TFF type of D.
+    cohort: Returns who may take part.
+    labels: The `labels.Labels` that y holds, see `fitted`.
+
+  Raises:
+    TypeError: If the data are of another kind, see `fitted`.
+    ValueError: If the numbers of states and data differ, or `Cohort.check` or
+      `fitted` refuses the clients.
+  """
+  state, client_states, data = arguments
+  if not isinstance(data, (list, tuple)):
+    return arguments
+  if isinstance(client_states, (list, tuple)):
+    if len(client_states) != len(data):
+      raise ValueError(
+          '`client_states` must hold one state for each client of `data`, found'
+          f' {len(client_states)} for {len(data)} clients. Tip: that of a new'
+          ' client is `initialize_client(state, index)`, of a stateless one ().'
+      )
+  fit = [
+      _fitted_all(one, data_type, where, labels)
+      for where, one in enumerate(data)
+  ]
+  cohort().check([int(one['index']) for one in fit if 'index' in one])
+  return [state, client_states, fit]
+
+
+def _fitted_all(client, data_type, *others):
+  """Returns data of a client, or what it adapts to and is tested on."""
+  if isinstance(client, Mapping) and set(client) == {'adapt', 'test'}:
+    return collections.OrderedDict(
+        (name, fitted(client[name], data_type, *others)) for name in client
+    )
+  return fitted(client, data_type, *others)
+
+
+def fitted(
+    client: Any, data_type: tff.StructType, position: int = 0,
+    labels: Any = None,
+) -> Any:
+  """Returns dense data of a client as the type says.
+
+  Numbers are cast, to whole ones only where none is lost: int64 labels to
+  int32, float64 or integer features to float32, which rounds them. What fits
+  already is returned as it is, the same arrays: a runtime knows them again.
+
+  Args:
+    client: Dense data.
+    data_type: Their TFF type, see `client_data.client_data_type`.
+    position: The place of the client among those given, for messages.
+    labels: The `labels.Labels` that y must hold; None: any numbers.
+
+  Raises:
+    TypeError: If they are no dense data of arrays of numbers.
+    ValueError: If a shape is another, a number cannot be cast, or the model
+      does not have a label.
+  """
+  names = tff.structure.name_list(data_type)
+  if not isinstance(client, Mapping) or set(client) != set(names):
+    tip = ''
+    if isinstance(client, tf.data.Dataset):
+      tip = (
+          ' Tip: give all examples of a client as arrays, not in batches; the'
+          ' process makes the batches.'
+      )
+    found = f'a {type(client).__name__}'
+    if isinstance(client, Mapping):
+      found = f'one with {", ".join(map(str, client)) or "nothing"}'
+    raise TypeError(
+        f'`data` must hold dense data of clients, {_FORM}, found {found} at'
+        f' position {position}.{tip}'
+    )
+  index = arrays.client_index(
+      client['index'], f'The index at position {position}'
+  )
+  examples, expected = client['examples'], data_type['examples']
+  if not isinstance(examples, Mapping) or set(examples) != {'x', 'y'}:
+    raise TypeError(
+        f'The examples of client {index} must be x and y, {_FORM}, found'
+        f' {type(examples).__name__}.'
+    )
+  fit = collections.OrderedDict(
+      (name, arrays.fitted(
+          examples[name], expected[name], f'`{name}` of client {index}'
+      ))
+      for name in ('x', 'y')
+  )
+  if labels is not None:
+    _check_labels(fit['y'], int(client['num_examples']), labels, index)
+  if all(fit[name] is examples[name] for name in fit):
+    return client
+  return collections.OrderedDict(client, examples=fit)
+
+
+def _check_labels(y, num_examples: int, labels, index: int) -> None:
+  """Refuses labels that the model does not have; padding may hold any."""
+  wrong = labels.first_wrong(np.asarray(y)[:num_examples])
+  if wrong is not None:
+    label, row = wrong
+    raise ValueError(
+        f'`y` of client {index} must be labels in 0..{labels.num_classes - 1},'
+        f' as the model has them, found {label} in row {row}. Tip: number the'
+        ' classes from 0, and leave out examples without a class.'
+    )

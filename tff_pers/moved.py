@@ -1,0 +1,76 @@
+"""Modules that have moved: their old paths work for one release, and say so."""
+
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+import warnings
+
+# Their folders now, and what was directly in `tff_pers` or in its `algorithms`.
+_CORE = 'arrays inputs interception locks process random round_metrics'
+_CONFIG = (
+    'cadence conditions discovery entry_points hyperparameters methods ranges'
+    ' registry search_spaces settings traits'
+)
+_COMPOSITION = (
+    'builders deployment dispatch finetuning own_messages round_steps'
+    ' server_optimizers server_state'
+)
+_PERM = (
+    'fingerprints mixing_rows perm_aggregator perm_architectures perm_client'
+    ' perm_clusters perm_comparison perm_devices perm_hyperparameters'
+    ' perm_lambda perm_mixing perm_new_clients perm_server perm_trial shuffling'
+    ' visit_hyperparameters visit_schedule visits'
+)
+_MOVED = {
+    f'tff_pers{old}.{name}': f'tff_pers.{room}.{name}'
+    for old, room, names in (
+        ('', 'core', _CORE),
+        ('', 'config', _CONFIG),
+        ('', 'composition', _COMPOSITION),
+        ('.evaluation', 'core', 'files'),
+        ('.algorithms', 'algorithms.perm', _PERM),
+        (
+            '.algorithms', 'algorithms.floral',
+            'floral_hyperparameters floral_routers floral_splits',
+        ),
+        (
+            '.algorithms', 'algorithms.ffgg',
+            'async_ffgg ffgg_hyperparameters ffgg_private ffgg_stages'
+            ' local_ffgg',
+        ),
+        ('.algorithms', 'algorithms.fedhm', 'fedhm_hyperparameters'),
+        (
+            '.algorithms', 'algorithms.local_update',
+            'local_update_hyperparameters',
+        ),
+    )
+    for name in names.split()
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+  """Imports a module of an old path from its new one."""
+
+  def find_spec(self, fullname, path=None, target=None):
+    if fullname in _MOVED:
+      return importlib.util.spec_from_loader(fullname, self)
+    return None
+
+  def create_module(self, spec):
+    new = _MOVED[spec.name]
+    # Shown where the import stands, also to who runs a program.
+    warnings.warn(
+        f'{spec.name} is now {new}; the next release will not find the old'
+        ' path.', FutureWarning, stacklevel=2,
+    )
+    module = importlib.import_module(new)
+    spec.loader_state = module.__spec__
+    return module
+
+  def exec_module(self, module):
+    # It has run; only what the import has changed is put back.
+    module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.insert(0, _Finder())

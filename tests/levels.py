@@ -13,11 +13,15 @@ A test is slow if it takes `_SLOW` CPU seconds, unless
   most `_MOST`: no fault that the tests know gets past `make test` for seconds;
 * it is the one test of a feature, `_ONE_TEST`, or the cheapest of its file.
 
-A test that no line names is quick, until it is measured.
+A test that no line names is quick, until it is measured; of the contracts of
+methods, whose time is that of building each method, `make test-quick` runs those
+of `_QUICK_METHODS`.
 """
 
 import json
 import pathlib
+import re
+from typing import Optional
 
 import pytest
 
@@ -25,6 +29,8 @@ LIST = pathlib.Path(__file__).with_name('levels.txt')
 MEASURED = pathlib.Path('build/test_seconds.json')
 LEVELS = ('medium', 'slow')
 _MEDIUM, _SLOW, _MOST = 0.3, 0.4, 6.0
+_CONTRACTS = 'tests/contracts/methods_test.py'
+_QUICK_METHODS = ('fedavg', 'fedhm', 'ffgg', 'floral', 'local_update')
 _ONE_TEST = (
     'tests/algorithms/perm/perm_clusters_test.py'
     '::test_new_clients_get_the_model_of_the_nearest_cluster',
@@ -36,6 +42,9 @@ _ONE_TEST = (
     'tests/algorithms/perm/perm_new_clients_test.py::test_only_new_clients_adapt',
     'tests/algorithms/perm/perm_test.py'
     '::test_local_step_of_stage_1_is_that_of_fedavg',
+    'tests/algorithms/perm/perm_test.py::test_local_step_of_the_single_loop',
+    'tests/baselines/ditto_test.py'
+    '::test_shared_model_is_that_of_fedavg_bit_for_bit',
     'tests/baselines/split_methods_test.py'
     '::test_a_client_that_trains_learns_its_private_weights_once_more',
     'tests/binaries/after_training_test.py'
@@ -53,13 +62,22 @@ _ONE_TEST = (
 
 
 def mark(items: list) -> None:
-  """Marks the tests that `levels.txt` names."""
+  """Marks the tests that are not quick."""
   levels = read()
   for item in items:
-    name = item.nodeid
-    level = levels.get(name, levels.get(name.partition('[')[0]))
+    level = of(item.nodeid, levels)
     if level is not None:
       item.add_marker(getattr(pytest.mark, level))
+
+
+def of(name: str, levels: dict) -> Optional[str]:
+  """Returns the level of a test; None: it is quick."""
+  test, _, case = name.partition('[')
+  level = levels.get(name, levels.get(test))
+  method = re.match(r'\w+', case)
+  if level or not method or not test.startswith(_CONTRACTS):
+    return level
+  return None if method[0] in _QUICK_METHODS else 'medium'
 
 
 def read() -> dict:

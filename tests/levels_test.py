@@ -36,6 +36,17 @@ def test_a_fault_of_a_test_with_cases_needs_them_all():
   assert chosen['a.py::cases[1]'] == 'medium'
 
 
+@pytest.mark.parametrize('name, level', [
+    ('a.py::x', 'slow'), ('a.py::x[fedavg]', 'slow'), ('a.py::y[perm]', None),
+    ('tests/contracts/methods_test.py::y', None),
+    ('tests/contracts/methods_test.py::y[fedavg]', None),
+    ('tests/contracts/methods_test.py::y[fedavg-2]', None),
+    ('tests/contracts/methods_test.py::y[fedavgm]', 'medium'),
+])
+def test_contracts_of_few_methods_are_quick(name, level):
+  assert levels.of(name, {'a.py::x': 'slow'}) == level
+
+
 def test_what_was_not_measured_keeps_its_line():
   before = ['slow 2.0 a.py::cases[3]', 'slow 9.0 a.py::other', 'medium 1 b.py::x[1]']
   assert levels.unmeasured(before, SECONDS) == before[1:]

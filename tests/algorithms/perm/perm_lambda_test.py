@@ -65,28 +65,27 @@ def test_losses_follow_numpy():
       weights=tf.nest.map_structure(tf.constant, tuple(w)),
   )
 
-  @tf.function
-  def losses(clients):
-    tried = [
-        perm_trial.try_alone(_DEVICES, message, data, hyperparameters)
-        for data in clients
-    ]
-    # In another order: rows come as clients are done.
-    table = tf.nest.map_structure(
-        lambda *rows: tf.concat(rows[::-1], axis=0),
-        *[one['rows'] for one in tried],
-    )
-    return [
-        perm_trial.score(
-            _DEVICES, message, one,
-            perm_lambda.mixtures(
-                _DEVICES, table, i, 6, hyperparameters
-            ), data, 6,
-        )['losses']
-        for i, (one, data) in enumerate(zip(tried, clients))
-    ]
+  # One graph for clients of all sizes.
+  @functools.partial(tf.function, reduce_retracing=True)
+  def tried(data):
+    return perm_trial.try_alone(_DEVICES, message, data, hyperparameters)
 
-  found = losses(tf.nest.map_structure(tf.constant, _data()))
+  @functools.partial(tf.function, reduce_retracing=True)
+  def scored(one, table, i, data):
+    mixtures = perm_lambda.mixtures(_DEVICES, table, i, 6, hyperparameters)
+    return perm_trial.score(_DEVICES, message, one, mixtures, data, 6)['losses']
+
+  clients = tf.nest.map_structure(tf.constant, _data())
+  trials = [tried(data) for data in clients]
+  # In another order: rows come as clients are done.
+  table = tf.nest.map_structure(
+      lambda *rows: tf.concat(rows[::-1], axis=0),
+      *[one['rows'] for one in trials],
+  )
+  found = [
+      scored(one, table, tf.constant(i), data)
+      for i, (one, data) in enumerate(zip(trials, clients))
+  ]
   for actual, expected in zip(found, _losses_in_numpy(w)):
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 

@@ -18,7 +18,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -30,10 +29,10 @@ class ApflHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   alpha0: float = hp.field(
       0.5, 'Initial share alpha of the personal model.', minimum=0.0,
-      maximum=1.0, search=ranges.Between(0.05, 0.95),
+      maximum=1.0, search=hp.Between(0.05, 0.95),
   )
   adaptive: bool = hp.field(
-      True, 'Whether clients learn alpha.', search=ranges.Among((True, False))
+      True, 'Whether clients learn alpha.', search=hp.Among((True, False))
   )
   alpha_learning_rate: float = hp.field(
       0.0, 'Step size of alpha; 0: learning_rate.', minimum=0.0,

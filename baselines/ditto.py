@@ -14,7 +14,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -26,7 +25,7 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   lambda_: float = hp.field(
       1.0, 'Pull lambda towards the federated model.', minimum=0.0,
-      search=ranges.Between(0.01, 10.0, log=True),
+      search=hp.Between(0.01, 10.0, log=True),
   )
   personal_steps: int = hp.field(
       0, 'Steps K_p of the personal model per round; 0: as the shared one.',

@@ -23,7 +23,6 @@ from tff_pers.client_works import router_training
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -41,7 +40,7 @@ class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
 
   num_models: int = hp.field(
       0, "C; 0: the task's number of clusters, 4 if that is unknown.",
-      minimum=0, search=ranges.Between(2, 6),
+      minimum=0, search=hp.Between(2, 6),
   )
   router: str = hp.field(
       'learned', 'learned, or oracle (the true cluster, frozen).',
@@ -49,7 +48,7 @@ class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
   )
   router_learning_rate: float = hp.field(
       0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0,
-      when='router=learned', search=ranges.Around(10),
+      when='router=learned', search=hp.Around(10),
   )
   router_noise: float = hp.field(
       0.0, 'Uniform noise added to the logits in training, as in floral.',

@@ -17,7 +17,6 @@ from tff_pers.client_works import split_training
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import partition
@@ -33,7 +32,7 @@ class PhasesHyperparameters(fedsim.SharedHyperparameters):
       'Passes over the local data in the phase of the private weights; 0:'
       ' private_steps or, if that is 0, too, as long as the phase of the shared'
       ' ones.',
-      minimum=0, search=ranges.Around(4),
+      minimum=0, search=hp.Around(4),
   )
   private_steps: int = hp.field(
       0, 'Most steps of the phase of the private weights; 0: no limit.',

@@ -15,7 +15,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -27,7 +26,7 @@ class FedAsyncHyperparameters(stale_messages.StaleTraining):
 
   alpha: float = hp.field(
       0.6, 'Share alpha of a fresh model in the mixture.', above=0.0,
-      maximum=1.0, search=ranges.Between(0.05, 1.0, log=True),
+      maximum=1.0, search=hp.Between(0.05, 1.0, log=True),
   )
   rho: float = hp.field(
       0.0, 'Pull rho of local steps towards the received model; 0: none.',

@@ -22,7 +22,6 @@ from tff_pers.composition import builders
 from tff_pers.composition import deployment
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.models import functional
@@ -45,14 +44,14 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
       0,
       'Fine-tuning steps s at evaluation, in minibatches; 0: as in training.',
       minimum=0, when='select=fixed',
-      search=ranges.Around(4, of='local_steps'),
+      search=hp.Around(4, of='local_steps'),
   )
   max_epochs: int = hp.field(
       20, 'Most epochs that are tried.', minimum=1, when='select=validation'
   )
   lr: float = hp.field(
       0.0, 'Step size eta_p of fine-tuning, per step; 0: learning_rate.',
-      minimum=0.0, search=ranges.Around(20, of='learning_rate'),
+      minimum=0.0, search=hp.Around(20, of='learning_rate'),
   )
   layers: str = hp.field(
       'all',

@@ -17,7 +17,6 @@ from tff_pers.client_works import local_sgd
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.data import on_demand
@@ -34,7 +33,7 @@ class FedBuffHyperparameters(stale_messages.StaleTraining):
       minimum=1,
   )
   server_learning_rate: float = hp.field(
-      1.0, 'Server step size eta_g.', above=0.0, search=ranges.Around(4)
+      1.0, 'Server step size eta_g.', above=0.0, search=hp.Around(4)
   )
   normalize: str = hp.field(
       'buffer',

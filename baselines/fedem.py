@@ -19,7 +19,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 from tff_pers.models import mixtures
@@ -33,7 +32,7 @@ class FedEmHyperparameters(hp.LocalTraining, hp.NewClients):
   num_models: int = hp.field(
       0,
       "Components C; 0: the task's number of clusters, 3 if that is unknown.",
-      minimum=0, search=ranges.Between(2, 5),
+      minimum=0, search=hp.Between(2, 5),
   )
 
 

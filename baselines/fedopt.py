@@ -21,7 +21,6 @@ from tff_pers.composition import builders
 from tff_pers.composition import server_optimizers
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 
@@ -31,11 +30,11 @@ class FedAvgMHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of FedAvgM."""
 
   server_learning_rate: float = hp.field(
-      1.0, 'Server step size eta_g.', above=0.0, search=ranges.Around(10)
+      1.0, 'Server step size eta_g.', above=0.0, search=hp.Around(10)
   )
   beta: float = hp.field(
       0.9, 'Momentum of the server; 0 is FedAvg.', minimum=0.0, below=1.0,
-      search=ranges.Between(0.5, 0.95),
+      search=hp.Between(0.5, 0.95),
   )
   nesterov: bool = hp.field(
       False, "Whether the momentum is Nesterov's; else it is the heavy ball."
@@ -57,14 +56,14 @@ class _AdaptiveHyperparameters(hp.Aggregation, hp.LocalTraining):
   """What the adaptive methods share."""
 
   server_learning_rate: float = hp.field(
-      0.1, 'Server step size eta_g.', above=0.0, search=ranges.Around(10)
+      0.1, 'Server step size eta_g.', above=0.0, search=hp.Around(10)
   )
   beta1: float = hp.field(
       0.9, "Decay of the mean of the server's updates.", minimum=0.0, below=1.0
   )
   epsilon: float = hp.field(
       1e-3, 'Added to the root of v, the mean or sum of squared updates.',
-      above=0.0, search=ranges.Between(1e-4, 0.1, log=True),
+      above=0.0, search=hp.Between(1e-4, 0.1, log=True),
   )
   # What subclasses build with `arguments`.
   optimizer_builder: ClassVar[staticmethod]

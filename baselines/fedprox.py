@@ -21,7 +21,6 @@ from tff_pers.client_works import local_update
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 
@@ -41,7 +40,7 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   mu: float = hp.field(
       0.1, 'Pull mu towards the received model; 0 is FedAvg.', minimum=0.0,
-      search=ranges.Between(1e-3, 1.0, log=True),
+      search=hp.Between(1e-3, 1.0, log=True),
   )
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0

@@ -13,7 +13,6 @@ from tff_pers.client_works import local_update
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 
@@ -24,11 +23,11 @@ class FedSgdHyperparameters(hp.Aggregation, hp.LocalBatches):
 
   learning_rate: float = hp.field(
       0.1, 'Step size eta of the server, per gradient of a minibatch.',
-      above=0.0, search=ranges.Around(20),
+      above=0.0, search=hp.Around(20),
   )
   local_steps: int = hp.field(
       20, 'Minibatches K per client and round; 0: use local_epochs instead.',
-      minimum=0, search=ranges.Around(4),
+      minimum=0, search=hp.Around(4),
   )
 
 

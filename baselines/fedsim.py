@@ -19,7 +19,6 @@ from tff_pers.client_works import split_training
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
@@ -36,7 +35,7 @@ class SharedHyperparameters(
   private_learning_rate: float = hp.field(
       0.0,
       'Step size eta_w of the private weights, per step; 0: learning_rate.',
-      minimum=0.0, search=ranges.Around(20, of='learning_rate'),
+      minimum=0.0, search=hp.Around(20, of='learning_rate'),
   )
 
   @property

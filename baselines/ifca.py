@@ -25,7 +25,6 @@ from tff_pers.composition import builders
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.models import functional
@@ -52,7 +51,7 @@ class IfcaHyperparameters(hp.LocalTraining):
 
   num_models: int = hp.field(
       0, "k; 0: the task's number of clusters, 2 if that is unknown.",
-      minimum=0, search=ranges.Between(2, 5),
+      minimum=0, search=hp.Between(2, 5),
   )
   average: str = hp.field(
       'model',

@@ -19,7 +19,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.data import client_data
@@ -57,7 +56,7 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
   local_epochs: int = hp.inherited(hp.LocalTraining, 'local_epochs', when=_AUTO)
   lambda_: float = hp.field(
       0.1, 'Penalty lambda on the distance of models from their mean.',
-      minimum=0.0, search=ranges.Between(0.01, 1.0, log=True),
+      minimum=0.0, search=hp.Between(0.01, 1.0, log=True),
   )
   p: Union[float, str] = hp.field(
       'auto',

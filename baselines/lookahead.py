@@ -10,7 +10,6 @@ from tff_pers.algorithms.local_update import local_update as family
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 
@@ -21,7 +20,7 @@ class LookaheadHyperparameters(hp.AveragedTraining):
 
   slow_step: float = hp.field(
       0.5, 'Step a of the slow weights; 1 moves all the way.', above=0.0,
-      search=ranges.Between(0.2, 1.0),
+      search=hp.Between(0.2, 1.0),
   )
 
 

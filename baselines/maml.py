@@ -14,7 +14,6 @@ from tff_pers.client_works import maml
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 
@@ -25,16 +24,16 @@ class FomamlHyperparameters(hp.Aggregation, hp.Hyperparameters):
 
   learning_rate: float = hp.field(
       0.1, 'Step size gamma of the adaptation, per step.', above=0.0,
-      search=ranges.Around(20),
+      search=hp.Around(20),
   )
   adaptation_steps: int = hp.field(
       5, 'Adaptation steps J in training, in minibatches.', minimum=1,
-      search=ranges.Around(4),
+      search=hp.Around(4),
   )
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
   server_learning_rate: float = hp.field(
       0.5, 'Step size eta of the server, whose gradient is that of one'
-      ' minibatch per client.', above=0.0, search=ranges.Around(10),
+      ' minibatch per client.', above=0.0, search=hp.Around(10),
   )
   steps: int = hp.field(
       0, 'Adaptation steps s at evaluation, in minibatches; 0: as in training.',

@@ -23,7 +23,6 @@ from tff_pers.client_works import local_sgd
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -35,7 +34,7 @@ class MimeLiteHyperparameters(hp.Aggregation, hp.LocalBatches):
 
   beta: float = hp.field(
       0.9, 'Momentum of the server; 0 is FedAvg.', minimum=0.0, below=1.0,
-      search=ranges.Between(0.5, 0.95),
+      search=hp.Between(0.5, 0.95),
   )
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0

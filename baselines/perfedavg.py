@@ -17,7 +17,6 @@ from tff_pers.client_works import meta_gradient
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -29,7 +28,7 @@ class PerFedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   a: float = hp.field(
       0.1, 'Step size a of the adaptation step, per step.', minimum=0.0,
-      search=ranges.Around(10),
+      search=hp.Around(10),
   )
   variant: str = hp.field(
       'fo',
@@ -39,7 +38,7 @@ class PerFedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   steps: int = hp.field(
       1, 'Adaptation steps at evaluation, in minibatches.', minimum=0,
-      search=ranges.Between(1, 20, log=True),
+      search=hp.Between(1, 20, log=True),
   )
 
 

@@ -18,7 +18,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -31,7 +30,7 @@ class PFedMeHyperparameters(hp.Aggregation, hp.LocalTraining):
   # Smaller than elsewhere: learning_rate * lam should be <= 1.
   learning_rate: float = hp.field(
       0.05, 'Step size eta of u on the Moreau envelope, per step.', above=0.0,
-      search=ranges.Around(20),
+      search=hp.Around(20),
   )
   inner_steps: int = hp.field(
       5, 'Gradient steps towards theta per minibatch.', minimum=1
@@ -39,11 +38,11 @@ class PFedMeHyperparameters(hp.Aggregation, hp.LocalTraining):
   inner_lr: float = hp.field(
       0.05,
       'Step size eta_p of these steps; stable if eta_p (lam + curvature) < 2.',
-      above=0.0, search=ranges.Around(10),
+      above=0.0, search=hp.Around(10),
   )
   lam: float = hp.field(
       15.0, 'Strength lam of the pull of theta towards u.', above=0.0,
-      search=ranges.Between(0.1, 30.0, log=True),
+      search=hp.Between(0.1, 30.0, log=True),
   )
   beta: float = hp.field(
       1.0, 'Server step size; 1 replaces w by the mean of the clients.',

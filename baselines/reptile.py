@@ -15,7 +15,6 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.models import functional
 
@@ -41,7 +40,7 @@ class ReptileHyperparameters(hp.AveragedTraining):
   steps: int = hp.field(
       0,
       'Adaptation steps s at evaluation, in minibatches; 0: as in training.',
-      minimum=0, search=ranges.Around(4, of='local_steps'),
+      minimum=0, search=hp.Around(4, of='local_steps'),
   )
 
   def __post_init__(self):

@@ -31,8 +31,10 @@ def test_a_script_of_the_last_release_runs():
   done = subprocess.run(
       [sys.executable, '-c', script], check=True, capture_output=True, text=True,
   )
-  found = [l for l in done.stderr.splitlines() if 'FutureWarning' in l]
-  assert [line.partition(';')[0] for line in found] == [
+  assert [
+      line.partition(';')[0] for line in done.stderr.splitlines()
+      if 'FutureWarning' in line
+  ] == [
       '<string>:1: FutureWarning: tff_pers.registry is now'
       ' tff_pers.config.registry',
       '<string>:2: FutureWarning: tff_pers.cadence is now'

@@ -9,7 +9,7 @@ import warnings
 # Their folders now, and what was directly in `tff_pers` or in its `algorithms`.
 _CORE = 'arrays inputs interception locks process random round_metrics'
 _CONFIG = (
-    'cadence conditions discovery entry_points hyperparameters methods ranges'
+    'cadence conditions discovery entry_points hyperparameters methods'
     ' registry search_spaces settings traits'
 )
 _COMPOSITION = (
@@ -46,7 +46,7 @@ _MOVED = {
         ),
     )
     for name in names.split()
-}
+} | {'tff_pers.ranges': 'tff_pers.config.hyperparameters'}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -11,7 +11,6 @@ import pytest
 
 from binaries import studies
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 from tff_pers.config import search_spaces
 from tff_pers.evaluation import damaged
 
@@ -20,13 +19,13 @@ from tff_pers.evaluation import damaged
 class _Training(hp.Hyperparameters):
   """Two numbers, and one that acts beside some values of another."""
 
-  rate: float = hp.field(0.1, 'Rate.', above=0.0, search=ranges.Around(20))
+  rate: float = hp.field(0.1, 'Rate.', above=0.0, search=hp.Around(20))
   mode: str = hp.field(
       'free', 'Mode.', choices=('free', 'pulled'),
-      search=ranges.Among(('free', 'pulled')),
+      search=hp.Among(('free', 'pulled')),
   )
   pull: float = hp.field(
-      0.3, 'Pull.', when='mode=pulled', search=ranges.Between(0.0, 1.0)
+      0.3, 'Pull.', when='mode=pulled', search=hp.Between(0.0, 1.0)
   )
 
 

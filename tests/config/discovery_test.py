@@ -82,7 +82,7 @@ def test_packages_of_methods_export_their_builders():
   assert baselines.build_fedavg.__module__ == 'baselines.fedavg'
   assert baselines.build_local_only.__module__ == 'baselines.local_only'
   assert algorithms.build_floral is floral.build_floral
-  assert algorithms.build_perm.__module__ == 'tff_pers.algorithms.perm'
+  assert algorithms.build_perm.__module__ == 'tff_pers.algorithms.perm.perm'
   assert algorithms.PermHyperparameters().learning_rate == 0.1
   assert issubclass(
       baselines.FedAvgHyperparameters, hyperparameters.Hyperparameters

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 from tff_pers.config import search_spaces
 
 
@@ -13,28 +12,28 @@ from tff_pers.config import search_spaces
 class _Training(hp.Hyperparameters):
   """One field of each kind."""
 
-  rate: float = hp.field(0.1, 'Rate.', above=0.0, search=ranges.Around(20))
-  steps: int = hp.field(20, 'Steps.', minimum=0, search=ranges.Around(4))
-  epochs: int = hp.field(0, 'Epochs.', minimum=0, search=ranges.Around(4))
+  rate: float = hp.field(0.1, 'Rate.', above=0.0, search=hp.Around(20))
+  steps: int = hp.field(20, 'Steps.', minimum=0, search=hp.Around(4))
+  epochs: int = hp.field(0, 'Epochs.', minimum=0, search=hp.Around(4))
   own_rate: float = hp.field(
-      0.0, 'Rate; 0: rate.', minimum=0.0, search=ranges.Around(10, of='rate')
+      0.0, 'Rate; 0: rate.', minimum=0.0, search=hp.Around(10, of='rate')
   )
   auto_rate: object = hp.field(
       'auto', 'Rate; auto: rate.', above=0.0, auto=True, maximum=0.5,
-      search=ranges.Around(10, of='rate'),
+      search=hp.Around(10, of='rate'),
   )
   pull: float = hp.field(
-      0.3, 'Pull.', when='mode=pulled', search=ranges.Between(0.0, 1.0)
+      0.3, 'Pull.', when='mode=pulled', search=hp.Between(0.0, 1.0)
   )
   mode: str = hp.field(
       'free', 'Mode.', choices=('free', 'pulled'),
-      search=ranges.Among(('free', 'pulled')),
+      search=hp.Among(('free', 'pulled')),
   )
-  models: int = hp.field(0, 'Models.', minimum=0, search=ranges.Between(2, 5))
+  models: int = hp.field(0, 'Models.', minimum=0, search=hp.Between(2, 5))
   silent: float = hp.field(0.5, 'Never searched.')
   idle: float = hp.field(
       0.5, 'Acts beside another `silent`.', when='silent=1',
-      search=ranges.Between(0.0, 1.0),
+      search=hp.Between(0.0, 1.0),
   )
 
 

@@ -5,22 +5,59 @@ build their flags from it, `validate` checks it, records store it. A trailing
 underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
 A field with a condition `when` acts only if others have certain values;
 otherwise it must be left at its default, so that no flag is silently ignored.
+It also says where it is searched (`search_spaces` makes the space of a method);
+only what matters most is, so that ten trials are enough.
+
+    learning_rate: float = hp.field(0.1, '...', search=hp.Around(20))
+    num_models: int = hp.field(0, '...', search=hp.Between(2, 5))
+    adaptive: bool = hp.field(True, '...', search=hp.Among((True, False)))
 """
 
 import dataclasses
 import inspect
 import math
 import textwrap
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import conditions
-from tff_pers.config import ranges
 
 # TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
 # else have these bounds; `--help` does not repeat them for each.
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
+
+
+class Around(NamedTuple):
+  """From the default on the task, divided by a factor, to its multiple.
+
+  Logarithmic, for rates and amounts of work, whose scale the task knows.
+
+  Attributes:
+    factor: The factor, > 1.
+    of: The hyperparameter that a default of 0 or auto stands for; empty: with a
+      default of 0 there is nothing to search.
+  """
+
+  factor: float
+  of: str = ''
+
+
+class Between(NamedTuple):
+  """From `low` to `high`, both included, whatever the default is."""
+
+  low: float
+  high: float
+  log: bool = False
+
+
+class Among(NamedTuple):
+  """One of several values."""
+
+  values: tuple[Any, ...]
+
+
+Range = Union[Around, Between, Among]
 
 
 def field(
@@ -34,7 +71,7 @@ def field(
     choices: Optional[Sequence[str]] = None,
     auto: bool = False,
     when: str = '',
-    search: Optional[ranges.Range] = None,
+    search: Optional[Range] = None,
 ) -> Any:
   """Returns a dataclass field of a hyperparameter.
 
@@ -50,7 +87,7 @@ def field(
       the default is one.
     when: On what other hyperparameters it depends whether this one acts, as
       `router=learned`, see `conditions`; empty: it always does.
-    search: Where tuners search it, see `ranges`; None: they leave it alone.
+    search: Where tuners search it; None: they leave it alone.
   """
   return dataclasses.field(
       default=default,
@@ -397,16 +434,16 @@ class LocalBatches(Hyperparameters):
 
   learning_rate: float = field(
       0.1, 'Step size eta of local SGD, per step.', above=0.0,
-      search=ranges.Around(20),
+      search=Around(20),
   )
   local_steps: int = field(
       20,
       'Local steps K per round, in minibatches; 0: use local_epochs instead.',
-      minimum=0, search=ranges.Around(4),
+      minimum=0, search=Around(4),
   )
   local_epochs: int = field(
       0, 'Passes over the local data per round, if local_steps is 0.',
-      minimum=0, search=ranges.Around(4),
+      minimum=0, search=Around(4),
   )
   batch_size: int = field(
       20, 'Examples per minibatch; 0: all of a client at once.', minimum=0

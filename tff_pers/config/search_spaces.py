@@ -11,7 +11,6 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
 from tff_pers.config import conditions
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 
 # Digits of sampled numbers; more than anybody can tell apart.
 _DIGITS = 3
@@ -153,10 +152,10 @@ def _dimension(
   declared = spec.metadata['search']
   if declared is None:
     return None
-  if isinstance(declared, ranges.Among):
+  if isinstance(declared, hp.Among):
     return Choice(declared.values)
   is_int = isinstance(spec.default, int)
-  if isinstance(declared, ranges.Between):
+  if isinstance(declared, hp.Between):
     return Interval(declared.low, declared.high, declared.log, is_int)
   middle = _meaning(spec, base)
   if not middle:
@@ -173,7 +172,7 @@ def _meaning(spec: dataclasses.Field, base: Mapping[str, Any]):
   """Returns the base value, or that of the one it stands for."""
   value = base[hp.flag_name(spec.name)]
   declared = spec.metadata['search']
-  if isinstance(declared, ranges.Around) and declared.of and value in (
+  if isinstance(declared, hp.Around) and declared.of and value in (
       0, 'auto'
   ):
     return base[declared.of]

@@ -5,7 +5,6 @@ import math
 from typing import Optional, Sequence
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 from tff_pers.models import factorized
 from tff_pers.models import functional
 from tff_pers.models import tiers as tiers_lib
@@ -43,7 +42,7 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
       1e-4,
       'Penalty on the squared norm of products of factors, in the place of'
       ' weight_decay on the factors.',
-      minimum=0.0, search=ranges.Around(10),
+      minimum=0.0, search=hp.Around(10),
   )
   masked_loss: bool = hp.field(
       False,

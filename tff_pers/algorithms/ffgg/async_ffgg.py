@@ -15,7 +15,6 @@ from tff_pers.client_works import fine_tuners
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import ranges
 from tff_pers.core import process
 from tff_pers.data import least_squares
 from tff_pers.data import task as task_lib
@@ -36,7 +35,7 @@ class AsyncFFGGHyperparameters(ffgg_hp.FFGGHyperparameters):
       ' the theory where the smoothness L of the clients is known, 1 / (2 L'
       ' sqrt(2 P tau_max)) with P clients at work and the largest delay'
       ' tau_max, else 1 / P.',
-      above=0.0, auto=True, search=ranges.Between(0.01, 3.0, log=True),
+      above=0.0, auto=True, search=hp.Between(0.01, 3.0, log=True),
   )
 
   def __post_init__(self):

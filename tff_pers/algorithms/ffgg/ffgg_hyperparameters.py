@@ -10,7 +10,6 @@ from tff_pers.client_works import fine_tuners
 from tff_pers.client_works import local_step
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
@@ -146,17 +145,17 @@ class FFGGHyperparameters(PartialHyperparameters):
   # Clients take minibatch steps with private weights alone.
   learning_rate: float = hp.field(
       0.1, 'Step size gamma_w of the private weights, per step.', above=0.0,
-      when=f'{_STEPS} or {_PRETRAINS}', search=ranges.Around(20),
+      when=f'{_STEPS} or {_PRETRAINS}', search=hp.Around(20),
   )
   local_steps: int = hp.field(
       0,
       'Fine-tuning steps tau: minibatches, or iterations of cg; 0: use'
       ' local_epochs instead.',
-      minimum=0, when=f'tuner!=exact or {_PRETRAINS}', search=ranges.Around(4),
+      minimum=0, when=f'tuner!=exact or {_PRETRAINS}', search=hp.Around(4),
   )
   local_epochs: int = hp.field(
       1, 'Passes over the local data to fine-tune, if local_steps is 0.',
-      minimum=0, when=f'tuner!=exact or {_PRETRAINS}', search=ranges.Around(4),
+      minimum=0, when=f'tuner!=exact or {_PRETRAINS}', search=hp.Around(4),
   )
   learning_rate_schedule: str = _local_training(
       'learning_rate_schedule', when=f'{_STEPS} or {_PRETRAINS}'
@@ -177,7 +176,7 @@ class FFGGHyperparameters(PartialHyperparameters):
   # times as many rounds.
   server_learning_rate: float = hp.field(
       1.0, 'Step size gamma_theta of the global weights, per round.', above=0.0,
-      search=ranges.Around(10),
+      search=hp.Around(10),
   )
 
   def __post_init__(self):
@@ -201,16 +200,16 @@ class LocalFFGGHyperparameters(PartialHyperparameters):
       0,
       'Alternating steps K, in minibatches: each is one of the private and one'
       ' of the global weights; 0: use local_epochs instead.',
-      minimum=0, search=ranges.Around(4),
+      minimum=0, search=hp.Around(4),
   )
   local_epochs: int = hp.field(
       1, 'Passes over the local data with alternating steps, if local_steps is'
-      ' 0.', minimum=0, search=ranges.Around(4),
+      ' 0.', minimum=0, search=hp.Around(4),
   )
   private_learning_rate: float = hp.field(
       0.0,
       'Step size gamma_w of the private weights, per step; 0: learning_rate.',
-      minimum=0.0, search=ranges.Around(20, of='learning_rate'),
+      minimum=0.0, search=hp.Around(20, of='learning_rate'),
   )
   private_steps: int = hp.field(
       0,

@@ -7,7 +7,6 @@ import tensorflow_federated as tff
 
 from tff_pers.config import conditions
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptors
@@ -41,7 +40,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       0.1,
       'Step size eta of local SGD, per step; 0: the base is frozen, adaptors'
       ' alone are trained.',
-      minimum=0.0, search=ranges.Around(20),
+      minimum=0.0, search=hp.Around(20),
   )
   rank: int = hp.field(
       0, 'Rank r of every adapted kernel; 0: as large as budget allows.',
@@ -74,7 +73,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   adaptor_learning_rate: Union[float, str] = hp.field(
       'auto', 'eta_lora: step size of the adaptors; auto: learning_rate.',
-      above=0.0, auto=True, search=ranges.Around(20, of='learning_rate'),
+      above=0.0, auto=True, search=hp.Around(20, of='learning_rate'),
   )
 
   def __post_init__(self):
@@ -132,7 +131,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
 
   num_adaptors: int = hp.field(
       0, "C; 0: the task's number of clusters, 4 if that is unknown.",
-      minimum=0, search=ranges.Between(2, 6),
+      minimum=0, search=hp.Between(2, 6),
   )
   router: str = hp.field(
       'learned', 'learned, or oracle (the true cluster, frozen).',

@@ -9,7 +9,6 @@ import tensorflow_federated as tff
 from tff_pers.client_works import local_update
 from tff_pers.composition import server_optimizers
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 
 _NAMED = {'sum': local_update.all_of, 'last': local_update.last_of}
 
@@ -25,11 +24,11 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   )
   num_steps: int = hp.field(
       20, 'Gradients K of a client per round, one per minibatch.', minimum=1,
-      when='theta=sum or theta=last', search=ranges.Around(4),
+      when='theta=sum or theta=last', search=hp.Around(4),
   )
   gamma: float = hp.field(
       0.1, 'Step size of the clients; 0 takes all gradients at the model'
-      ' received.', minimum=0.0, search=ranges.Around(20),
+      ' received.', minimum=0.0, search=hp.Around(20),
   )
   alpha: float = hp.field(
       0.0, 'Strength of the pull towards the model received.', minimum=0.0
@@ -37,7 +36,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   eta: float = hp.field(
       0.1, 'Step size of the server, whose gradient is the weighted sum; with'
       ' theta=sum, that of the clients is FedAvg.', above=0.0,
-      search=ranges.Around(20),
+      search=hp.Around(20),
   )
   server_optimizer: str = hp.field(
       'gd', 'Server optimizer: gradient descent, plain or with momentum.',

@@ -11,7 +11,6 @@ from tff_pers.algorithms.perm import visit_hyperparameters
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import ranges
 from tff_pers.data import task as task_lib
 
 # A dense table of all pairs of this many clients takes 4 MB; it grows with the
@@ -54,7 +53,7 @@ class PermHyperparameters(
       10,
       'T_w: first rounds that train only w; programs take N / m times as many'
       ' with m of N clients per round.',
-      minimum=0, when='variant=single_loop', search=ranges.Around(2),
+      minimum=0, when='variant=single_loop', search=hp.Around(2),
   )
   warmup: str = hp.field(
       'fedavg',
@@ -64,7 +63,7 @@ class PermHyperparameters(
   )
   stage1_rounds: int = hp.field(
       50, 'R: rounds of FedAvg for w before the visits.', minimum=0,
-      when='variant=two_stage', search=ranges.Around(2),
+      when='variant=two_stage', search=hp.Around(2),
   )
   lambda_: Union[float, str] = hp.field(
       'auto',

@@ -3,12 +3,9 @@
 import collections
 
 import numpy as np
-import pytest
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
-from tff_pers.aggregators import robust
-from tff_pers.aggregators import structure
 
 VALUES = [np.float32([1, 2]), np.float32([3, 5]), np.float32([70, 80])]
 TYPE = tff.TensorType(np.float32, [2])
@@ -59,26 +56,6 @@ def test_a_sum_is_left_as_it_is():
 def test_a_weighted_factory_is_returned_as_it_is():
   weighted = tff.aggregators.MeanFactory()
   assert absence.leave_out_absent(weighted) is weighted
-
-
-_RULE = robust.build_factory('median')
-_MEAN = tff.aggregators.MeanFactory()
-
-
-@pytest.mark.parametrize('factory, expected', [
-    (_RULE, True), (_MEAN, False),
-    (tff.aggregators.clipping_factory(1.0, _RULE), True),
-    (tff.aggregators.zeroing_factory(1.0, _MEAN), False),
-    # NaN would reach the mean.
-    (structure.StructureFactory({'a': _RULE, 'b': _MEAN}), False),
-    (structure.StructureFactory({'a': _RULE, 'b': _RULE}), True),
-])
-def test_rules_remove_what_is_not_finite(factory, expected):
-  value_type = TYPE
-  if isinstance(factory, structure.StructureFactory):
-    value_type = tff.to_type(collections.OrderedDict(a=TYPE, b=TYPE))
-  process = factory.create(value_type, tff.TensorType(np.float32))
-  assert absence.removes_non_finite(process) == expected
 
 
 def test_integers_of_a_sum_are_those_of_who_is_present():

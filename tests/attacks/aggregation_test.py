@@ -16,6 +16,8 @@ from tff_pers import attacks
 from tff_pers.aggregators import mapped
 from tff_pers.aggregators import robust
 from tff_pers.aggregators import seeding
+from tff_pers.aggregators import structure
+from tff_pers.attacks import aggregation
 from tff_pers.core import random
 from tff_pers.numerics import attacks as messages_lib
 from tff_pers.numerics import attacks_adaptive
@@ -343,3 +345,25 @@ def test_runtimes_agree(text):
       received.cohort(SENT, BYZANTINE), [np.float32(w) for w in WEIGHTS],
   )
   assert np.all(np.isfinite(output.result[0]))
+
+
+_RULE = robust.build_factory('median')
+_MEAN = tff.aggregators.MeanFactory()
+
+
+@pytest.mark.parametrize('factory, expected', [
+    (_RULE, True), (_MEAN, False),
+    (tff.aggregators.clipping_factory(1.0, _RULE), True),
+    (tff.aggregators.zeroing_factory(1.0, _MEAN), False),
+    # NaN would reach the mean.
+    (structure.StructureFactory({'a': _RULE, 'b': _MEAN}), False),
+    (structure.StructureFactory({'a': _RULE, 'b': _RULE}), True),
+])
+def test_rules_remove_what_is_not_finite(factory, expected):
+  value_type = tff.TensorType(np.float32, [2])
+  if isinstance(factory, structure.StructureFactory):
+    value_type = tff.to_type(
+        collections.OrderedDict(a=value_type, b=value_type)
+    )
+  process = factory.create(value_type, tff.TensorType(np.float32))
+  assert aggregation.removes_non_finite(process) == expected

@@ -67,24 +67,6 @@ def has_field(given: tff.Type, field: str) -> bool:
   )
 
 
-def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:
-  """Returns whether robust rules remove, and count, what is not finite.
-
-  They do, also inside of TFF's clipping and zeroing, which let NaN pass, if
-  there is one for every part of a value.
-  """
-  def is_removed(measured):
-    if not isinstance(measured, tff.StructType):
-      return False
-    parts = dict(tff.structure.iter_elements(measured))
-    if 'num_non_finite' in parts:
-      return True
-    wrapped = [parts[name] for name in ('clipping', 'zeroing') if name in parts]
-    inner = wrapped or parts.values()
-    return bool(inner) and all(map(is_removed, inner))
-  return is_removed(process.next.type_signature.result.measurements.member)
-
-
 class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
   """See `leave_out_absent`."""
 

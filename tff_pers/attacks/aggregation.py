@@ -88,9 +88,27 @@ class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
     send = computations.build_send(
         self._attack, value_type, weight_type,
         plan.type_signature.result['order'],
-        screens=not absence.removes_non_finite(inner),
+        screens=not removes_non_finite(inner),
     )
     return _process(inner, start, collect, plan, send)
+
+
+def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:
+  """Returns whether robust rules remove, and count, what is not finite.
+
+  They do, also inside of TFF's clipping and zeroing, which let NaN pass, if
+  there is one for every part of a value.
+  """
+  def is_removed(measured):
+    if not isinstance(measured, tff.StructType):
+      return False
+    parts = dict(tff.structure.iter_elements(measured))
+    if 'num_non_finite' in parts:
+      return True
+    wrapped = [parts[name] for name in ('clipping', 'zeroing') if name in parts]
+    inner = wrapped or parts.values()
+    return bool(inner) and all(map(is_removed, inner))
+  return is_removed(process.next.type_signature.result.measurements.member)
 
 
 def _process(inner, start, collect, plan, send):

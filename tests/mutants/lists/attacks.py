@@ -290,7 +290,7 @@ FAULTS = (
         'removed_before_the_rule',
         what='A robust rule does not learn how many messages were removed.',
         file='tff_pers/attacks/aggregation.py',
-        old='screens=not absence.removes_non_finite(inner)',
+        old='screens=not removes_non_finite(inner)',
         new='screens=True',
         tests=(
             'tests/attacks/aggregation_test.py'

@@ -6,6 +6,7 @@ are imported by a string, but what they import stands in their files too.
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -127,6 +128,19 @@ def test_module_imports_lower_floors_only(name):
     assert _imported(name, for_types=False) == ['tff_pers.moved']
     return
   assert not [i for i in _imported(name) if not _may_import(name, i)]
+
+
+def test_the_page_has_the_floors():
+  page = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+  rows = page.partition('| rooms, the lowest first |')[2].split('\n\n')[0]
+  shown = [
+      tuple(re.findall('`([a-z_.]+)`', row.split('|')[1]))
+      for row in rows.splitlines()[2:]
+  ]
+  assert shown == [
+      tuple(room.removeprefix('tff_pers.') for room in floor)
+      for floor in FLOORS
+  ]
 
 
 @pytest.mark.parametrize(

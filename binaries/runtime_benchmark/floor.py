@@ -179,7 +179,7 @@ class _FreshRounds(_Rounds):
 
 
 def _perm(workload, model, x, y):
-  """PERM's Algorithm 2 with visits in every round, see `algorithms.perm`."""
+  """PERM's Algorithm 2 with visits in every round, see `perm.perm`."""
   n = workload.num_clients
   hyperparameters = processes.perm_hyperparameters(workload)
   initial = model.initial_weights(_SEED)

@@ -93,7 +93,7 @@ class Method:
 
   Attributes:
     name: The value of `--algo`.
-    hyperparameters: Its dataclass (see `tff_pers.hyperparameters`).
+    hyperparameters: Its dataclass (see `config.hyperparameters`).
     build: `(task, hyperparameters) -> PersonalizedProcess`.
     needs: When it needs what: names from `NEEDS`, each with a function
       `(hyperparameters) -> bool`.

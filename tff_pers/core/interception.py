@@ -19,42 +19,42 @@ _CHANGES: contextvars.ContextVar[tuple['Change', ...]] = contextvars.ContextVar(
 
 
 class Change:
-  """The places that may be changed. A subclass overrides those that it changes.
+  """The places that may be changed, and who does. A subclass overrides them.
 
   Each is called while a method is built, mostly with the tensors of a graph
   that is being traced.
   """
 
   def data(self, data: Any) -> Any:
-    """Returns the data that a client trains on, in place of its dense data."""
+    """Returns what a client trains on, in place of its data (an attack)."""
     return data
 
   def update(self, update: Any, data: Any) -> Any:
-    """Returns what the client with these data sends, in place of `update`."""
+    """Returns what the client sends, in place of `update` (an attack)."""
     del data  # Unused.
     return update
 
   def aggregator(self, factory: Any) -> Any:
-    """Returns the factory that aggregates updates, in place of `factory`."""
+    """Returns what aggregates updates, in place of `factory` (an attack)."""
     return factory
 
   def local_sgd(self, train: Any, model: Any, local: Any, budget: Any) -> Any:
-    """Returns what trains, in place of the loop of `local_sgd.train`."""
+    """Returns what trains in `local_sgd.train` (`factored_sgd`)."""
     del model, local, budget  # Unused.
     return train
 
   def sgd_work(self, work: Any, sgd: Any) -> Any:
-    """Returns the `ClientWork` in place of `work`, whose parts are `sgd`."""
+    """Returns the `ClientWork` of the parts `sgd` (`factored_sgd`)."""
     del sgd  # Unused.
     return work
 
   def is_reported(self, is_reported: Any, data: Any) -> Any:
-    """Returns whether the client counts in the metrics of a round."""
+    """Returns whether a client counts in metrics (`round_metrics`)."""
     del data  # Unused.
     return is_reported
 
   def prediction(self, prediction: Any, predict: Any) -> Any:
-    """Returns the predictions of a stand-in; its model makes `predict()`."""
+    """Returns the predictions of a stand-in for `predict()` (`cost`)."""
     del predict  # Unused.
     return prediction
 

@@ -1,7 +1,7 @@
 """The files of a run's folder: written by programs, read by tables and plots.
 
     config.json   flags, variant, versions, seed        written first
-    metrics.csv   a row per evaluated round (see simulation/program.py)
+    metrics.csv   a row per evaluated round (see simulation/metric_rows.py)
     clients.csv   a row per client, last evaluated round
     validation.csv  a row per client that trains  --validation_fraction
     features.json what was made of the columns of a table, see data/features.py

@@ -4,7 +4,7 @@ Every client i gets its own model, trained on its own mixture of everybody's
 losses, min_w sum_j alpha_i(j) f_j(w). The mixture prefers clients whose
 gradient at a shared model w is close to client i's (Eq. 2, see
 `numerics.mixing`); all N models are trained at once by shuffling them between
-the clients (Algorithm 1, see `algorithms.visits`).
+the clients (Algorithm 1, see `visits`).
 
 Distributed Personalized Empirical Risk Minimization
     Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.

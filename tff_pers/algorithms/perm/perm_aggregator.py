@@ -1,6 +1,6 @@
 """The mean in line (a) of PERM, which w descends, or a rule in its place.
 
-See `algorithms.perm` for the rounds around it.
+See `perm` for the rounds around it.
 """
 
 import collections

@@ -1,7 +1,7 @@
 """Line (a) of PERM at a client: what it does with the shared model w.
 
 Its update of w, and its gradient at w, which line (b) compares. See
-`algorithms.perm` for the rounds around it.
+`perm` for the rounds around it.
 """
 
 import collections

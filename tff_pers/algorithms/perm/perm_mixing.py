@@ -1,8 +1,8 @@
 """Line (b) of PERM: mixing weights from the clients' gradients.
 
 What the server does with gradients: distances, lambda, and the rows of A by Eq.
-(2). See `algorithms.perm` for the rounds around it; the gradients are in a
-table, see `algorithms.fingerprints`.
+(2). See `perm` for the rounds around it; the gradients are in a
+table, see `fingerprints`.
 """
 
 import collections

@@ -1,6 +1,6 @@
 """The server's lines of PERM: w, the mixing weights, who hosts whom.
 
-See `algorithms.perm` for the rounds around them.
+See `perm` for the rounds around them.
 """
 
 import collections

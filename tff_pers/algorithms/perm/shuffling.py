@@ -2,8 +2,8 @@
 
 In the N rounds of an epoch of permutations every model visits every client
 once; by default clients are matched to models that learn from them, see
-`algorithms.visit_schedule`. Here the mixing weights are fixed;
-`algorithms.perm` learns them.
+`visit_schedule`. Here the mixing weights are fixed;
+`perm` learns them.
 
 Distributed Personalized Empirical Risk Minimization
     Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.

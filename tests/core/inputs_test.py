@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import composition_test
+from tests import small_method
 from tff_pers import composition
 from tff_pers.core import inputs
 from tff_pers.data import client_data
@@ -133,10 +133,10 @@ def test_cohorts_that_fit():
 
 def test_a_process_looks_at_what_it_is_given():
   """`next`, `deploy` and `evaluate` alike; inside a computation nothing."""
-  process = composition.compose(**composition_test.pieces())
+  process = composition.compose(**small_method.pieces())
   assert process.require(3) is process
-  state, clients = composition_test.start(process)
-  exact = composition_test.COHORT
+  state, clients = small_method.start(process)
+  exact = small_method.COHORT
   wide = [
       client_data.dense(c['index'], *(a.astype(float) for a in c['examples'].values()))
       for c in exact
@@ -150,7 +150,7 @@ def test_a_process_looks_at_what_it_is_given():
     np.testing.assert_equal(*map(tf.nest.flatten, results))
   with pytest.raises(ValueError, match='found 2 for 3 clients. Tip: that of a'):
     process.next(state, clients[:2], exact)
-  other = composition_test.client(3, [[1, 2, 10]])
+  other = small_method.client(3, [[1, 2, 10]])
   with pytest.raises(ValueError, match='must be in 0..2'):
     process.next(state, clients[:1], [other])
   # Who never trains may be evaluated all the same.
@@ -166,9 +166,9 @@ def test_a_process_looks_at_what_it_is_given():
 
 
 def test_arguments_may_be_named():
-  process = composition.compose(**composition_test.pieces()).require(1)
-  state, clients = composition_test.start(process)
+  process = composition.compose(**small_method.pieces()).require(1)
+  state, clients = small_method.start(process)
   with pytest.raises(ValueError, match='must be in 0..0'):
     process.next(
-        data=composition_test.COHORT, client_states=clients, state=state
+        data=small_method.COHORT, client_states=clients, state=state
     )

@@ -7,25 +7,25 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import composition_test
+from tests import small_method
 from tff_pers import composition
 from tff_pers.core import process
 
-CLIENT, DATA = composition_test.CLIENT, composition_test.DATA
+CLIENT, DATA = small_method.CLIENT, small_method.DATA
 tensorflow = tff.tensorflow.computation
 
 
 @pytest.fixture(scope='module', name='composed')
 def _composed():
-  return composition.compose(**composition_test.pieces())
+  return composition.compose(**small_method.pieces())
 
 
 STATE = tff.to_type(collections.OrderedDict(
     seed=np.int64, round=np.int32,
     aggregator=tff.aggregators.MeanFactory().create(
-        composition_test.WEIGHTS, tff.TensorType(np.float32)
+        small_method.WEIGHTS, tff.TensorType(np.float32)
     ).initialize.type_signature.result.member,
-    weights=composition_test.WEIGHTS,
+    weights=small_method.WEIGHTS,
 ))
 
 

@@ -69,7 +69,7 @@ audit: setup
 	build/audit/bin/pip-audit -r requirements.lock --no-deps --disable-pip --strict --progress-spinner=off
 
 docs: setup
-	$(PYTHON_VENV) -m binaries.methods_and_tasks > docs/methods_and_tasks.new
+	$(PYTHON_VENV) -m tff_pers.experiments.methods_and_tasks > docs/methods_and_tasks.new
 	mv docs/methods_and_tasks.new docs/methods_and_tasks.md
 
 site: setup

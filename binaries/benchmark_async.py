@@ -7,7 +7,7 @@ and asynchronous FFGG do not (papers/baselines.md 8,
 papers/partial_personalization.md 2.4).
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -15,12 +15,12 @@ startup.begin(__name__, __file__)
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import flags
-from binaries import timing
 from binaries import tuned_scales
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 from tff_pers.evaluation import tuning
+from tff_pers.experiments import flags
+from tff_pers.experiments import timing
 
 SUMMARY = """\
 python -m binaries.benchmark_async --data_dir=DIR [--scale=cpu]

@@ -8,7 +8,7 @@ FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (papers/fedhm.md 5.4: Table 3).
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

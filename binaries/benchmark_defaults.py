@@ -5,7 +5,7 @@
 Runs comparisons and checks what is claimed of them.
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -18,9 +18,9 @@ from binaries import check_orderings
 from binaries import compare
 from binaries import default_claims
 from binaries import default_settings
-from binaries import flags
 from tff_pers.core import files
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
 
 SUMMARY = """\
 python -m binaries.benchmark_defaults --data_dir=DIR

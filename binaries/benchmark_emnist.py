@@ -6,7 +6,7 @@ Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity (papers/partial_personalization.md 5.2 to 5.5: FEMNIST).
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

@@ -3,7 +3,7 @@
     python -m binaries.benchmark_events
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -20,11 +20,11 @@ import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
 from baselines import fedasync
-from binaries import flags
 from tff_pers import runtime
 from tff_pers.core import files
 from tff_pers.data import client_data
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
 from tff_pers.models import zoo
 from tff_pers.simulation import asynchrony
 from tff_pers.simulation import asynchrony_delays

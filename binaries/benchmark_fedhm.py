@@ -7,7 +7,7 @@ Factorization
     Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021. Tables 2 and 3.
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

@@ -11,13 +11,13 @@ from typing import Sequence
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 # pylint: disable=g-import-not-at-top
-from binaries import flags
-from binaries import going_on
 from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
+from tff_pers.experiments import going_on
 
 SUMMARY = """\
 python -m binaries.benchmark_ffgg --output_dir=DIR [--rounds=1000] [--taus=...]

@@ -7,7 +7,7 @@ Collaborative and Efficient Personalization with Mixtures of Adaptors
     4 and 5.
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

@@ -7,7 +7,7 @@ Meta-Learning
     Charles, Konecny. AISTATS 2021. Experiments E1 and E3 of the spec sheet.
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

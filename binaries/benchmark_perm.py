@@ -7,7 +7,7 @@ Distributed Personalized Empirical Risk Minimization
     NeurIPS 2023.
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

@@ -3,7 +3,7 @@
     python -m binaries.benchmark_personalization --data_dir=DATA
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

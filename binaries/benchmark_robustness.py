@@ -9,7 +9,7 @@ Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing
     Karimireddy, He, Jaggi. ICLR 2022 (MNIST).
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -18,11 +18,11 @@ import os
 import sys
 from typing import Mapping, Sequence
 
-from binaries import flags
-from binaries import side_by_side
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
+from tff_pers.experiments import flags
+from tff_pers.experiments import side_by_side
 
 SUMMARY = """\
 python -m binaries.benchmark_robustness --data_dir=DIR

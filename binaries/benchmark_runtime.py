@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Sequence
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
-from binaries import flags  # pylint: disable=g-import-not-at-top
 from binaries.runtime_benchmark import cell
 from binaries.runtime_benchmark import child as child_lib
 from binaries.runtime_benchmark import report
 from binaries.runtime_benchmark import workloads
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags  # pylint: disable=g-import-not-at-top
 from tff_pers.runtime import fused
 
 SUMMARY = """\

@@ -8,7 +8,7 @@ Adaptive Federated Optimization. Reddi, Charles, Zaheer, Garrett, Rush, Konecny,
 Kumar, McMahan. ICLR 2021 (tag prediction).
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 

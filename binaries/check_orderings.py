@@ -4,7 +4,7 @@
       --expect='fedavg<local_only<perm'
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -18,13 +18,13 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from binaries import experiment
-from binaries import flags
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
 
 SUMMARY = """\
 python -m binaries.check_orderings --runs=DIR --expect=CLAIM[,CLAIM...]

@@ -3,10 +3,7 @@
 import os
 from typing import Mapping, NamedTuple, Sequence
 
-from binaries import budgets
-from binaries import flags
 from binaries import report
-from binaries import variant_search
 from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
@@ -17,6 +14,9 @@ from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
+from tff_pers.experiments import budgets
+from tff_pers.experiments import flags
+from tff_pers.experiments import variant_search
 
 _TEXT, _PAGE = 'choice.md', 'choice.html'
 # Flags of the runs that the command for the models leaves out: it may train on

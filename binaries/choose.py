@@ -3,7 +3,7 @@
     python -m binaries.choose --task=npz --data_dir=FILE --budget=20m
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -14,21 +14,21 @@ import os
 import sys
 from typing import Any, Optional, Sequence
 
-from binaries import budgets
-from binaries import choice_page
-from binaries import choice_plan
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import going_on
-from binaries import jobs as jobs_lib
-from binaries import lanes as lanes_lib
-from binaries import variant_search
 from tff_pers.config import methods
 from tff_pers.core import locks
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
+from tff_pers.experiments import budgets
+from binaries import choice_page
+from binaries import choice_plan
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import going_on
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import variant_search
 
 SUMMARY = """\
 python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]

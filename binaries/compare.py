@@ -3,7 +3,7 @@
     python -m binaries.compare --algos='perm,perm[lambda=0.1],local_only'
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -12,17 +12,17 @@ import os
 import sys
 from typing import Sequence
 
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import folders
-from binaries import jobs as jobs_lib
-from binaries import lanes as lanes_lib
-from binaries import timing
 from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import folders
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import timing
 
 SUMMARY = """\
 python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]

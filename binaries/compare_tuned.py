@@ -4,7 +4,7 @@
       --model=mlp --grid=learning_rate:0.03,0.1,0.3 --seeds=0,1,2
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -13,10 +13,6 @@ import os
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import jobs as jobs_lib
-from binaries import timing
 from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -24,6 +20,10 @@ from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import timing
 
 SUMMARY = """\
 python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...

@@ -4,7 +4,7 @@
     python -m binaries.cost --runs=runs/compare_digits --accuracy=0.8
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -17,14 +17,14 @@ from typing import Any, Mapping, Sequence
 
 import tensorflow as tf
 
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import jobs
 from tff_pers import runtime
 from tff_pers.analysis import cost
 from tff_pers.config import methods
 from tff_pers.evaluation import costs
 from tff_pers.evaluation import results
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import jobs
 from tff_pers.models import zoo
 
 SUMMARY = """\

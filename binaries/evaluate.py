@@ -3,7 +3,7 @@
     python -m binaries.evaluate --run=runs/mine --data_dir=next_week.csv
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -12,13 +12,13 @@ import os
 import sys
 from typing import Sequence
 
-from binaries import exports
-from binaries import flags
-from binaries import going_on
-from binaries import later_clients
-from binaries import outputs
-from binaries import runner
 from tff_pers.evaluation import results
+from tff_pers.experiments import exports
+from tff_pers.experiments import flags
+from tff_pers.experiments import going_on
+from tff_pers.experiments import later_clients
+from tff_pers.experiments import outputs
+from tff_pers.experiments import runner
 from tff_pers.simulation import store
 
 SUMMARY = """\

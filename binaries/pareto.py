@@ -3,7 +3,7 @@
     python -m binaries.pareto --mu=1 --L=10 --gamma=0.05 --num_steps=10
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -13,14 +13,14 @@ import sys
 from typing import Sequence
 
 from binaries import compare_tuned
-from binaries import flags
-from binaries import pareto_task
 from binaries import pareto_tables
+from binaries import pareto_task
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
 
 _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')

@@ -6,12 +6,12 @@ from typing import Any, Mapping, NamedTuple
 
 import numpy as np
 
-from binaries import experiment as experiment_lib
-from binaries import flags
 from tff_pers.analysis import curvature as curvature_lib
 from tff_pers.data import client_data
 from tff_pers.data import tasks
 from tff_pers.evaluation import results
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
 
 COLUMNS = ('client', 'mu', 'L', 'distance')
 

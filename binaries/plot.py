@@ -3,7 +3,7 @@
     python -m binaries.plot --runs=runs/digits
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -11,9 +11,9 @@ startup.begin(__name__, __file__)
 import sys
 from typing import Sequence
 
-from binaries import flags
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
 
 SUMMARY = """\
 python -m binaries.plot --runs=DIR[,DIR...] [--output_dir=DIR]

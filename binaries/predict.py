@@ -3,7 +3,7 @@
     python -m binaries.predict --run=runs/mine --client=alice --data_dir=new.csv
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -15,11 +15,11 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from binaries import exports
-from binaries import flags
 from tff_pers.data import new_data
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
+from tff_pers.experiments import exports
+from tff_pers.experiments import flags
 
 SUMMARY = """\
 python -m binaries.predict --run=DIR --data_dir=FILE [--client=NAME]

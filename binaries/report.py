@@ -3,7 +3,7 @@
     python -m binaries.report --runs=runs/compare_digits
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -12,11 +12,11 @@ import os
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import flags
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import folder_data
 from tff_pers.evaluation.report import page
+from tff_pers.experiments import flags
 
 SUMMARY = """\
 python -m binaries.report --runs=DIR[,DIR...] [--output=FILE]

@@ -8,7 +8,7 @@ Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -19,14 +19,6 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from binaries import auto_rounds
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import folders
-from binaries import going_on
-from binaries import jobs as jobs_lib
-from binaries import processes
-from binaries import runner
 from tff_pers import attacks as attacks_lib
 from tff_pers.aggregators import robust
 from tff_pers.config import hyperparameters as hp
@@ -36,6 +28,14 @@ from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness
+from tff_pers.experiments import auto_rounds
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import folders
+from tff_pers.experiments import going_on
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import processes
+from tff_pers.experiments import runner
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program

@@ -4,7 +4,7 @@
       --splits=bias,output_layer,input_layer,adapter --seeds=0,1,2
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -13,9 +13,6 @@ import os
 import sys
 from typing import Sequence
 
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import jobs as jobs_lib
 from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
@@ -23,6 +20,9 @@ from tff_pers.evaluation import grids
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import jobs as jobs_lib
 from tff_pers.models import split_hyperparameters
 
 SUMMARY = """\

@@ -3,7 +3,7 @@
     python -m binaries.train --algo=perm --task=digits
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -12,10 +12,10 @@ import os
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import experiment as experiment_lib
-from binaries import exports
-from binaries import flags
-from binaries import runner
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import exports
+from tff_pers.experiments import flags
+from tff_pers.experiments import runner
 
 SUMMARY = """\
 python -m binaries.train --algo=NAME --task=NAME [--flag=value ...]

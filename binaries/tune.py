@@ -4,7 +4,7 @@
       --task=digits --trials=20 --seeds=0,1,2
 """
 
-from binaries import startup
+from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
 
@@ -14,13 +14,6 @@ import os
 import sys
 from typing import Any, Mapping, Optional, Sequence
 
-from binaries import budgets
-from binaries import experiment as experiment_lib
-from binaries import flags
-from binaries import going_on
-from binaries import jobs as jobs_lib
-from binaries import lanes as lanes_lib
-from binaries import variant_search
 from tff_pers.core import files
 from tff_pers.core import locks
 from tff_pers.data import brackets
@@ -28,6 +21,13 @@ from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
+from tff_pers.experiments import budgets
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import going_on
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import variant_search
 
 SUMMARY = """\
 python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2

@@ -5,13 +5,13 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from binaries import compare_tuned
 from binaries import cost
-from binaries import flags
 from binaries import published as published_lib
 from binaries import real_data
 from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
 
 
 class Benchmark(NamedTuple):

@@ -4,8 +4,8 @@ import os
 from typing import Any, Callable, Mapping, Sequence
 
 from binaries import compare_tuned
-from binaries import flags
 from tff_pers.core import files
+from tff_pers.experiments import flags
 
 _SCALE = 'cpu'
 

@@ -14,10 +14,10 @@ import sys
 
 import pytest
 
-from binaries import flags
 from tff_pers import plugins
 from tff_pers.config import methods
 from tff_pers.data import brackets
+from tff_pers.experiments import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]

@@ -38,6 +38,7 @@ FLOORS = (
     ('baselines',),
     ('tff_pers.evaluation',),
     ('tff_pers.analysis', 'tff_pers.simulation'),
+    ('tff_pers.experiments',),
     ('binaries',),
     # For the tests of other packages, too.
     ('tff_pers.testing',),
@@ -45,6 +46,7 @@ FLOORS = (
 # Knows none of the floors, and of them only programs and tests know it: a method
 # does not know where it runs.
 RUNTIME = 'tff_pers.runtime'
+RUNTIME_USERS = ('binaries', 'tff_pers.experiments', 'tff_pers.testing')
 # Its own floors, lowest first; the entries of one are three products.
 _FUSED = RUNTIME + '.fused'
 RUNTIME_FLOORS = (
@@ -106,7 +108,7 @@ def _may_import(name, imported):
   if _is_in(name, RUNTIME) or _is_in(imported, RUNTIME):
     if not _is_in(imported, RUNTIME) or not _is_in(name, RUNTIME):
       return _is_in(imported, RUNTIME) and any(
-          _is_in(name, entry) for entry in ('binaries', 'tff_pers.testing')
+          _is_in(name, entry) for entry in RUNTIME_USERS
       )
     mine, other = (_place(n, RUNTIME_FLOORS) for n in (name, imported))
   else:

@@ -12,13 +12,13 @@ import pytest
 
 from binaries import compare
 from binaries import evaluate
-from binaries import flags
-from binaries import plugin_imports
 from binaries import train
 from tff_pers import plugins
 from tff_pers.config import entry_points
 from tff_pers.config import methods
 from tff_pers.data import tasks
+from tff_pers.experiments import flags
+from tff_pers.experiments import plugin_imports
 from tff_pers.testing import contracts
 from tff_pers.testing import method_contract
 from tff_pers.testing import registry_contract

@@ -8,11 +8,11 @@ import sys
 from typing import Sequence
 
 import baselines
-from binaries import flags
 from docs.site import advice
 from tff_pers import algorithms
 from tff_pers.config import methods
 from tff_pers.data import tasks
+from tff_pers.experiments import flags
 
 # Packages of the reference, and what they are.
 _PACKAGES = {
@@ -28,6 +28,7 @@ _PACKAGES = {
     'tff_pers.attacks': 'What Byzantine clients send',
     'tff_pers.simulation': 'Rounds, cohorts, checkpoints',
     'tff_pers.evaluation': 'Tables, plots, reports',
+    'tff_pers.experiments': 'An experiment, one run, many, a search',
     'tff_pers.analysis': 'Quantities of theory',
     'tff_pers.numerics': 'Projections, water-filling, k-means, matching',
     'tff_pers.runtime': 'Where computations run',

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from binaries import evaluate
-from binaries import later_clients
 from binaries import predict
 from binaries import train
 from tff_pers.evaluation import results
+from tff_pers.experiments import later_clients
 
 _COMMON = (
     '--task=csv', '--csv_categories=one_hot', '--csv_missing=mean',

@@ -4,8 +4,8 @@ import pytest
 
 from binaries import benchmark_fedhm
 from binaries import compare_tuned
-from binaries import flags
-from binaries import jobs as jobs_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import jobs as jobs_lib
 
 BENCHMARK = benchmark_fedhm.BENCHMARK
 

@@ -9,12 +9,12 @@ import pytest
 
 from baselines import l2gd
 from binaries import benchmark_ffgg
-from binaries import going_on
 from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import tasks
+from tff_pers.experiments import going_on
 
 _ROUNDS, _TAU = 4, 3
 _FLAGS = (

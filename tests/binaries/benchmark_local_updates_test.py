@@ -4,10 +4,10 @@ import pytest
 
 from binaries import benchmark_local_updates
 from binaries import compare_tuned
-from binaries import jobs as jobs_lib
 from binaries import tuned_parts
 from tests.data import emnist_files
 from tff_pers.data import brackets
+from tff_pers.experiments import jobs as jobs_lib
 
 BENCHMARK = benchmark_local_updates.BENCHMARK
 

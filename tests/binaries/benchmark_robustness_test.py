@@ -5,9 +5,9 @@ import os
 import pytest
 
 from binaries import benchmark_robustness
-from binaries import side_by_side
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
+from tff_pers.experiments import side_by_side
 
 
 def _benchmark(folder, *argv):

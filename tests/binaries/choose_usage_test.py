@@ -2,10 +2,10 @@
 
 import pytest
 
-from binaries import choice_plan
 from binaries import choose
-from binaries import variant_search
 from tests.binaries import fake_training
+from binaries import choice_plan
+from tff_pers.experiments import variant_search
 
 
 def _choose(folder, *argv):

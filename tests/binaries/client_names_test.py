@@ -6,12 +6,12 @@ import os
 import numpy as np
 import pytest
 
-from binaries import experiment as experiment_lib
-from binaries import flags
 from binaries import train
+from tests.binaries import overflow
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
-from tests.binaries import overflow
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
 
 # Sorted; client number c has 4 + c examples in class 0 and 4 in class 1.
 NAMES = ['"q"', '$5$', 'Smith, Ann', 'a/b', 'Åse', '王']

@@ -5,8 +5,8 @@ import os
 
 from binaries import compare
 from binaries import plot
-from binaries import runner
 from tff_pers.evaluation import comparison
+from tff_pers.experiments import runner
 
 TINY = [
     '--num_clients=4', '--partition=iid', '--train_fraction=0.05', '--rounds=2',

@@ -5,8 +5,8 @@ import csv
 import pytest
 
 from binaries import compare_tuned
-from binaries import experiment
-from binaries import runner
+from tff_pers.experiments import experiment
+from tff_pers.experiments import runner
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 

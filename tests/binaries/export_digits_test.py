@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from binaries import later_clients
-from binaries import processes
 from binaries import train
 from tff_pers.config import methods
 from tff_pers.evaluation import results
+from tff_pers.experiments import later_clients
+from tff_pers.experiments import processes
 
 
 @pytest.mark.slow

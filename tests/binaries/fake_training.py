@@ -11,14 +11,14 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
-from binaries import budgets
-from binaries import runner
-from binaries import saved_runs
-from binaries import trial_runs
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data.tasks import digits
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
+from tff_pers.experiments import budgets
+from tff_pers.experiments import runner
+from tff_pers.experiments import saved_runs
+from tff_pers.experiments import trial_runs
 from tff_pers.simulation import position as position_lib
 from tff_pers.simulation import store
 

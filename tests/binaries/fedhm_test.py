@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from binaries import compare
-from binaries import experiment
-from binaries import flags
-from binaries import processes
 from tff_pers.evaluation import plots
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
+from tff_pers.experiments import processes
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
 SMALL = dict(

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from binaries import compare
-from binaries import folders
 from binaries import robustness
 from binaries import train
 from tff_pers.core import locks
+from tff_pers.experiments import folders
 
 
 def test_a_folder_is_held_once_and_let_go(tmp_path):

@@ -5,11 +5,11 @@ import shlex
 
 import pytest
 
-from binaries import experiment
-from binaries import flags
 from binaries import pareto
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import rates
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
 
 COLUMNS = [
     'family', 'server', 'num_steps', 'gamma', 'alpha', 'kappa', 'rho', 'delta'

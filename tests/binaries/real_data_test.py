@@ -14,7 +14,6 @@ from binaries import benchmark_floral
 from binaries import benchmark_personalization
 from binaries import benchmark_stackoverflow
 from binaries import compare_tuned
-from binaries import experiment
 from binaries import published
 from binaries import real_data
 from binaries import tuned_parts
@@ -23,6 +22,7 @@ from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.data import tasks
 from tff_pers.evaluation import grids
+from tff_pers.experiments import experiment
 
 _PROGRAMS = {
     program.BENCHMARK.name: program for program in (

@@ -5,10 +5,10 @@ import csv
 import numpy as np
 import pytest
 
-from binaries import processes
 from binaries import robustness
 from binaries import train
 from tff_pers.evaluation import plots
+from tff_pers.experiments import processes
 
 TINY = ['--num_clients=5', '--num_byzantine=2', '--rounds=3']
 

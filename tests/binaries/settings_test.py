@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from binaries import experiment
-from binaries import flags
 from tff_pers.algorithms.floral import floral_hyperparameters
 from tff_pers.data import sources
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
 

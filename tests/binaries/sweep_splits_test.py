@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from binaries import runner
 from binaries import sweep_splits
+from tff_pers.experiments import runner
 
 TINY = [
     '--num_clients=4', '--partition=iid', '--rounds=2', '--eval_every=2',

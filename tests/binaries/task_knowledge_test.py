@@ -9,7 +9,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from binaries import compare
-from binaries import experiment
 from binaries import train
 from tests import problems
 from tests.binaries import overflow
@@ -19,6 +18,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.data.tasks import registry
 from tff_pers.evaluation import plots
+from tff_pers.experiments import experiment
 from tff_pers.simulation import store
 
 TINY = [

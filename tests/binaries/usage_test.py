@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from binaries import compare
-from binaries import experiment
-from binaries import flags
-from binaries import methods_and_tasks
 from binaries import plot
 from binaries import train
 from tff_pers.config import hyperparameters
 from tff_pers.config import methods
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
+from tff_pers.experiments import methods_and_tasks
 from tff_pers.runtime import errors
 
 TINY = ['--num_clients=4', '--partition=iid', '--train_fraction=0.1']

@@ -5,12 +5,12 @@ import functools
 import pytest
 import tensorflow_federated as tff
 
-from binaries import experiment
-from binaries import flags
-from binaries import processes
 from tests.contracts import alike
 from tff_pers.config import methods
 from tff_pers.data import tasks
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
+from tff_pers.experiments import processes
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
 # One of regression: the tiny task of the other contracts has labels. With

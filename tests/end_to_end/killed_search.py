@@ -9,9 +9,9 @@ import importlib
 import os
 import sys
 
-from binaries import studies
 from tests.end_to_end import killed_train
 from tff_pers.evaluation import results
+from tff_pers.experiments import studies
 from tff_pers.simulation import program
 from tff_pers.simulation import store
 

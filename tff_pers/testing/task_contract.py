@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 from baselines import fedavg
-from binaries import experiment
-from binaries import flags
-from binaries import processes
 from tff_pers.config import methods
 from tff_pers.core import inputs
 from tff_pers.data import client_data
 from tff_pers.data import on_demand
 from tff_pers.data import tasks
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
+from tff_pers.experiments import processes
 from tff_pers.runtime import native
 
 

@@ -17,7 +17,7 @@ FAULTS = (
     Fault(
         'finished_for_ever',
         what='A finished run does not go on for more rounds.',
-        file='binaries/continuing.py',
+        file='tff_pers/experiments/continuing.py',
         old='      states.set_position(position._replace(finished=False)._asdict())',
         new='      states.set_position(position._asdict())',
         tests=(_ROUNDS,),
@@ -25,7 +25,7 @@ FAULTS = (
     Fault(
         'old_number_of_rounds',
         what='config.json keeps the rounds that a run was first asked for.',
-        file='binaries/continuing.py',
+        file='tff_pers/experiments/continuing.py',
         old="      part: {**saved[part], name: config['flags'][name]}",
         new='      part: dict(saved[part])',
         tests=(_ROUNDS,),
@@ -33,7 +33,7 @@ FAULTS = (
     Fault(
         'fork_of_other_data',
         what='A fork may deal the data in another way, and test on what trained.',
-        file='binaries/continuing.py',
+        file='tff_pers/experiments/continuing.py',
         old="""    before = saved['flags'].get(name)
     if name in given and given[name] != before:""",
         new="""    before = saved['flags'].get(name)
@@ -43,7 +43,7 @@ FAULTS = (
     Fault(
         'fork_of_another_method',
         what='The state of one method is taken for that of another.',
-        file='binaries/continuing.py',
+        file='tff_pers/experiments/continuing.py',
         old='  if experiment.method.name != method:',
         new='  if not experiment.method.name:',
         tests=(_FORK,),
@@ -51,7 +51,7 @@ FAULTS = (
     Fault(
         'fork_with_old_flags',
         what='The flags of the source win over those that are given.',
-        file='binaries/continuing.py',
+        file='tff_pers/experiments/continuing.py',
         old="""
       **{k: v for k, v in saved['given'].items() if k not in own}, **given
 """,
@@ -63,7 +63,7 @@ FAULTS = (
     Fault(
         'tip_to_a_spoiled_checkpoint',
         what='After a divergence the tip names a checkpoint that has grown.',
-        file='binaries/runner.py',
+        file='tff_pers/experiments/runner.py',
         old='  if losses and not losses[-1] <= first:',
         new='  if not losses:',
         tests=(_AFTER + 'test_the_tip_after_a_divergence_works',),
@@ -71,7 +71,7 @@ FAULTS = (
     Fault(
         'new_client_tested_on_all_rows',
         what='A new client is tested on the rows that it adapts to, too.',
-        file='binaries/later_clients.py',
+        file='tff_pers/experiments/later_clients.py',
         old='    return rows[~is_test], rows[is_test]',
         new='    return rows[~is_test], rows',
         tests=(_NEW,),
@@ -79,7 +79,7 @@ FAULTS = (
     Fault(
         'known_client_as_new',
         what='A client that trained adapts as if it had not.',
-        file='binaries/later_clients.py',
+        file='tff_pers/experiments/later_clients.py',
         old='    if name in trained:\n',
         new='    if name not in names:\n',
         tests=(_NEW,),
@@ -87,7 +87,7 @@ FAULTS = (
     Fault(
         'seen_for_all',
         what='New clients count as clients that trained.',
-        file='binaries/later_clients.py',
+        file='tff_pers/experiments/later_clients.py',
         old='      dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)',
         new='      dict(row) for row, seen in zip(found, opened.seen)',
         tests=(_NEW,),
@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         'export_of_the_wrong_client',
         what='A file holds the weights of another client.',
-        file='binaries/exports.py',
+        file='tff_pers/experiments/exports.py',
         old='      {names[c]: weights[c] for c in clients},\n      files',
         new='      {names[c]: weights[everybody[-1]] for c in clients},\n      files',
         tests=(
@@ -135,7 +135,7 @@ FAULTS = (
     Fault(
         'two_writers',
         what='Two processes write to one folder.',
-        file='binaries/folders.py',
+        file='tff_pers/experiments/folders.py',
         old='      if self._lock is None:\n        raise',
         new='      if self._lock is path:\n        raise',
         tests=(_ALONE + 'test_a_folder_is_held_once_and_let_go',),
@@ -143,7 +143,7 @@ FAULTS = (
     Fault(
         'empty_folders_stay',
         what='A run that could not start leaves folders behind.',
-        file='binaries/folders.py',
+        file='tff_pers/experiments/folders.py',
         old='      for path in self._made:',
         new='      for path in ():',
         tests=(_ALONE + 'test_an_empty_folder_that_was_made_is_taken_away',),
@@ -179,7 +179,7 @@ FAULTS = (
     Fault(
         'unknown_categories_in_silence',
         what='`evaluate` does not say which categories training had not.',
-        file='binaries/later_clients.py',
+        file='tff_pers/experiments/later_clients.py',
         old='  for remark in table.remarks:',
         new='  for remark in ():',
         tests=(_AFTER + 'test_categories_that_training_had_not_are_named',),

@@ -327,7 +327,7 @@ FAULTS = (
     Fault(
         'capital_flags_unnamed',
         what='Sentences name no flag with a capital letter.',
-        file='binaries/flags.py',
+        file='tff_pers/experiments/flags.py',
         old="re.sub(r'`([a-zA-Z]\\w*)`', flag",
         new="re.sub(r'`([a-z]\\w*)`', flag",
         tests=('tests/binaries/pareto_test.py::test_raises_on_bad_flags',),

@@ -255,7 +255,7 @@ FAULTS = (
     Fault(
         'flags_win_over_brackets',
         what='Options in brackets do not act.',
-        file='binaries/experiment.py',
+        file='tff_pers/experiments/experiment.py',
         old='  _open_brackets(given, method, options, table, brackets_win=True)\n',
         new='',
         tests=(f'{_PROGRAM_TEST}::test_flags_of_methods_and_brackets',),

@@ -91,7 +91,7 @@ FAULTS = (
     Fault(
         'steps_with_the_training_rate',
         what='--finetune_learning_rate has no effect.',
-        file='binaries/runner.py',
+        file='tff_pers/experiments/runner.py',
         old=(
             "experiment.flag('finetune_learning_rate')\n"
             '      or experiment.hyperparameters'

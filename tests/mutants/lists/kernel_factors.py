@@ -55,10 +55,10 @@ FAULTS = (
     Fault(
         'factors_of_events',
         what='Messages that are under way hold the examples of clients.',
-        file='binaries/processes.py',
+        file='tff_pers/experiments/processes.py',
         old='allowed=by_rounds',
         new='allowed=True',
-        tests=('tests/binaries/timing_test.py::test_events_keep_kernels_dense',),
+        tests=('tests/experiments/timing_test.py::test_events_keep_kernels_dense',),
     ),
     Fault(
         'as_many_rows_as_a_side',

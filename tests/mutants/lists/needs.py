@@ -6,7 +6,7 @@ _DISCOVERY = 'tff_pers/config/discovery.py'
 _METHODS = 'tff_pers/config/methods.py'
 _PARTITIONERS = 'tff_pers/data/partitioners.py'
 _SETTINGS = 'tff_pers/config/settings.py'
-_EXPERIMENT = 'binaries/experiment.py'
+_EXPERIMENT = 'tff_pers/experiments/experiment.py'
 _DISCOVERY_TEST = 'tests/config/discovery_test.py'
 _METHODS_TEST = 'tests/config/methods_test.py'
 _DECLARATIONS_TEST = 'tests/data/tasks/declarations_test.py'
@@ -20,7 +20,7 @@ _REGIME = (
 )
 _USAGE = 'tests/binaries/usage_test.py'
 _MARKS = (
-    'tests/binaries/methods_and_tasks_test.py'
+    'tests/experiments/methods_and_tasks_test.py'
     '::test_marks_say_what_is_declared',
 )
 
@@ -120,7 +120,7 @@ FAULTS = (
     Fault(
         'driver_unchecked',
         what='Events drive methods whose rounds cannot be taken apart.',
-        file='binaries/events.py',
+        file='tff_pers/experiments/events.py',
         old="  if asked == 'events' and not _takes_events(method):",
         new='  if False:',
         tests=(

@@ -9,8 +9,8 @@ _OUTLIERS = (
     'tests/data/fitting_test.py'
     '::test_outliers_count_where_clients_train_alone'
 )
-_EXPERIMENT = 'binaries/experiment.py'
-_RUNNER = 'binaries/runner.py'
+_EXPERIMENT = 'tff_pers/experiments/experiment.py'
+_RUNNER = 'tff_pers/experiments/runner.py'
 _OWN_TEST = 'tests/binaries/own_data_test.py'
 _STAYS = (f'{_OWN_TEST}::test_what_was_made_of_the_columns_stays_with_the_run',)
 _WORSE = (f'{_OWN_TEST}::test_training_that_made_it_worse_is_said',)
@@ -26,8 +26,8 @@ _PATIENCE = (
     f'{_STOPPING_TEST}::test_ends_after_as_many_evaluations_as_patience',
 )
 _CADENCE = 'tff_pers/config/cadence.py'
-_AUTO = 'binaries/auto_rounds.py'
-_AUTO_TEST = 'tests/binaries/auto_rounds_test.py'
+_AUTO = 'tff_pers/experiments/auto_rounds.py'
+_AUTO_TEST = 'tests/experiments/auto_rounds_test.py'
 _RESUMED = (f'{_AUTO_TEST}::test_a_resumed_run_ends_in_the_same_round',)
 _RATE = 'tff_pers/simulation/rate_check.py'
 _RATE_TEST = 'tests/simulation/rate_check_test.py'
@@ -150,7 +150,7 @@ FAULTS = (
     Fault(
         'a_worse_loss_is_not_said',
         what='A final loss above that of the untrained model is not said.',
-        file='binaries/outputs.py',
+        file='tff_pers/experiments/outputs.py',
         old='if first is None or last <= first * (1 + _ROUNDING)',
         new='if first is None or last >= first * (1 + _ROUNDING)',
         tests=_WORSE,

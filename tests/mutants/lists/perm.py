@@ -268,11 +268,11 @@ FAULTS = (
     Fault(
         'silence_about_no_visits',
         what='The end of a run speaks of mixing weights that nobody solved for.',
-        file='binaries/outputs.py',
+        file='tff_pers/experiments/outputs.py',
         old="  if not last['lambda']:\n",
         new='  if False:\n',
         tests=(
-            'tests/binaries/outputs_test.py'
+            'tests/experiments/outputs_test.py'
             '::test_a_sentence_says_how_much_was_mixed',
         ),
     ),

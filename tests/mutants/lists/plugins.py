@@ -15,7 +15,7 @@ FAULTS = (
     Fault(
         'installed_not_found',
         what='What installed packages have is not looked for.',
-        file='binaries/flags.py',
+        file='tff_pers/experiments/flags.py',
         old='  plugin_imports.load_installed()\n',
         new='',
         tests=(_INSTALLED,),
@@ -31,7 +31,7 @@ FAULTS = (
     Fault(
         'not_recorded',
         what='A run does not say which modules it needs.',
-        file='binaries/experiment.py',
+        file='tff_pers/experiments/experiment.py',
         old='          given={**given, **imports},',
         new='          given=given,',
         tests=(_NAMED,),
@@ -39,7 +39,7 @@ FAULTS = (
     Fault(
         'imported_from_a_folder',
         what='A folder of a run decides which modules are imported.',
-        file='binaries/plugin_imports.py',
+        file='tff_pers/experiments/plugin_imports.py',
         old='    if name not in sys.modules:\n',
         new='    plugins.import_named(name)\n    if name not in sys.modules:\n',
         tests=(_NAMED,),
@@ -47,7 +47,7 @@ FAULTS = (
     Fault(
         'folder_unchecked',
         what='Nobody is told which module a run in a folder needs.',
-        file='binaries/saved_runs.py',
+        file='tff_pers/experiments/saved_runs.py',
         old="  if isinstance(config.get('given'), dict):\n",
         new="  if not isinstance(config.get('given'), dict):\n",
         tests=(_NAMED,),
@@ -55,7 +55,7 @@ FAULTS = (
     Fault(
         'one_word_alone',
         what='A flag and its value as two words are not understood.',
-        file='binaries/startup.py',
+        file='tff_pers/experiments/startup.py',
         old='      found = value if equals else following',
         new='      found = value',
         tests=(_ASKED,),
@@ -63,7 +63,7 @@ FAULTS = (
     Fault(
         'flag_file_unchecked',
         what='Nobody is told which module a file of flags needs.',
-        file='binaries/flags.py',
+        file='tff_pers/experiments/flags.py',
         old="    if 'import' in entries:\n",
         new="    if 'import' not in table:\n",
         tests=(_NAMED,),
@@ -71,7 +71,7 @@ FAULTS = (
     Fault(
         'broken_without_a_word',
         what='A plug-in that is broken is left out without a word.',
-        file='binaries/plugin_imports.py',
+        file='tff_pers/experiments/plugin_imports.py',
         old='  for problem in problems:\n',
         new='  for problem in problems[:0]:\n',
         tests=(_BROKEN,),
@@ -87,7 +87,7 @@ FAULTS = (
     Fault(
         'help_with_tensorflow',
         what='Stand-ins stay behind in the modules of plug-ins.',
-        file='binaries/startup.py',
+        file='tff_pers/experiments/startup.py',
         old='(*_OURS, *_plugins(sys.argv))',
         new='_OURS',
         tests=(_TEST + 'test_the_help_knows_it_without_tensorflow',),

@@ -5,11 +5,11 @@ from tests.mutants.faults import Fault
 _TRIALS = 'tff_pers/evaluation/trials.py'
 _PAIRED = 'tff_pers/evaluation/paired.py'
 _DECISION = 'tff_pers/evaluation/decision.py'
-_STUDIES = 'binaries/studies.py'
-_SEARCH = 'binaries/variant_search.py'
+_STUDIES = 'tff_pers/experiments/studies.py'
+_SEARCH = 'tff_pers/experiments/variant_search.py'
 _TUNE_TEST = 'tests/binaries/tune_test.py::'
 _CHOOSE_TEST = 'tests/binaries/choose_test.py::'
-_STUDIES_TEST = 'tests/binaries/studies_test.py::'
+_STUDIES_TEST = 'tests/experiments/studies_test.py::'
 _TRIALS_TEST = 'tests/evaluation/trials_test.py::'
 _PAIRED_TEST = 'tests/evaluation/paired_test.py::'
 _DECISION_TEST = 'tests/evaluation/decision_test.py::'
@@ -18,7 +18,7 @@ FAULTS = (
     Fault(
         'trials_chosen_on_test_data',
         what='A trial is worth its accuracy on test data.',
-        file='binaries/trial_runs.py',
+        file='tff_pers/experiments/trial_runs.py',
         old='self.value = tuning.score(row, self._metric)',
         new="self.value = float(row[f'{self._metric}_mean'])",
         tests=(_TUNE_TEST + 'test_test_data_choose_nothing',),
@@ -116,22 +116,22 @@ FAULTS = (
     Fault(
         'half_a_line_stays',
         what='Behind half a line of a killed process nobody can read.',
-        file='binaries/study_locks.py',
+        file='tff_pers/experiments/study_locks.py',
         old='os.ftruncate(descriptor, start + tail.rfind',
         new='os.lseek(descriptor, 0, start + tail.rfind',
         tests=(
-            'tests/binaries/budgets_test.py'
+            'tests/experiments/budgets_test.py'
             '::test_only_what_stands_behind_the_last_line_is_cut_off',
         ),
     ),
     Fault(
         'time_before_a_kill_is_free',
         what='A program that was killed has its whole budget again.',
-        file='binaries/budgets.py',
+        file='tff_pers/experiments/budgets.py',
         old="self._before = float(json.load(file)['seconds'])",
         new="self._before = 0.0 * float(json.load(file)['seconds'])",
         tests=(
-            'tests/binaries/budgets_test.py'
+            'tests/experiments/budgets_test.py'
             '::test_a_clock_goes_on_where_it_was',
         ),
     ),

@@ -2,8 +2,8 @@
 
 from tests.mutants.faults import Fault
 
-_PROCESSES = 'binaries/processes.py'
-_TEST = 'tests/binaries/processes_test.py'
+_PROCESSES = 'tff_pers/experiments/processes.py'
+_TEST = 'tests/experiments/processes_test.py'
 _ALONE = (f'{_TEST}::test_a_run_of_a_comparison_is_a_run_alone',)
 _COMPILED = 'tff_pers/runtime/fused/compiled.py'
 

@@ -5,7 +5,7 @@ from tests.mutants.faults import Fault
 _VALIDATION = 'tff_pers/data/validation.py'
 _PROGRAM = 'tff_pers/simulation/program.py'
 _METRIC_ROWS = 'tff_pers/simulation/metric_rows.py'
-_EXPERIMENT = 'binaries/experiment.py'
+_EXPERIMENT = 'tff_pers/experiments/experiment.py'
 _ROUND_METRICS = 'tff_pers/core/round_metrics.py'
 _VALIDATION_TEST = 'tests/data/validation_test.py'
 _KNOWLEDGE_TEST = 'tests/simulation/task_knowledge_test.py'
@@ -191,7 +191,7 @@ FAULTS = (
     Fault(
         'dropped_clients_from_one',
         what='The list of dropped clients numbers them from 1.',
-        file='binaries/runner.py',
+        file='tff_pers/experiments/runner.py',
         old='experiment.clients[client]: rounds',
         new='client + 1: rounds',
         tests=(f'{_FILES_TEST}::test_drop_goes_on_counts_and_lists',),

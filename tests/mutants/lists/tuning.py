@@ -217,7 +217,7 @@ FAULTS = (
     Fault(
         'first_lane_alone',
         what='Runs of other processes are those of the first.',
-        file='binaries/lanes.py',
+        file='tff_pers/experiments/lanes.py',
         old='return [future.result() for future in running]',
         new='return [running[0].result() for future in running]',
         tests=(

@@ -1,0 +1,52 @@
+"""The table of methods and tasks, and its page in docs/."""
+
+import dataclasses
+import pathlib
+
+from tff_pers.config import methods
+from tff_pers.data import tasks
+from tff_pers.experiments import methods_and_tasks
+
+PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'methods_and_tasks.md'
+
+
+def test_the_page_is_up_to_date():
+  """Else: `make docs`."""
+  assert PAGE.read_text() == methods_and_tasks.page()
+
+
+def test_the_table_is_whole_and_narrow():
+  lines = methods_and_tasks.matrix()
+  assert max(map(len, lines)) <= 100
+  num_tasks = len(tasks.names())
+  heads, rows = lines[:num_tasks], [line.split() for line in lines[num_tasks:]]
+  assert [head.split()[-1] for head in heads] == tasks.names()
+  assert [row[0] for row in rows] == methods.names()
+  assert {len(row) for row in rows} == {1 + num_tasks}
+  # The name of a task starts over its column.
+  row = lines[num_tasks]
+  marks = [i for i in range(len(row)) if row[i] in '+f-?' and row[i - 1] == ' ']
+  assert [head.rindex(' ') + 1 for head in heads] == marks
+
+
+def _marks(name):
+  rows = [line.split() for line in methods_and_tasks.matrix()]
+  return dict(zip(tasks.names(), next(r[1:] for r in rows if r[0] == name)))
+
+
+def test_marks_say_what_is_declared(monkeypatch):
+  marks = _marks('oracle_groups')
+  assert (marks['digits'], marks['npz']) == ('+', '-')
+  needy = dataclasses.replace(
+      methods.get('fedavg'), name='needy', needs={'full_participation': bool}
+  )
+  # pylint: disable-next=protected-access
+  monkeypatch.setitem(methods._METHODS._entries, 'needy', needy)
+  marks = _marks('needy')
+  assert (marks['digits'], marks['cifar100'], marks['npz']) == ('+', 'f', '+')
+
+
+def test_needs_are_named_with_flags_that_help():
+  text = ' '.join(' '.join(methods_and_tasks.help_lines()).split())
+  need = methods.NEEDS['groups']
+  assert f'oracle_groups needs {need.sentence}. Flags: {need.tip}.' in text

@@ -1,0 +1,74 @@
+"""What a run leaves behind: how many parameters a client handles."""
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests import problems
+from tests.baselines import rounds
+from tff_pers.config import methods
+from tff_pers.experiments import outputs
+
+
+@pytest.mark.parametrize(
+    'name, models, more',
+    [
+        ('fedavg', 1, 0),
+        ('ensemble', 4, 4),  # And the router.
+        ('ifca', 2, 0),
+        ('ditto', 2, 0),  # The shared and the personal model.
+        ('local_only', 1, 0),
+    ],
+)
+def test_parameters_of_a_client_are_what_it_gets_and_keeps(name, models, more):
+  process = rounds.run(name)[0]
+  # 3 features, 4 hidden units, 2 classes.
+  size = 4 * 4 + 5 * 2
+  model = type('Model', (), dict(num_parameters=size))
+  assert outputs.parameters(process, model, None) == dict(
+      model=size, client=models * size + more
+  )
+
+
+def test_share_of_private_parameters_is_that_of_the_split():
+  values = methods.get('fedper').hyperparameters(split='bias')
+  found = outputs.parameters(
+      rounds.run('fedper', split='bias')[0], problems.tiny_model(), values
+  )
+  assert found['private_share'] == 6 / 26
+
+
+def test_sizes_that_are_not_fixed_are_unknown():
+  floats = tff.TensorType(np.float32, [None, 3])
+  integers = tff.TensorType(np.int32, [None])
+  assert outputs.num_floats([tff.to_type((floats, integers))]) is None
+  assert outputs.num_floats([integers]) == 0
+
+
+_HEALTH = {
+    'lambda': 2.0, 'lambda_scale': 1e6, 'weights_entropy': 0.5,
+    'weights_nonzeros': 4.6, 'weights_self': 0.25, 'weights_alone': 0.05,
+    'visits_idle': 0.1,
+}
+
+
+@pytest.mark.parametrize('changes, sentence', [
+    ({}, 'Mixing weights: a client learns from 4.6 clients, its own weight is'
+         ' 0.25 (entropy 0.50 of 1), 5% learn from themselves alone, 10% idle'
+         ' in the last round; kappa is 1,000,000.'),
+    (dict(models_used=3.0), 'Mixing weights: clients share 3 models; a model'
+                            ' learns from 4.6 clients (entropy 0.50 of 1), 10%'
+                            ' idle in the last round; kappa is 1,000,000.'),
+    ({'lambda': 0.0}, 'Mixing weights: none, because no round came after those'
+                      ' that train one model for all.'),
+    ({'lambda_scale': None}, 'Mixing weights: a client learns from 4.6 clients,'
+                             ' its own weight is 0.25 (entropy 0.50 of 1), 5%'
+                             ' learn from themselves alone, 10% idle in the'
+                             ' last round.'),
+    ({'visits_idle': None}, ''),  # A method with such a column of its own.
+])
+def test_a_sentence_says_how_much_was_mixed(changes, sentence):
+  """Of the last row; NaN of the rows before is not looked at."""
+  last = {k: v for k, v in {**_HEALTH, **changes}.items() if v is not None}
+  columns = {name: np.array([np.nan, value]) for name, value in last.items()}
+  assert outputs.mixing_sentence(columns) == sentence

@@ -1,0 +1,1 @@
+"""What programs share: an experiment, one run in its folder, many, a search."""

@@ -1,0 +1,515 @@
+"""From flags to objects: one method on one task with one seed."""
+
+import dataclasses
+import functools
+from importlib import metadata
+import platform
+import re
+from typing import Any, Collection, Iterable, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import baselines  # pylint: disable=unused-import
+from tff_pers.experiments import auto_rounds
+from tff_pers.experiments import continuing
+from tff_pers.experiments import events
+from tff_pers.experiments import flags
+import tff_pers.algorithms  # pylint: disable=unused-import
+from tff_pers import attacks
+from tff_pers.aggregators import robust
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.config import settings
+from tff_pers.data import brackets
+from tff_pers.data import client_data
+from tff_pers.data import holdout
+from tff_pers.data import on_demand
+from tff_pers.data import task as task_lib
+from tff_pers.data import tasks
+from tff_pers.evaluation import stopping as stopping_lib
+from tff_pers.simulation import cohort
+from tff_pers.simulation import program
+
+# Flags that may differ when a run is resumed: they change no number.
+_FREE = (
+    'output_dir', 'resume', 'fork', 'export', 'export_clients', 'config',
+    'import', 'quiet',
+)
+# Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
+_IN_BRACKETS = ('client_weighting', 'driver', 'eval_every', 'rounds')
+# Shared flags whose defaults are fields of the task.
+_FROM_TASK = (
+    'client_weighting', 'clients_per_round', 'rounds', 'eval_every',
+    'tier_assignment',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """Everything that determines a run.
+
+  Attributes:
+    variant: The method with its bracket options, e.g. `perm[lambda=0.1]`.
+    method: The method.
+    hyperparameters: Its hyperparameters.
+    task: The task, without the held-out clients.
+    clients: Number in the whole task of each client of `task`.
+    unseen: Data of the held-out clients that are honest, indexed after those
+      of `task`.
+    unseen_clients: Their numbers in the whole task.
+    config: What `config.json` holds.
+    stopping: When validation data end the run before its last round, None: they
+      do not.
+    plan: What happens when.
+  """
+
+  variant: str
+  method: methods.Method
+  hyperparameters: Any
+  task: task_lib.Task
+  clients: np.ndarray
+  unseen: program.Data
+  unseen_clients: np.ndarray
+  config: Mapping[str, Any]
+  stopping: Optional[stopping_lib.Rule] = None
+  plan: events.Plan = events.Plan()
+
+  def names(self, numbers: Iterable[int]) -> list[Any]:
+    """Returns clients as users know them.
+
+    Args:
+      numbers: Their numbers in the whole task.
+
+    Returns:
+      Their names in the data, texts; their numbers where the data name nobody.
+    """
+    if self.task.client_names is None:
+      return [int(number) for number in numbers]
+    everybody = [*self.clients, *self.unseen_clients]
+    names = dict(zip(everybody, self.task.client_names))
+    return [names[number] for number in numbers]
+
+  def flag(self, name: str) -> Any:
+    """Returns the value of a flag after all defaults."""
+    return self.config['flags'][name]
+
+
+def build(
+    given: Mapping[str, Any],
+    table: Mapping[str, flags.Flag],
+    *,
+    brackets_win: bool = False,
+    task: Optional[task_lib.Task] = None,
+    byzantine_last: bool = False,
+) -> Experiment:
+  """Returns the experiment that flags ask for.
+
+  Args:
+    given: Values of the flags that were given, `algo` (maybe with brackets)
+      included.
+    table: All flags, see `flags.all_flags`.
+    brackets_win: Whether options in brackets may contradict flags, and flags
+      may have no effect (compare, whose flags are for all variants).
+    task: The whole task that these flags ask for, if it is built already.
+    byzantine_last: Whether the Byzantine clients come after all others, so that
+      their indices do not depend on the seed.
+
+  Raises:
+    flags.UsageError: If flags do not go together, or the data cannot be used.
+  """
+  # What makes this process's methods and tasks known: whoever goes on needs it.
+  imports = {'import': given['import']} if given.get('import') else {}
+  given = {name: value for name, value in given.items() if name not in _FREE}
+  given = auto_rounds.with_validation(given)
+  with flags.sentences():
+    name, options = brackets.parse(given['algo'])
+    method = methods.get(name)
+    family = tasks.get(given.get('task', flags.DEFAULTS['task']))
+  _open_brackets(given, method, options, table, brackets_win)
+  _check_weighting(given, method, options, brackets_win)
+  with flags.sentences():
+    driver = events.driver_of(method, given)
+  check_owners(given, table, [method.name], family.name)
+  task_options = _task_options(given, table, family)
+  full = task or _build_task(given, family, task_options)
+  with flags.sentences():
+    held_out = holdout.choose(
+        full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
+    )
+  clients: np.ndarray = np.setdiff1d(np.arange(full.num_clients), held_out)
+  if byzantine_last:
+    honest = np.isin(clients, full.honest)
+    clients = np.concatenate([clients[honest], clients[~honest]])
+  unseen = np.intersect1d(held_out, full.honest)
+  task = _restrict(full, clients, unseen, given)
+  with flags.sentences():
+    cohort.uniform(task.num_clients, task.clients_per_round)
+    task = _with_eval_clients(task, given)
+  own = _own(given, table, 'method', method.name)
+  # Flags of a comparison are for all variants; brackets are for this one.
+  asked = {k: own[k] for k in options if k in own} if brackets_win else own
+  hyperparameters = _hyperparameters(method, full, own, asked)
+  task, stopping = auto_rounds.settle(task, given, hyperparameters)
+  with flags.sentences(f'{method.name}_', ['aggregator']):
+    informed(hyperparameters, task)
+  _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
+  _check_needs(method, hyperparameters, task, family)
+  events.check(driver, given, hyperparameters, is_one=not brackets_win)
+  if driver == 'events':
+    task = events.in_events(task, given, hyperparameters)
+  names: Collection[Any] = clients
+  if task.client_names is not None:
+    names = task.client_names[:task.num_clients]
+  plan = events.plan(driver, task, given, hyperparameters, names)
+  if plan.schedule is not None:
+    task = dataclasses.replace(
+        task, arrivals=events.arrivals(plan.schedule, task.rounds)
+    )
+  shared = _shared_record(given, table, method, full, task)
+  return Experiment(
+      variant=given['algo'], method=method, hyperparameters=hyperparameters,
+      task=task, clients=clients,
+      # Behind all clients that train, whose rows in tables they must not take.
+      unseen=_indexed(full, unseen, first=len(clients)),
+      unseen_clients=unseen,
+      config=dict(
+          variant=given['algo'],
+          flags={
+              **shared,
+              **_prefixed(method.name, hyperparameters),
+              **_prefixed(family.name, task_options),
+          },
+          given={**given, **imports},
+          versions=_versions(),
+          seeds=dict(run=shared['seed']),
+      ),
+      stopping=stopping,
+      plan=plan,
+  )
+
+
+def resumed(
+    given: Mapping[str, Any], saved: Mapping[str, Any]
+) -> dict[str, Any]:
+  """Returns the flags of the run to resume, as they were given at its start.
+
+  Args:
+    given: Values of the flags that are given now.
+    saved: `config.json` of the run.
+
+  Raises:
+    flags.UsageError: If one of the flags given now differs from the saved;
+      `rounds`, or `max_rounds` with rounds=auto, may be larger.
+  """
+  grown = {}
+  if continuing.grows(saved, given):
+    name = continuing.last_round_flag(saved['flags'])
+    grown[name] = given[name]
+  _check_equal(
+      _all_flags(saved), given,
+      [name for name in given if name not in (*_FREE, *grown)],
+  )
+  return {**saved['given'], **grown}
+
+
+def check_same(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+  """Refuses to continue a run that was started with other flags.
+
+  Raises:
+    flags.UsageError: Names the first flag that differs, and both values.
+  """
+  old, new = _all_flags(saved), _all_flags(config)
+  names = set(old) | set(new)
+  if continuing.grows(saved, new):
+    names.remove(continuing.last_round_flag(saved['flags']))
+  _check_equal(old, new, names)
+
+
+def _all_flags(config) -> dict[str, Any]:
+  """Returns the flags of a run by name.
+
+  A run that is older than a flag was one with the flag's default.
+  """
+  method = methods.get(brackets.parse(config['variant'])[0])
+  return {
+      **flags.DEFAULTS, **_prefixed(method.name, method.hyperparameters()),
+      **config['flags'], 'algo': config['variant'],
+  }
+
+
+def _check_equal(old, new, names) -> None:
+  # Other flags follow from these two, which are therefore named first.
+  for name in sorted(names, key=lambda n: (n not in ('algo', 'task'), n)):
+    if new.get(name) != old.get(name):
+      raise flags.UsageError(
+          f'`--{name}` must be {old.get(name)!r} as in config.json to resume'
+          f' this run, found {new.get(name)!r}.'
+      )
+
+
+def of_variant(
+    variant: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag]
+) -> tuple[methods.Method, Any]:
+  """Returns a method and its hyperparameters, without a task's settings.
+
+  Args:
+    variant: The method, maybe with options in brackets, which win over flags.
+    given: Values of the flags that were given.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If there is no such method or option, or a value is bad.
+  """
+  with flags.sentences():
+    name, options = brackets.parse(variant)
+    method = methods.get(name)
+  given = dict(given)
+  _open_brackets(given, method, options, table, brackets_win=True)
+  own = _own(given, table, 'method', name)
+  with flags.sentences(f'{name}_', option_names(method.hyperparameters)):
+    return method, hp.replace(method.hyperparameters(), **own)
+
+
+def folder_name(variant: str) -> str:
+  """Returns a variant as the name of a folder: `perm[a=1]` is `perm-a=1`."""
+  return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
+
+
+def _check_needs(method, hyperparameters, task, family) -> None:
+  """Refuses a method that needs what the task lacks; says if flags help."""
+  declares = family.declares
+  fit = methods.fit(method, declares.traits, declares.alternatives())
+  for need in methods.missing_needs(method, task.traits, hyperparameters):
+    tip = '' if fit == 'no' else f' Tip: {need.tip}.'
+    raise flags.UsageError(
+        f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name},'
+        f' as asked for, lacks it.{tip}'
+    )
+
+
+def _open_brackets(given, method, options, table, brackets_win) -> None:
+  """Adds the flags that the brackets of a variant set to `given`."""
+  for option, text in options.items():
+    name = option if option in _IN_BRACKETS else f'{method.name}_{option}'
+    if name not in table:
+      own = [hp.flag_name(f.name)
+             for f in dataclasses.fields(method.hyperparameters)]
+      raise flags.UsageError(
+          f'An option of {method.name} must be one of'
+          f' {", ".join(sorted([*own, *_IN_BRACKETS]))}, found {option!r}.'
+      )
+    argv = ['', f'--{name}={text}']
+    value = flags.parse(argv, {name: table[name]})[name]
+    if given.get(name, value) != value and not brackets_win:
+      raise flags.UsageError(
+          f'`--{name}` must agree with the brackets of `--algo`, found'
+          f' {given[name]!r} and {value!r}.'
+      )
+    given[name] = value
+
+
+def _check_weighting(given, method, options, brackets_win) -> None:
+  """Refuses weights of clients where a method has no use for them."""
+  name = 'client_weighting'
+  if method.weighs_clients or given.get(name, 'uniform') == 'uniform':
+    return
+  if brackets_win and name not in options:
+    del given[name]  # It is for other variants.
+    return
+  raise flags.UsageError(
+      f'`--{name}` must be uniform or left out with {method.name}, whose'
+      f' clients weigh alike, found {given[name]!r}.'
+  )
+
+
+def check_owners(
+    given: Mapping[str, Any], table: Mapping[str, flags.Flag],
+    algos: Sequence[str], task: str,
+) -> None:
+  """Refuses flags of a method or a task that is not run.
+
+  Raises:
+    flags.UsageError: Names the first such flag, and what is run.
+  """
+  for name in given:
+    flag = table[name]
+    run = list(algos) if flag.kind == 'method' else [task]
+    if flag.kind != 'shared' and flag.owner not in run:
+      raise flags.UsageError(
+          f'`--{name}` must not be given because it is a flag of'
+          f' {flag.kind} {flag.owner}, found {flag.kind} {", ".join(run)}.'
+      )
+
+
+def informed(hyperparameters: Any, task: task_lib.Task) -> Any:
+  """Returns hyperparameters whose rule knows how many clients are Byzantine.
+
+  With cohorts it assumes their share of the clients, rounded up; a cohort may
+  hold more.
+
+  Raises:
+    ValueError: If cohorts are too small for the rule.
+  """
+  aggregator = getattr(hyperparameters, 'aggregator', 'mean')
+  if aggregator == 'mean':
+    return hyperparameters
+  cohort_size = task.clients_per_round or task.num_clients
+  number = task.num_clients - len(task.honest)
+  share = -(-number * cohort_size // task.num_clients)
+  aggregator = robust.with_num_byzantine(aggregator, share)
+  robust.check(aggregator, cohort_size)
+  return hp.replace(hyperparameters, aggregator=aggregator)
+
+
+def _check_attack(text: str, task: task_lib.Task) -> None:
+  """Refuses an attack that nobody would carry out."""
+  with flags.sentences('', ['attack']):
+    attack = attacks.parse(text)
+  if attack.name != 'none' and task.byzantine is None:
+    raise flags.UsageError(
+        '`--attack` must be none without Byzantine clients, found'
+        f' {attack.name}. Tip: --num_byzantine=5.'
+    )
+
+
+def option_names(options: type[Any]) -> list[str]:
+  """Returns the names of flags of a method or task, without the prefix."""
+  return [hp.flag_name(f.name) for f in dataclasses.fields(options)]
+
+
+def _task_options(given, table, family):
+  own = _own(given, table, 'task', family.name)
+  with flags.sentences(f'{family.name}_', option_names(family.options)):
+    return hp.replace(family.options(), **own)
+
+
+def _build_task(given, family, options) -> task_lib.Task:
+  """Builds the task; what is wrong with data or flags is a UsageError."""
+  names = [f.name for f in dataclasses.fields(tasks.TaskRequest)]
+  request = {name: given[name] for name in names if name in given}
+  try:
+    with flags.sentences('', names):
+      task = family.build(tasks.TaskRequest(**request), options)
+  except (OSError, ImportError) as error:
+    raise flags.UsageError(' '.join(f'{error}'.split())) from error
+  except MemoryError as error:
+    raise flags.UsageError(
+        f'`--task` {family.name} must fit into memory, found it too large.'
+        ' Tip: fewer clients, or smaller numbers in the flags of the task.'
+    ) from error
+  return dataclasses.replace(task, **{
+      name: _constant(getattr(task, name))
+      for name in program.Data._fields
+  })
+
+
+def _constant(clients):
+  """Returns clients whose arrays nobody can change; None stays None."""
+  if clients is None or isinstance(clients, on_demand.OnDemand):
+    return clients
+  return [client_data.constant(data) for data in clients]
+
+
+def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
+  """Returns the given flags of one method or task, without the prefix."""
+  return {
+      name[len(owner) + 1:]: value
+      for name, value in given.items()
+      if table[name].kind == kind and table[name].owner == owner
+  }
+
+
+def _hyperparameters(method, task, own, asked):
+  """Returns the hyperparameters: `own` of the flags, the rest the task's.
+
+  Of these only the `asked` are refused if they have no effect in this variant.
+  """
+  names = option_names(method.hyperparameters)
+  chosen = {
+      **settings.of(task.name, method.name, names, task.regimes), **own
+  }
+  with flags.sentences(f'{method.name}_', names):
+    acting = hp.without_idle(method.hyperparameters, chosen, asked)
+    return hp.replace(method.hyperparameters(), **acting, **asked)
+
+
+def _restrict(
+    task: task_lib.Task, clients, unseen, given
+) -> task_lib.Task:
+  """Returns the task of `clients` alone, with the shared flags applied."""
+  data = _indexed(task, clients, first=0)
+  changes = {
+      name: given[name]
+      for name in _FROM_TASK
+      if name in given and given[name] != auto_rounds.AUTO
+  }
+  pick = lambda rows: None if rows is None else np.asarray(rows)[clients]
+  tiers, names = task.tiers, task.client_names
+  everybody = [*clients, *unseen]
+  if tiers is not None:
+    tiers = np.asarray(tiers)[everybody]
+  if names is not None:
+    names = [names[client] for client in everybody]
+  return dataclasses.replace(
+      task, train=data.train, test=data.test, validation=data.validation,
+      groups=pick(task.groups), class_counts=pick(task.class_counts),
+      byzantine=pick(task.byzantine),
+      optimum=tf.nest.map_structure(pick, task.optimum), tiers=tiers,
+      num_new_clients=len(unseen), client_names=names, **changes,
+  )
+
+
+def _with_eval_clients(task: task_lib.Task, given) -> task_lib.Task:
+  """Returns the task with the sample of clients that is evaluated, if any."""
+  number = given.get('eval_clients', flags.DEFAULTS['eval_clients'])
+  if not number:
+    return task
+  return dataclasses.replace(task, eval_clients=cohort.evaluated(
+      task.honest, number, given.get('seed', flags.DEFAULTS['seed'])
+  ))
+
+
+def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
+  """Returns the data of `clients`, numbered from `first`."""
+  pick = functools.partial(on_demand.pick, places=clients, first=first)
+  return program.Data(
+      pick(task.train), pick(task.test),
+      None if task.validation is None else pick(task.validation),
+  )
+
+
+def _shared_record(given, table, method, full, task) -> dict[str, Any]:
+  """Returns the values of all shared flags; None: the task chose."""
+  record = {
+      name: given.get(name, flags.DEFAULTS.get(name))
+      for name, flag in table.items()
+      if flag.kind == 'shared' and name not in _FREE
+  }
+  record.update(
+      algo=method.name, partition=given.get('partition', task.partition),
+      num_clients=full.num_clients, model=given.get('model', task.model.name),
+  )
+  for name in _FROM_TASK:
+    record[name] = getattr(task, name)
+  if given.get('rounds') == auto_rounds.AUTO:
+    record.update(rounds=auto_rounds.AUTO, max_rounds=task.rounds)
+  if full.features is not None:
+    record['standardize'] = full.features.standardize
+  return record
+
+
+def _prefixed(owner: str, options) -> dict[str, Any]:
+  return {f'{owner}_{k}': v for k, v in hp.as_dict(options).items()}
+
+
+def _versions() -> dict[str, str]:
+  try:
+    own = metadata.version('tff_pers')
+  except metadata.PackageNotFoundError:
+    own = 'not installed'
+  return dict(
+      python=platform.python_version(), tensorflow=tf.__version__,
+      tensorflow_federated=tff.__version__, numpy=np.__version__, tff_pers=own,
+  )

@@ -1,0 +1,159 @@
+"""`--export`: models of clients, for use elsewhere.
+
+    export/client_<name>.npz       weights by leaf
+    export/client_<name>/          a SavedModel
+    export/client_<name>_keras/    a Keras model in TensorFlow's format
+    export/export.json             what is there
+"""
+
+import json
+import os
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from tff_pers.core import files as files_lib
+from tff_pers.data import client_names
+from tff_pers.data import task as task_lib
+from tff_pers.experiments import flags
+from tff_pers.models import export
+from tff_pers.simulation import program
+
+FOLDER, RECORD = 'export', 'export.json'
+FLAGS = (
+    flags.own_flag(
+        'export', '',
+        'Writes the models of clients to export/, as they use them after'
+        ' adapting: a SavedModel, a Keras model or weights as .npz; empty:'
+        ' none, or npz with --export_clients.',
+        choices=('', *export.FORMATS),
+    ),
+    flags.own_flag(
+        'export_clients', '',
+        'Clients whose models are written, as 3,17 or alice,bob; empty: with'
+        ' --export all.',
+    ),
+)
+
+
+class Request(NamedTuple):
+  """What to export.
+
+  Attributes:
+    kind: One of `export.FORMATS`; '': nothing.
+    clients: Names or numbers, as `3,17`; '': all.
+  """
+
+  kind: str = ''
+  clients: str = ''
+
+
+def request(given: Mapping[str, Any]) -> Request:
+  """Returns what the flags ask for."""
+  clients = given.get('export_clients', '')
+  return Request(given.get('export', '') or ('npz' if clients else ''), clients)
+
+
+def positions(asked: Request, experiment: Any) -> list[int]:
+  """Returns the positions of the clients to export.
+
+  Raises:
+    flags.UsageError: If a client does not train.
+  """
+  if not asked.kind:
+    return []
+  if not asked.clients:
+    return list(range(experiment.task.num_clients))
+  names = [str(n) for n in experiment.names(experiment.clients)]
+  kind = 'numbers' if experiment.task.client_names is None else 'names'
+  return chosen(asked.clients, names, f'{kind} of clients that train')
+
+
+def chosen(text: str, names: Sequence[str], allowed: str) -> list[int]:
+  """Returns the positions in `names` of the clients in a list.
+
+  Raises:
+    flags.UsageError: If one is not there; it says what is `allowed`.
+  """
+  known = {name: position for position, name in enumerate(names)}
+  asked = client_names.parse(text)
+  for client in asked:
+    if client not in known:
+      raise flags.UsageError(
+          f'`--export_clients` must be {allowed}, found {client!r}.'
+      )
+  return [known[client] for client in asked]
+
+
+def write(
+    experiment: Any, trainer: Any, folder: str, clients: Sequence[int],
+    kind: str,
+) -> None:
+  """Writes the models of the clients at these positions.
+
+  Args:
+    experiment: The run.
+    trainer: Its program.
+    folder: Its folder.
+    clients: Positions among the clients that train.
+    kind: One of `export.FORMATS`.
+  """
+  if not clients:
+    return
+  task = experiment.task
+  evaluated = task.evaluated.tolist()
+  # In the company in which they are evaluated; the others come after it.
+  known = set(evaluated)
+  everybody = evaluated + [c for c in clients if c not in known]
+  weights = dict(zip(everybody, trainer.deployed_weights(
+      program.Data(task.train, task.test).pick(everybody)
+  )))
+  names = [str(n) for n in experiment.names(experiment.clients)]
+  write_models(
+      os.path.join(folder, FOLDER), trainer.deployed, kind,
+      {names[c]: weights[c] for c in clients},
+      files=dict(zip(names, client_names.file_names(names))),
+      task=task,
+  )
+
+
+def write_models(
+    folder: str, model: Any, kind: str, weights: Mapping[str, Any], *,
+    files: Mapping[str, str], task: task_lib.Task,
+) -> None:
+  """Writes models by client, and the record of what the folder holds.
+
+  Args:
+    folder: The folder.
+    model: The functional model of these weights.
+    kind: One of `export.FORMATS`.
+    weights: By name of the client.
+    files: The part of a file's name that stands for the client, likewise.
+    task: What they were trained on.
+  """
+  written = read_record(folder) or {}
+  models = dict(written.get('clients', {}))
+  for name, leaves in weights.items():
+    path = export.save(
+        kind, model, leaves, os.path.join(folder, f'client_{files[name]}')
+    )
+    models[name] = {**models.get(name, {}), kind: os.path.basename(path)}
+  fitted = task.features
+  record = dict(
+      task=task.name, num_classes=task.num_classes,
+      classes=None if fitted is None else fitted.classes,
+      x_shape=model.x_spec.shape.as_list()[1:],
+      x_dtype=model.x_spec.dtype.name, clients=models,
+  )
+  files_lib.write_text(
+      os.path.join(folder, RECORD),
+      json.dumps(record, indent=2, ensure_ascii=False),
+  )
+  print(f'Exported {len(weights)} client models to {folder} ({kind}).')
+
+
+def read_record(folder: str) -> Optional[dict[str, Any]]:
+  """Returns what a folder of exported models holds, None: there are none."""
+  path = os.path.join(folder, RECORD)
+  if not os.path.exists(path):
+    return None
+  with open(path, encoding='utf-8') as file:
+    return json.load(file)

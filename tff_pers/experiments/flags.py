@@ -1,0 +1,482 @@
+"""One vocabulary of flags for all programs, their checks and their help.
+
+A flag comes from one dataclass field: a shared one below, a method's own as
+`--<algo>_<name>`, a task's own as `--<task>_<name>`. A flag that is not given
+takes what `config.json` says (when resuming), else the task's default.
+"""
+
+import dataclasses
+import difflib
+import os
+import re
+import shlex
+import sys
+import textwrap
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+
+from absl import flags as absl_flags
+
+from tff_pers import attacks
+from tff_pers import runtime
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.data import tasks
+from tff_pers.data import tiers
+from tff_pers.evaluation import damaged
+from tff_pers.experiments import config_files
+from tff_pers.experiments import folders
+from tff_pers.experiments import methods_and_tasks
+from tff_pers.experiments import plugin_imports
+from tff_pers.experiments import quiet
+from tff_pers.experiments import startup
+from tff_pers.models import zoo
+from tff_pers.runtime import errors
+from tff_pers.runtime import fused
+from tff_pers.runtime import native
+from tff_pers.simulation import asynchrony
+from tff_pers.simulation import asynchrony_delays
+
+
+class UsageError(ValueError):
+  """Bad flags or bad data: one sentence, exit code 2, nothing written."""
+
+
+class Failure(RuntimeError):
+  """The run cannot go on: one sentence, exit code 1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedFlags:
+  """Flags of every program that trains; unset ones come from the task."""
+
+  task: str = hp.field('digits', 'Task, see above.')
+  partition: str = hp.field(
+      '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5];'
+      ' empty: as the task does.'
+  )
+  num_clients: int = hp.field(
+      1, 'Number of clients.', minimum=1, maximum=10**6
+  )
+  clients_per_round: int = hp.field(
+      0, 'Clients that train in a round; 0: all of them.', minimum=0
+  )
+  holdout_clients: int = hp.field(
+      0, 'Clients that never train and are evaluated at the end.', minimum=0
+  )
+  rounds: int = hp.field(
+      1, 'Communication rounds; auto: until --patience evaluations in a row did'
+      ' not improve the mean accuracy (regression: loss) on validation data.',
+      minimum=1, auto=True,
+  )
+  patience: int = hp.field(
+      5, 'Evaluations without an improvement after which --rounds=auto ends a'
+      ' run; methods that train clients or models in turn get at least one turn'
+      ' of all.', minimum=1,
+  )
+  max_rounds: int = hp.field(
+      0, 'Rounds after which --rounds=auto ends a run in any case; 0: 5 times'
+      ' the default of --rounds.', minimum=0,
+  )
+  eval_every: int = hp.field(
+      1, 'Rounds from one evaluation to the next.', minimum=1
+  )
+  eval_clients: int = hp.field(
+      0, 'Honest clients that are evaluated, the same sample in all rounds,'
+      ' drawn from those that train; 0: all of them.', minimum=0
+  )
+  seed: int = hp.field(
+      0, 'Seed of data, weights, cohorts, batches.', minimum=0,
+      maximum=hp.LARGEST_SEED,
+  )
+  output_dir: str = hp.field('', 'Folder of the results; empty: one in runs/.')
+  resume: bool = hp.field(False, 'Continue from the last checkpoint.')
+  data_dir: str = hp.field(
+      '', 'File or folder of the task\'s data; embedded and generated tasks'
+      ' need none.'
+  )
+  train_fraction: float = hp.field(
+      0.5, 'Share of each client\'s examples to train on; of its training'
+      ' examples where test sets are given (they stay whole).', above=0.0,
+      maximum=1.0,
+  )
+  standardize: bool = hp.field(
+      True, 'Scale each feature of your own data to mean 0 and variance 1 over'
+      ' the training examples of the clients that train.'
+  )
+  validation_fraction: float = hp.field(
+      0.0, 'Share of each client\'s training examples that is held out for'
+      ' choices and evaluated beside the test data, below 1; 0: none; with'
+      ' --rounds=auto it is 0.2 unless it is given.',
+      minimum=0.0,
+  )
+  on_non_finite: str = hp.field(
+      'stop', 'What to do when a loss or an update is NaN or infinite: stop'
+      ' the run, or drop the client from the round and count it.',
+      choices=('stop', 'drop'),
+  )
+  finetune_steps: str = hp.field(
+      '', 'Local steps, as 0,1,2,5,10, after each of which the global model is'
+      ' evaluated at the end, at every client, where the method has one; empty:'
+      ' none.'
+  )
+  finetune_learning_rate: float = hp.field(
+      0.0, 'Step size of --finetune_steps; 0: that of training.', minimum=0.0
+  )
+  client_weighting: str = hp.field(
+      'examples', 'Weight of a client in means.',
+      choices=('uniform', 'examples', 'batches'),
+  )
+  driver: str = hp.field(
+      'auto', 'What drives training: rounds of a cohort; events, each message'
+      ' applied as it arrives; auto: as the method is published.',
+      choices=('auto', *methods.DRIVERS),
+  )
+  delays: str = hp.field(
+      '', 'Virtual time that a client takes: ' + ', '.join(
+          asynchrony_delays.MODELS
+      ) + '; brackets set options, as in pareto[shape=1.5,slow=10] or'
+      ' trace[file=delays.csv]. Empty: exponential[slow=10] with events, with'
+      ' rounds no clock; a round lasts as long as its slowest client.'
+  )
+  network_delays: str = hp.field(
+      '', 'Virtual time of the network, added to --delays; empty: none.'
+  )
+  in_flight: int = hp.field(
+      0, 'Clients at work at the same time in a run of events; 0: those of a'
+      ' round, or a quarter where a round has all.', minimum=0
+  )
+  redispatch: str = hp.field(
+      'uniform_idle', 'Who works next in a run of events: a client drawn from'
+      ' the idle ones, or the same that has just sent its message.',
+      choices=asynchrony.REDISPATCH,
+  )
+  tier_assignment: str = hp.field(
+      'fixed', 'How clients get their tiers in methods for devices of different'
+      ' capacity: groups of equal size for the whole run (or as the data say),'
+      ' or drawn anew in every round.',
+      choices=tiers.ASSIGNMENTS,
+  )
+  attack: str = hp.field(
+      'none', 'What Byzantine clients do: ' + ', '.join(attacks.names())
+      + '; brackets set options, as in ipm[eps=10].'
+  )
+  num_byzantine: int = hp.field(
+      0, 'Number of Byzantine clients; they come on top of --num_clients in the'
+      ' tasks overpersonalized and overpersonalized_control, and are drawn from'
+      ' the clients in others.', minimum=0
+  )
+  runtime: str = hp.field(
+      'fused', 'Where computations run: in this process as one TensorFlow'
+      ' function, in TFF\'s C++ worker, or on --workers.',
+      choices=runtime.RUNTIMES,
+  )
+  device: str = hp.field(
+      '', 'Device of the fused runtime: cpu, gpu (all of them), gpu:1; empty:'
+      ' the GPUs if there are any.'
+  )
+  strategy: str = hp.field(
+      'auto', 'How the fused runtime goes over the clients; auto: by a rule'
+      ' from shapes, the same in every run; measured: what is fastest in the'
+      ' first round; debug: slowly, step by step, errors name their place.',
+      choices=fused.STRATEGIES,
+  )
+  tf32: bool = hp.field(
+      False, 'On a GPU: round the factors of products to 10 bits, which is'
+      ' faster.'
+  )
+  deterministic: bool = hp.field(
+      True, 'On a GPU: repeat every bit, as --resume promises; slower.'
+  )
+  workers: str = hp.field(
+      '', 'Workers of the remote runtime, as host:port,host:port.'
+  )
+  connect_seconds: float = hp.field(
+      60.0, 'Time for all workers to answer.', above=0.0
+  )
+  round_seconds: float = hp.field(
+      3600.0, 'Time for a computation on the workers.', above=0.0
+  )
+  tls_cert: str = hp.field(
+      '', 'This program\'s certificate, a PEM file, for workers with TLS.'
+  )
+  tls_key: str = hp.field(
+      '', 'Private key of --tls_cert, a PEM file without a password.'
+  )
+  tls_ca: str = hp.field(
+      '', 'Certificate of the authority that signed --tls_cert and those of the'
+      ' workers, a PEM file.'
+  )
+  model: str = hp.field(
+      '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
+  )
+  # `import` is a word of Python's own.
+  import_: str = hp.field(
+      '', 'Modules that register methods and tasks of your own, as'
+      ' my_package.my_method,my_package.my_task; those of installed packages'
+      ' are found without it.'
+  )
+  config: str = hp.field(
+      '', 'YAML file of flags, as rounds: 60 in a line, or config.json of a'
+      ' run; flags on the command line go before.'
+  )
+  quiet: bool = hp.field(
+      False, 'Print errors and the last line, and nothing else.'
+  )
+
+
+# Defaults that do not come from the task.
+DEFAULTS = dict(
+    task='digits', partition='', holdout_clients=0, patience=5, max_rounds=0,
+    eval_clients=0, seed=0, output_dir='',
+    resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
+    finetune_steps='', finetune_learning_rate=0.0, attack='none',
+    num_byzantine=0, runtime='fused', device='',
+    strategy='auto', tf32=False, deterministic=True, workers='',
+    connect_seconds=60.0, round_seconds=3600.0,
+    tls_cert='', tls_key='', tls_ca='', model='', config='', quiet=False,
+    driver='auto', delays='', network_delays='', in_flight=0,
+    redispatch='uniform_idle',
+    **{'import': ''},
+)
+_PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca', 'config')
+
+
+class Flag(NamedTuple):
+  """A flag.
+
+  Attributes:
+    spec: Its dataclass field.
+    kind: `shared`, `method` or `task`.
+    owner: Name of the method or task it belongs to, '' for shared ones.
+    default: Instance of the dataclass, for the help.
+  """
+
+  spec: dataclasses.Field
+  kind: str
+  owner: str
+  default: Any
+
+
+def own_flag(
+    name: str, default: Any, help_text: str, **limits: Any
+) -> tuple[str, Flag]:
+  """Returns a flag that only one program has, as an entry of `all_flags`."""
+  spec = hp.field(default, help_text, **limits)
+  holder = dataclasses.make_dataclass('_', [(name, type(default), spec)])
+  return hp.flag_name(name), Flag(
+      dataclasses.fields(holder)[0], 'shared', '', holder()
+  )
+
+
+def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
+  """Returns all flags of a program: its own, the shared, methods', tasks'.
+
+  Raises:
+    ValueError: If two flags have one name.
+  """
+  plugin_imports.load_installed()
+  table = dict(own)
+  for spec in dataclasses.fields(SharedFlags):
+    if spec.name not in without:
+      table[hp.flag_name(spec.name)] = Flag(spec, 'shared', '', SharedFlags())
+  parts = [('method', n, methods.get(n).hyperparameters)
+           for n in methods.names()]
+  parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
+  for part in parts:
+    own_flags = _part_flags(*part)
+    if table.keys() & own_flags.keys():
+      raise ValueError(
+          f'Flags must be distinct, found {table.keys() & own_flags.keys()} of'
+          f' {part[1]} twice.'
+      )
+    table.update(own_flags)
+  return table
+
+
+def _part_flags(kind: str, owner: str, dataclass) -> dict[str, Flag]:
+  default = dataclass()
+  return {
+      f'{owner}_{hp.flag_name(spec.name)}': Flag(spec, kind, owner, default)
+      for spec in dataclasses.fields(default)
+  }
+
+
+def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
+  """Returns the values of the flags that are given, by name.
+
+  Two of them act here and are left out: the flags in the file of `--config`
+  count as given, too, and with `--quiet` output ends, see `run`.
+
+  Raises:
+    UsageError: If a flag is unknown, has no or a bad value, or an argument is
+      not a flag; if no results can be written to `--output_dir`.
+  """
+  # Texts without defaults: `hp.parse` reads the values below, as it reads
+  # options in brackets, and what is not given must stay recognizable.
+  values = absl_flags.FlagValues()
+  for name, flag in table.items():
+    define = (
+        absl_flags.DEFINE_boolean
+        if isinstance(flag.spec.default, bool)
+        else absl_flags.DEFINE_string
+    )
+    define(name, None, flag.spec.metadata['help'], flag_values=values)
+  try:
+    rest = values(list(argv))[1:]
+  except absl_flags.UnrecognizedFlagError as error:
+    raise UsageError(_unknown(error.flagname, table)) from error
+  except absl_flags.Error as error:
+    raise UsageError(' '.join(str(error).split())) from error
+  if rest:
+    raise UsageError(
+        f'Arguments must be flags (--name=value), found {rest[0]!r}.'
+    )
+  given = {
+      name: _value(name, flag, values[name].value)
+      for name, flag in table.items()
+      if values[name].present
+  }
+  config = given.pop('config', '')
+  if config:
+    given = {**_from_file(config, table), **given}
+  if given.get('output_dir'):
+    with sentences():
+      folders.check(given['output_dir'])
+  if given.pop('quiet', False):
+    quiet.begin()
+  return given
+
+
+def _from_file(path: str, table: Mapping[str, Flag]) -> dict[str, Any]:
+  """Returns the values of the flags in a file."""
+  with sentences():
+    entries = config_files.read(path)
+    if 'import' in entries:
+      plugin_imports.require(entries['import'].text, path)
+  given = {}
+  for name, (text, line) in entries.items():
+    try:
+      if name not in table or name == 'config':
+        raise UsageError(_unknown(name, table))
+      given[name] = _value(name, table[name], text)
+    except UsageError as error:
+      raise UsageError(f'{path}, line {line}: {error}') from error
+  return given
+
+
+def _unknown(name: str, table: Mapping[str, Flag]) -> str:
+  close = difflib.get_close_matches(name, table, n=3, cutoff=0.6)
+  tip = ' or '.join(f'--{other}' for other in close)
+  return f'`--{name}` is not a flag.' + (f' Tip: {tip}?' if close else '')
+
+
+def _value(name: str, flag: Flag, text: Any):
+  """Returns the checked value of one flag."""
+  with sentences(name[:len(name) - len(hp.flag_name(flag.spec.name))]):
+    value = text if isinstance(text, bool) else hp.parse(flag.spec, text)
+    hp.check(flag.spec, value)
+  return resolve_path(value) if name in _PATHS and value else value
+
+
+class sentences:  # pylint: disable=invalid-name
+  """Turns ValueErrors into UsageErrors: `x` becomes `--prefix_x`.
+
+  With `names` only these do; shared flags become `--x`, and the rest stays.
+  """
+
+  def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
+    self._prefix, self._names = prefix, names
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, error, trace):
+    if not isinstance(error, ValueError) or isinstance(error, UsageError):
+      return
+    def flag(match):
+      if self._names is None or match[1] in self._names:
+        return f'`--{self._prefix}{match[1]}`'
+      return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
+    text = re.sub(r'`([a-zA-Z]\w*)`', flag, str(error))
+    raise UsageError(' '.join(text.split())) from error
+
+
+def resolve_path(path: str) -> str:
+  """Returns an absolute path; `bazel run` starts elsewhere than the user."""
+  base = os.environ.get('BUILD_WORKING_DIRECTORY', os.getcwd())
+  return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
+
+
+def as_typed(values: Mapping[str, Any]) -> list[str]:
+  """Returns flags as they are typed in a shell."""
+  return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
+
+
+wants_help = startup.wants_help
+
+
+def help_text(
+    summary: str, table: Mapping[str, Flag], argv: Sequence[str]
+) -> str:
+  """Returns what `--help` prints: methods, tasks, who fits whom, flags."""
+  chosen = [
+      name for name in methods.names()
+      if any(re.search(rf'algos?=.*\b{name}\b', word) for word in argv)
+  ]
+  chosen += [
+      name for name in tasks.names()
+      if any(word == f'--task={name}' for word in argv)
+  ]
+  lines = [summary, '', *methods_and_tasks.help_lines(), '', 'Flags:']
+  for name, flag in table.items():
+    if flag.kind == 'shared' or flag.owner in chosen:
+      lines += _flag_help(name, flag)
+  if not chosen:
+    lines.append(
+        '\n--help --algo=NAME --task=NAME also shows the flags --NAME_...'
+    )
+  return '\n'.join(lines)
+
+
+def default_text(name: str, flag: Flag) -> str:
+  """Returns the default of a flag as help shows it."""
+  default = getattr(flag.default, flag.spec.name)
+  if isinstance(flag.default, SharedFlags):
+    default = DEFAULTS.get(name, 'the task\'s')
+  if default == '':
+    return 'empty'
+  return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def _flag_help(name: str, flag: Flag) -> list[str]:
+  when = flag.spec.metadata['when']
+  text = (
+      f"{flag.spec.metadata['help']} {hp.allowed(flag.spec)};"
+      f' default: {default_text(name, flag)}'
+      + (f'; only with {when}.' if when else '.')
+  )
+  return [f'  --{name}'] + textwrap.wrap(
+      text, 78, initial_indent=' ' * 6, subsequent_indent=' ' * 6
+  )
+
+
+def run(
+    name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str]
+) -> int:
+  """Returns the exit code of `main(argv)`; errors are a sentence each."""
+  # Programs may end before any runtime is installed; the finalizer of TFF's own
+  # context would then print an error.
+  native.drop_default_context()
+  try:
+    with sentences():
+      plugin_imports.import_asked(argv)
+    with quiet.scope():
+      return main(argv)
+  except (UsageError, damaged.DamagedError) as error:
+    code, text = 2, str(error)
+  except (Failure, errors.ComputationError) as error:
+    code, text = 1, str(error)
+  except KeyboardInterrupt:
+    code, text = 130, 'Stopped by the keyboard. Tip: continue with --resume.'
+  print(f'{name}: {text}', file=sys.stderr)
+  return code

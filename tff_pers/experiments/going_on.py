@@ -1,0 +1,64 @@
+"""A program that goes on where it was: the flags that it was started with."""
+
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from tff_pers.core import files
+from tff_pers.evaluation import damaged
+from tff_pers.experiments import flags
+
+
+def check(
+    path: str, given: Mapping[str, Any], *, free: Sequence[str] = (),
+    growing: str = '',
+) -> None:
+  """Refuses other flags than those that a folder was begun with.
+
+  Args:
+    path: The file that holds those; if there is none, anything goes.
+    given: Values of the flags that are given now, defaults of the program
+      included.
+    free: Flags that may differ.
+    growing: A flag whose number may be larger.
+
+  Raises:
+    flags.UsageError: Names the first flag that differs, and both values.
+    damaged.DamagedError: If the file cannot be what `write` wrote.
+  """
+  if not os.path.exists(path):
+    return
+  saved = read(path)
+  if 0 < saved.get(growing, 0) < given.get(growing, 0):
+    free = [*free, growing]
+  for name in sorted({*saved, *given} - set(free)):
+    if saved.get(name) != given.get(name):
+      raise flags.UsageError(
+          f'`--{name}` must be {_shown(saved, name)} as in'
+          f' {os.path.basename(path)} to go on in this folder, found'
+          f' {_shown(given, name)}. Tip: another --output_dir.'
+      )
+
+
+def read(path: str) -> dict[str, Any]:
+  """Returns what `write` wrote.
+
+  Raises:
+    damaged.DamagedError: If that cannot be.
+  """
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    with open(path, encoding='utf-8') as file:
+      saved = json.load(file)
+    if not isinstance(saved, dict):
+      raise ValueError(f'{saved!r:.40}')
+  return saved
+
+
+def write(path: str, given: Mapping[str, Any]) -> None:
+  """Writes the flags, whole or not at all; makes the folder."""
+  os.makedirs(os.path.dirname(path), exist_ok=True)
+  files.write_text(path, json.dumps(dict(given), indent=2) + '\n')
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+  return repr(values[name]) if name in values else 'left out'

@@ -1,0 +1,217 @@
+"""A run at its last checkpoint, and clients that it is to be evaluated on."""
+
+import dataclasses
+import os
+import sys
+from typing import Any, Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from tff_pers.data import client_data
+from tff_pers.data import client_names
+from tff_pers.data import new_data
+from tff_pers.data import on_demand
+from tff_pers.data import split as split_lib
+from tff_pers.data import tables
+from tff_pers.evaluation import results
+from tff_pers.experiments import continuing
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import exports
+from tff_pers.experiments import flags
+from tff_pers.experiments import outputs
+from tff_pers.experiments import processes
+from tff_pers.experiments import saved_runs
+from tff_pers.simulation import program
+from tff_pers.simulation import store
+
+
+class Opened(NamedTuple):
+  """A run and whom to evaluate.
+
+  Attributes:
+    experiment: The run; its task expects the new clients.
+    data: What they adapt to, and what they are tested on; `index` is that of
+      the process.
+    names: Their names, texts.
+    seen: Whether each of them trained.
+  """
+
+  experiment: experiment_lib.Experiment
+  data: program.Data
+  names: list[str]
+  seen: list[bool]
+
+
+def open_run(folder: str, data_dir: str) -> Opened:
+  """Returns a run with the clients of a file; '': with its own.
+
+  Raises:
+    flags.UsageError: If there is no run, or its data or the file cannot be
+      used.
+    damaged.DamagedError: If a file of the run is damaged.
+  """
+  if not os.path.exists(os.path.join(folder, results.CONFIG)):
+    raise flags.UsageError(
+        f'`--run` must name the folder of a run, found none in {folder}.'
+    )
+  table = flags.all_flags(flags.own_flag('algo', '', ''))
+  saved = saved_runs.read(folder, table)
+  if saved_runs.position(folder) is None:
+    raise flags.UsageError(
+        f'`--run` must name a run with a checkpoint, found none in {folder}.'
+    )
+  experiment = experiment_lib.build(
+      {**saved['given'], 'algo': saved['variant']}, table
+  )
+  experiment_lib.check_same(saved, experiment.config)
+  if not data_dir:
+    return _own(experiment)
+  with flags.sentences('', ['data_dir']):
+    return _of_file(experiment, folder, flags.resolve_path(data_dir))
+
+
+def _own(experiment) -> Opened:
+  """Returns the clients whose results a run writes."""
+  task = experiment.task
+  seen = program.Data(task.train, task.test).pick(task.evaluated)
+  unseen = experiment.unseen
+  numbers = [*experiment.clients[task.evaluated], *experiment.unseen_clients]
+  return Opened(
+      experiment,
+      program.Data(
+          on_demand.join(seen.train, unseen.train),
+          on_demand.join(seen.test, unseen.test),
+      ),
+      [str(name) for name in experiment.names(numbers)],
+      [True] * len(seen.train) + [False] * len(unseen.train),
+  )
+
+
+def _of_file(experiment, folder: str, path: str) -> Opened:
+  """Returns the clients of a file; those that did not train get new indices."""
+  task = experiment.task
+  fitted = results.read_features(folder)
+  table = new_data.read(path, fitted, task.model.x_spec.shape[1:].as_list())
+  for remark in table.remarks:
+    print(remark, file=sys.stderr)
+  y = new_data.labels(
+      table, task.num_classes, None if fitted is None else fitted.classes
+  )
+  trained = {
+      str(name): position for position, name in
+      enumerate(experiment.names(experiment.clients))
+  }
+  names = [str(name) for name in table.names]
+  strangers = [name for name in names if name not in trained]
+  index = {**trained, **{
+      name: task.num_clients + number for number, name in enumerate(strangers)
+  }}
+  train, test = [], []
+  for code, name in enumerate(names):
+    rows = np.flatnonzero(table.client == code)
+    part = lambda some, name=name: client_data.dense(
+        index[name], table.x[some], y[some]
+    )
+    if name in trained:
+      train.append(task.train[trained[name]])
+      test.append(part(
+          rows if table.is_test is None else rows[table.is_test[rows]]
+      ))
+      continue
+    adapt, tested = _split(experiment, table, rows, name)
+    train.append(part(adapt))
+    test.append(part(tested))
+  tiers = task.tiers
+  if tiers is not None:
+    tiers = np.asarray(tiers)[:task.num_clients]
+    if table.tier is not None:
+      own = [
+          table.tier[np.argmax(table.client == names.index(name))]
+          for name in strangers
+      ]
+      tiers = np.concatenate([tiers, np.array(own, tiers.dtype)])
+  return Opened(
+      dataclasses.replace(experiment, task=dataclasses.replace(
+          task, num_new_clients=len(strangers), tiers=tiers
+      )),
+      program.Data(train, test), names, [name in trained for name in names],
+  )
+
+
+def _split(experiment, table: tables.Table, rows, name: str):
+  """Returns the rows that a new client adapts to, and those it is tested on."""
+  if table.is_test is not None:
+    is_test = table.is_test[rows]
+    return rows[~is_test], rows[is_test]
+  fraction = experiment.flag('train_fraction') or 0.8
+  [split] = split_lib.split_clients(
+      [len(rows)], experiment.flag('seed'), fraction, names=[name],
+      where=table.path,
+  )
+  return rows[split.train], rows[split.test]
+
+
+def open_trainer(
+    opened: Opened, states: store.ClientStateStore, folder: str
+) -> Any:
+  """Returns the program of the run, which takes the new clients, too.
+
+  Raises:
+    flags.UsageError: If the method cannot take them.
+  """
+  process = processes.build(opened.experiment).process
+  task = opened.experiment.task
+  if not continuing.has_form_of(states, process, opened.experiment):
+    raise flags.UsageError(
+        '`--data_dir` must hold clients that trained, because the run in'
+        f' {folder} kept nothing for new ones, found'
+        f' {task.num_new_clients} new ones. Tip: train with'
+        ' --holdout_clients=1.'
+    )
+  return program.TrainingProgram(
+      process, program.Data(task.train, task.test), states,
+      seed=opened.experiment.flag('seed'),
+  )
+
+
+def evaluate(opened: Opened, trainer: Any) -> Any:
+  """Returns the metrics of the clients.
+
+  Raises:
+    flags.UsageError: If the method cannot take clients that never trained.
+  """
+  try:
+    return trainer.evaluate(opened.data)
+  except Exception as error:
+    if all(opened.seen):
+      raise
+    raise flags.UsageError(
+        f'`--data_dir` must hold clients that trained, because'
+        f' {opened.experiment.variant} has no model for others, found'
+        f' {opened.names[opened.seen.index(False)]!r}.'
+    ) from error
+
+
+def rows(opened: Opened, metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """Returns the rows of `clients.csv`."""
+  found = outputs.client_rows(opened.names, 1, opened.data, metrics)
+  return [
+      dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)
+  ]
+
+
+def export(
+    opened: Opened, trainer: Any, chosen: Sequence[int], top: str, folder: str,
+    kind: str,
+) -> None:
+  """Writes models of clients, given by their positions, and the features."""
+  weights = trainer.deployed_weights(opened.data)
+  fitted = results.read_features(folder)
+  if fitted is not None:
+    results.write_features(top, fitted)
+  exports.write_models(
+      os.path.join(top, exports.FOLDER), trainer.deployed, kind,
+      {opened.names[c]: weights[c] for c in chosen},
+      files=dict(zip(opened.names, client_names.file_names(opened.names))),
+      task=opened.experiment.task,
+  )

@@ -1,0 +1,593 @@
+"""Runs one experiment in its folder: what train and compare have in common."""
+
+import contextlib
+import os
+import re
+import traceback
+from typing import Any, Callable, Mapping, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers import runtime
+from tff_pers.client_works import local_step
+from tff_pers.composition import finetuning
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import process as process_lib
+from tff_pers.data import client_data
+from tff_pers.data import errors as data_errors
+from tff_pers.data import on_demand
+from tff_pers.data import partition
+from tff_pers.evaluation import clusters
+from tff_pers.evaluation import damaged
+from tff_pers.evaluation import finetuning as finetuning_rows
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+from tff_pers.experiments import auto_rounds
+from tff_pers.experiments import continuing
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import exports
+from tff_pers.experiments import flags
+from tff_pers.experiments import folders
+from tff_pers.experiments import outputs
+from tff_pers.experiments import processes
+from tff_pers.experiments import saved_runs
+from tff_pers.runtime import errors
+from tff_pers.simulation import asynchrony_program
+from tff_pers.simulation import cohort
+from tff_pers.simulation import non_finite
+from tff_pers.simulation import program
+from tff_pers.simulation import progress
+from tff_pers.simulation import rate_check
+from tff_pers.simulation import release
+from tff_pers.simulation import store
+
+DEFAULT_ALGO = 'perm'
+# What the fused runtime has chosen, within a run's folder.
+RUNTIME_CHOICES = 'runtime.json'
+# Flags that only one runtime uses.
+_RUNTIME_FLAGS = dict(
+    device='fused', strategy='fused', tf32='fused', deterministic='fused',
+    workers='remote', connect_seconds='remote', round_seconds='remote',
+    tls_cert='remote', tls_key='remote', tls_ca='remote',
+)
+
+
+class Diverged(flags.Failure):
+  """Training met NaN or infinity."""
+
+
+def prepare(
+    given: Mapping[str, Any],
+    table: dict[str, flags.Flag],
+    folder: str,
+    *,
+    resume: bool,
+    same_flags: bool = False,
+    brackets_win: bool = False,
+    fork: str = '',
+) -> experiment_lib.Experiment:
+  """Returns the experiment to run in `folder`; writes nothing.
+
+  Args:
+    given: Values of the flags that were given.
+    table: All flags.
+    folder: Where to run; flags that are not given take what the run that is
+      there was started with.
+    resume: Whether the folder may hold a run.
+    same_flags: Whether flags that are not given must mean the same again: the
+      runs of a comparison must not differ.
+    brackets_win: See `experiment.build`.
+    fork: The folder of a run whose checkpoint a new run starts from, and whose
+      flags it has unless they are given; '': none.
+
+  Raises:
+    flags.UsageError: If the flags are bad, or the folder holds a run and
+      `resume` is False or the run is another.
+    damaged.DamagedError: If a file of that run is damaged.
+  """
+  with flags.sentences():
+    folders.check(folder)
+  saved = None
+  if os.path.exists(os.path.join(folder, results.CONFIG)):
+    if not resume:
+      raise flags.UsageError(
+          f'`--output_dir` must not hold a run already, found one in {folder}.'
+          ' Tip: continue it with --resume.'
+      )
+    saved = saved_runs.read(folder, table)
+    if not same_flags:
+      given = experiment_lib.resumed(given, saved)
+  elif fork:
+    given = continuing.forked(fork, given, table)
+  finetune_steps(given.get('finetune_steps', ''))
+  experiment = experiment_lib.build(
+      {'algo': DEFAULT_ALGO, **given}, table, brackets_win=brackets_win
+  )
+  if saved is not None:
+    experiment_lib.check_same(saved, experiment.config)
+  _check_finetuning(experiment)
+  return experiment
+
+
+def _check_finetuning(experiment) -> None:
+  """Refuses fine-tuning that would not move."""
+  if experiment.flag('finetune_steps') and not _finetune_rate(experiment):
+    raise flags.UsageError(
+        '`--finetune_learning_rate` must be > 0 where clients have the step'
+        f' size 0 in training, found 0 with {experiment.variant}.'
+    )
+
+
+def _finetune_rate(experiment) -> float:
+  return (
+      experiment.flag('finetune_learning_rate')
+      or experiment.hyperparameters.learning_rate
+  )
+
+
+def is_finished(folder: str) -> bool:
+  """Whether `folder` holds a run with all its results."""
+  position = saved_runs.position(folder)
+  return position is not None and position.finished
+
+
+def execute(
+    experiment: experiment_lib.Experiment,
+    folder: str,
+    *,
+    export: exports.Request = exports.Request(),
+    fork: str = '',
+    quiet: bool = False,
+    # Looked up when it draws: tests put something quicker in its place.
+    draw: Optional[Callable[[str], Any]] = lambda run: plots.plot_run(run),
+    is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
+) -> None:
+  """Trains to the end and writes all results; a finished run stays as it is.
+
+  Args:
+    experiment: What to run.
+    folder: Where; a run that is there continues from its last checkpoint.
+    export: Which clients' models are written, and how.
+    fork: A run whose checkpoint a new run starts from; '': none.
+    quiet: Whether to leave out the tables of the data and of the results.
+    draw: Plots the results in a folder; None: nothing does.
+    is_enough: Whether a run ends after the evaluated round of a row of metrics,
+      see `TrainingProgram.run`.
+
+  Raises:
+    Diverged: If the loss is not finite.
+    flags.Failure: If something else stops the run. The sentence names the last
+      checkpoint.
+  """
+  exported = exports.positions(export, experiment)
+  with flags.sentences():
+    alone = folders.Alone(folder)
+  with alone, _sentences(experiment, folder):
+    if os.path.exists(os.path.join(folder, results.CONFIG)):
+      continuing.reopen(folder, experiment.config)
+    if is_finished(folder):
+      print(f'{folder}: finished already, no round is left to train.')
+      if exported:
+        _export_finished(experiment, folder, exported, export.kind)
+    else:
+      use_runtime(experiment.flag, folder)
+      process, kernel_names = processes.build(experiment)
+      _check_unseen(experiment, process)
+      if fork:
+        continuing.check_fits(fork, process, experiment)
+      # Only once the process is built: flags that cannot be used leave no run.
+      if not os.path.exists(os.path.join(folder, results.CONFIG)):
+        # First, so that a run that has its configuration has them too.
+        if experiment.task.features is not None:
+          results.write_features(folder, experiment.task.features)
+        results.write_config(folder, dict(
+            experiment.config,
+            parameters=outputs.parameters(
+                process, experiment.task.model, experiment.hyperparameters
+            ),
+            cost=outputs.cost(
+                process, experiment.task, experiment.hyperparameters
+            ),
+            initial_loss=outputs.initial_loss(
+                experiment.task, experiment.flag('seed')
+            ),
+            kernels_as_factors=list(kernel_names),
+            **(
+                dict(fork=continuing.copy_checkpoint(fork, folder))
+                if fork else {}
+            ),
+        ))
+      results.write_diverged(folder, None)
+      _describe(experiment, folder, quiet)
+      with store.ClientStateStore(
+          os.path.join(folder, results.CHECKPOINT)
+      ) as states:
+        trainer = _train(
+            experiment, process, states, folder, is_enough, draw
+        )
+        exports.write(experiment, trainer, folder, exported, export.kind)
+        # Last: a run that is killed before this writes its results again.
+        trainer.finish()
+    if not quiet:
+      finished = results.read_run(folder)
+      print(outputs.final_table(finished.final_clients))
+      mixed = outputs.mixing_sentence(finished.metrics)
+      if mixed:
+        print(mixed)
+    for sentence in (
+        outputs.dropped_sentence(folder), outputs.worse_sentence(folder)
+    ):
+      if sentence:
+        print(f'{experiment.variant}: {sentence}')
+    if not quiet:
+      print(f'Results are in {folder}.')
+
+
+@contextlib.contextmanager
+def _sentences(experiment, folder: str):
+  """Makes one sentence of whatever stops a run."""
+  try:
+    yield
+  # They are sentences already.
+  except (flags.UsageError, flags.Failure, damaged.DamagedError):
+    raise
+  except non_finite.NonFiniteError as error:
+    # The program numbers only the clients that train; users know the names, or
+    # the numbers of the whole task.
+    named = type(error)(
+        error.round_num, experiment.names(experiment.clients[error.clients])
+    )
+    with contextlib.suppress(OSError):  # A full disk must not hide it.
+      results.write_diverged(folder, str(named))
+    scale = ''
+    if experiment.task.about and not experiment.flag('standardize'):
+      scale = ' Or scale the features with --standardize.'
+    raise Diverged(
+        f'{named}{scale} {_last_checkpoint(folder)}'
+        f'{_other_rate(experiment, folder)}'
+    ) from error
+  except data_errors.DataError as error:
+    raise flags.Failure(f'{error} {_last_checkpoint(folder)}') from error
+  except Exception as error:
+    # These usually have outside causes (a full disk, no memory, data). A trace
+    # helps with all others, which are faults of the program.
+    if not isinstance(
+        error, (OSError, tf.errors.OpError, errors.ComputationError)
+    ):
+      traceback.print_exc()
+    text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
+    raise flags.Failure(
+        f'{text.rstrip(".")}. {_last_checkpoint(folder)}'
+    ) from error
+
+
+def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
+  """Installs the runtime that the flags name.
+
+  Args:
+    flag: Returns the value of a flag.
+    folder: Where the runtime's choices are kept, or None.
+
+  Raises:
+    flags.UsageError: If the flags do not fit the runtime or this machine.
+    flags.Failure: If the workers do not answer.
+  """
+  name = flag('runtime')
+  for other, needs in _RUNTIME_FLAGS.items():
+    if flag(other) != flags.DEFAULTS[other] and name != needs:
+      raise flags.UsageError(
+          f'`--{other}` must be left out with --runtime={name}, found'
+          f' {flag(other)}. Tip: it belongs to --runtime={needs}.'
+      )
+  try:
+    with flags.sentences(names=tuple(_RUNTIME_FLAGS)):
+      if name == 'fused':
+        # Computations that several runs share are compiled once: `processes`.
+        runtime.use(
+            'fused', again=True,
+            choices=folder and os.path.join(folder, RUNTIME_CHOICES),
+            device=flag('device') or None, strategy=flag('strategy'),
+            tf32=flag('tf32'), deterministic=flag('deterministic'),
+        )
+      elif name == 'remote':
+        runtime.use(
+            'remote', [w for w in flag('workers').split(',') if w],
+            connect_seconds=flag('connect_seconds'),
+            round_seconds=flag('round_seconds'), tls_cert=flag('tls_cert'),
+            tls_key=flag('tls_key'), tls_ca=flag('tls_ca'),
+        )
+      else:
+        runtime.use('native')
+  except RuntimeError as error:
+    raise flags.Failure(str(error)) from error
+
+
+def _check_unseen(experiment, process) -> None:
+  """Refuses held-out clients before training where the method cannot take them.
+
+  Methods that keep a table of models, one per client, have none for them.
+  """
+  if not experiment.unseen.train:
+    return
+  task = experiment.task
+  trainer = program.TrainingProgram(
+      process, program.Data(task.train, task.test), store.ClientStateStore()
+  )
+  try:
+    trainer.evaluate(experiment.unseen)
+  except Exception as error:
+    raise flags.UsageError(
+        f'`--holdout_clients` must be 0 because {experiment.variant} cannot'
+        ' evaluate clients that never train, found'
+        f' {len(experiment.unseen.train)}.'
+    ) from error
+
+
+def open_trainer(
+    experiment: experiment_lib.Experiment,
+    process: process_lib.PersonalizedProcess, states: store.ClientStateStore,
+) -> program.TrainingProgram:
+  """Returns the program of a run, at the checkpoint that `states` holds."""
+  task, plan = experiment.task, experiment.plan
+  data = program.Data(task.train, task.test, task.validation)
+  options = dict(
+      seed=experiment.flag('seed'),
+      groups=task.groups if task.has_groups else None,
+      byzantine=task.byzantine, evaluated=task.eval_clients,
+      optimum=task.optimum,
+      on_non_finite=experiment.flag('on_non_finite'),
+  )
+  if plan.schedule is None:
+    return program.TrainingProgram(
+        process, data, states, clock=plan.clock, **options
+    )
+  with flags.sentences(names=('delays',)):
+    return asynchrony_program.AsynchronousProgram(
+        process, data, states, plan.schedule, **options
+    )
+
+
+def _export_finished(experiment, folder, exported, kind) -> None:
+  """Writes models of clients of a run that is over; changes nothing else."""
+  use_runtime(experiment.flag, folder)
+  process = processes.build(experiment).process
+  with store.ClientStateStore(
+      os.path.join(folder, results.CHECKPOINT)
+  ) as states:
+    trainer = open_trainer(experiment, process, states)
+    exports.write(experiment, trainer, folder, exported, kind)
+
+
+def _train(
+    experiment, process, states, folder, is_enough, draw
+) -> program.TrainingProgram:
+  """Trains, evaluates and writes the results, but does not finish."""
+  task = experiment.task
+  trainer = open_trainer(experiment, process, states)
+  start = trainer.position.round
+  if start:
+    print(f'Continuing after round {start}.')
+  ending = auto_rounds.Ending(
+      experiment.stopping, saved_runs.rows(folder, start), is_enough
+  )
+  with release.Releases(
+      folder, trainer.columns, start
+  ) as releases, progress.Progress(
+      task.rounds, start, may_end=experiment.stopping is not None,
+      remark=_rate_check(experiment, folder),
+  ) as shown:
+    metrics = trainer.run(
+        trainer.sampler
+        if isinstance(trainer, asynchrony_program.AsynchronousProgram)
+        else cohort.uniform(task.num_clients, task.clients_per_round),
+        rounds=start if ending.is_over else task.rounds,
+        eval_every=task.eval_every, releases=releases, progress=shown,
+        is_enough=ending,
+    )
+  ended = ending.sentence(trainer.position.round)
+  if ended:
+    print(f'{experiment.variant}: {ended}')
+  _write_clients(experiment, trainer, folder, metrics)
+  _write_validation(experiment, trainer, folder)
+  _write_arrays(task, trainer, folder, metrics)
+  common = _common_test(task, process)
+  if common is not None and process.evaluate_global is not None:
+    results.write_tiers(folder, outputs.tier_rows(
+        experiment.variant, experiment.flag('seed'), process.tier_parameters,
+        trainer.evaluate_global(common),
+    ))
+  _write_finetuning(experiment, process, trainer, folder)
+  if experiment.flag('on_non_finite') == 'drop' or trainer.position.dropped:
+    rounds = {
+        experiment.clients[client]: rounds
+        for client, rounds in trainer.position.dropped
+    }
+    dropped = sorted(rounds)
+    results.write_dropped(folder, dict(
+        zip(experiment.names(dropped), [rounds[client] for client in dropped])
+    ))
+  if draw is not None:
+    draw(folder)
+  return trainer
+
+
+def _rate_check(experiment, folder: str) -> Callable[[int, float], str]:
+  """Returns what warns of a learning rate that is too large."""
+  if experiment.task.byzantine is not None:
+    # Attacks make the loss rise.
+    return lambda round_num, loss: ''
+  tip = 'lower the learning rate'
+  rate = getattr(experiment.hyperparameters, 'learning_rate', None)
+  if rate:
+    tip = f'--{experiment.method.name}_learning_rate={rate / 10:g}'
+  if experiment.task.about and not experiment.flag('standardize'):
+    tip = f'scale the features with --standardize, or {tip}'
+  initial_loss = results.read_config(folder).get('initial_loss')
+  return rate_check.RateCheck(initial_loss, f'{tip}.')
+
+
+def _common_test(task, process):
+  """Returns what the model of every tier is evaluated on, None: nothing."""
+  if task.global_test is not None or len(process.tiers) < 2:
+    return task.global_test
+  return client_data.pool([task.test[client] for client in task.evaluated])
+
+
+def _write_clients(experiment, trainer, folder: str, metrics) -> None:
+  """Writes `clients.csv`: evaluated ones that trained, and held-out ones."""
+  task = experiment.task
+  seen = program.Data(task.train, task.test).pick(task.evaluated)
+  unseen = trainer.evaluate(experiment.unseen)
+  numbers = [*experiment.clients[task.evaluated], *experiment.unseen_clients]
+  names = experiment.names(numbers)
+  rows = outputs.client_rows(
+      names[:len(seen.train)], 1, seen, metrics
+  ) + outputs.client_rows(
+      names[len(seen.train):], 0, experiment.unseen, unseen
+  )
+  results.write_clients(folder, [rows[row] for row in np.argsort(numbers)])
+
+
+def _write_validation(experiment, trainer, folder: str) -> None:
+  """Writes `validation.csv`, if there are validation data."""
+  task = experiment.task
+  if task.validation is None:
+    return
+  data = program.Data(task.train, task.validation).pick(task.evaluated)
+  results.write_validation(folder, outputs.validation_rows(
+      experiment.names(experiment.clients[task.evaluated]), data,
+      trainer.evaluate(data),
+  ))
+
+
+def _write_finetuning(experiment, process, trainer, folder: str) -> None:
+  """Writes how good the global model is after local steps, if asked for."""
+  steps = finetune_steps(experiment.flag('finetune_steps'))
+  if not steps:
+    return
+  if '1' not in process.tiers:
+    print(
+        f'{experiment.variant} has no global model: --finetune_steps has no'
+        ' effect.'
+    )
+    return
+  training = experiment.hyperparameters
+  computation = finetuning.build_evaluate_finetuned(
+      process, process.tiers['1'], steps,
+      learning_rate=_finetune_rate(experiment), batch_size=training.batch_size,
+      local=(
+          local_step.build(training)
+          if isinstance(training, hp.LocalTraining) else local_step.PLAIN
+      ),
+  )
+  task = experiment.task
+  seen = program.Data(task.train, task.test).pick(task.evaluated)
+  rows = []
+  for is_seen, data in ((1, seen), (0, experiment.unseen)):
+    rows += finetuning_rows.rows(
+        is_seen, trainer.evaluate_finetuned(computation, data)
+    )
+  results.write_finetuning(folder, rows)
+
+
+def finetune_steps(text: str) -> list[int]:
+  """Returns the numbers of `--finetune_steps`.
+
+  Raises:
+    flags.UsageError: If they are not increasing integers >= 0.
+  """
+  items = [item for item in text.split(',') if item]
+  # At most nine digits, so that none is too large for TensorFlow.
+  numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,9}', item)]
+  if len(numbers) < len(items) or numbers != sorted(set(numbers)):
+    raise flags.UsageError(
+        '`--finetune_steps` must be increasing integers >= 0 with commas'
+        f' between them, as in 0,1,2,5,10, found {text!r}.'
+    )
+  return numbers
+
+
+def _write_arrays(task, trainer, folder: str, metrics) -> None:
+  """Writes mixing weights and routers, where the method has them."""
+  if 'mixing' in trainer.state:
+    mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
+    results.write_matrix(folder, results.MIXING, mixing)
+  if 'router' in metrics:
+    known = metrics['router']
+    router = np.full_like(
+        known, np.nan, shape=[task.num_clients, *known.shape[1:]]
+    )
+    router[task.evaluated] = known
+    results.write_matrix(folder, results.ROUTER, router)
+
+
+def _describe(experiment, folder: str, quiet: bool) -> None:
+  """Prints what is run on what; writes the data map."""
+  task = experiment.task
+  names = experiment.names(experiment.clients)
+  held = len(experiment.unseen_clients)
+  byzantine = task.num_clients - len(task.honest)
+  notes = [f'{byzantine} Byzantine'] if byzantine else []
+  if task.eval_clients is not None:
+    notes.append(f'{len(task.eval_clients)} are evaluated')
+  total = lambda part: on_demand.sizes(part).sum()
+  print(
+      f'{experiment.variant} on {task.name} ({task.partition}):'
+      f' {task.num_clients} clients'
+      + (f' ({", ".join(notes)})' if notes else '')
+      + (f' and {held} held out' if held else '')
+      + f', {total(task.train)} training'
+      + (f', {total(task.validation)} validation' if task.validation else '')
+      + f' and {total(task.test)} test examples,'
+      + ('' if experiment.stopping is None else ' at most')
+      + f' {task.rounds}'
+      + (' rounds.' if task.arrivals is None else ' server updates,'
+         f' {task.arrivals.in_flight} clients at work at a time,'
+         f' largest delay {task.arrivals.max_delay} updates.')
+  )
+  if task.about:
+    print(task.about)
+  if task.class_counts is not None and not quiet:
+    print(partition.table(task.class_counts, task.groups, names=names))
+  described = experiment.hyperparameters.describe(task.model)
+  if described and not quiet:
+    print(described)
+  if not (
+      task.class_counts is None and task.client_names is None
+      and not task.has_groups
+  ):
+    results.write_data(folder, names, task.class_counts, task.groups)
+
+
+def _other_rate(experiment, folder: str) -> str:
+  """Says where to start with another rate: at the checkpoint if it helps."""
+  if saved_runs.position(folder) is None:
+    return ''
+  losses = [
+      float(row['loss_mean'])
+      for row in results.read_rows(folder, results.METRICS)
+  ]  # Of a fork perhaps none: its checkpoint is another run's.
+  first = results.read_config(folder).get('initial_loss') or (losses or [0])[0]
+  flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
+  if losses and not losses[-1] <= first:
+    return (
+        f' Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
+        f' than from there, start anew with another rate: {flag}'
+    )
+  return f' Or start from it with another rate: --fork={folder} {flag}'
+
+
+def _last_checkpoint(folder: str) -> str:
+  """Returns the sentence that names the last good checkpoint."""
+  try:
+    position = saved_runs.position(folder)
+  except damaged.DamagedError as error:
+    return f'The last checkpoint cannot be read: {error}'
+  if position is None:
+    return 'There is no checkpoint yet.'
+  path = os.path.join(folder, results.CHECKPOINT)
+  return (
+      f'The last good checkpoint is {path}, round {position.round}. Tip:'
+      ' continue with --resume.'
+  )

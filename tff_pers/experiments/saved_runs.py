@@ -1,0 +1,71 @@
+"""What a run's folder holds when the run is to go on, checked beforehand."""
+
+import os
+from typing import Any, Mapping, Optional
+
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.data import brackets
+from tff_pers.evaluation import damaged
+from tff_pers.evaluation import results
+from tff_pers.experiments import flags
+from tff_pers.experiments import plugin_imports
+from tff_pers.simulation import position as position_lib
+from tff_pers.simulation import store
+
+
+def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
+  """Returns `config.json` of a run; everything else in its folder is readable.
+
+  Args:
+    folder: One that holds a run.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If it was started with `--import` of modules that are not
+      imported.
+    damaged.DamagedError: Names the file that is not what a program wrote.
+  """
+  config = dict(results.read_run(folder).config)
+  path = os.path.join(folder, results.CONFIG)
+  if isinstance(config.get('given'), dict):
+    with flags.sentences():
+      plugin_imports.require(str(config['given'].get('import', '')), path)
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    methods.get(brackets.parse(config['variant'])[0])
+    if not isinstance(config.get('given'), dict):
+      raise ValueError('no flags that were given')
+    for name, value in config['given'].items():
+      if name not in table or not hp.is_allowed(table[name].spec, value):
+        raise ValueError(f'--{name}={value}')
+  position(folder)
+  return config
+
+
+def position(folder: str) -> Optional[position_lib.Position]:
+  """Returns how far the run in a folder is, None without a checkpoint.
+
+  Raises:
+    damaged.DamagedError: If the checkpoint cannot be read.
+  """
+  path = os.path.join(folder, results.CHECKPOINT)
+  if not os.path.exists(path):
+    return None
+  with damaged.reading(path, damaged.RUN_AGAIN), store.ClientStateStore(
+      path
+  ) as states:
+    saved = states.position()
+    return None if saved is None else position_lib.read(saved)
+
+
+def rows(folder: str, last: int) -> list[dict[str, float]]:
+  """Returns the rows of metrics up to round `last`; empty cells are NaN.
+
+  Raises:
+    damaged.DamagedError: If `metrics.csv` cannot be what was written.
+  """
+  return [
+      {name: float(text or 'nan') for name, text in row.items()}
+      for row in results.read_rows(folder, results.METRICS)
+      if int(row['round']) <= last
+  ]

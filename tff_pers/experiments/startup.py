@@ -1,0 +1,84 @@
+"""What a program does before it imports TensorFlow."""
+
+import os
+import pathlib
+import runpy
+import sys
+from typing import Optional, Sequence
+
+from tff_pers.config import entry_points
+from tff_pers.experiments import stand_ins
+
+# What declarations do without. Whoever is missing here makes --help slower, and
+# nothing else.
+_LIBRARIES = (
+    'google', 'grpc', 'matplotlib', 'optuna', 'pandas', 'pyarrow', 'scipy',
+    'sklearn', 'tensorflow', 'tensorflow_federated',
+)
+_OURS = ('baselines', 'binaries', 'tff_pers')
+
+
+def begin(name: str, file: str) -> None:
+  """Makes TensorFlow quiet; answers `--help` without it, and ends the process.
+
+  Called at the top of a program, before its other imports.
+
+  Args:
+    name: `__name__` of the program.
+    file: Its `__file__`.
+  """
+  # TensorFlow reads this when it is imported.
+  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+  if _is_running(name, file) and wants_help(sys.argv):
+    code = _answer(file)
+    if code is not None:
+      sys.exit(code)
+
+
+def wants_help(argv: Sequence[str]) -> bool:
+  """Whether one of the arguments asks for help."""
+  return any(word in ('--help', '-h', '-help', '--helpfull') for word in argv)
+
+
+def _is_running(name: str, file: str) -> bool:
+  """Whether a module is the program of this process, not just imported."""
+  program = pathlib.Path(file).stem
+  script = 'tff-pers-' + program.replace('_', '-')
+  return name == '__main__' or (
+      name == f'binaries.{program}' and pathlib.Path(sys.argv[0]).name == script
+  )
+
+
+def value_of(argv: Sequence[str], name: str) -> str:
+  """Returns the value of a flag, before flags are known; the last one counts.
+
+  Args:
+    argv: Words of a command line, not parsed yet.
+    name: The flag.
+  """
+  found = ''
+  for word, following in zip(argv, [*argv[1:], '']):
+    flag, equals, value = word.lstrip('-').partition('=')
+    if word.startswith('-') and flag == name:
+      found = value if equals else following
+  return found
+
+
+def _plugins(argv: Sequence[str]) -> list[str]:
+  """Returns the top-level packages of plug-ins, see `tff_pers.plugins`."""
+  values = [point.value for point in entry_points.of_plugins()]
+  values += value_of(argv, 'import').split(',')
+  return [value.strip().partition('.')[0] for value in values]
+
+
+def _answer(file: str) -> Optional[int]:
+  """Prints the help of a program; returns its exit code.
+
+  None if a module, a method of a user's perhaps, cannot be imported with
+  stand-ins; then nothing was printed, and TensorFlow is needed.
+  """
+  with stand_ins.in_place_of(_LIBRARIES, (*_OURS, *_plugins(sys.argv))):
+    try:
+      return runpy.run_path(file, run_name='help')['main'](sys.argv)
+    except Exception:  # pylint: disable=broad-except
+      return None

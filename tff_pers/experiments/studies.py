@@ -1,0 +1,294 @@
+"""The study of one variant: its trials, who works on them, what came of them.
+
+Optuna keeps the trials in a journal in the variant's folder. Several processes
+may work on one study: each claims a trial by a lock on its folder. A trial
+whose process was killed has no lock any more; the next process that asks for a
+trial gets it, with the values that it had.
+"""
+
+import json
+import os
+from typing import Any, Mapping, Optional
+import zlib
+
+import numpy as np
+import optuna
+from optuna.storages import journal
+
+from tff_pers.config import search_spaces
+from tff_pers.core import locks
+from tff_pers.evaluation import damaged
+from tff_pers.evaluation import trials as trials_lib
+from tff_pers.experiments import study_locks
+
+JOURNAL = 'study.journal'
+# Trials whose values are drawn from the whole space, before those that worked
+# well tell where to look.
+_RANDOM_TRIALS = 5
+# A trial is pruned only if there are so many to compare it with, unless it is
+# far behind, and not in the first part of the rounds.
+_TRIALS_TO_COMPARE = 3
+_UNPRUNED_SHARE = 0.2
+_TIP = 'delete its folder to search anew'
+
+
+class Study:
+  """The trials of one variant."""
+
+  def __init__(
+      self, folder: str, space: search_spaces.Space, *, metric: str, seed: int,
+      rounds: int,
+  ):
+    """Opens the study in `folder`, or makes it.
+
+    Args:
+      folder: The variant's.
+      space: What is searched.
+      metric: `accuracy` or `loss`.
+      seed: Drawn values are a function of it, of the number of the trial and of
+        the trials before; the first ones of different methods are alike.
+      rounds: Of a run.
+
+    Raises:
+      damaged.DamagedError: If the journal is not one of such a study.
+    """
+    self._folder, self._space, self._seed = folder, space, seed
+    self._unpruned = int(_UNPRUNED_SHARE * rounds)
+    os.makedirs(folder, exist_ok=True)
+    with damaged.reading(os.path.join(folder, JOURNAL), _TIP):
+      self._study = optuna.create_study(
+          storage=_storage(folder), study_name='study', load_if_exists=True,
+          direction='maximize' if metric == 'accuracy' else 'minimize',
+          pruner=optuna.pruners.MedianPruner(
+              n_startup_trials=_TRIALS_TO_COMPARE,
+              n_warmup_steps=self._unpruned,
+          ),
+      )
+      self.trials()
+
+  def claim(self, limit: Optional[int] = None) -> Optional['Claim']:
+    """Returns a trial that nobody works on, begun by a killed process or new.
+
+    Args:
+      limit: New ones are begun while there are fewer than this; None: always.
+
+    Returns:
+      The trial; None if there is none, though others may be at work.
+    """
+    with locks.held(self._folder):
+      found = self._begun()
+      for frozen in found:
+        if frozen.state == optuna.trial.TrialState.RUNNING:
+          lock = self._lock(frozen.number + 1)
+          if lock is not None:
+            # pylint: disable-next=protected-access
+            return self._open(frozen._trial_id, frozen.number + 1, lock)
+      if limit is not None and len(found) >= limit:
+        return None
+      if not found:
+        self._study.enqueue_trial(
+            dict(self._space.defaults), skip_if_exists=True
+        )
+      trial = self._study.ask()
+      # pylint: disable-next=protected-access
+      return self._open(
+          trial._trial_id, trial.number + 1, self._lock(trial.number + 1)
+      )
+
+  def is_running(self) -> bool:
+    """Whether a trial has begun and not ended."""
+    return any(t.state == 'running' for t in self.trials())
+
+  def trials(self) -> list[trials_lib.Trial]:
+    """Returns the trials that have begun, in order."""
+    return [_read(frozen) for frozen in self._begun()]
+
+  def _begun(self) -> list[optuna.trial.FrozenTrial]:
+    # One that is enqueued, and not yet asked for, is none.
+    return [
+        trial for trial in self._study.get_trials(deepcopy=False)
+        if trial.state != optuna.trial.TrialState.WAITING
+    ]
+
+  def _lock(self, number: int) -> Optional[locks.Lock]:
+    folder = os.path.join(self._folder, trial_folder(number))
+    os.makedirs(folder, exist_ok=True)
+    return locks.attempt(folder)
+
+  def _open(self, trial_id: int, number: int, lock) -> 'Claim':
+    """Returns the trial with its values, of which some may be there already."""
+    trial = optuna.Trial(self._study, trial_id)
+
+    def draw(name: str, dimension):
+      # Anew for every value, so that a trial that was killed while it drew them
+      # gets the same ones.
+      self._study.sampler = optuna.samplers.TPESampler(
+          n_startup_trials=_RANDOM_TRIALS, constant_liar=True,
+          seed=_mixed(self._seed, number, name),
+      )
+      return _suggest(trial, name, dimension)
+
+    if number > 1:
+      values = self._space.sample(draw)
+    else:
+      for name in self._space.defaults:
+        draw(name, self._space.dimensions[name])
+      values = self._space.acting_base()
+    trial.set_user_attr('values', values)
+    return Claim(self._study, trial, lock, values, self._unpruned)
+
+
+class Claim:
+  """A trial that this process works on, until it ends it or dies.
+
+  Attributes:
+    number: Of the trial, from 1.
+    values: Hyperparameters by flag name, see `trials.Trial`.
+  """
+
+  def __init__(
+      self, study: optuna.Study, trial: optuna.Trial, lock: Any,
+      values: Mapping[str, Any], unpruned: int,
+  ):
+    self._study, self._trial, self._lock = study, trial, lock
+    self._unpruned = unpruned
+    self.number, self.values = trial.number + 1, values
+
+  @property
+  def options(self) -> Mapping[str, str]:
+    """The values as texts; none for the defaults."""
+    return options(self.number, self.values)
+
+  @property
+  def seconds(self) -> float:
+    """What processes that were killed spent on it."""
+    return self._trial.user_attrs.get('seconds', 0.0)
+
+  def report(self, round_num: int, value: float, seconds: float) -> None:
+    """Notes what it is worth after a round, and its time so far."""
+    begun = self._study.get_trials(deepcopy=False)
+    if round_num not in begun[self._trial.number].intermediate_values:
+      self._trial.report(value, round_num)
+      self._trial.set_user_attr('seconds', seconds)
+
+  def should_be_pruned(self) -> bool:
+    """Whether it is behind others after as many rounds.
+
+    Worse than most of at least three, or, which needs only one of them, not
+    half as good as the best: half its accuracy or twice its loss.
+    """
+    return self._trial.should_prune() or self._is_hopeless()
+
+  def _is_hopeless(self) -> bool:
+    begun = self._study.get_trials(deepcopy=False)
+    own = begun[self._trial.number].intermediate_values
+    last = max(own)
+    others = [
+        trial.intermediate_values[last] for trial in begun
+        if trial.number != self._trial.number
+        and last in trial.intermediate_values
+    ]
+    if not others or last < self._unpruned:
+      return False
+    if self._study.direction == optuna.study.StudyDirection.MAXIMIZE:
+      return own[last] < max(others) / 2
+    return own[last] > 2 * min(others)
+
+  def end(
+      self, state: str, rounds: int, validation: float, seconds: float
+  ) -> None:
+    """Ends it and lets it go.
+
+    Args:
+      state: See `trials.STATES`.
+      rounds: See `trials.Trial`.
+      validation: See `trials.Trial`.
+      seconds: See `trials.Trial`.
+    """
+    self._trial.set_user_attr(
+        'outcome', [state, rounds, repr(validation), seconds]
+    )
+    if state in trials_lib.MAY_WIN:
+      self._study.tell(self._trial, validation)
+    else:
+      # To the sampler one that diverged is a bad one, not one that never was.
+      self._study.tell(self._trial, state=optuna.trial.TrialState.PRUNED)
+    self.release()
+
+  def release(self) -> None:
+    """Lets it go as it is; whoever claims it goes on with it."""
+    self._lock.release()
+
+
+def options(number: int, values: Mapping[str, Any]) -> dict[str, str]:
+  """Returns the values of a trial as texts, none for the defaults."""
+  return search_spaces.as_options(values) if number > 1 else {}
+
+
+def trial_folder(number: int) -> str:
+  """Returns the folder of a trial within that of its variant."""
+  return f'trial{number:04d}'
+
+
+def _storage(folder: str) -> optuna.storages.JournalStorage:
+  """Returns the storage of a study, which survives a kill."""
+  # It would say of every trial that it begins and ends.
+  optuna.logging.set_verbosity(optuna.logging.WARNING)
+  path = os.path.join(folder, JOURNAL)
+  lock = study_locks.JournalLock(path)
+  lock.acquire()
+  try:
+    _check_journal(path)
+  finally:
+    lock.release()
+  return optuna.storages.JournalStorage(
+      # The base class of locks is not public.
+      journal.JournalFileBackend(path, lock_obj=lock)  # type: ignore[arg-type]
+  )
+
+
+def _check_journal(path: str) -> None:
+  """Raises a ValueError unless all lines are such as Optuna writes."""
+  with open(path, encoding='utf-8') as file:
+    for number, line in enumerate(file, 1):
+      entry = json.loads(line)
+      if not isinstance(entry, dict) or not {'op_code', 'worker_id'} <= set(
+          entry
+      ):
+        raise ValueError(f'line {number} is no entry of a journal')
+
+
+def _read(frozen: optuna.trial.FrozenTrial) -> trials_lib.Trial:
+  attributes = frozen.user_attrs
+  values = attributes.get('values', {})
+  # Written in the end; of one that runs, what is known so far.
+  if frozen.state.is_finished():
+    state, rounds, validation, seconds = attributes['outcome']
+    return trials_lib.Trial(
+        frozen.number + 1, state, rounds, float(validation), seconds, values
+    )
+  known = frozen.intermediate_values
+  last = max(known, default=0)
+  return trials_lib.Trial(
+      frozen.number + 1, 'running', last, known.get(last, np.nan),
+      attributes.get('seconds', 0.0), values,
+  )
+
+
+def _suggest(trial: optuna.Trial, name: str, dimension) -> Any:
+  """Returns the tuner's value of a dimension, the same if asked again."""
+  if isinstance(dimension, search_spaces.Choice):
+    return trial.suggest_categorical(name, dimension.values)
+  if dimension.is_int:
+    return trial.suggest_int(
+        name, dimension.low, dimension.high, log=dimension.log
+    )
+  return trial.suggest_float(
+      name, dimension.low, dimension.high, log=dimension.log
+  )
+
+
+def _mixed(seed: int, number: int, name: str) -> int:
+  """Returns a seed of a sampler, 32 bits."""
+  entropy = [seed, number, zlib.crc32(name.encode())]
+  return int(np.random.SeedSequence(entropy).generate_state(1)[0])

@@ -1,0 +1,115 @@
+"""A trial is a training run that is watched, and maybe ended, while it runs."""
+
+import math
+import time
+from typing import Any, Mapping
+
+from tff_pers.evaluation import grids
+from tff_pers.evaluation import tuning
+from tff_pers.experiments import flags
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import quiet
+from tff_pers.experiments import runner
+from tff_pers.experiments import saved_runs
+from tff_pers.experiments import studies
+
+
+class _Ended(flags.Failure):
+  """A trial ends before its last round; the message is its state."""
+
+
+def run(
+    jobs: jobs_lib.Jobs, variant: str, seed: int, claim: studies.Claim, *,
+    within: str, metric: str, seconds: float = math.inf,
+) -> str:
+  """Runs a trial, or the rest of it; returns why it was refused, '' if not.
+
+  Args:
+    jobs: Runs it.
+    variant: The method as it was asked for, without the values of the trial.
+    seed: Of the run.
+    claim: The trial; it is ended, unless the run fails.
+    within: Folder of the trial within that of all runs.
+    metric: `accuracy` or `loss`.
+    seconds: After so many, those of killed processes included, the run ends at
+      the next evaluated round.
+
+  Raises:
+    flags.Failure: If something other than the trial's values stops the run; the
+      trial can be gone on with.
+  """
+  watch = _Watch(claim, metric, seconds)
+  name = with_options(variant, claim.options)
+  try:
+    experiment, folder = jobs.prepare(name, seed, within=within)
+    watch.rounds = experiment.task.rounds
+    if not runner.is_finished(folder):
+      position = saved_runs.position(folder)
+      for row in saved_runs.rows(folder, position.round if position else 0):
+        watch(row)
+    with quiet.silence():
+      done = jobs.execute(
+          name, seed, within=within, draw=None, is_enough=watch
+      )
+  except _Ended as ended:
+    watch.end(str(ended))
+  except runner.Diverged:
+    watch.end('diverged')
+  except flags.UsageError as error:
+    watch.end('refused')
+    return str(error)
+  else:
+    watch.see({column: done.metrics[column][-1] for column in done.metrics})
+    watch.end('complete' if math.isfinite(watch.value) else 'diverged')
+  return ''
+
+
+def with_options(variant: str, options: Mapping[str, str]) -> str:
+  """Returns a variant with further options in its brackets."""
+  for name, text in options.items():
+    variant = grids.with_option(variant, name, text)
+  return variant
+
+
+class _Watch:
+  """Sees the evaluated rounds of a trial.
+
+  Attributes:
+    rounds: Of the whole run.
+    value: What the trial is worth after the last evaluated one.
+  """
+
+  def __init__(self, claim: studies.Claim, metric: str, limit: float):
+    self._claim, self._metric, self._limit = claim, metric, limit
+    self._spent, self._started = claim.seconds, time.monotonic()
+    self._round, self.value = 0, math.nan
+    self.rounds = math.inf
+
+  def __call__(self, row: Mapping[str, Any]) -> bool:
+    """Notes a row of metrics; ends the run by raising, or lets it go on."""
+    self.see(row)
+    if not math.isfinite(self.value):
+      raise _Ended('diverged')
+    self._claim.report(self._round, self.value, self._seconds())
+    if self._round >= self.rounds:
+      return False  # It ends anyway.
+    if self._claim.should_be_pruned():
+      raise _Ended('pruned')
+    if self._seconds() >= self._limit:
+      raise _Ended('stopped')
+    return False
+
+  def see(self, row: Mapping[str, Any]) -> None:
+    """Takes over what a row says."""
+    self._round = int(row['round'])
+    self.value = tuning.score(row, self._metric)
+
+  def end(self, state: str) -> None:
+    """Ends the trial."""
+    lost = state in ('diverged', 'refused')
+    self._claim.end(
+        state, self._round, math.nan if lost else self.value, self._seconds()
+    )
+
+  def _seconds(self) -> float:
+    return self._spent + time.monotonic() - self._started

@@ -1,0 +1,219 @@
+"""The search of one variant: trial after trial, then the chosen one's seeds."""
+
+import dataclasses
+import functools
+import math
+import os
+import time
+from typing import Any, Mapping, Optional, Sequence
+
+from tff_pers.config import search_spaces
+from tff_pers.core import locks
+from tff_pers.evaluation import results
+from tff_pers.evaluation import trials as trials_lib
+from tff_pers.evaluation.report import folder_data
+from tff_pers.experiments import budgets
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import going_on
+from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import quiet
+from tff_pers.experiments import runner
+from tff_pers.experiments import studies
+from tff_pers.experiments import trial_runs
+
+# While others work on the last trials of a study.
+_POLL_SECONDS = 0.5
+# With less time a trial would hardly come to a number.
+_LEAST_SHARE = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+  """What is searched; all that a process needs to take part.
+
+  Attributes:
+    program: Its name, for messages.
+    given: Values of the flags that were given, see `jobs.Jobs`.
+    top: Folder of everything.
+    seeds: Those of the final runs; the first is that of the trials.
+  """
+
+  program: str
+  given: Mapping[str, Any]
+  top: str
+  seeds: Sequence[int]
+
+  def jobs(self) -> jobs_lib.Jobs:
+    """Returns what runs training runs."""
+    return jobs_lib.Jobs(self.program, self.given, self.top)
+
+
+class VariantSearch:
+  """The trials of one variant, and the runs with the chosen values."""
+
+  def __init__(self, request: Request, variant: str):
+    """Reads the task; writes nothing.
+
+    Args:
+      request: What is searched.
+      variant: One of the methods.
+
+    Raises:
+      flags.UsageError: If it cannot be run.
+    """
+    self._request, self._variant = request, variant
+    self._jobs = request.jobs()
+    self._name = experiment_lib.folder_name(variant)
+    experiment, _ = self._jobs.prepare(
+        variant, request.seeds[0], within=self._within(1)
+    )
+    self.metric = 'accuracy' if experiment.task.num_classes else 'loss'
+    self._rounds = experiment.task.rounds
+    self._space = search_spaces.of(
+        experiment.hyperparameters, self._jobs.asked(variant)
+    )
+
+  @functools.cached_property
+  def study(self) -> studies.Study:
+    """The study, which is made if it is not there."""
+    return studies.Study(
+        os.path.join(self._request.top, self._name), self._space,
+        metric=self.metric, seed=self._request.seeds[0], rounds=self._rounds,
+    )
+
+  def search(
+      self, limit: Optional[int] = None, seconds: float = math.inf,
+      least_share: float = _LEAST_SHARE,
+  ) -> None:
+    """Runs trials, and waits for those that other processes run.
+
+    Args:
+      limit: How many, those done before and by others included; None: as many
+        as there is time for.
+      seconds: For all of them together; the last ends at an evaluated round.
+        The first is run in any case.
+      least_share: A trial is begun if there is this share left of the seconds
+        that the first one took.
+    """
+    while True:
+      if self._is_over(seconds, least_share):
+        limit = 0  # What was begun is ended, nothing else is begun.
+      claim = self.study.claim(limit)
+      if claim is not None:
+        self._run(claim, limit, seconds)
+      elif self.study.is_running():
+        time.sleep(_POLL_SECONDS)
+      else:
+        return
+
+  def _is_over(self, seconds: float, least_share: float) -> bool:
+    trials = self.study.trials()
+    if not trials or math.isinf(seconds):
+      return False
+    left = seconds - _spent(trials)
+    return left <= least_share * trials[0].seconds
+
+  def _run(self, claim: studies.Claim, limit, seconds: float) -> None:
+    """Runs one trial and prints its line."""
+    others = _spent(self.study.trials()) - claim.seconds
+    try:
+      reason = trial_runs.run(
+          self._jobs, self._variant, self._request.seeds[0], claim,
+          within=self._within(claim.number), metric=self.metric,
+          seconds=seconds - others,
+      )
+    except BaseException:
+      claim.release()
+      raise
+    trials = self.study.trials()
+    line = trials_lib.line(trials[claim.number - 1], trials, self.metric)
+    if reason:
+      line += f' ({reason})'
+    of = f'/{limit}' if limit else ''
+    left = _to_go(trials, limit, seconds)
+    print(f'[{self._variant} {claim.number}{of}] {line}{left}', flush=True)
+
+  def ranked(self) -> list[trials_lib.Trial]:
+    """Returns the trials that may be chosen, best on validation data first."""
+    return trials_lib.ranked(self.study.trials(), self.metric)
+
+  def chosen_variant(self, trial: trials_lib.Trial) -> str:
+    """Returns the variant with the values of a trial."""
+    return trial_runs.with_options(
+        self._variant, studies.options(trial.number, trial.values)
+    )
+
+  def train(
+      self, trial: trials_lib.Trial, seed: int
+  ) -> Optional[results.Run]:
+    """Returns the whole run of a trial's values with a seed; None: diverged.
+
+    That of the first seed is the trial itself.
+    """
+    name, within = self.chosen_variant(trial), self._within(trial.number)
+    # Another process may be at it.
+    with locks.held(os.path.join(self._request.top, within)):
+      try:
+        with quiet.silence():
+          return self._jobs.execute(name, seed, within=within, draw=None)
+      except runner.Diverged as error:
+        print(f'{self._request.program}: {name}: {error}', flush=True)
+        return None
+
+  def result(
+      self, trial: trials_lib.Trial, seed: int
+  ) -> Optional[results.Run]:
+    """Returns a run that `train` has trained; None: it diverged."""
+    folder = self.folder(trial, seed)
+    return results.read_run(folder) if runner.is_finished(folder) else None
+
+  def folder(self, trial: trials_lib.Trial, seed: int) -> str:
+    """Returns where the run of a trial's values with a seed is."""
+    return os.path.join(
+        self._request.top, self._within(trial.number), f'seed{seed}'
+    )
+
+  def entry(self, trial: trials_lib.Trial) -> dict[str, Any]:
+    """Returns what `best.json` holds of a chosen trial."""
+    return dict(
+        trial=trial.number, variant=self.chosen_variant(trial),
+        metric=self.metric, validation=trial.validation,
+        hyperparameters=dict(trial.values), folder=self._within(trial.number),
+    )
+
+  def _within(self, number: int) -> str:
+    return os.path.join(self._name, studies.trial_folder(number))
+
+
+def write_best(
+    top: str, searches: Mapping[str, VariantSearch],
+    chosen: Mapping[str, Optional[trials_lib.Trial]],
+) -> dict[str, Any]:
+  """Writes `best.json`, whole or not at all; returns what it holds.
+
+  Args:
+    top: The folder of everything.
+    searches: By variant.
+    chosen: The chosen trials, None or none at all where there is none.
+  """
+  best = {
+      name: None if trial is None else searches[name].entry(trial)
+      for name, trial in ((name, chosen.get(name)) for name in searches)
+  }
+  going_on.write(os.path.join(top, folder_data.BEST), best)
+  return best
+
+
+def _spent(trials: Sequence[trials_lib.Trial]) -> float:
+  return sum(trial.seconds for trial in trials)
+
+
+def _to_go(
+    trials: Sequence[trials_lib.Trial], limit: Optional[int], seconds: float
+) -> str:
+  """Says how long the search of this variant will still take."""
+  if limit:
+    left = (limit - len(trials)) * _spent(trials) / len(trials)
+  else:
+    left = seconds - _spent(trials)
+  return f', {budgets.as_text(left)} to go' if 0 < left < math.inf else ''

@@ -201,7 +201,7 @@ def _command(
   seed = found.seeds[0]
   values = {
       name: value
-      for name, value in found.request.jobs().flags_of(
+      for name, value in found.request.sweep().flags_of(
           method.variant, seed
       ).items()
       if name not in _NOT_TRAINED

@@ -9,25 +9,25 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import contextlib
+import itertools
 import math
 import os
 import sys
 from typing import Any, Optional, Sequence
 
+from binaries import choice_page
+from binaries import choice_plan
 from tff_pers.config import methods
-from tff_pers.core import locks
 from tff_pers.data import brackets
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
-from binaries import choice_page
-from binaries import choice_plan
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import going_on
-from tff_pers.experiments import jobs as jobs_lib
 from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 
 SUMMARY = """\
@@ -87,30 +87,28 @@ def _choose(argv: Sequence[str]) -> int:
   asked = given.pop('algos', '')
   top = given.get('output_dir') or flags.resolve_path(f'runs/choose_{task}')
   request = variant_search.Request(
-      'choose', given, top, jobs_lib.parse_seeds(given.pop('seeds'))
+      'choose', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
   )
   config = os.path.join(top, _CONFIG)
   going_on.check(config, record, free=('jobs', 'output_dir'))
-  variants = jobs_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
+  variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
   if not asked:
     variants = _fitting(request, variants)
-  jobs_lib.check_all(request.jobs(), variants, request.seeds)
-  os.makedirs(top, exist_ok=True)
-  lock = locks.attempt(top)
-  if lock is None:
-    raise flags.Failure(f'Another process is at work in {top}.')
-  going_on.write(config, record)
-  clock = budgets.Clock(os.path.join(top, _CLOCK))
+  sweep = request.sweep()
+  sweep.check(itertools.product(variants, request.seeds))
   number = lanes_lib.number(given['jobs'], len(variants))
-  # Of a finished choice only the page is written anew, at no time.
-  is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
-  counted: contextlib.AbstractContextManager[Any] = clock
-  if is_over:
-    counted = contextlib.nullcontext()
-  with lock, counted, lanes_lib.Lanes(number) as lanes:
-    return _Choice(request, budget, clock, lanes, number).make(variants)
+  with sweep, lanes_lib.Lanes(number) as lanes:
+    going_on.write(config, record)
+    clock = budgets.Clock(os.path.join(top, _CLOCK))
+    # Of a finished choice only the page is written anew, at no time.
+    is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
+    counted: contextlib.AbstractContextManager[Any] = clock
+    if is_over:
+      counted = contextlib.nullcontext()
+    with counted:
+      return _Choice(request, budget, clock, lanes, number).make(variants)
 
 
 def flag_table() -> dict[str, flags.Flag]:
@@ -136,7 +134,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'jobs', _DEFAULTS['jobs'], 'Methods at a time; 0: as many as there'
           ' are cores, at most 2.', minimum=0,
       ),
-      jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
+      sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
 
@@ -157,7 +155,7 @@ def _fitting(
 ) -> list[str]:
   """Returns the methods that have what they need on the task."""
   # The first one needs nothing.
-  first, _ = request.jobs().prepare(variants[0], request.seeds[0])
+  first, _ = request.sweep().prepare(variants[0], request.seeds[0])
   return [
       variant for variant in variants
       if not methods.missing_needs(methods.get(variant), first.task.traits)

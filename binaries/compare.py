@@ -8,20 +8,13 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import os
+import itertools
 import sys
 from typing import Sequence
 
-from tff_pers.core import files
-from tff_pers.data import brackets
-from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
-from tff_pers.evaluation import results
-from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
-from tff_pers.experiments import folders
-from tff_pers.experiments import jobs as jobs_lib
-from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import timing
 
 SUMMARY = """\
@@ -64,55 +57,22 @@ def _compare(argv: Sequence[str]) -> int:
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = flags.parse(argv, table)
-  variants = jobs_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
-  seeds = jobs_lib.parse_seeds(given.get('seeds', '0'))
+  variants = sweep_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
+  seeds = sweep_lib.parse_seeds(given.get('seeds', '0'))
   targets = timing.parse_targets(given.get('targets', ''))
   with flags.sentences():
     given = timing.on_one_clock(given, variants)
-  task = given.get('task', flags.DEFAULTS['task'])
-  algos = [brackets.parse(variant)[0] for variant in variants]
-  experiment_lib.check_owners(given, table, algos, task)
-  top = given.get('output_dir') or flags.resolve_path(f'runs/compare_{task}')
-  jobs = jobs_lib.Jobs('compare', given, top)
-  jobs_lib.check_all(jobs, variants, seeds)
-  with flags.sentences():
-    alone = folders.Alone(top)
-  keys = [(variant, seed) for variant in variants for seed in seeds]
-  number = lanes_lib.number(given.get('jobs', 1), len(keys))
-  with alone:
-    with lanes_lib.Lanes(number) as lanes:
-      # Plots of each seed would cost as much as a small run.
-      runs = dict(zip(keys, lanes.map(
-          _run, [(given, top, *key, key[1] == seeds[0]) for key in keys]
-      )))
-    _write(top, runs, targets)
+  sweep = sweep_lib.of_flags('compare', given, table, variants)
+  points = list(itertools.product(variants, seeds))
+  sweep.check(points)
+  with sweep:
+    runs = sweep.run_all(
+        points, processes=given.get('jobs', 1), draw=plots.plot_compared_run
+    )
+    text = sweep_lib.write(sweep.folder, runs)
+    text += timing.write(sweep.folder, runs, targets)
+  print(f'{text}\nResults are in {sweep.folder}.')
   return int(None in runs.values())
-
-
-def _run(given, top: str, variant: str, seed: int, is_drawn: bool):
-  """Runs one, maybe in a process of its own; see `Jobs.run`."""
-  draw = plots.plot_compared_run if is_drawn else None
-  return jobs_lib.Jobs('compare', given, top).run(variant, seed, draw)
-
-
-def _write(
-    top: str, runs: comparison.Runs, targets: Sequence[float]
-) -> None:
-  """Writes and prints the tables, and plots."""
-  rows, columns = comparison.summary_rows(runs), comparison.SUMMARY_COLUMNS
-  results.write_csv(
-      os.path.join(top, 'runs.csv'), comparison.RUN_COLUMNS,
-      comparison.run_rows(runs),
-  )
-  results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
-  comparison.write_tiers(top, runs)
-  text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
-  files.write_text(os.path.join(top, 'summary.md'), text + '\n')
-  finished = [run for run in runs.values() if run is not None]
-  if finished:
-    plots.plot_runs(finished, top)
-    text += timing.write(top, finished, targets)
-  print(f'{text}\nResults are in {top}.')
 
 
 if __name__ == '__main__':

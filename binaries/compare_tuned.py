@@ -22,7 +22,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
-from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import timing
 
 SUMMARY = """\
@@ -63,8 +63,8 @@ def _compare_tuned(argv: Sequence[str]) -> int:
     print(flags.help_text(SUMMARY, table, argv))
     return 0
   given = dict(_DEFAULTS, **flags.parse(argv, table))
-  variants = jobs_lib.parse_variants(given.pop('algos'))
-  seeds = jobs_lib.parse_seeds(given.pop('seeds'))
+  variants = sweep_lib.parse_variants(given.pop('algos'))
+  seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   targets = timing.parse_targets(given.pop('targets', ''))
   with flags.sentences():
     given = timing.on_one_clock(given, variants)
@@ -83,7 +83,7 @@ def _compare_tuned(argv: Sequence[str]) -> int:
   top = given.get('output_dir') or flags.resolve_path(
       f'runs/compare_tuned_{task}'
   )
-  jobs = jobs_lib.Jobs('compare_tuned', given, top)
+  jobs = sweep_lib.Sweep('compare_tuned', given, top)
   first = next(iter(trials[variants[0]].values()))
   jobs.check(
       [(name, seeds[0]) for tried in trials.values() for name in tried.values()]
@@ -116,7 +116,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'Seeds of the runs, as 0,1,2; values are chosen on the first.',
       ),
       timing.targets_flag(),
-      jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
+      sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
 
@@ -124,12 +124,12 @@ def flag_table() -> dict[str, flags.Flag]:
 class _Steps:
   """Runs jobs, each once, and says how many there are."""
 
-  def __init__(self, number: int, jobs: jobs_lib.Jobs):
+  def __init__(self, number: int, jobs: sweep_lib.Sweep):
     self._number, self._jobs = number, jobs
     self._runs: dict[tuple[str, int], Any] = {}
 
   def run(self, variant: str, seed: int):
-    """Runs one job, see `Jobs.run`."""
+    """Runs one job, see `Sweep.run`."""
     key = variant, seed
     if key not in self._runs:
       print(
@@ -219,7 +219,7 @@ def _write(
       if seed == first and run is not None:
         plots.plot_compared_run(run.folder)
     plots.plot_runs(finished, top)
-    text += timing.write(top, finished, targets)
+    text += timing.write(top, runs, targets)
   print(f'\n{text}\nResults are in {top}.')
 
 

@@ -24,7 +24,7 @@ from tff_pers.evaluation import costs
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
-from tff_pers.experiments import jobs
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import zoo
 
 SUMMARY = """\
@@ -143,7 +143,7 @@ def _variants(given: Mapping[str, Any], table) -> list[str]:
     raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
   if _asks_for_all(given, table):
     return methods.names()
-  return jobs.parse_variants(given.get('algo') or given['algos'])
+  return sweep_lib.parse_variants(given.get('algo') or given['algos'])
 
 
 def _task(given: Mapping[str, Any], table, clients: int):

@@ -33,9 +33,9 @@ from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
 from tff_pers.experiments import going_on
-from tff_pers.experiments import jobs as jobs_lib
 from tff_pers.experiments import processes
 from tff_pers.experiments import runner
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -104,7 +104,7 @@ def _robustness(argv: Sequence[str]) -> int:
   with flags.sentences():
     rules = _names(given.pop('rules'), 'rules', robust.parse)
     attacks = _names(given.pop('attacks'), 'attacks', attacks_lib.parse)
-  seeds = jobs_lib.parse_seeds(given.pop('seeds'))
+  seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   _check_algo(given['algo'])
   grid = _Grid(given, table, seeds)
   grid.check(rules, attacks)

@@ -9,6 +9,7 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
+import itertools
 import os
 import sys
 from typing import Sequence
@@ -20,9 +21,8 @@ from tff_pers.evaluation import grids
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
-from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
-from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import split_hyperparameters
 
 SUMMARY = """\
@@ -73,24 +73,15 @@ def _sweep(argv: Sequence[str]) -> int:
     return 0
   given = dict(_DEFAULTS, **flags.parse(argv, table))
   splits = _variants(given.pop('algo'), given.pop('splits'))
-  seeds = jobs_lib.parse_seeds(given.pop('seeds'))
-  task = given.get('task', flags.DEFAULTS['task'])
-  algos = [brackets.parse(variant)[0] for variant in splits]
-  experiment_lib.check_owners(given, table, algos, task)
-  top = given.get('output_dir') or flags.resolve_path(f'runs/splits_{task}')
-  jobs = jobs_lib.Jobs('sweep_splits', given, top)
-  # Each variant with one seed and each seed with one variant.
-  jobs.check(
-      [(variant, seeds[0]) for variant in splits]
-      + [(next(iter(splits)), seed) for seed in seeds[1:]]
+  seeds = sweep_lib.parse_seeds(given.pop('seeds'))
+  sweep = sweep_lib.of_flags(
+      'sweep_splits', given, table, list(splits), name='splits'
   )
-  runs = {
-      (variant, seed): jobs.run(
-          variant, seed, plots.plot_run if seed == seeds[0] else None
-      )
-      for variant in splits for seed in seeds
-  }
-  _write(top, split_plots.rows(runs, splits, ENDS))
+  points = list(itertools.product(splits, seeds))
+  sweep.check(points)
+  with sweep:
+    runs = sweep.run_all(points, draw=plots.plot_run)
+    _write(sweep.folder, split_plots.rows(runs, splits, ENDS))
   return int(None in runs.values())
 
 
@@ -126,7 +117,6 @@ def _variants(algo: str, splits: str) -> dict[str, str]:
 
 def _write(top: str, rows) -> None:
   """Writes and prints the table, and plots."""
-  os.makedirs(top, exist_ok=True)
   results.write_csv(
       os.path.join(top, 'splits.csv'), split_plots.COLUMNS, rows
   )

@@ -9,6 +9,7 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
+import itertools
 import math
 import os
 import sys
@@ -25,8 +26,8 @@ from tff_pers.experiments import budgets
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import going_on
-from tff_pers.experiments import jobs as jobs_lib
 from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 
 SUMMARY = """\
@@ -79,16 +80,16 @@ def _tune(argv: Sequence[str]) -> int:
     given['trials'] = trials
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])
-  variants = jobs_lib.parse_variants(given.pop('algos'))
+  variants = sweep_lib.parse_variants(given.pop('algos'))
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
   top = given.get('output_dir') or flags.resolve_path(f'runs/tune_{task}')
   request = variant_search.Request(
-      'tune', given, top, jobs_lib.parse_seeds(given.pop('seeds'))
+      'tune', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
   )
   config = os.path.join(top, _CONFIG)
   going_on.check(config, record, free=_FREE, growing='trials')
-  jobs_lib.check_all(request.jobs(), variants, request.seeds)
+  request.sweep().check(itertools.product(variants, request.seeds))
   going_on.write(config, record)
   number = lanes_lib.number(given['jobs'], len(variants))
   share = seconds / math.ceil(len(variants) / number)
@@ -120,7 +121,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'jobs', _DEFAULTS['jobs'], 'Variants at a time; 0: as many as there'
           ' are cores, at most 2.', minimum=0,
       ),
-      jobs_lib.validation_flag(_DEFAULTS['validation_fraction']),
+      sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
 

@@ -33,7 +33,10 @@ _NOT_RUN = {
     'theta=..., gamma=...': 'What goes there is said above it.',
     'SumsFactory(rule': 'The rule is any of a table.',
 }
-_SHORTER = {'train_total_rounds=100': 'train_total_rounds=2'}
+_SHORTER = {
+    'train_total_rounds=100': 'train_total_rounds=2',
+    'num_clients=4, rounds=20': 'num_clients=4, rounds=1',
+}
 # What pages talk about, made before them.
 _SETUP = """
 import numpy as np

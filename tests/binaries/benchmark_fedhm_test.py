@@ -5,7 +5,7 @@ import pytest
 from binaries import benchmark_fedhm
 from binaries import compare_tuned
 from tff_pers.experiments import flags
-from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import sweep as sweep_lib
 
 BENCHMARK = benchmark_fedhm.BENCHMARK
 
@@ -89,7 +89,7 @@ def test_all_variants_can_be_built(tmp_path, handed):
     variants = given.pop('algos').split(',')
     for name in ('grid', 'seeds', 'output_dir'):
       del given[name]
-    jobs_lib.Jobs('test', given, str(tmp_path / 'runs')).check(
+    sweep_lib.Sweep('test', given, str(tmp_path / 'runs')).check(
         (variant, 0) for variant in variants
     )
 

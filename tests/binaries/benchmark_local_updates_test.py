@@ -7,7 +7,7 @@ from binaries import compare_tuned
 from binaries import tuned_parts
 from tests.data import emnist_files
 from tff_pers.data import brackets
-from tff_pers.experiments import jobs as jobs_lib
+from tff_pers.experiments import sweep as sweep_lib
 
 BENCHMARK = benchmark_local_updates.BENCHMARK
 
@@ -65,7 +65,7 @@ def test_all_variants_can_be_built(tmp_path):
       task='emnist', data_dir=str(data), emnist_min_train=20,
       emnist_min_test=5,
   )
-  jobs_lib.Jobs('test', given, str(tmp_path / 'runs')).check(
+  sweep_lib.Sweep('test', given, str(tmp_path / 'runs')).check(
       (variant, 0)
       for part in BENCHMARK.parts.values()
       for variant in brackets.split_list(part['algos'])

@@ -127,7 +127,7 @@ def test_a_trial_that_was_let_go_is_the_next_one_with_its_values(tmp_path):
 
 _CLAIM_AND_DIE = """
 import os, signal
-from tests.binaries import studies_test
+from tests.experiments import studies_test
 claim = studies_test._study({folder!r}).claim()
 print(claim.number, claim.values['rate'], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -5,6 +5,7 @@ from typing import Any, Mapping, Sequence
 
 from tff_pers.config import methods
 from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 from tff_pers.experiments import events
@@ -62,17 +63,18 @@ def parse_targets(text: str) -> list[float]:
 
 
 def write(
-    top: str, runs: Sequence[results.Run], targets: Sequence[float]
+    top: str, runs: comparison.Runs, targets: Sequence[float]
 ) -> str:
   """Writes `times.csv` if the runs have a clock; returns the table to print.
 
   A table of other runs is removed.
   """
+  finished = [run for run in runs.values() if run is not None]
   path = os.path.join(top, CSV)
-  if not times.are_timed(runs):
+  if not times.are_timed(finished):
     if os.path.exists(path):
       os.remove(path)
     return ''
-  rows = times.rows(runs, targets)
+  rows = times.rows(finished, targets)
   results.write_csv(path, times.COLUMNS, rows)
   return f'\n\nVirtual time:\n\n{results.markdown(times.COLUMNS, rows)}'

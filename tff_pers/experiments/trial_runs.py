@@ -7,11 +7,11 @@ from typing import Any, Mapping
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import tuning
 from tff_pers.experiments import flags
-from tff_pers.experiments import jobs as jobs_lib
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
 from tff_pers.experiments import saved_runs
 from tff_pers.experiments import studies
+from tff_pers.experiments import sweep as sweep_lib
 
 
 class _Ended(flags.Failure):
@@ -19,13 +19,13 @@ class _Ended(flags.Failure):
 
 
 def run(
-    jobs: jobs_lib.Jobs, variant: str, seed: int, claim: studies.Claim, *,
+    sweep: sweep_lib.Sweep, variant: str, seed: int, claim: studies.Claim, *,
     within: str, metric: str, seconds: float = math.inf,
 ) -> str:
   """Runs a trial, or the rest of it; returns why it was refused, '' if not.
 
   Args:
-    jobs: Runs it.
+    sweep: Runs it.
     variant: The method as it was asked for, without the values of the trial.
     seed: Of the run.
     claim: The trial; it is ended, unless the run fails.
@@ -41,14 +41,14 @@ def run(
   watch = _Watch(claim, metric, seconds)
   name = with_options(variant, claim.options)
   try:
-    experiment, folder = jobs.prepare(name, seed, within=within)
+    experiment, folder = sweep.prepare(name, seed, within=within)
     watch.rounds = experiment.task.rounds
     if not runner.is_finished(folder):
       position = saved_runs.position(folder)
       for row in saved_runs.rows(folder, position.round if position else 0):
         watch(row)
     with quiet.silence():
-      done = jobs.execute(
+      done = sweep.execute(
           name, seed, within=within, draw=None, is_enough=watch
       )
   except _Ended as ended:

@@ -15,10 +15,10 @@ from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import going_on
-from tff_pers.experiments import jobs as jobs_lib
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
 from tff_pers.experiments import studies
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import trial_runs
 
 # While others work on the last trials of a study.
@@ -33,7 +33,7 @@ class Request:
 
   Attributes:
     program: Its name, for messages.
-    given: Values of the flags that were given, see `jobs.Jobs`.
+    given: Values of the flags that were given, see `sweep.Sweep`.
     top: Folder of everything.
     seeds: Those of the final runs; the first is that of the trials.
   """
@@ -43,9 +43,9 @@ class Request:
   top: str
   seeds: Sequence[int]
 
-  def jobs(self) -> jobs_lib.Jobs:
+  def sweep(self) -> sweep_lib.Sweep:
     """Returns what runs training runs."""
-    return jobs_lib.Jobs(self.program, self.given, self.top)
+    return sweep_lib.Sweep(self.program, self.given, self.top)
 
 
 class VariantSearch:
@@ -62,15 +62,15 @@ class VariantSearch:
       flags.UsageError: If it cannot be run.
     """
     self._request, self._variant = request, variant
-    self._jobs = request.jobs()
+    self._sweep = request.sweep()
     self._name = experiment_lib.folder_name(variant)
-    experiment, _ = self._jobs.prepare(
+    experiment, _ = self._sweep.prepare(
         variant, request.seeds[0], within=self._within(1)
     )
     self.metric = 'accuracy' if experiment.task.num_classes else 'loss'
     self._rounds = experiment.task.rounds
     self._space = search_spaces.of(
-        experiment.hyperparameters, self._jobs.asked(variant)
+        experiment.hyperparameters, self._sweep.asked(variant)
     )
 
   @functools.cached_property
@@ -118,7 +118,7 @@ class VariantSearch:
     others = _spent(self.study.trials()) - claim.seconds
     try:
       reason = trial_runs.run(
-          self._jobs, self._variant, self._request.seeds[0], claim,
+          self._sweep, self._variant, self._request.seeds[0], claim,
           within=self._within(claim.number), metric=self.metric,
           seconds=seconds - others,
       )
@@ -155,7 +155,7 @@ class VariantSearch:
     with locks.held(os.path.join(self._request.top, within)):
       try:
         with quiet.silence():
-          return self._jobs.execute(name, seed, within=within, draw=None)
+          return self._sweep.execute(name, seed, within=within, draw=None)
       except runner.Diverged as error:
         print(f'{self._request.program}: {name}: {error}', flush=True)
         return None

@@ -1,0 +1,53 @@
+"""Sweeps from Python: points, what is refused, what is written."""
+
+import numpy as np
+import pytest
+
+from tff_pers.evaluation import results
+from tff_pers.experiments import flags
+from tff_pers.experiments import sweep
+
+_SMALL = dict(
+    task='digits', num_clients=4, rounds=2, train_fraction=0.1, eval_clients=1
+)
+_GOOD, _BAD = 'fedavg[learning_rate=0.1]', 'fedavg[learning_rate=1e38]'
+
+
+def test_a_diverged_point_is_none_and_a_finished_one_is_not_run_again(
+    tmp_path, capsys
+):
+  points, folder = [(_GOOD, 3), (_BAD, 3)], str(tmp_path / 'runs')
+  runs = sweep.run(points, folder, **_SMALL)
+  assert list(runs) == points
+  assert runs[_BAD, 3] is None
+  assert runs[_GOOD, 3].config['flags']['seed'] == 3
+  rows = results.read_rows(folder, 'summary.csv')
+  assert [row['algo'] for row in rows] == [_GOOD, _BAD]
+  assert float(rows[0]['accuracy_mean']) == (
+      runs[_GOOD, 3].final_clients['accuracy'].mean()
+  )
+  capsys.readouterr()
+  again = sweep.run(points[:1], folder, **_SMALL)
+  np.testing.assert_equal(again[points[0]].metrics, runs[points[0]].metrics)
+  assert 'round 1/2' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('points, values, sentence', [
+    ([], {}, '`points` must be distinct, at least one, found'),
+    ([(_GOOD, 0)] * 2, {}, '`points` must be distinct'),
+    ([('nobody', 0)], {}, '`--algo` must be one of'),
+    ([(_GOOD, 0)], dict(round=1), '`--round` is not a flag. Tip: --rounds'),
+    ([(_GOOD, 0)], dict(rounds=-1), '`--rounds` must be an integer >= 1'),
+    ([(_GOOD, 0)], dict(perm_rank=1), '`--perm_rank` is not a flag'),
+])
+def test_raises_before_anything_is_written(tmp_path, points, values, sentence):
+  with pytest.raises(flags.UsageError, match=sentence):
+    sweep.run(points, str(tmp_path / 'runs'), **values)
+  assert not list(tmp_path.iterdir())
+
+
+def test_nobody_else_writes_there(tmp_path):
+  folder = str(tmp_path / 'runs')
+  with sweep.Sweep('test', {}, folder):
+    with pytest.raises(flags.UsageError, match='no other process writes to'):
+      sweep.run([(_GOOD, 0)], folder, **_SMALL)

@@ -1,0 +1,347 @@
+"""Many runs in one folder: methods with options, times seeds.
+
+    from tff_pers.experiments import sweep
+
+    points = [(f'fedavg[learning_rate={rate}]', 0) for rate in (0.03, 0.3)]
+    runs = sweep.run(points, 'runs/rates', task='digits', rounds=20)
+
+A point is (variant, seed), its run is in <folder>/<variant>/seed<seed>. One
+that is finished is not run again, one that was interrupted is resumed, and one
+that diverges is None. `Sweep` is what programs make of their flags.
+"""
+
+import itertools
+import os
+import re
+import sys
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
+
+from tff_pers import plugins
+from tff_pers.config import hyperparameters as hp
+from tff_pers.core import files
+from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import folders
+from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import runner
+
+# (variant, seed).
+Point = tuple[str, int]
+
+
+class Sweep:
+  """Runs of one set of flags; in a `with` block nobody else writes there."""
+
+  def __init__(self, program: str, given: Mapping[str, Any], folder: str):
+    """Keeps the flags.
+
+    Args:
+      program: Its name, for messages.
+      given: Values of the flags that were given; those of a method are for all
+        its variants, brackets go before.
+      folder: Where the runs are.
+    """
+    self._program, self._given, self.folder = program, given, folder
+    self._alone: Optional[folders.Alone] = None
+    # Maybe in a process of its own, which has not read the command line.
+    with flags.sentences():
+      plugins.import_named(given.get('import', ''))
+    self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
+
+  def __enter__(self):
+    with flags.sentences():
+      self._alone = folders.Alone(self.folder)
+    return self
+
+  def __exit__(self, *error):
+    assert self._alone is not None  # `__enter__` has made it.
+    self._alone.__exit__(*error)
+
+  def check(self, points: Iterable[Point]) -> None:
+    """Builds experiments without running them, one for each variant and seed.
+
+    Errors must show before hours of training, not in between.
+
+    Raises:
+      flags.UsageError: If one cannot be run, or a method's flag has no effect
+        in any of them.
+    """
+    checked: list[Point] = []
+    for variant, seed in points:
+      if not {variant, seed} <= set(itertools.chain(*checked)):
+        checked.append((variant, seed))
+    # Of each only the flags, because the data of all together may be large.
+    found = [
+        (experiment.method.name, experiment.config['flags'])
+        for experiment in (self.prepare(*point)[0] for point in checked)
+    ]
+    for name, value in self._given.items():
+      if name not in self._table or self._table[name].kind != 'method':
+        continue
+      owner = self._table[name].owner
+      if not any(own[name] == value for algo, own in found if algo == owner):
+        raise flags.UsageError(
+            f'`--{name}` must be left out because it has no effect in any'
+            f' variant of `--algos`, found {value!r}.'
+        )
+
+  def run_all(
+      self, points: Iterable[Point], *, processes: int = 1,
+      draw: Optional[Callable[[str], Any]] = None,
+  ) -> comparison.Runs:
+    """Returns the run of each point, see `run`.
+
+    Args:
+      points: In the order in which they are begun.
+      processes: How many run at a time, see `lanes.number`.
+      draw: Plots what is in the folder of a run; for those of the first seed,
+        because plots of each would cost as much as a small run.
+    """
+    points = list(points)
+    first = points[0][1]
+    number = lanes_lib.number(processes, len(points))
+    with lanes_lib.Lanes(number) as lanes:
+      runs = lanes.map(_run, [
+          (self._program, self._given, self.folder, *point,
+           draw if point[1] == first else None)
+          for point in points
+      ])
+    return dict(zip(points, runs))
+
+  def run(
+      self, variant: str, seed: int,
+      draw: Optional[Callable[[str], Any]] = None,
+  ) -> Optional[results.Run]:
+    """Runs one unless it is finished; returns None if it diverged.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      draw: Plots the results in its folder, see `runner.execute`.
+    """
+    try:
+      return self.execute(variant, seed, draw=draw)
+    except runner.Diverged as error:
+      print(f'{self._program}: {variant}: {error}', file=sys.stderr)
+      return None
+
+  def execute(
+      self, variant: str, seed: int, *, within: str = '', **options: Any
+  ) -> results.Run:
+    """Runs one unless it is finished.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      within: See `prepare`.
+      **options: See `runner.execute`.
+
+    Raises:
+      Diverged, flags.Failure: See `runner.execute`.
+    """
+    experiment, folder = self.prepare(variant, seed, within=within)
+    runner.execute(experiment, folder, quiet=True, **options)
+    return results.read_run(folder)
+
+  def prepare(
+      self, variant: str, seed: int, *, within: str = ''
+  ) -> tuple[experiment_lib.Experiment, str]:
+    """Returns the experiment and its folder.
+
+    Args:
+      variant: The method with its options.
+      seed: Of the run.
+      within: Folder of the runs of all seeds, in that of all runs; empty: the
+        variant's own.
+
+    Raises:
+      flags.UsageError: If it cannot be run, or the folder holds another.
+    """
+    within = within or experiment_lib.folder_name(variant)
+    folder = os.path.join(self.folder, within, f'seed{seed}')
+    experiment = runner.prepare(
+        self.flags_of(variant, seed), self._table, folder, resume=True,
+        same_flags=True, brackets_win=True,
+    )
+    return experiment, folder
+
+  def asked(self, variant: str) -> list[str]:
+    """Returns the hyperparameters that flags or brackets set, by flag name."""
+    algo, options = brackets.parse(variant)
+    names = [
+        name for name in self._given
+        if name in self._table and self._table[name].kind == 'method'
+        and self._table[name].owner == algo
+    ]
+    names += [f'{algo}_{option}' for option in options]
+    # Brackets hold other flags, too.
+    return [name[len(algo) + 1:] for name in dict.fromkeys(names)
+            if name in self._table]
+
+  def flags_of(self, variant: str, seed: int) -> dict[str, Any]:
+    """Returns the flags of one run."""
+    algo = brackets.parse(variant)[0]
+    own = {
+        name: value for name, value in self._given.items()
+        if name in self._table
+        and (self._table[name].kind != 'method'
+             or self._table[name].owner == algo)
+    }
+    return {**own, 'algo': variant, 'seed': seed}
+
+
+def _run(program: str, given, folder: str, variant: str, seed: int, draw):
+  """Runs one, maybe in a process of its own; see `Sweep.run`."""
+  return Sweep(program, given, folder).run(variant, seed, draw)
+
+
+def of_flags(
+    program: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag],
+    variants: Sequence[str], name: str = '',
+) -> Sweep:
+  """Returns the sweep that a program was asked for.
+
+  Args:
+    program: Its name.
+    given: Values of the flags that were given.
+    table: All flags.
+    variants: Those of `--algos`.
+    name: That of the folder runs/<name>_<task>, which `--output_dir` overrides;
+      empty: the program's.
+
+  Raises:
+    flags.UsageError: If a flag belongs to another method or task.
+  """
+  task = given.get('task', flags.DEFAULTS['task'])
+  algos = [brackets.parse(variant)[0] for variant in variants]
+  experiment_lib.check_owners(given, table, algos, task)
+  folder = given.get('output_dir') or flags.resolve_path(
+      f'runs/{name or program}_{task}'
+  )
+  return Sweep(program, given, folder)
+
+
+def run(
+    points: Iterable[Point], folder: str, *, processes: int = 1,
+    **values: Any
+) -> comparison.Runs:
+  """Trains all points, and writes the tables and plots of `binaries.compare`.
+
+  Args:
+    points: (variant, seed) pairs, a variant as `perm[lambda=0.1]`.
+    folder: Where the runs, runs.csv, summary.csv, summary.md and plots are.
+    processes: How many run at a time; 0: as many as there are cores, at most 2.
+    **values: Flags of `binaries.train` by name, for all of the runs.
+
+  Returns:
+    The run of each point (see `evaluation.results.Run`), None if it diverged.
+
+  Raises:
+    flags.UsageError: If there are no points, a flag or a variant is wrong, or
+      the folder holds other runs under these names, or another process.
+  """
+  points = list(points)
+  if not points or len(set(points)) < len(points):
+    raise flags.UsageError(
+        f'`points` must be distinct, at least one, found {points}.'
+    )
+  table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
+  given = flags.parse(
+      ['sweep', *(f'--{name}={value}' for name, value in values.items())],
+      table,
+  )
+  given['output_dir'] = os.path.abspath(folder)
+  with flags.sentences():
+    sweep = of_flags(
+        'sweep', given, table, [variant for variant, _ in points]
+    )
+  sweep.check(points)
+  with sweep:
+    runs = sweep.run_all(
+        points, processes=processes, draw=plots.plot_compared_run
+    )
+    write(sweep.folder, runs)
+  return runs
+
+
+def write(
+    folder: str, runs: comparison.Runs,
+    columns: Sequence[str] = comparison.SUMMARY_COLUMNS,
+    rows: Optional[Sequence[Mapping[str, Any]]] = None,
+    as_text: Callable[..., str] = results.markdown,
+) -> str:
+  """Writes the tables and plots of runs; returns the summary in Markdown.
+
+  Args:
+    folder: Where to.
+    runs: By point, None if it diverged.
+    columns: Those of the summary.
+    rows: Its rows; None: those of `comparison.summary_rows`.
+    as_text: `(columns, rows) -> Markdown`.
+  """
+  rows = comparison.summary_rows(runs) if rows is None else rows
+  results.write_csv(
+      os.path.join(folder, 'runs.csv'), comparison.RUN_COLUMNS,
+      comparison.run_rows(runs),
+  )
+  results.write_csv(os.path.join(folder, 'summary.csv'), columns, rows)
+  comparison.write_tiers(folder, runs)
+  text = as_text(columns, rows) + comparison.sample_sentence(runs)
+  files.write_text(os.path.join(folder, 'summary.md'), text + '\n')
+  finished = [run for run in runs.values() if run is not None]
+  if finished:
+    plots.plot_runs(finished, folder)
+  return text
+
+
+def validation_flag(default: float) -> tuple[str, flags.Flag]:
+  """Returns --validation_fraction of programs that choose."""
+  return flags.own_flag(
+      'validation_fraction', default,
+      'Share of each client\'s training examples that is held out to choose'
+      ' values on.', above=0.0, below=1.0,
+  )
+
+
+def parse_variants(text: str) -> list[str]:
+  """Returns the variants of `--algos`.
+
+  Raises:
+    flags.UsageError: If there are none, or one is named twice.
+  """
+  with flags.sentences():
+    variants = brackets.split_list(text)
+    for variant in variants:
+      brackets.parse(variant)
+  names = [experiment_lib.folder_name(variant) for variant in variants]
+  if not names or len(set(names)) < len(names):
+    raise flags.UsageError(
+        '`--algos` must name each variant once, at least one, found'
+        f' {", ".join(variants) or "none"}.'
+    )
+  return variants
+
+
+def parse_seeds(text: str) -> list[int]:
+  """Returns the seeds of `--seeds`, as in `0,1,2`.
+
+  Raises:
+    flags.UsageError: If they are not distinct integers of an int64, >= 0.
+  """
+  items = text.split(',')
+  # Not `isdecimal` alone, which holds for digits of all scripts.
+  numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,19}', item)]
+  if (
+      len(numbers) < len(items)
+      or len(set(numbers)) < len(numbers)  # 1 and 01 are one seed.
+      or max(numbers) > hp.LARGEST_SEED
+  ):
+    raise flags.UsageError(
+        f'`--seeds` must be distinct integers >= 0 and <= {hp.LARGEST_SEED}, as'
+        f' 0,1,2, found {text!r}.'
+    )
+  return numbers

@@ -74,7 +74,7 @@ def test_as_many_at_a_time_as_asked(modules, capsys):
 def test_they_end_with_us(end, modules, tmp_path):
   modules(
       long='import time\ntime.sleep(600)\n',
-      program='from binaries import side_by_side\n'
+      program='from tff_pers.experiments import side_by_side\n'
       'side_by_side.run(dict(a=["long"], b=["long"], c=["long"]), 2)\n',
   )
   process = subprocess.Popen(

@@ -111,7 +111,10 @@ def drop_default_context() -> None:
   At exit its finalizer would print an AttributeError. A computation that is
   called before `use` then raises RuntimeError. After `use` nothing changes.
   """
-  if worker_pid() is None:
+  stack = tff.framework.get_context_stack()
+  default = type(stack._stack[0])  # pylint: disable=protected-access
+  # A runtime of ours has one of its own, or has started the worker.
+  if worker_pid() is None and default.__module__.startswith(tff.__name__):
     tff.framework.set_default_context(_NoContext())
 
 

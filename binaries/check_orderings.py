@@ -65,18 +65,14 @@ class Link(NamedTuple):
   text: str
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('check_orderings', _check, argv)
+  return flags.program('check_orderings', SUMMARY, flag_table, _check, argv)
 
 
-def _check(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag('runs', '', 'Folder that compare wrote.'),
       flags.own_flag('expect', '', 'Claims, see above.'),
       flags.own_flag(
@@ -94,10 +90,10 @@ def _check(argv: Sequence[str]) -> int:
           ' itself.', minimum=0,
       ),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  del table  # Unused.
   folder = flags.resolve_path(given.pop('runs', ''))
   rows = check(
       folder, given.pop('expect', ''), at_round=given.pop('round', 0), **given
@@ -296,4 +292,4 @@ def _value(term: Term, values: Values, seed: int) -> float:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -65,22 +65,14 @@ _FIRST_SHARE = 0.4
 _PAGE_SECONDS = 10.0
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('choose', _choose, argv)
+  return flags.program(
+      'choose', SUMMARY, flag_table, _choose, argv, defaults=_DEFAULTS
+  )
 
 
-def _choose(argv: Sequence[str]) -> int:
-  table = flag_table()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = {**_DEFAULTS, **flags.parse(argv, table)}
+def _choose(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   budget = _budget(given)
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])
@@ -307,4 +299,4 @@ def _train(
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

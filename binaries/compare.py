@@ -10,7 +10,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import itertools
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from tff_pers.evaluation import plots
 from tff_pers.experiments import flags
@@ -32,18 +32,14 @@ method's flags apply to all its variants; brackets go before."""
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('compare', _compare, argv)
+  return flags.program('compare', SUMMARY, flag_table, _compare, argv)
 
 
-def _compare(argv: Sequence[str]) -> int:
-  table = flags.all_flags(
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return flags.all_flags(
       flags.own_flag('algos', DEFAULT_ALGOS, 'Variants to compare.'),
       flags.own_flag('seeds', '0', 'Seeds of the runs, as 0,1,2.'),
       timing.targets_flag(),
@@ -53,10 +49,9 @@ def _compare(argv: Sequence[str]) -> int:
       ),
       without=('seed',),
   )
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   variants = sweep_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
   seeds = sweep_lib.parse_seeds(given.get('seeds', '0'))
   targets = timing.parse_targets(given.get('targets', ''))
@@ -76,4 +71,4 @@ def _compare(argv: Sequence[str]) -> int:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

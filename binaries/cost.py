@@ -47,17 +47,12 @@ CSV, TO_ACCURACY_CSV = 'cost.csv', 'cost_to_accuracy.csv'
 _SHARED = ('client_weighting', 'output_dir')
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('cost', _cost, argv)
+  return flags.program('cost', SUMMARY, flag_table, _cost, argv)
 
 
-def _flags() -> dict[str, flags.Flag]:
+def flag_table() -> dict[str, flags.Flag]:
   table = flags.all_flags(
       flags.own_flag('algo', '', 'One method or variant.'),
       flags.own_flag(
@@ -88,12 +83,7 @@ def _flags() -> dict[str, flags.Flag]:
   return {name: flag for name, flag in table.items() if flag.kind != 'task'}
 
 
-def _cost(argv: Sequence[str]) -> int:
-  table = _flags()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+def _cost(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   if ('runs' in given) != ('accuracy' in given):
     raise flags.UsageError(
         '`--runs` and `--accuracy` must be given together, found'
@@ -237,4 +227,4 @@ def _write(folder: str, name: str, columns, rows) -> int:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

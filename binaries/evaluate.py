@@ -10,7 +10,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import os
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from tff_pers.evaluation import results
 from tff_pers.experiments import exports
@@ -35,18 +35,14 @@ training. Without FILE the run's own test data are evaluated once more. Writes
 clients.csv, and with --export the models, for binaries.predict."""
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('evaluate', _evaluate, argv)
+  return flags.program('evaluate', SUMMARY, flag_table, _evaluate, argv)
 
 
-def _evaluate(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag('run', '', 'Folder of the run.'),
       flags.own_flag('data_dir', '', 'File with the examples.'),
       flags.own_flag(
@@ -57,10 +53,9 @@ def _evaluate(argv: Sequence[str]) -> int:
       ),
       *exports.FLAGS,
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _evaluate(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   folder = flags.resolve_path(given.get('run', '') or '.')
   top = given.get('output_dir') or os.path.join(folder, 'evaluation')
   data_dir = given.get('data_dir', '')
@@ -96,4 +91,4 @@ def _chosen(asked: exports.Request, names: Sequence[str]) -> Sequence[int]:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -10,7 +10,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import os
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from binaries import compare_tuned
 from binaries import pareto_tables
@@ -63,11 +63,6 @@ Figures of Charles and Konecny (2021), mu = 1:
                server by a grid, on --task; flags and files of compare_tuned"""
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   if '--figure=6' in argv and not flags.wants_help(argv):
@@ -78,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
         ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}', folder,
          *rest]
     )
-  return flags.run('pareto', _pareto, argv)
+  return flags.program('pareto', SUMMARY, flag_table, _pareto, argv)
 
 
 def flag_table() -> dict[str, flags.Flag]:
@@ -125,12 +120,7 @@ def flag_table() -> dict[str, flags.Flag]:
   )
 
 
-def _pareto(argv: Sequence[str]) -> int:
-  table = flag_table()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+def _pareto(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   output_dir = given.pop('output_dir', '') or flags.resolve_path('runs/pareto')
   if given.get('figure'):
     _check_used(given, ('figure',), f"--figure={given['figure']}")
@@ -205,4 +195,4 @@ def _write(output_dir: str, columns, rows) -> None:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -9,7 +9,7 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -24,27 +24,23 @@ optimum where it is known, the distribution over clients, and for a run of its
 own the data map and the mixing weights."""
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('plot', _plot, argv)
+  return flags.program('plot', SUMMARY, flag_table, _plot, argv)
 
 
-def _plot(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag('runs', '', 'Folders of runs or comparisons.'),
       flags.own_flag(
           'output_dir', '', 'Where the figures go; default: the first folder.'
       ),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _plot(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  del table  # Unused.
   folders = [
       flags.resolve_path(name)
       for name in given.get('runs', '').split(',') if name
@@ -76,4 +72,4 @@ def plot_all(folders: Sequence[str], output_dir: str) -> list[str]:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -34,18 +34,14 @@ the client, the prediction, and with classes their probabilities."""
 _ROWS_AT_ONCE = 4096
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('predict', _predict, argv)
+  return flags.program('predict', SUMMARY, flag_table, _predict, argv)
 
 
-def _predict(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag('run', '', 'Folder of a run with exported models.'),
       flags.own_flag('data_dir', '', 'File with examples.'),
       flags.own_flag(
@@ -56,10 +52,10 @@ def _predict(argv: Sequence[str]) -> int:
           'output', '', 'The file to write; empty: predictions.csv in --run.'
       ),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _predict(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  del table  # Unused.
   folder = flags.resolve_path(given.get('run', '') or '.')
   record = _record(folder)
   known = _saved_models(record, folder)
@@ -177,4 +173,4 @@ def _cells(output: np.ndarray, classes: Sequence[str]) -> list[Any]:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -31,18 +31,14 @@ come first."""
 _NAME = 'report.html'
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('report', _report, argv)
+  return flags.program('report', SUMMARY, flag_table, _report, argv)
 
 
-def _report(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag(
           'runs', '', 'Folders of runs or comparisons, with commas between'
           ' them.'
@@ -51,10 +47,10 @@ def _report(argv: Sequence[str]) -> int:
           'output', '', f'File of the page; empty: {_NAME} in the first folder.'
       ),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _report(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  del table  # Unused.
   folders = [
       flags.resolve_path(name)
       for name in given.get('runs', '').split(',') if name
@@ -108,4 +104,4 @@ def _title(folders: Sequence[str]) -> str:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -77,22 +77,14 @@ _SETTINGS = {
 _FILE, _CONFIG = 'robustness.csv', 'robustness.json'
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('robustness', _robustness, argv)
+  return flags.program(
+      'robustness', SUMMARY, flag_table, _robustness, argv, defaults=_DEFAULTS
+  )
 
 
-def _robustness(argv: Sequence[str]) -> int:
-  table = flag_table()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = {**_DEFAULTS, **flags.parse(argv, table)}
+def _robustness(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   if given.get('rounds') == auto_rounds.AUTO:
     raise flags.UsageError(
         '`--rounds` must be an integer here, because all cells of the table'
@@ -326,4 +318,4 @@ class _Table:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

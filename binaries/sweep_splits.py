@@ -12,7 +12,7 @@ startup.begin(__name__, __file__)
 import itertools
 import os
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 from tff_pers.config import methods
 from tff_pers.core import files
@@ -44,18 +44,16 @@ _DEFAULTS = dict(
 ENDS = {'fedavg_finetuned': 0.0, 'local_only': 1.0}
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('sweep_splits', _sweep, argv)
+  return flags.program(
+      'sweep_splits', SUMMARY, flag_table, _sweep, argv, defaults=_DEFAULTS
+  )
 
 
-def _sweep(argv: Sequence[str]) -> int:
-  table = flags.all_flags(
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return flags.all_flags(
       flags.own_flag(
           'algo', _DEFAULTS['algo'], 'The method, as perhaps'
           ' fedper[local_steps=5].',
@@ -68,10 +66,9 @@ def _sweep(argv: Sequence[str]) -> int:
       ),
       without=('seed',),
   )
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = dict(_DEFAULTS, **flags.parse(argv, table))
+
+
+def _sweep(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   splits = _variants(given.pop('algo'), given.pop('splits'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   sweep = sweep_lib.of_flags(
@@ -127,4 +124,4 @@ def _write(top: str, rows) -> None:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -24,18 +24,14 @@ Trains one method on one task with one seed. Writes config.json, metrics.csv,
 clients.csv, checkpoint.sqlite, TensorBoard events and plots to --output_dir."""
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('train', _train, argv)
+  return flags.program('train', SUMMARY, flag_table, _train, argv)
 
 
-def _train(argv: Sequence[str]) -> int:
-  table = flags.all_flags(
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return flags.all_flags(
       flags.own_flag(
           'algo', runner.DEFAULT_ALGO,
           'Method, see above; brackets set its options: perm[lambda=0.1].',
@@ -47,10 +43,9 @@ def _train(argv: Sequence[str]) -> int:
       ),
       *exports.FLAGS,
   )
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _train(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   fork = flags.resolve_path(given['fork']) if given.get('fork') else ''
   folder = given.get('output_dir') or _default_folder(given, fork)
   experiment = runner.prepare(
@@ -71,4 +66,4 @@ def _default_folder(given: Mapping[str, Any], fork: str) -> str:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

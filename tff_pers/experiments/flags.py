@@ -460,6 +460,31 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
   )
 
 
+def program(
+    name: str, summary: str, flag_table: Callable[[], dict[str, Flag]],
+    body: Callable[[dict[str, Any], dict[str, Flag]], int],
+    argv: Sequence[str], defaults: Mapping[str, Any] = {},
+) -> int:
+  """Returns the exit code of a program: its help, or what it does with flags.
+
+  Args:
+    name: Its name.
+    summary: What its help begins with.
+    flag_table: Returns its flags.
+    body: `(values of the flags that were given, flags) -> exit code`.
+    argv: What was typed.
+    defaults: Of the program, for flags that were not given.
+  """
+  def main(argv):
+    table = flag_table()
+    if wants_help(argv):
+      print(help_text(summary, table, argv))
+      return 0
+    return body({**defaults, **parse(argv, table)}, table)
+
+  return run(name, main, argv)
+
+
 def run(
     name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str]
 ) -> int:

@@ -8,27 +8,12 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import contextlib
-import itertools
-import math
-import os
 import sys
-from typing import Any, Optional, Sequence
+from typing import Any, Sequence
 
-from binaries import choice_page
-from binaries import choice_plan
-from tff_pers.config import methods
-from tff_pers.data import brackets
-from tff_pers.evaluation import damaged
-from tff_pers.evaluation import trials as trials_lib
-from tff_pers.evaluation.report import folder_data
-from tff_pers.experiments import budgets
-from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import choice
 from tff_pers.experiments import flags
-from tff_pers.experiments import going_on
-from tff_pers.experiments import lanes as lanes_lib
 from tff_pers.experiments import sweep as sweep_lib
-from tff_pers.experiments import variant_search
 
 SUMMARY = """\
 python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
@@ -48,59 +33,16 @@ program; if it is short, there are fewer seeds, then fewer methods. In its place
 take, so that two runs of the command end alike. The same command goes on after
 a kill: its clock, too."""
 
-# Simple ones first. Those that need what the task lacks are left out.
-DEFAULT_ALGOS = (
-    'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ditto', 'apfl',
-    'ifca', 'floral', 'perm',
-)
 _DEFAULTS: dict[str, Any] = dict(
     seeds='0,1,2', jobs=0, validation_fraction=0.2,
 )
-_BUDGET = '20m'
-_CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
-# The defaults of a method are run if they can be begun before this share of the
-# budget is spent, and have the same again to end.
-_FIRST_SHARE = 0.4
-# For tables and plots.
-_PAGE_SECONDS = 10.0
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   return flags.program(
-      'choose', SUMMARY, flag_table, _choose, argv, defaults=_DEFAULTS
+      'choose', SUMMARY, flag_table, choice.run, argv, defaults=_DEFAULTS
   )
-
-
-def _choose(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  budget = _budget(given)
-  record = dict(given)
-  task = given.get('task', flags.DEFAULTS['task'])
-  asked = given.pop('algos', '')
-  top = given.get('output_dir') or flags.resolve_path(f'runs/choose_{task}')
-  request = variant_search.Request(
-      'choose', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
-  )
-  config = os.path.join(top, _CONFIG)
-  going_on.check(config, record, free=('jobs', 'output_dir'))
-  variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
-  algos = [brackets.parse(variant)[0] for variant in variants]
-  experiment_lib.check_owners(given, table, algos, task)
-  if not asked:
-    variants = _fitting(request, variants)
-  sweep = request.sweep()
-  sweep.check(itertools.product(variants, request.seeds))
-  number = lanes_lib.number(given['jobs'], len(variants))
-  with sweep, lanes_lib.Lanes(number) as lanes:
-    going_on.write(config, record)
-    clock = budgets.Clock(os.path.join(top, _CLOCK))
-    # Of a finished choice only the page is written anew, at no time.
-    is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
-    counted: contextlib.AbstractContextManager[Any] = clock
-    if is_over:
-      counted = contextlib.nullcontext()
-    with counted:
-      return _Choice(request, budget, clock, lanes, number).make(variants)
 
 
 def flag_table() -> dict[str, flags.Flag]:
@@ -108,10 +50,10 @@ def flag_table() -> dict[str, flags.Flag]:
   return flags.all_flags(
       flags.own_flag(
           'algos', '', 'Variants to choose from, simple ones first; empty:'
-          f' those of {", ".join(DEFAULT_ALGOS)} that fit the task.'
+          f' those of {", ".join(choice.DEFAULT_ALGOS)} that fit the task.'
       ),
       flags.own_flag(
-          'budget', _BUDGET,
+          'budget', choice.BUDGET,
           'Time for everything, as 90s, 20m or 1.5h; not with --trials.',
       ),
       flags.own_flag(
@@ -129,173 +71,6 @@ def flag_table() -> dict[str, flags.Flag]:
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )
-
-
-def _budget(given: dict[str, Any]) -> float:
-  """Returns the seconds for everything; notes the default in `given`."""
-  if not given.get('trials'):
-    return budgets.parse(given.setdefault('budget', _BUDGET))
-  if 'budget' in given:
-    raise flags.UsageError(
-        f'`--budget` must be left out with --trials, found {given["budget"]}.'
-    )
-  return math.inf
-
-
-def _fitting(
-    request: variant_search.Request, variants: Sequence[str]
-) -> list[str]:
-  """Returns the methods that have what they need on the task."""
-  # The first one needs nothing.
-  first, _ = request.sweep().prepare(variants[0], request.seeds[0])
-  return [
-      variant for variant in variants
-      if not methods.missing_needs(methods.get(variant), first.task.traits)
-  ]
-
-
-class _Choice:
-  """The steps from the first runs to the page, within the budget."""
-
-  def __init__(
-      self, request: variant_search.Request, budget: float,
-      clock: budgets.Clock, lanes: lanes_lib.Lanes, number: int,
-  ):
-    self._request, self._budget, self._clock = request, budget, clock
-    self._lanes, self._number = lanes, number
-    self._trials: Optional[int] = request.given.get('trials') or None
-
-  def make(self, variants: Sequence[str]) -> int:
-    """Runs everything and writes the page; returns the exit code."""
-    searches = {
-        v: variant_search.VariantSearch(self._request, v) for v in variants
-    }
-    plan = self._plan(searches)
-    effort = self._trials or budgets.as_text(plan.seconds)
-    self._say(f'trials, {effort} for each method')
-    self._lanes.map(_run_trials, [
-        (self._request, variant, self._trials, trial.seconds + plan.seconds)
-        for variant, trial in _first_trials(searches).items()
-    ])
-    candidates = {v: _candidates(search) for v, search in searches.items()}
-    chosen = {v: trials[0] for v, trials in candidates.items() if trials}
-    seeds = self._final_runs(searches, chosen, plan.num_seeds)
-    self._say('page')
-    return choice_page.write(choice_page.Results(
-        self._request, searches, chosen, seeds, self._clock.seconds
-    ))
-
-  def _plan(self, searches) -> choice_plan.Plan:
-    """Returns the plan after the first runs, the same one after a kill."""
-    path = os.path.join(self._request.top, _PLAN)
-    if not os.path.exists(path):
-      self._say(f'defaults of {", ".join(searches)}')
-      limit = _FIRST_SHARE * self._budget
-      self._lanes.map(_run_defaults, [
-          (self._request, variant, self._clock.at(limit), limit)
-          for variant in searches
-      ])
-      left = self._budget - self._clock.seconds - _PAGE_SECONDS
-      plan = choice_plan.plan(
-          [trial.seconds for trial in _first_trials(searches).values()],
-          max(left, 0.0), self._number, len(self._request.seeds),
-      )
-      if self._trials:  # There is nothing to plan.
-        return plan
-      going_on.write(path, plan._asdict())
-    with damaged.reading(path):
-      return choice_plan.Plan(**going_on.read(path))
-
-  def _final_runs(
-      self, searches, chosen: dict[str, trials_lib.Trial], num_seeds: int
-  ) -> list[int]:
-    """Trains all methods with one seed after the other; returns the seeds.
-
-    Values with which one diverges are exchanged in `chosen`.
-    """
-    seconds = {v: trial.seconds for v, trial in chosen.items()}
-    order = sorted(chosen, key=lambda v: -seconds[v])
-    took = choice_plan.makespan(list(seconds.values()), self._number)
-    seeds = list(self._request.seeds[:1])
-    for seed in self._request.seeds[1:num_seeds]:
-      # What a killed process began goes on, whatever the time is.
-      is_begun = any(
-          os.path.exists(searches[v].folder(trial, seed))
-          for v, trial in chosen.items()
-      )
-      left = self._budget - self._clock.seconds - _PAGE_SECONDS
-      if took > left and not is_begun:
-        print('The budget is spent: no further seed.', flush=True)
-        break
-      self._say(f'chosen values with seed {seed}')
-      seeds.append(seed)
-      chosen.update(zip(order, self._lanes.map(
-          _train, [(self._request, v, chosen[v], seeds) for v in order]
-      )))
-    return seeds
-
-  def _say(self, what: str) -> None:
-    of = '' if self._trials else f' of {budgets.as_text(self._budget)}'
-    spent = budgets.as_text(self._clock.seconds)
-    print(f'\n[{spent}{of}] {what}', flush=True)
-
-
-def _first_trials(searches) -> dict[str, trials_lib.Trial]:
-  """Returns the runs of defaults that ended in time, the longest first.
-
-  Other values may do for a method whose defaults diverge.
-  """
-  first = {v: s.study.trials()[:1] for v, s in searches.items()}
-  ended = {
-      v: trials[0] for v, trials in first.items()
-      if trials and trials[0].state in ('complete', 'diverged')
-  }
-  return dict(sorted(ended.items(), key=lambda item: -item[1].seconds))
-
-
-def _candidates(
-    search: variant_search.VariantSearch
-) -> list[trials_lib.Trial]:
-  """Returns the complete trials, the best on validation data first."""
-  return [trial for trial in search.ranked() if trial.state == 'complete']
-
-
-def _run_defaults(
-    request, variant: str, latest: float, seconds: float
-) -> None:
-  """Runs the defaults of a method, unless it is too late to begin."""
-  search = variant_search.VariantSearch(request, variant)
-  if not search.study.trials() and budgets.now() > latest:
-    print(f'[{variant}] left out: the budget is too short.', flush=True)
-    return
-  search.search(1, seconds)
-
-
-def _run_trials(
-    request, variant: str, trials: Optional[int], seconds: float
-) -> None:
-  # Only whole runs are candidates: none is begun that would not be one.
-  variant_search.VariantSearch(request, variant).search(
-      trials, seconds, least_share=1.0
-  )
-
-
-def _train(
-    request, variant: str, chosen: trials_lib.Trial, seeds: Sequence[int]
-) -> trials_lib.Trial:
-  """Trains what a method has chosen with all seeds so far.
-
-  Returns:
-    The chosen trial, or the next best one with which no seed diverges. If they
-    all do, the chosen one stays.
-  """
-  search = variant_search.VariantSearch(request, variant)
-  trials = _candidates(search)
-  for trial in trials[trials.index(chosen):]:
-    if None not in [search.train(trial, seed) for seed in seeds]:
-      print(f'[{variant}] seed {seeds[-1]} done', flush=True)
-      return trial
-  return chosen
 
 
 if __name__ == '__main__':

@@ -9,21 +9,11 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import itertools
-import os
 import sys
-from typing import Any, Sequence
+from typing import Sequence
 
-from tff_pers.config import methods
-from tff_pers.core import files
-from tff_pers.data import brackets
-from tff_pers.evaluation import grids
-from tff_pers.evaluation import plots
-from tff_pers.evaluation import results
-from tff_pers.evaluation import split_plots
 from tff_pers.experiments import flags
-from tff_pers.experiments import sweep as sweep_lib
-from tff_pers.models import split_hyperparameters
+from tff_pers.experiments import splits
 
 SUMMARY = """\
 python -m binaries.sweep_splits --algo=A --splits=S,T,... --seeds=0,1,2
@@ -40,14 +30,12 @@ _DEFAULTS = dict(
     algo='local_ffgg', splits='bias,adapter,output_layer,input_layer',
     seeds='0',
 )
-# What lies at the ends, with its share of private parameters.
-ENDS = {'fedavg_finetuned': 0.0, 'local_only': 1.0}
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   return flags.program(
-      'sweep_splits', SUMMARY, flag_table, _sweep, argv, defaults=_DEFAULTS
+      'sweep_splits', SUMMARY, flag_table, splits.run, argv, defaults=_DEFAULTS
   )
 
 
@@ -66,61 +54,6 @@ def flag_table() -> dict[str, flags.Flag]:
       ),
       without=('seed',),
   )
-
-
-def _sweep(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  splits = _variants(given.pop('algo'), given.pop('splits'))
-  seeds = sweep_lib.parse_seeds(given.pop('seeds'))
-  sweep = sweep_lib.of_flags(
-      'sweep_splits', given, table, list(splits), name='splits'
-  )
-  points = list(itertools.product(splits, seeds))
-  sweep.check(points)
-  with sweep:
-    runs = sweep.run_all(points, draw=plots.plot_run)
-    _write(sweep.folder, split_plots.rows(runs, splits, ENDS))
-  return int(None in runs.values())
-
-
-def _variants(algo: str, splits: str) -> dict[str, str]:
-  """Returns the name of the split of every variant.
-
-  Raises:
-    flags.UsageError: If the method has no split, or a split comes twice.
-  """
-  names = [name.strip() for name in splits.split(',')]
-  with flags.sentences():
-    name, options = brackets.parse(algo)
-    method = methods.get(name)
-    kind = split_hyperparameters.SplitHyperparameters
-    if not issubclass(method.hyperparameters, kind):
-      able = [
-          name for name in methods.names()
-          if issubclass(methods.get(name).hyperparameters, kind)
-      ]
-      raise ValueError(
-          '`algo` must be a method that splits the model, one of'
-          f' {", ".join(able)}, found {method.name}, which has no private part.'
-      )
-    if 'split' in options:
-      raise ValueError(f'`algo` must leave split to `splits`, found {algo!r}.')
-    if not all(names) or len(set(names)) < len(names):
-      raise ValueError(
-          f'`splits` must name each split once, at least one, found {splits!r}.'
-      )
-    found = {grids.with_option(algo, 'split', name): name for name in names}
-  return {**found, **{name: name for name in ENDS}}
-
-
-def _write(top: str, rows) -> None:
-  """Writes and prints the table, and plots."""
-  results.write_csv(
-      os.path.join(top, 'splits.csv'), split_plots.COLUMNS, rows
-  )
-  text = results.markdown(split_plots.COLUMNS, rows)
-  files.write_text(os.path.join(top, 'splits.md'), text + '\n')
-  split_plots.plot(rows, top)
-  print(f'{text}\nResults are in {top}.')
 
 
 if __name__ == '__main__':

@@ -4,7 +4,6 @@ import os
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from binaries import compare_tuned
-from binaries import cost
 from binaries import published as published_lib
 from binaries import real_data
 from tff_pers.core import files
@@ -12,6 +11,7 @@ from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.experiments import method_costs
 
 
 class Benchmark(NamedTuple):
@@ -164,7 +164,8 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
     name = rows[0]['algo'] if rows else ''
     if name in own and name not in found:
       found[name] = {
-          row['tier']: row for row in cost.of_run(results.read_run(path))
+          row['tier']: row
+          for row in method_costs.of_run(results.read_run(path))
       }
   return [
       dict(

@@ -2,7 +2,6 @@
 """
 
 import math
-import os
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from binaries import choose
 from tests import slow
 from tests.binaries import fake_training
-from tff_pers.core import locks
 from tff_pers.evaluation import decision_page
 
 _table = fake_training.table
@@ -259,12 +257,3 @@ def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
   assert _choose(tmp_path / 'stopped') == 0
   assert len(training.trained) == before and clock.read_text() == seconds
   assert _table(tmp_path / 'stopped', 'choice.csv') == tables
-
-
-def test_a_second_process_ends_with_a_sentence(tmp_path, capsys):
-  lock = locks.attempt(str(tmp_path))
-  assert _choose(tmp_path) == 1
-  error = capsys.readouterr().err
-  assert error == f'choose: Another process is at work in {tmp_path}.\n'
-  lock.release()
-  assert os.listdir(tmp_path) == []

@@ -4,7 +4,8 @@ import pytest
 
 from binaries import choose
 from tests.binaries import fake_training
-from binaries import choice_plan
+from tff_pers.experiments import choice
+from tff_pers.experiments import choice_plan
 from tff_pers.experiments import variant_search
 
 
@@ -51,12 +52,12 @@ def test_a_damaged_file_is_named(name, damage, tmp_path, monkeypatch, capsys):
 def _fitting(task, **given):
   request = variant_search.Request('choose', dict(given, task=task), '/x', [0])
   # pylint: disable-next=protected-access
-  return choose._fitting(request, choose.DEFAULT_ALGOS)
+  return choice._fitting(request, choice.DEFAULT_ALGOS)
 
 
 def test_methods_that_do_not_fit_the_task_are_left_out():
   """A model of one layer cannot be split."""
-  every = list(choose.DEFAULT_ALGOS)
+  every = list(choice.DEFAULT_ALGOS)
   assert _fitting('digits', num_clients=6, model='mlp') == every
   assert _fitting('digits', num_clients=6) == [
       name for name in every if name != 'fedper'

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from binaries import choose
 from binaries import compare
 from binaries import robustness
+from binaries import sweep_splits
 from binaries import train
 from tff_pers.core import locks
 from tff_pers.experiments import folders
@@ -39,7 +41,7 @@ def test_a_killed_process_lets_go(tmp_path):
   with subprocess.Popen(
       [
           sys.executable, '-c',
-          'import sys, time; from binaries import folders\n'
+          'import sys, time; from tff_pers.experiments import folders\n'
           f'with folders.Alone({str(tmp_path)!r}):\n'
           '  print(1, flush=True); time.sleep(60)',
       ], stdout=subprocess.PIPE,
@@ -55,13 +57,15 @@ def test_a_killed_process_lets_go(tmp_path):
 @pytest.mark.parametrize('program, argv', [
     (train, ['--algo=local_only']), (compare, ['--algos=local_only']),
     (robustness, ['--algo=ffgg', '--rules=mean', '--attacks=none']),
+    (choose, ['--algos=local_only', '--task=digits']),
+    (sweep_splits, ['--splits=bias', '--task=digits', '--model=mlp']),
 ])
 def test_the_second_program_ends_with_a_sentence(
     program, argv, tmp_path, capsys
 ):
   lock = locks.attempt(str(tmp_path))
   code = program.main([
-      'x', *argv, '--task=overpersonalized', '--rounds=1',
+      'x', '--task=overpersonalized', '--rounds=1', *argv,
       f'--output_dir={tmp_path}',
   ])
   lock.release()

@@ -18,8 +18,10 @@ from tff_pers.experiments import continuing
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
+from tff_pers.experiments import going_on
 from tff_pers.experiments import outputs
 from tff_pers.experiments import processes
+from tff_pers.experiments import runner
 from tff_pers.experiments import saved_runs
 from tff_pers.simulation import program
 from tff_pers.simulation import store
@@ -215,3 +217,48 @@ def export(
       files=dict(zip(opened.names, client_names.file_names(opened.names))),
       task=opened.experiment.task,
   )
+
+
+def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Does what `binaries.evaluate` says; returns the exit code.
+
+  Args:
+    given: Values of the flags that were given.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If there is no run, or the data do not fit it.
+  """
+  del table  # Unused.
+  folder = flags.resolve_path(given.get('run', '') or '.')
+  top = given.get('output_dir') or os.path.join(folder, 'evaluation')
+  data_dir = given.get('data_dir', '')
+  record = os.path.join(top, 'evaluation.json')
+  going_on.check(record, dict(run=folder, data_dir=data_dir))
+  opened = open_run(folder, data_dir)
+  asked = exports.request(given)
+  chosen = _chosen(asked, opened.names)
+  runner.use_runtime(opened.experiment.flag, None)
+  with store.ClientStateStore(
+      os.path.join(folder, results.CHECKPOINT)
+  ) as states:
+    trainer = open_trainer(opened, states, folder)
+    metrics = evaluate(opened, trainer)
+    going_on.write(record, dict(run=folder, data_dir=data_dir))
+    results.write_clients(top, rows(opened, metrics))
+    if chosen:
+      export(opened, trainer, chosen, top, folder, asked.kind)
+  clients = results.read_clients(top)
+  assert clients is not None  # They have just been written.
+  print(outputs.final_table(clients))
+  print(f'Results are in {top}.')
+  return 0
+
+
+def _chosen(asked: exports.Request, names: Sequence[str]) -> Sequence[int]:
+  """Returns the positions of the clients whose models are written."""
+  if not asked.kind:
+    return []
+  if not asked.clients:
+    return range(len(names))
+  return exports.chosen(asked.clients, names, 'clients that are evaluated')

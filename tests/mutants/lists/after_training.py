@@ -95,7 +95,7 @@ FAULTS = (
     Fault(
         'one_model_for_all_rows',
         what='All rows are predicted by the model of the first.',
-        file='binaries/predict.py',
+        file='tff_pers/experiments/predictions.py',
         old='    model = _load(known[name])',
         new='    model = _load(known[owners[0]])',
         tests=(
@@ -106,7 +106,7 @@ FAULTS = (
     Fault(
         'probabilities_without_exponentials',
         what='Logits are written as probabilities.',
-        file='binaries/predict.py',
+        file='tff_pers/experiments/predictions.py',
         old='  shifted = np.exp(output - output.max(), dtype=np.float64)',
         new='  shifted = output - output.max() + 1',
         tests=(_NEW,),
@@ -195,7 +195,7 @@ FAULTS = (
     Fault(
         'two_writers_of_a_table',
         what='Two processes of `robustness` write to one folder.',
-        file='binaries/robustness.py',
+        file='tff_pers/experiments/robustness_table.py',
         old='    alone = folders.Alone(top)\n',
         new="    alone = folders.Alone(top + '_lock')\n",
         tests=(_ALONE + 'test_the_second_program_ends_with_a_sentence',),

@@ -263,7 +263,7 @@ FAULTS = (
     Fault(
         'accuracy_out_of_reach_is_a_table',
         what='A target that no run reached gives an empty table.',
-        file='binaries/cost.py',
+        file='tff_pers/experiments/method_costs.py',
         old="if all(row['rounds'] is None for row in rows):",
         new='if False:',
         tests=(f'{_PROGRAM_TEST}::test_bad_flags_are_a_sentence',),

@@ -123,7 +123,7 @@ FAULTS = (
     Fault(
         'compare_takes_flags_of_no_variant',
         what='compare drops a flag that acts in none of its variants.',
-        file='tff_pers/experiments/jobs.py',
+        file='tff_pers/experiments/sweep.py',
         old='      if not any(own[name] == value for',
         new='      if not any(True for',
         tests=(f'{_USAGE}::test_compare_refuses',),

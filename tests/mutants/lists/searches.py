@@ -26,7 +26,7 @@ FAULTS = (
     Fault(
         'recommended_by_test_data',
         what='What is recommended is decided by test data.',
-        file='binaries/choice_page.py',
+        file='tff_pers/experiments/choice_page.py',
         old='v: method.validation for v, method',
         new='v: method.test for v, method',
         tests=(_CHOOSE_TEST + 'test_test_data_decide_nothing',),
@@ -146,9 +146,9 @@ FAULTS = (
     Fault(
         'trials_within_the_default_budget',
         what='A number of trials is cut short by the default budget.',
-        file='binaries/choose.py',
+        file='tff_pers/experiments/choice.py',
         old='  return math.inf\n',
-        new='  return budgets.parse(_BUDGET)\n',
+        new='  return budgets.parse(BUDGET)\n',
         tests=(
             _CHOOSE_TEST
             + 'test_every_method_has_as_many_trials_however_long_they_take',
@@ -157,7 +157,7 @@ FAULTS = (
     Fault(
         'slow_methods_have_less',
         what='A slow method gets no time for its search but the plan\'s.',
-        file='binaries/choose.py',
+        file='tff_pers/experiments/choice.py',
         old='variant, self._trials, trial.seconds + plan.seconds)',
         new='variant, self._trials, plan.seconds / trial.number / 2)',
         tests=(
@@ -188,7 +188,7 @@ FAULTS = (
     Fault(
         'a_diverged_seed_is_kept',
         what='Values with which another seed diverges stay chosen.',
-        file='binaries/choose.py',
+        file='tff_pers/experiments/choice.py',
         old='    if None not in [search.train(trial, seed) for seed in seeds]:\n',
         new='    if [search.train(trial, seed) for seed in seeds]:\n',
         tests=(

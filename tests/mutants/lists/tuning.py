@@ -198,9 +198,9 @@ FAULTS = (
     Fault(
         'plots_of_every_seed',
         what='Every run of a comparison is plotted, not those of one seed.',
-        file='binaries/compare.py',
-        old='key[1] == seeds[0])',
-        new='True)',
+        file='tff_pers/experiments/sweep.py',
+        old='draw if point[1] == first else None',
+        new='draw',
         tests=(
             'tests/binaries/compare_test.py'
             '::test_tables_plots_and_no_run_twice',

@@ -3,7 +3,7 @@
 import os
 from typing import Mapping, NamedTuple, Sequence
 
-from binaries import report
+from tff_pers.experiments import report_file
 from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
@@ -117,7 +117,7 @@ def write(found: Results) -> int:
       '![Trials](history.png)',
   ])
   print('\n' + '\n\n'.join([*sentences, ranking]))
-  page = report.write([top], os.path.join(top, _PAGE))
+  page = report_file.write([top], os.path.join(top, _PAGE))
   print(f'\nThe page is {page}, and in short {os.path.join(top, _TEXT)}.')
   return 0
 

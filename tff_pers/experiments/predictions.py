@@ -1,0 +1,143 @@
+"""Predictions of exported models on new data."""
+
+import os
+import sys
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.data import new_data
+from tff_pers.evaluation import damaged
+from tff_pers.evaluation import results
+from tff_pers.experiments import exports
+from tff_pers.experiments import flags
+
+_ROWS_AT_ONCE = 4096
+
+
+def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Does what `binaries.predict` says; returns the exit code.
+
+  Args:
+    given: Values of the flags that were given, and defaults of the program.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If flags do not go together, or cannot be carried out.
+  """
+  del table  # Unused.
+  folder = flags.resolve_path(given.get('run', '') or '.')
+  record = _record(folder)
+  known = _saved_models(record, folder)
+  with flags.sentences('', ['data_dir']):
+    examples = new_data.read(
+        flags.resolve_path(given.get('data_dir', '')),
+        results.read_features(folder), record['x_shape'],
+        needs=() if given.get('client') else ('client',),
+    )
+  for remark in examples.remarks:
+    print(remark, file=sys.stderr)
+  owners = _owners(given.get('client', ''), examples, known)
+  path = flags.resolve_path(
+      given.get('output', '') or os.path.join(folder, 'predictions.csv')
+  )
+  _write(path, examples, owners, known, folder, record)
+  print(f'{len(owners)} predictions are in {path}.')
+  return 0
+
+
+def _record(folder: str) -> Mapping[str, Any]:
+  """Returns what was exported in a folder."""
+  path = os.path.join(folder, exports.FOLDER, exports.RECORD)
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    record = exports.read_record(os.path.join(folder, exports.FOLDER))
+    if record is not None:
+      _ = record['clients'], record['x_shape']
+  if record is None:
+    raise flags.UsageError(
+        f'`--run` must name a folder with exported models, found none in'
+        f' {folder}. Tip: python -m binaries.train --resume'
+        f' --output_dir={folder} --export=saved_model.'
+    )
+  return record
+
+
+def _saved_models(record, folder: str) -> dict[str, str]:
+  """Returns the folder of each client's SavedModel."""
+  known = {
+      name: os.path.join(folder, exports.FOLDER, models['saved_model'])
+      for name, models in record['clients'].items() if 'saved_model' in models
+  }
+  if not known:
+    raise flags.UsageError(
+        f'`--run` must hold SavedModels, found other exports in {folder}. Tip:'
+        f' python -m binaries.train --resume --output_dir={folder}'
+        ' --export=saved_model.'
+    )
+  return known
+
+
+def _owners(client: str, table, known: Mapping[str, str]) -> list[str]:
+  """Returns the client whose model predicts each row."""
+  if client:
+    owners = [client] * len(table.x)
+  else:
+    owners = [str(table.names[code]) for code in table.client]
+  for name in dict.fromkeys(owners):
+    if name not in known:
+      raise flags.UsageError(
+          f'`--client` must be one of those whose model was exported'
+          f' ({", ".join(list(known)[:8])}{", ..." if len(known) > 8 else ""}),'
+          f' found {name!r}. Tip: for a new client, python -m binaries.evaluate'
+          ' with its data and --export=saved_model.'
+      )
+  return owners
+
+
+def _write(path: str, table, owners, known, folder, record) -> None:
+  """Writes the predictions, whole or not at all."""
+  outputs = np.empty([len(owners)], object)
+  for name in dict.fromkeys(owners):
+    model = _load(known[name])
+    rows = np.flatnonzero([owner == name for owner in owners])
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+      some = rows[first:first + _ROWS_AT_ONCE]
+      x = tf.cast(table.x[some], record['x_dtype'])
+      for row, output in zip(some, model.predict(x).numpy()):
+        outputs[row] = output
+  classes = record['classes'] or list(map(str, range(record['num_classes'])))
+  width = np.size(outputs[0])
+  header = ['row', 'client', 'prediction'] + [
+      f'probability_{name}' for name in classes
+  ] if classes or width == 1 else [
+      'row', 'client', *(f'prediction_{target}' for target in range(width))
+  ]
+  try:
+    results.write_csv(path, header, (
+        dict(zip(
+            header, [row, owner, *_cells(np.atleast_1d(output), classes)]
+        ))
+        for row, (owner, output) in enumerate(zip(owners, outputs))
+    ))
+  except OSError as error:
+    raise flags.UsageError(
+        f'`--output` must be a file that can be written, found {path}'
+        f' ({error.strerror}).'
+    ) from error
+
+
+def _load(path: str):
+  with damaged.reading(path, damaged.RUN_AGAIN):
+    return tf.saved_model.load(path)
+
+
+def _cells(output: np.ndarray, classes: Sequence[str]) -> list[Any]:
+  """Returns the prediction (or several targets), and probabilities."""
+  if not classes:
+    return output.reshape(-1).tolist()
+  if len(output) == 1:  # One logit, of class 1.
+    output = np.array([0.0, output[0]])
+  shifted = np.exp(output - output.max(), dtype=np.float64)
+  probabilities = shifted / shifted.sum()
+  return [classes[int(output.argmax())], *probabilities.tolist()]

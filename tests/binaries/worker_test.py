@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 from binaries import worker
 from tff_pers.runtime import remote
 from tff_pers.runtime import worker_process
+from tff_pers.runtime.serving import host
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 60  # On a busy machine.
@@ -156,31 +157,31 @@ def test_warns_where_others_can_reach_it(monkeypatch, capsys):
   def stop(*_):
     raise RuntimeError('enough')
 
-  monkeypatch.setattr(worker, '_end_on_signals', stop)
-  for host, warns in [('127.0.0.1', False), ('localhost', False),
+  monkeypatch.setattr(host, '_end_on_signals', stop)
+  for address, warns in [('127.0.0.1', False), ('localhost', False),
                       ('0.0.0.0', True)]:
     port = portpicker.pick_unused_port()
-    assert worker.main(['worker', f'--host={host}', f'--port={port}']) == 1
+    assert worker.main(['worker', f'--host={address}', f'--port={port}']) == 1
     assert ('can run anything' in capsys.readouterr().err) == warns
 
 
 def test_says_that_the_binary_is_missing(monkeypatch, tmp_path, capsys):
   monkeypatch.setattr(worker_process, '_binary', lambda: tmp_path / 'none')
-  monkeypatch.setattr(worker, '_end_on_signals', lambda: None)
+  monkeypatch.setattr(host, '_end_on_signals', lambda: None)
   port = portpicker.pick_unused_port()
   assert worker.main(['worker', f'--port={port}']) == 1
   assert "TFF's worker must be at" in capsys.readouterr().err
 
 
 def test_a_worker_that_hangs_is_started_again(monkeypatch):
-  monkeypatch.setattr(worker, '_CHECK_SECONDS', 0.1)
-  monkeypatch.setattr(worker, '_ANSWER_SECONDS', 0.2)
-  monkeypatch.setattr(worker, '_HANGS_AFTER_SECONDS', 1.0)
+  monkeypatch.setattr(host, '_CHECK_SECONDS', 0.1)
+  monkeypatch.setattr(host, '_ANSWER_SECONDS', 0.2)
+  monkeypatch.setattr(host, '_HANGS_AFTER_SECONDS', 1.0)
   process = worker_process.WorkerProcess()
   try:
     process.wait_until_ready()
     psutil.Process(process.pid).suspend()
-    why = worker._wait_for_an_end(  # pylint: disable=protected-access
+    why = host._wait_for_an_end(  # pylint: disable=protected-access
         process, types.SimpleNamespace(left=None)
     )
   finally:

@@ -110,7 +110,7 @@ FAULTS = (
     Fault(
         'left_workers_go_on',
         what='What a killed driver left stays, and is computed on.',
-        file='binaries/worker.py',
+        file='tff_pers/runtime/serving/host.py',
         old='    if relay.left:\n',
         new='    if relay.left == 0:\n',
         tests=(

@@ -15,6 +15,7 @@ import tensorflow as tf
 from binaries.runtime_benchmark import processes
 from binaries.runtime_benchmark import workloads
 from tff_pers.aggregators import shuffling
+from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.algorithms.perm import visit_schedule
@@ -242,7 +243,7 @@ def _perm(workload, model, x, y):
 
   mixing = perm_mixing.initial(n, hyperparameters, full_participation=True)
   state = (
-      initial, visits.tile(initial, n), mixing,
+      initial, own_rows.tile(initial, n), mixing,
       visit_schedule.nothing_pending(hyperparameters, mixing, True),
   )
   return _Rounds(step, state, x, y)

@@ -109,7 +109,7 @@ FAULTS = (
     Fault(
         'unknown_clients_deploy_the_last_model',
         what='Index -1 is taken for a model.',
-        file=_CLUSTERS,
+        file='tff_pers/algorithms/perm/own_rows.py',
         old='cluster >= 0,',
         new='cluster >= -1,',
         tests=_COHORTS,

@@ -20,9 +20,9 @@ FAULTS = (
     Fault(
         'one_model_for_all',
         what='Every client deploys the model of client 0.',
-        file=_SHUFFLING,
-        old='lambda table: table[client], state',
-        new='lambda table: table[0], state',
+        file='tff_pers/algorithms/perm/own_rows.py',
+        old='lambda table: table[client], models',
+        new='lambda table: table[0], models',
         tests=_ORACLE,
     ),
     Fault(

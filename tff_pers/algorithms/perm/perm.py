@@ -18,15 +18,14 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_aggregator
 from tff_pers.algorithms.perm import perm_client
-from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
 from tff_pers.algorithms.perm import perm_new_clients
 from tff_pers.algorithms.perm import perm_server
-from tff_pers.algorithms.perm import shuffling
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
@@ -265,11 +264,9 @@ def build_perm(
           devices, weights, data, hyperparameters, num_clients
       ),
   )
-  return shuffling.deploying_own_rows(
-      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn,
-      row=lambda state, client: devices.own_units(
-          perm_clusters.own_row(state, client), client
-      ), deployed=devices.deployed, **for_new,
+  return own_rows.deploying(
+      devices, num_clients, initialize_seeded=initialize_seeded,
+      next_fn=next_fn, **for_new,
   )
 
 

@@ -23,7 +23,6 @@ import tensorflow as tf
 
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_mixing
-from tff_pers.algorithms.perm import shuffling
 from tff_pers.core import random
 from tff_pers.numerics import distances
 from tff_pers.numerics import kmeans
@@ -72,20 +71,6 @@ def solve(
   return (
       tf.where(is_used, alpha, 0),
       tf.where(table['sizes'] > 0, assignment, old['assignment']),
-  )
-
-
-def own_row(state: Any, client: tf.Tensor) -> Any:
-  """Returns what client i deploys: model a(i), or w; i with one per client."""
-  if not isinstance(state['assignment'], tf.Tensor):
-    return shuffling.own_row(state, client)
-  cluster = state['assignment'][client]
-  return tf.cond(
-      cluster >= 0,
-      lambda: tf.nest.map_structure(
-          lambda table: table[cluster], state['models']
-      ),
-      lambda: state['weights'],
   )
 
 

@@ -25,6 +25,7 @@ import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_devices
@@ -236,6 +237,6 @@ def _chosen(found, client, num_clients: int):
     )
 
   return tf.cond(
-      client < num_clients, lambda: perm_clusters.own_row(found, client),
+      client < num_clients, lambda: own_rows.own_row(found, client),
       of_stranger,
   )

@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import fingerprints
 from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_devices
@@ -20,7 +21,6 @@ from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.algorithms.perm import visit_schedule
-from tff_pers.algorithms.perm import visits
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.models import functional
@@ -58,7 +58,7 @@ def initial_fields(
   )
   return collections.OrderedDict(
       weights=weights,
-      models=visits.tile(weights, hyperparameters.num_models(num_clients)),
+      models=own_rows.tile(weights, hyperparameters.num_models(num_clients)),
       mixing=mixing,
       pending=visit_schedule.nothing_pending(
           hyperparameters, mixing, full_participation
@@ -253,13 +253,13 @@ def _start(clock, weights, models, model, num_clients, hyperparameters):
 
   def beginning():
     if hyperparameters.init == 'global':
-      return visits.tile(weights, num_models)
+      return own_rows.tile(weights, num_models)
     is_last = tf.equal(clock['round'], first - 1)
     origin = tf.nest.map_structure(
         lambda initial, w: tf.where(is_last, initial, w),
         model.initial_weights(clock['seed']), weights,
     )
-    return visits.tile(origin, num_models)
+    return own_rows.tile(origin, num_models)
 
   return tf.cond(clock['round'] < first, beginning, lambda: models)
 

@@ -11,19 +11,18 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
-from typing import Any, Callable, Optional, Union
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import visit_hyperparameters
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
-from tff_pers.composition import deployment
 from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -79,7 +78,7 @@ def build_shuffling(
   def init_fields(seed):
     mixing = tf.constant(rows)
     return collections.OrderedDict(
-        models=visits.tile(model.initial_weights(seed), num_clients),
+        models=own_rows.tile(model.initial_weights(seed), num_clients),
         mixing=mixing,
         pending=visit_schedule.nothing_pending(
             hyperparameters, mixing, full_participation
@@ -90,8 +89,9 @@ def build_shuffling(
   state_type = initialize_seeded.type_signature.result.member
   data_type = client_data.client_data_type(model.x_spec, model.y_spec)
   cohort = visit_schedule.build_cohort(data_type, num_clients)
+  devices = perm_devices.Devices(model)
   visit = visits.build_visits(
-      perm_devices.Devices(model), hyperparameters, state_type, num_clients
+      devices, hyperparameters, state_type, num_clients
   )
   client_metrics = visits.build_client_metrics(
       data_type, visit.type_signature.result['report'].member
@@ -133,61 +133,10 @@ def build_shuffling(
         metrics=round_metrics.aggregate(metrics),
     )
 
-  return deploying_own_rows(
-      model, num_clients, initialize_seeded=initialize_seeded, next_fn=next_fn
-  ).require(num_clients, full_participation)
-
-
-def own_row(state: Any, client: tf.Tensor) -> Any:
-  """Returns the client's own row of `models`."""
-  return tf.nest.map_structure(lambda table: table[client], state['models'])
-
-
-def deploying_own_rows(
-    model: functional.FunctionalModel, num_clients: int, *,
-    initialize_seeded: tff.Computation, next_fn: tff.Computation,
-    row: Callable[..., Any] = own_row,
-    dispatch: Optional[Callable[..., Any]] = None,
-    deployed: Optional[functional.FunctionalModel] = None,
-    deploy: Union[Callable[..., Any], deployment.Choosing] = (
-        lambda weights, client_state, data: weights
-    ),
-) -> process.PersonalizedProcess:
-  """Returns the process whose clients deploy their rows of `models`.
-
-  Args:
-    model: The model.
-    num_clients: N.
-    initialize_seeded: Makes S; its field `models` is the table of N models.
-    next_fn: See `process.PersonalizedProcess`; clients are stateless.
-    row: `(S, client's index) -> W`, a TensorFlow function, its row.
-    dispatch: What `evaluate` sends to clients in the place of their rows, see
-      `deployment.build_deploy`.
-    deployed: The model over W; None: `model`.
-    deploy: What they do with it, likewise.
-  """
-  deployed = deployed or model
-  state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  stateless = tff.to_type(())
-
-  # A client deploys its own row of the table, fetched by its index.
-  deploy_rows = deployment.build_deploy(
-      dispatch or keyed.build_fetch(state_type, row, num_clients), stateless,
-      data_type, deploy, deployed,
-  )
-  return process.PersonalizedProcess(
-      initialize_seeded=initialize_seeded,
-      initialize_client=server_state.stateless_client(state_type),
+  return own_rows.deploying(
+      devices, num_clients, initialize_seeded=initialize_seeded,
       next_fn=next_fn,
-      deploy=deploy_rows,
-      evaluate=lambda: deployment.build_evaluate(deploy_rows, deployed),
-      client_model=tff.tensorflow.computation(
-          lambda state, client_state, index: row(state, index),
-          state_type, stateless, np.int32,
-      ),
-      deployed=deployed,
-  )
+  ).require(num_clients, full_participation)
 
 
 def check_mixing_weights(mixing_weights: Optional[np.ndarray]) -> np.ndarray:

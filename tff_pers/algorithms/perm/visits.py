@@ -69,13 +69,6 @@ def step_multiplier(
   return scale * alpha
 
 
-def tile(weights: Any, num_models: int) -> Any:
-  """Returns the model table whose rows are all `weights`."""
-  return tf.nest.map_structure(
-      lambda w: tf.tile(w[None], [num_models] + [1] * w.shape.rank), weights
-  )
-
-
 def hosting(state: Any, *, models: Any, mixing: Any, owners: tf.Tensor) -> Any:
   """Returns what a round of visits starts from, @SERVER (while tracing).
 

@@ -1,0 +1,83 @@
+"""The table of N models, of which each client deploys its own row."""
+
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.composition import deployment
+from tff_pers.composition import server_state
+from tff_pers.core import process
+from tff_pers.data import client_data
+
+
+def tile(weights: Any, num_models: int) -> Any:
+  """Returns the model table whose rows are all `weights`."""
+  return tf.nest.map_structure(
+      lambda w: tf.tile(w[None], [num_models] + [1] * w.shape.rank), weights
+  )
+
+
+def own_row(state: Any, client: tf.Tensor) -> Any:
+  """Returns a client's row of `models`.
+
+  With clusters (see `perm_clusters`) that is model a(i), or w if it has none.
+  """
+  models = state['models']
+  assignment = dict(state).get('assignment', ())
+  if not isinstance(assignment, tf.Tensor):
+    return tf.nest.map_structure(lambda table: table[client], models)
+  cluster = assignment[client]
+  return tf.cond(
+      cluster >= 0,
+      lambda: tf.nest.map_structure(lambda table: table[cluster], models),
+      lambda: state['weights'],
+  )
+
+
+def deploying(
+    devices: perm_devices.Devices, num_clients: int, *,
+    initialize_seeded: tff.Computation, next_fn: tff.Computation,
+    dispatch: Optional[Callable[..., Any]] = None,
+    deploy: Union[Callable[..., Any], deployment.Choosing] = (
+        lambda weights, client_state, data: weights
+    ),
+) -> process.PersonalizedProcess:
+  """Returns the process whose clients deploy their rows of `models`.
+
+  Args:
+    devices: What the clients' devices hold of the model.
+    num_clients: N.
+    initialize_seeded: Makes S; its field `models` is the table of the models.
+    next_fn: See `process.PersonalizedProcess`; clients are stateless.
+    dispatch: What `evaluate` sends to clients in the place of their rows, see
+      `deployment.build_deploy`.
+    deploy: What they do with it, likewise.
+  """
+  model = devices.model
+  state_type = initialize_seeded.type_signature.result.member
+  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
+  stateless = tff.to_type(())
+
+  def row(state, client):
+    return devices.own_units(own_row(state, client), client)
+
+  deploy_rows = deployment.build_deploy(
+      dispatch or keyed.build_fetch(state_type, row, num_clients), stateless,
+      data_type, deploy, devices.deployed,
+  )
+  return process.PersonalizedProcess(
+      initialize_seeded=initialize_seeded,
+      initialize_client=server_state.stateless_client(state_type),
+      next_fn=next_fn,
+      deploy=deploy_rows,
+      evaluate=lambda: deployment.build_evaluate(deploy_rows, devices.deployed),
+      client_model=tff.tensorflow.computation(
+          lambda state, client_state, index: row(state, index),
+          state_type, stateless, np.int32,
+      ),
+      deployed=devices.deployed,
+  )

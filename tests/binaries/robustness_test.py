@@ -9,6 +9,7 @@ from binaries import robustness
 from binaries import train
 from tff_pers.evaluation import plots
 from tff_pers.experiments import processes
+from tff_pers.experiments import robustness_table
 
 TINY = ['--num_clients=5', '--num_byzantine=2', '--rounds=3']
 
@@ -127,7 +128,7 @@ def test_a_diverged_cell_is_a_value(tmp_path):
 def test_byzantine_clients_stand_last(tmp_path):
   """Then one compiled method serves the draws of all seeds."""
   table = robustness.flag_table()
-  grid = robustness._Grid(  # pylint: disable=protected-access
+  grid = robustness_table._Grid(  # pylint: disable=protected-access
       dict(algo='fedavg', task='digits', num_byzantine=2, num_clients=6,
            partition='iid'), table, [0, 1],
   )

@@ -224,20 +224,16 @@ class SharedFlags:
   )
 
 
-# Defaults that do not come from the task.
-DEFAULTS = dict(
-    task='digits', partition='', holdout_clients=0, patience=5, max_rounds=0,
-    eval_clients=0, seed=0, output_dir='',
-    resume=False, data_dir='', validation_fraction=0.0, on_non_finite='stop',
-    finetune_steps='', finetune_learning_rate=0.0, attack='none',
-    num_byzantine=0, runtime='fused', device='',
-    strategy='auto', tf32=False, deterministic=True, workers='',
-    connect_seconds=60.0, round_seconds=3600.0,
-    tls_cert='', tls_key='', tls_ca='', model='', config='', quiet=False,
-    driver='auto', delays='', network_delays='', in_flight=0,
-    redispatch='uniform_idle',
-    **{'import': ''},
+# Where these are not given, the task decides.
+_OF_THE_TASK = (
+    'num_clients', 'clients_per_round', 'rounds', 'eval_every',
+    'train_fraction', 'standardize', 'client_weighting', 'tier_assignment',
 )
+DEFAULTS = {
+    hp.flag_name(spec.name): spec.default
+    for spec in dataclasses.fields(SharedFlags)
+    if spec.name not in _OF_THE_TASK
+}
 _PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca', 'config')
 
 

@@ -1,9 +1,9 @@
-"""`benchmark_async` and `benchmark_events`: what they hand on, tiny runs."""
+"""`benchmark async` and `benchmark_events`: what they hand on, tiny runs."""
 
 import pytest
 from tensorflow.python import pywrap_tfe
 
-from binaries import benchmark_async
+from binaries import benchmark
 from binaries import benchmark_events
 from binaries import compare_tuned
 from tests.data import emnist_files
@@ -11,9 +11,12 @@ from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 
 
-@pytest.mark.parametrize('scale', sorted(benchmark_async.SCALES))
+BENCHMARK = benchmark.read('async')
+
+
+@pytest.mark.parametrize('scale', BENCHMARK.scales)
 def test_every_method_has_as_many_messages_and_trials(scale):
-  flags = benchmark_async.SCALES[scale]
+  flags = BENCHMARK.scales[scale]
   variants = brackets.split_list(flags['algos'])
   grids.parse_grids(flags['grid'], variants)  # Else it raises.
   messages = set()
@@ -22,7 +25,7 @@ def test_every_method_has_as_many_messages_and_trials(scale):
     per_update = {
         'fedbuff': int(options.get('buffer_size', 1)), 'fedasync': 1,
         'async_ffgg': 1,
-    }.get(name, flags['clients_per_round'])
+    }.get(name, int(flags['clients_per_round']))
     messages.add(int(options['rounds']) * per_update)
   assert len(variants) == 5 and len(messages) == 1
 
@@ -30,13 +33,13 @@ def test_every_method_has_as_many_messages_and_trials(scale):
 @pytest.mark.slow
 def test_writes_a_page_of_both_tables(tmp_path, capsys):
   data = emnist_files.write(tmp_path, **emnist_files.full([(20, 5)] * 4))
-  assert benchmark_async.main([
-      'benchmark_async', f'--data_dir={data}', '--emnist_min_train=20',
+  assert benchmark.main([
+      'benchmark', 'async', f'--data_dir={data}', '--emnist_min_train=20',
       '--emnist_min_test=5', '--algos=fedasync[rounds=4,eval_every=2]',
       '--grid=learning_rate:0.1', '--seeds=0', '--num_clients=4',
       '--clients_per_round=2', f'--output_dir={tmp_path / "runs"}',
   ]) == 0
-  page = (tmp_path / 'runs' / benchmark_async.PAGE).read_text()
+  page = (tmp_path / 'runs' / BENCHMARK.page).read_text()
   assert page in capsys.readouterr().out and str(tmp_path) not in page
   assert "`--delays='pareto[shape=1.2]'`" in page
   assert page.count('| fedasync[rounds=4,eval_every=2') == 4
@@ -44,8 +47,8 @@ def test_writes_a_page_of_both_tables(tmp_path, capsys):
 
 def test_bad_flags_leave_no_page(tmp_path, monkeypatch):
   monkeypatch.setattr(compare_tuned, 'main', lambda argv: 2)
-  argv = ['benchmark_async', f'--output_dir={tmp_path / "runs"}']
-  assert benchmark_async.main(argv) == 2
+  argv = ['benchmark', 'async', f'--output_dir={tmp_path / "runs"}']
+  assert benchmark.main(argv) == 2
   assert not (tmp_path / 'runs').exists()
 
 

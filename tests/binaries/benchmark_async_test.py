@@ -1,24 +1,22 @@
-"""`benchmark async` and `benchmark_events`: what they hand on, tiny runs."""
+"""`benchmark async` and `speed.events`: what they hand on, tiny runs."""
 
 import pytest
 from tensorflow.python import pywrap_tfe
 
 from binaries import benchmark
-from binaries import benchmark_events
 from binaries import compare_tuned
+from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
-from tff_pers.evaluation import grids
 
 
 BENCHMARK = benchmark.read('async')
 
 
 @pytest.mark.parametrize('scale', BENCHMARK.scales)
-def test_every_method_has_as_many_messages_and_trials(scale):
+def test_every_method_has_as_many_messages(scale):
   flags = BENCHMARK.scales[scale]
   variants = brackets.split_list(flags['algos'])
-  grids.parse_grids(flags['grid'], variants)  # Else it raises.
   messages = set()
   for variant in variants:
     name, options = brackets.parse(variant)
@@ -56,13 +54,13 @@ def test_cost_of_events_is_measured(monkeypatch):
   for name in ('TFE_Py_Execute', 'TFE_Py_FastPathExecute'):
     # So that the timers are gone afterwards.
     monkeypatch.setattr(pywrap_tfe, name, getattr(pywrap_tfe, name))
-  monkeypatch.setattr(benchmark_events, '_WARM_UP', 2)
-  row = benchmark_events.measure(6, 3, 4)
-  assert tuple(row) == benchmark_events.COLUMNS
+  monkeypatch.setattr(events, '_WARM_UP', 2)
+  row = events.measure(6, 3, 4)
+  assert tuple(row) == events.COLUMNS
   assert 0 < row['share_outside_tensorflow'] < 1
   assert row['cpu_seconds_per_update'] > 0
 
 
 def test_bad_sizes_are_one_sentence(capsys):
-  assert benchmark_events.main(['benchmark_events', '--sizes=5:6']) == 2
+  assert events.main(['benchmark_events', '--sizes=5:6']) == 2
   assert '`--sizes` must be pairs' in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Benchmarks of files: what they hand on, what is refused, and one tiny run."""
 
+import itertools
+
 import pytest
 
 from binaries import benchmark
@@ -7,35 +9,34 @@ from binaries import compare_tuned
 from binaries import tuned_pages
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
 
-_NAMES = ('floral', 'perm')
+_BENCHMARKS = {name: benchmark.read(name) for name in benchmark.names()}
 
 
-@pytest.mark.parametrize('name', _NAMES)
-def test_every_method_of_a_part_has_as_many_trials(name):
-  own = benchmark.read(name)
-  for part in own.parts:
-    flags = own.flags('cpu', part)
+@pytest.mark.parametrize('name', _BENCHMARKS)
+def test_every_variant_can_be_built_and_has_as_many_trials(name):
+  """Most take days or a GPU, so that nothing else would tell."""
+  table = compare_tuned.flag_table()
+  own = _BENCHMARKS[name]
+  for scale, part in itertools.product(own.scales, own.parts or ['']):
+    handed = benchmark.flags_of(own, scale, part, {})
+    given = flags.parse(['', *_words(handed)], table)
     found = grids.parse_grids(
-        flags['grid'], brackets.split_list(flags['algos'])
+        given.pop('grid'), brackets.split_list(given.pop('algos'))
     )
     assert len({len(grid.values) for grid in found.values()}) == 1, part
+    for variant, grid in found.items():
+      # compare_tuned refuses a flag of what a grid sets: it would act nowhere.
+      algo = brackets.parse(variant)[0]
+      assert not {f'{algo}_{option}' for option in grid.names} & set(given)
+      tried = grids.with_options(variant, grid, grid.values[0])
+      experiment.of_variant(tried, given, table)
 
 
-@pytest.mark.parametrize('name', _NAMES)
-def test_no_flag_is_of_what_a_grid_sets(name):
-  """compare_tuned refuses it, because it would act in no variant."""
-  own = benchmark.read(name)
-  for part in own.parts:
-    flags = own.flags('cpu', part)
-    found = grids.parse_grids(
-        flags['grid'], brackets.split_list(flags['algos'])
-    )
-    tried = {
-        f'{brackets.parse(variant)[0]}_{option}'
-        for variant, grid in found.items() for option in grid.names
-    }
-    assert not tried & set(flags), part
+def _words(values):
+  return [f'--{name}={value}' for name, value in values.items()]
 
 
 @pytest.mark.parametrize('scale', ['cpu', 'paper'])
@@ -56,8 +57,28 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   assert ('--num_clients=40' in images) == (scale == 'cpu')
 
 
+def test_an_unknown_part_is_one_sentence(tmp_path, capsys):
+  argv = ['benchmark', 'local_updates', '--parts=gamma,beta']
+  assert benchmark.main([*argv, f'--output_dir={tmp_path / "runs"}']) == 2
+  assert '`--parts` must be of gamma, servers' in capsys.readouterr().err
+  assert not (tmp_path / 'runs').exists()
+
+
+@pytest.mark.parametrize('words', [['nope'], []])
+def test_an_unknown_benchmark_is_one_sentence(words, capsys):
+  assert benchmark.main(['benchmark', *words]) == 2
+  assert 'must be one of async, cifar, ' in capsys.readouterr().err
+
+
+def test_help_without_a_name_says_which_there_are(capsys):
+  assert benchmark.main(['benchmark', '--help']) == 0
+  help_text = capsys.readouterr().out
+  for name, own in _BENCHMARKS.items():
+    assert f'  {name} ' in help_text and own.title in help_text
+
+
 def test_perm_beside_another_method(tmp_path, monkeypatch):
-  perm = benchmark.read('perm')
+  perm = _BENCHMARKS['perm']
   few = dict(
       perm.parts['iid'].flags, algos='fedavg,fedavg_finetuned',
       grid='learning_rate:0.1;fedavg.local_steps:2;fedavg_finetuned.steps:3',

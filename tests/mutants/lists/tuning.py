@@ -326,7 +326,29 @@ FAULTS = (
         new='- perm.warmup_rounds:5,10,20\n',
         tests=(
             'tests/binaries/benchmarks_test.py'
-            '::test_every_method_of_a_part_has_as_many_trials',
+            '::test_every_variant_can_be_built_and_has_as_many_trials',
+        ),
+    ),
+    Fault(
+        'values_of_benchmarks_as_yaml_reads_them',
+        what='100:150 in a file of a benchmark is 6150.',
+        file='tff_pers/experiments/benchmarks.py',
+        old='Loader=_Loader',
+        new='Loader=yaml.SafeLoader',
+        tests=(
+            'tests/experiments/benchmarks_test.py'
+            '::test_texts_are_kept_as_they_are_typed',
+        ),
+    ),
+    Fault(
+        'scales_go_before_parts',
+        what='The flags of a scale win over those of a part.',
+        file='tff_pers/experiments/benchmarks.py',
+        old='**self.scales[scale], **own.flags, **own.scales.get(scale, {}),',
+        new='**own.flags, **own.scales.get(scale, {}), **self.scales[scale],',
+        tests=(
+            'tests/experiments/benchmarks_test.py'
+            '::test_texts_are_kept_as_they_are_typed',
         ),
     ),
     Fault(

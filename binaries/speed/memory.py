@@ -42,6 +42,10 @@ _MEASURE = flags.DEFINE_enum(
     ' all, each measured in a process of its own.',
 )
 _FEW = 2  # Clients of the run that shows the fixed cost.
+# No rounds before those of the table; each variant has a name for them.
+_BEFORE = {
+    'two_stage': dict(stage1_rounds=0), 'single_loop': dict(warmup_rounds=0),
+}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -94,8 +98,7 @@ def _measure(model, num_clients, variant):
   process = perm.build_perm(
       model, num_clients,
       perm.PermHyperparameters(
-          variant=variant, warmup_rounds=0, stage1_rounds=0, local_steps=1,
-          lambda_scale=10.0,
+          variant=variant, local_steps=1, lambda_scale=10.0, **_BEFORE[variant]
       ),
   )
   rng = np.random.default_rng(0)

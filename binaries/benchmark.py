@@ -51,11 +51,14 @@ def main(argv: Sequence[str]) -> int:
     argv: `benchmark NAME --flag=value ...`, or `benchmark_NAME --flag=value`
       from the scripts of that name.
   """
-  program = pathlib.Path(argv[0]).name.replace('.py', '').rpartition('.')[2]
-  name, rest = program.partition('_')[2], list(argv)
-  if not name and len(argv) > 1 and not argv[1].startswith('-'):
-    name = rest.pop(1)
-    program += f' {name}'
+  program = pathlib.Path(argv[0]).name.removesuffix('.py').rpartition('.')[2]
+  rest = list(argv)
+  if program.startswith('benchmark_'):
+    name = program.partition('_')[2]
+  else:
+    is_named = len(argv) > 1 and not argv[1].startswith('-')
+    name = rest.pop(1) if is_named else ''
+    program = f'benchmark {name}'.strip()
   return flags.run(program, lambda given: _run(program, name, given), rest)
 
 

@@ -13,7 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -43,7 +43,7 @@ _MEASURE = flags.DEFINE_enum(
 )
 _FEW = 2  # Clients of the run that shows the fixed cost.
 # No rounds before those of the table; each variant has a name for them.
-_BEFORE = {
+_BEFORE: dict[str, dict[str, Any]] = {
     'two_stage': dict(stage1_rounds=0), 'single_loop': dict(warmup_rounds=0),
 }
 

@@ -249,7 +249,7 @@ def test_every_command_is_one(words, monkeypatch, tmp_path):
   program = module
   source = ROOT / (module.replace('.', '/') + '.py')
   assert source.exists(), module
-  other = re.search(r"run_module\('([\w.]+)'", source.read_text())
+  other = re.search(r"run_module\(\s*'([\w.]+)'", source.read_text())
   if other:  # A name of its own for what another module does.
     program = other[1]
     source = ROOT / (program.replace('.', '/') + '.py')

@@ -54,11 +54,11 @@ def test_docstrings_become_restructured_text():
 
 def test_links_that_leave_the_site_are_names():
   text = (
-      '[a](perm.md) [b](../README.md) [c](../binaries/real_data.py)'
+      '[a](perm.md) [b](../README.md) [c](../binaries/benchmark.py)'
       ' ![d](images/e.png) [f](https://g.h)'
   )
   assert links.convert(text, DOCS) == (
-      '[a](perm.md) [b](index.md) `binaries/real_data.py` ![d](images/e.png)'
+      '[a](perm.md) [b](index.md) `binaries/benchmark.py` ![d](images/e.png)'
       ' [f](https://g.h)'
   )
 

@@ -1,28 +1,29 @@
-"""`benchmark_async` and `benchmark_events`: what they hand on, tiny runs."""
+"""`benchmark async` and `speed.events`: what they hand on, tiny runs."""
 
 import pytest
 from tensorflow.python import pywrap_tfe
 
-from binaries import benchmark_async
-from binaries import benchmark_events
+from binaries import benchmark
 from binaries import compare_tuned
+from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
-from tff_pers.evaluation import grids
 
 
-@pytest.mark.parametrize('scale', sorted(benchmark_async.SCALES))
-def test_every_method_has_as_many_messages_and_trials(scale):
-  flags = benchmark_async.SCALES[scale]
+BENCHMARK = benchmark.read('async')
+
+
+@pytest.mark.parametrize('scale', BENCHMARK.scales)
+def test_every_method_has_as_many_messages(scale):
+  flags = BENCHMARK.scales[scale]
   variants = brackets.split_list(flags['algos'])
-  grids.parse_grids(flags['grid'], variants)  # Else it raises.
   messages = set()
   for variant in variants:
     name, options = brackets.parse(variant)
     per_update = {
         'fedbuff': int(options.get('buffer_size', 1)), 'fedasync': 1,
         'async_ffgg': 1,
-    }.get(name, flags['clients_per_round'])
+    }.get(name, int(flags['clients_per_round']))
     messages.add(int(options['rounds']) * per_update)
   assert len(variants) == 5 and len(messages) == 1
 
@@ -30,13 +31,13 @@ def test_every_method_has_as_many_messages_and_trials(scale):
 @pytest.mark.slow
 def test_writes_a_page_of_both_tables(tmp_path, capsys):
   data = emnist_files.write(tmp_path, **emnist_files.full([(20, 5)] * 4))
-  assert benchmark_async.main([
-      'benchmark_async', f'--data_dir={data}', '--emnist_min_train=20',
+  assert benchmark.main([
+      'benchmark', 'async', f'--data_dir={data}', '--emnist_min_train=20',
       '--emnist_min_test=5', '--algos=fedasync[rounds=4,eval_every=2]',
       '--grid=learning_rate:0.1', '--seeds=0', '--num_clients=4',
       '--clients_per_round=2', f'--output_dir={tmp_path / "runs"}',
   ]) == 0
-  page = (tmp_path / 'runs' / benchmark_async.PAGE).read_text()
+  page = (tmp_path / 'runs' / BENCHMARK.page).read_text()
   assert page in capsys.readouterr().out and str(tmp_path) not in page
   assert "`--delays='pareto[shape=1.2]'`" in page
   assert page.count('| fedasync[rounds=4,eval_every=2') == 4
@@ -44,8 +45,8 @@ def test_writes_a_page_of_both_tables(tmp_path, capsys):
 
 def test_bad_flags_leave_no_page(tmp_path, monkeypatch):
   monkeypatch.setattr(compare_tuned, 'main', lambda argv: 2)
-  argv = ['benchmark_async', f'--output_dir={tmp_path / "runs"}']
-  assert benchmark_async.main(argv) == 2
+  argv = ['benchmark', 'async', f'--output_dir={tmp_path / "runs"}']
+  assert benchmark.main(argv) == 2
   assert not (tmp_path / 'runs').exists()
 
 
@@ -53,13 +54,13 @@ def test_cost_of_events_is_measured(monkeypatch):
   for name in ('TFE_Py_Execute', 'TFE_Py_FastPathExecute'):
     # So that the timers are gone afterwards.
     monkeypatch.setattr(pywrap_tfe, name, getattr(pywrap_tfe, name))
-  monkeypatch.setattr(benchmark_events, '_WARM_UP', 2)
-  row = benchmark_events.measure(6, 3, 4)
-  assert tuple(row) == benchmark_events.COLUMNS
+  monkeypatch.setattr(events, '_WARM_UP', 2)
+  row = events.measure(6, 3, 4)
+  assert tuple(row) == events.COLUMNS
   assert 0 < row['share_outside_tensorflow'] < 1
   assert row['cpu_seconds_per_update'] > 0
 
 
 def test_bad_sizes_are_one_sentence(capsys):
-  assert benchmark_events.main(['benchmark_events', '--sizes=5:6']) == 2
+  assert events.main(['benchmark_events', '--sizes=5:6']) == 2
   assert '`--sizes` must be pairs' in capsys.readouterr().err

@@ -1,18 +1,19 @@
-"""`benchmark_fedhm`: two rounds on the digits, and what it hands on."""
+"""`benchmark fedhm`: two rounds on the digits, and what it hands on."""
 
 import pytest
 
-from binaries import benchmark_fedhm
+from binaries import benchmark
 from binaries import compare_tuned
+from binaries import tuned_pages
 from tff_pers.experiments import flags
 from tff_pers.experiments import sweep as sweep_lib
 
-BENCHMARK = benchmark_fedhm.BENCHMARK
+BENCHMARK = benchmark.read('fedhm')
 
 
 def _benchmark(folder, *argv):
-  return benchmark_fedhm.main(
-      ['benchmark_fedhm', *argv, f'--output_dir={folder}']
+  return benchmark.main(
+      ['benchmark', 'fedhm', *argv, f'--output_dir={folder}']
   )
 
 
@@ -28,9 +29,7 @@ def _handed(monkeypatch):
     handed.append(_flags(argv))
     return 0
   monkeypatch.setattr(compare_tuned, 'main', main)
-  monkeypatch.setattr(
-      benchmark_fedhm.tuned_parts, 'page', lambda *args: 'the page'
-  )
+  monkeypatch.setattr(tuned_pages, 'of_parts', lambda *args: 'the page')
   return handed
 
 
@@ -56,7 +55,7 @@ def test_comparisons_have_their_own_partition_tiers_and_methods(
     for name in ('fedhm', 'heterofl', 'splitmix', 'fedrolex', 'fjord'):
       assert name in own['algos'].split(',')
       assert own[f'{name}_momentum'] == '0.9'
-  assert (tmp_path / BENCHMARK.file).read_text() == 'the page'
+  assert (tmp_path / BENCHMARK.page).read_text() == 'the page'
 
 
 def test_the_full_scale_is_that_of_the_paper(tmp_path, handed):
@@ -100,7 +99,7 @@ def test_writes_a_table_of_clients_and_one_of_tiers(tmp_path, capsys):
       tmp_path, '--parts=dirichlet_dynamic', '--rounds=2', '--eval_every=1',
       '--seeds=0,1',
   ) == 0
-  page = (tmp_path / BENCHMARK.file).read_text()
+  page = (tmp_path / BENCHMARK.page).read_text()
   assert page in capsys.readouterr().out
   assert '## Digits, Dirichlet(0.5), dynamic tiers' in page
   lines = [line.split('|') for line in page.splitlines() if '| fedhm[' in line]

@@ -13,14 +13,14 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from binaries import benchmark_runtime
-from binaries.runtime_benchmark import cell
-from binaries.runtime_benchmark import child as child_lib
-from binaries.runtime_benchmark import floor
-from binaries.runtime_benchmark import operations
-from binaries.runtime_benchmark import processes
-from binaries.runtime_benchmark import report
-from binaries.runtime_benchmark import workloads
+from binaries.speed import runtime as benchmark_runtime
+from binaries.speed.runtime_benchmark import cell
+from binaries.speed.runtime_benchmark import child as child_lib
+from binaries.speed.runtime_benchmark import floor
+from binaries.speed.runtime_benchmark import operations
+from binaries.speed.runtime_benchmark import processes
+from binaries.speed.runtime_benchmark import report
+from binaries.speed.runtime_benchmark import workloads
 from tff_pers import runtime
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -129,7 +129,7 @@ def test_cohorts_of_the_soak_vary():
 # A child that has a child, which uses 0.3 s of CPU and 50 MiB.
 _SCRIPT = """
 import subprocess, sys
-from binaries.runtime_benchmark import lines
+from binaries.speed.runtime_benchmark import lines
 burn = '''
 import time
 block = bytearray(50 * 2**20)

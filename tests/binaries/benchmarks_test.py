@@ -1,42 +1,42 @@
-"""Benchmarks that `tuned_parts` runs: what they hand on, and one tiny run."""
+"""Benchmarks of files: what they hand on, what is refused, and one tiny run."""
+
+import itertools
 
 import pytest
 
-from binaries import benchmark_floral
-from binaries import benchmark_perm
+from binaries import benchmark
 from binaries import compare_tuned
-from binaries import tuned_parts
+from binaries import tuned_pages
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
 
-_PROGRAMS = dict(
-    benchmark_floral=benchmark_floral, benchmark_perm=benchmark_perm
-)
+_BENCHMARKS = {name: benchmark.read(name) for name in benchmark.names()}
 
 
-@pytest.mark.parametrize('name', _PROGRAMS)
-def test_every_method_of_a_part_has_as_many_trials(name):
-  for part, own in _PROGRAMS[name].BENCHMARK.parts.items():
-    flags = {**_PROGRAMS[name].BENCHMARK.scales['cpu'], **own}
+@pytest.mark.parametrize('name', _BENCHMARKS)
+def test_every_variant_can_be_built_and_has_as_many_trials(name):
+  """Most take days or a GPU, so that nothing else would tell."""
+  table = compare_tuned.flag_table()
+  own = _BENCHMARKS[name]
+  for scale, part in itertools.product(own.scales, own.parts or ['']):
+    handed = benchmark.flags_of(own, scale, part, {})
+    given = flags.parse(['', *_words(handed)], table)
     found = grids.parse_grids(
-        flags['grid'], brackets.split_list(flags['algos'])
+        given.pop('grid'), brackets.split_list(given.pop('algos'))
     )
     assert len({len(grid.values) for grid in found.values()}) == 1, part
+    for variant, grid in found.items():
+      # compare_tuned refuses a flag of what a grid sets: it would act nowhere.
+      algo = brackets.parse(variant)[0]
+      assert not {f'{algo}_{option}' for option in grid.names} & set(given)
+      tried = grids.with_options(variant, grid, grid.values[0])
+      experiment.of_variant(tried, given, table)
 
 
-@pytest.mark.parametrize('name', _PROGRAMS)
-def test_no_flag_is_of_what_a_grid_sets(name):
-  """compare_tuned refuses it, because it would act in no variant."""
-  for part, own in _PROGRAMS[name].BENCHMARK.parts.items():
-    flags = {**_PROGRAMS[name].BENCHMARK.scales['cpu'], **own}
-    found = grids.parse_grids(
-        flags['grid'], brackets.split_list(flags['algos'])
-    )
-    tried = {
-        f'{brackets.parse(variant)[0]}_{option}'
-        for variant, grid in found.items() for option in grid.names
-    }
-    assert not tried & set(flags), part
+def _words(values):
+  return [f'--{name}={value}' for name, value in values.items()]
 
 
 @pytest.mark.parametrize('scale', ['cpu', 'paper'])
@@ -45,9 +45,9 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   monkeypatch.setattr(
       compare_tuned, 'main', lambda argv: handed.append(argv) or 0
   )
-  monkeypatch.setattr(tuned_parts, 'page', lambda *args: 'the page')
-  assert benchmark_floral.main([
-      'benchmark_floral', f'--scale={scale}', '--data_dir=/data',
+  monkeypatch.setattr(tuned_pages, 'of_parts', lambda *args: 'the page')
+  assert benchmark.main([
+      'benchmark', 'floral', f'--scale={scale}', '--data_dir=/data',
       '--parts=adaptors,mnist_shifted', f'--output_dir={tmp_path}',
   ]) == 0
   generated, images = handed
@@ -57,18 +57,40 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   assert ('--num_clients=40' in images) == (scale == 'cpu')
 
 
+def test_an_unknown_part_is_one_sentence(tmp_path, capsys):
+  argv = ['benchmark', 'local_updates', '--parts=gamma,beta']
+  assert benchmark.main([*argv, f'--output_dir={tmp_path / "runs"}']) == 2
+  assert '`--parts` must be of gamma, servers' in capsys.readouterr().err
+  assert not (tmp_path / 'runs').exists()
+
+
+@pytest.mark.parametrize('words', [['nope'], []])
+def test_an_unknown_benchmark_is_one_sentence(words, capsys):
+  assert benchmark.main(['benchmark', *words]) == 2
+  assert 'must be one of async, cifar, ' in capsys.readouterr().err
+
+
+def test_help_without_a_name_says_which_there_are(capsys):
+  assert benchmark.main(['benchmark', '--help']) == 0
+  help_text = capsys.readouterr().out
+  for name, own in _BENCHMARKS.items():
+    assert f'  {name} ' in help_text and own.title in help_text
+
+
 def test_perm_beside_another_method(tmp_path, monkeypatch):
-  monkeypatch.setitem(
-      benchmark_perm.BENCHMARK.parts, 'iid', dict(
-          task='digits', partition='iid', algos='fedavg,fedavg_finetuned',
-          grid='learning_rate:0.1;fedavg.local_steps:2;fedavg_finetuned.steps:3',
-      ),
+  perm = _BENCHMARKS['perm']
+  few = dict(
+      perm.parts['iid'].flags, algos='fedavg,fedavg_finetuned',
+      grid='learning_rate:0.1;fedavg.local_steps:2;fedavg_finetuned.steps:3',
   )
-  assert benchmark_perm.main([
+  perm = perm._replace(parts={'iid': perm.parts['iid']._replace(flags=few)})
+  monkeypatch.setattr(benchmark, 'read', lambda name: perm)
+  assert benchmark.main([
       'benchmark_perm', '--parts=iid', '--seeds=0', '--num_clients=4',
       '--train_fraction=0.1', '--rounds=1', '--eval_every=1',
       f'--output_dir={tmp_path}',
   ]) == 0
   page = (tmp_path / 'perm.md').read_text()
+  assert '    python -m binaries.benchmark_perm --scale=cpu' in page
   assert '## digits: alike' in page
   assert '| fedavg ' in page and '| local_steps=2 |' in page

@@ -8,32 +8,22 @@ import os
 
 import pytest
 
-from binaries import benchmark_cifar
-from binaries import benchmark_emnist
-from binaries import benchmark_floral
-from binaries import benchmark_personalization
-from binaries import benchmark_stackoverflow
+from binaries import benchmark
 from binaries import compare_tuned
-from binaries import published
-from binaries import real_data
-from binaries import tuned_parts
+from binaries import tuned_pages
 from tests.binaries import real_data_files
 from tff_pers.config import methods
 from tff_pers.data import brackets
-from tff_pers.data import tasks
 from tff_pers.evaluation import grids
-from tff_pers.experiments import experiment
+from tff_pers.experiments import benchmarks
 
-_PROGRAMS = {
-    program.BENCHMARK.name: program for program in (
-        benchmark_cifar, benchmark_emnist, benchmark_personalization,
-        benchmark_stackoverflow,
-    )
+_BENCHMARKS = {
+    name: benchmark.read(name)
+    for name in ('cifar', 'emnist', 'personalization', 'stackoverflow')
 }
-_PARTS = [
-    (name, part) for name, program in _PROGRAMS.items()
-    for part in program.BENCHMARK.parts
-]
+_PARTS = [(name, part) for name, own in _BENCHMARKS.items() for part in own.parts]
+_SCALES = ('cpu', 'smoke', 'paper')
+_FLORAL = benchmark.read('floral')
 _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
 
 
@@ -47,21 +37,21 @@ def fixture_data(tmp_path_factory):
 
 
 def _run(name, folder, *argv):
-  return _PROGRAMS[name].main([name, *argv, f'--output_dir={folder}'])
+  return benchmark.main(['benchmark', name, *argv, f'--output_dir={folder}'])
 
 
 # Images and text in every run of the tests; another program, and further kinds
 # of models and clients, where there is time. Other parts differ in flags.
 _SMOKE = [
-    ('benchmark_cifar', ('groups',)),
-    ('benchmark_emnist', ('partial',)),
-    ('benchmark_stackoverflow', ('tags',)),
+    ('cifar', ('groups',)),
+    ('emnist', ('partial',)),
+    ('stackoverflow', ('tags',)),
     *(
         pytest.param(name, parts, marks=pytest.mark.slow) for name, parts in (
-            ('benchmark_cifar', ('groups', 'tiers')),
-            ('benchmark_emnist', ('partial', 'writers')),
-            ('benchmark_personalization', ('roles',)),
-            ('benchmark_stackoverflow', ('tags', 'words')),
+            ('cifar', ('groups', 'tiers')),
+            ('emnist', ('partial', 'writers')),
+            ('personalization', ('roles',)),
+            ('stackoverflow', ('tags', 'words')),
         )
     ),
 ]
@@ -75,24 +65,24 @@ def test_smoke_writes_a_page_with_command_and_tables(
       name, tmp_path / 'runs', '--scale=smoke', f'--data_dir={data}',
       f'--parts={",".join(parts)}',
   ) == 0
-  benchmark = _PROGRAMS[name].BENCHMARK
-  page = (tmp_path / 'runs' / benchmark.file).read_text()
+  own = _BENCHMARKS[name]
+  page = (tmp_path / 'runs' / own.page).read_text()
   assert page in capsys.readouterr().out
   head, *tables = page.split('\n## ')
-  assert f'python -m binaries.{name} --scale=smoke' in head
+  assert f'python -m binaries.benchmark {name} --scale=smoke' in head
   assert '--data_dir=DATA' in head and data not in page
   for part, table in zip(parts, tables):
-    assert table.startswith(benchmark.titles[part])
+    assert table.startswith(own.parts[part].title)
     assert '| algo' in table
-    if part in benchmark.published:
-      paper = benchmark.published[part]
+    paper = own.parts[part].published
+    if paper is not None:
       assert paper.source in table and 'reduced: ' in table
-  new = {'benchmark_emnist': 'partial', 'benchmark_personalization': 'roles'}
+  new = {'emnist': 'partial', 'personalization': 'roles'}
   if name in new:
     assert 'new_accuracy' in tables[parts.index(new[name])]
 
 
-@pytest.mark.parametrize('scale', real_data.SCALES)
+@pytest.mark.parametrize('scale', _SCALES)
 @pytest.mark.parametrize('name,part', _PARTS)
 def test_a_scale_hands_on_its_flags(name, part, scale, tmp_path, monkeypatch):
   handed = []
@@ -107,28 +97,12 @@ def test_a_scale_hands_on_its_flags(name, part, scale, tmp_path, monkeypatch):
   assert found['rounds'] == '7' and found['data_dir'] == '/data'
   assert found['seeds'] == ('0' if scale == 'smoke' else '0,1,2')
   assert found['validation_fraction'] == '0.2'
-  rates = real_data.RATES[found['task']]
+  rates = _BENCHMARKS[name].parts[part].flags['grid']
   if scale == 'smoke':
     assert rates.startswith(found['grid'])
   else:
     assert found['grid'] == rates
   assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize('name,part', _PARTS)
-def test_flags_and_variants_of_the_papers_sizes_exist(name, part):
-  """They take a GPU and days, so that nothing else would tell."""
-  benchmark = _PROGRAMS[name].BENCHMARK
-  own = {
-      **benchmark.scales['paper'], **benchmark.parts[part],
-      **benchmark.sizes[f'paper/{part}'],
-  }
-  table = compare_tuned.flag_table()
-  assert set(own) <= set(table)
-  variants = brackets.split_list(own['algos'])
-  for variant, grid in grids.parse_grids(own['grid'], variants).items():
-    with_rate = grids.with_options(variant, grid, grid.values[0])
-    experiment.of_variant(with_rate, own, table)
 
 
 def _handed(name, part, monkeypatch, folder, *argv):
@@ -143,18 +117,37 @@ def _handed(name, part, monkeypatch, folder, *argv):
 def test_the_table_has_a_method_of_each_family_and_the_best_baselines(
     monkeypatch, tmp_path
 ):
-  found = _handed('benchmark_emnist', 'writers', monkeypatch, tmp_path)
-  assert found['algos'] == real_data.algos()
+  found = _handed('emnist', 'writers', monkeypatch, tmp_path)
   names = found['algos'].split(',')
   assert set(names) <= set(methods.names()) and len(set(names)) == 11
-  assert names[:5] == list(real_data.FAMILIES)
+  assert names[:5] == ['perm', 'floral', 'local_ffgg', 'fedhm', 'fedavgm']
+
+
+def test_numbers_of_one_table_can_be_compared_with_those_of_another():
+  """The same methods, grids of rates and scales."""
+  rates, tables = {}, set()
+  for own in _BENCHMARKS.values():
+    assert own.scales == _BENCHMARKS['emnist'].scales
+    assert tuple(own.scales) == _SCALES
+    for part in own.parts.values():
+      assert set(part.scales) == set(_SCALES)
+      task, grid = part.flags['task'], part.flags['grid']
+      assert rates.setdefault(task, grid) == grid
+      if 'perfedavg' in part.flags.get('algos', ''):
+        algos = part.flags['algos'].replace('local_ffgg,', '')
+        # The model of tags has one layer, of which nothing can be private.
+        assert ('local_ffgg' in part.flags['algos']) == (
+            task != 'stackoverflow_tags'
+        )
+        tables.add(algos)
+  assert len(tables) == 1
 
 
 def test_all_methods_that_run_on_the_task_can_be_asked_for(
     monkeypatch, tmp_path
 ):
   found = _handed(
-      'benchmark_emnist', 'writers', monkeypatch, tmp_path, '--algos=all'
+      'emnist', 'writers', monkeypatch, tmp_path, '--algos=all'
   )
   names = found['algos'].split(',')
   assert {'perm', 'scaffold', 'fedrolex', 'reptile'} <= set(names)
@@ -165,53 +158,35 @@ def test_all_methods_that_run_on_the_task_can_be_asked_for(
   # All have the values of the grid.
   assert set(grids.parse_grids(found['grid'], names)) == set(names)
   found = _handed(
-      'benchmark_emnist', 'partial', monkeypatch, tmp_path, '--algos=ditto'
+      'emnist', 'partial', monkeypatch, tmp_path, '--algos=ditto'
   )
   assert found['algos'] == 'ditto'
-
-
-@pytest.mark.parametrize('name,part', _PARTS)
-def test_tasks_models_and_methods_exist(name, part):
-  benchmark = _PROGRAMS[name].BENCHMARK
-  for scale in real_data.SCALES:
-    own = {**benchmark.parts[part], **benchmark.sizes[f'{scale}/{part}']}
-    assert own['task'] in tasks.names()
-    for algo in brackets.split_list(own['algos']):
-      assert brackets.parse(algo)[0] in methods.names()
-  assert set(benchmark.titles) == set(benchmark.parts)
 
 
 def test_missing_data_are_one_sentence(tmp_path, capsys):
   (tmp_path / 'empty').mkdir()
   assert _run(
-      'benchmark_emnist', tmp_path / 'runs', f'--data_dir={tmp_path}/empty'
+      'emnist', tmp_path / 'runs', f'--data_dir={tmp_path}/empty'
   ) == 2
   assert '`--data_dir` must be a folder with' in capsys.readouterr().err
   assert not (tmp_path / 'runs').exists()
 
 
 def test_variants_that_differ_in_pre_training_alone_are_the_paper_s():
-  paper = published.EMNIST
+  paper = _BENCHMARKS['emnist'].parts['partial'].published
   assert paper.of('fedavg') == 0.9318
   assert paper.of('local_ffgg[split=adapter,pretrain_rounds=96]') == 0.9426
   assert paper.of('local_ffgg[split=adapter,order=inexact]') is None
   assert paper.of('perm') is None
 
 
-@pytest.mark.parametrize('name', _PROGRAMS)
-def test_papers_say_how_their_setting_differs_at_every_scale(name):
-  for part, paper in _PROGRAMS[name].BENCHMARK.published.items():
-    assert set(paper.reduced) == set(real_data.SCALES), part
-    assert all(0 < value < 1 for value in paper.accuracy.values())
-
-
-@pytest.mark.parametrize('part', benchmark_floral.BENCHMARK.published)
+@pytest.mark.parametrize(
+    'part', [name for name, part in _FLORAL.parts.items() if part.published]
+)
 def test_ablations_of_the_paper_are_variants_of_the_part(part):
-  benchmark = benchmark_floral.BENCHMARK
-  paper = benchmark.published[part]
-  algos = brackets.split_list(benchmark.parts[part]['algos'])
+  paper = _FLORAL.parts[part].published
+  algos = brackets.split_list(_FLORAL.parts[part].flags['algos'])
   assert {algo for algo in algos if paper.of(algo)} >= set(paper.accuracy)
-  assert set(paper.reduced) == set(benchmark.scales)
 
 
 def test_numbers_stand_beside_the_paper_s(tmp_path):
@@ -219,12 +194,11 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'algo,accuracy_mean,pooled_accuracy_mean\n'
       'fedavg,0.75,0.7\nperm,0.8,0.8\nlocal_only,,\n'
   )
-  paper = published.Published(
-      'P, Table 1', {'fedavg': 0.9, 'local_only': 0.5, 'ditto': 0.3}, 'large',
-      {'cpu': 'small', 'paper': ''},
+  paper = benchmarks.Published(
+      'P, Table 1', 'large', {'cpu': 'small', 'paper': ''},
+      {'fedavg': 0.9, 'local_only': 0.5, 'ditto': 0.3},
   )
-  # pylint: disable=protected-access
-  sentence, table = tuned_parts._beside(paper, 'cpu', str(tmp_path))
+  sentence, table = tuned_pages.beside(paper, 'cpu', str(tmp_path))
   assert sentence == (
       'Beside P, Table 1; its setting: large. Both are means over clients.'
   )
@@ -232,9 +206,9 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
   assert [cell.strip() for cell in row.split('|')[1:-1]] == [
       'fedavg', '0.7500', '0.9000', 'reduced: small'
   ]
-  assert 'equal' in tuned_parts._beside(paper, 'paper', str(tmp_path))[1]
+  assert 'equal' in tuned_pages.beside(paper, 'paper', str(tmp_path))[1]
   by_example = paper._replace(measure='examples')
-  sentence, table = tuned_parts._beside(by_example, 'cpu', str(tmp_path))
+  sentence, table = tuned_pages.beside(by_example, 'cpu', str(tmp_path))
   assert sentence.endswith('Both are means over the test examples of all clients.')
   assert '0.7000' in table
   (tmp_path / 'tiers.csv').write_text(
@@ -242,6 +216,6 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
   )
   largest = paper._replace(measure='largest')
-  sentence, table = tuned_parts._beside(largest, 'cpu', str(tmp_path))
+  sentence, table = tuned_pages.beside(largest, 'cpu', str(tmp_path))
   assert sentence.endswith('of the largest model on common test data.')
   assert '0.6000' in table and '0.4000' not in table

@@ -176,8 +176,8 @@ FAULTS = (
     Fault(
         'flags_of_methods_that_are_not_compared',
         what='A comparison gets the flags of methods that it does not have.',
-        file='binaries/tuned_parts.py',
-        old='or table[name].owner in methods',
+        file='binaries/benchmark.py',
+        old='or table[name].owner in compared',
         new='or True',
         tests=(
             'tests/binaries/benchmark_fedhm_test.py'
@@ -187,9 +187,9 @@ FAULTS = (
     Fault(
         'data_dir_for_embedded_data',
         what='Comparisons on the digits get --data_dir.',
-        file='binaries/tuned_parts.py',
-        old='  if part in benchmark.embedded:\n',
-        new='  if part not in benchmark.parts:\n',
+        file='binaries/benchmark.py',
+        old='  if benchmark.parts[part].embedded:\n',
+        new='  if not benchmark.parts:\n',
         tests=(
             'tests/binaries/benchmark_fedhm_test.py'
             '::test_comparisons_have_their_own_partition_tiers_and_methods',
@@ -228,7 +228,7 @@ FAULTS = (
     Fault(
         'beside_the_paper_by_client',
         what='Means over clients stand beside a paper\'s over all examples.',
-        file='binaries/tuned_parts.py',
+        file='binaries/tuned_pages.py',
         old="examples='pooled_accuracy_mean'",
         new="examples='accuracy_mean'",
         tests=(_BESIDE,),
@@ -236,7 +236,7 @@ FAULTS = (
     Fault(
         'smallest_model_beside_the_largest',
         what='The last tier stands beside the paper\'s largest model.',
-        file='binaries/tuned_parts.py',
+        file='binaries/tuned_pages.py',
         old="found.setdefault(row['algo'], row['accuracy'])",
         new="found[row['algo']] = row['accuracy']",
         tests=(_BESIDE,),
@@ -244,7 +244,7 @@ FAULTS = (
     Fault(
         'goes_on_after_bad_flags',
         what='The next comparison runs after one that had bad flags.',
-        file='binaries/tuned_parts.py',
+        file='binaries/benchmark.py',
         old='    if code > 1:\n',
         new='    if code > 2:\n',
         tests=(
@@ -321,12 +321,34 @@ FAULTS = (
     Fault(
         'more_trials_for_perm',
         what='PERM has more trials than what it is compared with.',
-        file='binaries/benchmark_perm.py',
-        old="'perm': 'warmup_rounds:5,10',",
-        new="'perm': 'warmup_rounds:5,10,20',",
+        file='binaries/benchmarks/perm.yaml',
+        old='- perm.warmup_rounds:5,10\n',
+        new='- perm.warmup_rounds:5,10,20\n',
         tests=(
             'tests/binaries/benchmarks_test.py'
-            '::test_every_method_of_a_part_has_as_many_trials',
+            '::test_every_variant_can_be_built_and_has_as_many_trials',
+        ),
+    ),
+    Fault(
+        'values_of_benchmarks_as_yaml_reads_them',
+        what='100:150 in a file of a benchmark is 6150.',
+        file='tff_pers/experiments/benchmarks.py',
+        old='Loader=_Loader',
+        new='Loader=yaml.SafeLoader',
+        tests=(
+            'tests/experiments/benchmarks_test.py'
+            '::test_texts_are_kept_as_they_are_typed',
+        ),
+    ),
+    Fault(
+        'scales_go_before_parts',
+        what='The flags of a scale win over those of a part.',
+        file='tff_pers/experiments/benchmarks.py',
+        old='**self.scales[scale], **own.flags, **own.scales.get(scale, {}),',
+        new='**own.flags, **own.scales.get(scale, {}), **self.scales[scale],',
+        tests=(
+            'tests/experiments/benchmarks_test.py'
+            '::test_texts_are_kept_as_they_are_typed',
         ),
     ),
     Fault(

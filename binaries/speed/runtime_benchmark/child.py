@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence
 
 import psutil
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 class ChildError(RuntimeError):

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
-from binaries.runtime_benchmark import workloads
+from binaries.speed.runtime_benchmark import workloads
 from tff_pers.algorithms.perm import perm
 from tff_pers.client_works import factored_sgd
 from tff_pers.core import process as process_lib

@@ -12,8 +12,8 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from binaries.runtime_benchmark import processes
-from binaries.runtime_benchmark import workloads
+from binaries.speed.runtime_benchmark import processes
+from binaries.speed.runtime_benchmark import workloads
 from tff_pers.aggregators import shuffling
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices

@@ -1,0 +1,285 @@
+"""Compares the runtimes, side by side, with hand-written TensorFlow.
+
+    python -m binaries.benchmark_runtime --workloads=W1,W2 --rounds=7
+"""
+
+import contextlib
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+from typing import Any, NamedTuple, Sequence
+
+# TensorFlow reads this when it is imported, so it comes before the imports.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+
+from binaries.speed.runtime_benchmark import cell
+from binaries.speed.runtime_benchmark import child as child_lib
+from binaries.speed.runtime_benchmark import report
+from binaries.speed.runtime_benchmark import workloads
+from tff_pers.evaluation import results
+from tff_pers.experiments import flags  # pylint: disable=g-import-not-at-top
+from tff_pers.runtime import fused
+
+SUMMARY = """\
+python -m binaries.benchmark_runtime [--workloads=W1,W2] [--runtimes=A,B]
+
+CPU seconds of all processes, wall seconds and peak memory per round, for each
+workload on each runtime; `loop` is the same maths by hand, as one tf.function.
+Writes runtime.csv and a bar chart (PNG, SVG) to --output_dir.
+
+Every pair of workload and runtime has a process of its own, so that memory and
+first rounds are its own; the runtimes of a workload play their rounds in turn,
+so that they meet the same load of the machine. Medians over the rounds."""
+
+_FEDJAX_WORKLOADS = ('W1', 'W2', 'W3', 'W4', 'W5')
+# The first rounds compile, and a runtime may try out what is fastest.
+_WARM_UP = 4
+_SETTLED = 50  # Rounds after which memory must not grow.
+
+
+class _Cell(NamedTuple):
+  """A workload on a runtime, under way.
+
+  Attributes:
+    workload: Its name.
+    runtime: Its name.
+    child: The process.
+    first: Wall seconds of the first round.
+    wall: Wall seconds of every later round.
+    cpu: CPU seconds used up to the start of every later round, and up to the
+      end. The work that a runtime does after a round has returned is included.
+  """
+
+  workload: str
+  runtime: str
+  child: child_lib.Child
+  first: float
+  wall: list[float]
+  cpu: list[float]
+
+
+def run() -> None:
+  """Entry point of the console script."""
+  sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code."""
+  return flags.run('benchmark_runtime', _benchmark, argv)
+
+
+def _flags():
+  return dict([
+      flags.own_flag(
+          'workloads', ','.join(workloads.WORKLOADS),
+          'What to run; W6 means both of its forms. '
+          + '; '.join(f'{k}: {w.title}' for k, w in workloads.WORKLOADS.items())
+          + '.',
+      ),
+      flags.own_flag(
+          'runtimes', ','.join(cell.RUNTIMES),
+          'Where to run it, of ' + ', '.join(cell.RUNTIMES) + '.',
+      ),
+      flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
+      flags.own_flag(
+          'device', '',
+          'Device of fused, loop and FedJAX: cpu, gpu, gpu:1; empty: the GPU if'
+          ' there is one. Native has the CPU only.',
+      ),
+      flags.own_flag(
+          'fedjax_python', '',
+          'Python of an environment with FedJAX, to compare with it (W1 to W5).'
+      ),
+      flags.own_flag(
+          'soak_rounds', 0,
+          'Instead of the table: rounds of W1 on fused with cohorts of varying'
+          ' clients, size and examples, and whether memory grows.', minimum=0,
+      ),
+      flags.own_flag(
+          'ragged_clients', 0,
+          'Instead of the table: what so many clients with vectors of different'
+          ' lengths cost on fused, beside as many of one length.', minimum=0,
+      ),
+      flags.own_flag(
+          'output_dir', '', 'Folder of the results; empty: runs/runtime.'
+      ),
+  ])
+
+
+def _benchmark(argv: Sequence[str]) -> int:
+  table = _flags()
+  if flags.wants_help(argv):
+    print(flags.help_text(SUMMARY, table, argv))
+    return 0
+  given = {
+      **{name: flag.spec.default for name, flag in table.items()},
+      **flags.parse(argv, table),
+  }
+  names = _workload_names(given['workloads'])
+  runtimes = _chosen('runtimes', given['runtimes'], cell.RUNTIMES)
+  with flags.sentences(names=['device']):
+    fused.find_devices(given['device'] or None)
+  if given['fedjax_python']:
+    _check_fedjax(given['fedjax_python'])
+    runtimes.append('fedjax')
+  try:
+    if given['soak_rounds']:
+      _soak(given['soak_rounds'], given['device'])
+    elif given['ragged_clients']:
+      _compare_shapes(given)
+    else:
+      _compare(names, runtimes, given)
+  except child_lib.ChildError as error:
+    raise flags.Failure(f'A measurement ended early: {error}') from error
+  return 0
+
+
+def _workload_names(text: str) -> list[str]:
+  known = [*workloads.WORKLOADS, 'W6']
+  both = ['W6_mlp', 'W6_cnn']
+  found = [
+      both if name == 'W6' else [name]
+      for name in _chosen('workloads', text, known)
+  ]
+  return list(dict.fromkeys(itertools.chain(*found)))
+
+
+def _chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
+  """Returns the names in a list with commas.
+
+  Raises:
+    flags.UsageError: If a name is not known.
+  """
+  names = text.split(',')
+  for name in names:
+    if name not in known:
+      raise flags.UsageError(
+          f'`--{flag}` must be of {", ".join(known)}, found {name!r}.'
+      )
+  return list(dict.fromkeys(names))
+
+
+def _check_fedjax(python: str) -> None:
+  """Refuses a Python without FedJAX."""
+  why = 'no such program'
+  with contextlib.suppress(OSError):
+    tried = subprocess.run(
+        [python, '-c', 'import fedjax'], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        check=False,
+    )
+    if tried.returncode == 0:
+      return
+    why = (tried.stderr.strip().splitlines() or ['it failed'])[-1]
+  raise flags.UsageError(
+      '`--fedjax_python` must be a Python that can import fedjax, found'
+      f' {python!r}: {why.rstrip(".")}.'
+  )
+
+
+def _command(name: str, runtime: str, given) -> list[str]:
+  device = given['device']
+  module = 'binaries.speed.runtime_benchmark'
+  if runtime == 'fedjax':
+    return [given['fedjax_python'], '-m', f'{module}.fedjax_cell', name, device]
+  return [sys.executable, '-m', f'{module}.cell', name, runtime, device]
+
+
+def _compare(names: Sequence[str], runtimes: Sequence[str], given) -> None:
+  """Measures; writes the files and prints the tables."""
+  output_dir = given['output_dir'] or flags.resolve_path('runs/runtime')
+  os.makedirs(output_dir, exist_ok=True)
+  rows = []
+  for name in names:
+    rows += _measure(name, runtimes, given)
+    results.write_csv(
+        os.path.join(output_dir, 'runtime.csv'), report.COLUMNS, rows
+    )
+  titles = {name: w.title for name, w in workloads.WORKLOADS.items()}
+  path = report.plot(rows, titles, output_dir)
+  print(f'\n{report.table(rows)}\n')
+  ratios = report.ratio_table(rows)
+  if ratios:
+    print(f'Ratios of CPU seconds:\n\n{ratios}\n')
+  print(f'{path}.png')
+
+
+def _measure(name: str, runtimes: Sequence[str], given) -> list[dict[str, Any]]:
+  """Measures a workload on the runtimes; returns rows of the table."""
+  with contextlib.ExitStack() as stack:
+    cells = []
+    for runtime in runtimes:
+      if runtime != 'fedjax' or name in _FEDJAX_WORKLOADS:
+        child = stack.enter_context(
+            child_lib.Child(_command(name, runtime, given))
+        )
+        cells.append(_Cell(name, runtime, child, child.play(), [], []))
+    for number in range(1, _WARM_UP + given['rounds']):
+      # In alternating order, so that no runtime always follows the same one.
+      for each in cells if number % 2 else reversed(cells):
+        each.cpu.append(each.child.cpu_seconds())
+        each.wall.append(each.child.play())
+    for each in cells:
+      each.cpu.append(each.child.cpu_seconds())
+    rows = [_row(each, given['rounds']) for each in cells]
+  for row in rows:
+    print(
+        f"{name} {row['runtime']}: {row['cpu_seconds']:.4f} CPU s,"
+        f" {row['wall_seconds']:.4f} s per round", flush=True,
+    )
+  return rows
+
+
+def _row(each: _Cell, rounds: int) -> dict[str, Any]:
+  """Returns the medians over the last `rounds` rounds."""
+  used = [after - before for before, after in zip(each.cpu, each.cpu[1:])]
+  return dict(
+      workload=each.workload,
+      runtime=each.runtime,
+      device=each.child.device,
+      first_round_seconds=each.first,
+      wall_seconds=statistics.median(each.wall[-rounds:]),
+      cpu_seconds=statistics.median(used[-rounds:]),
+      peak_rss_mb=round(each.child.memory('VmHWM') / 2**20),
+  )
+
+
+def _soak(rounds: int, device: str) -> None:
+  """Prints the memory of many rounds with varying cohorts."""
+  command = _command(cell.SOAK, 'fused', dict(device=device))
+  settled = min(_SETTLED, rounds)
+  with child_lib.Child(command) as child:
+    used = []
+    for number in range(1, rounds + 1):
+      child.play()
+      used.append(child.memory('VmRSS') / 2**20)
+      if number == settled or number % 100 == 0 or number == rounds:
+        print(f'round {number}: {used[-1]:.0f} MiB', flush=True)
+  growth = used[-1] - used[settled - 1]
+  print(
+      f'Memory after round {settled}: {used[settled - 1]:.0f} MiB; after round'
+      f' {rounds}: {used[-1]:.0f} MiB ({growth / used[settled - 1]:+.1%}); most'
+      f' since: {max(used[settled - 1:]):.0f} MiB.'
+  )
+
+
+def _compare_shapes(given) -> None:
+  """Prints what clients of equal and of different shapes cost."""
+  seconds = {}
+  for name in (cell.EQUAL, cell.RAGGED):
+    command = _command(f"{name}:{given['ragged_clients']}", 'fused', given)
+    with child_lib.Child(command) as child:
+      used = []
+      for _ in range(_WARM_UP + given['rounds']):
+        before = child.cpu_seconds()
+        child.play()
+        used.append(child.cpu_seconds() - before)
+    seconds[name] = statistics.median(used[_WARM_UP:])
+    print(f'{name} shapes: {seconds[name]:.3f} CPU s per round', flush=True)
+  print(f'ratio: {seconds[cell.RAGGED] / seconds[cell.EQUAL]:.2f}')
+
+
+if __name__ == '__main__':
+  run()

@@ -1,0 +1,172 @@
+"""Pages of benchmarks: what was run, and the tables of `compare_tuned`."""
+
+import os
+from typing import Any, Mapping, Sequence
+
+from binaries import cost
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import results
+from tff_pers.evaluation import times
+from tff_pers.evaluation import tuning
+from tff_pers.experiments import benchmarks
+from tff_pers.experiments import flags
+from tff_pers.experiments import timing
+
+
+def of_parts(
+    benchmark: benchmarks.Benchmark, command: str, scale: str,
+    given: Mapping[str, Any], parts: Sequence[str], top: str,
+) -> str:
+  """Returns the page of a benchmark with parts, in Markdown.
+
+  Args:
+    benchmark: The benchmark.
+    command: What was typed, up to the flags.
+    scale: Value of `--scale`.
+    given: The other flags that were given, by name.
+    parts: Names of the comparisons.
+    top: Where their folders are.
+  """
+  # The folder of the data is another one on every machine.
+  shown = dict(given, data_dir='DATA') if 'data_dir' in given else given
+  texts = _heading(benchmark, command, scale, shown) + [benchmark.note]
+  for name in parts:
+    folder, part = os.path.join(top, name), benchmark.parts[name]
+    with open(os.path.join(folder, 'summary.md'), encoding='utf-8') as file:
+      texts += [f'## {part.title}', file.read().strip()]
+    tiers = tiers_with_costs(folder)
+    if tiers:
+      texts.append(results.markdown(list(tiers[0]), tiers))
+    if part.published is not None:
+      texts += beside(part.published, scale, folder)
+    texts.append(f'![Accuracy and loss against rounds]({name}/curves.png)')
+  return '\n\n'.join(texts) + '\n'
+
+
+def of_times(
+    benchmark: benchmarks.Benchmark, command: str, scale: str,
+    given: Mapping[str, Any], chosen: Mapping[str, Any], top: str,
+) -> str:
+  """Returns the page of one comparison with virtual times, in Markdown.
+
+  Args:
+    benchmark: The benchmark.
+    command: What was typed, up to the flags.
+    scale: Value of `--scale`.
+    given: The other flags that were given, by name.
+    chosen: All flags that were handed on.
+    top: The folder of the comparison.
+  """
+  summary = results.read_rows(top, 'summary.csv')
+  # The folder of the data is another one on every machine.
+  given, chosen = (dict(own, data_dir='DATA') for own in (given, chosen))
+  return '\n\n'.join([
+      *_heading(benchmark, command, scale, given),
+      'Settings: ' + ' '.join(f'`{word}`' for word in flags.as_typed(chosen))
+      + f'. {benchmark.note}',
+      '## Virtual time until an accuracy',
+      results.markdown(times.COLUMNS, [
+          _cells(row, ('target', times.TIME, f'{times.TIME}_std'))
+          for row in results.read_rows(top, timing.CSV)
+      ]),
+      '## After all messages',
+      tuning.markdown(list(summary[0]), [
+          _cells(row, [n for n in row if n.endswith(('_mean', '_std'))])
+          for row in summary
+      ]),
+  ]) + '\n'
+
+
+def _heading(
+    benchmark: benchmarks.Benchmark, command: str, scale: str,
+    given: Mapping[str, Any],
+) -> list[str]:
+  """Returns the first paragraphs: title and command."""
+  words = [command, f'--scale={scale}', *flags.as_typed(given)]
+  return [f'# {benchmark.title}', f'    {" ".join(words)}']
+
+
+def _cells(
+    row: Mapping[str, str], numbers: Sequence[str]
+) -> dict[str, Any]:
+  """Returns the cells of a row, some as numbers; None where it is empty."""
+  def read(name, text):
+    return float(text) if text and name in numbers else text or None
+  return {name: read(name, text) for name, text in row.items()}
+
+
+def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
+  """Returns the rows of `comparison.tier_summary`, with what a tier costs.
+
+  Args:
+    folder: What compare_tuned wrote.
+  """
+  summary = _tiers(folder)
+  own = {row['algo'] for row in summary}
+  found = {}
+  for path in results.find_runs(folder):
+    rows = results.read_rows(path, results.TIERS)
+    name = rows[0]['algo'] if rows else ''
+    if name in own and name not in found:
+      found[name] = {
+          row['tier']: row for row in cost.of_run(results.read_run(path))
+      }
+  return [
+      dict(
+          algo=row['algo'], tier=row['tier'], parameters=row['parameters'],
+          macs=found[row['algo']][row['tier']]['macs'],
+          bytes_up=found[row['algo']][row['tier']]['bytes_up'],
+          seeds=row['seeds'], accuracy=row['accuracy'],
+          accuracy_std=row['accuracy_std'],
+      )
+      for row in summary
+  ]
+
+
+def beside(
+    paper: benchmarks.Published, scale: str, folder: str
+) -> list[str]:
+  """Returns our accuracies beside those of a paper, and how settings differ.
+
+  Args:
+    paper: What the paper has.
+    scale: Value of `--scale`.
+    folder: What compare_tuned wrote.
+  """
+  differs = paper.differs[scale]
+  rows = [
+      dict(
+          algo=algo, here=accuracy, published=paper.of(algo),
+          setting=f'reduced: {differs}' if differs else 'equal',
+      )
+      for algo, accuracy in _measured(paper.measure, folder).items()
+      if paper.of(algo) is not None
+  ]
+  if not rows:
+    return []
+  return [
+      f'Beside {paper.source}; its setting: {paper.setting}. Both are'
+      f' {benchmarks.MEASURES[paper.measure]}.',
+      results.markdown(list(rows[0]), rows),
+  ]
+
+
+def _tiers(folder: str) -> list[dict[str, Any]]:
+  """Returns the rows of `comparison.tier_summary` of a comparison."""
+  return comparison.tier_summary(results.read_rows(folder, results.TIERS))
+
+
+def _measured(measure: str, folder: str) -> dict[str, float]:
+  """Returns our accuracies by variant, of a kind of `benchmarks.MEASURES`."""
+  if measure == 'largest':
+    found: dict[str, float] = {}
+    for row in _tiers(folder):
+      # The first is the largest.
+      found.setdefault(row['algo'], row['accuracy'])
+    return found
+  column = dict(clients='accuracy_mean', examples='pooled_accuracy_mean')
+  return {
+      row['algo']: float(row[column[measure]])
+      for row in results.read_rows(folder, 'summary.csv')
+      if row[column[measure]]
+  }

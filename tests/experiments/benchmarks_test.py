@@ -1,0 +1,132 @@
+"""Files of benchmarks: what they mean, and what is wrong with one."""
+
+import configparser
+import pathlib
+
+import pytest
+
+from tff_pers.experiments import benchmarks
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_FOLDER = ROOT / 'binaries' / 'benchmarks'
+_FILE = """\
+help: |-
+  First line.
+    More.
+title: A title
+page: page.md
+note: >-
+  A note of
+  two lines.
+shared:
+  - &task
+    task: digits
+    seeds: 0
+scales:
+  cpu:
+    <<: *task
+    method_options:
+      - methods: [perm, fedavg]
+        learning_rate_rounds: 100:150
+        weight_decay: 1e-4
+      - methods: fedavg
+        momentum: no
+  paper: *task
+parts:
+  one:
+    title: First
+    embedded: true
+    flags:
+      rounds: 3
+      algos:
+        - perm
+        - fedavg[local_steps=1,momentum=0]
+      grid:
+        - learning_rate:1,2
+        - perm.lambda:0,1
+    scales:
+      cpu:
+        seeds: 0,1
+    published:
+      source: A paper
+      setting: large
+      differs:
+        cpu: small
+        paper: ''
+      accuracy:
+        fedavg[momentum=0]: 0.5
+      measure: examples
+      pipeline: local_steps,pretrain_rounds
+"""
+
+
+def _read(folder, text):
+  path = folder / 'some.yaml'
+  path.write_text(text, encoding='utf-8')
+  return benchmarks.read(str(path))
+
+
+def test_texts_are_kept_as_they_are_typed(tmp_path):
+  benchmark = _read(tmp_path, _FILE)
+  assert benchmark.help == 'First line.\n  More.'
+  assert benchmark.note == 'A note of two lines.'
+  assert benchmark.flags('cpu', 'one') == {
+      'task': 'digits', 'seeds': '0,1', 'rounds': '3',
+      'perm_learning_rate_rounds': '100:150', 'perm_weight_decay': '1e-4',
+      'fedavg_learning_rate_rounds': '100:150', 'fedavg_weight_decay': '1e-4',
+      'fedavg_momentum': 'no',
+      'algos': 'perm,fedavg[local_steps=1,momentum=0]',
+      'grid': 'learning_rate:1,2;perm.lambda:0,1',
+  }
+  assert benchmark.flags('paper', 'one')['seeds'] == '0'
+  part = benchmark.parts['one']
+  assert part.embedded and not benchmark.chooses_algos
+  assert part.published.of('fedavg[local_steps=1,momentum=0]') == 0.5
+  assert part.published.of('fedavg') is None
+
+
+@pytest.mark.parametrize('old, new, message', [
+    ('page: page.md', 'file: page.md',
+     'some.yaml must have keys of help, title, .*, chooses_algos, found'
+     " 'file'"),
+    ('page: page.md\n', '', 'some.yaml must have the key page, found none'),
+    ('    embedded: true', '    data_dir: none',
+     "some.yaml, parts, one must have keys of title, .* found 'data_dir'"),
+    ('embedded: true', 'embedded: yes',
+     "some.yaml, parts, one, embedded must be of true, false, found 'yes'"),
+    ('title: A title', 'title: {A: b}',
+     'some.yaml, title must be a text or a list, found'),
+    ('      rounds: 3', '      rounds: {A: b}',
+     'some.yaml, parts, one, flags, rounds must be a text or a list'),
+    ('      cpu:\n        seeds', '      full:\n        seeds',
+     'some.yaml, parts, one, scales must be of cpu, paper, found full'),
+    ("        paper: ''\n", '',
+     'some.yaml, parts, one, published, differs must have every scale, misses'
+     ' paper'),
+    ('momentum=0]: 0.5', 'momentum=0]: 50 %',
+     r'accuracy, fedavg\[momentum=0\] must be a number in \[0, 1\], found'
+     " '50 %'"),
+    ('measure: examples', 'measure: writers',
+     "measure must be of clients, examples, largest, found 'writers'"),
+    ('- methods: fedavg', '- algos: fedavg',
+     'method_options must have the key methods, found none'),
+    ('task: digits', 'model: mlp',
+     'some.yaml, parts, one must have the flags algos and task'),
+    ('title: A title', 'title: *no_anchor', 'some.yaml must be YAML, found:.*'
+     "undefined alias 'no_anchor' .*line 4"),
+    ('      rounds: 3', '      rounds: 3\n      rounds: 4',
+     'some.yaml must be YAML, found: the key rounds is there twice .*line 29'),
+    (_FILE, '- a list', 'some.yaml must be a mapping, found'),
+])
+def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
+  assert _FILE.count(old) == 1
+  with pytest.raises(ValueError, match=message):
+    _read(tmp_path, _FILE.replace(old, new))
+
+
+def test_an_installed_package_has_all_benchmarks():
+  config = configparser.ConfigParser()
+  config.read(ROOT / 'setup.cfg')
+  pattern = config['options.package_data']['binaries']
+  files = set(_FOLDER.iterdir())
+  assert len(files) > 8 and files == set((ROOT / 'binaries').glob(pattern))

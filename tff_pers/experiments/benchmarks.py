@@ -1,0 +1,274 @@
+"""Benchmarks as data: what the files `binaries/benchmarks/*.yaml` say.
+
+Values are texts as they are typed on the command line, because YAML has ideas
+of its own (`100:150` would be 6150, `1e-4` a text); a list is one with commas
+in it. What stands under `shared` is there to be named by anchors.
+"""
+
+import os
+import re
+from typing import Any, Callable, Mapping, NamedTuple, Optional
+
+import yaml
+
+from tff_pers.data import brackets
+
+# What the numbers of a paper are, in words.
+MEASURES = {
+    'clients': 'means over clients',
+    'examples': 'means over the test examples of all clients',
+    'largest': 'accuracies of the largest model on common test data',
+}
+# Under it are options that several methods have alike.
+_METHOD_OPTIONS = 'method_options'
+
+Flags = Mapping[str, str]
+
+
+class Published(NamedTuple):
+  """Results of a paper on the task of a part; nothing is computed from them.
+
+  Attributes:
+    source: Paper and table.
+    setting: The paper's setting.
+    differs: How ours differs, by value of `--scale`; '': it is equal.
+    accuracy: Test accuracy, in [0, 1], by the variant that stands for the
+      method here.
+    measure: What the paper's accuracy is: a key of `MEASURES`.
+    pipeline: Options of a variant that are a part of the setting, not of the
+      method.
+  """
+
+  source: str
+  setting: str
+  differs: Mapping[str, str]
+  accuracy: Mapping[str, float]
+  measure: str = 'clients'
+  pipeline: tuple[str, ...] = ('pretrain_rounds',)
+
+  def of(self, variant: str) -> Optional[float]:
+    """Returns the paper's accuracy of a variant, None: it has none."""
+    name, options = brackets.parse(variant)
+    for option in self.pipeline:
+      options.pop(option, None)
+    for known, accuracy in self.accuracy.items():
+      if brackets.parse(known) == (name, options):
+        return accuracy
+    return None
+
+
+class Part(NamedTuple):
+  """One of a benchmark's comparisons.
+
+  Attributes:
+    title: Its headline.
+    flags: Flags of `compare_tuned`.
+    scales: Further ones by value of `--scale`; they win.
+    embedded: Whether the data are the project's, so that it takes no
+      `--data_dir`.
+    published: What a paper has on the task.
+  """
+
+  title: str
+  flags: Flags
+  scales: Mapping[str, Flags] = {}
+  embedded: bool = False
+  published: Optional[Published] = None
+
+
+class Benchmark(NamedTuple):
+  """What a benchmark is.
+
+  Attributes:
+    help: What `--help` begins with.
+    title: Headline of its page.
+    note: What the page says about the numbers.
+    page: The file of the page.
+    scales: Flags of `compare_tuned` by value of `--scale`, the default first;
+      those of methods that a part does not have are left out.
+    parts: The comparisons by name, whose own flags win; none: the benchmark is
+      one comparison, whose page has virtual times.
+    chooses_algos: Whether `--algos` names other methods than the table's.
+  """
+
+  help: str
+  title: str
+  note: str
+  page: str
+  scales: Mapping[str, Flags]
+  parts: Mapping[str, Part] = {}
+  chooses_algos: bool = False
+
+  def flags(self, scale: str, part: str) -> dict[str, str]:
+    """Returns the flags of `compare_tuned` of a part at a scale."""
+    own = self.parts[part]
+    return {
+        **self.scales[scale], **own.flags, **own.scales.get(scale, {}),
+    }
+
+
+class _Loader(yaml.SafeLoader):
+  """Leaves scalars as they are typed; knows anchors and merge keys."""
+
+  yaml_implicit_resolvers = {
+      '<': [('tag:yaml.org,2002:merge', re.compile('^<<$'))]
+  }
+
+  def compose_mapping_node(self, anchor):
+    node = super().compose_mapping_node(anchor)
+    keys = [key.value for key, _ in node.value]
+    for i, (key, _) in enumerate(node.value):
+      if key.value in keys[:i]:
+        raise yaml.MarkedYAMLError(
+            problem=f'the key {key.value} is there twice',
+            problem_mark=key.start_mark,
+        )
+    return node
+
+
+def read(path: str) -> Benchmark:
+  """Returns the benchmark in a file.
+
+  Raises:
+    ValueError: If it is no YAML, or a key is unknown, missing, or has a value
+      of another kind; the sentence says where.
+  """
+  where = os.path.basename(path)
+  with open(path, encoding='utf-8') as file:
+    try:
+      content = yaml.load(file, Loader=_Loader)
+    except yaml.YAMLError as error:
+      text = ' '.join(str(error).split())
+      raise ValueError(f'{where} must be YAML, found: {text}.') from error
+  content = {
+      key: value for key, value in _mapping(content, where).items()
+      if key != 'shared'
+  }
+  benchmark = _BENCHMARK(content, where)
+  for name, part in benchmark.parts.items():
+    place = f'{where}, parts, {name}'
+    _check_scales(benchmark, part.scales, f'{place}, scales')
+    for scale in benchmark.scales:
+      if not {'algos', 'task'} <= set(benchmark.flags(scale, name)):
+        raise ValueError(
+            f'{place} must have the flags algos and task, found none of one of'
+            f' them at the scale {scale}.'
+        )
+    if part.published is not None:
+      place += ', published, differs'
+      _check_scales(benchmark, part.published.differs, place)
+      for scale in benchmark.scales:
+        if scale not in part.published.differs:
+          raise ValueError(f'{place} must have every scale, misses {scale}.')
+  return benchmark
+
+
+def _check_scales(
+    benchmark: Benchmark, found: Mapping[str, Any], where: str
+) -> None:
+  for scale in found:
+    if scale not in benchmark.scales:
+      raise ValueError(
+          f'{where} must be of {", ".join(benchmark.scales)}, found {scale}.'
+      )
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+  if not isinstance(value, dict):
+    raise ValueError(f'{where} must be a mapping, found {value!r}.')
+  return value
+
+
+def _text(value: Any, where: str, comma: str = ',') -> str:
+  """Returns a text as it is, or the items of a list in one."""
+  items = value if isinstance(value, list) else [value]
+  if not all(isinstance(item, str) for item in items):
+    raise ValueError(f'{where} must be a text or a list, found {value!r}.')
+  return comma.join(items)
+
+
+def _items(value: Any, where: str) -> tuple[str, ...]:
+  return tuple(brackets.split_list(_text(value, where)))
+
+
+def _share(value: Any, where: str) -> float:
+  """Returns a number in [0, 1]."""
+  if not re.fullmatch(r'[01]|0\.\d+', _text(value, where)):
+    raise ValueError(f'{where} must be a number in [0, 1], found {value!r}.')
+  return float(value)
+
+
+def _one_of(values: Mapping[str, Any]) -> Callable[[Any, str], Any]:
+  """Returns a reader of a key of `values`, which gives its value."""
+  def reader(value, where):
+    if _text(value, where) not in values:
+      raise ValueError(
+          f'{where} must be of {", ".join(values)}, found {value!r}.'
+      )
+    return values[value]
+  return reader
+
+
+def _each(reader: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+  """Returns a reader of mappings from that of their values."""
+  return lambda value, where: {
+      name: reader(own, f'{where}, {name}')
+      for name, own in _mapping(value, where).items()
+  }
+
+
+def _flags(value: Any, where: str) -> dict[str, str]:
+  """Returns flags by name."""
+  flags: dict[str, str] = {}
+  for name, own in _mapping(value, where).items():
+    place = f'{where}, {name}'
+    if name != _METHOD_OPTIONS:
+      flags[name] = _text(own, place, ';' if name == 'grid' else ',')
+      continue
+    for options in own if isinstance(own, list) else [own]:
+      options = _each(_text)(options, place)
+      if 'methods' not in options:
+        raise ValueError(f'{place} must have the key methods, found none.')
+      flags.update({
+          f'{algo}_{option}': text
+          for algo in brackets.split_list(options.pop('methods'))
+          for option, text in options.items()
+      })
+  return flags
+
+
+def _of(
+    kind: Any, **readers: Callable[[Any, str], Any]
+) -> Callable[[Any, str], Any]:
+  """Returns a reader of mappings whose keys are the fields of a named tuple."""
+  required = set(readers) - set(kind._field_defaults)
+  def reader(value, where):
+    found = _mapping(value, where)
+    for key in found:
+      if key not in readers:
+        raise ValueError(
+            f'{where} must have keys of {", ".join(readers)}, found {key!r}.'
+        )
+    missing = [key for key in readers if key in required and key not in found]
+    if missing:
+      raise ValueError(f'{where} must have the key {missing[0]}, found none.')
+    return kind(**{
+        key: readers[key](own, f'{where}, {key}') for key, own in found.items()
+    })
+  return reader
+
+
+_BOOLEAN = _one_of({'true': True, 'false': False})
+_PUBLISHED = _of(
+    Published, source=_text, setting=_text, differs=_each(_text),
+    accuracy=_each(_share), measure=_one_of({name: name for name in MEASURES}),
+    pipeline=_items,
+)
+_PART = _of(
+    Part, title=_text, flags=_flags, scales=_each(_flags), embedded=_BOOLEAN,
+    published=_PUBLISHED,
+)
+_BENCHMARK = _of(
+    Benchmark, help=_text, title=_text, note=_text, page=_text,
+    scales=_each(_flags), parts=_each(_PART), chooses_algos=_BOOLEAN,
+)

@@ -79,7 +79,7 @@ class Space:
 
   def acting_base(self) -> dict[str, Any]:
     """Returns the base values of those dimensions that act beside them."""
-    specs = _specs(self.kind)
+    specs = hp.specs(self.kind)
     return {
         name: self.base[name] for name in self.dimensions
         if hp.acts(specs[name], self.base)
@@ -92,7 +92,7 @@ class Space:
       draw: Is asked for one dimension after the other. Whether a hyperparameter
         acts may depend on those drawn before; the others are not drawn.
     """
-    specs = _specs(self.kind)
+    specs = hp.specs(self.kind)
     drawn: dict[str, Any] = {}
     for name, dimension in self.dimensions.items():
       if hp.acts(specs[name], {**self.base, **drawn}):
@@ -108,7 +108,7 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
     fixed: Flag names of those that were asked for. They are not searched, and
       neither are those that decide whether these act.
   """
-  specs = _specs(hyperparameters)
+  specs = hp.specs(hyperparameters)
   kept = set(fixed)
   for name in fixed:
     kept.update(conditions.names(specs[name].metadata['when']))
@@ -138,11 +138,6 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
 def as_options(drawn: Mapping[str, Any]) -> dict[str, str]:
   """Returns drawn hyperparameters as texts, as brackets and flags take them."""
   return {name: conditions.as_text(value) for name, value in drawn.items()}
-
-
-def _specs(kind) -> dict[str, dataclasses.Field]:
-  """Returns the fields of a dataclass by flag name."""
-  return {hp.flag_name(spec.name): spec for spec in dataclasses.fields(kind)}
 
 
 def _dimension(

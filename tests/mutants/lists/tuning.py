@@ -176,6 +176,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        'figure_6_grows',
+        what='The grid of figure 6 is not the one that is declared.',
+        file='binaries/pareto.py',
+        old="'--extensions=0', folder",
+        new='folder',
+        tests=(
+            'tests/binaries/pareto_test.py'
+            '::test_the_grid_of_figure_6_stays_as_declared',
+        ),
+    ),
+    Fault(
         'last_of_several_alone',
         what='Of a combination only the last hyperparameter is set.',
         file=_GRIDS,

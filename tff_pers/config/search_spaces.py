@@ -14,6 +14,8 @@ from tff_pers.config import hyperparameters as hp
 
 # Digits of sampled numbers; more than anybody can tell apart.
 _DIGITS = 3
+# Share of a range, on its scale, that is near its end.
+_NEAR = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,14 @@ class Interval:
   def __contains__(self, value) -> bool:
     # A text, as `auto`, is no number of any interval.
     return not isinstance(value, str) and self.low <= value <= self.high
+
+  def ends_near(self, value: Any) -> bool:
+    """Returns whether a number of the interval is near one of its ends."""
+    low, high, own = self.low, self.high, value
+    if self.log:
+      low, high, own = math.log(low), math.log(high), math.log(own)
+    margin = _NEAR * (high - low)
+    return margin > 0 and not low + margin < own < high - margin
 
   def rounded(self, value: Any) -> Any:
     """Returns the number in the form in which it is used."""
@@ -84,6 +94,19 @@ class Space:
         name: self.base[name] for name in self.dimensions
         if hp.acts(specs[name], self.base)
     }
+
+  def near_ends(self, values: Mapping[str, Any]) -> list[str]:
+    """Returns which of these hyperparameters are near an end of their range.
+
+    Args:
+      values: By flag name; the defaults may be outside of their ranges.
+    """
+    return [
+        name for name, value in values.items()
+        for dimension in [self.dimensions[name]]
+        if isinstance(dimension, Interval) and value in dimension
+        and dimension.ends_near(value)
+    ]
 
   def sample(self, draw: Draw) -> dict[str, Any]:
     """Returns the drawn hyperparameters that act, by flag name.

@@ -13,21 +13,25 @@ import os
 import sys
 from typing import Any, Mapping, Sequence
 
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import grid_growth
 from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+from tff_pers.experiments import processes
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import timing
 
 SUMMARY = """\
 python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
-    --seeds=0,1,2 [--flag=value ...]
+    --seeds=0,1,2 [--extensions=3] [--flag=value ...]
 
 Trains every variant with each value of one hyperparameter on the first seed,
 chooses the value with the best mean validation accuracy over clients (loss on
@@ -35,15 +39,27 @@ regression tasks; test data choose nothing), and trains with it on all seeds. A
 run that diverges loses; a value with which that of a later seed does is given
 up for the next best. --grid='A:1,2;B:3,4' tries all combinations of two, and
 --grid='A:1,2;perm.B:3,4;apfl.C:5,6' those of A with one that the method alone
-has; every variant must have a grid of the same size. All are training runs in
-OUTPUT_DIR/<variant>/seed<seed>, as those of compare: finished runs are not run
-again, interrupted ones are resumed. Writes trials.csv, runs.csv, summary.csv,
-summary.md, tiers.csv and the plots of compare, of the chosen values, and of
-their runs of the first seed those that a comparison does not have."""
+has; every variant must have a grid of the same size.
+
+While the best value of a variant is at an end of its grid, the value beyond is
+tried, too, in the ratio of the two outermost ones: three times at most, within
+the hyperparameter's range, and not where that value diverged. Whenever one grid
+grows, every other variant has one more trial as well, beyond its own end, or
+between its best value and the better neighbour (the geometric mean). Of several
+hyperparameters at whose ends the best is, that which gained the least is first,
+the others stay as in the best; one with a single value, or with one that is no
+number, does not grow. What is at a border after that is marked so.
+
+All are training runs in OUTPUT_DIR/<variant>/seed<seed>, as those of compare:
+finished runs are not run again, interrupted ones are resumed. Writes
+trials.csv, runs.csv, summary.csv, summary.md, tiers.csv and the plots of
+compare, of the chosen values, and of their runs of the first seed those that a
+comparison does not have."""
 
 _DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
-    grid='learning_rate:0.03,0.1,0.3', validation_fraction=0.2,
+    grid='learning_rate:0.03,0.1,0.3', extensions=3,
+    validation_fraction=0.2,
 )
 
 
@@ -66,6 +82,7 @@ def _compare_tuned(argv: Sequence[str]) -> int:
   variants = sweep_lib.parse_variants(given.pop('algos'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   targets = timing.parse_targets(given.pop('targets', ''))
+  extensions = given.pop('extensions')
   with flags.sentences():
     given = timing.on_one_clock(given, variants)
   with flags.sentences():
@@ -96,6 +113,7 @@ def _compare_tuned(argv: Sequence[str]) -> int:
       variant: {v: steps.run(name, seeds[0]) for v, name in tried.items()}
       for variant, tried in trials.items()
   }
+  _grow(steps, jobs, grids, trials, found, seeds[0], extensions)
   choices, final = _choose_and_run(steps, grids, trials, found, seeds)
   _write(
       top, grids, choices, final, given.get('holdout_clients', 0) > 0, targets
@@ -110,6 +128,11 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag(
           'grid', _DEFAULTS['grid'],
           'A hyperparameter and the values to try; or several.',
+      ),
+      flags.own_flag(
+          'extensions', _DEFAULTS['extensions'],
+          'How often a grid may grow where the best value is at its end.',
+          minimum=0,
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
@@ -143,6 +166,42 @@ class _Steps:
   def add(self, number: int) -> None:
     """Says that there are more."""
     self._number += number
+
+
+def _grow(
+    steps: _Steps, jobs: sweep_lib.Sweep, grids, trials, found, seed: int,
+    times: int,
+) -> None:
+  """Tries one value more of every variant while the best of one is at an end.
+
+  `grid_growth.more_trials` says which; they are added to `trials` and `found`.
+  """
+  def named(variant, value):
+    return grids_lib.with_options(variant, grids[variant], value)
+
+  def can_run(variant, value):
+    # Before the first of them is run: methods have bounds of their own.
+    try:
+      experiment, folder = jobs.prepare(named(variant, value), seed)
+      if not os.path.exists(os.path.join(folder, results.CONFIG)):
+        processes.build(experiment)
+    except flags.UsageError:
+      return False
+    return True
+
+  specs = {
+      variant: hp.specs(methods.get(brackets.parse(variant)[0]).hyperparameters)
+      for variant in grids
+  }
+  for _ in range(times):
+    more = grid_growth.more_trials(grids, tuning.choose(found), specs, can_run)
+    if not more:
+      return
+    print('\nA best value is at the end of its grid: one trial more for each.')
+    steps.add(len(more))
+    for variant, value in more.items():
+      trials[variant][value] = named(variant, value)
+      found[variant][value] = steps.run(trials[variant][value], seed)
 
 
 def _choose_and_run(steps: _Steps, grids, trials, found, seeds):

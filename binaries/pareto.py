@@ -68,10 +68,11 @@ def main(argv: Sequence[str]) -> int:
   if '--figure=6' in argv and not flags.wants_help(argv):
     rest = [word for word in argv[1:] if word != '--figure=6']
     folder = '--output_dir=' + flags.resolve_path('runs/pareto')
-    # What is given comes later, and wins.
+    # The grid is declared as part of the figure, and does not grow. What is
+    # given comes later, and wins.
     return compare_tuned.main(
-        ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}', folder,
-         *rest]
+        ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}',
+         '--extensions=0', folder, *rest]
     )
   return flags.program('pareto', SUMMARY, flag_table, _pareto, argv)
 

@@ -43,9 +43,10 @@ are trained with all seeds. Every variant has as many trials, or with --budget
 as many seconds: the time is that of all searches together, --jobs of them at a
 time, and the runs with all seeds come on top. The same command, or one with
 more --trials, goes on after a kill, with no trial lost or repeated, and several
-processes may work on it together. Writes trials.csv, best.json,
-runs.csv, summary.csv, summary.md and plots; the studies and all runs are in
-OUTPUT_DIR/<variant>."""
+processes may work on it together. The table says in near_end which chosen
+values are within a tenth of an end of their range. Writes trials.csv,
+best.json, runs.csv, summary.csv, summary.md and plots; the studies and all runs
+are in OUTPUT_DIR/<variant>."""
 
 _DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0,1,2', jobs=0,
@@ -56,7 +57,7 @@ _CONFIG = 'tune.json'
 # Flags that may differ when a search goes on.
 _FREE = ('jobs', 'output_dir')
 # What is known of the choice, after the columns of `compare`.
-_CHOICE_COLUMNS = ('trial', 'validation', 'chosen')
+_CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
 
 
 def run() -> None:
@@ -189,7 +190,11 @@ def _write(
       path('runs.csv'), comparison.RUN_COLUMNS, comparison.run_rows(runs)
   )
   comparison.write_tiers(request.top, runs)
-  text = _write_summary(request.top, chosen, runs, best)
+  near = {
+      name: trial and ' '.join(searches[name].near_ends(trial))
+      for name, trial in chosen.items()
+  }
+  text = _write_summary(request.top, chosen, runs, best, near)
   named = [
       run._replace(config=dict(run.config, variant=name))
       for (name, _), run in runs.items() if run is not None
@@ -200,7 +205,7 @@ def _write(
   return int(None in runs.values())
 
 
-def _write_summary(top: str, chosen, runs, best) -> str:
+def _write_summary(top: str, chosen, runs, best, near) -> str:
   """Writes `summary.csv` and `summary.md`; returns the table."""
   columns = [*comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS]
   rows = [
@@ -209,6 +214,7 @@ def _write_summary(top: str, chosen, runs, best) -> str:
           trial=trial and trial.number,
           validation=trial and trial.validation,
           chosen=best[row['algo']] and best[row['algo']]['variant'],
+          near_end=near[row['algo']],
       )
       for row in comparison.summary_rows(runs)
       for trial in [chosen[row['algo']]]

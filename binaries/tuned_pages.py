@@ -3,13 +3,13 @@
 import os
 from typing import Any, Mapping, Sequence
 
-from binaries import cost
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 from tff_pers.evaluation import tuning
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
+from tff_pers.experiments import method_costs
 from tff_pers.experiments import timing
 
 
@@ -109,7 +109,8 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
     name = rows[0]['algo'] if rows else ''
     if name in own and name not in found:
       found[name] = {
-          row['tier']: row for row in cost.of_run(results.read_run(path))
+          row['tier']: row
+          for row in method_costs.of_run(results.read_run(path))
       }
   return [
       dict(

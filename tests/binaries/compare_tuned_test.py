@@ -1,11 +1,15 @@
 """`compare_tuned`: two rounds on `digits`."""
 
 import csv
+import math
 
 import pytest
 
 from binaries import compare_tuned
+from tff_pers.data import brackets
+from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
+from tff_pers.experiments import sweep
 from tff_pers.experiments import runner
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
@@ -38,8 +42,8 @@ def _trained(monkeypatch):
   return trained
 
 
-# Of the comparison that two tests below share.
-ARGV = ['--algos=fedavg', '--grid=learning_rate:0.01,0.3']
+# Of the comparison that two tests below share; its grid grows.
+ARGV = ['--algos=fedavg', '--grid=learning_rate:0.01,0.1', '--extensions=1']
 
 
 @pytest.fixture(scope='module', name='whole')
@@ -87,19 +91,19 @@ def test_an_interrupted_comparison_goes_on_where_it_was(
 ):
   trained = _trained(monkeypatch)
   train_round, rounds = program.TrainingProgram.train_round, []
-  def interrupted(self, cohort):
+  def interrupted(self, cohort, *following):
     rounds.append(cohort)
-    if len(rounds) == 4:
+    if len(rounds) == 6:
       raise KeyboardInterrupt
-    return train_round(self, cohort)
+    return train_round(self, cohort, *following)
   with monkeypatch.context() as patch:
     patch.setattr(program.TrainingProgram, 'train_round', interrupted)
     assert _tune(tmp_path, *ARGV) == 130
-  second = ('fedavg[learning_rate=0.3]', 0)
-  assert trained == [('fedavg[learning_rate=0.01]', 0), second]
+  runs = [(f'fedavg[learning_rate={rate}]', 0) for rate in ('0.01', '0.1', '1')]
+  assert trained == runs
   trained.clear()
   assert _tune(tmp_path, *ARGV) == 0
-  assert trained == [second]
+  assert trained == runs[2:]
   for name in ('trials.csv', 'summary.csv', 'summary.md'):
     assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
   trained.clear()
@@ -134,7 +138,8 @@ def test_a_value_that_diverges_with_a_later_seed_is_given_up(
       raise non_finite.NonFiniteError(1, [0])
     return train(experiment_of_run, *args)
   monkeypatch.setattr(runner, '_train', fragile)
-  argv = ['--algos=fedavg', '--grid=learning_rate:1e-6,0.3', '--seeds=3,4']
+  argv = ['--algos=fedavg', '--grid=learning_rate:1e-6,0.3', '--seeds=3,4',
+          '--extensions=0']
   assert _tune(tmp_path, *argv) == 0
   row, = _read(tmp_path / 'summary.csv')
   assert row['learning_rate'] == '1e-6'
@@ -145,6 +150,65 @@ def test_a_value_that_diverges_with_a_later_seed_is_given_up(
   shown = capsys.readouterr().out
   assert 'fedavg: 0.3 diverged with a later seed' in shown
   assert '[4/4] fedavg[learning_rate=1e-6], seed 4' in shown
+
+
+@pytest.fixture(name='asked')
+def _asked(monkeypatch):
+  """The trials that are asked for, whose runs have the scores of a fake.
+
+  The best rate of fedavg is far outside of any grid, that of local_only 0.4;
+  the more steps the worse, and the more models the better.
+  """
+  asked = []
+  def run(self, variant, seed):
+    del self
+    asked.append((variant, seed))
+    algo, options = brackets.parse(variant)
+    number = lambda name: float(options.get(name, 1))
+    best = dict(fedavg=1e9, local_only=0.4, perm=1)[algo]
+    off = abs(math.log(number('learning_rate') / best))
+    off += number('local_steps') + 1 / number('models')
+    metrics = dict(accuracy_validation=[1 / (1 + off)], loss_validation=[1.0])
+    return results.Run('', {}, metrics, {}, None, None, None)
+  monkeypatch.setattr(sweep.Sweep, 'run', run)
+  monkeypatch.setattr(compare_tuned, '_write', lambda *args: None)
+  return asked
+
+
+def test_every_variant_has_a_trial_more_where_one_is_at_the_border(
+    asked, tmp_path, capsys
+):
+  argv = ['--algos=fedavg,local_only', '--grid=learning_rate:0.1,0.3,1']
+  assert _tune(tmp_path, *argv, '--seeds=5,6') == 0
+  fedavg, local = (
+      [variant.partition('learning_rate=')[2][:-1] for variant, seed in asked
+       if variant.startswith(algo) and seed == 5]
+      for algo in ('fedavg', 'local_only')
+  )
+  assert fedavg == ['0.1', '0.3', '1', '3.33', '11.1', '37']
+  assert local[:4] == ['0.1', '0.3', '1', '0.548'] and len(local) == 6
+  assert len(asked) == 14
+  shown = capsys.readouterr().out
+  assert '[14/14]' in shown and '37, at the border' in shown
+  assert 'local_only: learning_rate 0.405\n' in shown
+
+
+def test_grids_grow_as_often_as_asked_for(asked, tmp_path):
+  argv = ['--algos=fedavg', '--grid=learning_rate:0.1,1']
+  assert _tune(tmp_path, *argv, '--extensions=0') == 0
+  assert len(asked) == 2
+  assert _tune(tmp_path, *argv, '--extensions=1') == 0
+  assert len(asked) == 2 + 3
+
+
+@pytest.mark.parametrize('argv', [
+    ['--algos=fedavg[momentum=0.5]', '--grid=local_steps:2,4'],
+    ['--algos=perm', '--grid=models:2,4'],
+])
+def test_a_grid_ends_where_a_method_cannot_be_built(asked, tmp_path, argv):
+  """Momentum needs two steps, and there are only six clients."""
+  assert _tune(tmp_path, *argv) == 0
+  assert len(asked) == 2
 
 
 def test_where_all_values_diverge_nothing_is_chosen(tmp_path, capsys):

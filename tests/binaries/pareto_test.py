@@ -175,6 +175,17 @@ def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):
   assert float(row['kappa']) == pytest.approx(kappa, rel=1e-6)
 
 
+def test_the_grid_of_figure_6_stays_as_declared(tmp_path, monkeypatch):
+  handed = []
+  monkeypatch.setattr(
+      pareto.compare_tuned, 'main', lambda argv: handed.append(argv) or 0
+  )
+  assert _run(tmp_path, '--figure=6', '--extensions=2') == 0
+  # What is given comes later, and wins.
+  argv, = handed
+  assert argv.index('--extensions=0') < argv.index('--extensions=2')
+
+
 @pytest.mark.slow
 def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
   argv = ('--figure=6', '--task=digits', '--num_clients=3', '--partition=iid',

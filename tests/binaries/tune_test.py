@@ -58,6 +58,18 @@ def test_the_best_on_validation_data_is_chosen(tmp_path, monkeypatch):
     )
 
 
+def test_the_table_says_what_is_near_an_end(tmp_path, monkeypatch):
+  """The larger the rate, the better; the range ends at 20 times 0.3."""
+  def curve(of):
+    value = 0.5 + 0.1 * np.log10(of.values['learning_rate'])
+    return fake_training.Curve(value, value)
+  fake_training.Training(monkeypatch, curve)
+  assert _tune(tmp_path, '--trials=6', '--seeds=0') == 0
+  row = _of(_table(tmp_path, 'summary.csv'), 'fedavg')[0]
+  assert _best(tmp_path)['fedavg']['hyperparameters']['learning_rate'] > 3.3
+  assert 'learning_rate' in row['near_end'].split()
+
+
 def test_test_data_choose_nothing(tmp_path, monkeypatch):
   """The worse a trial on validation data, the better it is on test data."""
   def curve(of):

@@ -47,6 +47,17 @@ def _ends(end):
   return draw
 
 
+@pytest.mark.parametrize('values, names', [
+    (dict(rate=0.0091, pull=0.1, models=2), ['rate', 'pull', 'models']),
+    (dict(rate=1.2, pull=0.95, models=5), ['rate', 'pull', 'models']),
+    (dict(rate=0.0092, pull=0.11, models=3, mode='pulled'), []),
+    (dict(rate=9.0, auto_rate='auto'), []),  # Defaults outside of ranges.
+])
+def test_the_tenth_of_a_range_at_its_end_is_near_it(values, names):
+  """0.005 400^0.1 = 0.0091 with logarithms of rates."""
+  assert search_spaces.of(_Training()).near_ends(values) == names
+
+
 def test_ranges_become_dimensions():
   interval = search_spaces.Interval
   assert search_spaces.of(_Training()).dimensions == dict(

@@ -32,8 +32,8 @@ def log_rounds(path: str) -> None:
   """Writes the run and the round of every trained round to a file."""
   train_round = program.TrainingProgram.train_round
 
-  def logged(self, cohort):
-    found = train_round(self, cohort)
+  def logged(self, *cohorts):
+    found = train_round(self, *cohorts)
     states = self._states.path  # pylint: disable=protected-access
     with open(path, 'a', encoding='utf-8') as file:
       file.write(f'{os.path.dirname(states)} {self.position.round}\n')

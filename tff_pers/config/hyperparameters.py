@@ -122,6 +122,11 @@ def flag_name(name: str) -> str:
   return name.rstrip('_')
 
 
+def specs(hyperparameters: Any) -> dict[str, dataclasses.Field]:
+  """Returns the fields of a dataclass, or of an instance, by flag name."""
+  return {flag_name(s.name): s for s in dataclasses.fields(hyperparameters)}
+
+
 def parse(spec: dataclasses.Field, text: str) -> Any:
   """Returns the value that `text` means for the field `spec`.
 
@@ -167,11 +172,11 @@ def validate(hyperparameters: Any) -> None:
       from its default though it has no effect beside the others; what is
       allowed, and what was found.
   """
-  specs = dataclasses.fields(hyperparameters)
-  for spec in specs:
+  fields = dataclasses.fields(hyperparameters)
+  for spec in fields:
     check(spec, getattr(hyperparameters, spec.name))
   values = as_dict(hyperparameters)
-  for spec in specs:
+  for spec in fields:
     value = getattr(hyperparameters, spec.name)
     if not acts(spec, values) and value != spec.default:
       when = spec.metadata['when']
@@ -210,10 +215,7 @@ def replace(hyperparameters: Any, **values: Any) -> Any:
     ValueError: If a name is not a hyperparameter, or `validate` refuses a
       value.
   """
-  names = {
-      flag_name(spec.name): spec.name
-      for spec in dataclasses.fields(hyperparameters)
-  }
+  names = {name: s.name for name, s in specs(hyperparameters).items()}
   unknown = sorted(set(values) - set(names))
   if unknown:
     raise ValueError(
@@ -324,13 +326,13 @@ def _with_attributes(kind) -> str:
 
   Their help texts say it all; nobody has to write it twice.
   """
-  specs: dict[str, dataclasses.Field] = {}
+  fields: dict[str, dataclasses.Field] = {}
   for base in reversed(kind.__mro__):
     if '__dataclass_fields__' in vars(base):
       # Not this dictionary, which has class variables, too.
-      specs.update({spec.name: spec for spec in dataclasses.fields(base)})
+      fields.update({spec.name: spec for spec in dataclasses.fields(base)})
     # Those of `kind` itself: the decorator has not seen it yet.
-    specs.update({
+    fields.update({
         name: value for name, value in vars(base).items()
         if isinstance(value, dataclasses.Field)
     })
@@ -339,7 +341,7 @@ def _with_attributes(kind) -> str:
           f'{name}: {_description(spec)}', 80, initial_indent='  ',
           subsequent_indent='    ', break_long_words=False,
       )
-      for name, spec in specs.items()
+      for name, spec in fields.items()
   ]
   text = inspect.cleandoc(kind.__doc__ or '')
   return '\n'.join([text, '', 'Attributes:', *entries, '', *_RAISES, ''])

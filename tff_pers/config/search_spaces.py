@@ -14,6 +14,8 @@ from tff_pers.config import hyperparameters as hp
 
 # Digits of sampled numbers; more than anybody can tell apart.
 _DIGITS = 3
+# Share of a range, on its scale, that is near its end.
+_NEAR = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,14 @@ class Interval:
   def __contains__(self, value) -> bool:
     # A text, as `auto`, is no number of any interval.
     return not isinstance(value, str) and self.low <= value <= self.high
+
+  def ends_near(self, value: Any) -> bool:
+    """Returns whether a number of the interval is near one of its ends."""
+    low, high, own = self.low, self.high, value
+    if self.log:
+      low, high, own = math.log(low), math.log(high), math.log(own)
+    margin = _NEAR * (high - low)
+    return margin > 0 and not low + margin < own < high - margin
 
   def rounded(self, value: Any) -> Any:
     """Returns the number in the form in which it is used."""
@@ -79,11 +89,24 @@ class Space:
 
   def acting_base(self) -> dict[str, Any]:
     """Returns the base values of those dimensions that act beside them."""
-    specs = _specs(self.kind)
+    specs = hp.specs(self.kind)
     return {
         name: self.base[name] for name in self.dimensions
         if hp.acts(specs[name], self.base)
     }
+
+  def near_ends(self, values: Mapping[str, Any]) -> list[str]:
+    """Returns which of these hyperparameters are near an end of their range.
+
+    Args:
+      values: By flag name; the defaults may be outside of their ranges.
+    """
+    return [
+        name for name, value in values.items()
+        for dimension in [self.dimensions[name]]
+        if isinstance(dimension, Interval) and value in dimension
+        and dimension.ends_near(value)
+    ]
 
   def sample(self, draw: Draw) -> dict[str, Any]:
     """Returns the drawn hyperparameters that act, by flag name.
@@ -92,7 +115,7 @@ class Space:
       draw: Is asked for one dimension after the other. Whether a hyperparameter
         acts may depend on those drawn before; the others are not drawn.
     """
-    specs = _specs(self.kind)
+    specs = hp.specs(self.kind)
     drawn: dict[str, Any] = {}
     for name, dimension in self.dimensions.items():
       if hp.acts(specs[name], {**self.base, **drawn}):
@@ -108,7 +131,7 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
     fixed: Flag names of those that were asked for. They are not searched, and
       neither are those that decide whether these act.
   """
-  specs = _specs(hyperparameters)
+  specs = hp.specs(hyperparameters)
   kept = set(fixed)
   for name in fixed:
     kept.update(conditions.names(specs[name].metadata['when']))
@@ -138,11 +161,6 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
 def as_options(drawn: Mapping[str, Any]) -> dict[str, str]:
   """Returns drawn hyperparameters as texts, as brackets and flags take them."""
   return {name: conditions.as_text(value) for name, value in drawn.items()}
-
-
-def _specs(kind) -> dict[str, dataclasses.Field]:
-  """Returns the fields of a dataclass by flag name."""
-  return {hp.flag_name(spec.name): spec for spec in dataclasses.fields(kind)}
 
 
 def _dimension(

@@ -1,6 +1,5 @@
 """Bracket syntax of flags: `dirichlet[alpha=0.5,min=40]`."""
 
-import dataclasses
 from typing import Any
 
 from tff_pers.config import hyperparameters as hp
@@ -76,7 +75,7 @@ def fill(defaults: Any, options: dict[str, str], owner: str) -> Any:
   Raises:
     ValueError: If an option is unknown, or its value is not allowed.
   """
-  specs = {hp.flag_name(f.name): f for f in dataclasses.fields(defaults)}
+  specs = hp.specs(defaults)
   unknown = sorted(set(options) - set(specs))
   if unknown:
     allowed = ', '.join(sorted(specs)) or 'none'

@@ -1,7 +1,7 @@
 """Grids of hyperparameters, one for each variant of a comparison."""
 
 import itertools
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from tff_pers.data import brackets
 
@@ -118,6 +118,23 @@ def common(grids: Mapping[str, Grid]) -> list[str]:
   """Returns the hyperparameters that all variants have values of."""
   first, *others = [grid.names for grid in grids.values()]
   return [name for name in first if all(name in names for names in others)]
+
+
+def numbers(values: Iterable[str]) -> list[Optional[list[float]]]:
+  """Returns the numbers that were tried of each hyperparameter of a grid.
+
+  Args:
+    values: As those of a `Grid`.
+
+  Returns:
+    For each hyperparameter its distinct values, ascending; None for one whose
+    values are not all numbers.
+  """
+  found = []
+  for texts in zip(*(value.split(';') for value in values)):
+    distinct = {x for x in map(number, texts) if x is not None}
+    found.append(None if None in map(number, texts) else sorted(distinct))
+  return found
 
 
 def number(text: str) -> Optional[float]:

@@ -39,21 +39,21 @@ class Choice(NamedTuple):
   def at_border(self) -> Optional[bool]:
     """Whether no value on one side of the chosen one was tried.
 
-    Of a combination, whether that is so of one of its hyperparameters; those
-    with two values, both of which are at a border, do not count beside longer
-    ones. None if nothing was chosen or the values are no numbers.
+    A value that diverged was tried, too. Of a combination, whether that is so
+    of one of its hyperparameters; those with a single value do not count beside
+    others. None if nothing was chosen, or no values are numbers.
     """
-    numbers = {
-        value: [grids_lib.number(part) for part in value.split(';')]
-        for value in self.scores
-    }
-    if self.value is None or any(None in own for own in numbers.values()):
+    if self.value is None:
       return None
-    pairs = list(zip(numbers[self.value], zip(*numbers.values())))
-    long = [(chosen, tried) for chosen, tried in pairs if len(set(tried)) > 2]
+    pairs = [
+        (float(chosen), tried) for chosen, tried in zip(
+            self.value.split(';'), grids_lib.numbers(self.scores)
+        ) if tried
+    ]
+    varied = [(chosen, tried) for chosen, tried in pairs if len(tried) > 1]
     return any(
-        chosen in (min(tried), max(tried)) for chosen, tried in long or pairs
-    )
+        chosen in (tried[0], tried[-1]) for chosen, tried in varied or pairs
+    ) if pairs else None
 
 
 def choose(

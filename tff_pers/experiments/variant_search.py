@@ -143,6 +143,10 @@ class VariantSearch:
         self._variant, studies.options(trial.number, trial.values)
     )
 
+  def near_ends(self, trial: trials_lib.Trial) -> list[str]:
+    """Returns the hyperparameters of a trial near an end of their range."""
+    return self._space.near_ends(trial.values)
+
   def train(
       self, trial: trials_lib.Trial, seed: int
   ) -> Optional[results.Run]:

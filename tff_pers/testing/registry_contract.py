@@ -3,7 +3,6 @@
 Tests of the argument `method_name`, for pytest; see `contracts`.
 """
 
-import dataclasses
 from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
@@ -27,7 +26,7 @@ _BYZANTINE = np.array([False, True, False, False])
 def _bases(method):
   """Returns the defaults of a method on all tasks, the plain ones first."""
   kind = methods.get(method).hyperparameters
-  names = [hp.flag_name(spec.name) for spec in dataclasses.fields(kind)]
+  names = list(hp.specs(kind))
   bases = [kind()]
   for row in settings.TABLE:
     task, _, regime = row.partition('/')
@@ -67,7 +66,7 @@ def check_space(
 ) -> None:
   """Asserts what every sample of a space must be."""
   default = space.kind()
-  specs = {hp.flag_name(s.name): s for s in dataclasses.fields(space.kind)}
+  specs = hp.specs(space.kind)
   seen: dict[str, Any] = {}
   for draw in draws:
     sample = space.sample(draw)

@@ -16,6 +16,17 @@ _DECISION_TEST = 'tests/evaluation/decision_test.py::'
 
 FAULTS = (
     Fault(
+        'near_ends_without_logarithms',
+        what='Rates are near the end of their range unless they are large.',
+        file='tff_pers/config/search_spaces.py',
+        old='math.log(low), math.log(high), math.log(own)',
+        new='low, high, own',
+        tests=(
+            'tests/config/search_spaces_test.py'
+            '::test_the_tenth_of_a_range_at_its_end_is_near_it',
+        ),
+    ),
+    Fault(
         'trials_chosen_on_test_data',
         what='A trial is worth its accuracy on test data.',
         file='tff_pers/experiments/trial_runs.py',

@@ -4,9 +4,11 @@ from tests.mutants.faults import Fault
 
 _TUNING = 'tff_pers/evaluation/tuning.py'
 _GRIDS = 'tff_pers/evaluation/grids.py'
+_GROWTH = 'tff_pers/evaluation/grid_growth.py'
 _PROGRAM = 'binaries/compare_tuned.py'
 _TEST = 'tests/evaluation/tuning_test.py'
 _GRIDS_TEST = 'tests/evaluation/grids_test.py'
+_GROWTH_TEST = 'tests/evaluation/grid_growth_test.py'
 _PROGRAM_TEST = 'tests/binaries/compare_tuned_test.py'
 _ROWS = (
     f'{_TEST}::test_rows_are_means_over_clients_and_over_their_examples',
@@ -85,8 +87,8 @@ FAULTS = (
         'no_borders',
         what='The largest value of a grid does not count as its border.',
         file=_TUNING,
-        old='chosen in (min(tried), max(tried))',
-        new='chosen == min(tried)',
+        old='chosen in (tried[0], tried[-1])',
+        new='chosen == tried[0]',
         tests=(
             f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
         ),
@@ -95,20 +97,93 @@ FAULTS = (
         'border_of_the_first_alone',
         what='A combination is at the border if its first value is.',
         file=_TUNING,
-        old='zip(numbers[self.value], zip(*numbers.values()))',
-        new='list(zip(numbers[self.value], zip(*numbers.values())))[:1]',
+        old="            self.value.split(';'), grids_lib.numbers",
+        new="            self.value.split(';')[:1], grids_lib.numbers",
         tests=(
             f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
         ),
     ),
     Fault(
-        'two_values_are_a_border',
-        what='With a hyperparameter of two values every choice is at a border.',
+        'single_values_are_a_border',
+        what='With a hyperparameter of one value every choice is at a border.',
         file=_TUNING,
-        old='if len(set(tried)) > 2]',
-        new='if len(set(tried)) > 1]',
+        old='if len(tried) > 1]',
+        new='if len(tried) > 0]',
         tests=(
             f'{_TEST}::test_the_border_is_that_of_numbers_in_any_order',
+        ),
+    ),
+    Fault(
+        'diverged_ends_grow',
+        what='A grid grows beyond its best value though what is there diverged.',
+        file=_GROWTH,
+        old='numbers(choice.scores))',
+        new='numbers(v for v, s in choice.scores.items() if s == s))',
+        tests=(f'{_GROWTH_TEST}::test_a_diverged_end_is_no_border',),
+    ),
+    Fault(
+        'more_trials_at_the_border',
+        what='Only variants whose best value is at an end have more trials.',
+        file=_GROWTH,
+        old='value or first(v, _elsewhere) for v, value in more.items()}\n',
+        new='value for v, value in more.items() if value}\n',
+        tests=(f'{_GROWTH_TEST}::test_other_variants_have_as_many_trials',),
+    ),
+    Fault(
+        'grids_grow_out_of_range',
+        what='A grid grows to values that the hyperparameter cannot have.',
+        file=_GROWTH,
+        old='  return text if _is_allowed(spec, text) else None\n\n\ndef between',
+        new='  return text\n\n\ndef between',
+        tests=(f'{_GROWTH_TEST}::test_a_grid_grows_by_its_own_ratio',),
+    ),
+    Fault(
+        'better_neighbour_is_the_smaller',
+        what='The trial more is below the best value, whatever is better there.',
+        file=_GROWTH,
+        old='key=lambda n: -worth.get(n, -math.inf)',
+        new='key=lambda n: n',
+        tests=(f'{_GROWTH_TEST}::test_other_variants_have_as_many_trials',),
+    ),
+    Fault(
+        'one_hyperparameter_grows',
+        what='Of several at whose ends the best is, the first alone grows.',
+        file=_GROWTH,
+        old='key=lambda axis: axis.gained',
+        new='key=lambda axis: axis.column',
+        tests=(f'{_GROWTH_TEST}::test_several_hyperparameters_take_turns',),
+    ),
+    Fault(
+        'grids_do_not_grow_twice',
+        what='A grid grows once, however often it may.',
+        file=_PROGRAM,
+        old='  for _ in range(times):\n',
+        new='  for _ in range(min(times, 1)):\n',
+        tests=(
+            f'{_PROGRAM_TEST}::test_every_variant_has_a_trial_more_where_one_is'
+            '_at_the_border',
+        ),
+    ),
+    Fault(
+        'grids_grow_to_what_cannot_be_built',
+        what='A comparison ends with a grid that grew out of a method\'s bounds.',
+        file=_PROGRAM,
+        old='        processes.build(experiment)\n',
+        new='        pass\n',
+        tests=(
+            f'{_PROGRAM_TEST}'
+            '::test_a_grid_ends_where_a_method_cannot_be_built',
+        ),
+    ),
+    Fault(
+        'figure_6_grows',
+        what='The grid of figure 6 is not the one that is declared.',
+        file='binaries/pareto.py',
+        old="'--extensions=0', folder",
+        new='folder',
+        tests=(
+            'tests/binaries/pareto_test.py'
+            '::test_the_grid_of_figure_6_stays_as_declared',
         ),
     ),
     Fault(

@@ -5,7 +5,7 @@ from tests.mutants.faults import Fault
 _TUNING = 'tff_pers/evaluation/tuning.py'
 _GRIDS = 'tff_pers/evaluation/grids.py'
 _GROWTH = 'tff_pers/evaluation/grid_growth.py'
-_PROGRAM = 'binaries/compare_tuned.py'
+_PROGRAM = 'tff_pers/experiments/tuned_sweep.py'
 _TEST = 'tests/evaluation/tuning_test.py'
 _GRIDS_TEST = 'tests/evaluation/grids_test.py'
 _GROWTH_TEST = 'tests/evaluation/grid_growth_test.py'
@@ -285,8 +285,8 @@ FAULTS = (
         'plots_of_trials',
         what='Trials that were not chosen are plotted.',
         file=_PROGRAM,
-        old='self._jobs.run(variant, seed)',
-        new='self._jobs.run(variant, seed, plots.plot_run)',
+        old='self._sweep.run(variant, seed)',
+        new='self._sweep.run(variant, seed, plots.plot_run)',
         tests=_RUN_ON_ALL_SEEDS,
     ),
     Fault(

@@ -1,0 +1,189 @@
+"""Variants of methods, each with a value chosen by validation data."""
+
+import os
+from typing import Any, Mapping
+
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import grid_growth
+from tff_pers.evaluation import grids as grids_lib
+from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
+from tff_pers.evaluation import tuning
+from tff_pers.experiments import flags
+from tff_pers.experiments import processes
+from tff_pers.experiments import sweep as sweep_lib
+from tff_pers.experiments import timing
+
+
+def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Does what `binaries.compare_tuned` says; returns the exit code.
+
+  Args:
+    given: Values of the flags that were given, and defaults of the program.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If flags do not go together, or cannot be carried out.
+  """
+  variants = sweep_lib.parse_variants(given.pop('algos'))
+  seeds = sweep_lib.parse_seeds(given.pop('seeds'))
+  targets = timing.parse_targets(given.pop('targets', ''))
+  extensions = given.pop('extensions')
+  with flags.sentences():
+    given = timing.on_one_clock(given, variants)
+  with flags.sentences():
+    grids = grids_lib.parse_grids(given.pop('grid'), variants)
+    trials = {
+        variant: {
+            value: grids_lib.with_options(variant, grid, value)
+            for value in grid.values
+        }
+        for variant, grid in grids.items()
+    }
+  sweep = sweep_lib.of_flags('compare_tuned', given, table, variants)
+  names = [name for tried in trials.values() for name in tried.values()]
+  sweep.check([
+      *((name, seeds[0]) for name in names),
+      *((names[0], seed) for seed in seeds[1:]),
+  ])
+  with sweep:
+    steps = _Steps(len(names) + len(variants) * (len(seeds) - 1), sweep)
+    found = {
+        variant: {v: steps.run(name, seeds[0]) for v, name in tried.items()}
+        for variant, tried in trials.items()
+    }
+    _grow(steps, sweep, grids, trials, found, seeds[0], extensions)
+    choices, runs = _choose_and_run(steps, grids, trials, found, seeds)
+    has_new = given.get('holdout_clients', 0) > 0
+    text = _write(sweep.folder, grids, choices, runs, has_new)
+    text += timing.write(sweep.folder, runs, targets)
+  print(f'{text}\nResults are in {sweep.folder}.')
+  return int(None in runs.values())
+
+
+class _Steps:
+  """Runs points, each once, and says how many there are."""
+
+  def __init__(self, number: int, sweep: sweep_lib.Sweep):
+    self._number, self._sweep = number, sweep
+    self._runs: dict[tuple[str, int], Any] = {}
+
+  def run(self, variant: str, seed: int):
+    """Runs one, see `Sweep.run`."""
+    key = variant, seed
+    if key not in self._runs:
+      print(
+          f'\n[{len(self._runs) + 1}/{self._number}] {variant}, seed {seed}',
+          flush=True,
+      )
+      # Most of them are trials that nobody looks at.
+      self._runs[key] = self._sweep.run(variant, seed)
+    return self._runs[key]
+
+  def add(self, number: int) -> None:
+    """Says that there are more."""
+    self._number += number
+
+
+def _grow(
+    steps: _Steps, sweep: sweep_lib.Sweep, grids, trials, found, seed: int,
+    times: int,
+) -> None:
+  """Tries one value more of every variant while the best of one is at an end.
+
+  `grid_growth.more_trials` says which; they are added to `trials` and `found`.
+  """
+  def named(variant, value):
+    return grids_lib.with_options(variant, grids[variant], value)
+
+  def can_run(variant, value):
+    # Before the first of them is run: methods have bounds of their own.
+    try:
+      experiment, folder = sweep.prepare(named(variant, value), seed)
+      if not os.path.exists(os.path.join(folder, results.CONFIG)):
+        processes.build(experiment)
+    except flags.UsageError:
+      return False
+    return True
+
+  specs = {
+      variant: hp.specs(methods.get(brackets.parse(variant)[0]).hyperparameters)
+      for variant in grids
+  }
+  for _ in range(times):
+    more = grid_growth.more_trials(grids, tuning.choose(found), specs, can_run)
+    if not more:
+      return
+    print('\nA best value is at the end of its grid: one trial more for each.')
+    steps.add(len(more))
+    for variant, value in more.items():
+      trials[variant][value] = named(variant, value)
+      found[variant][value] = steps.run(trials[variant][value], seed)
+
+
+def _choose_and_run(steps: _Steps, grids, trials, found, seeds):
+  """Returns the choices by variant, and the runs with the chosen values.
+
+  Validation data of the first seed choose. A value with which the run of a
+  later seed diverges is given up, in every variant alike: who finds that out
+  takes another one, before looking at any test data.
+  """
+  while True:
+    choices = tuning.choose(found)
+    _print_choices(grids, choices)
+    runs = _final_runs(steps, trials, choices, seeds)
+    lost = {
+        variant for (variant, _), run in runs.items()
+        if run is None and choices[variant].value is not None
+    }
+    if not lost:
+      return choices, runs
+    for variant in lost:
+      value = choices[variant].value
+      print(f'\n{variant}: {value} diverged with a later seed.')
+      found[variant][value] = None
+      steps.add(len(seeds) - 1)
+
+
+def _print_choices(
+    grids: Mapping[str, grids_lib.Grid], choices: Mapping[str, tuning.Choice]
+) -> None:
+  print('\nChosen by validation data:')
+  for variant, choice in choices.items():
+    chosen = 'none, because all runs diverged'
+    if choice.value is not None:
+      chosen = choice.value + ', at the border' * bool(choice.at_border)
+    print(f'  {variant}: {";".join(grids[variant].names)} {chosen}')
+
+
+def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
+  """Returns the runs with the chosen values by (variant, seed)."""
+  runs = {}
+  for variant, choice in choices.items():
+    for seed in seeds:
+      # That of the first seed is the run that the value was chosen by.
+      runs[variant, seed] = None if choice.value is None else steps.run(
+          trials[variant][choice.value], seed
+      )
+  return runs
+
+
+def _write(
+    folder: str, grids, choices, runs: comparison.Runs, has_new: bool
+) -> str:
+  """Writes all tables and plots; returns the table of the results."""
+  results.write_csv(
+      os.path.join(folder, 'trials.csv'), tuning.TRIAL_COLUMNS,
+      tuning.trial_rows(choices),
+  )
+  columns = tuning.columns(grids, choices, has_new)
+  rows = tuning.rows(grids, choices, runs)
+  rows = [{column: row[column] for column in columns} for row in rows]
+  _, first = next(iter(runs))
+  for (_, seed), run in runs.items():
+    if seed == first and run is not None:
+      plots.plot_compared_run(run.folder)
+  return sweep_lib.write(folder, runs, columns, rows, tuning.markdown)

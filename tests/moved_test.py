@@ -19,6 +19,18 @@ def test_an_old_path_is_the_module_itself(old):
   assert new.__spec__ is spec
 
 
+@pytest.mark.parametrize('module, names', [
+    ('fedhm', 'build_fedhm tier_weights'),
+    ('ffgg', 'build_ffgg'),
+    ('floral', 'build_floral build_floral_client_work'),
+    ('local_update', 'build_local_update compose compose_averaging'),
+    ('perm', 'build_perm PermHyperparameters'),
+])
+def test_a_module_that_is_a_folder_now_has_its_functions(module, names):
+  folder = importlib.import_module(f'tff_pers.algorithms.{module}')
+  assert not set(names.split()) - set(vars(folder))
+
+
 def test_a_script_of_the_last_release_runs():
   """The warning stands at its own line."""
   script = (

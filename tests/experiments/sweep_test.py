@@ -1,8 +1,11 @@
 """Sweeps from Python: points, what is refused, what is written."""
 
+import sys
+
 import numpy as np
 import pytest
 
+from tff_pers.config import methods
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
 from tff_pers.experiments import sweep
@@ -39,11 +42,51 @@ def test_a_diverged_point_is_none_and_a_finished_one_is_not_run_again(
     ([(_GOOD, 0)], dict(round=1), '`--round` is not a flag. Tip: --rounds'),
     ([(_GOOD, 0)], dict(rounds=-1), '`--rounds` must be an integer >= 1'),
     ([(_GOOD, 0)], dict(perm_rank=1), '`--perm_rank` is not a flag'),
+    # Two spellings of one variant would be two runs in one folder.
+    ([(_GOOD, 0), ('fedavg [learning_rate=0.1]', 0)], {}, 'must be distinct'),
+    (_GOOD, {}, '`points` must be pairs of a variant and a seed'),
+    (5, {}, '`points` must be pairs .*, found 5.'),
+    ([[_GOOD, [0]]], {}, '`points` must be pairs'),
+    ([(_GOOD, '0')], {}, '`points` must be pairs'),
+    ([(_GOOD, True)], {}, '`points` must be pairs'),
+    ([(_GOOD, -1)], {}, '`points` must be pairs'),
+    ([(_GOOD, 2**64)], {}, '`points` must be pairs'),
+    ([(_GOOD, 0)], dict(seed=1), '`--seed` must be left out because `points`'),
+    ([(_GOOD, 0)], dict(output_dir='a'), '`--output_dir` must be left out'),
+    ([(_GOOD, 0)], dict(data_dir=None), '`--data_dir` must be a text, a number'),
+    ([(_GOOD, 0)], dict(finetune_steps=[0, 1]), 'Tip: lists are texts as 0,1,2'),
+    ([(_GOOD, 0)], dict(processes=-1), '`processes` must be an integer >= 0'),
+    ([(_GOOD, 0)], {'import': 'nobody'}, '`--import`: .*nobody'),
 ])
 def test_raises_before_anything_is_written(tmp_path, points, values, sentence):
   with pytest.raises(flags.UsageError, match=sentence):
     sweep.run(points, str(tmp_path / 'runs'), **values)
   assert not list(tmp_path.iterdir())
+
+
+def test_a_plug_in_brings_its_flags_and_quiet_ends_with_the_sweep(
+    tmp_path, monkeypatch
+):
+  name = 'sweep_test_method'
+  (tmp_path / f'{name}.py').write_text(
+      'import baselines\n'
+      'from tff_pers.config import methods\n'
+      f'methods.register("{name}", baselines.FedAvgHyperparameters)(\n'
+      '    baselines.build_fedavg\n'
+      ')\n'
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  monkeypatch.setattr(sweep.Sweep, 'run_all', lambda *a, **k: {})
+  monkeypatch.setattr(sweep, 'write', lambda *a, **k: '')
+  before = sys.stdout
+  try:
+    assert not sweep.run(
+        [(name, np.int64(0))], str(tmp_path / 'runs'), quiet=True,
+        **{'import': name, f'{name}_learning_rate': 0.2}, **_SMALL,
+    )
+  finally:
+    methods._METHODS._entries.pop(name, None)  # pylint: disable=protected-access
+  assert sys.stdout is before
 
 
 def test_nobody_else_writes_there(tmp_path):

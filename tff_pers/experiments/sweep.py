@@ -16,6 +16,8 @@ import re
 import sys
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
+import numpy as np
+
 from tff_pers import plugins
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import files
@@ -27,6 +29,7 @@ from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
 from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
 
 # (variant, seed).
@@ -235,7 +238,10 @@ def run(
     points: (variant, seed) pairs, a variant as `perm[lambda=0.1]`.
     folder: Where the runs, runs.csv, summary.csv, summary.md and plots are.
     processes: How many run at a time; 0: as many as there are cores, at most 2.
-    **values: Flags of `binaries.train` by name, for all of the runs.
+      More than one import the script anew, which must therefore call this
+      below `if __name__ == '__main__':`.
+    **values: Flags of `binaries.train` by name, for all of the runs; `algo`,
+      `seed` and `output_dir` are not among them.
 
   Returns:
     The run of each point (see `evaluation.results.Run`), None if it diverged.
@@ -243,29 +249,84 @@ def run(
   Raises:
     flags.UsageError: If there are no points, a flag or a variant is wrong, or
       the folder holds other runs under these names, or another process.
+    flags.Failure: If something else than divergence stops a run. The others
+      stay, and the same call goes on.
   """
-  points = list(points)
-  if not points or len(set(points)) < len(points):
+  points = _checked_points(points)
+  _check_values(values)
+  if not _is_integer(processes) or processes < 0:
     raise flags.UsageError(
-        f'`points` must be distinct, at least one, found {points}.'
+        f'`processes` must be an integer >= 0, found {processes!r}.'
     )
-  table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
-  given = flags.parse(
-      ['sweep', *(f'--{name}={value}' for name, value in values.items())],
-      table,
-  )
-  given['output_dir'] = os.path.abspath(folder)
   with flags.sentences():
+    # They may bring flags of their own.
+    plugins.import_named(str(values.get('import', '')))
+  table = flags.all_flags(without=('seed',))
+  with quiet.scope():
+    given = flags.parse(
+        ['sweep', *(f'--{name}={value}' for name, value in values.items())],
+        table,
+    )
+    given['output_dir'] = os.path.abspath(folder)
     sweep = of_flags(
         'sweep', given, table, [variant for variant, _ in points]
     )
-  sweep.check(points)
-  with sweep:
-    runs = sweep.run_all(
-        points, processes=processes, draw=plots.plot_compared_run
-    )
-    write(sweep.folder, runs)
+    sweep.check(points)
+    with sweep:
+      runs = sweep.run_all(
+          points, processes=processes, draw=plots.plot_compared_run
+      )
+      write(sweep.folder, runs)
   return runs
+
+
+def _checked_points(points: Iterable[Point]) -> list[Point]:
+  """Returns the points; each has a folder of its own."""
+  found: Any = list(points) if isinstance(points, Iterable) else [points]
+  for point in found:
+    if (
+        not isinstance(point, (tuple, list)) or len(point) != 2
+        or not isinstance(point[0], str) or not _is_integer(point[1])
+        or not 0 <= point[1] <= hp.LARGEST_SEED
+    ):
+      raise flags.UsageError(
+          '`points` must be pairs of a variant and a seed, an integer >= 0 and'
+          f' <= {hp.LARGEST_SEED}, as (\'perm[lambda=0.1]\', 0), found'
+          f' {point!r}.'
+      )
+  with flags.sentences():
+    for variant, _ in found:
+      brackets.parse(variant)
+  # The seeds may be NumPy's, which no config.json can hold.
+  found = [(variant, int(seed)) for variant, seed in found]
+  places = {
+      (experiment_lib.folder_name(variant), seed) for variant, seed in found
+  }
+  if not found or len(places) < len(found):
+    raise flags.UsageError(
+        f'`points` must be distinct, at least one, found {found}.'
+    )
+  return found
+
+
+def _is_integer(value: Any) -> bool:
+  return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_values(values: Mapping[str, Any]) -> None:
+  """Refuses flags that points and folder stand for, and what is no text."""
+  for name, value in values.items():
+    if name in ('algo', 'seed', 'output_dir'):
+      raise flags.UsageError(
+          f'`--{name}` must be left out because `points` and `folder` say it,'
+          f' found {value!r}.'
+      )
+    if not isinstance(value, (str, int, float, np.number, os.PathLike)):
+      raise flags.UsageError(
+          f'`--{name}` must be a text, a number, True or False, found'
+          f' {value!r}. Tip: lists are texts as 0,1,2; leave out what is to'
+          ' have its default.'
+      )
 
 
 def write(

@@ -1,4 +1,4 @@
-"""Visits on quadratics in NumPy: what `algorithms.shuffling` must do."""
+"""Visits on quadratics in NumPy: what `algorithms.perm.shuffling` must do."""
 
 import numpy as np
 import tensorflow as tf

@@ -135,7 +135,7 @@ FAULTS = (
         what='A public name is looked for where it is not.',
         file='tff_pers/__init__.py',
         old="    'tff_pers.composition': ('compose',),",
-        new="    'tff_pers.deployment': ('compose',),",
+        new="    'tff_pers.composition.deployment': ('compose',),",
         tests=(
             'tests/package_test.py::test_a_public_name_is_there_and_documented',
         ),

@@ -8,25 +8,15 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import os
 import sys
-from typing import Any, Sequence
+from typing import Sequence
 
 from binaries import compare_tuned
-from binaries import pareto_tables
-from binaries import pareto_task
 from tff_pers.analysis import frontiers
-from tff_pers.analysis import local_updates
 from tff_pers.analysis import paper_figures
-from tff_pers.analysis import pareto_plots
-from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.experiments import pareto
 
-_POINT = ('gamma', 'num_steps', 'alpha', 'family')
-_SPECTRUM = ('mu', 'L')
-_RECOMMEND = ('recommend', 'rounds', 'accuracy', 'distance')
-# Flags that no other program has, and one of all.
-_OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
 # Figure 6 is trained: Theta_{1:50}, the server GD, Nesterov, the heavy ball, GD
 # with several alpha. In delta form, whose server step eta / gamma is that of
 # the methods. The paper does not say its alpha, and tries 9 x 9 rates.
@@ -74,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}',
          '--extensions=0', folder, *rest]
     )
-  return flags.program('pareto', SUMMARY, flag_table, _pareto, argv)
+  return flags.program('pareto', SUMMARY, flag_table, pareto.run, argv)
 
 
 def flag_table() -> dict[str, flags.Flag]:
@@ -119,80 +109,6 @@ def flag_table() -> dict[str, flags.Flag]:
       ),
       without=('rounds',),
   )
-
-
-def _pareto(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  output_dir = given.pop('output_dir', '') or flags.resolve_path('runs/pareto')
-  if given.get('figure'):
-    _check_used(given, ('figure',), f"--figure={given['figure']}")
-    _figure(given['figure'], output_dir)
-  else:
-    _curve(given, table, output_dir)
-  print(f'Results are in {output_dir}.')
-  return 0
-
-
-def _check_used(given, used: Sequence[str], what: str) -> None:
-  """Refuses flags without an effect."""
-  for name, value in given.items():
-    if name not in used:
-      raise flags.UsageError(
-          f'`--{name}` must be left out with {what} because it has no effect,'
-          f' found {value!r}.'
-      )
-
-
-def _figure(number: int, output_dir: str) -> None:
-  """Computes, writes and plots a figure of the paper."""
-  if number not in paper_figures.FIGURES:
-    known = ', '.join(map(str, sorted([*paper_figures.FIGURES, 6])))
-    raise flags.UsageError(
-        f'`--figure` must be one of {known}, found {number}.'
-    )
-  curves = paper_figures.compute(number)
-  _write(output_dir, paper_figures.COLUMNS, paper_figures.rows(curves))
-  pareto_plots.plot_curves(curves, output_dir, f'figure{number}')
-  print(f'Figure {number}: {paper_figures.FIGURES[number].summary}.')
-
-
-def _curve(given, table, output_dir: str) -> None:
-  """Shows a setting, or the best ones, for given or for measured clients."""
-  with_task, recommends = 'task' in given, given.get('recommend', False)
-  used: tuple[str, ...] = _RECOMMEND if recommends else _POINT
-  used += pareto_task.used_flags(given, table) if with_task else _SPECTRUM
-  what = '--recommend' if recommends else 'one point'
-  _check_used(given, used, what + ' and --task' * with_task)
-  own = {name: table[name].spec.default for name in _OWN}
-  measured, task_flags = None, {}
-  if with_task:
-    task_flags = {k: value for k, value in given.items() if k not in own}
-    measured = pareto_task.measure(task_flags, given.get('l2', own['l2']))
-    own.update(
-        gamma=measured.gamma, num_steps=measured.num_steps,
-        distance=measured.curvature.start / measured.curvature.radius,
-    )
-  own.update(given)
-  with flags.sentences():
-    spectrum = (
-        measured.curvature.spectrum if measured
-        else local_updates.Spectrum(own['mu'], own['L'])
-    )
-    points = (
-        pareto_tables.recommend(spectrum, own, task_flags) if recommends
-        else pareto_tables.show(spectrum, own)
-    )
-  _write(output_dir, frontiers.Point._fields, [p._asdict() for p in points])
-  if measured:
-    pareto_task.write(measured, output_dir)
-  pareto_plots.plot_points(
-      spectrum.kappa0, points, output_dir, 'pareto',
-      measured.title if measured else f'mu = {own["mu"]:g}, L = {own["L"]:g}',
-  )
-
-
-def _write(output_dir: str, columns, rows) -> None:
-  os.makedirs(output_dir, exist_ok=True)
-  results.write_csv(os.path.join(output_dir, 'pareto.csv'), columns, rows)
 
 
 if __name__ == '__main__':

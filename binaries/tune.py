@@ -9,26 +9,12 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import itertools
-import math
-import os
 import sys
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Sequence
 
-from tff_pers.core import files
-from tff_pers.core import locks
-from tff_pers.data import brackets
-from tff_pers.evaluation import comparison
-from tff_pers.evaluation import plots
-from tff_pers.evaluation import results
-from tff_pers.evaluation import trials as trials_lib
-from tff_pers.experiments import budgets
-from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
-from tff_pers.experiments import going_on
-from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import search
 from tff_pers.experiments import sweep as sweep_lib
-from tff_pers.experiments import variant_search
 
 SUMMARY = """\
 python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2
@@ -52,54 +38,13 @@ _DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0,1,2', jobs=0,
     validation_fraction=0.2,
 )
-_TRIALS = 20
-_CONFIG = 'tune.json'
-# Flags that may differ when a search goes on.
-_FREE = ('jobs', 'output_dir')
-# What is known of the choice, after the columns of `compare`.
-_CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
-
-
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('tune', _tune, argv)
-
-
-def _tune(argv: Sequence[str]) -> int:
-  table = flag_table()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = {**_DEFAULTS, **flags.parse(argv, table)}
-  trials, seconds = _effort(given)
-  if trials:
-    given['trials'] = trials
-  record = dict(given)
-  task = given.get('task', flags.DEFAULTS['task'])
-  variants = sweep_lib.parse_variants(given.pop('algos'))
-  algos = [brackets.parse(variant)[0] for variant in variants]
-  experiment_lib.check_owners(given, table, algos, task)
-  top = given.get('output_dir') or flags.resolve_path(f'runs/tune_{task}')
-  request = variant_search.Request(
-      'tune', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
+  return flags.program(
+      'tune', SUMMARY, flag_table, search.run, argv, defaults=_DEFAULTS
   )
-  config = os.path.join(top, _CONFIG)
-  going_on.check(config, record, free=_FREE, growing='trials')
-  request.sweep().check(itertools.product(variants, request.seeds))
-  going_on.write(config, record)
-  number = lanes_lib.number(given['jobs'], len(variants))
-  share = seconds / math.ceil(len(variants) / number)
-  with lanes_lib.Lanes(number) as lanes:
-    chosen = lanes.map(
-        _search, [(request, variant, trials, share) for variant in variants]
-    )
-  with locks.held(top):  # Another process may have come as far.
-    return _write(request, dict(zip(variants, chosen)))
 
 
 def flag_table() -> dict[str, flags.Flag]:
@@ -107,7 +52,7 @@ def flag_table() -> dict[str, flags.Flag]:
   return flags.all_flags(
       flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to tune.'),
       flags.own_flag(
-          'trials', _TRIALS, 'Trials of each variant; not with --budget.',
+          'trials', search.TRIALS, 'Trials of each variant; not with --budget.',
           minimum=1,
       ),
       flags.own_flag(
@@ -127,103 +72,5 @@ def flag_table() -> dict[str, flags.Flag]:
   )
 
 
-def _effort(given: Mapping[str, Any]) -> tuple[Optional[int], float]:
-  """Returns the trials of a variant, None: any number; seconds for all."""
-  if not given.get('budget'):
-    return given.get('trials', _TRIALS), math.inf
-  if 'trials' in given:
-    raise flags.UsageError(
-        '`--trials` must be left out with --budget, found'
-        f' {given["trials"]}.'
-    )
-  return None, budgets.parse(given['budget'])
-
-
-def _search(
-    request, variant: str, trials: Optional[int], seconds: float
-) -> Optional[trials_lib.Trial]:
-  """Searches one variant and trains what it chooses with all seeds.
-
-  Values with which a later seed diverges are given up for the next best, before
-  anybody looks at test data. If all of them do, those that validation data
-  chose stay.
-
-  Returns:
-    The chosen trial, None if all are lost.
-  """
-  search, seeds = variant_search.VariantSearch(request, variant), request.seeds
-  search.search(trials, seconds)
-  ranked = search.ranked()
-  for trial in ranked:
-    left = trial.seconds * (len(seeds) - 1)
-    print(
-        f'{search.chosen_variant(trial)}: trial {trial.number} is the best; all'
-        f' {len(seeds)} seeds take about {budgets.as_text(left)} more.',
-        flush=True,
-    )
-    if None not in [search.train(trial, seed) for seed in seeds]:
-      return trial
-  return next(iter(ranked), None)
-
-
-def _write(
-    request: variant_search.Request,
-    chosen: Mapping[str, Optional[trials_lib.Trial]],
-) -> int:
-  """Writes and prints the results; returns the exit code."""
-  searches = {
-      variant: variant_search.VariantSearch(request, variant)
-      for variant in chosen
-  }
-  metric = next(iter(searches.values())).metric
-  trials = {name: search.study.trials() for name, search in searches.items()}
-  path = lambda name: os.path.join(request.top, name)
-  columns, rows = trials_lib.table(trials)
-  results.write_csv(path('trials.csv'), columns, rows)
-  trials_lib.plot_history(trials, metric, request.top)
-  runs = {
-      (name, seed): trial and searches[name].result(trial, seed)
-      for name, trial in chosen.items() for seed in request.seeds
-  }
-  best = variant_search.write_best(request.top, searches, chosen)
-  results.write_csv(
-      path('runs.csv'), comparison.RUN_COLUMNS, comparison.run_rows(runs)
-  )
-  comparison.write_tiers(request.top, runs)
-  near = {
-      name: trial and ' '.join(searches[name].near_ends(trial))
-      for name, trial in chosen.items()
-  }
-  text = _write_summary(request.top, chosen, runs, best, near)
-  named = [
-      run._replace(config=dict(run.config, variant=name))
-      for (name, _), run in runs.items() if run is not None
-  ]
-  if named:
-    plots.plot_runs(named, request.top)
-  print(f'\n{text}\nResults are in {request.top}.')
-  return int(None in runs.values())
-
-
-def _write_summary(top: str, chosen, runs, best, near) -> str:
-  """Writes `summary.csv` and `summary.md`; returns the table."""
-  columns = [*comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS]
-  rows = [
-      dict(
-          row,
-          trial=trial and trial.number,
-          validation=trial and trial.validation,
-          chosen=best[row['algo']] and best[row['algo']]['variant'],
-          near_end=near[row['algo']],
-      )
-      for row in comparison.summary_rows(runs)
-      for trial in [chosen[row['algo']]]
-  ]
-  results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
-  text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
-  files.write_text(os.path.join(top, 'summary.md'), text + '\n')
-  return text
-
-
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -282,7 +282,7 @@ FAULTS = (
     Fault(
         'promises_what_local_steps_break',
         what='An error that is proven in one dimension is promised in all.',
-        file='binaries/pareto_tables.py',
+        file='tff_pers/experiments/pareto_tables.py',
         old="'an error of at most' if best.num_steps == 1",
         new="'an error of at most' if best.num_steps",
         tests=(

@@ -149,7 +149,7 @@ FAULTS = (
     Fault(
         'a_budget_each_of_the_whole',
         what='Every method has the whole budget of a search.',
-        file='binaries/tune.py',
+        file='tff_pers/experiments/search.py',
         old='share = seconds / math.ceil(len(variants) / number)',
         new='share = seconds / math.ceil(1 / number)',
         tests=(_TUNE_TEST + 'test_a_budget_is_the_same_for_each_method',),
@@ -179,7 +179,7 @@ FAULTS = (
     Fault(
         'final_seeds_are_the_first_one',
         what='The chosen values are trained with one seed alone.',
-        file='binaries/tune.py',
+        file='tff_pers/experiments/search.py',
         old='[search.train(trial, seed) for seed in seeds]',
         new='[search.train(trial, seeds[0]) for _ in seeds]',
         tests=(

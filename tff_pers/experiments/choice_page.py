@@ -3,7 +3,6 @@
 import os
 from typing import Mapping, NamedTuple, Sequence
 
-from tff_pers.experiments import report_file
 from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
@@ -16,6 +15,7 @@ from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
+from tff_pers.experiments import report_file
 from tff_pers.experiments import variant_search
 
 _TEXT, _PAGE = 'choice.md', 'choice.html'

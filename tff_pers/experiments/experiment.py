@@ -12,13 +12,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import baselines  # pylint: disable=unused-import
-from tff_pers.experiments import auto_rounds
-from tff_pers.experiments import continuing
-from tff_pers.experiments import events
-from tff_pers.experiments import flags
-import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers import attacks
 from tff_pers.aggregators import robust
+import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.config import settings
@@ -29,6 +25,10 @@ from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.evaluation import stopping as stopping_lib
+from tff_pers.experiments import auto_rounds
+from tff_pers.experiments import continuing
+from tff_pers.experiments import events
+from tff_pers.experiments import flags
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 

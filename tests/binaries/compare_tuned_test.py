@@ -9,8 +9,9 @@ from binaries import compare_tuned
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
-from tff_pers.experiments import sweep
 from tff_pers.experiments import runner
+from tff_pers.experiments import sweep
+from tff_pers.experiments import tuned_sweep
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 
@@ -171,7 +172,7 @@ def _asked(monkeypatch):
     metrics = dict(accuracy_validation=[1 / (1 + off)], loss_validation=[1.0])
     return results.Run('', {}, metrics, {}, None, None, None)
   monkeypatch.setattr(sweep.Sweep, 'run', run)
-  monkeypatch.setattr(compare_tuned, '_write', lambda *args: None)
+  monkeypatch.setattr(tuned_sweep, '_write', lambda *args: '')
   return asked
 
 

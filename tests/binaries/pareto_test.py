@@ -7,6 +7,7 @@ import pytest
 
 from binaries import pareto
 from tff_pers.analysis import paper_figures
+from tff_pers.analysis import pareto_plots
 from tff_pers.analysis import rates
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
@@ -27,7 +28,7 @@ def _rows(folder, name='pareto.csv'):
 
 @pytest.fixture(name='without_plots')
 def _without_plots(monkeypatch):
-  monkeypatch.setattr(pareto.pareto_plots, 'plot_points', lambda *_: None)
+  monkeypatch.setattr(pareto_plots, 'plot_points', lambda *_: None)
 
 
 def test_reference_point(tmp_path, capsys):

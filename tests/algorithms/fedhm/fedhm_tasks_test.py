@@ -156,8 +156,8 @@ def _modes_process(name):
   algo, given = {
       'fedhm': ('fedhm', {}),
       'all_smallest': ('fedhm', dict(tiers='all_smallest')),
-      'full': ('fedavg', dict(width='full')),
-      'slim': ('fedavg', dict(width='smallest')),
+      'full': ('fedavg', {}),
+      'slim': ('slim_fedavg', {}),
   }[name]
   return methods.get(algo).build(_modes(0), _hyperparameters(algo, **given))
 

@@ -8,7 +8,6 @@ from tff_pers.experiments import startup
 startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
-import dataclasses
 import os
 import pathlib
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Mapping, Sequence
 
 from binaries import compare_tuned
 from binaries import tuned_pages
+from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
@@ -37,11 +37,6 @@ _FOLDER = pathlib.Path(__file__).parent / 'benchmarks'
 _TABLE, _ALL = 'table', 'all'
 # They apply messages as they arrive, which needs flags of its own.
 _ASYNCHRONOUS = ('async_ffgg', 'fedasync', 'fedbuff')
-
-
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -198,10 +193,7 @@ def all_algos(task: str) -> str:
   return ','.join(
       name for name in methods.names()
       if name not in _ASYNCHRONOUS
-      and 'learning_rate' in {
-          field.name
-          for field in dataclasses.fields(methods.get(name).hyperparameters)
-      }
+      and 'learning_rate' in hp.specs(methods.get(name).hyperparameters)
       and methods.fit(methods.get(name), traits) == 'yes'
   )
 
@@ -219,4 +211,4 @@ def _parts(text: str, known: Sequence[str]) -> list[str]:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -52,18 +52,16 @@ all claims hold, 1 one does not, 2 bad flags."""
 _EMBEDDED = 'embedded'
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_defaults', _benchmark, argv)
+  return flags.program(
+      'benchmark_defaults', SUMMARY, flag_table, _benchmark, argv
+  )
 
 
-def _benchmark(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag(
           'settings', ','.join(default_settings.SETTINGS),
           'Which of the settings; embedded: those that need no files.',
@@ -75,10 +73,9 @@ def _benchmark(argv: Sequence[str]) -> int:
       ),
       flags.own_flag('output_dir', '', 'Folder of the results.'),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   chosen = _chosen(
       given.get('settings', table['settings'].spec.default),
       given.get('data_dir', ''),
@@ -162,4 +159,4 @@ def _accuracies(folder: str) -> str:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -5,7 +5,7 @@
 
 import os
 import sys
-from typing import Sequence
+from typing import Any, Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -40,17 +40,13 @@ _TASKS = ('overpersonalized', 'overpersonalized_control')
 _CONFIG = 'benchmark_ffgg.json'
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_ffgg', _benchmark, argv)
+  return flags.program('benchmark_ffgg', SUMMARY, flag_table, _benchmark, argv)
 
 
-def _flags():
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
   return dict([
       flags.own_flag('rounds', 1000, 'Rounds of each curve.', minimum=1),
       flags.own_flag('every', 10, 'Rounds between two points.', minimum=1),
@@ -79,14 +75,10 @@ def _flags():
   ])
 
 
-def _benchmark(argv: Sequence[str]) -> int:
-  table = _flags()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
+def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   given = {
       **{name: flag.spec.default for name, flag in table.items()},
-      **flags.parse(argv, table),
+      **given,
   }
   output_dir = given.pop('output_dir') or flags.resolve_path('runs/figure1')
   taus, cg_taus = (_numbers(given, name) for name in ('taus', 'cg_taus'))
@@ -152,4 +144,4 @@ def _task_names(text: str) -> list[str]:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -16,7 +16,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import os
 import sys
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from tff_pers.core import files
 from tff_pers.evaluation import results
@@ -71,18 +71,16 @@ setting (a CNN, workers with momentum 0.9): the geometric median (RFA) under ipm
 11.3 %, with bucketing 96.2 %; centered clipping with bucketing 97.8 %."""
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_robustness', _benchmark, argv)
+  return flags.program(
+      'benchmark_robustness', SUMMARY, flag_table, _benchmark, argv
+  )
 
 
-def _benchmark(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag('parts', ','.join(PARTS), 'Which of the tables.'),
       flags.own_flag('data_dir', '', 'Folder of MNIST.'),
       flags.own_flag(
@@ -93,10 +91,10 @@ def _benchmark(argv: Sequence[str]) -> int:
       ),
       flags.own_flag('output_dir', '', 'Folder of the results.'),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  del table  # Unused.
   parts = given.get('parts', ','.join(PARTS)).split(',')
   unknown = [part for part in parts if part not in PARTS]
   if unknown:
@@ -186,4 +184,4 @@ def _write(top: str, parts: Sequence[str]) -> None:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

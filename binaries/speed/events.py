@@ -51,18 +51,16 @@ _SIZES = ('50:25', '10000:500')
 _WARM_UP = 200
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_events', _benchmark, argv)
+  return flags.program(
+      'benchmark_events', SUMMARY, flag_table, _benchmark, argv
+  )
 
 
-def _benchmark(argv: Sequence[str]) -> int:
-  table = dict([
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
+  return dict([
       flags.own_flag(
           'sizes', ','.join(_SIZES), 'Clients, and how many are in flight.'
       ),
@@ -76,10 +74,10 @@ def _benchmark(argv: Sequence[str]) -> int:
           'output_dir', '', 'Folder of the results; empty: runs/events.'
       ),
   ])
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
-  given = flags.parse(argv, table)
+
+
+def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  del table  # Unused.
   updates = given.get('updates', 2000)
   if given.get('measure'):
     print(json.dumps(measure(*_size(given['measure']), updates)))
@@ -215,4 +213,4 @@ def _rss_mb() -> float:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

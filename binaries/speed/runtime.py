@@ -60,17 +60,15 @@ class _Cell(NamedTuple):
   cpu: list[float]
 
 
-def run() -> None:
-  """Entry point of the console script."""
-  sys.exit(main(sys.argv))
-
-
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.run('benchmark_runtime', _benchmark, argv)
+  return flags.program(
+      'benchmark_runtime', SUMMARY, flag_table, _benchmark, argv
+  )
 
 
-def _flags():
+def flag_table() -> dict[str, flags.Flag]:
+  """Returns all flags."""
   return dict([
       flags.own_flag(
           'workloads', ','.join(workloads.WORKLOADS),
@@ -108,14 +106,10 @@ def _flags():
   ])
 
 
-def _benchmark(argv: Sequence[str]) -> int:
-  table = _flags()
-  if flags.wants_help(argv):
-    print(flags.help_text(SUMMARY, table, argv))
-    return 0
+def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   given = {
       **{name: flag.spec.default for name, flag in table.items()},
-      **flags.parse(argv, table),
+      **given,
   }
   names = _workload_names(given['workloads'])
   runtimes = _chosen('runtimes', given['runtimes'], cell.RUNTIMES)
@@ -282,4 +276,4 @@ def _compare_shapes(given) -> None:
 
 
 if __name__ == '__main__':
-  run()
+  sys.exit(main(sys.argv))

@@ -294,8 +294,7 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
   for option, text in options.items():
     name = option if option in _IN_BRACKETS else f'{method.name}_{option}'
     if name not in table:
-      own = [hp.flag_name(f.name)
-             for f in dataclasses.fields(method.hyperparameters)]
+      own = option_names(method.hyperparameters)
       raise flags.UsageError(
           f'An option of {method.name} must be one of'
           f' {", ".join(sorted([*own, *_IN_BRACKETS]))}, found {option!r}.'
@@ -376,7 +375,7 @@ def _check_attack(text: str, task: task_lib.Task) -> None:
 
 def option_names(options: type[Any]) -> list[str]:
   """Returns the names of flags of a method or task, without the prefix."""
-  return [hp.flag_name(f.name) for f in dataclasses.fields(options)]
+  return list(hp.specs(options))
 
 
 def _task_options(given, table, family):

@@ -230,9 +230,8 @@ _OF_THE_TASK = (
     'train_fraction', 'standardize', 'client_weighting', 'tier_assignment',
 )
 DEFAULTS = {
-    hp.flag_name(spec.name): spec.default
-    for spec in dataclasses.fields(SharedFlags)
-    if spec.name not in _OF_THE_TASK
+    name: spec.default for name, spec in hp.specs(SharedFlags).items()
+    if name not in _OF_THE_TASK
 }
 _PATHS = ('output_dir', 'data_dir', 'tls_cert', 'tls_key', 'tls_ca', 'config')
 
@@ -292,8 +291,8 @@ def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
 def _part_flags(kind: str, owner: str, dataclass) -> dict[str, Flag]:
   default = dataclass()
   return {
-      f'{owner}_{hp.flag_name(spec.name)}': Flag(spec, kind, owner, default)
-      for spec in dataclasses.fields(default)
+      f'{owner}_{name}': Flag(spec, kind, owner, default)
+      for name, spec in hp.specs(default).items()
   }
 
 

@@ -5,15 +5,11 @@ import math
 import os
 from typing import Any, Mapping, Optional
 
-from tff_pers.core import files
 from tff_pers.core import locks
-from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
-from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import budgets
-from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import going_on
 from tff_pers.experiments import lanes as lanes_lib
@@ -42,17 +38,14 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   if trials:
     given['trials'] = trials
   record = dict(given)
-  task = given.get('task', flags.DEFAULTS['task'])
   variants = sweep_lib.parse_variants(given.pop('algos'))
-  algos = [brackets.parse(variant)[0] for variant in variants]
-  experiment_lib.check_owners(given, table, algos, task)
-  top = given.get('output_dir') or flags.resolve_path(f'runs/tune_{task}')
+  sweep = sweep_lib.of_flags('tune', given, table, variants)
   request = variant_search.Request(
-      'tune', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
+      'tune', given, sweep.folder, sweep_lib.parse_seeds(given.pop('seeds'))
   )
-  config = os.path.join(top, _CONFIG)
+  config = os.path.join(request.top, _CONFIG)
   going_on.check(config, record, free=_FREE, growing='trials')
-  request.sweep().check(itertools.product(variants, request.seeds))
+  sweep.check(itertools.product(variants, request.seeds))
   going_on.write(config, record)
   number = lanes_lib.number(given['jobs'], len(variants))
   share = seconds / math.ceil(len(variants) / number)
@@ -60,7 +53,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     chosen = lanes.map(
         _search, [(request, variant, trials, share) for variant in variants]
     )
-  with locks.held(top):  # Another process may have come as far.
+  with locks.held(request.top):  # Another process may have come as far.
     return _write(request, dict(zip(variants, chosen)))
 
 
@@ -118,33 +111,19 @@ def _write(
   columns, rows = trials_lib.table(trials)
   results.write_csv(path('trials.csv'), columns, rows)
   trials_lib.plot_history(trials, metric, request.top)
-  runs = {
-      (name, seed): trial and searches[name].result(trial, seed)
-      for name, trial in chosen.items() for seed in request.seeds
-  }
+  runs: dict[sweep_lib.Point, Optional[results.Run]] = {}
+  for name, trial in chosen.items():
+    for seed in request.seeds:
+      run = trial and searches[name].result(trial, seed)
+      # Curves have the name that was asked for, without the chosen values.
+      runs[name, seed] = run and run._replace(
+          config=dict(run.config, variant=name)
+      )
   best = variant_search.write_best(request.top, searches, chosen)
-  results.write_csv(
-      path('runs.csv'), comparison.RUN_COLUMNS, comparison.run_rows(runs)
-  )
-  comparison.write_tiers(request.top, runs)
   near = {
       name: trial and ' '.join(searches[name].near_ends(trial))
       for name, trial in chosen.items()
   }
-  text = _write_summary(request.top, chosen, runs, best, near)
-  named = [
-      run._replace(config=dict(run.config, variant=name))
-      for (name, _), run in runs.items() if run is not None
-  ]
-  if named:
-    plots.plot_runs(named, request.top)
-  print(f'\n{text}\nResults are in {request.top}.')
-  return int(None in runs.values())
-
-
-def _write_summary(top: str, chosen, runs, best, near) -> str:
-  """Writes `summary.csv` and `summary.md`; returns the table."""
-  columns = [*comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS]
   rows = [
       dict(
           row,
@@ -156,7 +135,7 @@ def _write_summary(top: str, chosen, runs, best, near) -> str:
       for row in comparison.summary_rows(runs)
       for trial in [chosen[row['algo']]]
   ]
-  results.write_csv(os.path.join(top, 'summary.csv'), columns, rows)
-  text = results.markdown(columns, rows) + comparison.sample_sentence(runs)
-  files.write_text(os.path.join(top, 'summary.md'), text + '\n')
-  return text
+  columns = [*comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS]
+  text = sweep_lib.write(request.top, runs, columns, rows)
+  print(f'\n{text}\nResults are in {request.top}.')
+  return int(None in runs.values())

@@ -10,7 +10,6 @@ that is finished is not run again, one that was interrupted is resumed, and one
 that diverges is None. `Sweep` is what programs make of their flags.
 """
 
-import itertools
 import os
 import re
 import sys
@@ -74,9 +73,11 @@ class Sweep:
         in any of them.
     """
     checked: list[Point] = []
-    for variant, seed in points:
-      if not {variant, seed} <= set(itertools.chain(*checked)):
-        checked.append((variant, seed))
+    seen: set[Any] = set()
+    for point in points:
+      if not seen.issuperset(point):
+        checked.append(point)
+        seen.update(point)
     # Of each only the flags, because the data of all together may be large.
     found = [
         (experiment.method.name, experiment.config['flags'])

@@ -3,7 +3,7 @@ PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/levels_test.py tests/mutants/mutants_test.py
 
-.PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs site lock bazel-test clean
+.PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs site lock gpu-check bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -20,6 +20,7 @@ help:
 	@echo 'make bazel-test  the tests through Bazel (Debian: apt-get install bazel-bootstrap)'
 	@echo 'make lint        style, annotations, docstrings, imports, rows of planted faults: what reads files alone'
 	@echo 'make types       annotations, ours and what a user of the package sees of them (mypy)'
+	@echo 'make gpu-check   on a machine with a GPU: is it right there, does it repeat its bits, how quick is it (ARGS adds flags)'
 	@echo 'make audit       known advisories for what requirements.lock pins (needs the package index itself)'
 	@echo 'make docs        make docs/methods_and_tasks.md anew, after a method or task was added'
 	@echo 'make site        the documentation as a site, build/site/index.html; executes the tutorials'
@@ -67,6 +68,9 @@ audit: setup
 	$(PYTHON_VENV) -m venv build/audit
 	build/audit/bin/python -m pip install -q pip-audit==2.10.1
 	build/audit/bin/pip-audit -r requirements.lock --no-deps --disable-pip --strict --progress-spinner=off
+
+gpu-check: setup
+	$(PYTHON_VENV) -m binaries.gpu_check $(ARGS)
 
 docs: setup
 	$(PYTHON_VENV) -m tff_pers.experiments.methods_and_tasks > docs/methods_and_tasks.new

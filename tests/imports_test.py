@@ -39,9 +39,9 @@ FLOORS = (
     ('tff_pers.evaluation',),
     ('tff_pers.analysis', 'tff_pers.simulation'),
     ('tff_pers.experiments',),
-    ('binaries',),
     # For the tests of other packages, too.
     ('tff_pers.testing',),
+    ('binaries',),
 )
 # Knows none of the floors, and of them only programs and tests know it: a method
 # does not know where it runs.

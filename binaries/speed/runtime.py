@@ -9,7 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 # TensorFlow reads this when it is imported, so it comes before the imports.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -187,7 +187,7 @@ def _compare(names: Sequence[str], runtimes: Sequence[str], given) -> None:
   os.makedirs(output_dir, exist_ok=True)
   rows = []
   for name in names:
-    rows += _measure(name, runtimes, given)
+    rows += measure(name, runtimes, given)
     results.write_csv(
         os.path.join(output_dir, 'runtime.csv'), report.COLUMNS, rows
     )
@@ -200,7 +200,9 @@ def _compare(names: Sequence[str], runtimes: Sequence[str], given) -> None:
   print(f'{path}.png')
 
 
-def _measure(name: str, runtimes: Sequence[str], given) -> list[dict[str, Any]]:
+def measure(
+    name: str, runtimes: Sequence[str], given: Mapping[str, Any]
+) -> list[dict[str, Any]]:
   """Measures a workload on the runtimes; returns rows of the table."""
   with contextlib.ExitStack() as stack:
     cells = []

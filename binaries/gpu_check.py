@@ -1,0 +1,8 @@
+"""What a person with a GPU runs first: `binaries.speed.gpu_check`."""
+
+import runpy
+
+if __name__ == '__main__':
+  runpy.run_module(
+      'binaries.speed.gpu_check', run_name='__main__', alter_sys=True
+  )

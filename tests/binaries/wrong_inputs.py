@@ -174,8 +174,8 @@ DATA = {
     **{
         f'npz_{name}': (f'{_NPZ}/{name}.npz', f'{name}.npz')
         for name in (
-            'nan', 'infinite', 'lengths', 'texts', 'negative_labels',
-            'far_labels', 'nan_targets', 'one_example', 'matrix_of_clients',
+            'nan', 'infinite', 'lengths', 'texts', 'one_label',
+            'nan_targets', 'one_example', 'matrix_of_clients',
             'bad_split', 'bad_tier', 'two_tiers', 'ragged', 'scalar',
             'no_client', 'array', 'cut', 'garbage', 'void', 'terabytes',
         )

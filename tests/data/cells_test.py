@@ -33,14 +33,20 @@ def test_numbers_are_read_to_the_last_bit():
   np.testing.assert_array_equal(found.values, values)
 
 
-@pytest.mark.parametrize('column, expected', [
-    (['1', '-20', ' 3 '], True), (['1', '2.0'], False), (['01'], False),
-    (['1', 'x'], False), ([], True), ([1, 2], True), ([True], True),
-    ([1.0], False), ([1, None], False), (['9' * 16], False),
+@pytest.mark.parametrize('values, expected', [
+    ([1.0, -20.0], True), ([0.5, 1.0], False), ([], True),
+    ([np.nan, 1.0], False), ([np.inf], False), ([2.0**53], False),
 ])
-def test_integers_have_their_usual_form(column, expected):
-  assert cells.is_integer(pa.array(column, pa.string() if not column else None)
-                          ) is expected
+def test_numbers_may_be_whole(values, expected):
+  assert cells.are_whole(np.array(values)) is expected
+
+
+@pytest.mark.parametrize('column, expected', [
+    ([' 01 '], '01'), (['1.0'], '1.0'), (['TRUE'], 'TRUE'), ([True], 'True'),
+    ([2.0], '2.0'), ([7], '7'),
+])
+def test_a_cell_is_spelled_as_in_the_file(column, expected):
+  assert cells.spelling(pa.array(column), 0) == expected
 
 
 def test_texts_are_codes_without_spaces_around():

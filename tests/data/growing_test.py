@@ -48,16 +48,28 @@ def test_the_first_cells_decide_what_y_is():
   ]
 
 
-def test_targets_are_labels_if_all_are_integers():
-  for batches, dtype in (
-      ((['1', '0'], ['2']), np.int64), ((['1', '0'], ['2.0']), np.float64)
+def test_targets_are_labels_if_all_are_whole():
+  for batches, dtype, spelling in (
+      ((['1', '0'], ['2', '1.0']), np.int64, ('0', '1', '2')),
+      ((['1', '0'], ['2.0', 'true']), np.int64, ('0', '1', '2.0')),
+      ((['1', '0'], ['.5', '1']), np.float64, ('0', '.5', '1')),
   ):
     column = growing.Targets(None)
     assert [column.add(pa.array(batch)) for batch in batches] == [None, None]
-    y, classes = column.result()
-    assert y.dtype == dtype and y.tolist() == [1, 0, 2] and classes is None
+    y, found = column.result()
+    assert y.dtype == dtype and y[:2].tolist() == [1, 0] and found == spelling
   assert column.add(pa.array(['1', 'x', ''])) == 1
   assert column.add(pa.array(['1', '', '2'])) == 1
+
+
+@pytest.mark.parametrize('batches', [
+    (range(21),), (range(11), range(11, 21)),
+])
+def test_many_numbers_are_not_spelled(batches):
+  column = growing.Targets(None)
+  for batch in batches:
+    column.add(pa.array([str(n) for n in batch]))
+  assert column.result()[1] is None and column.result()[0].tolist()[-1] == 20
 
 
 def test_names_become_positions_in_their_sorted_list():

@@ -29,10 +29,10 @@ def test_a_clear_winner_is_recommended():
   assert found.ahead.gain.mean == pytest.approx(0.2)
   assert not found.ahead.is_noise
   text = decision_page.recommendation(
-      found, ['local', 'fedavg', 'perm'], 'accuracy'
+      found, ['local', 'fedavg', 'perm'], 'accuracy', 3
   )
   assert text.startswith('**perm** is recommended')
-  assert 'better than every other method' in text and 'more than noise' in text
+  assert 'better than the next one' in text and 'more than noise' in text
   assert 'local, by 0.2000 of accuracy (95 % interval 0.2000 to 0.2000' in text
 
 
@@ -46,7 +46,7 @@ def test_the_simplest_within_a_standard_error_is_recommended(errors, algo):
   )
   assert (found.algo, found.best) == (algo, 'perm')
   text = decision_page.recommendation(
-      found, ['local', 'other', 'perm'], 'accuracy'
+      found, ['local', 'other', 'perm'], 'accuracy', 3
   )
   assert 'within noise' in text
   if algo == 'local':
@@ -67,21 +67,43 @@ def test_who_is_simpler_is_told_by_the_order():
 
 def test_a_simpler_best_is_said_to_be_simpler():
   found = _decide(local=_BASE + 0.01, perm=_BASE + 0.1 * _SIGNS)
-  text = decision_page.recommendation(found, ['local', 'perm'], 'accuracy')
+  text = decision_page.recommendation(
+      found, ['local', 'perm'], 'accuracy', 2
+  )
   assert text.startswith('**local** is recommended: it is the best')
   assert text.endswith('within noise; local is the simpler of the two.')
+
+
+def test_methods_that_never_ran_are_not_beaten():
+  found = _decide(local=_BASE, perm=_BASE + 0.2)
+  order = ['local', 'fedavg', 'ditto', 'perm']
+  text = decision_page.recommendation(found, order, 'accuracy', 2)
+  assert text.startswith(
+      'Of the 2 methods that came to an end (4 were asked for), **perm** is'
+  )
+
+
+@pytest.mark.parametrize('validation, is_said', [
+    (_BASE + 0.1, True), (_BASE, False), (_BASE - 0.1, False),
+    (_BASE + 0.01 + 0.1 * _SIGNS, False),
+])
+def test_what_validation_promised_too_much_is_said(validation, is_said):
+  found = dict(local=_method('local', _BASE, validation))
+  text = decision_page.test_sentence(found, 'local', 'accuracy')
+  assert ('On validation data it was better by 0.1000' in text) == is_said
+  assert ('3 trials were compared there' in text) == is_said
 
 
 def test_equal_methods_and_a_single_one():
   same = _decide(local=_BASE, perm=_BASE)
   assert same.algo == 'local'
   assert 'as good as the next one, perm, and simpler' in (
-      decision_page.recommendation(same, ['local', 'perm'], 'accuracy')
+      decision_page.recommendation(same, ['local', 'perm'], 'accuracy', 2)
   )
   alone = _decide(perm=_BASE)
   assert (alone.algo, alone.ahead, alone.runner_up) == ('perm', None, None)
   assert 'no other method came to an end' in decision_page.recommendation(
-      alone, ['local', 'perm'], 'accuracy'
+      alone, ['local', 'perm'], 'accuracy', 1
   )
 
 
@@ -99,7 +121,7 @@ def test_one_client_decides_without_an_interval():
   )
   assert found.algo == 'perm' and found.ahead.is_noise
   assert 'one client has no interval' in decision_page.recommendation(
-      found, ['local', 'perm'], 'accuracy'
+      found, ['local', 'perm'], 'accuracy', 2
   )
 
 
@@ -116,7 +138,7 @@ def _method(algo, test, validation=None):
 
 
 @pytest.mark.parametrize('test, words', [
-    (_BASE - 0.1, 'No other method is better there.'),
+    (_BASE - 0.1, 'None of the others is better there.'),
     (_BASE + 0.1, 'best one there is perm, better by 0.1000 of accuracy'),
     (_BASE + 0.01 + 0.1 * _SIGNS, ': within noise.'),
     (_BASE + 0.2 + 0.01 * _SIGNS, ': more than noise.'),

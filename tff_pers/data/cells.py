@@ -11,11 +11,14 @@ from pyarrow import compute
 # write it for a category.)
 MISSING = frozenset(('', '?', 'na', 'n/a', '#n/a', '<na>', 'nan', 'null'))
 
-# An integer in its usual form, so that 01 stays a text, of at most 15 digits: y
-# is parsed as a float64 first, which holds them exactly.
+# An integer in its usual form, so that 01 stays a text, of at most 15 digits.
 INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 _BOOLEANS = {'false': 0.0, 'true': 1.0}
+
+
+# More distinct numbers, or whole ones, than classes usually are.
+MAX_NAMED = 20
 
 
 class Numbers(NamedTuple):
@@ -54,16 +57,15 @@ def is_usable(kind: pa.DataType) -> bool:
   )
 
 
-def is_integer(column: pa.Array) -> bool:
-  """Returns whether all cells are integers, also of a column of texts."""
-  column = _decoded(column)
-  if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-    return not column.null_count
-  if not _is_text(column.type):
-    return False
-  text = compute.utf8_trim_whitespace(column)
-  matches = compute.match_substring_regex(text, f'^({INTEGER.pattern})$')
-  return bool(compute.all(matches, min_count=0).as_py())
+def are_whole(values: np.ndarray) -> bool:
+  """Returns whether all numbers are integers that a float64 holds exactly."""
+  return bool(np.all((values == np.round(values)) & (np.abs(values) < 2**53)))
+
+
+def spelling(column: pa.Array, row: int) -> str:
+  """Returns a cell as it stands in the file; a boolean is True or False."""
+  cell = _decoded(column)[row].as_py()
+  return cell.strip() if isinstance(cell, str) else str(cell)
 
 
 def numbers(column: pa.Array) -> Numbers:

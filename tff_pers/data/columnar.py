@@ -46,8 +46,8 @@ class Reading(NamedTuple):
 def read(file: File, reading: Reading) -> tables.Table:
   """Returns the table of a file.
 
-  y is of an integer dtype if all of it are integers, and becomes the positions
-  of names of classes if all of it are texts.
+  y is of an integer dtype if all of it are whole numbers, and becomes the
+  positions of names of classes if all of it are texts.
 
   Raises:
     errors.DataError: If the file cannot be read, or a cell does not fit; names
@@ -181,16 +181,18 @@ class _Rows:
       client_names.check(client.distinct, path)
     codes, names = tables.sorted_names(client.codes, client.distinct)
     y: np.ndarray = np.zeros(len(codes), np.int64)
-    classes = None
-    if self._y is not None:
+    classes = spelling = None
+    if isinstance(self._y, growing.Names):
       y, classes = self._y.result()
+    elif self._y is not None:
+      y, spelling = self._y.result()
     table = tables.Table(
         path, self._x.array, y, codes, names, None,
         columns=tuple(
             features.Column(name, self._categories_of(name))
             for name in self._names
         ),
-        classes=classes, position=self._file.position,
+        classes=classes, spelling=spelling, position=self._file.position,
     )
     return tables.with_optional(table, {
         name: (codes.codes, codes.distinct)

@@ -37,22 +37,42 @@ class Targets:
 
   def __init__(self, num_rows: Optional[int]):
     self._values = Growing(np.float64, num_rows)
-    self._are_integers = True
+    # As it stands in the file, by number; None: there are too many.
+    self._spelling: Optional[dict[float, str]] = {}
 
   def add(self, column: pa.Array) -> Optional[int]:
     """Adds cells; returns the first that is no number or missing."""
     values, text = cells.numbers(column)
     self._values.extend(len(values))[:] = values
-    self._are_integers = self._are_integers and cells.is_integer(column)
     missing = np.isnan(values)
     if text is None and missing.any():
       return int(missing.argmax())
+    if text is None:
+      self._spell(values, column)
     return text
 
+  def _spell(self, values: np.ndarray, column: pa.Array) -> None:
+    distinct, rows = np.unique(values, return_index=True)
+    if self._spelling is None or len(distinct) > cells.MAX_NAMED:
+      self._spelling = None
+      return
+    for value, row in zip(distinct.tolist(), rows.tolist()):
+      self._spelling.setdefault(value, cells.spelling(column, row))
+    if len(self._spelling) > cells.MAX_NAMED:
+      self._spelling = None
+
   def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
-    """Returns int64[n] if all are integers, else float64[n]; and no names."""
+    """Returns numbers [n], and how each distinct one stands in the file.
+
+    The numbers are int64 if all of them are whole, else float64. The texts are
+    in the order of the numbers; None: there are more than `cells.MAX_NAMED`.
+    """
     values = self._values.array
-    return (values.astype(np.int64) if self._are_integers else values), None
+    if cells.are_whole(values):
+      values = values.astype(np.int64)
+    if self._spelling is None:
+      return values, None
+    return values, tuple(text for _, text in sorted(self._spelling.items()))
 
 
 class Names:

@@ -11,6 +11,7 @@ from typing import Any, Optional, Sequence
 import numpy as np
 
 from tff_pers.data import arrow_files
+from tff_pers.data import cells
 from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
@@ -78,6 +79,9 @@ def labels(
     errors.DataError: If y holds something else.
   """
   where = f'{table.path}, y'
+  numbers = [cells.number(name) for name in classes or ()]
+  if table.classes is None and numbers and None not in numbers:
+    return _numbered(table, numbers, where)
   if (table.classes is None) != (classes is None):
     kinds = ['names of classes', 'numbers']
     raise errors.DataError(
@@ -96,6 +100,23 @@ def labels(
         f' training data, found {unknown[0]!r}.'
     )
   return np.array([codes[name] for name in table.classes], np.int32)[table.y]
+
+
+def _numbered(table: tables.Table, classes, where: str) -> np.ndarray:
+  """Returns the labels of numbers whose classes are named by numbers."""
+  y = np.asarray(table.y, np.float64)
+  order = np.argsort(classes)
+  known = np.array(classes)[order]
+  places = np.minimum(np.searchsorted(known, y), len(known) - 1)
+  unknown = known[places] != y
+  if unknown.any():
+    row = int(unknown.argmax())
+    raise errors.DataError(
+        f'{where} must be one of {", ".join(f"{n:g}" for n in known[:_NAMED])},'
+        f' the classes of the training data, found {y[row]:g} in'
+        f' {table.place(row)}.'
+    )
+  return order[places].astype(np.int32)
 
 
 def _remarks(

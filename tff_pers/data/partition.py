@@ -145,6 +145,7 @@ def class_counts(labels: Sequence[np.ndarray], num_classes: int) -> np.ndarray:
 def table(
     counts: np.ndarray, groups: Optional[np.ndarray] = None, max_rows: int = 12,
     names: Optional[Sequence[Any]] = None,
+    classes: Optional[Sequence[str]] = None,
 ) -> str:
   """Returns clients x classes as text, at most `max_rows` clients.
 
@@ -153,9 +154,10 @@ def table(
     groups: int[N], shown where known (>= 0).
     max_rows: Longer tables keep the first and the last clients, >= 2.
     names: What clients are called; None: by their position.
+    classes: What classes are called; None: by their position.
   """
   num_clients, num_classes = counts.shape
-  head = ['client', 'group', *map(str, range(num_classes)), 'total']
+  head = ['client', 'group', *(classes or map(str, range(num_classes))), 'total']
   if groups is not None and not np.any(np.asarray(groups) >= 0):
     groups = None
   rows = [head]

@@ -48,6 +48,8 @@ class Table(NamedTuple):
     tier: int32[n], or None if the file has no `tier`.
     columns: What x holds, or None: numbers without names.
     classes: Names of the labels 0..C-1, or None: y holds numbers.
+    spelling: The distinct numbers of y as they stand in the file, in their
+      order; None: they are many, or y holds names.
     remarks: Sentences about it that a user should read.
     position: Returns the place of a row in the file in words, `line 7`.
   """
@@ -61,6 +63,7 @@ class Table(NamedTuple):
   tier: Optional[np.ndarray] = None
   columns: Optional[tuple[features.Column, ...]] = None
   classes: Optional[tuple[str, ...]] = None
+  spelling: Optional[tuple[str, ...]] = None
   remarks: tuple[str, ...] = ()
   position: Callable[[int], str] = 'row {}'.format
 
@@ -130,8 +133,10 @@ def read_npz(path: str) -> Table:
     )
   names, codes = np.unique(client, return_inverse=True)
   client_names.check(names, path)
+  y, classes, spelling = _y(arrays['y'], path)
   table = Table(
-      path, arrays['x'], arrays['y'], codes.astype(np.int32), names, None
+      path, arrays['x'], y, codes.astype(np.int32), names, None,
+      classes=classes, spelling=spelling,
   )
   given = {}
   for name in OPTIONAL:
@@ -139,6 +144,25 @@ def read_npz(path: str) -> Table:
       distinct, codes = np.unique(arrays[name], return_inverse=True)
       given[name] = codes, [str(value) for value in distinct.tolist()]
   return with_optional(table, given)
+
+
+def _y(y: np.ndarray, path: str):
+  """Returns y as in a `Table`, its `classes` and its `spelling`."""
+  if y.ndim != 1 or y.dtype.kind not in 'biufU':
+    return y, None, None  # To be refused.
+  distinct, codes = np.unique(y, return_inverse=True)
+  texts = tuple(str(value) for value in distinct.tolist())
+  if y.dtype.kind == 'U':
+    for code, text in enumerate(texts):
+      if text.strip().lower() in cells.MISSING:
+        raise errors.DataError(
+            f'{path}: y must be the name of a class in every row, found'
+            f' {text!r} in row {int(np.argmax(codes == code))}.'
+        )
+    return codes.astype(np.int64), texts, None
+  if y.dtype.kind == 'f' and cells.are_whole(distinct):
+    y = y.astype(np.int64)
+  return y, None, texts if len(texts) <= cells.MAX_NAMED else None
 
 
 def load_arrays(

@@ -144,16 +144,23 @@ def difference_rows(
 
 
 def recommendation(
-    decision: decision_lib.Decision, order: Sequence[str], metric: str
+    decision: decision_lib.Decision, order: Sequence[str], metric: str,
+    num_ended: int,
 ) -> str:
   """Returns the sentence that recommends a method, and says how sure it is.
 
   Args:
     decision: What is recommended.
-    order: The methods, simple ones first.
+    order: The methods that were asked for, simple ones first.
     metric: `accuracy` or `loss`.
+    num_ended: How many of them came to an end.
   """
   start = f'**{decision.algo}** is recommended'
+  if 1 < num_ended < len(order):
+    start = (
+        f'Of the {num_ended} methods that came to an end ({len(order)} were'
+        f' asked for), {start}'
+    )
   if decision.ahead is None:
     return f'{start}: no other method came to an end.'
   if decision.behind is not None:
@@ -170,9 +177,8 @@ def recommendation(
   amount = _amount(decision.ahead, metric)
   if not decision.ahead.is_noise:
     return (
-        f'{start}: on validation data it is better than every other method,'
-        f' than the next one, {decision.runner_up}, by {amount}, which is more'
-        ' than noise.'
+        f'{start}: on validation data it is better than the next one,'
+        f' {decision.runner_up}, by {amount}, which is more than noise.'
     )
   is_simpler = order.index(decision.algo) < order.index(decision.runner_up)
   why = (
@@ -195,14 +201,28 @@ def test_sentence(
   text = (
       'On test data, which had no part in this choice, it has'
       f' {_article(metric)} {metric} of {own.mean:.4f}{_interval(own)}.'
+      + _fall(found[recommended], metric)
   )
   if best == recommended:
-    return text + ' No other method is better there.'
+    return text + ' None of the others is better there.'
   behind = paired.difference(tests[best], tests[recommended], metric)
   verdict = 'within noise' if behind.is_noise else 'more than noise'
   return (
       f'{text} The best one there is {best}, better by'
       f' {_amount(behind, metric)}: {verdict}.'
+  )
+
+
+def _fall(method: Method, metric: str) -> str:
+  """Says where test data are worse than validation data, and why they may be."""
+  fall = paired.difference(method.validation, method.test, metric)
+  if fall.is_noise or fall.gain.mean <= 0:
+    return ''
+  return (
+      f' On validation data it was better by {_amount(fall, metric)}, which is'
+      f' more than noise: {method.trials} trials were compared there, so that'
+      ' the best of them is too good; or the test rows differ from those that'
+      ' it trained on, as rows of another time or place do.'
   )
 
 

@@ -70,6 +70,8 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
 
 # Longer names below an axis would run into each other.
 _MAX_UPRIGHT = 3
+# More names of classes than these would run into each other.
+_NAMED_CLASSES = 10
 
 
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -143,7 +145,11 @@ def plot_router(run: results.Run, output_dir: str) -> str:
   bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Weight')
   _mark_groups(axes[0].axhline, edges, 'white')
-  axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
+  if run.class_names and len(run.class_names) <= _NAMED_CLASSES:
+    axes[0].set_xticks(range(len(run.class_names)), run.class_names)
+  else:
+    locator = ticker.MaxNLocator(integer=True, nbins=11)
+    axes[0].xaxis.set_major_locator(locator)
   _client_ticks(axes[0].yaxis, order, run.client_names)
   axes[0].set_xlabel('Adaptor or model')
   axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))

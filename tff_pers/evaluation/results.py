@@ -71,6 +71,7 @@ class Run(NamedTuple):
     validation: Columns of `validation.csv`, or None.
     diverged: The sentence that a run ended with which met NaN or infinity, or
       None.
+    class_names: Of the columns of `class_counts`.
   """
 
   folder: str
@@ -85,6 +86,7 @@ class Run(NamedTuple):
   client_names: Optional[np.ndarray] = None
   validation: Optional[Mapping[str, np.ndarray]] = None
   diverged: Optional[str] = None
+  class_names: tuple[str, ...] = ()
 
   @property
   def final_clients(self) -> Mapping[str, np.ndarray]:
@@ -120,6 +122,7 @@ def read_run(folder: str) -> Run:
       client_names=counts['client'] if counts else None,
       validation=_read_optional(folder, VALIDATION, VALIDATION_COLUMNS),
       diverged=_read_diverged(folder),
+      class_names=_class_names(counts or ()),
   )
 
 
@@ -255,7 +258,7 @@ def read_rows(
 
 def write_data(
     folder: str, clients: Sequence[Any], class_counts: Optional[np.ndarray],
-    groups: Optional[np.ndarray],
+    groups: Optional[np.ndarray], classes: Optional[Sequence[str]] = None,
 ) -> None:
   """Writes `data.csv`.
 
@@ -264,10 +267,13 @@ def write_data(
     clients: The name or number of each client that trains.
     class_counts: int[N, num_classes], its training examples.
     groups: int[N], its true cluster, -1 unknown; or None.
+    classes: Names of the classes; None: their labels.
   """
   if class_counts is None:
     class_counts = np.zeros([len(clients), 0], np.int64)
   names = [str(label) for label in range(class_counts.shape[1])]
+  if classes and not set(classes) & {'client', 'group'}:
+    names = list(classes)
   rows = [
       dict(zip(names, counts.tolist()), client=client, group=-1)
       for client, counts in zip(clients, class_counts)
@@ -372,8 +378,12 @@ def _load_optional(folder: str, name: str) -> Optional[np.ndarray]:
     return matrix
 
 
+def _class_names(columns) -> tuple[str, ...]:
+  return tuple(name for name in columns if name not in ('client', 'group'))
+
+
 def _class_counts(columns) -> Optional[np.ndarray]:
-  names = [name for name in columns if name not in ('client', 'group')]
+  names = _class_names(columns)
   # On regression there are no classes to count.
   if not names:
     return None

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import math
 import os
-from typing import Any, Optional, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 from tff_pers.config import methods
 from tff_pers.data import brackets
@@ -25,6 +25,11 @@ from tff_pers.experiments import variant_search
 DEFAULT_ALGOS = (
     'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ditto', 'apfl',
     'ifca', 'floral', 'perm',
+)
+# Of a short budget, one of each kind has its turn before a second one.
+_TURNS = (
+    'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ifca', 'floral',
+    'perm',
 )
 BUDGET = '20m'
 _CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
@@ -58,8 +63,10 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
+  turns = variants
   if not asked:
     variants = _fitting(request, variants)
+    turns = _in_turn(variants)
   sweep = request.sweep()
   sweep.check(itertools.product(variants, request.seeds))
   number = lanes_lib.number(given['jobs'], len(variants))
@@ -72,7 +79,9 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     if is_over:
       counted = contextlib.nullcontext()
     with counted:
-      return _Choice(request, budget, clock, lanes, number).make(variants)
+      return _Choice(request, budget, clock, lanes, number).make(
+          variants, turns
+      )
 
 
 def _budget(given: dict[str, Any]) -> float:
@@ -98,6 +107,11 @@ def _fitting(
   ]
 
 
+def _in_turn(variants: Iterable[str]) -> list[str]:
+  """Returns the methods in the order of their first runs."""
+  return sorted(variants, key=lambda variant: variant not in _TURNS)
+
+
 class _Choice:
   """The steps from the first runs to the page, within the budget."""
 
@@ -109,12 +123,17 @@ class _Choice:
     self._lanes, self._number = lanes, number
     self._trials: Optional[int] = request.given.get('trials') or None
 
-  def make(self, variants: Sequence[str]) -> int:
-    """Runs everything and writes the page; returns the exit code."""
+  def make(self, variants: Sequence[str], turns: Sequence[str]) -> int:
+    """Runs everything and writes the page; returns the exit code.
+
+    Args:
+      variants: The methods, simple ones first.
+      turns: The same, in the order of their first runs.
+    """
     searches = {
         v: variant_search.VariantSearch(self._request, v) for v in variants
     }
-    plan = self._plan(searches)
+    plan = self._plan(searches, turns)
     effort = self._trials or budgets.as_text(plan.seconds)
     self._say(f'trials, {effort} for each method')
     self._lanes.map(_run_trials, [
@@ -129,15 +148,15 @@ class _Choice:
         self._request, searches, chosen, seeds, self._clock.seconds
     ))
 
-  def _plan(self, searches) -> choice_plan.Plan:
+  def _plan(self, searches, turns) -> choice_plan.Plan:
     """Returns the plan after the first runs, the same one after a kill."""
     path = os.path.join(self._request.top, _PLAN)
     if not os.path.exists(path):
-      self._say(f'defaults of {", ".join(searches)}')
+      self._say(f'defaults of {", ".join(turns)}')
       limit = _FIRST_SHARE * self._budget
       self._lanes.map(_run_defaults, [
           (self._request, variant, self._clock.at(limit), limit)
-          for variant in searches
+          for variant in turns
       ])
       left = self._budget - self._clock.seconds - _PAGE_SECONDS
       plan = choice_plan.plan(

@@ -90,8 +90,14 @@ def write(found: Results) -> int:
   validation = {v: method.validation for v, method in methods.items()}
   decision = decision_lib.decide(validation, metric)
   order = decision_lib.ranked(validation, metric)
+  about = next(
+      (run.config.get('about') for run in runs.values() if run is not None), ''
+  )
   sentences = [
-      decision_page.recommendation(decision, list(found.searches), metric),
+      *filter(None, [about]),
+      decision_page.recommendation(
+          decision, list(found.searches), metric, len(methods)
+      ),
       decision_page.test_sentence(methods, decision.algo, metric),
   ]
   what = methods, order, metric, decision.algo

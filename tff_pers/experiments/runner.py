@@ -193,6 +193,7 @@ def execute(
                 experiment.task, experiment.flag('seed')
             ),
             kernels_as_factors=list(kernel_names),
+            about=experiment.task.about,
             **(
                 dict(fork=continuing.copy_checkpoint(fork, folder))
                 if fork else {}
@@ -548,8 +549,11 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
   )
   if task.about:
     print(task.about)
+  classes = None if task.features is None else task.features.classes
   if task.class_counts is not None and not quiet:
-    print(partition.table(task.class_counts, task.groups, names=names))
+    print(partition.table(
+        task.class_counts, task.groups, names=names, classes=classes
+    ))
   described = experiment.hyperparameters.describe(task.model)
   if described and not quiet:
     print(described)
@@ -557,7 +561,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       task.class_counts is None and task.client_names is None
       and not task.has_groups
   ):
-    results.write_data(folder, names, task.class_counts, task.groups)
+    results.write_data(
+        folder, names, task.class_counts, task.groups, classes
+    )
 
 
 def _other_rate(experiment, folder: str) -> str:

@@ -1,12 +1,13 @@
 """`npz`, `csv`, `parquet`: a user's own data (formats: `data/tables.py`)."""
 
 import dataclasses
-from typing import Optional
+from typing import Optional, Sequence
 
 import numpy as np
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import arrow_files
+from tff_pers.data import cells
 from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
@@ -16,8 +17,8 @@ from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 
-# More classes, or whole numbers, than labels usually are.
-_MANY_CLASSES = 20
+# How many columns, classes and clients a sentence names.
+_NAMED = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,11 +27,16 @@ class OwnDataOptions:
 
   kind: str = hp.field(
       'auto',
-      'What y is; auto: classification if y is made of integers or texts.',
+      'What y is; auto: classification if y is made of texts, of booleans or of'
+      f' at most {cells.MAX_NAMED} different whole numbers.',
       choices=('auto', 'classification', 'regression'),
   )
   num_classes: int = hp.field(
-      0, 'Number of classes; 0: the largest label + 1.', minimum=0
+      0, 'Number of classes, whose labels are 0, 1, ...; 0: as many as there are'
+      ' different y.', minimum=0,
+  )
+  min_examples: int = hp.field(
+      2, 'Clients with fewer rows are left out.', minimum=2
   )
 
   def __post_init__(self):
@@ -94,7 +100,7 @@ def build_csv(
 ) -> task_lib.Task:
   """Builds the task from the columns of one file."""
   file = arrow_files.CsvFile(tables.locate(request.data_dir, 'csv'))
-  return _build_of_columns('csv', request, options, file)
+  return _build_from_columns('csv', request, options, file)
 
 
 @registry.register(
@@ -106,10 +112,10 @@ def build_parquet(
 ) -> task_lib.Task:
   """Builds the task from the columns of one file."""
   file = arrow_files.ParquetFile(tables.locate(request.data_dir, 'parquet'))
-  return _build_of_columns('parquet', request, options, file)
+  return _build_from_columns('parquet', request, options, file)
 
 
-def _build_of_columns(
+def _build_from_columns(
     name: str, request: registry.TaskRequest, options: ColumnOptions,
     file: columnar.File,
 ):
@@ -135,7 +141,8 @@ def _build(
         f'`train_fraction` must not be given because {table.path} has its own'
         f' split, found {request.train_fraction}.'
     )
-  y, num_classes = _labels_or_targets(name, table, options)
+  table, left_out = _without_small(name, table, options.min_examples)
+  y, num_classes, classes = _labels_or_targets(name, table, options)
   task = assembly.assemble(
       name, request,
       assembly.Examples(
@@ -147,57 +154,150 @@ def _build(
       train_fraction=0.8,
       model='logistic_regression' if num_classes else 'linear_regression',
   )
-  recipe = None
-  if table.columns is not None:
-    recipe = features.Recipe(
-        table.columns, bool(request.standardize), table.classes
-    )
-  width = int(np.prod(table.x.shape[1:]))
+  recipe, columns = None, table.columns
+  if columns is None and classes:
+    width = int(np.prod(table.x.shape[1:]))
+    columns = tuple(features.Column(f'x{place}') for place in range(width))
+  if columns is not None:
+    recipe = features.Recipe(columns, bool(request.standardize), classes)
+  about = ' '.join((
+      _of_y(name, options, y, classes, num_classes),
+      _of_clients(table.client, table.names) + left_out,
+      _of_columns(table),
+  ))
   return dataclasses.replace(
-      task, recipe=recipe, fits_rounds=True, about=_sentence(
-          name, options, y, table.classes, num_classes,
-          f'{width} features, {task.num_clients} clients',
-      ),
+      task, recipe=recipe, fits_rounds=True, about=about
   )
+
+
+def _without_small(
+    name: str, table: tables.Table, least: int
+) -> tuple[tables.Table, str]:
+  """Returns the table without clients of fewer rows, and what to say of it."""
+  counts = np.bincount(table.client, minlength=len(table.names))
+  small = np.flatnonzero(counts < least)
+  if not len(small):
+    return table, ''
+  if len(small) == len(counts):
+    raise errors.DataError(
+        f'{table.path} must hold a client with at least {least} rows, one to'
+        ' train and one to test on, found none.'
+    )
+  kept = np.flatnonzero(~np.isin(table.client, small))
+  names, client = np.unique(table.client[kept], return_inverse=True)
+  pick = lambda rows: None if rows is None else rows[kept]
+  found = _listed([str(table.names[client]) for client in small])
+  sentence = (
+      f' {_count(len(small), "client")} with fewer than {least} rows'
+      f' {"is" if len(small) == 1 else "are"} left out ({found}):'
+      f' --{name}_min_examples.'
+  )
+  return table._replace(
+      x=table.x[kept], y=table.y[kept], client=client.astype(np.int32),
+      names=table.names[names], is_test=pick(table.is_test),
+      tier=pick(table.tier),
+      position=lambda row: table.position(int(kept[row])),
+  ), sentence
 
 
 def _labels_or_targets(
     name: str, table: tables.Table, options: OwnDataOptions
-) -> tuple[np.ndarray, int]:
-  """Returns checked labels and the number of classes, or targets and 0."""
+) -> tuple[np.ndarray, int, Optional[tuple[str, ...]]]:
+  """Returns checked labels, the number of classes and their names, or targets.
+
+  Labels that are 0, 1, ... have no names but these (None); the number of classes
+  of targets is 0.
+  """
   where = f'{table.path}, y'
-  if table.classes is not None and options.kind == 'regression':
-    raise errors.DataError(
-        f'{where} must be numbers with --{name}_kind=regression, found'
-        f' {table.classes[0]!r}.'
+  if table.classes is not None:
+    if options.kind == 'regression':
+      raise errors.DataError(
+          f'{where} must be numbers with --{name}_kind=regression, found'
+          f' {table.classes[0]!r}.'
+      )
+    labels = checks.labels(
+        table.y, where, options.num_classes, table.place
     )
+    return (*labels, table.classes)
+  is_whole = table.y.dtype.kind in 'iub'
   is_classes = options.kind == 'classification' or (
-      options.kind == 'auto' and table.y.dtype.kind in 'iub'
+      options.kind == 'auto' and is_whole
+      and (table.spelling is not None or options.num_classes > 0)
   )
   if not is_classes:
-    return checks.targets(table.y, where, table.place), 0
-  return checks.labels(table.y, where, options.num_classes, table.place)
+    return checks.targets(table.y, where, table.place), 0, None
+  if options.num_classes or not is_whole:
+    labels = checks.labels(table.y, where, options.num_classes, table.place)
+    return (*labels, None)
+  distinct, codes = np.unique(table.y, return_inverse=True)
+  names = table.spelling or tuple(map(str, distinct.tolist()))
+  usual = tuple(map(str, range(len(distinct))))
+  labels = checks.labels(codes, where, place=table.place)
+  return (*labels, None if names == usual else names)
 
 
-def _sentence(
+def _of_y(
     name: str, options: OwnDataOptions, y: np.ndarray,
-    classes: Optional[tuple[str, ...]], num_classes: int, size: str,
+    classes: Optional[tuple[str, ...]], num_classes: int,
 ) -> str:
   """Says what y was taken for, and the flag if it may be something else."""
   if num_classes:
-    labels = classes or [str(label) for label in range(num_classes)]
-    shown = ', '.join(labels[:5]) + (', ...' if num_classes > 5 else '')
+    labels = classes or tuple(map(str, range(num_classes)))
+    counts = np.bincount(y, minlength=num_classes).tolist()
+    shown = _listed([f'{label}: {n}' for label, n in zip(labels, counts)])
     tip = ''
-    if options.kind == 'auto' and not classes and num_classes > _MANY_CLASSES:
+    are_numbers = all(cells.number(label) is not None for label in labels)
+    if options.kind == 'auto' and are_numbers and num_classes > 2:
       tip = f' If y is a quantity: --{name}_kind=regression.'
-    return f'Classification: {size}, {num_classes} classes ({shown}).{tip}'
-  tip, values = '', np.unique(y)
-  if (
-      options.kind == 'auto' and len(values) <= _MANY_CLASSES
-      and np.array_equal(values, np.round(values))
-  ):
+    return f'Classification: {num_classes} classes ({shown} rows).{tip}'
+  tip = ''
+  if options.kind == 'auto' and cells.are_whole(y.astype(np.float64)):
     tip = (
         ' All y are whole numbers; if they are labels:'
         f' --{name}_kind=classification.'
     )
-  return f'Regression: {size}, y from {y.min():g} to {y.max():g}.{tip}'
+  return f'Regression: y from {y.min():g} to {y.max():g}.{tip}'
+
+
+def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
+  """Says who has how many rows."""
+  counts = np.bincount(client, minlength=len(names)).tolist()
+  if len(counts) > _NAMED:
+    shown = f'{min(counts)} to {max(counts)} rows each'
+  else:
+    shown = _listed([f'{name}: {n}' for name, n in zip(names, counts)])
+  return (
+      f'{_count(len(counts), "client")}, {_count(len(client), "row")} ({shown}).'
+  )
+
+
+def _of_columns(table: tables.Table) -> str:
+  """Says which columns are features, and what was made of them."""
+  width = int(np.prod(table.x.shape[1:]))
+  if table.columns is None or table.x.ndim > 2:
+    return f'{_count(width, "feature")}.'
+  texts = [
+      f'{len(column.categories)} in {column.name}' for column in table.columns
+      if column.categories is not None
+  ]
+  gaps = [
+      f'{_count(missing, "row")} of {column.name}'
+      for column, values in zip(table.columns, table.x.T)
+      if (missing := int(np.isnan(values).sum()))
+  ]
+  return (
+      f'{_count(width, "feature")}:'
+      f' {_listed([column.name for column in table.columns])}'
+      + (f'; different texts: {_listed(texts)}' if texts else '')
+      + (f'; no value: {_listed(gaps)}' if gaps else '') + '.'
+  )
+
+
+def _count(number: int, word: str) -> str:
+  return f'{number} {word}' + 's' * (number != 1)
+
+
+def _listed(texts: Sequence[str]) -> str:
+  """Returns the first texts with commas, and how many others there are."""
+  more = len(texts) - _NAMED
+  return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')

@@ -89,9 +89,11 @@ def _router(run: results.Run) -> dict[str, Any]:
 def _data(run: results.Run) -> dict[str, Any]:
   assert run.class_counts is not None
   number, classes = run.class_counts.shape
+  axis = _numbered('Class', classes)
+  if len(run.class_names) == classes:
+    axis = axis._replace(names=list(run.class_names))
   return _encoded(
-      'data', run.class_counts, _clients(run, number, 'Client'),
-      _numbered('Class', classes),
+      'data', run.class_counts, _clients(run, number, 'Client'), axis
   )
 
 

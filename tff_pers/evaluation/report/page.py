@@ -87,11 +87,12 @@ def _curves(members) -> dict[str, Any]:
 
 
 def _sentence(group: members_lib.Group) -> str:
-  """Says what was run on what."""
-  flags = group.members[0].run.config['flags']
+  """Says what the data were taken for, and what was run on them."""
+  config = group.members[0].run.config
+  flags = config['flags']
   seeds = sorted({member.seed for member in group.members})
   count = lambda number, word: f'{number} {word}' + 's' * (number != 1)
-  return ', '.join([
+  return f'{config.get("about", "")} '.lstrip() + ', '.join([
       count(len(group.by_label()), 'method'),
       count(flags['num_clients'], 'client'),
       count(len(seeds), 'seed'),

@@ -156,7 +156,7 @@ def test_the_tables_are_of_test_data_and_marked_once():
       perm=_method('perm', _BASE + 0.1 * _SIGNS + 0.02, _BASE),
   )
   order = ['local', 'perm']
-  rows = decision_page.choice_rows(found, order, 'local')
+  rows = decision_page.choice_rows(found, order, 'accuracy', 'local')
   assert [list(row) for row in rows] == [list(decision_page.COLUMNS)] * 2
   assert [row['recommended'] for row in rows] == [1, 0]
   assert rows[0]['accuracy_validation'] == pytest.approx(0.8)

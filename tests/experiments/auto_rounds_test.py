@@ -90,7 +90,7 @@ def test_the_upper_bound_follows_from_the_default(data):
   assert _build(data, rounds='auto', max_rounds=7).task.rounds == 7
   assert _build(
       data, rounds='auto', npz_kind='regression'
-  ).stopping.metric == 'loss'
+  ).stopping.metric == 'rmse'
 
 
 def test_ends_of_epochs_are_evaluated(data):

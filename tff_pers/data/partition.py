@@ -157,7 +157,8 @@ def table(
     classes: What classes are called; None: by their position.
   """
   num_clients, num_classes = counts.shape
-  head = ['client', 'group', *(classes or map(str, range(num_classes))), 'total']
+  classes = classes or list(map(str, range(num_classes)))
+  head = ['client', 'group', *classes, 'total']
   if groups is not None and not np.any(np.asarray(groups) >= 0):
     groups = None
   rows = [head]

@@ -10,6 +10,7 @@ methods says which is simpler. Test data decide nothing.
 from typing import Mapping, NamedTuple, Optional
 
 from tff_pers.evaluation import paired
+from tff_pers.evaluation import summary
 
 
 class Decision(NamedTuple):
@@ -65,7 +66,7 @@ def decide(
 
 def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:
   """Returns the methods, best mean over clients first."""
-  sign = -1 if metric == 'accuracy' else 1
+  sign = -1 if summary.is_higher_better(metric) else 1
   means = {
       name: paired.mean(list(own.values())).mean
       for name, own in values.items()

@@ -14,7 +14,8 @@ from tff_pers.evaluation import summary
 COLUMNS = (
     'algo', 'accuracy_validation', 'accuracy_test', 'low', 'high',
     'accuracy_worst_decile', 'share_hurt_vs_local_only',
-    'share_hurt_vs_fedavg', 'seconds', 'recommended',
+    'share_hurt_vs_fedavg', 'seconds', 'recommended', 'metric',
+    'value_validation', 'value_test', 'value_worst_decile',
 )
 DIFFERENCE_COLUMNS = (
     'algo', 'variant', 'metric', 'validation', 'test', 'low', 'high',
@@ -83,26 +84,35 @@ def methods(
 
 
 def choice_rows(
-    found: Mapping[str, Method], order: Sequence[str], recommended: str
+    found: Mapping[str, Method], order: Sequence[str], metric: str,
+    recommended: str,
 ) -> list[dict[str, Any]]:
-  """Returns the ranking, rows of `COLUMNS`; on regression, of losses.
+  """Returns the ranking, rows of `COLUMNS`; `accuracy_` only of accuracies.
 
   Args:
     found: By method.
     order: The methods in the order of the rows.
+    metric: What values are.
     recommended: The method that is.
   """
   rows = []
   for algo in order:
     method, test = found[algo], paired.mean(list(found[algo].test.values()))
-    rows.append(dict(
-        algo=algo, accuracy_validation=_mean(method.validation),
-        accuracy_test=test.mean, low=test.low, high=test.high,
-        accuracy_worst_decile=method.worst_decile,
+    values = dict(
+        validation=_mean(method.validation), test=test.mean,
+        worst_decile=method.worst_decile,
+    )
+    row = dict.fromkeys(COLUMNS)
+    if metric == 'accuracy':
+      row.update({f'accuracy_{name}': v for name, v in values.items()})
+    row.update({f'value_{name}': v for name, v in values.items()})
+    row.update(
+        algo=algo, metric=metric, low=test.low, high=test.high,
         share_hurt_vs_local_only=method.hurt[0],
         share_hurt_vs_fedavg=method.hurt[1],
         seconds=round(method.seconds, 3), recommended=int(algo == recommended),
-    ))
+    )
+    rows.append(row)
   return rows
 
 
@@ -214,7 +224,7 @@ def test_sentence(
 
 
 def _fall(method: Method, metric: str) -> str:
-  """Says where test data are worse than validation data, and why they may be."""
+  """Says where test data are worse than validation data, and why."""
   fall = paired.difference(method.validation, method.test, metric)
   if fall.is_noise or fall.gain.mean <= 0:
     return ''
@@ -277,7 +287,7 @@ def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
     seen = clients['seen'] == 1
     found.append(summary.summarize(
         clients[metric][seen], clients['num_test'][seen],
-        higher_is_better=metric == 'accuracy',
+        higher_is_better=summary.is_higher_better(metric),
     ).worst_decile)
   return float(np.mean(found))
 
@@ -287,7 +297,7 @@ def _mean(values: paired.Values) -> float:
 
 
 def _article(metric: str) -> str:
-  return 'an' if metric == 'accuracy' else 'a'
+  return 'an' if metric[0] in 'aefimr' and metric != 'mae' else 'a'
 
 
 def _amount(found: paired.Difference, metric: str) -> str:

@@ -7,6 +7,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional
 from tff_pers.config import conditions
 from tff_pers.config import hyperparameters as hp
 from tff_pers.evaluation import grids as grids_lib
+from tff_pers.evaluation import summary
 from tff_pers.evaluation import tuning
 
 # Digits of new values; more than anybody can tell apart.
@@ -173,7 +174,7 @@ def _elsewhere(grid, choice, specs) -> Iterator[Optional[str]]:
 
 def _neighbours(axis: _Axis, choice: tuning.Choice, best: str) -> list[float]:
   """Returns the numbers next to the best's, the better first."""
-  sign = 1 if choice.metric == 'accuracy' else -1
+  sign = 1 if summary.is_higher_better(choice.metric) else -1
   worth = {
       axis.of(value): sign * score for value, score in choice.scores.items()
       if math.isfinite(score) and axis.put('_', value) == axis.put('_', best)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 
 CONFIDENCE = 0.95
 
@@ -111,7 +112,7 @@ def difference(first: Values, second: Values, metric: str) -> Difference:
   clients = [client for client in first if client in second]
   one = np.array([first[client] for client in clients])
   two = np.array([second[client] for client in clients])
-  gains = one - two if metric == 'accuracy' else two - one
+  gains = one - two if summary.is_higher_better(metric) else two - one
   p_value = None
   if len(clients) > 1:
     # Without any difference, the test divides 0 by 0.

@@ -38,6 +38,7 @@ from tff_pers.evaluation import damaged
 
 CONFIG, METRICS, CLIENTS = 'config.json', 'metrics.csv', 'clients.csv'
 DATA, MIXING, ROUTER = 'data.csv', 'mixing.npy', 'router.npy'
+CONFUSION = 'confusion.csv'
 TIERS, DROPPED = 'tiers.csv', 'dropped.csv'
 VALIDATION, FEATURES = 'validation.csv', 'features.json'
 FINETUNING, DIVERGED = 'finetuning.csv', 'diverged.txt'
@@ -181,8 +182,37 @@ def read_features(folder: str) -> Optional[features_lib.Features]:
 
 
 def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
-  """Writes `clients.csv`; rows have `CLIENT_COLUMNS`."""
-  write_csv(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
+  """Writes `clients.csv`; rows have `CLIENT_COLUMNS`, and maybe others."""
+  _write_more(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
+
+
+def write_confusion(
+    folder: str, table: np.ndarray, classes: Sequence[str]
+) -> None:
+  """Writes `confusion.csv`: test examples by class and predicted class.
+
+  Args:
+    folder: The run's folder.
+    table: int[C, C].
+    classes: Names of the classes.
+  """
+  columns = ('class', *(f'predicted_{name}' for name in classes))
+  write_csv(os.path.join(folder, CONFUSION), columns, [
+      dict(zip(columns, (name, *row)))
+      for name, row in zip(classes, table.tolist())
+  ])
+
+
+def read_confusion(
+    folder: str
+) -> Optional[tuple[np.ndarray, list[str]]]:
+  """Returns the table and names of `write_confusion`; None: no file."""
+  rows = read_rows(folder, CONFUSION, ('class',))
+  if not rows:
+    return None
+  with damaged.reading(os.path.join(folder, CONFUSION)):
+    table = np.array([list(row.values())[1:] for row in rows], np.int64)
+  return table, [row['class'] for row in rows]
 
 
 def read_clients(folder: str) -> Optional[Mapping[str, np.ndarray]]:
@@ -191,8 +221,13 @@ def read_clients(folder: str) -> Optional[Mapping[str, np.ndarray]]:
 
 
 def write_validation(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
-  """Writes `validation.csv`; rows have `VALIDATION_COLUMNS`."""
-  write_csv(os.path.join(folder, VALIDATION), VALIDATION_COLUMNS, rows)
+  """Writes `validation.csv`; `VALIDATION_COLUMNS`, and maybe others."""
+  _write_more(os.path.join(folder, VALIDATION), VALIDATION_COLUMNS, rows)
+
+
+def _write_more(path: str, columns: Sequence[str], rows) -> None:
+  more = [name for name in (rows[0] if rows else ()) if name not in columns]
+  write_csv(path, (*columns, *more), rows)
 
 
 def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:

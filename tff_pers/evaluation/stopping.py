@@ -10,6 +10,7 @@ import math
 from typing import Any, Mapping, NamedTuple
 
 from tff_pers.config import cadence as cadence_lib
+from tff_pers.evaluation import summary
 from tff_pers.evaluation import tuning
 
 # What counts as better: an accuracy that is higher by more than this, a loss
@@ -71,7 +72,7 @@ class Watch:
       return False
     if not math.isfinite(self.best):
       return True
-    if self._rule.metric == 'accuracy':
+    if summary.is_higher_better(self._rule.metric):
       return score > self.best + LEAST
     return score < self.best - LEAST * abs(self.best)
 

@@ -7,6 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 
+# Of clients: those of every run, those of labels, those of targets.
+COMMON = ('accuracy', 'loss')
+OF_LABELS = ('balanced_accuracy', 'auc', 'f1')
+OF_TARGETS = ('mae', 'rmse', 'r2')
+_LOWER = ('loss', 'calibration_error', 'mae', 'rmse')
+
+
+def is_higher_better(metric: str) -> bool:
+  """Returns whether more of a metric is better, as of an accuracy."""
+  return metric not in _LOWER
+
+
 class Summary(NamedTuple):
   """Statistics of one metric over clients; all NaN if there are no clients.
 

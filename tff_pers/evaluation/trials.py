@@ -12,6 +12,7 @@ from matplotlib import ticker
 import numpy as np
 
 from tff_pers.evaluation import figures
+from tff_pers.evaluation import summary
 
 # complete: all rounds; stopped: until its time was over; pruned: worse than
 # others after as many rounds; diverged: NaN or infinity; refused: the method
@@ -63,7 +64,7 @@ def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
     trials: Of one method; of equal ones the first is the better.
     metric: `accuracy` or `loss`.
   """
-  sign = -1 if metric == 'accuracy' else 1
+  sign = -1 if summary.is_higher_better(metric) else 1
   return sorted(
       (trial for trial in trials if trial.may_win),
       key=lambda trial: (sign * trial.validation, trial.number),
@@ -140,7 +141,7 @@ def plot_history(
     if counted:
       values = np.array([trial.validation for trial in counted])
       running = (
-          np.maximum.accumulate(values) if metric == 'accuracy'
+          np.maximum.accumulate(values) if summary.is_higher_better(metric)
           else np.minimum.accumulate(values)
       )
       axes[0].step(

@@ -75,7 +75,10 @@ def choose(
   is_regression = bool(finished) and all(
       math.isnan(_validation(_last_row(run), 'accuracy')) for run in finished
   )
-  metric, best = ('loss', min) if is_regression else ('accuracy', max)
+  metric = 'loss' if is_regression else 'accuracy'
+  if finished:
+    metric = finished[0].config.get('metric', metric)
+  best = max if summary.is_higher_better(metric) else min
   choices = {}
   for variant, own in runs.items():
     scores = {
@@ -186,7 +189,7 @@ def markdown(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> str:
 def score(row: Mapping[str, Any], metric: str) -> float:
   """Returns what a row of `metrics.csv` is chosen by; see `Choice.scores`."""
   # The labels of predictions that are not finite still have an accuracy.
-  if metric == 'accuracy' and not math.isfinite(_validation(row, 'loss')):
+  if metric != 'loss' and not math.isfinite(_validation(row, 'loss')):
     return math.nan
   return _validation(row, metric)
 
@@ -216,7 +219,7 @@ def _over_clients(
     which = clients['seen'] == seen
     values, examples = clients[metric][which], clients['num_test'][which]
   return summary.summarize(
-      values, examples, higher_is_better=metric == 'accuracy'
+      values, examples, higher_is_better=summary.is_higher_better(metric)
   )
 
 

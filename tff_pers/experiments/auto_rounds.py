@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
-from typing import Any, Callable, Iterable, Mapping, Optional
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
+
+import numpy as np
 
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
@@ -10,9 +12,12 @@ from tff_pers.data import fitting_rounds
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.evaluation import stopping
+from tff_pers.evaluation import summary
 from tff_pers.experiments import flags
 
 AUTO = 'auto'
+# A class with a smaller share of the rows is rare.
+_RARE = 0.2
 # Of --validation_fraction, where something is chosen.
 _VALIDATION_FRACTION = 0.2
 # A run that validation data do not end has so many times the default rounds.
@@ -66,13 +71,48 @@ def settle(
     return task, None
   cadence = hyperparameters.cadence(task.num_clients, cohort_size)
   rule = stopping.Rule(
-      'accuracy' if task.num_classes else 'loss',
+      metric(task, given.get('metric', flags.DEFAULTS['metric'])),
       given.get('patience', flags.DEFAULTS['patience']), cadence,
   )
   return dataclasses.replace(
       task, rounds=_at_most(task, given, cadence),
       eval_every=_eval_every(task, given, cadence),
   ), rule
+
+
+def metric(task: task_lib.Task, asked: str) -> str:
+  """Returns what validation data choose by.
+
+  Args:
+    task: The task.
+    asked: `--metric`.
+
+  Raises:
+    flags.UsageError: If the task has no such metric.
+  """
+  usual = 'accuracy' if task.num_classes else 'loss'
+  others: Sequence[str] = ()
+  if task.model.y_spec.shape.rank == 1:
+    others = summary.OF_LABELS if task.num_classes else summary.OF_TARGETS
+  if asked not in ('auto', usual, 'loss', *others):
+    raise flags.UsageError(
+        f'`--metric` must be of auto, {", ".join((usual, "loss", *others))} on'
+        f' this task, found {asked!r}.'
+    )
+  if asked != 'auto':
+    return asked
+  if not task.about or not others:
+    return usual
+  if not task.num_classes:
+    return 'rmse'
+  counts = None if task.class_counts is None else task.class_counts.sum(axis=0)
+  if counts is None or len(counts) != 2 or min(counts) >= _RARE * sum(counts):
+    return usual
+  both = [
+      len(np.unique(client['examples']['y'])) == 2
+      for client in task.validation or ()
+  ]
+  return 'auc' if np.mean(both or [False]) >= 0.5 else 'loss'
 
 
 def _fitting(task: task_lib.Task, cohort_size: int, hyperparameters) -> int:

@@ -3,6 +3,8 @@
 import os
 from typing import Mapping, NamedTuple, Sequence
 
+import numpy as np
+
 from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
@@ -10,6 +12,7 @@ from tff_pers.evaluation import comparison
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import plots
+from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
@@ -98,12 +101,11 @@ def write(found: Results) -> int:
       decision_page.recommendation(
           decision, list(found.searches), metric, len(methods)
       ),
-      decision_page.test_sentence(methods, decision.algo, metric),
+      decision_page.test_sentence(methods, decision.algo, metric)
+      + _recognized(runs, decision.algo, found.seeds),
   ]
   what = methods, order, metric, decision.algo
-  ranking = _write_ranking(
-      top, decision_page.choice_rows(methods, order, decision.algo), metric
-  )
+  ranking = _write_ranking(top, decision_page.choice_rows(*what), metric)
   rows = decision_page.difference_rows(*what)
   columns = list(decision_page.DIFFERENCE_COLUMNS)
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
@@ -128,18 +130,30 @@ def write(found: Results) -> int:
   return 0
 
 
+def _recognized(
+    runs: comparison.Runs, algo: str, seeds: Sequence[int]
+) -> str:
+  """Says how many test rows of each class the recommended method recognizes."""
+  ended = [runs[algo, seed] for seed in seeds]
+  tables = [results.read_confusion(run.folder) for run in ended if run]
+  found = [table for table in tables if table is not None]
+  if not found:
+    return ''
+  total = np.sum([table for table, _ in found], axis=0)
+  return f' {quality.recognized_sentence(total, found[0][1])}'
+
+
 def _write_ranking(top: str, rows, metric: str) -> str:
   """Writes `choice.csv`; returns the table in Markdown, with its metric."""
   columns = decision_page.COLUMNS
-  shown = [
-      {column.replace('accuracy', metric): row[column] for column in columns}
-      for row in rows
-  ]
-  if metric != 'accuracy':
-    # There is none on regression tasks.
-    lost = [column for column in columns if column.startswith('accuracy')]
-    rows = [{**row, **dict.fromkeys(lost)} for row in rows]
   results.write_csv(os.path.join(top, folder_data.CHOICE), columns, rows)
+  shown = [
+      {
+          column.replace('accuracy', metric):
+              row[column.replace('accuracy', 'value')]
+          for column in columns if not column.startswith(('metric', 'value'))
+      } for row in rows
+  ]
   return results.markdown(list(shown[0]), shown)
 
 

@@ -63,6 +63,7 @@ class Experiment:
     stopping: When validation data end the run before its last round, None: they
       do not.
     plan: What happens when.
+    metric: What validation data choose by.
   """
 
   variant: str
@@ -75,6 +76,7 @@ class Experiment:
   config: Mapping[str, Any]
   stopping: Optional[stopping_lib.Rule] = None
   plan: events.Plan = events.Plan()
+  metric: str = 'accuracy'
 
   def names(self, numbers: Iterable[int]) -> list[Any]:
     """Returns clients as users know them.
@@ -151,6 +153,14 @@ def build(
   # Flags of a comparison are for all variants; brackets are for this one.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
   hyperparameters = _hyperparameters(method, full, own, asked)
+  metric = auto_rounds.metric(
+      task, given.get('metric', flags.DEFAULTS['metric'])
+  )
+  if task.about:
+    task = dataclasses.replace(
+        task, about=f'{task.about} Validation data choose by {metric}'
+        f' (--metric).',
+    )
   task, stopping = auto_rounds.settle(task, given, hyperparameters)
   with flags.sentences(f'{method.name}_', ['aggregator']):
     informed(hyperparameters, task)
@@ -184,9 +194,11 @@ def build(
           given={**given, **imports},
           versions=_versions(),
           seeds=dict(run=shared['seed']),
+          metric=metric,
       ),
       stopping=stopping,
       plan=plan,
+      metric=metric,
   )
 
 

@@ -23,6 +23,7 @@ from tff_pers.config import methods
 from tff_pers.data import tasks
 from tff_pers.data import tiers
 from tff_pers.evaluation import damaged
+from tff_pers.evaluation import summary
 from tff_pers.experiments import config_files
 from tff_pers.experiments import folders
 from tff_pers.experiments import methods_and_tasks
@@ -65,8 +66,17 @@ class SharedFlags:
   )
   rounds: int = hp.field(
       1, 'Communication rounds; auto: until --patience evaluations in a row did'
-      ' not improve the mean accuracy (regression: loss) on validation data.',
+      ' not improve the --metric on validation data.',
       minimum=1, auto=True,
+  )
+  metric: str = hp.field(
+      'auto', 'What validation data choose by, the mean over clients: of'
+      ' --rounds=auto, tune, choose and compare_tuned. auto: accuracy; loss on'
+      ' regression. Of own data rmse on regression; and auc where the rarer of'
+      ' two classes has below 20 % of the rows (loss where few clients have'
+      ' both in their validation data).',
+      choices=('auto', *summary.COMMON, *summary.OF_LABELS,
+               *summary.OF_TARGETS),
   )
   patience: int = hp.field(
       5, 'Evaluations without an improvement after which --rounds=auto ends a'

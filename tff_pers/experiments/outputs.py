@@ -11,6 +11,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
+from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 from tff_pers.models import functional
@@ -22,13 +23,16 @@ def final_table(clients: Mapping[str, np.ndarray]) -> str:
   """Returns the summary over clients, a row per metric, as Markdown."""
   rows = []
   for seen, who in ((1, ''), (0, ' of held-out clients')):
-    for metric in ('accuracy', 'loss'):
+    more = [name for name in clients if name not in results.CLIENT_COLUMNS]
+    for metric in ('accuracy', 'loss', *more):
       chosen = clients['seen'] == seen
+      if metric in more:  # A client of one class has no AUC.
+        chosen &= ~np.isnan(clients[metric])
       values = clients[metric][chosen]
       if not np.all(np.isnan(values)):
         numbers = summary.summarize(
             values, clients['num_test'][chosen],
-            higher_is_better=metric == 'accuracy',
+            higher_is_better=summary.is_higher_better(metric),
         )
         rows.append({'metric': metric + who, **numbers._asdict()})
   return results.markdown(('metric', *summary.Summary._fields), rows)
@@ -84,6 +88,12 @@ def tier_rows(
       )
       for tier, found in metrics.items()
   ]
+
+
+def rarity_sentence(folder: str) -> str:
+  """Says what the accuracy hides, see `quality`; else returns ''."""
+  found = results.read_confusion(folder)
+  return '' if found is None else quality.rarity_sentence(*found)
 
 
 def dropped_sentence(folder: str) -> str:

@@ -22,7 +22,9 @@ from tff_pers.evaluation import clusters
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
+from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import continuing
 from tff_pers.experiments import experiment as experiment_lib
@@ -217,7 +219,8 @@ def execute(
       if mixed:
         print(mixed)
     for sentence in (
-        outputs.dropped_sentence(folder), outputs.worse_sentence(folder)
+        outputs.dropped_sentence(folder), outputs.worse_sentence(folder),
+        outputs.rarity_sentence(folder),
     ):
       if sentence:
         print(f'{experiment.variant}: {sentence}')
@@ -338,6 +341,7 @@ def open_trainer(
       byzantine=task.byzantine, evaluated=task.eval_clients,
       optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
+      metric=experiment.metric,
   )
   if plan.schedule is None:
     return program.TrainingProgram(
@@ -447,7 +451,37 @@ def _write_clients(experiment, trainer, folder: str, metrics) -> None:
   ) + outputs.client_rows(
       names[len(seen.train):], 0, experiment.unseen, unseen
   )
+  if _has_quality(experiment):
+    _add_quality(task, folder, rows, [
+        each for data in (seen, experiment.unseen)
+        for each in trainer.predictions(data)
+    ])
   results.write_clients(folder, [rows[row] for row in np.argsort(numbers)])
+
+
+def _has_quality(experiment) -> bool:
+  """Whether tables have more metrics: of own data, or if one is asked for."""
+  if experiment.task.model.y_spec.shape.rank != 1:
+    return False
+  is_asked = experiment.metric not in summary.COMMON
+  return bool(experiment.task.about) or is_asked
+
+
+def _add_quality(task, folder: str, rows, found) -> None:
+  """Adds what predictions are worth to the rows of clients."""
+  _update(rows, found)
+  there = [each for each in found if each is not None]
+  if task.num_classes and there:
+    classes = task.features and task.features.classes
+    results.write_confusion(
+        folder, quality.confusion(there),
+        classes or [str(label) for label in range(task.num_classes)],
+    )
+
+
+def _update(rows, found) -> None:
+  for row, more in zip(rows, quality.of_clients(found)):
+    row.update(more)
 
 
 def _write_validation(experiment, trainer, folder: str) -> None:
@@ -456,10 +490,13 @@ def _write_validation(experiment, trainer, folder: str) -> None:
   if task.validation is None:
     return
   data = program.Data(task.train, task.validation).pick(task.evaluated)
-  results.write_validation(folder, outputs.validation_rows(
+  rows = outputs.validation_rows(
       experiment.names(experiment.clients[task.evaluated]), data,
       trainer.evaluate(data),
-  ))
+  )
+  if _has_quality(experiment):
+    _update(rows, trainer.predictions(data))
+  results.write_validation(folder, rows)
 
 
 def _write_finetuning(experiment, process, trainer, folder: str) -> None:

@@ -18,6 +18,7 @@ from optuna.storages import journal
 from tff_pers.config import search_spaces
 from tff_pers.core import locks
 from tff_pers.evaluation import damaged
+from tff_pers.evaluation import summary
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import study_locks
 
@@ -58,7 +59,9 @@ class Study:
     with damaged.reading(os.path.join(folder, JOURNAL), _TIP):
       self._study = optuna.create_study(
           storage=_storage(folder), study_name='study', load_if_exists=True,
-          direction='maximize' if metric == 'accuracy' else 'minimize',
+          direction=(
+              'maximize' if summary.is_higher_better(metric) else 'minimize'
+          ),
           pruner=optuna.pruners.MedianPruner(
               n_startup_trials=_TRIALS_TO_COMPARE,
               n_warmup_steps=self._unpruned,

@@ -67,7 +67,7 @@ class VariantSearch:
     experiment, _ = self._sweep.prepare(
         variant, request.seeds[0], within=self._within(1)
     )
-    self.metric = 'accuracy' if experiment.task.num_classes else 'loss'
+    self.metric = experiment.metric
     self._rounds = experiment.task.rounds
     self._space = search_spaces.of(
         experiment.hyperparameters, self._sweep.asked(variant)

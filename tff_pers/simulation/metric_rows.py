@@ -17,7 +17,6 @@ _SUMMARY_COLUMNS = (
     'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
     'accuracy_worst_decile',
 )
-_VALIDATION_COLUMNS = ('accuracy_validation', 'loss_validation')
 _CLUSTER_COLUMNS = ('cluster_accuracy', 'cluster_nmi')
 _ROUTER_COLUMNS = ('router_used', 'router_largest_load')
 _OVERLAP_COLUMN = 'cluster_overlap'
@@ -43,6 +42,7 @@ class MetricRows:
       groups: Optional[np.ndarray] = None,
       honest: Optional[np.ndarray] = None,
       has_validation: bool = False,
+      metric: str = 'accuracy',
       has_distance: bool = False,
       has_dropped: bool = False,
   ):
@@ -56,6 +56,8 @@ class MetricRows:
       honest: int[H], the clients that are evaluated; None: all.
       has_validation: Whether there are `accuracy_validation` and
         `loss_validation`, means over clients as `accuracy_mean`.
+      metric: What validation data choose by; a column of its own if it is
+        neither accuracy nor loss.
       has_distance: Whether there is `distance`, see `optimum_distance`.
       has_dropped: Whether there is `dropped`: how often, so far, a client of a
         round was dropped because its loss or update was not finite. It is there
@@ -66,13 +68,14 @@ class MetricRows:
         if path[-1] == 'refused'
     ]
     self._routes = _reports_router(process)
+    self._metric = metric
     self._groups = groups if _sees_clusters(process, groups) else None
     self._honest = honest
     self.columns = [
         *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up',
         *[name for name in self._paths if name not in _OWN_COLUMNS],
         *(_ROUTER_COLUMNS if self._routes else ()),
-        *(_VALIDATION_COLUMNS if has_validation else ()),
+        *(_validation_columns(metric) if has_validation else ()),
         *(['distance'] if has_distance else ()),
         *(['dropped'] if has_dropped or self._refused_paths else ()),
         *(_CLUSTER_COLUMNS if self._groups is not None else ()),
@@ -106,6 +109,7 @@ class MetricRows:
       state: Any,
       validation: Optional[Mapping[str, np.ndarray]] = None,
       distances: Optional[np.ndarray] = None,
+      chosen_by: Optional[float] = None,
   ) -> dict[str, Any]:
     """Returns the row of a round: `columns`; no accuracy on regression.
 
@@ -116,6 +120,8 @@ class MetricRows:
       state: The server state.
       validation: The same on their validation data, or None.
       distances: float64[H], or None.
+      chosen_by: The metric that validation data choose by, where it is neither
+        accuracy nor loss.
     """
     loss, accuracy = _summaries(metrics)
     values = dict(
@@ -135,6 +141,8 @@ class MetricRows:
           accuracy_validation=accuracy and accuracy.mean,
           loss_validation=loss.mean,
       )
+      if chosen_by is not None:
+        values[f'{self._metric}_validation'] = chosen_by
     if distances is not None:
       values['distance'] = float(np.mean(distances))
     return {name: values[name] for name in self.columns}
@@ -168,6 +176,11 @@ class MetricRows:
     has_any = np.shape(metrics['router'])[1]
     found = clusters.load(metrics['router']) if has_any else (None, None)
     return dict(zip(_ROUTER_COLUMNS, found))
+
+
+def _validation_columns(metric: str) -> list[str]:
+  names = dict.fromkeys((*summary.COMMON, metric))
+  return [f'{name}_validation' for name in names]
 
 
 def _summaries(metrics):

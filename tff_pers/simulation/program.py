@@ -18,12 +18,15 @@ import tensorflow_federated as tff
 
 from tff_pers.core import process as process_lib
 from tff_pers.data import on_demand
+from tff_pers.evaluation import quality
+from tff_pers.evaluation import summary
 from tff_pers.models import functional
 from tff_pers.simulation import cohort as cohort_lib
 from tff_pers.simulation import metric_rows
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import optimum_distance
 from tff_pers.simulation import position as position_lib
+from tff_pers.simulation import predictions
 from tff_pers.simulation import prefetch
 from tff_pers.simulation import progress as progress_lib
 from tff_pers.simulation import release
@@ -88,6 +91,7 @@ class TrainingProgram:
       optimum: Optional[Any] = None,
       on_non_finite: str = 'stop',
       clock: Optional[Any] = None,
+      metric: str = 'accuracy',
   ):
     """Starts at round 0, or at the checkpoint that `states` holds.
 
@@ -105,6 +109,7 @@ class TrainingProgram:
         finite: `stop` the run, or `drop` them from the round and count them.
         A round that would drop all honest clients stops the run either way.
       clock: The virtual clock, see `asynchrony_clocks`, or None.
+      metric: What validation data choose by.
     """
     self._process, self._states, self._clock = process, states, clock
     self._data = Data(
@@ -113,6 +118,7 @@ class TrainingProgram:
     )
     self._reader = prefetch.Prefetch(self._data.train)
     self._seed, self._drops = seed, on_non_finite == 'drop'
+    self._metric = None if metric in summary.COMMON else metric
     self._byzantine = np.zeros([len(data.train)], bool)
     if byzantine is not None:
       self._byzantine = np.asarray(byzantine, bool)
@@ -125,7 +131,7 @@ class TrainingProgram:
       self._distances = optimum_distance.Distances(process, optimum)
     self._rows = metric_rows.MetricRows(
         process, groups=groups, honest=self._evaluated,
-        has_validation=data.validation is not None,
+        has_validation=data.validation is not None, metric=metric,
         has_distance=self._distances is not None, has_dropped=self._drops,
     )
     self._initialize = _build_initialize_clients(process)
@@ -389,6 +395,16 @@ class TrainingProgram:
       ]
     return weights
 
+  def predictions(self, data: Data) -> list[Optional[quality.Predictions]]:
+    """Returns what clients predict of `data.test`, see `predictions`.
+
+    Args:
+      data: See `evaluate`; y are labels, or one target each.
+    """
+    return predictions.of_clients(
+        self.deployed, self.deployed_weights(data), data.test
+    )
+
   def finish(self) -> None:
     """Notes in the checkpoint that all results are written."""
     self._position = self._position._replace(finished=True)
@@ -419,14 +435,20 @@ class TrainingProgram:
 
   def _row(self, measured, metrics) -> dict[str, Any]:
     """Returns the row of this round."""
-    validation, apart = None, None
+    validation, chosen_by, apart = None, None, None
     if self._data.validation is not None:
       validation = self._evaluate_honest('validation')
+      if self._metric is not None:
+        train, _, held_out = self._data.pick(self._evaluated.tolist())
+        assert held_out is not None  # As there are for all.
+        chosen_by = quality.mean(
+            self.predictions(Data(train, held_out)), self._metric
+        )
     if self._distances is not None:
       apart = self.honest_distances()
     row = self._rows.row(
         self._position, measured, metrics, state=self._state,
-        validation=validation, distances=apart,
+        validation=validation, distances=apart, chosen_by=chosen_by,
     )
     if self._clock:
       row.update(self._clock.values(self._position.round, self._state))

@@ -141,8 +141,9 @@ FAULTS = (
         'everybody_is_evaluated',
         what='--eval_clients has no effect on evaluations.',
         file=_PROGRAM,
-        old='self._data.pick(self._evaluated.tolist())',
-        new='self._data.pick(np.flatnonzero(~self._byzantine).tolist())',
+        old='    data = self._data.pick(self._evaluated.tolist())',
+        new='    data = self._data.pick(\n'
+        '        np.flatnonzero(~self._byzantine).tolist()\n    )',
         tests=(f'{_PROGRAM_TEST}::test_only_the_sample_is_evaluated',),
     ),
     Fault(

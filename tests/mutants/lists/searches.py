@@ -57,8 +57,8 @@ FAULTS = (
         'best_is_worst',
         what='The trial with the smallest accuracy is chosen.',
         file=_TRIALS,
-        old="sign = -1 if metric == 'accuracy' else 1",
-        new="sign = 1 if metric == 'accuracy' else -1",
+        old='sign = -1 if summary.is_higher_better(metric) else 1',
+        new='sign = 1 if summary.is_higher_better(metric) else -1',
         tests=(
             _TRIALS_TEST
             + 'test_the_best_are_first_and_of_equal_ones_the_earlier',
@@ -68,7 +68,7 @@ FAULTS = (
         'tuner_seeks_the_largest_loss',
         what='On regression tasks the tuner seeks, and spares, large losses.',
         file=_STUDIES,
-        old="'maximize' if metric == 'accuracy' else 'minimize'",
+        old="'maximize' if summary.is_higher_better(metric) else 'minimize'",
         new="'maximize'",
         tests=(
             _STUDIES_TEST
@@ -211,9 +211,9 @@ FAULTS = (
         'intervals_of_unpaired_differences',
         what='The interval is that of two independent groups of clients.',
         file=_PAIRED,
-        old='  gains = one - two if metric ==',
+        old='  gains = one - two if summary',
         new='  one, two = np.sort(one), np.sort(two)[::-1]\n'
-        '  gains = one - two if metric ==',
+        '  gains = one - two if summary',
         tests=(_PAIRED_TEST + 'test_a_difference_is_of_pairs',),
     ),
     Fault(
@@ -228,7 +228,7 @@ FAULTS = (
         'more_loss_is_better',
         what='The method with the larger loss is said to be better.',
         file=_PAIRED,
-        old="one - two if metric == 'accuracy' else two - one",
+        old='one - two if summary.is_higher_better(metric) else two - one',
         new='one - two',
         tests=(_PAIRED_TEST + 'test_less_loss_is_better',),
     ),

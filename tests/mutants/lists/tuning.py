@@ -57,7 +57,7 @@ FAULTS = (
         'accuracy_beside_a_loss_of_nan',
         what='A run is chosen by its accuracy though its loss is not finite.',
         file=_TUNING,
-        old="if metric == 'accuracy' and not math.isfinite(",
+        old="if metric != 'loss' and not math.isfinite(",
         new="if metric == 'loss' and not math.isfinite(",
         tests=(
             f'{_TEST}'
@@ -68,8 +68,8 @@ FAULTS = (
         'largest_loss_wins',
         what='On regression tasks the largest validation loss is chosen.',
         file=_TUNING,
-        old="('loss', min)",
-        new="('loss', max)",
+        old='best = max if summary.is_higher_better(metric) else min',
+        new='best = max',
         tests=(
             f'{_TEST}'
             '::test_on_regression_tasks_the_smallest_validation_loss_is_chosen',

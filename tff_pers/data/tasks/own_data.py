@@ -32,8 +32,8 @@ class OwnDataOptions:
       choices=('auto', 'classification', 'regression'),
   )
   num_classes: int = hp.field(
-      0, 'Number of classes, whose labels are 0, 1, ...; 0: as many as there are'
-      ' different y.', minimum=0,
+      0, 'Number of classes, whose labels are 0, 1, ...; 0: as many as there'
+      ' are different y.', minimum=0,
   )
   min_examples: int = hp.field(
       2, 'Clients with fewer rows are left out.', minimum=2
@@ -205,8 +205,8 @@ def _labels_or_targets(
 ) -> tuple[np.ndarray, int, Optional[tuple[str, ...]]]:
   """Returns checked labels, the number of classes and their names, or targets.
 
-  Labels that are 0, 1, ... have no names but these (None); the number of classes
-  of targets is 0.
+  Labels that are 0, 1, ... have no names but these (None); the number of
+  classes of targets is 0.
   """
   where = f'{table.path}, y'
   if table.classes is not None:
@@ -266,9 +266,8 @@ def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
     shown = f'{min(counts)} to {max(counts)} rows each'
   else:
     shown = _listed([f'{name}: {n}' for name, n in zip(names, counts)])
-  return (
-      f'{_count(len(counts), "client")}, {_count(len(client), "row")} ({shown}).'
-  )
+  clients, rows = _count(len(counts), 'client'), _count(len(client), 'row')
+  return f'{clients}, {rows} ({shown}).'
 
 
 def _of_columns(table: tables.Table) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 import numpy as np
 
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 from tff_pers.evaluation import robustness
 from tff_pers.evaluation.report import cells
 
@@ -17,13 +18,13 @@ DIFFERENCES, SENTENCES = 'differences.csv', 'recommendation.txt'
 _FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
 _CHOICE = (
     cells.Column('algo', 'Method', 'text'),
-    cells.Column('accuracy_validation', 'Validation accuracy', 'number',
+    cells.Column('value_validation', 'Validation', 'number',
                  'What the choice is made by.'),
-    cells.Column('accuracy_test', 'Test accuracy'),
-    cells.Column('low', 'from', 'number', '95 % interval of test accuracy.'),
-    cells.Column('high', 'to', 'number', '95 % interval of test accuracy.'),
-    cells.Column('accuracy_worst_decile', 'Worst decile', 'number',
-                 'Mean test accuracy of the worst tenth of the clients.'),
+    cells.Column('value_test', 'Test'),
+    cells.Column('low', 'from', 'number', '95 % interval over clients, test.'),
+    cells.Column('high', 'to', 'number', '95 % interval over clients, test.'),
+    cells.Column('value_worst_decile', 'Worst decile', 'number',
+                 'Mean over the worst tenth of the clients, test.'),
     cells.Column('share_hurt_vs_local_only', 'Hurt against local_only',
                  'percent', 'Clients that are better off by themselves.'),
     cells.Column('share_hurt_vs_fedavg', 'Hurt against fedavg', 'percent',
@@ -109,22 +110,32 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
     return
   numbers = [
       {**{name: _number(text) for name, text in row.items()
-          if name not in ('algo', 'recommended')}, 'algo': row['algo']}
+          if name not in ('algo', 'recommended', 'metric')},
+       'algo': row['algo']}
       for row in rows
   ]
+  metric = rows[0].get('metric', 'accuracy')
+  for row in numbers:
+    for part in ('validation', 'test', 'worst_decile'):
+      # Of a folder that an earlier version has written.
+      row.setdefault(f'value_{part}', row.get(f'accuracy_{part}'))
   recommended = [row['algo'] for row in rows if _is_true(row['recommended'])]
   for row in numbers:
     row['recommended'] = 'yes' if row['algo'] in recommended else None
   yield dict(
-      kind='choice', title='Which method', table=cells.table(_CHOICE, numbers),
+      kind='choice', title='Which method', table=cells.table(tuple(
+          column._replace(title=f'{column.title} {metric}')
+          if column.name in ('value_validation', 'value_test') else column
+          for column in _CHOICE
+      ), numbers),
       sentences=_sentences(folder), recommended=recommended,
-      metric='accuracy', rows=[
+      metric=metric, isHigherBetter=summary.is_higher_better(metric), rows=[
           dict(label=row['algo'], **dict(zip(
               ('value', 'low', 'high'),
-              cells.series([row['accuracy_test'], row['low'], row['high']]),
+              cells.series([row['value_test'], row['low'], row['high']]),
           )))
           for row in numbers if None not in (
-              row['accuracy_test'], row['low'], row['high']
+              row['value_test'], row['low'], row['high']
           )
       ],
   )

@@ -26,10 +26,11 @@ function folderSection(section, groups) {
                make('strong', {}, recommended.join(', ')), '.') : null,
       ...(section.sentences || []).map(text => make('p', {}, text)),
       isChoice ? intervalFigure(
-          section, 'Test accuracy, with 95 % interval', groups) : null,
+          section, `Test ${section.metric}, with 95 % interval`, groups) : null,
       tableOf(section.table, {
         caption: section.title, isNamed: true, marked: mark,
-        sortBy: isChoice ? 'accuracy_validation' : null, isDescending: true,
+        sortBy: isChoice ? 'value_validation' : null,
+        isDescending: isChoice && section.isHigherBetter,
       }));
 }
 
@@ -41,10 +42,10 @@ function colorIn(groups, label) {
 
 /** Returns a figure of a value with a range for each of `section.rows`. */
 function intervalFigure(section, title, groups) {
-  const isAccuracy = section.metric === 'accuracy';
-  const rows = sortedRows(
-      section.rows.map(row => [row.value, row]), 0, isAccuracy)
-      .map(([, row]) => row);
+  // The rows of a choice are in the order of its table, by validation data.
+  const rows = section.kind === 'choice' ? section.rows : sortedRows(
+      section.rows.map(row => [row.value, row]), 0,
+      section.metric === 'accuracy').map(([, row]) => row);
   return laneFigure(() => rows.map(row => {
     const range = row.low < row.high ?
         ` (${plain(row.low)} to ${plain(row.high)})` : '';

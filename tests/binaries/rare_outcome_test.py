@@ -1,0 +1,84 @@
+"""A table with a rare outcome: what is chosen by, and what is said."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from binaries import choose
+from binaries import train
+from examples import rare_outcome
+from tff_pers.evaluation import results
+
+
+@pytest.fixture(scope='module', name='data')
+def _data(tmp_path_factory):
+  path = tmp_path_factory.mktemp('rare') / 'rare.csv'
+  rare_outcome.write(path)
+  return path
+
+
+def _rows(path):
+  with open(path, newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file))
+
+
+def test_rounds_end_by_auc(data, tmp_path, capsys):
+  assert train.main([
+      'train', '--algo=fedavg', '--task=csv', f'--data_dir={data}',
+      '--rounds=auto', '--patience=2', '--max_rounds=30',
+      f'--output_dir={tmp_path}',
+  ]) == 0
+  output = capsys.readouterr().out
+  assert '2 classes (no: 1160, yes: 40 rows)' in output
+  assert 'Validation data choose by auc (--metric).' in output
+  assert 'validation auc' in output and '| balanced_accuracy |' in output
+  # One or two of eight are found by then.
+  assert 'hardly above that of always answering no' in output
+  assert 'of 8 of yes.' in output
+  clients = results.read_clients(str(tmp_path))
+  np.testing.assert_allclose(clients['majority'].mean(), 0.967, atol=0.01)
+  # What accuracy says of all of them alike.
+  assert clients['auc'].mean() > 0.9 > clients['balanced_accuracy'].mean()
+  table, names = results.read_confusion(str(tmp_path))
+  assert names == ['no', 'yes'] and table.sum(axis=1).tolist() == [232, 8]
+  # The two classes head the columns of the clients' data, too.
+  assert {'no', 'yes'} <= set(_rows(tmp_path / 'data.csv')[0])
+  config = json.loads((tmp_path / 'config.json').read_text())
+  assert config['metric'] == 'auc' and 'yes: 40' in config['about']
+  row = _rows(tmp_path / 'metrics.csv')[-1]
+  validation = results.read_run(str(tmp_path)).validation
+  assert float(row['auc_validation']) == pytest.approx(
+      np.nanmean(validation['auc'])
+  )
+
+
+def test_a_metric_that_is_asked_for(data, tmp_path, capsys):
+  argv = [
+      'train', '--algo=local_only', '--task=csv', f'--data_dir={data}',
+      '--rounds=1', f'--output_dir={tmp_path}',
+  ]
+  assert train.main([*argv, '--metric=rmse']) == 2
+  assert (
+      '`--metric` must be of auto, accuracy, loss, balanced_accuracy, auc, f1'
+      ' on this task'
+  ) in capsys.readouterr().err
+  assert train.main([*argv, '--metric=f1']) == 0
+  assert results.read_config(str(tmp_path))['metric'] == 'f1'
+
+
+def test_choose_ranks_by_auc(data, tmp_path, capsys):
+  assert choose.main([
+      'choose', '--algos=local_only,fedavg', '--task=csv', '--trials=1',
+      f'--data_dir={data}', '--seeds=0', '--jobs=1', '--rounds=20',
+      '--eval_every=20', f'--output_dir={tmp_path}',
+  ]) == 0
+  text = (tmp_path / 'choice.md').read_text()
+  assert 'Recognized rows: 23' in text and 'auc_validation' in text
+  rows = _rows(tmp_path / 'choice.csv')
+  assert {row['metric'] for row in rows} == {'auc'}
+  assert all(not row['accuracy_test'] for row in rows)
+  values = [float(row['value_validation']) for row in rows]
+  assert values == sorted(values, reverse=True) and min(values) > 0.6
+  assert 'auc' in capsys.readouterr().out

@@ -1,0 +1,75 @@
+"""Metrics of predictions: by hand, and what accuracy hides."""
+
+import numpy as np
+import pytest
+
+from tff_pers.evaluation import quality
+
+
+def _of(y, second):
+  """Returns predictions of two classes."""
+  second = np.array(second)
+  return quality.Predictions(np.array(y), np.stack([1 - second, second], 1))
+
+
+def test_two_classes_by_hand():
+  # Predicted: 0 1 0 1 1; the only mistakes are the second and the third.
+  found = quality.of_labels(_of([0, 0, 1, 1, 1], [0.1, 0.6, 0.4, 0.7, 0.95]))
+  assert found['majority'] == pytest.approx(3 / 5)
+  assert found['balanced_accuracy'] == pytest.approx((1 / 2 + 2 / 3) / 2)
+  # Of the six pairs one is in the wrong order: .6 of a 0, .4 of a 1.
+  assert found['auc'] == pytest.approx(5 / 6)
+  # Precision and recall of 1 are 2/3.
+  assert found['f1'] == pytest.approx(2 / 3)
+  # Bins: {.6, .6: 1 of 2 wrong twice}, {.7: right}, {.9, .95: right}.
+  gaps = [abs(0 + 0 - 1.2), 0.3, (1 - 0.9) + (1 - 0.95)]
+  assert found['calibration_error'] == pytest.approx(sum(gaps) / 5)
+
+
+def test_three_classes_by_hand():
+  probabilities = np.eye(3)[[0, 1, 1, 2]] * 0.7 + 0.1
+  found = quality.of_labels(
+      quality.Predictions(np.array([0, 1, 2, 2]), probabilities)
+  )
+  assert found['balanced_accuracy'] == pytest.approx((1 + 1 + 1 / 2) / 3)
+  # f1: 1; 1 of 1 found, 1 of 2 right: 2/3; 1 of 2 found, all right: 2/3.
+  assert found['f1'] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+  # Against the rest: 1; 2.5 of 3 pairs; 3 of 4, as one 2 is like the others.
+  assert found['auc'] == pytest.approx((1 + 2.5 / 3 + 3 / 4) / 3)
+
+
+def test_a_client_of_one_class_has_no_auc_and_does_not_count():
+  one = _of([0, 0], [0.2, 0.7])
+  found = quality.of_labels(one)
+  assert np.isnan(found['auc']) and found['balanced_accuracy'] == 0.5
+  both = _of([0, 1], [0.1, 0.9])
+  assert quality.mean([one, None, both], 'auc') == 1.0
+  assert quality.mean([one, None, both], 'balanced_accuracy') == 0.75
+  assert np.isnan(quality.mean([one, None], 'auc'))
+  rows = quality.of_clients([None, both])
+  assert np.isnan(rows[0]['f1']) and rows[1]['f1'] == 1.0
+
+
+def test_targets_by_hand():
+  found = quality.of_targets(
+      quality.Predictions(np.array([1.0, 2.0, 6.0]), np.array([1.0, 4.0, 5.0]))
+  )
+  assert found['mae'] == pytest.approx(1.0)
+  assert found['rmse'] == pytest.approx(np.sqrt(5 / 3))
+  assert found['r2'] == pytest.approx(1 - 5 / 14)
+  assert np.isnan(quality.of_targets(
+      quality.Predictions(np.ones(2), np.zeros(2))
+  )['r2'])
+
+
+def test_what_accuracy_hides_is_said():
+  names = ['no', 'yes']
+  nobody = quality.confusion([_of([0] * 29 + [1], [0.1] * 30)] * 2)
+  assert nobody.tolist() == [[58, 0], [2, 0]]
+  assert quality.rarity_sentence(nobody, names) == (
+      'The test accuracy over all rows, 0.9667, is hardly above that of always'
+      ' answering no (0.9667). Recognized rows: 58 of 58 of no, 0 of 2 of yes.'
+  )
+  some = np.array([[58, 0], [1, 1]])  # .983 against .967.
+  assert quality.rarity_sentence(some, names) == ''
+  assert quality.rarity_sentence(np.array([[5, 1], [0, 0]]), names) == ''

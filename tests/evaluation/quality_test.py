@@ -50,6 +50,13 @@ def test_a_client_of_one_class_has_no_auc_and_does_not_count():
   assert np.isnan(rows[0]['f1']) and rows[1]['f1'] == 1.0
 
 
+def test_predictions_that_are_not_finite_are_worth_nothing():
+  bad = quality.Predictions(np.ones(2), np.array([np.nan, 1.0]))
+  assert np.isnan(quality.mean([bad], 'rmse'))
+  good = quality.Predictions(np.ones(2), np.ones(2))
+  assert np.isnan(quality.of_clients([bad, good])[0]['rmse'])
+
+
 def test_targets_by_hand():
   found = quality.of_targets(
       quality.Predictions(np.array([1.0, 2.0, 6.0]), np.array([1.0, 4.0, 5.0]))

@@ -81,9 +81,13 @@ def of_targets(found: Predictions) -> dict[str, float]:
 def of_clients(
     found: Sequence[Optional[Predictions]]
 ) -> list[dict[str, float]]:
-  """Returns the metrics of each client, NaN of those without examples."""
+  """Returns the metrics of each client.
+
+  NaN of those without examples, or whose predictions are not finite.
+  """
   rows = [
-      each and (of_labels if each.outputs.ndim == 2 else of_targets)(each)
+      (of_labels if each.outputs.ndim == 2 else of_targets)(each)
+      if each is not None and np.isfinite(each.outputs).all() else {}
       for each in found
   ]
   names = list(next(filter(None, rows), {}))
@@ -92,7 +96,7 @@ def of_clients(
 
 def mean(found: Sequence[Optional[Predictions]], metric: str) -> float:
   """Returns the mean of a metric over the clients that have it."""
-  values = [row[metric] for row in of_clients(found)]
+  values = [row.get(metric, np.nan) for row in of_clients(found)]
   values = [value for value in values if not np.isnan(value)]
   return float(np.mean(values)) if values else np.nan
 

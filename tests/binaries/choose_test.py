@@ -117,7 +117,7 @@ def test_the_page_is_one_file_with_everything(tmp_path, monkeypatch):
   assert 'src="http' not in page and 'href="http' not in page
   text = (tmp_path / 'choice.md').read_text()
   assert text.startswith('# Which method for digits?')
-  assert '--export_clients=0,1,2,3,4,5' in text and 'validation_f' not in text
+  assert '--export=saved_model' in text and 'validation_f' not in text
 
 
 def test_every_method_has_as_much_time_and_the_budget_is_kept(

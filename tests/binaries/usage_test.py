@@ -192,12 +192,22 @@ def test_plot_refuses_folders_without_runs(tmp_path, capsys):
   assert not os.listdir(tmp_path)
 
 
-def test_a_folder_that_holds_a_run_needs_resume(tmp_path, capsys):
-  (tmp_path / 'config.json').write_text('{}')
-  argv = ['train', '--algo=fedavg', f'--output_dir={tmp_path}']
-  assert train.main(argv) == 2
-  assert 'must not hold a run already' in _stderr_sentence(capsys)
-  assert os.listdir(tmp_path) == ['config.json']
+def test_a_folder_that_holds_another_run_needs_resume(tmp_path, capsys):
+  argv = [
+      'train', '--algo=local_only', '--task=synthetic_groups', '--rounds=1',
+      '--strategy=loop', f'--output_dir={tmp_path}',
+  ]
+  assert train.main(argv) == 0
+  written = sorted(os.listdir(tmp_path))
+  metrics = (tmp_path / 'metrics.csv').read_bytes()
+  capsys.readouterr()
+  assert train.main([*argv, '--seed=1']) == 2
+  assert 'must not hold another run' in _stderr_sentence(capsys)
+  assert train.main(argv[:-2] + argv[-1:]) == 2  # A flag fewer.
+  # The same command goes on with it, here to nothing.
+  assert train.main(argv) == 0
+  assert sorted(os.listdir(tmp_path)) == written
+  assert (tmp_path / 'metrics.csv').read_bytes() == metrics
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def write(found: Results) -> int:
       f'# Which method for {_data(found.request)}?', *sentences, ranking,
       effort, '![Choice](choice.png)',
       '## Compared with the recommended one, on test data', differences,
-      '## Get the models', _command(found, methods[decision.algo], runs),
+      '## Get the models', _command(found, methods[decision.algo]),
       '## How to read this', _NOTES, '![Clients](clients.png)',
       '![Trials](history.png)',
   ])
@@ -213,9 +213,7 @@ def _reason(trials: Sequence[trials_lib.Trial], is_chosen: bool) -> str:
   return 'the budget was too short for a whole run'
 
 
-def _command(
-    found: Results, method: decision_page.Method, runs: comparison.Runs
-) -> str:
+def _command(found: Results, method: decision_page.Method) -> str:
   """Says how to train the chosen values and export all clients' models."""
   algo, options = brackets.parse(method.variant)
   seed = found.seeds[0]
@@ -230,20 +228,11 @@ def _command(
       # Refused where it has no effect.
       and (name != 'client_weighting' or methods.get(algo).weighs_clients)
   }
-  run = runs[method.algo, seed]
-  assert run is not None  # One that diverged is not chosen.
-  clients = run.final_clients
-  values['export_clients'] = ','.join(
-      _name(client) for client in clients['client'][clients['seen'] == 1]
-  )
+  values['export'] = 'saved_model'
   lines = ['python -m binaries.train', *flags.as_typed(values)]
   return (
       'On all training data, those for validation included, and with the'
-      ' weights of every client in `export/`:\n\n```\n'
-      + ' \\\n  '.join(lines) + '\n```'
+      ' model of every client in `export/`:\n\n```\n'
+      + ' \\\n  '.join(lines) + '\n```\n\n`python -m binaries.predict'
+      ' --run=FOLDER --data_dir=FILE` applies them to other rows.'
   )
-
-
-def _name(client) -> str:
-  """Returns the number or name of a client as flags take it."""
-  return f'{client:g}' if isinstance(client, float) else str(client)

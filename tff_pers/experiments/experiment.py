@@ -202,6 +202,21 @@ def build(
   )
 
 
+def is_same_command(
+    given: Mapping[str, Any], saved: Mapping[str, Any]
+) -> bool:
+  """Returns whether flags are those that a run was started with.
+
+  Args:
+    given: Values of the flags that are given now.
+    saved: `config.json` of the run.
+  """
+  def counted(flags_):
+    whole = auto_rounds.with_validation(flags_)
+    return {name: whole[name] for name in whole if name not in _FREE}
+  return counted(given) == counted(saved['given'])
+
+
 def resumed(
     given: Mapping[str, Any], saved: Mapping[str, Any]
 ) -> dict[str, Any]:

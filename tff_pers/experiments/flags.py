@@ -99,7 +99,10 @@ class SharedFlags:
       maximum=hp.LARGEST_SEED,
   )
   output_dir: str = hp.field('', 'Folder of the results; empty: one in runs/.')
-  resume: bool = hp.field(False, 'Continue from the last checkpoint.')
+  resume: bool = hp.field(
+      False, 'Go on with the run in --output_dir, whose flags count where none'
+      ' is given. (The same command goes on anyway.)'
+  )
   data_dir: str = hp.field(
       '', 'File or folder of the task\'s data; embedded and generated tasks'
       ' need none.'
@@ -507,6 +510,6 @@ def run(
   except (Failure, errors.ComputationError) as error:
     code, text = 1, str(error)
   except KeyboardInterrupt:
-    code, text = 130, 'Stopped by the keyboard. Tip: continue with --resume.'
+    code, text = 130, 'Stopped by the keyboard. Tip: the same command goes on.'
   print(f'{name}: {text}', file=sys.stderr)
   return code

@@ -245,12 +245,21 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     trainer = open_trainer(opened, states, folder)
     metrics = evaluate(opened, trainer)
     going_on.write(record, dict(run=folder, data_dir=data_dir))
-    results.write_clients(top, rows(opened, metrics))
+    written = rows(opened, metrics)
+    experiment = opened.experiment
+    if outputs.has_quality(experiment.task, experiment.metric):
+      outputs.add_quality(
+          experiment.task, written, trainer.predictions(opened.data), top
+      )
+    results.write_clients(top, written)
     if chosen:
       export(opened, trainer, chosen, top, folder, asked.kind)
   clients = results.read_clients(top)
   assert clients is not None  # They have just been written.
   print(outputs.final_table(clients))
+  sentence = outputs.rarity_sentence(top)
+  if sentence:
+    print(sentence)
   print(f'Results are in {top}.')
   return 0
 

@@ -90,6 +90,44 @@ def tier_rows(
   ]
 
 
+def has_quality(task: task_lib.Task, metric: str) -> bool:
+  """Returns whether tables have more metrics than accuracy and loss.
+
+  Those of own data, whose classes nobody has looked at, and where one of them
+  is asked for.
+
+  Args:
+    task: The task.
+    metric: What validation data choose by.
+  """
+  return task.model.y_spec.shape.rank == 1 and bool(
+      task.about or metric not in summary.COMMON
+  )
+
+
+def add_quality(
+    task: task_lib.Task, rows: Sequence[dict[str, Any]],
+    found: Sequence[Optional[quality.Predictions]], folder: str = '',
+) -> None:
+  """Adds what predictions are worth to the rows of clients.
+
+  Args:
+    task: The task.
+    rows: A row for each client.
+    found: What is predicted of the examples of each.
+    folder: Where `confusion.csv` is written; '': nowhere.
+  """
+  for row, more in zip(rows, quality.of_clients(found)):
+    row.update(more)
+  there = [each for each in found if each is not None]
+  if task.num_classes and there and folder:
+    classes = task.features and task.features.classes
+    results.write_confusion(
+        folder, quality.confusion(there),
+        classes or [str(label) for label in range(task.num_classes)],
+    )
+
+
 def rarity_sentence(folder: str) -> str:
   """Says what the accuracy hides, see `quality`; else returns ''."""
   found = results.read_confusion(folder)

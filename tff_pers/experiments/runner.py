@@ -22,9 +22,7 @@ from tff_pers.evaluation import clusters
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
-from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
-from tff_pers.evaluation import summary
 from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import continuing
 from tff_pers.experiments import experiment as experiment_lib
@@ -76,7 +74,8 @@ def prepare(
     table: All flags.
     folder: Where to run; flags that are not given take what the run that is
       there was started with.
-    resume: Whether the folder may hold a run.
+    resume: Whether the folder may hold a run of other flags than these; that
+      of the same flags goes on anyway.
     same_flags: Whether flags that are not given must mean the same again: the
       runs of a comparison must not differ.
     brackets_win: See `experiment.build`.
@@ -92,12 +91,13 @@ def prepare(
     folders.check(folder)
   saved = None
   if os.path.exists(os.path.join(folder, results.CONFIG)):
-    if not resume:
-      raise flags.UsageError(
-          f'`--output_dir` must not hold a run already, found one in {folder}.'
-          ' Tip: continue it with --resume.'
-      )
     saved = saved_runs.read(folder, table)
+    if not resume and not experiment_lib.is_same_command(given, saved):
+      raise flags.UsageError(
+          f'`--output_dir` must not hold another run, found one in {folder}.'
+          ' Tip: the command that it was started with goes on with it, and so'
+          ' does --resume.'
+      )
     if not same_flags:
       given = experiment_lib.resumed(given, saved)
   elif fork:
@@ -451,37 +451,12 @@ def _write_clients(experiment, trainer, folder: str, metrics) -> None:
   ) + outputs.client_rows(
       names[len(seen.train):], 0, experiment.unseen, unseen
   )
-  if _has_quality(experiment):
-    _add_quality(task, folder, rows, [
+  if outputs.has_quality(experiment.task, experiment.metric):
+    outputs.add_quality(experiment.task, rows, [
         each for data in (seen, experiment.unseen)
         for each in trainer.predictions(data)
-    ])
+    ], folder)
   results.write_clients(folder, [rows[row] for row in np.argsort(numbers)])
-
-
-def _has_quality(experiment) -> bool:
-  """Whether tables have more metrics: of own data, or if one is asked for."""
-  if experiment.task.model.y_spec.shape.rank != 1:
-    return False
-  is_asked = experiment.metric not in summary.COMMON
-  return bool(experiment.task.about) or is_asked
-
-
-def _add_quality(task, folder: str, rows, found) -> None:
-  """Adds what predictions are worth to the rows of clients."""
-  _update(rows, found)
-  there = [each for each in found if each is not None]
-  if task.num_classes and there:
-    classes = task.features and task.features.classes
-    results.write_confusion(
-        folder, quality.confusion(there),
-        classes or [str(label) for label in range(task.num_classes)],
-    )
-
-
-def _update(rows, found) -> None:
-  for row, more in zip(rows, quality.of_clients(found)):
-    row.update(more)
 
 
 def _write_validation(experiment, trainer, folder: str) -> None:
@@ -494,8 +469,8 @@ def _write_validation(experiment, trainer, folder: str) -> None:
       experiment.names(experiment.clients[task.evaluated]), data,
       trainer.evaluate(data),
   )
-  if _has_quality(experiment):
-    _update(rows, trainer.predictions(data))
+  if outputs.has_quality(task, experiment.metric):
+    outputs.add_quality(task, rows, trainer.predictions(data))
   results.write_validation(folder, rows)
 
 
@@ -632,5 +607,5 @@ def _last_checkpoint(folder: str) -> str:
   path = os.path.join(folder, results.CHECKPOINT)
   return (
       f'The last good checkpoint is {path}, round {position.round}. Tip:'
-      ' continue with --resume.'
+      ' the same command goes on from there.'
   )

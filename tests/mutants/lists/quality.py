@@ -1,0 +1,95 @@
+"""Planted faults of what y is taken for, and of metrics beside accuracy."""
+
+from tests.mutants.faults import Fault
+
+_OWN, _OWN_TEST = (
+    'tff_pers/data/tasks/own_data.py', 'tests/data/tasks/own_data_test.py::'
+)
+_QUALITY, _QUALITY_TEST = (
+    'tff_pers/evaluation/quality.py', 'tests/evaluation/quality_test.py::'
+)
+_RARE_TEST = 'tests/binaries/rare_outcome_test.py::'
+
+FAULTS = (
+    Fault(
+        'names_of_labels_are_lost',
+        what='Labels 1 to 3 are called 0 to 2 in tables and predictions.',
+        file=_OWN,
+        old='return (*labels, None if names == usual else names)',
+        new='return (*labels, None)',
+        tests=(_OWN_TEST + 'test_what_y_is_taken_for',),
+    ),
+    Fault(
+        'many_whole_numbers_are_labels',
+        what='A count of hundreds of values is classified.',
+        file=_OWN,
+        old='      and (table.spelling is not None or options.num_classes > 0)',
+        new='',
+        tests=(_OWN_TEST + 'test_many_whole_numbers_are_a_quantity',),
+    ),
+    Fault(
+        'rows_of_others_after_small_clients',
+        what='With a small client left out, test rows are those of others.',
+        file=_OWN,
+        old='x=table.x[kept], y=table.y[kept],',
+        new='x=table.x[:len(kept)], y=table.y[kept],',
+        tests=(
+            _OWN_TEST
+            + 'test_clients_with_too_few_rows_are_left_out_and_counted',
+        ),
+    ),
+    Fault(
+        'labels_of_later_tables_are_mixed_up',
+        what='evaluate takes the labels 10, 2, 9 in the order of numbers.',
+        file='tff_pers/data/new_data.py',
+        old='return order[places].astype(np.int32)',
+        new='return places.astype(np.int32)',
+        tests=('tests/data/new_data_test.py::test_labels_are_those_of_training',),
+    ),
+    Fault(
+        'auc_of_the_first_class',
+        what='AUC of two classes is that of the wrong one.',
+        file=_QUALITY,
+        old='roc_auc_score(y, probabilities[:, 1])',
+        new='roc_auc_score(y, probabilities[:, 0])',
+        tests=(_QUALITY_TEST + 'test_two_classes_by_hand',),
+    ),
+    Fault(
+        'recall_of_classes_that_are_not_there',
+        what='A client of one class has half its balanced accuracy.',
+        file=_QUALITY,
+        old='recalls[counts > 0].mean()',
+        new='recalls.mean()',
+        tests=(
+            _QUALITY_TEST
+            + 'test_a_client_of_one_class_has_no_auc_and_does_not_count',
+        ),
+    ),
+    Fault(
+        'rare_outcomes_by_accuracy',
+        what='--rounds=auto stops on the constant answer.',
+        file='tff_pers/experiments/auto_rounds.py',
+        old='min(counts) >= _RARE * sum(counts)',
+        new='min(counts) >= 0',
+        tests=(_RARE_TEST + 'test_rounds_end_by_auc',),
+    ),
+    Fault(
+        'metric_of_test_data',
+        what='What validation data choose by is measured on test data.',
+        file='tff_pers/simulation/program.py',
+        old='train, _, held_out = self._data.pick(',
+        new='train, held_out, _ = self._data.pick(',
+        tests=(_RARE_TEST + 'test_rounds_end_by_auc',),
+    ),
+    Fault(
+        'any_command_goes_on',
+        what='A command with other flags trains on in the folder of a run.',
+        file='tff_pers/experiments/runner.py',
+        old='if not resume and not experiment_lib.is_same_command(given, saved):',
+        new='if False:',
+        tests=(
+            'tests/binaries/usage_test.py'
+            '::test_a_folder_that_holds_another_run_needs_resume',
+        ),
+    ),
+)

@@ -47,7 +47,10 @@ def test_a_clear_winner(tmp_path, monkeypatch, capsys):
   assert list(rows[0]) == list(decision_page.COLUMNS)
   assert [row['algo'] for row in rows] == ['ditto', 'fedavg', 'local_only']
   assert [row['recommended'] for row in rows] == ['1', '0', '0']
-  first = {name: float(v) for name, v in rows[0].items() if name != 'algo'}
+  first = {
+      name: float(v) for name, v in rows[0].items()
+      if name not in ('algo', 'metric')
+  }
   assert first['accuracy_test'] == pytest.approx(0.8)
   # Student's t of five degrees of freedom.
   half = 2.570581836 * _SPREAD.std(ddof=1) / math.sqrt(6)
@@ -118,6 +121,9 @@ def test_the_page_is_one_file_with_everything(tmp_path, monkeypatch):
   text = (tmp_path / 'choice.md').read_text()
   assert text.startswith('# Which method for digits?')
   assert '--export=saved_model' in text and 'validation_f' not in text
+  assert '* fedavg: ' in text
+  for words in ('python -m binaries.train --', 'fedavg: ', 'not corrected'):
+    assert words in page
 
 
 def test_every_method_has_as_much_time_and_the_budget_is_kept(

@@ -1,7 +1,7 @@
 """The page of `choose`: reads the runs, decides, writes tables and plots."""
 
 import os
-from typing import Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -25,6 +25,16 @@ _TEXT, _PAGE = 'choice.md', 'choice.html'
 # Flags of the runs that the command for the models leaves out: it may train on
 # the validation data, too.
 _NOT_TRAINED = ('output_dir', 'validation_fraction')
+_COMMAND = """\
+On all training data, those for validation included, and with the model of every
+client in `export/`:
+
+```
+{}
+```
+
+`python -m binaries.predict --run=FOLDER --data_dir=FILE` applies them to other
+rows."""
 _NOTES = """\
 * A value of a client is its mean over the seeds; intervals and tests are over
   clients, the unit that is taken for independent. Clients learn from each
@@ -112,15 +122,19 @@ def write(found: Results) -> int:
   differences = results.markdown(columns, rows)
   _plot(top, what, trials, runs)
   effort = _effort(found, trials, methods)
+  command, named = _command(found, methods[decision.algo]), _named(methods)
   _write_text(os.path.join(top, folder_data.SENTENCES), [
       *(sentence.replace('**', '') for sentence in sentences), effort,
-      f'The command that trains and exports the models is in {_TEXT}.',
+      f'To train and export the models: {" ".join(command)}',
+      ' '.join(line[2:] for line in named),
+      *(' '.join(note.split()) for note in _NOTES[2:].split('\n* ')),
   ])
   _write_text(os.path.join(top, _TEXT), [
       f'# Which method for {_data(found.request)}?', *sentences, ranking,
       effort, '![Choice](choice.png)',
       '## Compared with the recommended one, on test data', differences,
-      '## Get the models', _command(found, methods[decision.algo]),
+      '## Get the models', _COMMAND.format(' \\\n  '.join(command)),
+      '## The methods', '\n'.join(named),
       '## How to read this', _NOTES, '![Clients](clients.png)',
       '![Trials](history.png)',
   ])
@@ -213,8 +227,8 @@ def _reason(trials: Sequence[trials_lib.Trial], is_chosen: bool) -> str:
   return 'the budget was too short for a whole run'
 
 
-def _command(found: Results, method: decision_page.Method) -> str:
-  """Says how to train the chosen values and export all clients' models."""
+def _command(found: Results, method: decision_page.Method) -> list[str]:
+  """Returns what trains the chosen values and exports all clients' models."""
   algo, options = brackets.parse(method.variant)
   seed = found.seeds[0]
   values = {
@@ -229,10 +243,10 @@ def _command(found: Results, method: decision_page.Method) -> str:
       and (name != 'client_weighting' or methods.get(algo).weighs_clients)
   }
   values['export'] = 'saved_model'
-  lines = ['python -m binaries.train', *flags.as_typed(values)]
-  return (
-      'On all training data, those for validation included, and with the'
-      ' model of every client in `export/`:\n\n```\n'
-      + ' \\\n  '.join(lines) + '\n```\n\n`python -m binaries.predict'
-      ' --run=FOLDER --data_dir=FILE` applies them to other rows.'
-  )
+  return ['python -m binaries.train', *flags.as_typed(values)]
+
+
+def _named(algos: Iterable[str]) -> list[str]:
+  """Says what each method is, an item of a list in Markdown."""
+  found = {brackets.parse(algo)[0] for algo in algos}
+  return [f'* {name}: {methods.get(name).summary}.' for name in sorted(found)]

@@ -29,6 +29,7 @@ _MOVED = {
         ('', 'config', _CONFIG),
         ('', 'composition', _COMPOSITION),
         ('.evaluation', 'core', 'files'),
+        ('.analysis', 'numerics', 'thetas'),
         ('.algorithms', 'algorithms.perm', _PERM),
         (
             '.algorithms', 'algorithms.floral',
@@ -46,7 +47,12 @@ _MOVED = {
         ),
     )
     for name in names.split()
-} | {'tff_pers.ranges': 'tff_pers.config.hyperparameters'}
+} | {
+    'tff_pers.ranges': 'tff_pers.config.hyperparameters',
+    'baselines.fedper': 'baselines.fedsim',
+    'baselines.fedsgd': 'baselines.presets',
+    'baselines.lookahead': 'baselines.presets',
+}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

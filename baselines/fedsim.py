@@ -127,10 +127,12 @@ def build_fedsim(
         loss=loss,
     )
 
-  is_fedper = isinstance(hyperparameters, FedPerHyperparameters)
   return average_shared(
       parts, client_work.ClientWork(update), hyperparameters, num_clients,
-      random_start=is_fedper and hyperparameters.head_init == 'random',
+      random_start=(
+          isinstance(hyperparameters, FedPerHyperparameters)
+          and hyperparameters.head_init == 'random'
+      ),
   )
 
 

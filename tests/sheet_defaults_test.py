@@ -73,7 +73,6 @@ _FLORAL = (
     ('floral', 'budget', 0.01, 'floral 5.3: FLoRAL(1 %)'),
     ('floral', 'router_learning_rate', 0.1, 'floral 5.2'),
     ('floral', 'router_step', 'scale_free', 'ours: floral 2.1 has gradient'),
-    ('floral', 'eval_router', 'stored', 'floral 5.1'),
 )
 _BASELINES = (
     ('fedavg', 'server_learning_rate', 1.0, 'baselines 2.1'),
@@ -109,7 +108,6 @@ _BASELINES = (
     ('ditto', 'personal_steps', 0, 'baselines 3.4: K_p = K'),
     ('ditto', 'personal_learning_rate', 0.0, 'baselines 3.4: eta_p = eta'),
     ('ditto', 'mode', 'joint', 'baselines 3.4'),
-    ('ditto', 'posthoc_epochs', 5, 'baselines 3.4'),
     ('fedem', 'num_models', 0, 'ours: as the others; baselines 4.1 has 3'),
     ('fedem', 'adapt_epochs', 5, 'baselines 4.1'),
     ('ifca', 'average', 'model', 'baselines 13'),
@@ -117,7 +115,6 @@ _BASELINES = (
     ('ensemble', 'num_models', 0, 'baselines 13: the true number'),
     ('ensemble', 'router', 'learned', 'baselines 4.3'),
     ('ensemble', 'router_learning_rate', 0.1, 'baselines 13'),
-    ('ensemble', 'router_noise', 0.0, 'floral 2.3'),
     ('ensemble', 'adapt_epochs', 5, 'ours: as the others'),
     ('ensemble', 'mix', 'logits', 'baselines 4.3'),
     ('local_adaptor', 'budget', 0.01, 'floral 4'),

@@ -256,14 +256,6 @@ FAULTS = (
         tests=(f'{_ENSEMBLE_TEST}::test_new_clients_learn_a_router',),
     ),
     Fault(
-        'ensemble_noise_in_vain',
-        what='The noise of the router is not added.',
-        file=_ENSEMBLE,
-        old='mixing = routing.training_mix(router, batch.seed)',
-        new='mixing = routing.mixing(router)',
-        tests=(f'{_ENSEMBLE_TEST}::test_noise_explores_in_training_alone',),
-    ),
-    Fault(
         'fedem_takes_those_who_wait_for_new',
         what='Clients that have not been sampled yet take five E-steps, too.',
         file='baselines/fedem.py',

@@ -37,8 +37,7 @@ _MOVED = {
         ),
         (
             '.algorithms', 'algorithms.ffgg',
-            'async_ffgg ffgg_hyperparameters ffgg_private ffgg_stages'
-            ' local_ffgg',
+            'ffgg_hyperparameters ffgg_private ffgg_stages local_ffgg',
         ),
         ('.algorithms', 'algorithms.fedhm', 'fedhm_hyperparameters'),
         (
@@ -48,6 +47,8 @@ _MOVED = {
     )
     for name in names.split()
 } | {
+    'tff_pers.algorithms.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
+    'tff_pers.algorithms.ffgg.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
     'tff_pers.ranges': 'tff_pers.config.hyperparameters',
     'baselines.fedper': 'baselines.fedsim',
     'baselines.fedsgd': 'baselines.presets',

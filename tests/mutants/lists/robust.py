@@ -2,9 +2,7 @@
 
 from tests.mutants.faults import Fault
 
-_CENTERS = 'tff_pers/numerics/robust/centers.py'
-_MIXING = 'tff_pers/numerics/robust/mixing.py'
-_NEIGHBOURS = 'tff_pers/numerics/robust/neighbours.py'
+_NUMERICS = 'tff_pers/numerics/robust.py'
 _FACTORY = 'tff_pers/aggregators/robust/factory.py'
 _RULES = 'tff_pers/aggregators/robust/rules.py'
 _PRESENCE_TEST = (
@@ -18,7 +16,7 @@ FAULTS = (
     Fault(
         'neighbours_one_too_many',
         what='Krum sums over n - f - 1 neighbours.',
-        file=_NEIGHBOURS,
+        file=_NUMERICS,
         old='ascending[:, 1 : n - num_byzantine - 1]',
         new='ascending[:, 1 : n - num_byzantine]',
         tests=(f'{_VALUES_TEST}::test_krum_scores',),
@@ -26,7 +24,7 @@ FAULTS = (
     Fault(
         'sum_in_multi_krum',
         what='Multi-Krum returns the sum of the best, not their mean.',
-        file=_NEIGHBOURS,
+        file=_NUMERICS,
         old='tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)',
         new='tf.reduce_sum(tf.gather(x, order[:num_best]), axis=0)',
         tests=(f'{_VALUES_TEST}::test_multi_krum_is_a_mean_of_the_best',),
@@ -34,8 +32,8 @@ FAULTS = (
     Fault(
         'distances_from_the_mean',
         what='A far message drowns the distances of all others.',
-        file=_NEIGHBOURS,
-        old='distances.gram_distances(x - columns.median(x))',
+        file=_NUMERICS,
+        old='distances.gram_distances(x - median(x))',
         new='distances.gram_distances(distances.center(x))',
         tests=(
             f'{_VALUES_TEST}'
@@ -45,7 +43,7 @@ FAULTS = (
     Fault(
         'self_left_out_of_mixing',
         what='A message is not one of its own neighbours.',
-        file=_MIXING,
+        file=_NUMERICS,
         old='stable=True)[:, :count]',
         new='stable=True)[:, 1 : count + 1]',
         tests=(
@@ -56,7 +54,7 @@ FAULTS = (
     Fault(
         'bucket_divided_by_its_full_size',
         what='The short last bucket is divided by s.',
-        file=_MIXING,
+        file=_NUMERICS,
         old='tf.math.segment_mean(tf.gather(x, order), tf.range(n) // size)',
         new='tf.math.segment_sum('
         'tf.gather(x, order), tf.range(n) // size) / size',
@@ -65,17 +63,17 @@ FAULTS = (
     Fault(
         'radius_of_the_first_step',
         what='Centered clipping keeps the radius of the start.',
-        file=_CENTERS,
-        old='    r = median_of(distance) if radius is None else _as(radius, x)\n',
-        new='    r = median_of(distance) if radius is None else _as(radius, x)\n'
+        file=_NUMERICS,
+        old='    r = _median_of(distance) if radius is None else _as(radius, x)\n',
+        new='    r = _median_of(distance) if radius is None else _as(radius, x)\n'
         '    radius = r\n',
         tests=(f'{_VALUES_TEST}::test_centered_clipping_from_zero',),
     ),
     Fault(
         'fixed_smoothing',
         what='The smoothing of the geometric median does not scale.',
-        file=_CENTERS,
-        old='      nu = share * median_of(distance)',
+        file=_NUMERICS,
+        old='      nu = share * _median_of(distance)',
         new='      nu = tf.constant(0.1, x.dtype)',
         tests=('tests/numerics/robust/properties_test.py::test_scale',),
     ),

@@ -102,8 +102,6 @@ _BASELINES = (
     ('splitmix', 'budgets', 'auto', 'fedhm 3.3: from the sizes of the tiers'),
     ('apfl', 'alpha0', 0.5, 'baselines 3.3'),
     ('apfl', 'adaptive', True, 'baselines 3.3'),
-    ('apfl', 'alpha_learning_rate', 0.0, 'baselines 3.3: eta'),
-    ('apfl', 'alpha_every_step', False, 'baselines 3.3'),
     ('ditto', 'lambda', 1.0, 'baselines 3.4'),
     ('ditto', 'personal_steps', 0, 'baselines 3.4: K_p = K'),
     ('ditto', 'personal_learning_rate', 0.0, 'baselines 3.4: eta_p = eta'),

@@ -53,10 +53,10 @@ FAULTS = (
     ),
     Fault(
         'apfl_alpha_every_step',
-        what='alpha moves in every local step, whatever the flag.',
+        what='alpha moves in every local step.',
         file=_APFL,
-        old='    if hyperparameters.alpha_every_step:\n',
-        new='    if True:\n',
+        old='return tf.where(tf.equal(steps, 0), moved, alpha)',
+        new='return moved',
         tests=_APFL_STEP,
     ),
     Fault(

@@ -1,4 +1,4 @@
-"""Competing methods, one file each; importing this package registers them.
+"""Competing methods, one file each or of a kind; importing registers them.
 
 Every module of this folder is found by itself; its functions `build_*` and
 classes of hyperparameters are names of the package, e.g.

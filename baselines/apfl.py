@@ -34,14 +34,6 @@ class ApflHyperparameters(hp.Aggregation, hp.LocalTraining):
   adaptive: bool = hp.field(
       True, 'Whether clients learn alpha.', search=hp.Among((True, False))
   )
-  alpha_learning_rate: float = hp.field(
-      0.0, 'Step size of alpha; 0: learning_rate.', minimum=0.0,
-      when='adaptive=true',
-  )
-  alpha_every_step: bool = hp.field(
-      False, 'Whether alpha moves in every local step, not once per round.',
-      when='adaptive=true',
-  )
 
 
 @builders.checked
@@ -56,7 +48,7 @@ def build_apfl(
     client i: u <- w;  K times, with a minibatch b:
                 vbar = alpha v + (1 - alpha) u
                 G_u = g_i(u; b);  G = g_i(vbar; b)
-                alpha' = clip(alpha - eta_alpha <v - u, G>, 0, 1)   (first step)
+                alpha' = clip(alpha - eta <v - u, G>, 0, 1)         (first step)
                 u <- u - eta G_u;  v <- v - eta alpha G;  alpha <- alpha'
     server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
     deploy  : alpha v + (1 - alpha) w
@@ -122,24 +114,21 @@ def build_apfl_work(
     hyperparameters: See `build_apfl`.
     client_weighting: See `build_apfl`.
   """
-  eta = hyperparameters.learning_rate
-  eta_alpha = hyperparameters.alpha_learning_rate or eta
   local = local_step.build(hyperparameters)
 
   def next_alpha(alpha, gradient, steps, rate):
     if not hyperparameters.adaptive:
       return alpha
-    # alpha' = clip(alpha - eta_alpha <v - u, G>, 0, 1)
+    # alpha' = clip(alpha - eta <v - u, G>, 0, 1)
     moved = tf.clip_by_value(local_sgd.descend(alpha, gradient, rate), 0, 1)
-    # The authors' code moves alpha once per round, FedJAX in every step.
-    if hyperparameters.alpha_every_step:
-      return moved
+    # Once per round, as in the authors' code; FedJAX moves it in every step.
     return tf.where(tf.equal(steps, 0), moved, alpha)
 
   def train(message, client_state, data):
     """Returns (u, v, alpha, mean loss of vbar)."""
-    rate = local_step.scheduled(hyperparameters, message, eta)
-    alpha_rate = local_step.scheduled(hyperparameters, message, eta_alpha)
+    rate = local_step.scheduled(
+        hyperparameters, message, hyperparameters.learning_rate
+    )
 
     def step(state, batch):
       shared, personal, alpha, steps = state
@@ -152,9 +141,7 @@ def build_apfl_work(
       after = (
           local.take(shared, shared_gradient, rate),
           local.take(personal, personal_gradient, rate),
-          next_alpha(
-              alpha, alpha_gradient(v, u, gradient), steps, alpha_rate
-          ),
+          next_alpha(alpha, alpha_gradient(v, u, gradient), steps, rate),
           steps + 1,
       )
       return after, loss

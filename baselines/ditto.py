@@ -19,6 +19,10 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 
 
+# Of the comparison of Pillutla et al. (ICML 2022).
+_POSTHOC_EPOCHS = 5
+
+
 @dataclasses.dataclass(frozen=True)
 class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of Ditto."""
@@ -38,11 +42,8 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
   mode: str = hp.field(
       'joint',
       'joint: personal models train along; posthoc: FedAvg, and every client'
-      ' trains its own from the final model when it deploys.',
+      ' trains its own for five epochs from the final model when it deploys.',
       choices=('joint', 'posthoc'),
-  )
-  posthoc_epochs: int = hp.field(
-      5, 'Passes over the local data.', minimum=1, when='mode=posthoc'
   )
 
   @property
@@ -96,7 +97,7 @@ def build_ditto(
           rate=hyperparameters.personal_rate,
           seed=client_work.key(message, data),
           batch_size=hyperparameters.batch_size,
-          num_epochs=hyperparameters.posthoc_epochs,
+          num_epochs=_POSTHOC_EPOCHS,
       )[0]
     return fedavg.build_averaging(
         model,

@@ -50,10 +50,6 @@ class EnsembleHyperparameters(hp.LocalTraining, hp.NewClients):
       0.1, 'Step size of the router; 0: stays uniform.', minimum=0.0,
       when='router=learned', search=hp.Around(10),
   )
-  router_noise: float = hp.field(
-      0.0, 'Uniform noise added to the logits in training, as in floral.',
-      minimum=0.0, when='router=learned',
-  )
   mix: str = hp.field(
       'logits', 'What is mixed.', choices=('logits', 'probabilities')
   )
@@ -148,9 +144,6 @@ class _Routing:
     self._dtype = model.dtype
     self._num_models, self._groups = num_models, groups
     self._learned = hyperparameters.router == 'learned'
-    self._noisy = router_training.build_softmax_mix(
-        hyperparameters.router_noise
-    )
     self.learning_rate = (
         # The number 0 freezes the oracle's pi, see `local_step.moves`.
         hyperparameters.router_learning_rate if self._learned else 0.0
@@ -176,10 +169,6 @@ class _Routing:
     """Returns pi."""
     return tf.nn.softmax(router) if self._learned else router
 
-  def training_mix(self, router, seed):
-    """Returns the weights of a step's forward pass: pi with noise."""
-    return self._noisy(router, seed) if self._learned else router
-
 
 def build_ensemble_work(
     mixed: functional.FunctionalModel, hyperparameters: Any, routing: Any,
@@ -202,7 +191,7 @@ def build_ensemble_work(
       tape.watch((models, router))
       # One loss of the mixture, so the chain rule gives the gradient of model c
       # its factor pi_c, and router and models are differentiated at one point.
-      mixing = routing.training_mix(router, batch.seed)
+      mixing = routing.mixing(router)
       loss = mixed.batch_loss(
           collections.OrderedDict(mixing=mixing, models=models), batch
       )

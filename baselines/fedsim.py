@@ -1,7 +1,12 @@
-"""FedSim: shared and private weights, trained by simultaneous steps.
+"""FedSim and FedPer: shared and private weights, trained by simultaneous steps.
+
+FedPer has one step size for all weights; the private ones of the original are
+the last layers, and clients count by their examples.
 
 Federated Learning with Partial Model Personalization
     Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao. ICML 2022. Algorithm 2.
+Federated Learning with Personalization Layers (FedPer)
+    Arivazhagan, Aggarwal, Singh, Choudhary. 2019. arXiv:1912.00818
 """
 
 import dataclasses
@@ -56,6 +61,21 @@ class FedSimHyperparameters(SharedHyperparameters):
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class FedPerHyperparameters(
+    fedavg.FedAvgHyperparameters, split_hyperparameters.SplitHyperparameters
+):
+  """Hyperparameters of FedPer."""
+
+  final_epochs: int = hp.inherited(FedSimHyperparameters, 'final_epochs')
+  head_init: str = hp.field(
+      'common',
+      'First private weights: common (their part of the first weights of the'
+      ' run, at all clients) or random (each client draws its own).',
+      choices=('common', 'random'),
+  )
+
+
 @builders.checked
 def build_fedsim(
     parts: partition.Partition,
@@ -65,7 +85,6 @@ def build_fedsim(
     *,
     num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
-    random_start: bool = False,
 ) -> process.PersonalizedProcess:
   """Builds FedSim.
 
@@ -83,11 +102,11 @@ def build_fedsim(
 
   Args:
     parts: The model and its split.
-    hyperparameters: See `FedSimHyperparameters`; `split` is `parts` already.
+    hyperparameters: See `FedSimHyperparameters`, or `FedPerHyperparameters` for
+      FedPer; `split` is `parts` already.
     num_clients: N; a client of a larger index never trains, and learns w_i when
       it is evaluated. None: every client may train.
     client_weighting: q_i, see `fedavg.build_fedavg`.
-    random_start: See `average_shared`.
   """
   local = local_step.build(hyperparameters)
 
@@ -110,7 +129,10 @@ def build_fedsim(
 
   return average_shared(
       parts, client_work.ClientWork(update), hyperparameters, num_clients,
-      random_start=random_start,
+      random_start=(
+          isinstance(hyperparameters, FedPerHyperparameters)
+          and hyperparameters.head_init == 'random'
+      ),
   )
 
 
@@ -170,8 +192,11 @@ def average_shared(
 
 
 @methods.register(
-    'fedsim', FedSimHyperparameters,
-    needs=NEEDS,
+    'fedper', FedPerHyperparameters, needs=NEEDS,
+    summary='shared base layers and private last layers (Arivazhagan 2019)',
+)
+@methods.register(
+    'fedsim', FedSimHyperparameters, needs=NEEDS,
     summary='shared and private weights, simultaneous steps (Pillutla 2022)',
 )
 def _build(task, hyperparameters):

@@ -16,6 +16,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers.numerics import thetas
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,7 @@ def build_fomaml(
   """
   work = local_update.build_local_update(
       model, gamma=hyperparameters.learning_rate,
-      theta=local_update.last_of(hyperparameters.adaptation_steps + 1),
+      theta=thetas.LastGradient(hyperparameters.adaptation_steps + 1).theta,
       batch_size=hyperparameters.batch_size,
   )
   return _compose(model, work, hyperparameters)

@@ -31,7 +31,6 @@ _NOT_RUN = {
     'fused.use(strategy=NAME)': 'NAME stands for several.',
     'fused.use(choices=PATH)': 'PATH stands for any.',
     'theta=..., gamma=...': 'What goes there is said above it.',
-    'SumsFactory(rule': 'The rule is any of a table.',
 }
 _SHORTER = {
     'train_total_rounds=100': 'train_total_rounds=2',

@@ -17,7 +17,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Packages whose `__init__` imports the names that users shall find.
 _EXPORTING = (
     'tff_pers.aggregators', 'tff_pers.aggregators.robust', 'tff_pers.attacks',
-    'tff_pers.client_works', 'tff_pers.models', 'tff_pers.numerics.robust',
+    'tff_pers.client_works', 'tff_pers.models',
 )
 
 

@@ -23,9 +23,9 @@ __version__ = '0.1.0'
 # Public names by the module that defines or exports them.
 _NAMES = {
     'tff_pers.algorithms': (
-        'build_async_ffgg', 'build_fedhm', 'build_ffgg', 'build_floral',
-        'build_local_ffgg', 'build_local_update', 'build_perm',
-        'build_shuffling', 'AsyncFFGGHyperparameters', 'FedHMHyperparameters',
+        'build_fedhm', 'build_ffgg', 'build_floral', 'build_local_ffgg',
+        'build_local_update', 'build_perm', 'build_shuffling',
+        'AsyncFFGGHyperparameters', 'FedHMHyperparameters',
         'FFGGHyperparameters', 'FloralHyperparameters',
         'LocalFFGGHyperparameters', 'PermHyperparameters',
         'ShufflingHyperparameters',
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
   from tff_pers.algorithms import (
       AsyncFFGGHyperparameters as AsyncFFGGHyperparameters,
   )
-  from tff_pers.algorithms import build_async_ffgg as build_async_ffgg
   from tff_pers.algorithms import build_fedhm as build_fedhm
   from tff_pers.algorithms import build_ffgg as build_ffgg
   from tff_pers.algorithms import build_floral as build_floral

@@ -29,6 +29,7 @@ _MOVED = {
         ('', 'config', _CONFIG),
         ('', 'composition', _COMPOSITION),
         ('.evaluation', 'core', 'files'),
+        ('.analysis', 'numerics', 'thetas'),
         ('.algorithms', 'algorithms.perm', _PERM),
         (
             '.algorithms', 'algorithms.floral',
@@ -36,8 +37,7 @@ _MOVED = {
         ),
         (
             '.algorithms', 'algorithms.ffgg',
-            'async_ffgg ffgg_hyperparameters ffgg_private ffgg_stages'
-            ' local_ffgg',
+            'ffgg_hyperparameters ffgg_private ffgg_stages local_ffgg',
         ),
         ('.algorithms', 'algorithms.fedhm', 'fedhm_hyperparameters'),
         (
@@ -46,7 +46,14 @@ _MOVED = {
         ),
     )
     for name in names.split()
-} | {'tff_pers.ranges': 'tff_pers.config.hyperparameters'}
+} | {
+    'tff_pers.algorithms.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
+    'tff_pers.algorithms.ffgg.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
+    'tff_pers.ranges': 'tff_pers.config.hyperparameters',
+    'baselines.fedper': 'baselines.fedsim',
+    'baselines.fedsgd': 'baselines.presets',
+    'baselines.lookahead': 'baselines.presets',
+}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -12,7 +12,7 @@ from tff_pers.analysis import federations
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import quadratic
 from tff_pers.analysis import surrogate as surrogate_lib
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 
 def _surrogate(federation, theta, gamma, alpha=0.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tff_pers.analysis import local_updates
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 _SPECTRUM = local_updates.Spectrum(1.0, 10.0)
 

@@ -8,7 +8,7 @@ from tff_pers.analysis import federations
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import quadratic
 from tff_pers.analysis import surrogate
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 
 def test_loss_is_smallest_at_the_optimum():

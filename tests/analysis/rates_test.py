@@ -11,7 +11,7 @@ from tff_pers.analysis import bounds
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import rates
 from tff_pers.analysis import surrogate as surrogate_lib
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 
 def _radius(eigenvalue, server, step):

@@ -10,7 +10,7 @@ from tff_pers.analysis import local_updates
 from tff_pers.analysis import rates
 from tff_pers.analysis import recommend
 from tff_pers.analysis import surrogate
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 _SPECTRUM = local_updates.Spectrum(1.0, 100.0)
 

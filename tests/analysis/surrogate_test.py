@@ -16,7 +16,7 @@ from tff_pers.analysis import federations
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import rates
 from tff_pers.analysis import surrogate as surrogate_lib
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 
 def _surrogate(federation, theta, gamma, alpha=0.0):
@@ -108,7 +108,7 @@ def test_eigenvalues_are_those_of_the_map(theta, alpha):
       w * np.linalg.matrix_power(
           np.eye(4) - 0.05 * (hessian + alpha * np.eye(4)), k
       )
-      for k, w in enumerate(theta.weights)
+      for k, w in enumerate(theta.theta)
   ]
   np.testing.assert_allclose(
       surrogate.distortions[0], np.sum(powers, axis=0), atol=1e-12

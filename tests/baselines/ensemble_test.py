@@ -221,22 +221,6 @@ def test_new_clients_learn_a_router(router, known):
   assert np.abs(t).max() > 1
 
 
-def test_noise_explores_in_training_alone():
-  """The mix of a step has it; what the server and the report get has not."""
-  work, model = _work(2, router_noise=1.0, router_learning_rate=0.0)
-  plain, _ = _work(2, router_learning_rate=0.0)
-  models = mixtures.initial_models(model, 2, 1)
-  data = rounds.tensors(problems.tiny_clients()[4])
-  own = dict(router=tf.constant([0.3, -0.2], tf.float64))
-  noisy, quiet = (w.update(_message(models), own, data) for w in (work, plain))
-  np.testing.assert_array_equal(noisy.weight, quiet.weight)
-  gaps = [
-      np.abs(a - b).max() for a, b in
-      zip(noisy.update['adaptors'], quiet.update['adaptors'])
-  ]
-  assert max(gaps) > 1e-3
-
-
 def test_a_client_never_seen_mixes_evenly():
   process, states, _, _ = rounds.run('ensemble', num_models=2)
   fresh = process.initialize_client(states[-1], 4)

@@ -13,6 +13,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_update
 from tff_pers.client_works import maml
 from tff_pers.core import random
+from tff_pers.numerics import thetas
 
 
 @pytest.mark.parametrize('name, expected', [('maml', 0.6), ('fomaml', 0.0)])
@@ -25,7 +26,8 @@ def test_fixed_point_after_one_adaptation_step(name, expected):
     )
   else:
     work = local_update.build_local_update(
-        problem.model, gamma=0.2, batch_size=1, theta=local_update.last_of(2)
+        problem.model, gamma=0.2, batch_size=1,
+        theta=thetas.LastGradient(2).theta,
     )
   w = simulator.run(
       work, problem, num_rounds=150, server_learning_rate=0.3

@@ -1,4 +1,4 @@
-"""Reptile and Lookahead: FedAvg with another step of the server."""
+"""Reptile: FedAvg with another step of the server."""
 
 import numpy as np
 import pytest
@@ -27,17 +27,6 @@ def test_reptile_with_an_outer_step_of_one_trains_as_fedavg():
   The step sizes of clients fall, and that of the server with them.
   """
   rounds.assert_close(rounds.run('reptile', **_FALLING)[1], _fedavg())
-
-
-def test_lookahead_goes_a_part_of_the_way():
-  """Check 6: eta = a gamma."""
-  process, states, _, _ = rounds.run('lookahead', slow_step=0.3, **_FALLING)
-  start = process.initialize_seeded(rounds.SEED)['weights']
-  expected = [
-      w + 0.3 * (u - w)
-      for w, u in zip(rounds.leaves(start), rounds.leaves(_fedavg()[0]['weights']))
-  ]
-  rounds.assert_close(states[0]['weights'], expected)
 
 
 @pytest.mark.parametrize(

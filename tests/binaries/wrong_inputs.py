@@ -137,9 +137,9 @@ FLAGS = {
         'train --algo=perm[tiers=1:0.5,aggregator=median] --model=mlp',
         '`--perm_aggregator` must be mean with `--perm_tiers`',
     ),
-    'window_without_tiers': (
-        'train --algo=perm --perm_window=rolling',
-        '`--perm_window` must be left at static unless tiers!=none',
+    'compare_without_tiers': (
+        'train --algo=perm --perm_compare=all',
+        '`--perm_compare` must be left at intersection unless tiers!=none',
     ),
     'two_equals_signs': ('train --algo=fedavg[a=b=c]', 'fedavg'),
     'empty_algo': ('train --algo=', 'A name must be of the form'),

@@ -19,6 +19,7 @@ from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import tff_models
+from tff_pers.numerics import thetas
 from tff_pers.runtime import native
 
 
@@ -115,7 +116,7 @@ def _twenty_batches():
 def test_the_pull_shortens_the_way(alpha, expected):
   """Check 5: (w - 3)^2 / 2 from 1, 20 steps of 0.1."""
   work = local_update.build_local_update(
-      _SCALAR, gamma=0.1, alpha=alpha, theta=local_update.all_of(20),
+      _SCALAR, gamma=0.1, alpha=alpha, theta=thetas.FirstGradients(20).theta,
       batch_size=1,
   )
   message = rounds.message((tf.constant([1.0]),))
@@ -177,7 +178,7 @@ def test_updates_are_linear_in_theta():
   """Full batches: what is drawn depends on how many steps there are."""
   theta = (0.3, 0.0, 1.0, 0.0, 2.0)
   one_by_one = [
-      rounds.leaves(_tiny(6, theta=local_update.last_of(k + 1)).update)
+      rounds.leaves(_tiny(6, theta=thetas.LastGradient(k + 1).theta).update)
       for k in range(5)
   ]
 
@@ -202,7 +203,8 @@ def test_a_rate_of_zero_takes_all_gradients_at_the_model_received():
   model, data = problems.tiny_model(), problems.tiny_clients()[4]
   weights = model.init(tf.constant([1, 2], tf.int64))
   work = local_update.build_local_update(
-      model, gamma=0.0, alpha=3.0, theta=local_update.all_of(7), batch_size=1
+      model, gamma=0.0, alpha=3.0, theta=thetas.FirstGradients(7).theta,
+      batch_size=1,
   )
   output = work.update(rounds.message(weights), (), rounds.tensors(data))
   whole = client_data.Batch(
@@ -228,7 +230,7 @@ def test_a_client_takes_as_many_steps_whatever_its_data():
   )
   weights = model.init(tf.constant([1, 2], tf.int64))
   work = local_update.build_local_update(
-      model, gamma=0.1, theta=local_update.last_of(6), batch_size=2
+      model, gamma=0.1, theta=thetas.LastGradient(6).theta, batch_size=2
   )
   for client in (0, 4):
     steps.clear()
@@ -302,8 +304,8 @@ def test_composes_with_a_server_optimizer_and_an_aggregator_of_tff():
 @pytest.mark.parametrize('options, message', [
     (dict(theta=()), '`theta` must have a weight > 0'),
     (dict(theta=(0.0, 0.0)), '`theta` must have a weight > 0'),
-    (dict(theta=(1.0, -1.0)), '`theta` must be numbers >= 0'),
-    (dict(theta=(np.inf,)), '`theta` must be numbers >= 0'),
+    (dict(theta=(1.0, -1.0)), '`theta` must be a list of finite weights'),
+    (dict(theta=(np.inf,)), '`theta` must be a list of finite weights'),
     (dict(theta=(1,), gamma=-0.1), '`gamma` must be a number >= 0, found -0.1'),
     (dict(theta=(1,), alpha=-1.0), '`alpha` must be a number >= 0, found -1.0'),
 ])

@@ -12,6 +12,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_update
 from tff_pers.client_works import maml
 from tff_pers.data import client_data
+from tff_pers.numerics import thetas
 
 _GAMMA = 0.05  # Below 1 / L, L = 10.
 
@@ -42,7 +43,7 @@ def test_on_quadratics_it_is_a_gradient_of_the_path(num_steps):
   problem, message, data, _, _ = _quadratic()
   work = local_update.build_local_update(
       problem.model, gamma=_GAMMA, batch_size=2,
-      theta=local_update.last_of(2 * num_steps + 1),
+      theta=thetas.LastGradient(2 * num_steps + 1).theta,
   )
   expected = work.update(message, (), data).update[0]
   np.testing.assert_allclose(_update(num_steps), expected, rtol=1e-10)

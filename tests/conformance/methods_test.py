@@ -61,7 +61,7 @@ def test_clients_of_several_ranks():
 def test_owners_of_several_widths():
   """PERM: warm-up, the choice of kappa, and visits of wider models."""
   task = tiny.task()
-  process = tiny.build('perm', task, tiers='1:0.5:0.25', window='rolling')
+  process = tiny.build('perm', task, tiers='1:0.5:0.25')
   state = agree_lib.on_native(process.initialize_seeded, 3)
   widths = {process.client_model(state, (), i)[1].shape[0] for i in range(4)}
   assert widths == {20, 10, 5}

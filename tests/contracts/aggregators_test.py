@@ -212,9 +212,6 @@ CASES = {
     'SumOfMeanFactory': Case(lambda: sum_of_mean.SumOfMeanFactory(
         tff.aggregators.MeanFactory(no_nan_division=True)
     )),
-    'SumsFactory': Case(
-        lambda: robust.build_factory('centered_clipping[sums=true,steps=2]')
-    ),
     'NothingFactory': Case(
         nothing.NothingFactory, tff.to_type(()), lambda rng, client: (),
         clips=False,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
   from tff_pers.algorithms.ffgg import (
       AsyncFFGGHyperparameters as AsyncFFGGHyperparameters,
   )
-  from tff_pers.algorithms.ffgg import build_async_ffgg as build_async_ffgg
   from tff_pers.algorithms.ffgg import build_ffgg as build_ffgg
   from tff_pers.algorithms.ffgg import build_local_ffgg as build_local_ffgg
   from tff_pers.algorithms.ffgg import (

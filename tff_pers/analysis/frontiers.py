@@ -23,7 +23,7 @@ import numpy.typing as npt
 from tff_pers.analysis import bounds
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import rates
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 FAMILIES = ('fedavg', 'fedprox', 'maml', 'theta_K')
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 Theta = Union[thetas.FirstGradients, thetas.LastGradient, thetas.Gradients]
 

@@ -32,7 +32,7 @@ from tff_pers.analysis import bounds
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import rates
 from tff_pers.analysis import surrogate
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 # Rounds beyond which nobody is told how many it would take.
 _MOST_ROUNDS = 10 ** 9

@@ -23,6 +23,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers.numerics import thetas
 
 # gamma, or `message -> gamma`, e.g. of a schedule.
 Rate = Union[float, Callable[[Any], Any]]
@@ -40,35 +41,6 @@ class Path(NamedTuple):
   total: Any
   final: Any
   loss: Any
-
-
-def all_of(num_steps: int) -> tuple[float, ...]:
-  """Returns Theta_1:K: every one of K gradients counts."""
-  return (1.0,) * num_steps
-
-
-def last_of(num_steps: int) -> tuple[float, ...]:
-  """Returns Theta_K: the last of K gradients, after K - 1 steps, counts."""
-  return (0.0,) * (num_steps - 1) + (1.0,)
-
-
-def check_theta(theta: Sequence[float]) -> tuple[float, ...]:
-  """Returns `theta` without the zeros at its end: K(Theta) numbers.
-
-  Raises:
-    ValueError: If a weight is negative or not finite, or none is positive.
-  """
-  theta = tuple(float(weight) for weight in theta)
-  if not all(math.isfinite(weight) and weight >= 0 for weight in theta):
-    raise ValueError(f'`theta` must be numbers >= 0, found {theta}.')
-  # A gradient after the last one that counts need not be computed.
-  num_steps = max((k + 1 for k, w in enumerate(theta) if w > 0), default=0)
-  if not num_steps:
-    raise ValueError(
-        f'`theta` must have a weight > 0, because nothing would be sent'
-        f' otherwise, found {theta}.'
-    )
-  return theta[:num_steps]
 
 
 def walk(
@@ -96,9 +68,9 @@ def walk(
     data: Dense client data or a dataset of batches.
     gamma: Rate >= 0, a float or a scalar tensor.
     seed: int64[2] key of the batches.
-    theta: Weights of the gradients as `check_theta` returns them, which say how
-      many steps there are, too. None: all weights are 1, as many steps as
-      `budget` says.
+    theta: Weights of the gradients, which say how many steps there are, too, so
+      that none of them stands at the end as a zero (`numerics.thetas`). None:
+      all weights are 1, as many steps as `budget` says.
     alpha: Strength >= 0 of the proximal term alpha / 2 ||x_k - x||^2.
     local: The step.
     **budget: `batch_size`; without `theta` also `num_steps` or `num_epochs`,
@@ -164,7 +136,8 @@ def build_local_update(
   Raises:
     ValueError: If `theta`, `alpha` or `gamma` is out of range.
   """
-  theta = None if theta is None else check_theta(theta)
+  if theta is not None:
+    theta = thetas.Gradients(tuple(theta)).theta
   for name, value in (('alpha', alpha), ('gamma', gamma)):
     if not callable(value) and not 0 <= value < math.inf:
       raise ValueError(f'`{name}` must be a number >= 0, found {value}.')

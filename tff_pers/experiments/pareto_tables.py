@@ -6,9 +6,9 @@ from typing import Any, Mapping, Optional
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import rates
 from tff_pers.analysis import recommend as recommend_lib
-from tff_pers.analysis import thetas
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.numerics import thetas
 
 
 def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:

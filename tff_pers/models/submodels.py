@@ -22,7 +22,7 @@ Requirements (random sub-models)
 import dataclasses
 import functools
 import math
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -135,46 +135,35 @@ class Submodels:
         for group, q in self.num_kept(tier).items()
     }
 
-  def rolling(
-      self, tier: int, offset: tf.Tensor,
-      among: Optional[Mapping[str, Any]] = None,
-  ) -> Kept:
+  def rolling(self, tier: int, offset: tf.Tensor) -> Kept:
     """Returns the units from `offset` on, beginning anew after the last.
 
     Args:
       tier: Number of the tier.
       offset: int32 scalar t >= 0, one for all groups.
-      among: The number of first units, by group, that they are of; None: all.
     """
-    among = among or self.groups
     return {
-        group: tf.sort((offset + tf.range(q)) % among[group])
+        group: tf.sort((offset + tf.range(q)) % self.groups[group])
         for group, q in self.num_kept(tier).items()
     }
 
-  def random(
-      self, tier: int, key: tf.Tensor, among: Optional[Mapping[str, Any]] = None
-  ) -> Kept:
+  def random(self, tier: int, key: tf.Tensor) -> Kept:
     """Returns units drawn uniformly without replacement.
 
     Args:
       tier: Number of the tier.
       key: int64[2].
-      among: See `rolling`.
     """
-    among = among or self.groups
     kept = {}
     for number, (group, q) in enumerate(self.num_kept(tier).items()):
       draws = tf.random.stateless_uniform(
           [self.groups[group]], random.fold_in(key, number)
       )
-      is_among = tf.range(self.groups[group]) < among[group]
-      kept[group] = tf.sort(tf.argsort(tf.where(is_among, draws, 2.0))[:q])
+      kept[group] = tf.sort(tf.argsort(draws)[:q])
     return kept
 
   def window(
-      self, kind: str, tier: int, *, offset: tf.Tensor, key: tf.Tensor,
-      among: Optional[Mapping[str, Any]] = None,
+      self, kind: str, tier: int, *, offset: tf.Tensor, key: tf.Tensor
   ) -> Kept:
     """Returns the units that a window keeps.
 
@@ -183,13 +172,12 @@ class Submodels:
       tier: Number of the tier.
       offset: See `rolling`.
       key: See `random`.
-      among: See `rolling`.
     """
     if kind == 'static':
       return self.static(tier)
     if kind == 'rolling':
-      return self.rolling(tier, offset, among)
-    return self.random(tier, key, among)
+      return self.rolling(tier, offset)
+    return self.random(tier, key)
 
   def switch(self, tier: tf.Tensor, of_tier: Callable[[int], Any]) -> Any:
     """Returns `of_tier(tier)`, see `tiers.switch`."""

@@ -12,7 +12,6 @@ import tensorflow_privacy as tfp
 from tests import slow
 from tests.conformance import agree as agree_lib
 from tff_pers.aggregators import robust
-from tff_pers.runtime import native
 
 TYPE = tff.to_type(collections.OrderedDict(
     b=tff.TensorType(np.float32, [2]), a=(tff.TensorType(np.float64, [2, 1]),)
@@ -118,8 +117,7 @@ def test_too_few_messages_give_zeros(text, least):
 
 
 @pytest.mark.parametrize('text', [
-    'mean', 'median', 'krum[f=0]', 'geometric_median[sums=true]',
-    'nnm[f=0](median)', 'bucketing(median)',
+    'mean', 'median', 'krum[f=0]', 'nnm[f=0](median)', 'bucketing(median)',
 ])
 def test_an_empty_cohort_gives_zeros(text):
   process = robust.build_factory(text).create(TYPE, WEIGHT)
@@ -140,28 +138,8 @@ def test_buckets_are_dealt_anew_in_every_round():
   assert np.any(_vector(first.result) != _vector(second.result))
 
 
-@pytest.mark.parametrize('text', [
-    'geometric_median[sums=true,passes=5,smoothing=0.5]',
-    'centered_clipping[sums=true,steps=5,radius=2]',
-])
-def test_sums_may_be_secure(text):
-  """Answers are no longer than the scale: 2^32 levels are enough."""
-  x = _messages(7)
-  factory = robust.SumsFactory(
-      robust.parse(text), tff.aggregators.SecureSumFactory(16.0)
-  )
-  with native.use():
-    output = _aggregate(factory, x)
-  np.testing.assert_allclose(
-      _vector(output.result), _expected(text, x), rtol=1e-4, atol=1e-5
-  )
-
-
-@pytest.mark.parametrize('text', [
-    'bucketing(median)', 'centered_clipping[sums=true,steps=2]'
-])
-def test_runtimes_agree(text):
-  process = robust.build_factory(text).create(TYPE, WEIGHT)
+def test_runtimes_agree():
+  process = robust.build_factory('bucketing(median)').create(TYPE, WEIGHT)
   values = [_value(row) for row in _messages(5)]
   agree_lib.agree(
       process.next, process.initialize(), values, [np.float32(1)] * 5
@@ -180,25 +158,13 @@ _PRIVATE = tff.aggregators.DifferentiallyPrivateFactory
 _QUERY = tfp.GaussianSumQuery(l2_norm_clip=1.0, stddev=1.0)
 
 
-@pytest.mark.parametrize('private', [
-    _PRIVATE(_QUERY),
-    tff.aggregators.clipping_factory(1.0, _PRIVATE(_QUERY)),
-])
-def test_raises_on_several_private_sums(private):
-  rule = robust.parse('geometric_median[sums=true,passes=3]')
-  factory = robust.SumsFactory(rule, private)
-  with pytest.raises(ValueError, match='takes 4 sums in a round and the'):
-    factory.create(tff.TensorType(np.float32, [2]), WEIGHT)
-
-
-@pytest.mark.parametrize('text', ['median', 'geometric_median[sums=true]'])
 @pytest.mark.parametrize('wrap', [
     lambda rule: rule,
     lambda rule: tff.aggregators.zeroing_factory(1.0, rule),
 ])
-def test_no_rule_is_the_sum_of_differential_privacy(text, wrap):
+def test_no_rule_is_the_sum_of_differential_privacy(wrap):
   with pytest.raises(TypeError, match='UnweightedAggregationFactory, found'):
-    _PRIVATE(_QUERY, wrap(robust.build_factory(text)))
+    _PRIVATE(_QUERY, wrap(robust.build_factory('median')))
 
 
 def test_in_tffs_own_federated_averaging():

@@ -3,6 +3,7 @@
 Tiny-LSQ in float64: 20 clients, five at work, speeds 1 to 10 times Exp(1).
 """
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 
 from tests.algorithms import least_squares
 from tests.simulation import event_runs
-from tff_pers.algorithms.ffgg import async_ffgg
 from tff_pers.algorithms.ffgg import ffgg
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.config import hyperparameters as hp
@@ -19,7 +19,7 @@ from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.models import partition
 
-_EXACT = async_ffgg.AsyncFFGGHyperparameters(tuner='exact')
+_EXACT = ffgg_hp.AsyncFFGGHyperparameters(tuner='exact')
 
 
 @functools.lru_cache(maxsize=None)
@@ -38,11 +38,12 @@ def _build(task, events, num_updates):
   arrivals = task_lib.Arrivals(
       events.in_flight, events.max_delay(num_updates)
   )
-  parts = partition.from_scheme(task.model, 'output_layer')
-  smoothness = async_ffgg.known_smoothness(task, parts)
-  return async_ffgg.build_async_ffgg(
-      parts, _EXACT, arrivals=arrivals, smoothness=smoothness
-  ), _EXACT.step(arrivals, smoothness)
+  task = dataclasses.replace(task, arrivals=arrivals)
+  smoothness = ffgg.known_smoothness(
+      task, partition.from_scheme(task.model, 'output_layer')
+  )
+  process = methods.get('async_ffgg').build(task, _EXACT)
+  return process, _EXACT.step(arrivals, smoothness)
 
 
 def _path(task, events, num_updates):
@@ -172,15 +173,15 @@ def test_a_round_is_one_of_ffgg_whatever_the_weighting():
 
 def test_pretraining_is_refused():
   with pytest.raises(ValueError, match='`pretrain_rounds` must be 0'):
-    async_ffgg.AsyncFFGGHyperparameters(pretrain_rounds=2)
+    ffgg_hp.AsyncFFGGHyperparameters(pretrain_rounds=2)
 
 
 def test_smoothness_is_known_of_least_squares_alone():
   task = _task()
   parts = partition.from_scheme(task.model, 'output_layer')
   np.testing.assert_allclose(
-      async_ffgg.known_smoothness(task, parts),
+      ffgg.known_smoothness(task, parts),
       least_squares.LeastSquares(task).smoothness, rtol=1e-9,
   )
   swapped = partition.from_scheme(task.model, 'input_layer')
-  assert async_ffgg.known_smoothness(task, swapped) is None
+  assert ffgg.known_smoothness(task, swapped) is None

@@ -29,13 +29,6 @@ _GROUPS = np.array([0, 1, 1, 0, 1], np.int32)
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
 
 
-# Two options in one run: they do not meet.
-_RELEARNED = dict(
-    eval_router='relearned', router_warmup_steps=3,
-    router_warmup_learning_rate=0.5, adaptor_server_learning_rate=0.1,
-)
-
-
 def _hyperparameters(**options):
   return floral_hp.FloralHyperparameters(**{**_LOCAL, **options})
 
@@ -224,14 +217,6 @@ def test_clients_that_never_train_learn_a_router(router, known):
   assert np.abs(new['router'] - 0.5).max() > 1e-3
 
 
-def test_routers_may_be_relearned_at_evaluation():
-  process, states, client_states, _ = _run(**_RELEARNED)
-  data = problems.tiny_clients()
-  result = _evaluate(process, states[-1], [client_states[2]], [data[2]])[0]
-  learned = _learned(states[-1], 2, _adapted(), steps=3, rate=0.5)
-  np.testing.assert_allclose(result['router'], learned, rtol=1e-6)
-
-
 def test_stateless_clients_warm_their_router_up_in_every_round():
   process, states, client_states, _ = _run(router_state='stateless')
   assert not process.is_stateful and set(client_states.values()) == {()}
@@ -364,7 +349,7 @@ def test_adaptors_may_have_their_own_server_rate():
   """The release's damped step: a <- a + 0.1 (mean - a); the base is whole."""
   start = _run()[0].initialize_seeded(rounds.SEED)['weights']
   plain = _run()[1][0]['weights']
-  damped = _run(**_RELEARNED)[1][0]['weights']
+  damped = _run(adaptor_server_learning_rate=0.1)[1][0]['weights']
   rounds.assert_close(damped['base'], plain['base'])
   rounds.assert_close(
       damped['adaptors'],

@@ -15,6 +15,7 @@ from tff_pers.algorithms.local_update import local_update
 from tff_pers.client_works import local_update as work_lib
 from tff_pers.composition import server_optimizers
 from tff_pers.config import methods
+from tff_pers.numerics import thetas
 
 _EXACT = functools.partial(agree_lib.agree, rtol=1e-12, atol=1e-12)
 
@@ -89,7 +90,7 @@ def _assert_same_weights(states, expected, atol=1e-12):
 def _member(**options):
   """Returns the states of a member of the family on the tiny task."""
   options = dict(
-      theta=work_lib.all_of(5), gamma=0.1, batch_size=2,
+      theta=thetas.FirstGradients(5).theta, gamma=0.1, batch_size=2,
       client_weighting='examples', **options
   )
   process = local_update.build_local_update(problems.tiny_model(), **options)

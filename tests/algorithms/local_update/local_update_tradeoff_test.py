@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from tff_pers.algorithms.local_update import local_update
-from tff_pers.client_works import local_update as work_lib
 from tff_pers.composition import server_optimizers
 from tff_pers.data import client_data
 from tff_pers.data import tasks
 from tff_pers.models import functional
+from tff_pers.numerics import thetas
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,8 @@ def _regression_losses(gamma, eta, beta, num_rounds):
   )
   process = local_update.build_local_update(
       # At gamma = 0 all gradients of a full batch are the same one.
-      model, theta=work_lib.all_of(20) if gamma else (20.0,), gamma=gamma,
+      model, gamma=gamma,
+      theta=thetas.FirstGradients(20).theta if gamma else (20.0,),
       batch_size=0, server_optimizer=server_optimizers.build_heavy_ball(
           eta, beta, tf.float64
       ),
@@ -104,7 +105,7 @@ def _curves(num_rounds=40, **member):
   """Returns (training losses, accuracies), each [3 seeds, num_rounds]."""
   task = _digits()
   process = local_update.build_local_update(
-      task.model, theta=work_lib.all_of(10), batch_size=20, **member
+      task.model, theta=thetas.FirstGradients(10).theta, batch_size=20, **member
   )
   curves = []
   for seed in range(3):

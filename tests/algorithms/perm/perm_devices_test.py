@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import baselines  # noqa: F401  Registers local_only.
 from tests import acting
 from tests import problems
 from tests import slow
@@ -126,8 +125,8 @@ def _train(devices, weights, owner, host, t, seed=None):
   client = problems.tiny_clients()[host]
   seed = random.key(sr.SEED, t, host, 0) if seed is None else seed
   final, _ = devices.train(
-      tuple(map(tf.constant, weights)), client, seed=seed, round_num=t,
-      owner=owner, learning_rate=0.2, local=_LOCAL, batch_size=2, num_steps=4,
+      tuple(map(tf.constant, weights)), client, seed=seed, owner=owner,
+      learning_rate=0.2, local=_LOCAL, batch_size=2, num_steps=4,
   )
   return [leaf.numpy() for leaf in final]
 
@@ -153,50 +152,6 @@ def test_a_visit_trains_the_units_that_both_have(owner, host):
   _close(found, sr.put(weights, trained, _UNITS[tier]))
 
 
-def _moved(before, after):
-  return sr.moved(dict(weights=before), dict(weights=after))
-
-
-@pytest.mark.parametrize('owner, host', [(0, 1), (0, 2), (1, 2)])
-def test_rolling_windows_cover_the_units_of_the_owner_alike(owner, host):
-  """Check 15a: each of its q_i units in as many of q_i rounds as fit."""
-  weights, devices = _weights(), _devices(window='rolling')
-  total, count = sr.COUNTS[owner], sr.COUNTS[host]
-  times = np.zeros(total, int)
-  for t in range(total):
-    found = _train(devices, weights, owner, host, 2 * total + t)
-    units = sorted((t + k) % total for k in range(count))
-    assert _moved(weights, found) == units
-    times[units] += 1
-    if t == total - 1:  # Begins anew.
-      own = sr.cut(weights, units)
-      client = problems.tiny_clients()[host]
-      trained = sr.train(own, sr.batches(client, 2 * total + t))
-      _close(found, sr.put(weights, trained, units))
-  np.testing.assert_array_equal(times, count)
-
-
-def test_random_windows_are_of_the_units_of_the_owner():
-  weights, devices = _weights(), _devices(window='random')
-  for owner, host in ((0, 1), (1, 2)):
-    drawn = [
-        _moved(weights, _train(devices, weights, owner, host, t))
-        for t in range(12)
-    ]
-    assert {len(units) for units in drawn} == {sr.COUNTS[host]}
-    # By chance one of 6 would be missed in 12 draws of 3 once in 700 times.
-    assert set().union(*drawn) == set(_UNITS[owner])
-    assert len(set(map(tuple, drawn))) > 2
-
-
-@pytest.mark.parametrize('window', submodels.WINDOWS)
-def test_one_s_own_model_is_trained_whole(window):
-  weights, devices = _weights(), _devices(window=window)
-  for t in range(3):
-    found = _train(devices, weights, 1, 4, t)
-    assert _moved(weights, found) == list(_UNITS[1])
-
-
 def _task(**fields):
   return types.SimpleNamespace(**dict(dict(
       model=_MODEL, tier_assignment='fixed', rank_ratios=(1.0, 0.5),
@@ -210,14 +165,13 @@ def _task(**fields):
 def test_devices_are_those_of_the_task(rounding, counts):
   """Check 15a: q = max(1, floor(beta C))."""
   devices = perm_devices.build_devices(_task(), perm.PermHyperparameters(
-      tiers='1:0.45:0.1', width_rounding=rounding, window='rolling', vc=2.0,
-      compare='all', vc_of='source', vc_measure='log_linear',
+      tiers='1:0.45:0.1', width_rounding=rounding, vc=2.0, compare='all',
+      vc_of='source',
   ))
   assert [devices.parts.num_kept(k)['hidden'] for k in range(3)] == counts
   found = [devices.tier(tf.constant(index)).numpy() for index in range(5)]
   assert found == [2, 0, 1, 0, 1]  # Beyond the table: index mod 3.
-  assert (devices.window, devices.compare, devices.vc) == ('rolling', 'all', 2)
-  assert (devices.vc_of, devices.vc_measure) == ('source', 'log_linear')
+  assert (devices.compare, devices.vc, devices.vc_of) == ('all', 2, 'source')
 
 
 def test_without_tiers_devices_have_the_whole_model():
@@ -350,17 +304,11 @@ def test_clients_of_the_same_data_are_near_in_what_both_have():
   assert np.all(far[np.triu_indices(3, 1)] > 1e-3)
 
 
-_VC = dict(
-    parameters=_NUM_WEIGHTS, log_linear=_NUM_WEIGHTS * np.log(_NUM_WEIGHTS)
-)
-
-
 @pytest.mark.parametrize('vc_of', ['learner', 'source'])
-@pytest.mark.parametrize('vc_measure', _VC)
 @pytest.mark.parametrize('sizes', [
     (9.0, 9.0, 9.0, 9.0, 9.0), (4.0, 9.0, 2.0, 6.0, 3.0)
 ])
-def test_capacity_is_a_linear_term(vc_of, vc_measure, sizes):
+def test_capacity_is_a_linear_term(vc_of, sizes):
   """perm 2.5; check 15a: of the learner and with equal n_j it does nothing."""
   sizes = np.array(sizes)
   vectors = np.stack([
@@ -375,13 +323,14 @@ def test_capacity_is_a_linear_term(vc_of, vc_measure, sizes):
       _hyperparameters(),
   ).numpy()
   plain = solve()
-  found = solve(vc=6.0, vc_of=vc_of, vc_measure=vc_measure)
-  numbers, tiers = _VC[vc_measure], np.arange(_N) % 3
+  found = solve(vc=6.0, vc_of=vc_of)
+  tiers = np.arange(_N) % 3
   c = perm_comparison.pairwise(
       _devices(), tf.constant(vectors), tf.constant([True] * _N),
       tf.range(_N), tf.range(_N),
   ).numpy()
-  own = numbers[tiers][:, None] if vc_of == 'learner' else numbers[tiers]
+  own = _NUM_WEIGHTS[tiers]
+  own = own[:, None] if vc_of == 'learner' else own
   c = c + 6 * np.sqrt(own / sizes)
   expected = [perm_numpy.water_level(row, sizes, 800.0) for row in c]
   np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -487,7 +436,8 @@ def test_bytes_of_a_visit_are_those_of_what_both_have(owner, host):
   np.testing.assert_allclose(found, [8 * both + 8, 8 * both], rtol=1e-6)
   units = _UNITS[max(owner % 3, host % 3)]
   models = [leaf[0].numpy() for leaf in done['rows']['models']]
-  assert _moved(weights, models) == list(units)
+  moved = sr.moved(dict(weights=weights), dict(weights=models))
+  assert moved == list(units)
 
 
 # --- Digits. ---

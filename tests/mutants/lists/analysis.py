@@ -2,7 +2,7 @@
 
 from tests.mutants.faults import Fault
 
-_THETAS = 'tff_pers/analysis/thetas.py'
+_THETAS = 'tff_pers/numerics/thetas.py'
 _UPDATES = 'tff_pers/analysis/local_updates.py'
 _RATES = 'tff_pers/analysis/rates.py'
 _SURROGATE = 'tff_pers/analysis/surrogate.py'
@@ -27,7 +27,7 @@ FAULTS = (
         file=_THETAS,
         old='return (1 - np.asarray(s, np.float64)) ** (self.num_steps - 1)',
         new='return (1 - np.asarray(s, np.float64)) ** self.num_steps',
-        tests=(f'{_TESTS}thetas_test.py::test_closed_form_is_the_sum',),
+        tests=('tests/numerics/thetas_test.py::test_closed_form_is_the_sum',),
     ),
     Fault(
         'maml_counts_as_fomaml',
@@ -36,7 +36,8 @@ FAULTS = (
         old='LastGradient(2 * num_adaptation_steps + 1)',
         new='LastGradient(num_adaptation_steps + 1)',
         tests=(
-            f'{_TESTS}thetas_test.py::test_maml_is_the_last_of_two_j_and_one',
+            'tests/numerics/thetas_test.py'
+            '::test_maml_is_the_last_of_two_j_and_one',
         ),
     ),
     Fault(
@@ -83,7 +84,7 @@ FAULTS = (
         file=_THETAS,
         old='s < 0.5, -np.expm1(num_steps * np.log1p(-inside)),',
         new='s < 0.5, 1 - (1 - inside) ** num_steps,',
-        tests=(f'{_TESTS}thetas_test.py::test_sum_of_a_million_powers',),
+        tests=('tests/numerics/thetas_test.py::test_sum_of_a_million_powers',),
     ),
     Fault(
         'heavy_ball_rate_of_gd',

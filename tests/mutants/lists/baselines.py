@@ -53,10 +53,10 @@ FAULTS = (
     ),
     Fault(
         'apfl_alpha_every_step',
-        what='alpha moves in every local step, whatever the flag.',
+        what='alpha moves in every local step.',
         file=_APFL,
-        old='    if hyperparameters.alpha_every_step:\n',
-        new='    if True:\n',
+        old='return tf.where(tf.equal(steps, 0), moved, alpha)',
+        new='return moved',
         tests=_APFL_STEP,
     ),
     Fault(
@@ -254,14 +254,6 @@ FAULTS = (
         old='num_steps=tf.where(is_new, hyperparameters.adapt_epochs, 0)',
         new='num_steps=0',
         tests=(f'{_ENSEMBLE_TEST}::test_new_clients_learn_a_router',),
-    ),
-    Fault(
-        'ensemble_noise_in_vain',
-        what='The noise of the router is not added.',
-        file=_ENSEMBLE,
-        old='mixing = routing.training_mix(router, batch.seed)',
-        new='mixing = routing.mixing(router)',
-        tests=(f'{_ENSEMBLE_TEST}::test_noise_explores_in_training_alone',),
     ),
     Fault(
         'fedem_takes_those_who_wait_for_new',

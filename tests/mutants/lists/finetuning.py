@@ -20,7 +20,7 @@ _ONCE_MORE = (
     '::test_a_client_that_trains_learns_its_private_weights_once_more',
 )
 _HEADS = (
-    'tests/baselines/fedper_test.py'
+    'tests/baselines/fedsim_test.py'
     '::test_all_heads_start_alike_unless_each_client_draws_its_own',
 )
 _SPAN = (

@@ -19,14 +19,6 @@ FAULTS = (
         tests=(f'{_READ}[ditto]',),
     ),
     Fault(
-        'ditto_posthoc_without_condition',
-        what='Passes after training are taken in silence when there are none.',
-        file=_DITTO,
-        old="when='mode=posthoc'",
-        new="when=''",
-        tests=(f'{_READ}[ditto]',),
-    ),
-    Fault(
         'finetuned_rate_never_read',
         what='Fine-tuning has the step size of training.',
         file='baselines/fedavg_finetuned.py',
@@ -68,14 +60,6 @@ FAULTS = (
         old='hyperparameters.router_noise, hyperparameters.min_mix_prob',
         new='0 * hyperparameters.router_noise, hyperparameters.min_mix_prob',
         tests=(f'{_ACTS}[floral-router_noise]',),
-    ),
-    Fault(
-        'eval_router_of_the_stateless',
-        what='Stateless clients may store their router, in silence.',
-        file=_FLORAL,
-        old="when=f'{_LEARNED} and router_state=stateful'",
-        new='when=_LEARNED',
-        tests=(f'{_READ}[floral]',),
     ),
     Fault(
         'solver_steps_never_read',

@@ -359,8 +359,8 @@ FAULTS = (
         'perm_plain_stage_one',
         what='The local step does nothing in stage 1.',
         file='tff_pers/algorithms/perm/perm_client.py',
-        old='weights, data, local=local, round_num=t,',
-        new='weights, data, round_num=t,',
+        old='weights, data, local=local,',
+        new='weights, data,',
         tests=(
             'tests/algorithms/perm/perm_test.py'
             '::test_local_step_of_stage_1_is_that_of_fedavg',

@@ -3,6 +3,7 @@
 from tests.mutants.faults import Fault
 
 _WORK = 'tff_pers/client_works/local_update.py'
+_THETAS = 'tff_pers/numerics/thetas.py'
 _WORK_TEST = 'tests/client_works/local_update_test.py'
 _MAML = 'tff_pers/client_works/maml.py'
 _MAML_TEST = 'tests/client_works/maml_test.py'
@@ -65,17 +66,17 @@ FAULTS = (
     Fault(
         'theta_without_its_zeros',
         what='Zeros at the beginning of Theta are left out with those at the end.',
-        file=_WORK,
-        old='  return theta[:num_steps]\n',
-        new='  return tuple(w for w in theta[:num_steps] if w)\n',
+        file=_THETAS,
+        old="kept = np.trim_zeros(theta, 'b')",
+        new='kept = theta[theta > 0]',
         tests=_LINEAR,
     ),
     Fault(
         'zeros_at_the_end_are_computed',
         what='A client takes the steps of zeros at the end of Theta, too.',
-        file=_WORK,
-        old='  return theta[:num_steps]\n',
-        new='  return theta\n',
+        file=_THETAS,
+        old="kept = np.trim_zeros(theta, 'b')",
+        new='kept = theta',
         tests=(f'{_WORK_TEST}::test_zeros_at_the_end_take_no_steps',),
     ),
     Fault(
@@ -256,8 +257,8 @@ FAULTS = (
         'fomaml_one_step_short',
         what='FOMAML with J steps sends gradient J, not J + 1.',
         file='baselines/maml.py',
-        old='local_update.last_of(hyperparameters.adaptation_steps + 1)',
-        new='local_update.last_of(hyperparameters.adaptation_steps)',
+        old='thetas.LastGradient(hyperparameters.adaptation_steps + 1)',
+        new='thetas.LastGradient(hyperparameters.adaptation_steps)',
         tests=('tests/baselines/maml_test.py::test_flags_give_j_plus_one',),
     ),
     Fault(

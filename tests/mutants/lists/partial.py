@@ -161,17 +161,6 @@ FAULTS = (
         ),
     ),
     Fault(
-        'fedper_new_clients_do_not_adapt',
-        what='FedPer does not know which clients are new.',
-        file='baselines/fedper.py',
-        old='num_clients=task.num_clients, client',
-        new='client',
-        tests=(
-            f'{_ALL_TEST}::test_a_new_client_learns_its_private_weights_alone'
-            '[fedper-options1]',
-        ),
-    ),
-    Fault(
         'new_clients_by_the_shared_rate',
         what='A new client learns by the step size of the shared weights.',
         file=_TRAINING,

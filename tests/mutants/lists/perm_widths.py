@@ -2,15 +2,11 @@
 
 from tests.mutants.faults import Fault
 
-_SUBMODELS = 'tff_pers/models/submodels.py'
 _COMPARISON = 'tff_pers/algorithms/perm/perm_comparison.py'
 _DEVICES = 'tff_pers/algorithms/perm/perm_devices.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
 _TEST = 'tests/algorithms/perm/perm_devices_test.py'
 _VISIT = (f'{_TEST}::test_a_visit_trains_the_units_that_both_have',)
-_ROLLING = (
-    f'{_TEST}::test_rolling_windows_cover_the_units_of_the_owner_alike',
-)
 _DISTANCES = (f'{_TEST}::test_distances_are_those_of_numpy',)
 _GRADIENTS = (
     f'{_TEST}::test_gradients_are_those_of_a_client_s_own_model',
@@ -54,32 +50,6 @@ FAULTS = (
         old='submodels.replace(self.model, weights, final, kept), loss',
         new='submodels.expand(self.model, final, kept), loss',
         tests=_VISIT,
-    ),
-    Fault(
-        'window_over_all_units',
-        what='A window rolls over units that the owner does not have.',
-        file=_SUBMODELS,
-        old='return self.rolling(tier, offset, among)',
-        new='return self.rolling(tier, offset)',
-        tests=_ROLLING,
-    ),
-    Fault(
-        'window_over_the_units_of_the_host',
-        what='A window rolls over no more units than it has.',
-        file=_DEVICES,
-        old='number[group] for number in numbers], owned)',
-        new='number[group] for number in numbers], k)',
-        tests=_ROLLING,
-    ),
-    Fault(
-        'draws_of_all_units',
-        what='Random windows are of units that the owner does not have.',
-        file=_SUBMODELS,
-        old='return self.random(tier, key, among)',
-        new='return self.random(tier, key)',
-        tests=(
-            f'{_TEST}::test_random_windows_are_of_the_units_of_the_owner',
-        ),
     ),
     Fault(
         'update_is_not_masked',

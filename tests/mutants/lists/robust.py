@@ -2,9 +2,7 @@
 
 from tests.mutants.faults import Fault
 
-_CENTERS = 'tff_pers/numerics/robust/centers.py'
-_MIXING = 'tff_pers/numerics/robust/mixing.py'
-_NEIGHBOURS = 'tff_pers/numerics/robust/neighbours.py'
+_NUMERICS = 'tff_pers/numerics/robust.py'
 _FACTORY = 'tff_pers/aggregators/robust/factory.py'
 _RULES = 'tff_pers/aggregators/robust/rules.py'
 _PRESENCE_TEST = (
@@ -18,7 +16,7 @@ FAULTS = (
     Fault(
         'neighbours_one_too_many',
         what='Krum sums over n - f - 1 neighbours.',
-        file=_NEIGHBOURS,
+        file=_NUMERICS,
         old='ascending[:, 1 : n - num_byzantine - 1]',
         new='ascending[:, 1 : n - num_byzantine]',
         tests=(f'{_VALUES_TEST}::test_krum_scores',),
@@ -26,7 +24,7 @@ FAULTS = (
     Fault(
         'sum_in_multi_krum',
         what='Multi-Krum returns the sum of the best, not their mean.',
-        file=_NEIGHBOURS,
+        file=_NUMERICS,
         old='tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)',
         new='tf.reduce_sum(tf.gather(x, order[:num_best]), axis=0)',
         tests=(f'{_VALUES_TEST}::test_multi_krum_is_a_mean_of_the_best',),
@@ -34,8 +32,8 @@ FAULTS = (
     Fault(
         'distances_from_the_mean',
         what='A far message drowns the distances of all others.',
-        file=_NEIGHBOURS,
-        old='distances.gram_distances(x - columns.median(x))',
+        file=_NUMERICS,
+        old='distances.gram_distances(x - median(x))',
         new='distances.gram_distances(distances.center(x))',
         tests=(
             f'{_VALUES_TEST}'
@@ -45,7 +43,7 @@ FAULTS = (
     Fault(
         'self_left_out_of_mixing',
         what='A message is not one of its own neighbours.',
-        file=_MIXING,
+        file=_NUMERICS,
         old='stable=True)[:, :count]',
         new='stable=True)[:, 1 : count + 1]',
         tests=(
@@ -56,7 +54,7 @@ FAULTS = (
     Fault(
         'bucket_divided_by_its_full_size',
         what='The short last bucket is divided by s.',
-        file=_MIXING,
+        file=_NUMERICS,
         old='tf.math.segment_mean(tf.gather(x, order), tf.range(n) // size)',
         new='tf.math.segment_sum('
         'tf.gather(x, order), tf.range(n) // size) / size',
@@ -65,17 +63,17 @@ FAULTS = (
     Fault(
         'radius_of_the_first_step',
         what='Centered clipping keeps the radius of the start.',
-        file=_CENTERS,
-        old='    r = median_of(distance) if radius is None else _as(radius, x)\n',
-        new='    r = median_of(distance) if radius is None else _as(radius, x)\n'
+        file=_NUMERICS,
+        old='    r = _median_of(distance) if radius is None else _as(radius, x)\n',
+        new='    r = _median_of(distance) if radius is None else _as(radius, x)\n'
         '    radius = r\n',
         tests=(f'{_VALUES_TEST}::test_centered_clipping_from_zero',),
     ),
     Fault(
         'fixed_smoothing',
         what='The smoothing of the geometric median does not scale.',
-        file=_CENTERS,
-        old='      nu = share * median_of(distance)',
+        file=_NUMERICS,
+        old='      nu = share * _median_of(distance)',
         new='      nu = tf.constant(0.1, x.dtype)',
         tests=('tests/numerics/robust/properties_test.py::test_scale',),
     ),
@@ -96,28 +94,19 @@ FAULTS = (
         tests=(f'{_PRESENCE_TEST}[trimmed_mean[f=2]]',),
     ),
     Fault(
-        'private_sums_accounted_once',
-        what='Passes of private sums are taken for one.',
-        file='tff_pers/aggregators/robust/sums.py',
-        old="result.member, 'dp_event'",
-        new="result.member, 'mean_count'",
-        tests=(f'{_FACTORY_TEST}::test_raises_on_several_private_sums',),
-    ),
-    Fault(
-        'passes_ignored_when_collected',
-        what='`geometric_median[passes]` moves nothing without sums.',
+        'passes_ignored',
+        what='`geometric_median[passes]` moves nothing.',
         file=_RULES,
-        old='robust.geometric_median(x, passes=self.num_passes)',
+        old='robust.geometric_median(x, passes=self.passes)',
         new='robust.geometric_median(x)',
         tests=(f'{_PRESENCE_TEST}[geometric_median[passes=1]]',),
     ),
     Fault(
-        'radius_ignored_when_collected',
-        what='`centered_clipping[radius]` moves nothing without sums.',
+        'radius_ignored',
+        what='`centered_clipping[radius]` moves nothing.',
         file=_RULES,
-        old='x, steps=self.num_passes, start=start, radius=self.scale\n',
-        new='x, steps=self.num_passes, start=start,\n'
-        '        radius=self.scale if self.sums else None,\n',
+        old='x, steps=self.steps, radius=self.radius or None',
+        new='x, steps=self.steps',
         tests=(f'{_PRESENCE_TEST}[centered_clipping[steps=2,radius=0.1]]',),
     ),
     Fault(

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tff_pers.numerics import robust
-from tff_pers.numerics.robust import neighbours
-from tff_pers.numerics.robust import sorting
+from tff_pers.numerics import sorting
 
 POINTS = np.array([
     (0, 0), (1, 0), (0, 1), (1, 1), (0.5, 0.5), (20, 20), (21, 20)
@@ -45,7 +44,7 @@ def test_mixing_breaks_ties_by_the_smaller_index():
 
 
 def test_krum_scores():
-  scores = neighbours.krum_scores(tf.constant(POINTS), 2)
+  scores = robust.krum_scores(tf.constant(POINTS), 2)
   _close(scores, [2.5, 2.5, 2.5, 2.5, 1.5, 1483.5, 1562], atol=1e-9)
   _close(robust.krum(tf.constant(POINTS), 2), [0.5, 0.5])
 

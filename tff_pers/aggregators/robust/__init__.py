@@ -8,7 +8,6 @@ from tff_pers.aggregators.robust.naming import check
 from tff_pers.aggregators.robust.naming import names
 from tff_pers.aggregators.robust.naming import parse
 from tff_pers.aggregators.robust.naming import with_num_byzantine
-from tff_pers.aggregators.robust.sums import SumsFactory
 
 for _name in names():
   choice.RULES.register(_name, lambda build: build)(build_factory)

@@ -11,7 +11,6 @@ from tff_pers.aggregators import shuffling
 from tff_pers.aggregators import vectors
 from tff_pers.aggregators.robust import naming
 from tff_pers.aggregators.robust import rules
-from tff_pers.aggregators.robust import sums
 from tff_pers.core import random
 from tff_pers.numerics import robust
 
@@ -33,10 +32,6 @@ def build_factory(
   """
   if isinstance(rule, str):
     rule = naming.parse(rule)
-  if isinstance(
-      rule, (rules.GeometricMedian, rules.CenteredClipping)
-  ) and rule.sums:
-    return sums.SumsFactory(rule)
   return RobustFactory(rule)
 
 
@@ -62,8 +57,7 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
   inside of TFF's clipping and zeroing. It is no sum, so that TFF's factories
   which need one (differential privacy, means) refuse it with a TypeError.
 
-  Collecting costs the server the memory of all messages; see `sums` for what
-  does without.
+  Collecting costs the server the memory of all messages.
   """
 
   def __init__(self, rule: naming.AnyRule):

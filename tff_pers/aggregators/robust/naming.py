@@ -63,25 +63,14 @@ def parse(text: str) -> AnyRule:
   if not prepares:
     return first
   then = parse(inner)
-  if getattr(then, 'sums', False):
-    raise ValueError(
-        f'`aggregator` {name} must have a rule in it that collects messages,'
-        f' found sums=true in {text!r}.'
-    )
   if rules.NOT_GIVEN not in (first.f, then.f) and first.f != then.f:
     raise ValueError(
         f'`f` must be given once in a composition of rules, found {text!r}.'
     )
-  return with_f(preparations.Composed(first, then), max(first.f, then.f))
-
-
-def with_f(rule: AnyRule, number: int) -> AnyRule:
-  """Returns the rule with f = `number`."""
-  if isinstance(rule, preparations.Composed):
-    return preparations.Composed(
-        dataclasses.replace(rule.first, f=number), with_f(rule.then, number)
-    )
-  return dataclasses.replace(rule, f=number)
+  return preparations.Composed(
+      dataclasses.replace(first, f=rules.NOT_GIVEN),
+      dataclasses.replace(then, f=rules.NOT_GIVEN), max(first.f, then.f),
+  )
 
 
 def as_text(rule: AnyRule) -> str:
@@ -91,8 +80,8 @@ def as_text(rule: AnyRule) -> str:
     rule: What `parse` returns.
   """
   if isinstance(rule, preparations.Composed):
-    inner = as_text(with_f(rule.then, rules.NOT_GIVEN))
-    return f'{_own_text(rule.first)}({inner})'
+    first = dataclasses.replace(rule.first, f=rule.f)
+    return f'{_own_text(first)}({as_text(rule.then)})'
   return _own_text(rule)
 
 
@@ -116,7 +105,9 @@ def with_num_byzantine(text: str, number: int) -> str:
     ValueError: See `parse`.
   """
   rule = parse(text)
-  return text if rule.f != rules.NOT_GIVEN else as_text(with_f(rule, number))
+  if rule.f != rules.NOT_GIVEN:
+    return text
+  return as_text(dataclasses.replace(rule, f=number))
 
 
 def check(text: str, num_clients: int) -> None:

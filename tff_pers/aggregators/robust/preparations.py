@@ -152,20 +152,18 @@ class Composed:
   Attributes:
     first: What is done first.
     then: The rule that combines what that gives.
+    f: The assumed number of Byzantine clients, -1: not given. It holds for
+      both, whose own f are not given.
   """
 
   first: Preparation
   then: Union[rules.Rule, 'Composed']
+  f: int = rules.NOT_GIVEN
 
   @property
   def name(self) -> str:
     """That of what is done first."""
     return self.first.name
-
-  @property
-  def f(self) -> int:
-    """The assumed number of Byzantine clients, -1: not given."""
-    return self.first.f
 
   @property
   def is_random(self) -> bool:

@@ -6,7 +6,7 @@ messages and sigma^2 the mean squared distance of two of them.
 """
 
 import dataclasses
-from typing import ClassVar, Optional, Union
+from typing import ClassVar, Union
 
 import tensorflow as tf
 
@@ -119,37 +119,14 @@ class GeometricMedian(Rule):
   client could claim many examples. The smoothing is relative, 1e-6 (float32:
   1e-4) of the median distance, or the rule would be a mean once all messages
   are close.
-
-  With `sums=true` the server only ever sees sums, see `sums.py`: weaker.
   """
 
   name: ClassVar[str] = 'geometric_median'
 
-  passes: int = hp.field(
-      0, 'Passes T; 0: 8, or 32 with sums=true.', minimum=0
-  )
-  sums: bool = hp.field(False, 'Whether the server only sees sums.')
-  smoothing: float = hp.field(
-      1e-12, 'Smallest distance nu.', above=0.0, when='sums=true'
-  )
+  passes: int = hp.field(8, 'Passes T.', minimum=1)
 
   def __call__(self, x, num_byzantine, key):
-    if self.sums:
-      return robust.geometric_median(
-          x, passes=self.num_passes, start=robust.mean(x),
-          smoothing=self.smoothing,
-      )
-    return robust.geometric_median(x, passes=self.num_passes)
-
-  @property
-  def num_passes(self) -> int:
-    """T."""
-    return self.passes or (32 if self.sums else 8)
-
-  @property
-  def scale(self) -> float:
-    """nu, with sums."""
-    return self.smoothing
+    return robust.geometric_median(x, passes=self.passes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,35 +189,19 @@ class CenteredClipping(Rule):
   distance from the center, anew in every step: with a fixed one it is
   (delta, c)-robust only if that is tied to sigma. A bias of the order f r / n
   remains.
-
-  With `sums=true` the server only ever sees sums, see `sums.py`: weaker.
   """
 
   name: ClassVar[str] = 'centered_clipping'
 
-  steps: int = hp.field(
-      0, 'Steps l; 0: 3, or 32 with sums=true.', minimum=0
-  )
-  sums: bool = hp.field(False, 'Whether the server only sees sums.')
+  steps: int = hp.field(3, 'Steps l.', minimum=1)
   radius: float = hp.field(
-      0.0, 'Radius r; 0: the median distance (with sums=true: 1).', minimum=0.0
+      0.0, 'Radius r; 0: the median distance.', minimum=0.0
   )
 
   def __call__(self, x, num_byzantine, key):
-    start = robust.mean(x) if self.sums else None
     return robust.centered_clipping(
-        x, steps=self.num_passes, start=start, radius=self.scale
+        x, steps=self.steps, radius=self.radius or None
     )
-
-  @property
-  def num_passes(self) -> int:
-    """l."""
-    return self.steps or (32 if self.sums else 3)
-
-  @property
-  def scale(self) -> Optional[float]:
-    """r, or None: the median distance."""
-    return self.radius or (1.0 if self.sums else None)
 
 
 RULES = (

@@ -1,8 +1,9 @@
 """FFGG: fine-tune the private part, then one gradient for the global part."""
 
-from tff_pers.algorithms.ffgg.async_ffgg import AsyncFFGGHyperparameters
-from tff_pers.algorithms.ffgg.async_ffgg import build_async_ffgg
 from tff_pers.algorithms.ffgg.ffgg import build_ffgg
+from tff_pers.algorithms.ffgg.ffgg_hyperparameters import (
+    AsyncFFGGHyperparameters,
+)
 from tff_pers.algorithms.ffgg.ffgg_hyperparameters import FFGGHyperparameters
 from tff_pers.algorithms.ffgg.ffgg_hyperparameters import (
     LocalFFGGHyperparameters,

@@ -11,10 +11,11 @@ nothing: no neighbourhood, whatever the cohort.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithms 1 and 2.
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithms 1, 2 and 3.
 """
 
 import collections
+import dataclasses
 from typing import Optional
 
 from tff_pers import composition
@@ -28,6 +29,8 @@ from tff_pers.client_works import local_gradient
 from tff_pers.composition import builders
 from tff_pers.config import methods
 from tff_pers.core import process
+from tff_pers.data import least_squares
+from tff_pers.data import task as task_lib
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
@@ -54,6 +57,12 @@ def build_ffgg(
   forgotten; stateful clients keep them. What else the server does, what clients
   deploy, and the metrics that tell whether the split suits: see
   `ffgg_stages.compose`.
+
+  As `async_ffgg` (Algorithm 3, Theorem 7) the server takes its step on each
+  message as it arrives, and stale messages count like fresh ones: at a theta*
+  that suits all clients every Delta is 0, so that a delay costs time and leaves
+  no error. An event-driven program runs the `parts` of the process so; a round
+  of `next` is one of FFGG with staleness 0.
 
   Limit case: without private weights it is FedSGD, gradient descent on the mean
   loss. Theorem 1 takes gamma_theta <= 1 / L, with F_m 1/L-cocoercive.
@@ -112,4 +121,34 @@ def _build(task, hyperparameters):
   return build_ffgg(
       hyperparameters.partition(task.model), hyperparameters,
       client_weighting=task.client_weighting,
+  )
+
+
+def known_smoothness(
+    task: task_lib.Task, parts: partition.Partition
+) -> Optional[float]:
+  """Returns L = max_m lambda_max(G_m) over honest clients, None if unknown.
+
+  It is known of least squares with a private w (section 5.1).
+  """
+  is_known = task.model.name == 'least_squares'
+  if not is_known or list(parts.is_private) != [False, True]:
+    return None
+  (theta_dim,), _ = (weight.shape for weight in task.model.layers or ())
+  return least_squares.smoothness(
+      [task.train[client]['examples'] for client in task.honest], theta_dim
+  )
+
+
+@methods.register(
+    'async_ffgg', ffgg_hp.AsyncFFGGHyperparameters, driver='events',
+    weighs_clients=False, needs=split_hyperparameters.NEEDS,
+    summary='FFGG whose gradients are applied one by one as they arrive',
+)
+def _build_async(task, hyperparameters):
+  parts = hyperparameters.partition(task.model)
+  step = hyperparameters.step(task.arrivals, known_smoothness(task, parts))
+  return build_ffgg(
+      parts, dataclasses.replace(hyperparameters, server_learning_rate=step),
+      client_weighting='uniform',
   )

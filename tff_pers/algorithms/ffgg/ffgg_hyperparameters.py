@@ -1,7 +1,8 @@
-"""Hyperparameters of FFGG and Local FFGG."""
+"""Hyperparameters of FFGG, asynchronous FFGG and Local FFGG."""
 
 import dataclasses
-from typing import Any, Optional
+import math
+from typing import Any, Optional, Union
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -10,9 +11,11 @@ from tff_pers.client_works import fine_tuners
 from tff_pers.client_works import local_step
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
+from tff_pers.data import task as task_lib
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
 
+_Rate = Union[float, str]
 _STEPS = 'tuner=sgd or tuner=adam'
 _PRETRAINS = 'pretrain_rounds!=0'
 _ADAPTIVE = 'server_optimizer=adam'
@@ -190,6 +193,46 @@ class FFGGHyperparameters(PartialHyperparameters):
   def fine_tuning_budget(self) -> dict[str, Any]:
     """Returns how long a client fine-tunes in a round."""
     return self.budget()
+
+
+@dataclasses.dataclass(frozen=True)
+class AsyncFFGGHyperparameters(FFGGHyperparameters):
+  """Hyperparameters of FFGG whose server takes a step on each message."""
+
+  # The base has no auto; `step` makes a number of it.
+  server_learning_rate: _Rate = hp.field(  # type: ignore[assignment]
+      'auto',
+      'Step size gamma_theta of the global weights, per message; auto: that of'
+      ' the theory where the smoothness L of the clients is known, 1 / (2 L'
+      ' sqrt(2 P tau_max)) with P clients at work and the largest delay'
+      ' tau_max, else 1 / P.',
+      above=0.0, auto=True, search=hp.Between(0.01, 3.0, log=True),
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.pretrain_rounds:
+      raise ValueError(
+          '`pretrain_rounds` must be 0 because a message of the first stage may'
+          f' arrive in the second, found {self.pretrain_rounds}.'
+      )
+
+  def step(
+      self, arrivals: Optional[task_lib.Arrivals], smoothness: Optional[float]
+  ) -> float:
+    """Returns gamma_theta (Theorem 7).
+
+    Args:
+      arrivals: What is known of the messages; None: rounds, which are one
+        message without delay.
+      smoothness: L, or None: unknown.
+    """
+    if not isinstance(self.server_learning_rate, str):
+      return self.server_learning_rate
+    in_flight, max_delay = arrivals or (1, 1)
+    if smoothness is None:
+      return 1.0 / in_flight
+    return 1.0 / (2.0 * smoothness * math.sqrt(2.0 * in_flight * max_delay))
 
 
 @dataclasses.dataclass(frozen=True)

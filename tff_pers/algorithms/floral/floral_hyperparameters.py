@@ -15,14 +15,8 @@ from tff_pers.models import layers
 
 # When routers are logits that SGD trains, see `floral_routers.Learned`.
 _LEARNED = 'router=learned and objective=fml'
-# When clients without a router of their own learn one in every round, or at
-# evaluation.
-_RELEARNED = 'router_state=stateless or eval_router=relearned'
-# When new clients alone do; with an oracle, their cluster is not known.
-_NEW = (
-    'router=oracle or objective=fml and router_state=stateful and'
-    ' eval_router=stored'
-)
+# When new clients alone learn one; with an oracle, their cluster is not known.
+_NEW = 'router=oracle or objective=fml and router_state=stateful'
 # When one of these cases is possible.
 _WARMED_UP = 'objective=fml or router=oracle'
 # The kind of weights that a hyperparameter concerns, see `LayerWeight`.
@@ -162,9 +156,9 @@ class FloralHyperparameters(AdaptorHyperparameters):
   # has too few of them (papers/floral.md 2.6).
   router_warmup_steps: int = hp.field(
       20,
-      'Full-batch steps in which a router is learned from zero, all else'
-      ' frozen: by stateless clients in every round, by all at evaluation.',
-      minimum=0, when=_RELEARNED,
+      'Full-batch steps in which stateless clients learn a router from zero,'
+      ' all else frozen, in every round and at evaluation.',
+      minimum=0, when='router_state=stateless',
   )
   adapt_epochs: int = hp.inherited(hp.NewClients, 'adapt_epochs', when=_NEW)
   router_warmup_learning_rate: float = hp.field(
@@ -182,12 +176,6 @@ class FloralHyperparameters(AdaptorHyperparameters):
   min_mix_prob: float = hp.field(
       0.0, 'Lower bound of the mixture weights in the forward pass.',
       minimum=0.0, maximum=1.0, when=_LEARNED,
-  )
-  eval_router: str = hp.field(
-      'stored',
-      'Router at evaluation: stored, or relearned from zero by the warm-up.',
-      choices=('stored', 'relearned'),
-      when=f'{_LEARNED} and router_state=stateful',
   )
   objective: str = hp.field(
       'fml',

@@ -52,7 +52,7 @@ class Learned:
 
   A stateful client keeps theta; a stateless one learns it from zero in every
   round before the joint steps, with adaptors frozen. So does, at evaluation, a
-  client that never trains, and everybody if routers are to be relearned.
+  client that never trains.
   """
 
   def __init__(
@@ -105,7 +105,7 @@ class Learned:
       data: Mapping[str, Any],
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """pi and the mix that the client deploys."""
-    if self._stateful and self._hp.eval_router == 'stored':
+    if self._stateful:
       never_trains = client_work.is_unseen(data['index'], self._num_clients)
       # Stored routers take 0 steps: only clients without one learn it here.
       learned = self._learn(

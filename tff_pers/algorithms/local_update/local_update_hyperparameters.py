@@ -1,16 +1,18 @@
 """Hyperparameters of the family of local update methods."""
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.client_works import local_update
 from tff_pers.composition import server_optimizers
 from tff_pers.config import hyperparameters as hp
+from tff_pers.numerics import thetas
 
-_NAMED = {'sum': local_update.all_of, 'last': local_update.last_of}
+_NAMED: dict[str, Any] = {
+    'sum': thetas.FirstGradients, 'last': thetas.LastGradient,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
       ValueError: If `theta` is neither a name nor a list of weights.
     """
     if self.theta in _NAMED:
-      return _NAMED[self.theta](self.num_steps)
+      return _NAMED[self.theta](self.num_steps).theta
     try:
       weights = [float(text) for text in self.theta.split(':')]
     except ValueError:
@@ -72,7 +74,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
           '`theta` must be sum, last, or numbers with colons between them,'
           f' found {self.theta!r}.'
       ) from None
-    return local_update.check_theta(weights)
+    return thetas.Gradients(tuple(weights)).theta
 
   def build_server_optimizer(
       self, dtype: tf.DType

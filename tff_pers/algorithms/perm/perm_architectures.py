@@ -8,7 +8,6 @@ from tff_pers.models import submodels
 from tff_pers.models import tiers as tiers_lib
 
 _HAS_TIERS = 'tiers!=none'
-_HAS_VC = f'{_HAS_TIERS} and vc!=0'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +23,6 @@ class ArchitectureHyperparameters(hp.Aggregation):
       'round', 'How numbers of units become whole.',
       choices=submodels.ROUNDINGS, when=_HAS_TIERS,
   )
-  window: str = hp.field(
-      'static',
-      'Which units of a model a narrower client trains: static (the first'
-      ' ones), rolling (from unit t on in round t) or random.',
-      choices=submodels.WINDOWS, when=_HAS_TIERS,
-  )
   compare: str = hp.field(
       'intersection',
       'In which coordinates gradients of different architectures are compared:'
@@ -39,17 +32,12 @@ class ArchitectureHyperparameters(hp.Aggregation):
   vc: float = hp.field(
       0.0,
       'rho: weight of sqrt(VC / n_j) beside the distance to client j, VC the'
-      ' dimension of a class of models; 0: none.',
+      ' number of parameters of a class of models; 0: none.',
       minimum=0.0, when=_HAS_TIERS,
   )
   vc_of: str = hp.field(
       'learner', 'Whose class: that of the client that learns, or the source.',
-      choices=('learner', 'source'), when=_HAS_VC,
-  )
-  vc_measure: str = hp.field(
-      'parameters',
-      'What stands for VC: d, the number of parameters, or d log d.',
-      choices=('parameters', 'log_linear'), when=_HAS_VC,
+      choices=('learner', 'source'), when=f'{_HAS_TIERS} and vc!=0',
   )
 
   def __post_init__(self):

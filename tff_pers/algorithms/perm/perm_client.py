@@ -210,7 +210,7 @@ def _update(devices, message, data, moves, found, hyperparameters):
 
   def train():  # FedAvg: stage 1 (Algorithm 3), and the warm-up.
     final, loss = devices.train(
-        weights, data, local=local, round_num=t,
+        weights, data, local=local,
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.warmup_rate
         ),

@@ -8,7 +8,6 @@ Where all clients have the whole model it is ||G_i - G_j||^2, and nothing is
 added. See `perm_devices` for what clients have; the formulas are ours.
 """
 
-import math
 
 import tensorflow as tf
 
@@ -84,8 +83,6 @@ def with_capacity(
   if devices.parts is None or not devices.vc:
     return c
   numbers = [float(tier.num_parameters) for tier in devices.parts.tiers]
-  if devices.vc_measure == 'log_linear':
-    numbers = [d * math.log(d) for d in numbers]
   of_learner = devices.vc_of == 'learner'
   dimension = tf.gather(
       numbers, devices.tier(owners)[:, None] if of_learner

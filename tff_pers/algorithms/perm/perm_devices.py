@@ -25,13 +25,10 @@ import tensorflow as tf
 
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.client_works import local_sgd
-from tff_pers.core import random
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import submodels
-
-_WINDOW_USE = -1  # Apart from steps t >= 0, folded into the same key.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,19 +39,16 @@ class Devices:
     model: The whole model.
     parts: Its sub-models by tier; None: all clients have the whole model.
     assign: The tier of a client, see `data.tiers.assign`; they are fixed.
-    window: Which units of a model a narrower client trains.
     compare: In which coordinates gradients are compared.
-    vc: rho, with `vc_of` and `vc_measure`.
+    vc: rho, with `vc_of`.
   """
 
   model: functional.FunctionalModel
   parts: Optional[submodels.Submodels] = None
   assign: Optional[tier_assignment.Assign] = None
-  window: str = 'static'
   compare: str = 'intersection'
   vc: float = 0.0
   vc_of: str = 'learner'
-  vc_measure: str = 'parameters'
 
   @property
   def deployed(self) -> functional.FunctionalModel:
@@ -87,7 +81,7 @@ class Devices:
 
   def train(
       self, weights: Any, data: Mapping[str, Any], *, seed: tf.Tensor,
-      round_num: tf.Tensor, owner: Optional[tf.Tensor] = None, **options: Any,
+      owner: Optional[tf.Tensor] = None, **options: Any,
   ) -> tuple[Any, tf.Tensor]:
     """Returns (weights, loss) of local SGD, as `local_sgd.train` does.
 
@@ -95,7 +89,6 @@ class Devices:
       weights: Of the whole model.
       data: Dense client data.
       seed: Key of the batches.
-      round_num: The round t.
       owner: Whose model it is; None: the client's own.
       **options: Of `local_sgd.train`.
     """
@@ -105,7 +98,7 @@ class Devices:
     owned = host if owner is None else self.tier(owner)
 
     def within(k):
-      kept = self._kept(k, owned, round_num, seed)
+      kept = self._submodels.static(k)
       own = submodels.extract(self.model, weights, kept)
       final, loss = local_sgd.train(
           self._submodels.tiers[k], own, data, seed=seed, **options
@@ -169,20 +162,6 @@ class Devices:
     assert self.parts is not None
     return self.parts
 
-  def _kept(self, k: int, owned, round_num, seed):
-    """Returns the units of an owner's model that are trained, as many as k's.
-    """
-    widths = self._submodels.widths
-    numbers = [self._submodels.num_kept(j) for j in range(len(widths))]
-    among = {
-        group: tf.gather([number[group] for number in numbers], owned)
-        for group in self._submodels.groups
-    }
-    return self._submodels.window(
-        self.window, k, offset=round_num,
-        key=random.fold_in(seed, _WINDOW_USE), among=among,
-    )
-
   @functools.cached_property
   def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
     """The models of the tiers, over weights of the whole model."""
@@ -216,7 +195,7 @@ def build_devices(
       tier_assignment.assign(task.num_clients, len(widths), given=task.tiers),
       **{
           name: getattr(hyperparameters, name)
-          for name in ('window', 'compare', 'vc', 'vc_of', 'vc_measure')
+          for name in ('compare', 'vc', 'vc_of')
       },
   )
 

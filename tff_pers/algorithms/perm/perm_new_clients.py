@@ -127,7 +127,7 @@ def adapted(
 
   def train():
     return devices.train(
-        weights, data, local=local_step.build(hyperparameters), round_num=0,
+        weights, data, local=local_step.build(hyperparameters),
         learning_rate=hyperparameters.learning_rate,
         seed=random.key(0, _ADAPT_USE, data['index']),
         batch_size=hyperparameters.batch_size,

@@ -55,7 +55,6 @@ def try_alone(
   def train(data):
     return devices.train(
         weights, data, local=local_step.build(hyperparameters),
-        round_num=message['round'],
         learning_rate=local_step.scheduled(
             hyperparameters, message, hyperparameters.learning_rate
         ),

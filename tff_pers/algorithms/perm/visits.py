@@ -201,7 +201,7 @@ def _visit(devices, hosted, data, hyperparameters):
     weights = tf.nest.map_structure(lambda rows: rows[0], hosted['models'])
     multiplier = hosted['multipliers'][0]
     final, loss = devices.train(
-        weights, data, owner=hosted['owners'][0], round_num=hosted['round'],
+        weights, data, owner=hosted['owners'][0],
         learning_rate=local_step.scheduled(
             hyperparameters, hosted,
             tf.constant(hyperparameters.learning_rate, dtype) * multiplier,

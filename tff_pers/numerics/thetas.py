@@ -30,9 +30,9 @@ class FirstGradients:
     _check_num_steps(self.num_steps)
 
   @property
-  def weights(self) -> np.ndarray:
-    """theta, float64[K]."""
-    return np.ones(self.num_steps)
+  def theta(self) -> tuple[float, ...]:
+    """The weights."""
+    return (1.0,) * self.num_steps
 
   def q(self, s: Any) -> Any:
     """Returns q(s) = (1 - (1 - s)^K) / s, and K where s is 0."""
@@ -69,9 +69,9 @@ class LastGradient:
     _check_num_steps(self.num_steps)
 
   @property
-  def weights(self) -> np.ndarray:
-    """theta, float64[K]."""
-    return np.append(np.zeros(self.num_steps - 1), 1.0)
+  def theta(self) -> tuple[float, ...]:
+    """The weights."""
+    return (0.0,) * (self.num_steps - 1) + (1.0,)
 
   def q(self, s: Any) -> Any:
     """Returns q(s) = (1 - s)^(K-1)."""
@@ -109,7 +109,10 @@ class Gradients:
           f'`theta` must be a list of finite weights >= 0, found {self.theta}.'
       )
     if not np.any(theta > 0):
-      raise ValueError(f'`theta` must have a weight > 0, found {self.theta}.')
+      raise ValueError(
+          '`theta` must have a weight > 0, because nothing would be sent'
+          f' otherwise, found {self.theta}.'
+      )
     kept = np.trim_zeros(theta, 'b')
     object.__setattr__(self, 'theta', tuple(kept.tolist()))
 
@@ -118,15 +121,10 @@ class Gradients:
     """K(Theta), how many gradients are computed."""
     return len(self.theta)
 
-  @property
-  def weights(self) -> np.ndarray:
-    """theta, float64[K]."""
-    return np.array(self.theta)
-
   def q(self, s: Any) -> Any:
     """Returns q(s)."""
     r = 1 - np.asarray(s, np.float64)
-    return np.polynomial.polynomial.polyval(r, self.weights)
+    return np.polynomial.polynomial.polyval(r, np.array(self.theta))
 
   def log_q(self, s: Any) -> Any:
     """Returns log q(s), for 0 <= s < 1."""

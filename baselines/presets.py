@@ -1,8 +1,16 @@
-"""FedSGD and mini-batch SGD: gradients at the model received, no local steps.
+"""Presets of the local update methods that have names of their own.
+
+    fedsgd         Theta_1:K  gamma = 0              eta = learning_rate
+    minibatch_sgd  Theta_1    gamma = 0              eta = learning_rate
+    lookahead      Theta_1:K  gamma = learning_rate  eta = slow_step * gamma
+
+Clients weigh alike in all of them.
 
 Communication-Efficient Learning of Deep Networks from Decentralized Data
 (FedSGD).
     McMahan, Moore, Ramage, Hampson, Aguera y Arcas. AISTATS 2017.
+Lookahead Optimizer: k Steps Forward, 1 Step Back
+    Zhang, Lucas, Hinton, Ba. NeurIPS 2019.
 """
 
 import dataclasses
@@ -39,6 +47,16 @@ class MinibatchSgdHyperparameters(hp.Aggregation, hp.Hyperparameters):
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
 
 
+@dataclasses.dataclass(frozen=True)
+class LookaheadHyperparameters(hp.AveragedTraining):
+  """Hyperparameters of Lookahead."""
+
+  slow_step: float = hp.field(
+      0.5, 'Step a of the slow weights; 1 moves all the way.', above=0.0,
+      search=hp.Between(0.2, 1.0),
+  )
+
+
 @builders.checked
 def build_fedsgd(
     model: functional.FunctionalModel,
@@ -49,9 +67,8 @@ def build_fedsgd(
     client i: K minibatches b: q_i = sum_b g_i(w; b), all at w
     server  : w <- w - eta * mean_i q_i
 
-  It is Theta_1:K of the local update methods with gamma = 0. q_i is K times the
-  gradient of one large batch, so that eta K is the step size of SGD, and eta
-  is where FedAvg has the rate of its local steps. Clients weigh alike.
+  q_i is K times the gradient of one large batch, so that eta K is the step size
+  of SGD, and eta is where FedAvg has the rate of its local steps.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -71,17 +88,38 @@ def build_minibatch_sgd(
 ) -> process.PersonalizedProcess:
   """Builds mini-batch SGD: w <- w - eta * mean_i g_i(w; b).
 
-  It is Theta_1 of the local update methods with gamma = 0. With a single client
-  it is the method of that name; with a cohort, its minibatch is made of one of
-  each client. Clients weigh alike.
+  With a single client it is the method of that name; with a cohort, its
+  minibatch is made of one of each client.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `MinibatchSgdHyperparameters`.
   """
   return _at_the_received_model(
-      model, hyperparameters, theta=local_update.all_of(1),
+      model, hyperparameters, theta=(1.0,),
       batch_size=hyperparameters.batch_size,
+  )
+
+
+@builders.checked
+def build_lookahead(
+    model: functional.FunctionalModel,
+    hyperparameters: LookaheadHyperparameters = LookaheadHyperparameters(),
+) -> process.PersonalizedProcess:
+  """Builds Lookahead.
+
+    client i: u <- w;  K times: u <- u - gamma g_i(u; b)
+    server  : w <- w - a * mean_i (w - u_i)
+
+  The method of that name has a single client; with more, w follows the mean of
+  the fast weights.
+
+  Args:
+    model: The model; f_i is its mean loss on client i.
+    hyperparameters: See `LookaheadHyperparameters`.
+  """
+  return family.compose_averaging(
+      model, hyperparameters, outer=hyperparameters.slow_step
   )
 
 
@@ -93,17 +131,29 @@ def _at_the_received_model(model, hyperparameters, **budget):
   )
 
 
-@methods.register(
-    'fedsgd', FedSgdHyperparameters, weighs_clients=False,
-    summary='several gradients at the received model (McMahan 2017)',
+_PRESETS = (
+    (
+        'fedsgd', FedSgdHyperparameters, build_fedsgd,
+        'several gradients at the received model (McMahan 2017)',
+    ),
+    (
+        'minibatch_sgd', MinibatchSgdHyperparameters, build_minibatch_sgd,
+        'one gradient at the received model',
+    ),
+    (
+        'lookahead', LookaheadHyperparameters, build_lookahead,
+        'slow weights that follow the fast ones of clients (Zhang 2019)',
+    ),
 )
-def _build_fedsgd(task, hyperparameters):
-  return build_fedsgd(task.model, hyperparameters)
 
 
-@methods.register(
-    'minibatch_sgd', MinibatchSgdHyperparameters, weighs_clients=False,
-    summary='one gradient at the received model',
-)
-def _build_minibatch_sgd(task, hyperparameters):
-  return build_minibatch_sgd(task.model, hyperparameters)
+def _register(name, hyperparameters, build, summary):
+  @methods.register(
+      name, hyperparameters, weighs_clients=False, summary=summary
+  )
+  def _build(task, chosen):
+    return build(task.model, chosen)
+
+
+for _preset in _PRESETS:
+  _register(*_preset)

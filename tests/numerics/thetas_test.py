@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from tff_pers.analysis import thetas
+from tff_pers.numerics import thetas
 
 _FORMS = (thetas.FirstGradients, thetas.LastGradient)
 
@@ -19,7 +19,7 @@ _FORMS = (thetas.FirstGradients, thetas.LastGradient)
 )
 def test_closed_form_is_the_sum(form, num_steps, s):
   theta = form(num_steps)
-  expected = thetas.Gradients(theta.weights).q(s)
+  expected = thetas.Gradients(theta.theta).q(s)
   # Sums with alternating signs lose digits where s > 1.
   np.testing.assert_allclose(
       theta.q(s), expected, rtol=1e-10, atol=1e-10 * max(1, abs(1 - s)) ** 40
@@ -75,7 +75,7 @@ def test_turning_points_of_the_last_gradient_are_those_that_a_search_finds(
     gamma, alpha, num_steps
 ):
   closed = thetas.LastGradient(num_steps)
-  searched = thetas.Gradients(closed.weights)
+  searched = thetas.Gradients(closed.theta)
   h = lambda x: x * closed.q(gamma * (x + alpha))
   for low, high in ((1.0, 10.0), (2.0, 3.0)):
     ends = [h(low), h(high)]

@@ -1,4 +1,4 @@
-"""FedSGD and mini-batch SGD: one large batch, and one small one."""
+"""FedSGD, mini-batch SGD and Lookahead: presets of local update methods."""
 
 import numpy as np
 import tensorflow as tf
@@ -50,3 +50,19 @@ def test_minibatch_sgd_takes_one_gradient_of_every_client():
   """Clients weigh alike, whatever the weighting of the task."""
   before, after = _one_round('minibatch_sgd', batch_size=7, learning_rate=0.3)
   rounds.assert_close(after, _expected(before, [1] * 5, 0.3))
+
+
+def test_lookahead_goes_a_part_of_the_way():
+  """Check 6: eta = a gamma, also where gamma falls."""
+  falling = dict(
+      learning_rate_schedule='steps', learning_rate_rounds='1:2',
+      learning_rate_decay=0.5, momentum=0.5,
+  )
+  process, states, _, _ = rounds.run('lookahead', slow_step=0.3, **falling)
+  start = process.initialize_seeded(rounds.SEED)['weights']
+  _, fedavg, _, _ = rounds.run_weighted('fedavg', 'uniform', **falling)
+  expected = [
+      w + 0.3 * (u - w) for w, u in
+      zip(rounds.leaves(start), rounds.leaves(fedavg[0]['weights']))
+  ]
+  rounds.assert_close(states[0]['weights'], expected)

@@ -1,0 +1,300 @@
+"""Robust rules as functions of the stacked messages, float[n, d].
+
+What is done to messages before a rule combines them is here as well.
+
+Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent
+    Blanchard, El Mhamdi, Guerraoui, Stainer. NeurIPS 2017 (Krum).
+Learning from History for Byzantine Robust Optimization
+    Karimireddy, He, Jaggi. ICML 2021 (centered clipping).
+Robust Aggregation for Federated Learning
+    Pillutla, Kakade, Harchaoui. IEEE TSP 2022 (RFA, the smoothed Weiszfeld
+    algorithm).
+Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing
+    Karimireddy, He, Jaggi. ICLR 2022.
+Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity
+    Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan. AISTATS 2023
+    (nearest-neighbour mixing).
+"""
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from tff_pers.numerics import distances
+from tff_pers.numerics import sorting
+
+# Of the largest number: what a square may be, so that sums and differences of
+# messages, and their squares, do not overflow either.
+_SHARE = 1e-6
+
+
+def mean(x: tf.Tensor) -> tf.Tensor:
+  """Returns the mean row, float[d].
+
+  Args:
+    x: float[n, d], n >= 1.
+  """
+  return tf.reduce_mean(x, axis=0)
+
+
+def median(x: tf.Tensor) -> tf.Tensor:
+  """Returns the median of every column, float[d].
+
+  For even n it is the mean of the two in the middle.
+
+  Args:
+    x: float[n, d], n >= 1.
+  """
+  n = _number(x)
+  return sorting.reduce_sorted(
+      x, lambda rows: mean(rows((n - 1) // 2, n // 2 + 1))
+  )
+
+
+def trimmed_mean(x: tf.Tensor, num_trimmed: Any) -> tf.Tensor:
+  """Returns the mean of every column without its extremes.
+
+  Args:
+    x: float[n, d].
+    num_trimmed: b, an integer with n > 2 b: so many of the largest and of the
+      smallest numbers are left out.
+  """
+  n = _number(x)
+  return sorting.reduce_sorted(
+      x, lambda rows: mean(rows(num_trimmed, n - num_trimmed))
+  )
+
+
+def geometric_median(
+    x: tf.Tensor, *, passes: int = 8, start: Any = None,
+    smoothing: Optional[float] = None,
+) -> tf.Tensor:
+  """Approximates argmin_z sum_i ||z - x_i||, by passes of Weiszfeld.
+
+    b_i = 1 / max(nu, ||z - x_i||);  z <- sum_i b_i x_i / sum_i b_i
+
+  No pass increases the smoothed objective.
+
+  Args:
+    x: float[n, d], n >= 1.
+    passes: T >= 0.
+    start: The first z, float[d]; None: the coordinate-wise median.
+    smoothing: nu > 0; None: 1e-6 (float32: 1e-4) of the median distance to z,
+      so that scale does not matter. A fixed nu makes a mean of messages that
+      are closer than that.
+
+  Returns:
+    float[d].
+  """
+  z = median(x) if start is None else start
+  share = 1e-6 if x.dtype == tf.float64 else 1e-4
+  for _ in range(passes):
+    distance = _distances(x, z)
+    nu = smoothing
+    if nu is None:
+      nu = share * _median_of(distance)
+    # 0 / 0 where more than half of the messages are z: z is the median then.
+    nearest = tf.maximum(distance, tf.maximum(_as(nu, x), _tiny(x)))
+    weights = 1 / nearest
+    weights /= tf.reduce_sum(weights)
+    z = tf.linalg.matvec(x, weights, transpose_a=True)
+  return z
+
+
+def centered_clipping(
+    x: tf.Tensor, *, steps: int = 3, start: Any = None,
+    radius: Optional[float] = None,
+) -> tf.Tensor:
+  """Moves v by the mean of what is left of the differences when clipped.
+
+    v <- v + (1/n) sum_i (x_i - v) min(1, r / ||x_i - v||)
+
+  Args:
+    x: float[n, d], n >= 1.
+    steps: l >= 0.
+    start: The first v, float[d]; None: the coordinate-wise median.
+    radius: r > 0; None: the median distance to v, anew in every step.
+
+  Returns:
+    float[d].
+  """
+  v = median(x) if start is None else start
+  for _ in range(steps):
+    distance = _distances(x, v)
+    r = _median_of(distance) if radius is None else _as(radius, x)
+    # 1 at distance 0. With r = 0 more than half of the messages are v, and v
+    # stays where it is.
+    factors = tf.minimum(
+        tf.ones_like(distance), r / tf.maximum(distance, _tiny(x))
+    )
+    factors = tf.where(r > 0, factors, tf.zeros_like(factors))
+    total = tf.linalg.matvec(x, factors, transpose_a=True)
+    n = tf.cast(tf.shape(x)[0], x.dtype)
+    v += (total - tf.reduce_sum(factors) * v) / n
+  return v
+
+
+def squared_distances(x: tf.Tensor) -> tf.Tensor:
+  """Returns ||x_i - x_j||^2, float[n, n], through one matrix product."""
+  # From a centre that no few messages move: with the mean, or with a message
+  # that is chosen by its distance from it, one message that is far away drowns
+  # the distances of all others in its rounding.
+  return distances.gram_distances(x - median(x))
+
+
+def krum_scores(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
+  """Returns the sum of squared distances to the n - f - 2 nearest others.
+
+  Args:
+    x: float[n, d], n > f + 2.
+    num_byzantine: f, an integer.
+  """
+  n = tf.shape(x)[0]
+  # The first column is the message itself, at distance 0.
+  ascending = tf.sort(squared_distances(x), axis=1)
+  return tf.reduce_sum(ascending[:, 1 : n - num_byzantine - 1], axis=1)
+
+
+def krum(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
+  """Returns the row of the smallest score, float[d]; see `krum_scores`.
+
+  Of equal scores that of the smaller index.
+
+  Args:
+    x: float[n, d], n > f + 2.
+    num_byzantine: f, an integer.
+  """
+  return x[tf.argmin(krum_scores(x, num_byzantine))]
+
+
+def multi_krum(x: tf.Tensor, num_byzantine: Any, num_best: Any) -> tf.Tensor:
+  """Returns the mean of the rows of the smallest scores.
+
+  Args:
+    x: float[n, d].
+    num_byzantine: f.
+    num_best: m in 1..n, how many.
+  """
+  order = tf.argsort(krum_scores(x, num_byzantine), stable=True)
+  return tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)
+
+
+def bucketing(x: tf.Tensor, size: int, key: tf.Tensor) -> tf.Tensor:
+  """Returns the means of random buckets, float[ceil(n / size), d].
+
+  Args:
+    x: float[n, d], n >= 1.
+    size: s >= 1, messages per bucket; the last one may hold fewer.
+    key: int64[2], of the permutation.
+  """
+  n = tf.shape(x)[0]
+  order = tf.argsort(tf.random.stateless_uniform([n], key, dtype=tf.float64))
+  return tf.math.segment_mean(tf.gather(x, order), tf.range(n) // size)
+
+
+def nearest_neighbour_mixing(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
+  """Returns the means of the n - f nearest messages of each, float[n, d].
+
+  A message is one of its own nearest; of equal distances those of smaller
+  indices are nearer.
+
+  Args:
+    x: float[n, d].
+    num_byzantine: f < n, an integer.
+  """
+  n = tf.shape(x)[0]
+  squared = squared_distances(x)
+  count = n - num_byzantine
+  nearest = tf.argsort(squared, axis=1, stable=True)[:, :count]
+  # A product with the table of who is mixed, in the place of [n, n - f, d].
+  chosen = tf.reduce_sum(tf.one_hot(nearest, n, dtype=x.dtype), axis=1)
+  return tf.matmul(chosen, x) / tf.cast(count, x.dtype)
+
+
+def clip_norms(x: tf.Tensor, bound: Any) -> tf.Tensor:
+  """Returns x_i min(1, c / ||x_i||), float[n, d]; 0 stays 0.
+
+  Args:
+    x: float[n, d].
+    bound: c >= 0, a scalar.
+  """
+  norms = _distances(x, 0)
+  factors = tf.minimum(
+      tf.ones_like(norms),
+      tf.math.divide_no_nan(tf.cast(bound, x.dtype), norms),
+  )
+  # 0 / 0 is 0 above, and so is the message.
+  return x * factors[:, None]
+
+
+def median_norm(x: tf.Tensor) -> tf.Tensor:
+  """Returns the median of ||x_i||, a scalar.
+
+  Args:
+    x: float[n, d], n >= 1.
+  """
+  return _median_of(_distances(x, 0))
+
+
+def adaptive_norm(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
+  """Returns the bound of adaptive robust clipping (ARC).
+
+  With k = floor(2 (f / n) (n - f)), it is the (n - k)-th smallest norm.
+
+  Args:
+    x: float[n, d].
+    num_byzantine: f < n / 2, an integer.
+  """
+  n = tf.shape(x)[0]
+  k = 2 * num_byzantine * (n - num_byzantine) // n
+  return tf.sort(_distances(x, 0))[n - k - 1]
+
+
+def are_finite(x: tf.Tensor) -> tf.Tensor:
+  """Returns whether rules can calculate with a row, bool[n].
+
+  That is with rows without NaN and infinities whose norm is not beyond all
+  measure either: below 1.8e16 in float32, below 1.3e151 in float64. A finite
+  message above that would make NaN of the mean of a bucket or a distance.
+
+  Args:
+    x: float[n, d].
+  """
+  return _squared_norms(x) < tf.constant(_SHARE * x.dtype.max, x.dtype)
+
+
+def _squared_norms(x: tf.Tensor) -> tf.Tensor:
+  """Returns ||x_i||^2 of x, float[n, d], float[n]; inf where it overflows."""
+  # A product of each row with itself, in the place of a matrix of squares.
+  return tf.matmul(x[:, None, :], x[:, :, None])[:, 0, 0]
+
+
+def _distances(x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+  """Returns ||x_i - z||, float[n], of x, float[n, d], and z, float[d]."""
+  # Half the time of `_squared_norms` of the differences, which are a matrix of
+  # their own here in any case.
+  return tf.sqrt(tf.reduce_sum(tf.math.squared_difference(x, z), axis=1))
+
+
+def _median_of(numbers: tf.Tensor) -> tf.Tensor:
+  """Returns the median of float[n], a scalar."""
+  # So few numbers need no network, which would be in the graph of every pass.
+  n = tf.shape(numbers)[0]
+  ordered = tf.sort(numbers)
+  return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
+
+def _as(number, x):
+  if tf.is_tensor(number):
+    return tf.cast(number, x.dtype)
+  return tf.constant(number, x.dtype)
+
+
+def _tiny(x):
+  """Returns the smallest distance that is told from 0."""
+  return tf.constant(1e-30, x.dtype)
+
+
+def _number(x):
+  """Returns n, an int where it is known."""
+  return x.shape[0] or tf.shape(x)[0]

@@ -197,12 +197,12 @@ def check_rows(model: tf.keras.Model, x_spec: tf.TensorSpec) -> None:
       return  # It may take other sizes than ours.
     raise
   alone = tf.concat(rows, axis=0)
-  tolerance = dict(rtol=1e-3, atol=1e-5)
+  rtol, atol = 1e-3, 1e-5
   if together.dtype in (tf.float16, tf.bfloat16):
-    tolerance = dict(rtol=0.05, atol=0.05)  # Of mixed precision.
+    rtol, atol = 0.05, 0.05  # Of mixed precision, which NumPy cannot compare.
+    together, alone = (tf.cast(t, tf.float32) for t in (together, alone))
   if together.shape != alone.shape or not np.allclose(
-      *(tf.cast(t, tf.float32) for t in (together, alone)), equal_nan=True,
-      **tolerance,
+      together, alone, rtol, atol, equal_nan=True
   ):
     raise ValueError(
         '`keras_model` must predict every row by itself, because batches are'

@@ -23,9 +23,9 @@ _BY_SHAPE = dict(
     ce='crossentropy',
 )
 
+# Functions also stands for Keras' objects and classes, which are callable.
 Metrics = Union[
-    None, str, _metrics.Metric, Callable[..., Any], Sequence[Any],
-    Mapping[str, Any],
+    None, str, Callable[..., Any], Sequence[Any], Mapping[str, Any]
 ]
 
 
@@ -97,10 +97,10 @@ def _named(metrics, name=None):
       yield from _named(metric)
   elif metrics is not None:
     metric = _resolved(metrics)
-    if isinstance(metrics, str):
-      own_name = metrics
-    elif isinstance(metric, (_metrics.Metric, _losses.Loss)):
+    if isinstance(metric, (_metrics.Metric, _losses.Loss)):
       own_name = metric.name
+    elif isinstance(metrics, str):
+      own_name = metrics
     else:
       own_name = getattr(metric, '__name__', type(metric).__name__).strip('<>')
     yield name or own_name, metric
@@ -114,12 +114,14 @@ def _resolved(metric):
     try:
       metric = _metrics.get(metric)
     except (TypeError, ValueError):
-      raise ValueError(
-          '`metrics` must be functions, objects, or names that Keras knows,'
-          f' found {metric!r}. Tip: \'accuracy\', \'mae\', or an object of'
-          ' tf.keras.metrics.'
-      ) from None
-  kind = metric if isinstance(metric, type) else type(metric)
+      pass  # It needs arguments, or there is none: Keras returns the name.
+  if not callable(metric):
+    raise ValueError(
+        '`metrics` must be functions, objects, or names that Keras knows, found'
+        f' {metric!r}. Tip: \'accuracy\', \'mae\', or an object of'
+        ' tf.keras.metrics.'
+    )
+  kind: Any = metric if isinstance(metric, type) else type(metric)
   if issubclass(kind, _metrics.Metric) and (
       kind.update_state is not _metrics.MeanMetricWrapper.update_state
   ):

@@ -161,7 +161,6 @@ class Network:
         stack.enter_context(captured.overriding(layer, call=call))
       yield
 
-
   def _refuse_write(self, variable, *args, **kwargs):
     del args, kwargs  # Unused.
     self.written = variable

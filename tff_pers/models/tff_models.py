@@ -1,7 +1,7 @@
 """To and from `tff.learning.models.FunctionalModel`."""
 
 import collections
-from typing import Any, Mapping
+from typing import Mapping
 
 import numpy as np
 import tensorflow as tf

@@ -18,6 +18,7 @@ LABELS = tf.TensorSpec([None], tf.int32)
 # Before the others: Keras' objects draw a name at their first use.
 SPARSE = K.SparseCategoricalCrossentropy(from_logits=True)
 BINARY = K.BinaryCrossentropy(from_logits=True)
+SCALE = tf.Variable(2.0)
 
 
 class _Pinball(K.Loss):
@@ -257,12 +258,118 @@ def test_a_loss_of_the_batch_may_be_meant():
 @pytest.mark.parametrize('metric, message', [
     (lambda y, p: tf.reduce_mean(p) + 0 * p[:, 0],
      "The metric 'm' must return .* found values that change"),
-    (tf.keras.metrics.AUC, 'must be functions .* object AUC as'),
+    (lambda y, p: p[:, 0].numpy(), "The metric 'm' must be made of operations"),
+    (lambda y, p: p[:, 0] * SCALE, "The metric 'm' .* reads variables"),
+    (tf.keras.metrics.AUC, 'must be means over examples, .* found AUC'),
+    (tf.keras.metrics.AUC(), 'must be means over examples, .* found AUC'),
+    ('RootMeanSquaredError', '.* found RootMeanSquaredError, which is none'),
+    ('MeanIoU', "names that Keras knows, found 'MeanIoU'"),
+    ('acuracy', "names that Keras knows, found 'acuracy'"),
 ])
 def test_raises_on_a_metric(metric, message):
-  if isinstance(metric, type):
-    metric = metric()
   with pytest.raises(ValueError, match=message):
     keras.from_keras(
         _network(1), 'mse', y_spec=tf.TensorSpec([None]), metrics=dict(m=metric)
     )
+
+
+@pytest.mark.parametrize('metrics', [['mae', 'mae'], dict(loss='mae')])
+def test_raises_on_a_name_that_is_taken(metrics):
+  with pytest.raises(ValueError, match='`metrics` must have names of their'):
+    keras.from_keras(
+        _network(1), 'mse', y_spec=tf.TensorSpec([None]), metrics=metrics
+    )
+
+
+def _misses(y, p):
+  y = tf.cast(tf.reshape(y, [-1]), tf.int32)  # Keras has floats [n, 1].
+  return tf.cast(tf.not_equal(tf.argmax(p, -1, tf.int32), y), tf.float32)
+
+
+@pytest.mark.parametrize('metrics, names', [
+    ('accuracy', ['accuracy']),
+    (['acc', 'ce', tf.keras.metrics.SparseCategoricalCrossentropy()],
+     ['acc', 'ce', 'sparse_categorical_crossentropy']),
+    (tf.keras.metrics.SparseCategoricalAccuracy,
+     ['sparse_categorical_accuracy']),
+    ([tf.keras.metrics.sparse_top_k_categorical_accuracy, _misses],
+     ['sparse_top_k_categorical_accuracy', '_misses']),
+    (dict(a=tf.keras.metrics.SparseTopKCategoricalAccuracy(2), b=None,
+          c=tf.keras.losses.SparseCategoricalCrossentropy()), ['a', 'c']),
+    (dict(softmax=['accuracy', 'SparseCategoricalAccuracy']),
+     ['accuracy', 'sparse_categorical_accuracy']),
+])
+def test_metrics_are_those_of_keras(metrics, names):
+  network = _network(4, 'softmax')
+  model = keras.from_keras(
+      network, 'sparse_categorical_crossentropy', metrics=metrics
+  )
+  assert list(model.metrics) == names
+  rng = np.random.default_rng(0)
+  x = tf.constant(rng.normal(size=[9, 4]), tf.float32)
+  y = tf.constant(rng.integers(4, size=9), tf.int32)
+  if isinstance(metrics, dict) and 'a' in metrics:
+    metrics = [metrics['a'], metrics['c']]  # Keras' keys are outputs.
+  elif isinstance(metrics, dict):
+    metrics = metrics['softmax']
+  if isinstance(metrics, type):
+    metrics = metrics()
+  network.compile(
+      'sgd', 'sparse_categorical_crossentropy', metrics=metrics,
+      run_eagerly=True,
+  )
+  expected = network.test_on_batch(x, y)[1:]
+  p = network(x)
+  for (name, metric), value in zip(model.metrics.items(), expected, strict=True):
+    np.testing.assert_allclose(
+        np.mean(metric(y, p)), value, rtol=1e-5, err_msg=name
+    )
+
+
+@pytest.mark.parametrize('y_spec, outputs, loss, expected', [
+    (LABELS, 1, BINARY, 'binary'),
+    (tf.TensorSpec([None, 3], tf.int32), 3, 'mse', 'categorical'),
+])
+def test_accuracy_is_what_fits_the_labels(y_spec, outputs, loss, expected):
+  model = keras.from_keras(
+      _network(outputs), loss, y_spec=y_spec, metrics=['accuracy', 'ce']
+  )
+  p = np.array([[0.3, -0.1, 0.2], [0.2, 0.7, -1]])[:, :outputs]
+  y = np.array([1, 1]) if outputs == 1 else np.eye(3)[[0, 2]]
+  wide = y[:, None] if outputs == 1 else y
+  accuracy = {'binary': [1, 1], 'categorical': [1, 0]}[expected]
+  np.testing.assert_allclose(
+      model.metrics['accuracy'](tf.constant(y, tf.int32), tf.constant(p)),
+      accuracy,
+  )
+  np.testing.assert_allclose(
+      model.metrics['ce'](tf.constant(y, tf.int32), tf.constant(p)),
+      getattr(K, f'{expected}_crossentropy')(wide, p, from_logits=True),
+      rtol=1e-5,
+  )
+
+
+@pytest.mark.parametrize('size', [2, 300])
+def test_a_loss_may_hold_eager_tensors(size):
+  """In TFF's graphs, and within their loops, as if they were NumPy's."""
+  values = np.linspace(1, 2, size).astype(np.float32)
+  weights = tf.constant(values)
+
+  def weighted(held):
+    return lambda y, p: tf.gather(held, y) * tf.while_loop(
+        lambda i, _: i < 3, lambda i, total: (i + 1, total + held[-1]),
+        (0, tf.zeros([])),
+    )[1] * tf.nn.sparse_softmax_cross_entropy_with_logits(y, p)
+
+  found, expected = (
+      keras.from_keras(
+          _network(size), weighted(held), y_spec=LABELS
+      ).example_loss for held in (weights, values)
+  )
+  y = np.array([0, 1, 1], np.int32)
+  p = np.random.default_rng(0).normal(size=[3, size]).astype(np.float32)
+  with tf.Graph().as_default() as graph:
+    loss = found(tf.constant(y), tf.constant(p))
+    with tf.compat.v1.Session(graph=graph) as session:
+      loss = session.run(loss)
+  np.testing.assert_allclose(loss, expected(y, p), rtol=1e-6)

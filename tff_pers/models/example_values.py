@@ -11,6 +11,9 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.models import captured
+
+_SAFE = ('keras.', 'tff_pers.')
 _ROWS = 3
 _UNKNOWN_SIZE = 4
 _SCALAR = 'a scalar'
@@ -108,7 +111,9 @@ def by_example(
   for form in forms:
     problem = _problem(form, examples, check)
     if problem is None:
-      return form
+      # Those of Keras and ours hold no tensors.
+      is_own = not getattr(function, '__module__', '').startswith(_SAFE)
+      return _in_any_graph(what, form, examples) if is_own else form
     problems.append(problem)
   tip = ''
   if problems[0] in (_SCALAR, _OTHERS):
@@ -141,21 +146,45 @@ def _averaged(function, of_y, of_predictions):
   return averaged
 
 
+def _in_any_graph(what, form, examples):
+  """Returns a function that takes its eager tensors along as constants."""
+  try:
+    specs = [tf.TensorSpec(t.shape, t.dtype) for t in examples]
+    trace = tf.function(form, autograph=False).get_concrete_function(*specs)
+  except (AttributeError, NotImplementedError, TypeError) as error:
+    raise ValueError(
+        f'{what} must be made of operations of TensorFlow alone, found'
+        f' {_first_line(error)}.'
+    ) from None
+  found = captured.Captured(trace)
+  if found.handles:
+    raise ValueError(
+        f'{what} must be a function of labels and predictions alone, found one'
+        ' that reads variables or tables. Tip: give it their values, as'
+        ' tf.constant.'
+    )
+  return found.held(form)
+
+
 def _problem(form, examples, check):
   """Returns what is wrong with a function, None: nothing."""
   try:
     together = form(*examples)
     rows = [form(*(t[i:i + 1] for t in examples)) for i in range(_ROWS)]
   except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
-    # Without what TensorFlow puts around its messages.
-    text = re.sub(r'{{.*?}}|\[Op:.*', '', str(error)).strip()
-    return text.partition('\n')[0].rstrip('. ')
+    return _first_line(error)
   alone = tf.concat(rows, axis=0)
   if not together.shape == alone.shape == [_ROWS]:
     return f'values of shape {_batch(together)}'
   if check and not np.allclose(together, alone, equal_nan=True, **_TOLERANCE):
     return _OTHERS
   return None
+
+
+def _first_line(error) -> str:
+  """Returns a message without what TensorFlow puts around it."""
+  text = re.sub(r'{{.*?}}|\[Op:.*', '', str(error)).strip()
+  return text.partition('\n')[0].rstrip('. ')
 
 
 def _batch(tensor) -> str:

@@ -4,7 +4,7 @@ Keras layers read their weights from variables and draw dropout masks from
 hidden generators; `keras_network` gives them tensors and keyed draws instead.
 """
 
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import tensorflow as tf
 
@@ -22,7 +22,7 @@ def from_keras(
     *,
     y_spec: tf.TensorSpec = tf.TensorSpec([None], tf.int32),
     x_spec: Optional[tf.TensorSpec] = None,
-    metrics: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+    metrics: keras_losses.Metrics = None,
     per_example: bool = True,
 ) -> functional.FunctionalModel:
   """Returns a functional model that computes what `keras_model` computes.
@@ -31,8 +31,12 @@ def from_keras(
   own are ignored. Weights are the trainable variables, as a flat tuple; what is
   not trainable stays at its present value, and is in no message between server
   and clients. Only adaptors change it (`functional.Frozen`); without a
-  trainable variable they are all that can be trained. Regularizers of weights
-  become the penalty. The Keras model itself is not changed.
+  trainable variable they are all that can be trained. Frozen batch
+  normalization uses its moving statistics in training, too, as in Keras; they
+  are constants of the model that no adaptor changes, and so is what a
+  `Normalization` was adapted to. Regularizers of weights become the penalty.
+  With mixed precision predictions are cast to the dtype of the weights, and the
+  loss is not scaled. The Keras model itself is not changed.
 
   Args:
     keras_model: An uncompiled Keras model with one input and one output: every
@@ -45,20 +49,23 @@ def from_keras(
     y_spec: Spec of the labels, leading dimension None.
     x_spec: Spec of the features, leading dimension None. None: as the model
       says; a model without input shape (subclassed) needs it.
-    metrics: `(y, predictions) -> [batch]` by name, e.g.
-      `tf.keras.metrics.sparse_categorical_accuracy`. None: what fits the labels
-      and the loss, see `keras_losses.default_metrics`.
+    metrics: As Keras' `compile` takes them: names, functions, objects and
+      classes, in a list, or a dict whose keys are their names. Each must be a
+      mean over examples, as AUC is not; a function of one's own is `(y,
+      predictions) -> [batch]`. 'accuracy' is Keras', but of one logit it asks
+      for the sign. None: what fits the labels and the loss, see
+      `keras_losses.default_metrics`.
     per_example: Whether model and loss must treat every row of a batch by
       itself. False takes a model or a loss that compares rows; those of filler,
       which repeat others where a batch is short, are then compared, too.
 
   Raises:
     ValueError: If the model holds state that changes in training (batch
-      normalization, stateful layers), draws unseeded random numbers, adds
-      losses in its layers, constrains weights, has a training step of its own,
-      trainable weights of several dtypes or no weights, or if `x_spec` is
-      needed; or if the loss or a metric does not give each example a value of
-      its own.
+      normalization that is not frozen, stateful layers), looks words up in a
+      table, draws unseeded random numbers, adds losses in its layers,
+      constrains weights, has a training step of its own, trainable weights of
+      several dtypes or no weights, or if `x_spec` is needed; or if the loss or
+      a metric does not give each example a value of its own.
   """
   initializers: dict[Any, Any] = {}
   if not isinstance(keras_model, tf.keras.Model):
@@ -67,7 +74,7 @@ def from_keras(
   keras_checks.check_layers(keras_model)
   keras_checks.check_weights(keras_model)
   network = keras_network.Network(keras_model, initializers)
-  output = keras_checks.check_trace(network, x_spec)
+  output = keras_checks.check_trace(keras_model, network, x_spec)
   output_spec = tf.TensorSpec(output.shape, output.dtype)
   keras_checks.check_added_losses(keras_model)
   if per_example:
@@ -76,13 +83,14 @@ def from_keras(
   example_loss = keras_losses.example_loss(loss, examples, per_example)
   if metrics is None:
     metrics = keras_losses.default_metrics(loss, y_spec, output)
+  probabilities = keras_losses.predicts_probabilities(loss, output)
   regularized = bool(network.regularizers)
   return functional.FunctionalModel(
       init=network.init, predict=network.predict,
       example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
       labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
-      probabilities=keras_losses.predicts_probabilities(loss, output),
-      metrics=keras_losses.example_metrics(metrics, examples),
+      probabilities=probabilities,
+      metrics=keras_losses.example_metrics(metrics, examples, probabilities),
       name=keras_model.name,
       layers=network.layers, frozen=network.frozen,
       penalty=network.penalty if regularized else functional.no_penalty,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.models import captured
 from tff_pers.models import keras_layers
 
 # What must not be in a trace: writes of variables, draws from hidden states.
@@ -17,6 +18,10 @@ _STATEFUL_OPS = (
 )
 # Its name begins like the draws above, but it is only a function call.
 _FUNCTION_CALL = 'StatefulPartitionedCall'
+_LOOKUPS = (
+    tf.keras.layers.IntegerLookup, tf.keras.layers.StringLookup,
+    tf.keras.layers.TextVectorization,
+)
 _ROWS = 3
 # Of what the input leaves open: the steps of a text, the pixels of an image.
 _UNKNOWN_SIZE = 32
@@ -26,8 +31,8 @@ def check_layers(model: tf.keras.Model) -> None:
   """Refuses what we would leave out: states, losses, steps of Keras.
 
   Raises:
-    ValueError: If a layer is batch normalization, is stateful, or has an
-      activity regularizer, or the model has a training step of its own.
+    ValueError: If a layer looks words up, is stateful, or has an activity
+      regularizer, or the model has a training step of its own.
   """
   for name in ('train_step', 'compute_loss'):
     if getattr(type(model), name) is not getattr(tf.keras.Model, name):
@@ -36,17 +41,19 @@ def check_layers(model: tf.keras.Model) -> None:
           f' train by theirs on `loss`, found one in {type(model).__name__}.'
           ' Tip: put it into `loss`, or write a client work.'
       )
+  layers = keras_layers.flatten(model)
+  for layer in layers:
+    if isinstance(layer, _LOOKUPS):
+      raise ValueError(
+          '`keras_model` must have no layer that looks up words in a table,'
+          ' because tables are no part of a pure function, found layer'
+          f' {layer.name!r} ({type(layer).__name__}). Tip: call that layer on'
+          ' the data, and begin the model behind it.'
+      )
   # The model comes first and is stateful if a layer is. The message should name
   # the layer, so the order is reversed.
-  for layer in reversed(keras_layers.flatten(model)):
+  for layer in reversed(layers):
     name = layer.name
-    if isinstance(layer, tf.keras.layers.BatchNormalization):
-      raise ValueError(
-          '`keras_model` must have no batch normalization, because its moving'
-          ' averages are state outside the weights, found layer'
-          f' {name!r}. Tip: use tf.keras.layers.GroupNormalization or'
-          ' LayerNormalization.'
-      )
     if getattr(layer, 'stateful', False):
       raise ValueError(
           '`keras_model` must have no stateful layers, found layer'
@@ -85,26 +92,41 @@ def check_weights(model: tf.keras.Model) -> None:
     )
 
 
-def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.Tensor:
+def check_trace(
+    model: tf.keras.Model, network: Any, x_spec: tf.TensorSpec
+) -> tf.Tensor:
   """Refuses models that are no pure functions; returns the output in a graph.
 
+  Args:
+    model: The Keras model.
+    network: Its `keras_network.Network`, which learns what its layers captured.
+    x_spec: Spec of x.
+
   Raises:
-    ValueError: If it draws or keeps anything by itself, or has several outputs.
+    ValueError: If it draws or keeps anything by itself, as batch normalization
+      that is trained does, or has several outputs.
   """
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
   train = tf.function(lambda w, x, seed: network.predict(w, x, True, seed))
   init = tf.function(network.init)
-  traces = [
-      train.get_concrete_function(weights, x_spec, key),
-      init.get_concrete_function(key),
-  ]
-  for trace in traces:
+  try:
+    traces = [
+        train.get_concrete_function(weights, x_spec, key),
+        init.get_concrete_function(key),
+    ]
+  except ValueError:
+    if network.written is None:
+      raise
+    raise ValueError(_about_write(model, network.written)) from None
+  network.captured = captured.Captured(traces[0])
+  outside = [network.captured.handles, traces[1].captured_inputs]
+  for trace, values in zip(traces, outside):
     graph_def = trace.graph.as_graph_def()
     functions = (f.node_def for f in graph_def.library.function)
     nodes = itertools.chain(graph_def.node, *functions)
     found = sorted({n.op for n in nodes if _is_stateful(n.op)})
-    if found or trace.captured_inputs:
+    if found or values:
       raise ValueError(
           '`keras_model` must be a pure function of its weights and input,'
           ' because clients share nothing else, found'
@@ -117,6 +139,26 @@ def check_trace(network: Any, x_spec: tf.TensorSpec) -> tf.Tensor:
         f'`keras_model` must have one output tensor, found {output}.'
     )
   return traces[0].outputs[0]
+
+
+def _about_write(model, variable) -> str:
+  """Returns why the layer of a variable must not write it."""
+  layer = keras_layers.owners(keras_layers.flatten(model)).get(
+      variable.ref(), model
+  )
+  tip = 'keep no state in layers'
+  if keras_layers.has_statistics(layer):
+    tip = (
+        'freeze it (layer.trainable = False), then its moving statistics are'
+        ' constants, or use tf.keras.layers.GroupNormalization or'
+        ' LayerNormalization'
+    )
+  return (
+      '`keras_model` must not write its variables when it is trained, because'
+      ' clients share nothing but trainable weights, found layer'
+      f' {layer.name!r} ({type(layer).__name__}), which writes'
+      f' {variable.name!r}. Tip: {tip}.'
+  )
 
 
 def check_added_losses(model: tf.keras.Model) -> None:
@@ -155,8 +197,12 @@ def check_rows(model: tf.keras.Model, x_spec: tf.TensorSpec) -> None:
       return  # It may take other sizes than ours.
     raise
   alone = tf.concat(rows, axis=0)
+  rtol, atol = 1e-3, 1e-5
+  if together.dtype in (tf.float16, tf.bfloat16):
+    rtol, atol = 0.05, 0.05  # Of mixed precision, which NumPy cannot compare.
+    together, alone = (tf.cast(t, tf.float32) for t in (together, alone))
   if together.shape != alone.shape or not np.allclose(
-      together, alone, rtol=1e-3, atol=1e-5, equal_nan=True
+      together, alone, rtol, atol, equal_nan=True
   ):
     raise ValueError(
         '`keras_model` must predict every row by itself, because batches are'

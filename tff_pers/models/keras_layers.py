@@ -3,14 +3,17 @@
 # pylint: disable=protected-access  Keras has no public list of own weights.
 
 import collections
-from typing import Sequence
+from typing import Any, Sequence
 
 import tensorflow as tf
 
 from tff_pers.models import functional
 
 _L = tf.keras.layers
-_NORMS = (_L.LayerNormalization, _L.GroupNormalization)
+_NORMS = (
+    _L.LayerNormalization, _L.GroupNormalization, _L.BatchNormalization
+)
+_STATISTICS = ('moving_mean', 'moving_variance')
 _DEPTHWISE = (_L.DepthwiseConv2D, _L.SeparableConv2D)
 _CELLS = (_L.SimpleRNNCell, _L.GRUCell, _L.LSTMCell)
 
@@ -19,6 +22,22 @@ def flatten(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
   """Returns the model and all its layers and cells, nested ones too."""
   # `submodules` is public, but fails once an RNN has been called.
   return list(model._flatten_layers())
+
+
+def has_statistics(layer: tf.keras.layers.Layer) -> bool:
+  """Returns whether a layer has moving statistics, as batch normalization."""
+  return all(hasattr(layer, name) for name in _STATISTICS)
+
+
+def owners(
+    layers: Sequence[tf.keras.layers.Layer]
+) -> dict[Any, tf.keras.layers.Layer]:
+  """Returns the layer of each variable, by the variable's reference."""
+  return {
+      variable.ref(): layer
+      for layer in layers
+      for variable in (*layer._trainable_weights, *layer._non_trainable_weights)
+  }
 
 
 def describe(
@@ -37,11 +56,7 @@ def describe(
     dtype: That of the trainable ones; a variable of another one has its name
       as its kind.
   """
-  owners = {
-      variable.ref(): layer
-      for layer in layers
-      for variable in (*layer._trainable_weights, *layer._non_trainable_weights)
-  }
+  owner_of = owners(layers)
   names: dict[int, str] = {}
   taken: collections.Counter[str] = collections.Counter()
 
@@ -55,7 +70,7 @@ def describe(
 
   def describe_one(variable):
     role = variable.name.split('/')[-1].split(':')[0]
-    layer = owners.get(variable.ref(), layers[0])
+    layer = owner_of.get(variable.ref(), layers[0])
     kind = _kind(layer, role)
     if variable.dtype != dtype:
       kind = variable.dtype.name
@@ -76,7 +91,7 @@ def _kind(layer, role: str) -> str:
     return 'dense'
   if isinstance(layer, _L.Embedding):
     return 'embedding'
-  if isinstance(layer, _NORMS):
+  if isinstance(layer, _NORMS) and role not in _STATISTICS:
     return 'norm'
   if _is_convolution(layer) and role == 'kernel':
     return 'conv'

@@ -1,7 +1,9 @@
 """Losses and metrics of Keras as functions of single examples."""
 
+# pylint: disable=protected-access  What a metric is the mean of is not public.
+
 import functools
-from typing import Any, Callable, Mapping, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import tensorflow as tf
 
@@ -15,6 +17,16 @@ _CATEGORICAL = (
     _losses.categorical_crossentropy, _losses.categorical_focal_crossentropy
 )
 SPARSE = _losses.sparse_categorical_crossentropy
+# Names that Keras takes for what fits the labels.
+_BY_SHAPE = dict(
+    accuracy='accuracy', acc='accuracy', crossentropy='crossentropy',
+    ce='crossentropy',
+)
+
+# Functions also stands for Keras' objects and classes, which are callable.
+Metrics = Union[
+    None, str, Callable[..., Any], Sequence[Any], Mapping[str, Any]
+]
 
 
 def example_loss(
@@ -43,33 +55,119 @@ def example_loss(
 
 
 def example_metrics(
-    metrics: Mapping[str, Callable[[Any, Any], Any]],
-    examples: example_values.Trial,
+    metrics: Metrics, examples: example_values.Trial,
+    probabilities: bool = False,
 ) -> dict[str, Callable[[Any, Any], Any]]:
   """Returns metrics as `(y, predictions) -> [batch]` by name.
 
   Args:
-    metrics: `(y, predictions) -> [batch, ...]` by name.
+    metrics: As Keras' `compile` takes them for one output, or by name. Each is
+      a name, a function `(y, predictions) -> [batch, ...]`, or an object or
+      class of Keras that is the mean of such a function.
     examples: What they are tried on.
+    probabilities: Whether predictions are probabilities, not logits, for
+      'accuracy' and 'crossentropy' of a single output.
 
   Raises:
-    ValueError: See `example_values.by_example`; or if one has a state.
+    ValueError: See `example_values.by_example`; or if one is no mean over
+      examples, has a name that Keras does not know or that is taken.
   """
-  found = {}
-  for name, metric in metrics.items():
-    if isinstance(metric, _metrics.Metric):
+  found: dict[str, Callable[[Any, Any], Any]] = {}
+  for name, metric in _named(metrics):
+    if name in ('loss', *found):
       raise ValueError(
-          f'`metrics` must be functions of labels and predictions, found the'
-          f' object {type(metric).__name__} as {name!r}, which has a state of'
-          ' its own. Tip: tf.keras.metrics has functions, too, such as'
-          ' sparse_categorical_accuracy.'
+          f'`metrics` must have names of their own, found {name!r}, which is'
+          ' taken. Tip: give a dict, whose keys are the names.'
       )
-    if getattr(metric, '__module__', '').startswith('keras.'):
-      metric = _of_floats(metric)
     found[name] = example_values.by_example(
-        f'The metric {name!r}', metric, examples
+        f'The metric {name!r}', _function(metric, examples, probabilities),
+        examples,
     )
   return found
+
+
+def _named(metrics, name=None):
+  """Yields (name, metric) of all metrics in lists and dicts."""
+  if isinstance(metrics, Mapping):
+    for key, metric in metrics.items():
+      yield from _named(metric, key)
+  elif isinstance(metrics, (list, tuple)):
+    # Of an output, if they stand in a dict: their names are their own.
+    for metric in metrics:
+      yield from _named(metric)
+  elif metrics is not None:
+    metric = _resolved(metrics)
+    if isinstance(metric, (_metrics.Metric, _losses.Loss)):
+      own_name = metric.name
+    elif isinstance(metrics, str):
+      own_name = metrics
+    else:
+      own_name = getattr(metric, '__name__', type(metric).__name__).strip('<>')
+    yield name or own_name, metric
+
+
+def _resolved(metric):
+  """Returns a metric that was given by name or as a class."""
+  if isinstance(metric, str):
+    if metric.lower() in _BY_SHAPE:
+      return metric.lower()
+    try:
+      metric = _metrics.get(metric)
+    except (TypeError, ValueError):
+      pass  # It needs arguments, or there is none: Keras returns the name.
+  if not callable(metric):
+    raise ValueError(
+        '`metrics` must be functions, objects, or names that Keras knows, found'
+        f' {metric!r}. Tip: \'accuracy\', \'mae\', or an object of'
+        ' tf.keras.metrics.'
+    )
+  kind: Any = metric if isinstance(metric, type) else type(metric)
+  if issubclass(kind, _metrics.Metric) and (
+      kind.update_state is not _metrics.MeanMetricWrapper.update_state
+  ):
+    raise ValueError(
+        '`metrics` must be means over examples, because clients send their'
+        f' sums, found {kind.__name__}, which is none. Tip: give a function'
+        ' `(y, predictions) -> [batch]`, or compute it from the predictions of'
+        ' what `process.deploy` returns.'
+    )
+  is_class = metric is kind and issubclass(
+      kind, (_metrics.Metric, _losses.Loss)
+  )
+  return metric() if is_class else metric
+
+
+def _function(metric, examples, probabilities):
+  """Returns the function that a metric of `_named` is the mean of."""
+  if metric in _BY_SHAPE:
+    return _by_shape(_BY_SHAPE[metric], examples, probabilities)
+  if isinstance(metric, _losses.Loss):
+    return metric.call
+  if isinstance(metric, _metrics.Metric):
+    return lambda y, predictions: metric._fn(
+        tf.cast(y, metric.dtype), tf.cast(predictions, metric.dtype),
+        **metric._fn_kwargs
+    )
+  is_of_keras = getattr(metric, '__module__', '').startswith('keras.')
+  return _of_floats(metric) if is_of_keras else metric
+
+
+def _by_shape(name, examples, probabilities):
+  """Returns Keras' accuracy or cross-entropy for labels of this shape."""
+  y, predictions = examples
+  if predictions.shape.rank == 1 or predictions.shape[-1] == 1:
+    kind = 'binary'
+  elif y.shape.rank < predictions.shape.rank or y.shape[-1] == 1:
+    kind = 'sparse_categorical'
+  else:
+    kind = 'categorical'
+  options: dict[str, Any] = {}
+  if name == 'crossentropy':
+    options = dict(from_logits=not probabilities)
+  elif kind == 'binary':
+    options = dict(threshold=0.5 if probabilities else 0.0)
+  function = getattr(_metrics, f'{kind}_{name}')
+  return _of_floats(functools.partial(function, **options))
 
 
 def default_metrics(
@@ -101,7 +199,7 @@ def default_metrics(
         _metrics.binary_accuracy, threshold=threshold
     ))}
   if function in _CATEGORICAL:
-    return {'categorical_accuracy': _of_floats(_metrics.categorical_accuracy)}
+    return {'categorical_accuracy': _metrics.categorical_accuracy}
   return functional.default_metrics(
       y_spec, tf.TensorSpec(output.shape, output.dtype)
   )
@@ -127,7 +225,9 @@ def predicts_probabilities(
 def _last_operation(output) -> str:
   """Returns the type of the last operation that is more than a new shape."""
   operation = output.op
-  while operation.type in ('Identity', 'Reshape', 'Squeeze', 'ExpandDims'):
+  while operation.type in (
+      'Cast', 'Identity', 'Reshape', 'Squeeze', 'ExpandDims'
+  ):
     operation = operation.inputs[0].op
   return operation.type
 

@@ -16,6 +16,7 @@ from typing import Any, Mapping, Optional
 import tensorflow as tf
 
 from tff_pers.core import random
+from tff_pers.models import captured
 from tff_pers.models import functional
 from tff_pers.models import keras_layers
 from tff_pers.models import keras_recurrent
@@ -55,6 +56,10 @@ class Network:
         for regularizer in layer._callable_losses
     ]
     self._own_calls = keras_recurrent.calls(layers)
+    # What its layers hold besides variables; set once it has been traced.
+    self.captured: Optional[captured.Captured] = None
+    # The variable that a call tried to write.
+    self.written: Optional[tf.Variable] = None
     self._traced = tf.function(self._predict, reduce_retracing=True)
     self._traced_penalty = tf.function(self._penalty)
     self._initial = [
@@ -130,7 +135,11 @@ class Network:
         stack.enter_context(
             _seeded(generator, random.fold_in(seed, position))
         )
-      return self._model(x, training=training)
+      outputs = self._model(x, training=training)
+    if isinstance(outputs, tf.Tensor) and outputs.dtype.is_floating:
+      # With mixed precision: losses are summed in the dtype of the weights.
+      outputs = tf.cast(outputs, self._dtype)
+    return outputs
 
   def _penalty(self, weights):
     with self._substituted(weights):
@@ -140,11 +149,24 @@ class Network:
   def _substituted(self, weights):
     """Makes every read of the model's variables give tensors."""
     with contextlib.ExitStack() as stack:
+      if self.captured is not None:
+        stack.enter_context(self.captured.as_constants())
       for variable, tensor in zip(self._all, weights):
-        stack.enter_context(_overriding(variable, **_reads(tensor)))
+        # With mixed precision Keras casts what it reads from an inner variable.
+        stack.enter_context(captured.overriding(
+            getattr(variable, '_variable', variable),
+            **_reads(tensor, functools.partial(self._refuse_write, variable)),
+        ))
       for layer, call in self._own_calls:
-        stack.enter_context(_overriding(layer, call=call))
+        stack.enter_context(captured.overriding(layer, call=call))
       yield
+
+  def _refuse_write(self, variable, *args, **kwargs):
+    del args, kwargs  # Unused.
+    self.written = variable
+    raise ValueError(
+        f'`keras_model` must not write {variable.name!r} when it is called.'
+    )
 
 
 def _initial_weight(initial, key):
@@ -155,13 +177,13 @@ def _initial_weight(initial, key):
     return tf.convert_to_tensor(initial())
   # Keras warns that a second call of an initializer repeats the first. That is
   # what we want: the same key gives the same weights.
-  with _seeded(generator, key), _overriding(
+  with _seeded(generator, key), captured.overriding(
       initializer, _warn_reuse=lambda: None
   ):
     return tf.convert_to_tensor(initial())
 
 
-def _reads(tensor):
+def _reads(tensor, refuse_write):
   """The members by which TensorFlow reads a variable, giving `tensor`."""
   return dict(
       _handle=tensor,  # An embedding lookup is colocated with it.
@@ -169,36 +191,14 @@ def _reads(tensor):
       read_value=lambda: tensor,
       sparse_read=lambda indices, name=None: tf.gather(tensor, indices),
       gather_nd=lambda indices, name=None: tf.gather_nd(tensor, indices),
-      assign=_refuse_write, assign_add=_refuse_write, assign_sub=_refuse_write,
-  )
-
-
-def _refuse_write(*args, **kwargs):
-  del args, kwargs  # Unused.
-  raise ValueError(
-      '`keras_model` must not write its variables when it is called, because'
-      ' clients share nothing but trainable weights, found a layer that does.'
-      ' Tip: use layers without running statistics.'
+      assign=refuse_write, assign_add=refuse_write, assign_sub=refuse_write,
   )
 
 
 def _seeded(generator, key):
   """Makes a Keras random generator draw from `key`, each draw anew."""
   count = itertools.count()
-  return _overriding(
+  return captured.overriding(
       generator, _rng_type=generator.RNG_STATELESS, _built=True,
       make_seed_for_stateless_op=lambda: random.fold_in(key, next(count)),
   )
-
-
-@contextlib.contextmanager
-def _overriding(target, **attributes):
-  """Sets attributes of the instance `target` for a while, untracked."""
-  before = {k: vars(target)[k] for k in attributes if k in vars(target)}
-  vars(target).update(attributes)
-  try:
-    yield
-  finally:
-    for name in attributes:
-      del vars(target)[name]
-    vars(target).update(before)

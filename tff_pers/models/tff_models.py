@@ -1,7 +1,7 @@
 """To and from `tff.learning.models.FunctionalModel`."""
 
 import collections
-from typing import Any, Callable, Mapping, Optional
+from typing import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +17,7 @@ from tff_pers.models import labels
 def from_tff_functional_model(
     model: tff.learning.models.FunctionalModel,
     *,
-    metrics: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+    metrics: keras_losses.Metrics = None,
     name: str = 'tff_model',
 ) -> functional.FunctionalModel:
   """Returns TFF's functional model as ours.
@@ -30,9 +30,9 @@ def from_tff_functional_model(
   Args:
     model: TFF's model of one input and one output tensor. Its loss must be a
       mean over the batch, or one loss per example.
-    metrics: `(y, predictions) -> [batch]` by name; TFF's metrics are running
-      states and are left out. None: the accuracy, if labels are integers and
-      there are at least two outputs.
+    metrics: As `from_keras` takes them; TFF's metrics are running states and
+      are left out. None: the accuracy, if labels are integers and there are at
+      least two outputs.
     name: For tables and messages.
 
   Raises:

@@ -13,8 +13,8 @@ FAULTS = (
         'labels_broadcast',
         what='Labels [n] meet predictions [n, 1] as they are, and nobody looks.',
         file=_VALUES,
-        old='    if problem is None:\n      return form',
-        new='    return forms[-1]',
+        old='    if problem is None:\n',
+        new='    return forms[-1]\n    if True:\n',
         tests=(f'{_TEST}::test_labels_do_not_broadcast_with_one_output',),
     ),
     Fault(
@@ -46,6 +46,33 @@ FAULTS = (
         tests=(f'{_TEST}::test_default_metrics_fit_the_labels',),
     ),
     Fault(
+        'logits_as_probabilities_by_name',
+        what='The metric accuracy of one logit asks whether it is above a half.',
+        file=_LOSSES,
+        old='threshold=0.5 if probabilities else 0.0',
+        new='threshold=0.5',
+        tests=(f'{_TEST}::test_accuracy_is_what_fits_the_labels',),
+    ),
+    Fault(
+        'tensors_of_a_loss_stay_outside',
+        what="A loss with a tensor of somebody's cannot be in TFF's graphs.",
+        file=_VALUES,
+        old='return found.held(form)',
+        new='return form',
+        tests=(f'{_TEST}::test_a_loss_may_hold_eager_tensors',),
+    ),
+    Fault(
+        'statistics_have_adaptors',
+        what='Adaptors move the frozen statistics of batch normalization.',
+        file='tff_pers/models/keras_layers.py',
+        old='if isinstance(layer, _NORMS) and role not in _STATISTICS:',
+        new='if isinstance(layer, _NORMS):',
+        tests=(
+            'tests/models/keras_state_test.py'
+            '::test_frozen_statistics_are_constants_of_the_model',
+        ),
+    ),
+    Fault(
         'added_losses_are_left_out',
         what='What a layer adds to the loss is dropped without a word.',
         file=_CHECKS,
@@ -65,8 +92,8 @@ FAULTS = (
         'models_may_mix_rows',
         what='Predictions may depend on the rows that fill a batch up.',
         file=_CHECKS,
-        old='together, alone, rtol=1e-3',
-        new='alone, alone, rtol=1e-3',
+        old='together, alone, rtol, atol',
+        new='alone, alone, rtol, atol',
         tests=(_RAISES,),
     ),
     Fault(

@@ -17,7 +17,7 @@ from tff_pers import runtime
 from tff_pers.data import tasks
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
-from tff_pers.experiments import going_on
+from tff_pers.experiments import resume_flags
 
 SUMMARY = """\
 python -m binaries.benchmark_ffgg --output_dir=DIR [--rounds=1000] [--taus=...]
@@ -118,8 +118,8 @@ def _check_folder(output_dir: str, given) -> None:
       name: given[name] for name in ('rounds', 'every', 'scale', 'seed')
   }
   path = os.path.join(output_dir, _CONFIG)
-  going_on.check(path, config)
-  going_on.write(path, config)
+  resume_flags.check(path, config)
+  resume_flags.write(path, config)
 
 
 def _numbers(given, name: str) -> list[int]:

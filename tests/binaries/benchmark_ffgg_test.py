@@ -14,7 +14,7 @@ from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import tasks
-from tff_pers.experiments import going_on
+from tff_pers.experiments import resume_flags
 
 _ROUNDS, _TAU = 4, 3
 _FLAGS = (
@@ -229,7 +229,7 @@ def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
     ('--rounds=5', '`--rounds` must be 4 as in benchmark_ffgg.json .*found 5'),
 ])
 def test_bad_flags_are_a_sentence(tmp_path, capsys, flag, message):
-  going_on.write(
+  resume_flags.write(
       f'{tmp_path}/benchmark_ffgg.json',
       dict(rounds=4, every=3, scale='tiny', seed=0),
   )

@@ -16,8 +16,8 @@ from tff_pers.experiments import choice_page
 from tff_pers.experiments import choice_plan
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
-from tff_pers.experiments import going_on
-from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import resume_flags
+from tff_pers.experiments import worker_pool as lanes_lib
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 
@@ -59,7 +59,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       'choose', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
   )
   config = os.path.join(top, _CONFIG)
-  going_on.check(config, record, free=('jobs', 'output_dir'))
+  resume_flags.check(config, record, free=('jobs', 'output_dir'))
   variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
@@ -71,7 +71,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   sweep.check(itertools.product(variants, request.seeds))
   number = lanes_lib.number(given['jobs'], len(variants))
   with sweep, lanes_lib.Lanes(number) as lanes:
-    going_on.write(config, record)
+    resume_flags.write(config, record)
     clock = budgets.Clock(os.path.join(top, _CLOCK))
     # Of a finished choice only the page is written anew, at no time.
     is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
@@ -165,9 +165,9 @@ class _Choice:
       )
       if self._trials:  # There is nothing to plan.
         return plan
-      going_on.write(path, plan._asdict())
+      resume_flags.write(path, plan._asdict())
     with damaged.reading(path):
-      return choice_plan.Plan(**going_on.read(path))
+      return choice_plan.Plan(**resume_flags.read(path))
 
   def _final_runs(
       self, searches, chosen: dict[str, trials_lib.Trial], num_seeds: int

@@ -18,7 +18,7 @@ from tff_pers.experiments import continuing
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
-from tff_pers.experiments import going_on
+from tff_pers.experiments import resume_flags
 from tff_pers.experiments import outputs
 from tff_pers.experiments import processes
 from tff_pers.experiments import runner
@@ -234,7 +234,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   top = given.get('output_dir') or os.path.join(folder, 'evaluation')
   data_dir = given.get('data_dir', '')
   record = os.path.join(top, 'evaluation.json')
-  going_on.check(record, dict(run=folder, data_dir=data_dir))
+  resume_flags.check(record, dict(run=folder, data_dir=data_dir))
   opened = open_run(folder, data_dir)
   asked = exports.request(given)
   chosen = _chosen(asked, opened.names)
@@ -244,7 +244,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   ) as states:
     trainer = open_trainer(opened, states, folder)
     metrics = evaluate(opened, trainer)
-    going_on.write(record, dict(run=folder, data_dir=data_dir))
+    resume_flags.write(record, dict(run=folder, data_dir=data_dir))
     written = rows(opened, metrics)
     experiment = opened.experiment
     if outputs.has_quality(experiment.task, experiment.metric):

@@ -9,7 +9,7 @@ import sys
 from typing import Sequence
 
 from tff_pers import plugins
-from tff_pers.experiments import stand_ins
+from tff_pers.experiments import import_stubs
 from tff_pers.experiments import startup
 
 
@@ -22,7 +22,7 @@ def load_installed() -> None:
       be the reason: the help is then tried again without.
   """
   problems = plugins.load()
-  if problems and stand_ins.are_in_place():
+  if problems and import_stubs.are_in_place():
     raise ImportError(problems[0])
   for problem in problems:
     print(f'An installed plug-in was left out. {problem}', file=sys.stderr)

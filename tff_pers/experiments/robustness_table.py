@@ -18,7 +18,7 @@ from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
-from tff_pers.experiments import going_on
+from tff_pers.experiments import resume_flags
 from tff_pers.experiments import processes
 from tff_pers.experiments import runner
 from tff_pers.experiments import sweep as sweep_lib
@@ -228,8 +228,8 @@ class _Table:
     self._folder = folder
     self._path = os.path.join(folder, _FILE)
     config = os.path.join(folder, _CONFIG)
-    going_on.check(config, given)
-    going_on.write(config, given)
+    resume_flags.check(config, given)
+    resume_flags.write(config, given)
     self._rows = results.read_rows(
         folder, _FILE, robustness.COLUMNS, numbers=['final']
     )

@@ -11,8 +11,8 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
-from tff_pers.experiments import going_on
-from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import resume_flags
+from tff_pers.experiments import worker_pool as lanes_lib
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 
@@ -44,13 +44,13 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       'tune', given, sweep.folder, sweep_lib.parse_seeds(given.pop('seeds'))
   )
   config = os.path.join(request.top, _CONFIG)
-  going_on.check(config, record, free=_FREE, growing='trials')
+  resume_flags.check(config, record, free=_FREE, growing='trials')
   sweep.check(itertools.product(variants, request.seeds))
-  going_on.write(config, record)
+  resume_flags.write(config, record)
   number = lanes_lib.number(given['jobs'], len(variants))
   share = seconds / math.ceil(len(variants) / number)
   with lanes_lib.Lanes(number) as lanes:
-    chosen = lanes.map(
+    chosen = worker_pool.map(
         _search, [(request, variant, trials, share) for variant in variants]
     )
   with locks.held(request.top):  # Another process may have come as far.

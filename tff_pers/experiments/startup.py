@@ -7,7 +7,7 @@ import sys
 from typing import Optional, Sequence
 
 from tff_pers.config import entry_points
-from tff_pers.experiments import stand_ins
+from tff_pers.experiments import import_stubs
 
 # What declarations do without. Whoever is missing here makes --help slower, and
 # nothing else.
@@ -77,7 +77,7 @@ def _answer(file: str) -> Optional[int]:
   None if a module, a method of a user's perhaps, cannot be imported with
   stand-ins; then nothing was printed, and TensorFlow is needed.
   """
-  with stand_ins.in_place_of(_LIBRARIES, (*_OURS, *_plugins(sys.argv))):
+  with import_stubs.in_place_of(_LIBRARIES, (*_OURS, *_plugins(sys.argv))):
     try:
       return runpy.run_path(file, run_name='help')['main'](sys.argv)
     except Exception:  # pylint: disable=broad-except

@@ -27,7 +27,7 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
-from tff_pers.experiments import lanes as lanes_lib
+from tff_pers.experiments import worker_pool as lanes_lib
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
 
@@ -101,7 +101,7 @@ class Sweep:
 
     Args:
       points: In the order in which they are begun.
-      processes: How many run at a time, see `lanes.number`.
+      processes: How many run at a time, see `worker_pool.number`.
       draw: Plots what is in the folder of a run; for those of the first seed,
         because plots of each would cost as much as a small run.
     """
@@ -109,7 +109,7 @@ class Sweep:
     first = points[0][1]
     number = lanes_lib.number(processes, len(points))
     with lanes_lib.Lanes(number) as lanes:
-      runs = lanes.map(_run, [
+      runs = worker_pool.map(_run, [
           (self._program, self._given, self.folder, *point,
            draw if point[1] == first else None)
           for point in points

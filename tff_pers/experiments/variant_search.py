@@ -14,7 +14,7 @@ from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import experiment as experiment_lib
-from tff_pers.experiments import going_on
+from tff_pers.experiments import resume_flags
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
 from tff_pers.experiments import studies
@@ -204,7 +204,7 @@ def write_best(
       name: None if trial is None else searches[name].entry(trial)
       for name, trial in ((name, chosen.get(name)) for name in searches)
   }
-  going_on.write(os.path.join(top, folder_data.BEST), best)
+  resume_flags.write(os.path.join(top, folder_data.BEST), best)
   return best
 
 

@@ -115,7 +115,7 @@ FAULTS = (
         'curves_of_other_flags',
         what='A folder with curves of other flags is taken.',
         file='binaries/benchmark_ffgg.py',
-        old='  going_on.check(path, config)\n',
+        old='  resume_flags.check(path, config)\n',
         new='',
         tests=(f'{_TEST}::test_bad_flags_are_a_sentence',),
     ),

@@ -292,7 +292,7 @@ FAULTS = (
     Fault(
         'first_lane_alone',
         what='Runs of other processes are those of the first.',
-        file='tff_pers/experiments/lanes.py',
+        file='tff_pers/experiments/worker_pool.py',
         old='return [future.result() for future in running]',
         new='return [running[0].result() for future in running]',
         tests=(

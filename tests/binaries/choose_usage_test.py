@@ -65,7 +65,7 @@ def test_methods_that_do_not_fit_the_task_are_left_out():
 
 
 def test_time_is_dealt_to_searches_and_seeds():
-  """Four methods of 10 s on two lanes: a seed more takes 1.2 times 20 s."""
+  """Four methods of 10 s on two workers: a seed more takes 1.2 times 20 s."""
   assert choice_plan.makespan([10.0] * 4, 2) == 20
   assert choice_plan.makespan([30.0, 10.0, 10.0, 10.0], 2) == 30
   assert choice_plan.plan([10.0] * 4, 240.0, 2, 3) == ((240 - 48) / 2, 3)

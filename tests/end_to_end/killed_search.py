@@ -42,7 +42,7 @@ def log_rounds(path: str) -> None:
   program.TrainingProgram.train_round = logged
 
 
-if __name__ == '__mp_main__':  # A process of `lanes`, with our arguments.
+if __name__ == '__mp_main__':  # A process of `worker_pool`, with our arguments.
   log_rounds(sys.argv[3])
 
 if __name__ == '__main__':

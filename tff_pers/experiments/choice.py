@@ -17,9 +17,9 @@ from tff_pers.experiments import choice_plan
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import resume_flags
-from tff_pers.experiments import worker_pool as lanes_lib
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
+from tff_pers.experiments import worker_pool
 
 # Simple ones first. Those that need what the task lacks are left out.
 DEFAULT_ALGOS = (
@@ -69,8 +69,8 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     turns = _in_turn(variants)
   sweep = request.sweep()
   sweep.check(itertools.product(variants, request.seeds))
-  number = lanes_lib.number(given['jobs'], len(variants))
-  with sweep, lanes_lib.Lanes(number) as lanes:
+  number = worker_pool.number(given['jobs'], len(variants))
+  with sweep, worker_pool.WorkerPool(number) as pool:
     resume_flags.write(config, record)
     clock = budgets.Clock(os.path.join(top, _CLOCK))
     # Of a finished choice only the page is written anew, at no time.
@@ -79,7 +79,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     if is_over:
       counted = contextlib.nullcontext()
     with counted:
-      return _Choice(request, budget, clock, lanes, number).make(
+      return _Choice(request, budget, clock, pool, number).make(
           variants, turns
       )
 
@@ -117,10 +117,10 @@ class _Choice:
 
   def __init__(
       self, request: variant_search.Request, budget: float,
-      clock: budgets.Clock, lanes: lanes_lib.Lanes, number: int,
+      clock: budgets.Clock, pool: worker_pool.WorkerPool, number: int,
   ):
     self._request, self._budget, self._clock = request, budget, clock
-    self._lanes, self._number = lanes, number
+    self._pool, self._number = pool, number
     self._trials: Optional[int] = request.given.get('trials') or None
 
   def make(self, variants: Sequence[str], turns: Sequence[str]) -> int:
@@ -136,7 +136,7 @@ class _Choice:
     plan = self._plan(searches, turns)
     effort = self._trials or budgets.as_text(plan.seconds)
     self._say(f'trials, {effort} for each method')
-    self._lanes.map(_run_trials, [
+    self._pool.map(_run_trials, [
         (self._request, variant, self._trials, trial.seconds + plan.seconds)
         for variant, trial in _first_trials(searches).items()
     ])
@@ -154,7 +154,7 @@ class _Choice:
     if not os.path.exists(path):
       self._say(f'defaults of {", ".join(turns)}')
       limit = _FIRST_SHARE * self._budget
-      self._lanes.map(_run_defaults, [
+      self._pool.map(_run_defaults, [
           (self._request, variant, self._clock.at(limit), limit)
           for variant in turns
       ])
@@ -192,7 +192,7 @@ class _Choice:
         break
       self._say(f'chosen values with seed {seed}')
       seeds.append(seed)
-      chosen.update(zip(order, self._lanes.map(
+      chosen.update(zip(order, self._pool.map(
           _train, [(self._request, v, chosen[v], seeds) for v in order]
       )))
     return seeds

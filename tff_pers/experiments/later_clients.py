@@ -18,9 +18,9 @@ from tff_pers.experiments import continuing
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
-from tff_pers.experiments import resume_flags
 from tff_pers.experiments import outputs
 from tff_pers.experiments import processes
+from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
 from tff_pers.experiments import saved_runs
 from tff_pers.simulation import program

@@ -18,8 +18,8 @@ from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
-from tff_pers.experiments import resume_flags
 from tff_pers.experiments import processes
+from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.simulation import cohort

@@ -12,9 +12,9 @@ from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
 from tff_pers.experiments import resume_flags
-from tff_pers.experiments import worker_pool as lanes_lib
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
+from tff_pers.experiments import worker_pool
 
 TRIALS = 20
 _CONFIG = 'tune.json'
@@ -47,10 +47,10 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   resume_flags.check(config, record, free=_FREE, growing='trials')
   sweep.check(itertools.product(variants, request.seeds))
   resume_flags.write(config, record)
-  number = lanes_lib.number(given['jobs'], len(variants))
+  number = worker_pool.number(given['jobs'], len(variants))
   share = seconds / math.ceil(len(variants) / number)
-  with lanes_lib.Lanes(number) as lanes:
-    chosen = worker_pool.map(
+  with worker_pool.WorkerPool(number) as pool:
+    chosen = pool.map(
         _search, [(request, variant, trials, share) for variant in variants]
     )
   with locks.held(request.top):  # Another process may have come as far.

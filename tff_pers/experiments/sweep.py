@@ -27,9 +27,9 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
-from tff_pers.experiments import worker_pool as lanes_lib
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
+from tff_pers.experiments import worker_pool
 
 # (variant, seed).
 Point = tuple[str, int]
@@ -107,9 +107,9 @@ class Sweep:
     """
     points = list(points)
     first = points[0][1]
-    number = lanes_lib.number(processes, len(points))
-    with lanes_lib.Lanes(number) as lanes:
-      runs = worker_pool.map(_run, [
+    number = worker_pool.number(processes, len(points))
+    with worker_pool.WorkerPool(number) as pool:
+      runs = pool.map(_run, [
           (self._program, self._given, self.folder, *point,
            draw if point[1] == first else None)
           for point in points

@@ -14,8 +14,8 @@ from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import experiment as experiment_lib
-from tff_pers.experiments import resume_flags
 from tff_pers.experiments import quiet
+from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
 from tff_pers.experiments import studies
 from tff_pers.experiments import sweep as sweep_lib

@@ -27,24 +27,24 @@ def number(asked: int, num_tasks: int) -> int:
   return min(asked or min(side_by_side.num_cores(), _MOST), max(num_tasks, 1))
 
 
-class Lanes:
-  """Processes that do tasks; with one lane it is this process alone."""
+class WorkerPool:
+  """Processes that do tasks; with one worker it is this process alone."""
 
-  def __init__(self, lanes: int):
+  def __init__(self, workers: int):
     """Starts no process yet.
 
     Args:
-      lanes: How many tasks run at a time. The cores are dealt to the lanes.
+      workers: How many tasks run at a time. The cores are dealt to the workers.
     """
     self._pool = None
-    if lanes > 1:
+    if workers > 1:
       context = multiprocessing.get_context('spawn')
       shares = context.Queue()
       cores = sorted(os.sched_getaffinity(0))
-      for lane in range(lanes):
-        shares.put(cores[lane % len(cores)::lanes])
+      for worker in range(workers):
+        shares.put(cores[worker % len(cores)::workers])
       self._pool = futures.ProcessPoolExecutor(
-          lanes, context, _start, (shares, os.getpid(), quiet.is_begun())
+          workers, context, _start, (shares, os.getpid(), quiet.is_begun())
       )
 
   def map(

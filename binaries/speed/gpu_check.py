@@ -24,6 +24,7 @@ import tensorflow as tf
 from binaries.speed import gpu_check_child
 from binaries.speed import runtime
 from binaries.speed.runtime_benchmark import child as child_lib
+from binaries.speed.runtime_benchmark import report as report_lib
 from binaries.speed.runtime_benchmark import workloads
 from tff_pers.config import methods
 from tff_pers.evaluation import results
@@ -54,10 +55,6 @@ _METHODS = (
     'stages',
     'first_seconds', 'later_seconds', 'cpu_first_seconds', 'cpu_later_seconds',
     'error',
-)
-_SPEED = (
-    'workload', 'runtime', 'device', 'first_round_seconds', 'wall_seconds',
-    'cpu_seconds', 'peak_rss_mb',
 )
 
 
@@ -116,8 +113,8 @@ def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     text.append(_section('Right, and the same bits again', _METHODS, rows))
   if 'speed' in parts and loads:
     rows = _time(loads, device, given)
-    results.write_csv(str(output_dir / 'speed.csv'), _SPEED, rows)
-    text.append(_section('Seconds of a round', _SPEED, rows))
+    results.write_csv(str(output_dir / 'speed.csv'), report_lib.COLUMNS, rows)
+    text.append(_section('Seconds of a round', report_lib.COLUMNS, rows))
   report = output_dir / 'gpu_report.md'
   report.write_text('\n'.join(text), encoding='utf-8')
   print(f'\n{report.read_text(encoding="utf-8")}\n{report}')
@@ -128,13 +125,7 @@ def _chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
   """Returns the names in a list with commas, `all` and `none` as such."""
   if text in ('all', 'none'):
     return list(known) if text == 'all' else []
-  names = list(dict.fromkeys(text.split(',')))
-  for name in names:
-    if name not in known:
-      raise flags.UsageError(
-          f'`--{flag}` must be of {", ".join(known)}, found {name!r}.'
-      )
-  return names
+  return runtime.chosen(flag, text, known)
 
 
 def _machine(device: str) -> str:

@@ -35,30 +35,10 @@ _DRAWS, _LAST_BIT = 3, 1e-7
 _FREE = 'state/factors'
 
 
-class _Noted(choices_lib.Choices):
-  """The choices of the runtime, counted."""
-
-  def __init__(self):
-    super().__init__()
-    self._chosen = {}
-
-  def put(self, key, schedules):
-    super().put(key, schedules)
-    self._chosen[key] = schedules
-
-  def counts(self) -> dict[str, int]:
-    """Returns how many stages there are, and how many are vectorized."""
-    stages = [stage for chosen in self._chosen.values() for stage in chosen]
-    return dict(
-        stages=len(stages),
-        vectorized=sum(stage.strategy == 'vectorized' for stage in stages),
-    )
-
-
 def main() -> None:
   device, folder, *names = sys.argv[1:]
   for name in names:
-    choices = _Noted()
+    choices = choices_lib.Choices()
     _use(device, choices)
     try:
       seen, arrays = _play(name)
@@ -68,7 +48,11 @@ def main() -> None:
     except Exception as error:  # pylint: disable=broad-except  It is a finding.
       lines = str(error).strip().splitlines() or ['']
       seen = dict(error=f'{type(error).__name__}: {lines[0][:300]}')
-    seen.update(choices.counts())
+    stages = choices.stages()
+    seen.update(
+        stages=len(stages),
+        vectorized=sum(stage.strategy == 'vectorized' for stage in stages),
+    )
     # Last, and whole: who finds it knows that the arrays are there.
     partial = pathlib.Path(folder, f'{name}.tmp')
     partial.write_text(json.dumps(seen), encoding='utf-8')

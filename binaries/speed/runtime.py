@@ -112,7 +112,7 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       **given,
   }
   names = _workload_names(given['workloads'])
-  runtimes = _chosen('runtimes', given['runtimes'], cell.RUNTIMES)
+  runtimes = chosen('runtimes', given['runtimes'], cell.RUNTIMES)
   with flags.sentences(names=['device']):
     fused.find_devices(given['device'] or None)
   if given['fedjax_python']:
@@ -135,12 +135,12 @@ def _workload_names(text: str) -> list[str]:
   both = ['W6_mlp', 'W6_cnn']
   found = [
       both if name == 'W6' else [name]
-      for name in _chosen('workloads', text, known)
+      for name in chosen('workloads', text, known)
   ]
   return list(dict.fromkeys(itertools.chain(*found)))
 
 
-def _chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
+def chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
   """Returns the names in a list with commas.
 
   Raises:

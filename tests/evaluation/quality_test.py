@@ -6,6 +6,11 @@ import pytest
 from tff_pers.evaluation import quality
 
 
+def _metrics(predictions):
+  [row] = quality.of_clients([predictions])
+  return row
+
+
 def _of(y, second):
   """Returns predictions of two classes."""
   second = np.array(second)
@@ -14,7 +19,7 @@ def _of(y, second):
 
 def test_two_classes_by_hand():
   # Predicted: 0 1 0 1 1; the only mistakes are the second and the third.
-  found = quality.of_labels(_of([0, 0, 1, 1, 1], [0.1, 0.6, 0.4, 0.7, 0.95]))
+  found = _metrics(_of([0, 0, 1, 1, 1], [0.1, 0.6, 0.4, 0.7, 0.95]))
   assert found['majority'] == pytest.approx(3 / 5)
   assert found['balanced_accuracy'] == pytest.approx((1 / 2 + 2 / 3) / 2)
   # Of the six pairs one is in the wrong order: .6 of a 0, .4 of a 1.
@@ -28,7 +33,7 @@ def test_two_classes_by_hand():
 
 def test_three_classes_by_hand():
   probabilities = np.eye(3)[[0, 1, 1, 2]] * 0.7 + 0.1
-  found = quality.of_labels(
+  found = _metrics(
       quality.Predictions(np.array([0, 1, 2, 2]), probabilities)
   )
   assert found['balanced_accuracy'] == pytest.approx((1 + 1 + 1 / 2) / 3)
@@ -40,7 +45,7 @@ def test_three_classes_by_hand():
 
 def test_a_client_of_one_class_has_no_auc_and_does_not_count():
   one = _of([0, 0], [0.2, 0.7])
-  found = quality.of_labels(one)
+  found = _metrics(one)
   assert np.isnan(found['auc']) and found['balanced_accuracy'] == 0.5
   both = _of([0, 1], [0.1, 0.9])
   assert quality.mean([one, None, both], 'auc') == 1.0
@@ -58,13 +63,13 @@ def test_predictions_that_are_not_finite_are_worth_nothing():
 
 
 def test_targets_by_hand():
-  found = quality.of_targets(
+  found = _metrics(
       quality.Predictions(np.array([1.0, 2.0, 6.0]), np.array([1.0, 4.0, 5.0]))
   )
   assert found['mae'] == pytest.approx(1.0)
   assert found['rmse'] == pytest.approx(np.sqrt(5 / 3))
   assert found['r2'] == pytest.approx(1 - 5 / 14)
-  assert np.isnan(quality.of_targets(
+  assert np.isnan(_metrics(
       quality.Predictions(np.ones(2), np.zeros(2))
   )['r2'])
 

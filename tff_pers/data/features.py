@@ -45,6 +45,11 @@ class Column:
   categories: Optional[tuple[str, ...]] = None
 
 
+def unnamed(x: np.ndarray) -> tuple[Column, ...]:
+  """Returns columns of numbers, `x0`, `x1`, ..., for an array [n, ...]."""
+  return tuple(Column(f'x{place}') for place in range(int(x[0].size)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Recipe:
   """What to make of the columns of a table, before it is fitted.

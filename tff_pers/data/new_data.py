@@ -209,7 +209,4 @@ def _of_arrays(path: str, needs) -> tables.Table:
         path, x, np.zeros([size], np.int64), codes.astype(np.int32), names, None
     )
   x = checks.features(table.x, f'{path}, x', table.place)
-  width = int(np.prod(x.shape[1:]))
-  return table._replace(x=x, columns=tuple(
-      features_lib.Column(f'x{place}') for place in range(width)
-  ))
+  return table._replace(x=x, columns=features_lib.unnamed(x))

@@ -139,6 +139,13 @@ class Task:
     return self.honest if self.eval_clients is None else self.eval_clients
 
   @property
+  def class_names(self) -> list[str]:
+    """What the classes are called: as in the user's file, else their labels."""
+    if self.features is not None and self.features.classes:
+      return list(self.features.classes)
+    return [str(label) for label in range(self.num_classes)]
+
+  @property
   def traits(self) -> traits_lib.Traits:
     """What methods may ask of the task."""
     return traits_lib.Traits(

@@ -297,7 +297,7 @@ def _mean(values: paired.Values) -> float:
 
 
 def _article(metric: str) -> str:
-  return 'an' if metric[0] in 'aefimr' and metric != 'mae' else 'a'
+  return 'an' if metric[0] in 'afr' else 'a'
 
 
 def _amount(found: paired.Difference, metric: str) -> str:

@@ -4,7 +4,7 @@ Where one class is rare, a model that never predicts it has a high accuracy; the
 share of the most frequent class, recall and AUC tell.
 """
 
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 import warnings
 
 import numpy as np
@@ -38,65 +38,99 @@ def _sklearn():
   return metrics
 
 
-def of_labels(found: Predictions) -> dict[str, float]:
-  """Returns the metrics of a client's predicted labels; NaN where undefined.
+def _majority(found: Predictions) -> float:
+  """The share of the most frequent class: of always answering that."""
+  return np.bincount(found.y).max() / len(found.y)
 
-  `majority`: the share of its most frequent class, which is the accuracy of
-  always the same answer. `balanced_accuracy`: the mean recall of the classes
-  that it has. `auc`: of two classes that of the second one, of several the mean
-  of each against the rest; NaN if the client lacks one. `f1`: of the second of
-  two classes, of several the mean over them. (The log loss is a run's loss.)
-  `calibration_error`: the mean distance of confidence and accuracy over ten
-  bins of the predicted label's probability, weighted by their examples (Guo et
-  al., On Calibration of Modern Neural Networks, 2017, equation 3).
 
-  Args:
-    found: The predictions, of at least one example.
+def _balanced_accuracy(found: Predictions) -> float:
+  """The mean recall of the classes that the client has."""
+  there = np.unique(found.y)
+  return _sklearn().recall_score(
+      found.y, found.labels, labels=there, average='macro', zero_division=0.0
+  )
+
+
+def _auc(found: Predictions) -> float:
+  """Of two classes of the second, of several the mean of each against the rest.
+
+  NaN if the client lacks one.
   """
-  y, probabilities = found.y, found.outputs
-  classes, predicted = np.arange(probabilities.shape[1]), found.labels
-  counts = np.bincount(y, minlength=len(classes))
-  recalls = _sklearn().recall_score(
-      y, predicted, labels=classes, average=None, zero_division=0.0
-  )
-  return dict(
-      majority=float(counts.max() / len(y)),
-      balanced_accuracy=float(recalls[counts > 0].mean()),
-      auc=_auc(y, probabilities, counts),
-      f1=_f1(y, predicted, classes),
-      calibration_error=_calibration_error(y, predicted, probabilities),
-  )
+  probabilities = found.outputs
+  number = probabilities.shape[1]
+  if len(np.unique(found.y)) < number:
+    return np.nan
+  if number == 2:
+    return _sklearn().roc_auc_score(found.y, probabilities[:, 1])
+  return _sklearn().roc_auc_score(found.y, probabilities, multi_class='ovr')
 
 
-def of_targets(found: Predictions) -> dict[str, float]:
-  """Returns `mae`, `rmse` (in units of y) and `r2`, NaN where y is constant."""
-  y, outputs = found.y, found.outputs
-  return dict(
-      mae=float(_sklearn().mean_absolute_error(y, outputs)),
-      rmse=float(np.sqrt(_sklearn().mean_squared_error(y, outputs))),
-      r2=float(_sklearn().r2_score(y, outputs)) if np.ptp(y) else np.nan,
-  )
+def _f1(found: Predictions) -> float:
+  """Of the second of two classes, of several the mean over them."""
+  number = found.outputs.shape[1]
+  how: Mapping[str, object] = dict(average='macro', labels=range(number))
+  if number == 2:
+    how = dict(average='binary', pos_label=1)
+  with warnings.catch_warnings():
+    warnings.simplefilter('ignore')
+    return _sklearn().f1_score(found.y, found.labels, zero_division=0.0, **how)
+
+
+def _calibration_error(found: Predictions) -> float:
+  """The mean distance of confidence and accuracy, over ten bins.
+
+  Bins are of the predicted label's probability, and weighted by their examples
+  (Guo et al., On Calibration of Modern Neural Networks, 2017, equation 3).
+  """
+  confidence = found.outputs.max(axis=1)
+  gap = (found.labels == found.y) - confidence
+  bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+  return np.abs(np.bincount(bins, weights=gap)).sum() / len(gap)
+
+
+def _r2(found: Predictions) -> float:
+  """NaN where y is constant."""
+  return _sklearn().r2_score(*found) if np.ptp(found.y) else np.nan
+
+
+# (The log loss is a run's loss.)
+_OF_LABELS: Mapping[str, Callable[[Predictions], float]] = dict(
+    majority=_majority, balanced_accuracy=_balanced_accuracy, auc=_auc, f1=_f1,
+    calibration_error=_calibration_error,
+)
+# MAE and RMSE are in units of y.
+_OF_TARGETS: Mapping[str, Callable[[Predictions], float]] = dict(
+    mae=lambda found: _sklearn().mean_absolute_error(*found),
+    rmse=lambda found: np.sqrt(_sklearn().mean_squared_error(*found)),
+    r2=_r2,
+)
 
 
 def of_clients(
-    found: Sequence[Optional[Predictions]]
+    found: Sequence[Optional[Predictions]], metrics: Sequence[str] = ()
 ) -> list[dict[str, float]]:
   """Returns the metrics of each client.
 
   NaN of those without examples, or whose predictions are not finite.
+
+  Args:
+    found: What the clients' models predict, all of labels or all of targets.
+    metrics: Names of metrics; empty: all that there are.
   """
-  rows = [
-      (of_labels if each.outputs.ndim == 2 else of_targets)(each)
-      if each is not None and np.isfinite(each.outputs).all() else {}
-      for each in found
+  ranks = {each.outputs.ndim for each in found if each is not None}
+  known = _OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {}
+  return [
+      {
+          name: float(known[name](each))
+          if each is not None and np.isfinite(each.outputs).all() else np.nan
+          for name in metrics or known
+      } for each in found
   ]
-  names = list(next(filter(None, rows), {}))
-  return [row or dict.fromkeys(names, np.nan) for row in rows]
 
 
 def mean(found: Sequence[Optional[Predictions]], metric: str) -> float:
   """Returns the mean of a metric over the clients that have it."""
-  values = [row.get(metric, np.nan) for row in of_clients(found)]
+  values = [row[metric] for row in of_clients(found, (metric,))]
   values = [value for value in values if not np.isnan(value)]
   return float(np.mean(values)) if values else np.nan
 
@@ -150,27 +184,3 @@ def recognized_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
       f'Recognized rows: {", ".join(found[:_NAMED])}'
       + (f' and {more} other classes' if more > 0 else '') + '.'
   )
-
-
-def _auc(y, probabilities, counts) -> float:
-  if not counts.all():
-    return np.nan
-  if len(counts) == 2:
-    return float(_sklearn().roc_auc_score(y, probabilities[:, 1]))
-  return float(_sklearn().roc_auc_score(y, probabilities, multi_class='ovr'))
-
-
-def _f1(y, predicted, classes) -> float:
-  how: Mapping[str, object] = dict(average='macro', labels=classes)
-  if len(classes) == 2:
-    how = dict(average='binary', pos_label=1)
-  with warnings.catch_warnings():
-    warnings.simplefilter('ignore')
-    return float(_sklearn().f1_score(y, predicted, zero_division=0.0, **how))
-
-
-def _calibration_error(y, predicted, probabilities) -> float:
-  confidence = probabilities.max(axis=1)
-  gap = (predicted == y) - confidence
-  bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-  return float(np.abs(np.bincount(bins, weights=gap)).sum() / len(y))

@@ -49,7 +49,8 @@ def with_validation(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settle(
-    task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any
+    task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any,
+    chosen_by: str,
 ) -> tuple[task_lib.Task, Optional[stopping.Rule]]:
   """Returns the task with its rounds, and when they end before; None: never.
 
@@ -57,6 +58,7 @@ def settle(
     task: The task, with the shared flags applied.
     given: Values of the flags that were given.
     hyperparameters: Of the method.
+    chosen_by: What validation data choose by, see `metric`.
 
   Raises:
     flags.UsageError: If no models would be compared before the last round, or
@@ -71,7 +73,7 @@ def settle(
     return task, None
   cadence = hyperparameters.cadence(task.num_clients, cohort_size)
   rule = stopping.Rule(
-      metric(task, given.get('metric', flags.DEFAULTS['metric'])),
+      chosen_by,
       given.get('patience', flags.DEFAULTS['patience']), cadence,
   )
   return dataclasses.replace(

@@ -158,10 +158,12 @@ def build(
   )
   if task.about:
     task = dataclasses.replace(
-        task, about=f'{task.about} Validation data choose by {metric}'
-        f' (--metric).',
+        task,
+        about=f'{task.about} Validation data choose by {metric} (--metric).',
     )
-  task, stopping = auto_rounds.settle(task, given, hyperparameters)
+  task, stopping = auto_rounds.settle(
+      task, given, hyperparameters, metric
+  )
   with flags.sentences(f'{method.name}_', ['aggregator']):
     informed(hyperparameters, task)
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)

@@ -121,10 +121,8 @@ def add_quality(
     row.update(more)
   there = [each for each in found if each is not None]
   if task.num_classes and there and folder:
-    classes = task.features and task.features.classes
     results.write_confusion(
-        folder, quality.confusion(there),
-        classes or [str(label) for label in range(task.num_classes)],
+        folder, quality.confusion(there), task.class_names
     )
 
 

@@ -561,10 +561,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
   )
   if task.about:
     print(task.about)
-  classes = None if task.features is None else task.features.classes
   if task.class_counts is not None and not quiet:
     print(partition.table(
-        task.class_counts, task.groups, names=names, classes=classes
+        task.class_counts, task.groups, names=names, classes=task.class_names
     ))
   described = experiment.hyperparameters.describe(task.model)
   if described and not quiet:
@@ -574,7 +573,7 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       and not task.has_groups
   ):
     results.write_data(
-        folder, names, task.class_counts, task.groups, classes
+        folder, names, task.class_counts, task.groups, task.class_names
     )
 
 

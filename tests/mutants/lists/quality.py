@@ -50,16 +50,16 @@ FAULTS = (
         'auc_of_the_first_class',
         what='AUC of two classes is that of the wrong one.',
         file=_QUALITY,
-        old='roc_auc_score(y, probabilities[:, 1])',
-        new='roc_auc_score(y, probabilities[:, 0])',
+        old='roc_auc_score(found.y, probabilities[:, 1])',
+        new='roc_auc_score(found.y, probabilities[:, 0])',
         tests=(_QUALITY_TEST + 'test_two_classes_by_hand',),
     ),
     Fault(
         'recall_of_classes_that_are_not_there',
         what='A client of one class has half its balanced accuracy.',
         file=_QUALITY,
-        old='recalls[counts > 0].mean()',
-        new='recalls.mean()',
+        old='there = np.unique(found.y)',
+        new='there = np.arange(found.outputs.shape[1])',
         tests=(
             _QUALITY_TEST
             + 'test_a_client_of_one_class_has_no_auc_and_does_not_count',

@@ -84,10 +84,7 @@ def build_npz(
   """Builds the task from the arrays of one file."""
   table = tables.read_npz(tables.locate(request.data_dir, 'npz'))
   x = checks.features(table.x, f'{table.path}, x', table.place)
-  columns = None
-  if request.standardize:
-    width = int(np.prod(x.shape[1:]))
-    columns = tuple(features.Column(f'x{place}') for place in range(width))
+  columns = features.unnamed(x) if request.standardize else None
   return _build('npz', request, options, table._replace(x=x, columns=columns))
 
 
@@ -156,8 +153,7 @@ def _build(
   )
   recipe, columns = None, table.columns
   if columns is None and classes:
-    width = int(np.prod(table.x.shape[1:]))
-    columns = tuple(features.Column(f'x{place}') for place in range(width))
+    columns = features.unnamed(table.x)
   if columns is not None:
     recipe = features.Recipe(columns, bool(request.standardize), classes)
   about = ' '.join((

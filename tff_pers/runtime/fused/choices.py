@@ -43,6 +43,10 @@ class Choices:
     """Returns the schedules of the stages of a computation, or None."""
     return self._schedules.get(key)
 
+  def stages(self) -> list[schedule_lib.Schedule]:
+    """Returns the schedules of all stages of all computations."""
+    return [stage for chosen in self._schedules.values() for stage in chosen]
+
   def put(self, key: str, schedules: Sequence[schedule_lib.Schedule]) -> None:
     """Records the schedules."""
     self._schedules[key] = list(schedules)

@@ -61,6 +61,7 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_ditto(
     model: functional.FunctionalModel,
     hyperparameters: DittoHyperparameters = DittoHyperparameters(),
@@ -159,13 +160,14 @@ def build_ditto_work(
 
 def _train_personal(model, v, w, data, hyperparameters, *, rate, **options):
   """Returns (v after local steps with the pull towards w, mean loss of v)."""
-  pull, local = hyperparameters.lambda_, local_step.build(hyperparameters)
+  pull = hyperparameters.lambda_
+  local = local_step.build(hyperparameters).of(model)
 
   def step(line, batch):
     loss, gradient = model.loss_and_gradient(line.weights, batch)
     # g_i(v; b) + lambda (v - w): the penalty is lambda/2 ||v - w||^2.
     pulled = local_sgd.pulled(gradient, line.weights, w, pull)
-    return local.take(line, pulled, rate), loss
+    return local.take(line, local.with_statistics(pulled, gradient), rate), loss
 
   line, loss = client_data.fold_batches(
       data, step, local.start(v), reports=True, **options

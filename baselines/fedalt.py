@@ -78,6 +78,7 @@ class FedAltHyperparameters(PhasesHyperparameters):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedalt(
     parts: partition.Partition,
     hyperparameters: PhasesHyperparameters = FedAltHyperparameters(),

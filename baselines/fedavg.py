@@ -15,6 +15,7 @@ from tff_pers import composition
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import local_step
 from tff_pers.composition import builders
 from tff_pers.composition import deployment
 from tff_pers.config import hyperparameters as hp
@@ -35,6 +36,7 @@ class FedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedavg(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgHyperparameters = FedAvgHyperparameters(),
@@ -78,6 +80,7 @@ def _shared_model(weights, client_state):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_averaging(
     model: functional.FunctionalModel,
     work: client_work.ClientWork,
@@ -94,6 +97,7 @@ def build_averaging(
     model_aggregator: Optional[composition.Aggregator] = None,
     deployed: Optional[functional.FunctionalModel] = None,
     tiers: Optional[Mapping[str, composition.Tier]] = None,
+    statistics: Optional[tuple[bool, ...]] = None,
 ) -> process.PersonalizedProcess:
   """Builds a method whose server is FedAvg's: a mean of client updates.
 
@@ -124,6 +128,8 @@ def build_averaging(
     model_aggregator: Replaces the weighted mean.
     deployed: The model over W; None: `model`.
     tiers: See `composition.compose`; None: w, if it is a model by itself.
+    statistics: Which leaves of w are moving statistics, which are averaged
+      whatever the server's step is. None: the model's.
 
   Returns:
     A `PersonalizedProcess`.
@@ -136,6 +142,9 @@ def build_averaging(
         '`server_learning_rate` must be 1 with `server_optimizer`, which has'
         f' its own, found {server_learning_rate}.'
     )
+
+  if statistics is None:
+    statistics = model.statistics
 
   def init(seed):
     weights = (initial_weights or model.initial_weights)(seed)
@@ -151,16 +160,17 @@ def build_averaging(
   def step(state, mean_update):
     # The mean of w - u_i is subtracted. An optimizer takes it for a gradient,
     # and subtracts it, too.
+    weights = state['weights']
     if server_optimizer is None:
-      return dict(
-          weights=local_sgd.descend(
-              state['weights'], mean_update, server_learning_rate
-          )
-      )
-    optimizer, weights = server_optimizer.next(
-        state['optimizer'], state['weights'], mean_update
+      return dict(weights=local_step.descend(
+          weights, mean_update, server_learning_rate, statistics
+      ))
+    optimizer, moved = server_optimizer.next(
+        state['optimizer'], weights, mean_update
     )
-    return dict(optimizer=optimizer, weights=weights)
+    return dict(optimizer=optimizer, weights=local_step.averaged_statistics(
+        moved, weights, mean_update, statistics
+    ))
 
   def finalize(state, mean_update):
     fields = step(state, mean_update)

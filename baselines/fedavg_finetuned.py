@@ -73,6 +73,7 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedavg_finetuned(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters = (

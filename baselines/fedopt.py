@@ -122,6 +122,7 @@ class FedYogiHyperparameters(_DecayingHyperparameters):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedopt(
     model: functional.FunctionalModel,
     hyperparameters: Union[FedAvgMHyperparameters, _AdaptiveHyperparameters],

@@ -80,6 +80,7 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedprox(
     model: functional.FunctionalModel,
     hyperparameters: FedProxHyperparameters = FedProxHyperparameters(),

@@ -36,6 +36,7 @@ class FedRepHyperparameters(fedalt.PhasesHyperparameters):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedrep(
     parts: partition.Partition,
     hyperparameters: FedRepHyperparameters = FedRepHyperparameters(),

@@ -77,6 +77,7 @@ class FedPerHyperparameters(
 
 
 @builders.checked
+@builders.averages_statistics
 def build_fedsim(
     parts: partition.Partition,
     hyperparameters: split_hyperparameters.SplitHyperparameters = (
@@ -186,7 +187,7 @@ def average_shared(
       server_optimizer=server_optimizer,
       model_aggregator=choice.chosen(hyperparameters),
       initial_weights=lambda seed: parts.initial_weights(seed)[0],
-      project=project,
+      project=project, statistics=parts.statistics[0],
       **kept,
   )
 

@@ -21,6 +21,7 @@ class LocalOnlyHyperparameters(hp.LocalTraining):
 
 
 @builders.checked
+@builders.averages_statistics
 def build_local_only(
     model: functional.FunctionalModel,
     hyperparameters: LocalOnlyHyperparameters = LocalOnlyHyperparameters(),

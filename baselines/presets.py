@@ -102,6 +102,7 @@ def build_minibatch_sgd(
 
 
 @builders.checked
+@builders.averages_statistics
 def build_lookahead(
     model: functional.FunctionalModel,
     hyperparameters: LookaheadHyperparameters = LookaheadHyperparameters(),

@@ -81,8 +81,11 @@ def optimizer(
     def step(carry, batch):
       state, weights = carry
       _, gradient = model.loss_and_gradient(weights, batch)
-      return tff_optimizer.next(
-          state, weights, local.direction(weights, gradient)
+      state, moved = tff_optimizer.next(
+          state, weights, local.of(model).direction(weights, gradient)
+      )
+      return state, local_step.averaged_statistics(
+          moved, weights, gradient, model.statistics
       )
 
     return client_data.fold_batches(

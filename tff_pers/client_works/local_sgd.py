@@ -39,6 +39,8 @@ def train(
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
 
+  local = local.of(model)
+
   def train_dense(weights, data, *, learning_rate, seed):
     def step(line, batch):
       loss, gradient = model.loss_and_gradient(line.weights, batch)

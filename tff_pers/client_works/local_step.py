@@ -11,6 +11,9 @@ decoupled from the gradient: a method that scales its step (PERM by s_i
 alpha_i(c)) scales the decay too. The norm is that of all tensors of a step,
 before the penalty is added. eta(t) depends on the round alone: `scheduled`.
 
+Moving statistics of batch normalization are weights that a batch moves by an
+amount of its own, g in their place: w <- w - g, and none of the rest.
+
 Some methods of speeding up the convergence of iteration methods (momentum).
     Polyak. USSR Computational Mathematics and Mathematical Physics, 1964.
 On the difficulty of training recurrent neural networks (clipping by norm).
@@ -22,9 +25,12 @@ Decoupled Weight Decay Regularization (L2 against decoupled).
 import collections
 import dataclasses
 import math
+import types
 from typing import Any, Mapping, NamedTuple, Sequence
 
 import tensorflow as tf
+
+from tff_pers.models import functional
 
 
 class Line(NamedTuple):
@@ -47,11 +53,17 @@ class LocalStep:
     momentum: In [0, 1); 0 is none.
     weight_decay: Coefficient of the L2 penalty.
     clip_norm: Largest norm of a gradient; 0 is no limit.
+    statistics: Which leaves are moving statistics, see `of`.
   """
 
   momentum: float = 0.0
   weight_decay: float = 0.0
   clip_norm: float = 0.0
+  statistics: tuple[bool, ...] = ()
+
+  def of(self, model: functional.FunctionalModel) -> 'LocalStep':
+    """Returns the step of weights of `model`, which may have statistics."""
+    return dataclasses.replace(self, statistics=model.statistics)
 
   def start(self, weights: Any) -> Line:
     """Returns the line at the beginning of a client's work."""
@@ -68,7 +80,11 @@ class LocalStep:
       learning_rate: eta(t), a float or a scalar tensor.
     """
     direction, momentum = self.along(line, gradient)
-    return Line(descend(line.weights, direction, learning_rate), momentum)
+    return Line(self.moved(line.weights, direction, learning_rate), momentum)
+
+  def moved(self, weights: Any, direction: Any, learning_rate: Any) -> Any:
+    """Returns w - eta d; statistics move by d, whatever eta is."""
+    return descend(weights, direction, learning_rate, self.statistics)
 
   def along(self, line: Line, gradient: Any) -> tuple[Any, Any]:
     """Returns (what a step of size 1 subtracts, the momentum after it)."""
@@ -81,13 +97,26 @@ class LocalStep:
         lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
         line.momentum, direction,
     )
-    return momentum, momentum
+    return self.with_statistics(momentum, direction), momentum
+
+  def with_statistics(self, structure: Any, source: Any) -> Any:
+    """Returns `structure` with the moving statistics of `source`."""
+    return functional.at_statistics(
+        self.statistics, lambda _, statistic: statistic, structure, source
+    )
 
   def direction(self, weights: Any, gradient: Any) -> Any:
     """Returns d: the gradient, clipped, and that of the penalty."""
+    clipped = gradient
     if self.clip_norm:
-      gradient = clip(gradient, self.clip_norm)
-    return self.penalized(weights, gradient)
+      # Statistics have no gradient that would count in the norm.
+      clipped = clip(self._without_statistics(gradient), self.clip_norm)
+    return self.with_statistics(self.penalized(weights, clipped), gradient)
+
+  def _without_statistics(self, gradient):
+    return functional.at_statistics(
+        self.statistics, tf.zeros_like, gradient
+    )
 
   def penalized(self, weights: Any, gradient: Any) -> Any:
     """Returns the gradient plus that of the penalty."""
@@ -119,6 +148,7 @@ class LocalStep:
       rates: Mapping[str, Any],
       undecayed: Sequence[str] = (),
       unclipped: Sequence[str] = (),
+      statistics: Mapping[str, tuple[bool, ...]] = types.MappingProxyType({}),
   ) -> dict[str, Line]:
     """Returns the lines after a joint step: one norm, a rate for each part.
 
@@ -132,21 +162,29 @@ class LocalStep:
       undecayed: Parts that are no weights of a model and do not decay.
       unclipped: Parts whose directions have no scale of their own: they are not
         shortened, and do not count in the norm.
+      statistics: Of parts with moving statistics which leaves are some.
     """
     moving = [name for name in lines if moves(rates[name])]
     # Frozen parts leave before the norm is taken, or their gradients would
     # shorten the steps of the others.
-    gradients = {name: gradients[name] for name in moving}
+    # Without clip_norm: the joint norm is limited here.
+    steps = {
+        name: LocalStep(
+            self.momentum, 0.0 if name in undecayed else self.weight_decay,
+            statistics=statistics.get(name, ()),
+        )
+        for name in moving
+    }
+    directions = {name: gradients[name] for name in moving}
     if self.clip_norm:
-      clipped = {n: g for n, g in gradients.items() if n not in unclipped}
-      gradients.update(clip(clipped, self.clip_norm))
+      directions.update(clip({
+          n: steps[n]._without_statistics(gradients[n])
+          for n in moving if n not in unclipped
+      }, self.clip_norm))
     after = collections.OrderedDict(lines)
-    for name in moving:
-      # Without clip_norm: the joint norm has been limited above.
-      step = LocalStep(
-          self.momentum, 0.0 if name in undecayed else self.weight_decay
-      )
-      after[name] = step.take(lines[name], gradients[name], rates[name])
+    for name, step in steps.items():
+      direction = step.with_statistics(directions[name], gradients[name])
+      after[name] = step.take(lines[name], direction, rates[name])
     return after
 
 
@@ -162,14 +200,41 @@ def build(hyperparameters: Any) -> LocalStep:
   )
 
 
-def descend(weights: Any, gradient: Any, learning_rate: Any) -> Any:
-  """Returns `weights - learning_rate * gradient`, leaf by leaf."""
+def descend(
+    weights: Any, gradient: Any, learning_rate: Any,
+    statistics: tuple[bool, ...] = (),
+) -> Any:
+  """Returns `weights - learning_rate * gradient`, leaf by leaf.
+
+  Args:
+    weights: A structure of tensors.
+    gradient: A structure alike.
+    learning_rate: A float or a scalar tensor.
+    statistics: Leaves whose rate is 1; see `LocalStep.statistics`.
+  """
   def descend_leaf(w, g):
     # The hint turns a Python float into w's dtype at once: `tf.cast` alone
     # would take it through float32 and lose digits in float64.
     rate = tf.convert_to_tensor(learning_rate, dtype_hint=w.dtype)
     return w - tf.cast(rate, w.dtype) * g
-  return tf.nest.map_structure(descend_leaf, weights, gradient)
+  moved = tf.nest.map_structure(descend_leaf, weights, gradient)
+  return averaged_statistics(moved, weights, gradient, statistics)
+
+
+def averaged_statistics(
+    moved: Any, weights: Any, update: Any, statistics: tuple[bool, ...]
+) -> Any:
+  """Returns `moved`, whose moving statistics are `weights - update`.
+
+  Args:
+    moved: Weights after a step of any kind.
+    weights: Those before it.
+    update: What it was made of, e.g. the mean of all clients' updates.
+    statistics: See `LocalStep.statistics`.
+  """
+  return functional.at_statistics(
+      statistics, lambda _, w, u: w - u, moved, weights, update
+  )
 
 
 def moves(learning_rate: Any) -> bool:

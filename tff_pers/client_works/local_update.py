@@ -78,6 +78,7 @@ def walk(
   """
   if theta is not None:
     budget['num_steps'] = len(theta)
+  local = local.of(model)
 
   def theta_at(k):
     return tf.gather(tf.constant(theta, tf.float64), k)
@@ -87,12 +88,13 @@ def walk(
     loss, gradient = model.loss_and_gradient(line.weights, batch)
     if alpha:
       # g_k <- g_k + alpha (x_k - x)
-      gradient = local_sgd.pulled(gradient, line.weights, x, alpha)
+      pulled = local_sgd.pulled(gradient, line.weights, x, alpha)
+      gradient = local.with_statistics(pulled, gradient)
     direction, momentum = local.along(line, gradient)
     total = _add(total, direction, None if theta is None else theta_at(k))
     weights = line.weights
     if local_step.moves(gamma):  # With gamma = 0, all gradients are at x.
-      weights = local_sgd.descend(weights, direction, gamma)
+      weights = local.moved(weights, direction, gamma)
     return (local_step.Line(weights, momentum), total, k + 1), loss
 
   nothing = tf.nest.map_structure(tf.zeros_like, x)

@@ -64,12 +64,15 @@ def train_jointly(
     **budget: See `fold_batches`.
   """
   rate = rates._asdict()
+  statistics = dict(zip(rate, parts.statistics))
 
   def step(lines, batch):
     weights = parts.merge(lines['theta'].weights, lines['own'].weights)
     loss, gradient = parts.model.loss_and_gradient(weights, batch)
     gradients = dict(zip(rate, parts.split(gradient)))
-    return local.take_parts(lines, gradients, rate), loss
+    return local.take_parts(
+        lines, gradients, rate, statistics=statistics
+    ), loss
 
   lines = local.start_parts(
       collections.OrderedDict(theta=theta, own=own), rate
@@ -107,13 +110,13 @@ def train_alternately(
     if any(parts.is_private):
       model = parts.private_model(shared.weights)
       loss, gradient = model.loss_and_gradient(own.weights, batch)
-      own = local.take(own, gradient, rates.own)
+      own = local.of(model).take(own, gradient, rates.own)
       losses.append(loss)
     if not all(parts.is_private):
       # A tape of its own: w is a constant here, whatever it was made of.
       model = parts.global_model(own.weights)
       loss, gradient = model.loss_and_gradient(shared.weights, batch)
-      shared = local.take(shared, gradient, rates.theta)
+      shared = local.of(model).take(shared, gradient, rates.theta)
       losses.append(loss)
     return (shared, own), losses[0]
 

@@ -33,7 +33,18 @@ _WAYS = (
         'models.from_keras(keras_model, loss), of the Keras model inside',
     ),
 )
+_AVERAGES_STATISTICS = 'averages_statistics'
 _Builder = TypeVar('_Builder', bound=Callable[..., Any])
+
+
+def averages_statistics(build: _Builder) -> _Builder:
+  """Marks a builder, below `checked`, whose method takes moving statistics.
+
+  Only a method that leaves them alone but for averages may train batch
+  normalization (`models.batch_norm`); all others refuse such a model.
+  """
+  setattr(build, _AVERAGES_STATISTICS, True)
+  return build
 
 
 def checked(build: _Builder) -> _Builder:
@@ -69,6 +80,7 @@ def checked(build: _Builder) -> _Builder:
         _check_hyperparameters(value, kind)
       elif name == 'num_clients' and (kind is int or value is not None):
         _check_num_clients(value)
+    _check_statistics(build, given)
     return _among(build(*args, **kwargs), given)
 
   build_checked.__doc__ = _with_results(build, [
@@ -130,6 +142,34 @@ def _check_made(value, name: str, kind) -> None:
     raise TypeError(
         f'`{name}` must be a {kind.__module__}.{kind.__name__}, found a'
         f' {type(value).__name__}. Tip: {kind.made_by}.'
+    )
+
+
+def _check_statistics(build, given) -> None:
+  """Refuses moving statistics where something else than a mean moves them."""
+  models = (getattr(value, 'model', value) for value in given.values())
+  name = next((
+      model.name for model in models
+      if isinstance(model, functional.FunctionalModel) and model.statistics
+  ), None)
+  if name is None:
+    return
+  tip = (
+      'Tip: freeze it (layer.trainable = False), or use group or layer'
+      ' normalization, which has no statistics.'
+  )
+  if not hasattr(build, _AVERAGES_STATISTICS):
+    raise ValueError(
+        f'`model` must have no batch normalization that is trained, because'
+        f' {build.__name__} would move its statistics like weights, found'
+        f' {name}. {tip} FedAvg, FedProx, FedOpt, Ditto, FedBN, FedSim, FedPer,'
+        ' FedRep, FedAlt and local training take it.'
+    )
+  rule = getattr(given.get('hyperparameters'), 'aggregator', 'mean')
+  if rule != 'mean':
+    raise ValueError(
+        "`aggregator` must be 'mean' for a model whose batch normalization is"
+        f' trained, because its statistics are averaged, found {rule!r}. {tip}'
     )
 
 

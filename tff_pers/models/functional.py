@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.core import random
+from tff_pers.models import batch_norm
 
 _INIT_USE = -1  # Folded into the run's seed.
 
@@ -29,8 +30,8 @@ class LayerWeight(NamedTuple):
       multiplier]), 'einsum' (kernel of any other product, as the projections
       of attention), 'embedding' ([vocabulary, dimension]), 'vector' (kernel [n]
       of a single output), 'bias', 'norm' (scale or offset of a normalization),
-      'adaptor' (a factor or a change of one of these), 'unknown', or any other
-      word.
+      'statistics' (moving mean or variance, see `batch_norm`), 'adaptor' (a
+      factor or a change of one of these), 'unknown', or any other word.
     shape: Its shape.
     summed_axes: Of kind 'einsum': the axes of the kernel that are summed over,
       ascending; the output has the others.
@@ -198,6 +199,12 @@ class FunctionalModel:
     assert self.frozen is not None  # A model has weights.
     return self.frozen.dtype
 
+  @functools.cached_property
+  def statistics(self) -> tuple[bool, ...]:
+    """Which leaves are moving statistics (`batch_norm`); (): none is."""
+    found = tuple(x.kind == batch_norm.KIND for x in self.layers or ())
+    return found if any(found) else ()
+
   @property
   def of_all_weights(self) -> 'FunctionalModel':
     """The model over all weights; itself, if none are frozen."""
@@ -299,6 +306,9 @@ class FunctionalModel:
   ) -> tuple[tf.Tensor, Any]:
     """Returns `batch_loss` and its gradient, a structure like `weights`.
 
+    In the place of a moving statistic (`statistics`) stands what the batch
+    moves it by, to be subtracted as it is: see `local_step`.
+
     Args:
       weights: Weights of the model, at which the gradient is taken.
       batch: A `client_data.Batch`.
@@ -307,7 +317,9 @@ class FunctionalModel:
     Raises:
       ValueError: See `batch_loss`.
     """
-    with tf.GradientTape() as tape:
+    if self.statistics:  # A layer must be handed the very tensors of a leaf.
+      weights = tf.nest.map_structure(tf.convert_to_tensor, weights)
+    with tf.GradientTape() as tape, batch_norm.recording(batch.mask) as moved:
       # The weights are tensors; a tape watches only variables by itself.
       tape.watch(weights)
       loss = self.batch_loss(weights, batch, training)
@@ -318,7 +330,10 @@ class FunctionalModel:
     )
     # The gradient of an embedding is an `IndexedSlices`; averages and norms
     # expect tensors.
-    return loss, tf.nest.map_structure(tf.convert_to_tensor, gradient)
+    gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
+    return loss, at_statistics(
+        self.statistics, lambda g, w: w - moved.after(w), gradient, weights
+    )
 
   def metric_sums(
       self, weights: Any, batch: Any
@@ -358,6 +373,27 @@ class FunctionalModel:
         (name, self.batch_weight(batch, tf.float32, name))
         for name in ('loss', *self.metrics) if name in self.weights_of
     )
+
+
+def at_statistics(
+    statistics: tuple[bool, ...], replace: Callable[..., Any], structure: Any,
+    *others: Any,
+) -> Any:
+  """Returns `structure` with other leaves where moving statistics stand.
+
+  Args:
+    statistics: See `FunctionalModel.statistics`.
+    replace: `(leaf, the leaf of each of the others) -> leaf`.
+    structure: Of leaves in the order of the weights.
+    *others: Structures alike.
+  """
+  if not statistics:
+    return structure
+  turns = iter(statistics)
+  return tf.nest.map_structure(
+      lambda leaf, *rest: replace(leaf, *rest) if next(turns) else leaf,
+      structure, *others,
+  )
 
 
 def sparse_categorical_crossentropy(

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.models import captured
+from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 
 # What must not be in a trace: writes of variables, draws from hidden states.
@@ -147,11 +148,11 @@ def _about_write(model, variable) -> str:
       variable.ref(), model
   )
   tip = 'keep no state in layers'
-  if keras_layers.has_statistics(layer):
+  if keras_batch_norm.has_statistics(layer):
     tip = (
-        'freeze it (layer.trainable = False), then its moving statistics are'
-        ' constants, or use tf.keras.layers.GroupNormalization or'
-        ' LayerNormalization'
+        'take tf.keras.layers.BatchNormalization itself, without renorm, or'
+        ' freeze the layer (layer.trainable = False), then its moving'
+        ' statistics are constants'
     )
   return (
       '`keras_model` must not write its variables when it is trained, because'

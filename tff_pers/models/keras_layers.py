@@ -7,13 +7,14 @@ from typing import Any, Sequence
 
 import tensorflow as tf
 
+from tff_pers.models import batch_norm
 from tff_pers.models import functional
+from tff_pers.models import keras_batch_norm
 
 _L = tf.keras.layers
 _NORMS = (
     _L.LayerNormalization, _L.GroupNormalization, _L.BatchNormalization
 )
-_STATISTICS = ('moving_mean', 'moving_variance')
 _DEPTHWISE = (_L.DepthwiseConv2D, _L.SeparableConv2D)
 _CELLS = (_L.SimpleRNNCell, _L.GRUCell, _L.LSTMCell)
 
@@ -22,11 +23,6 @@ def flatten(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
   """Returns the model and all its layers and cells, nested ones too."""
   # `submodules` is public, but fails once an RNN has been called.
   return list(model._flatten_layers())
-
-
-def has_statistics(layer: tf.keras.layers.Layer) -> bool:
-  """Returns whether a layer has moving statistics, as batch normalization."""
-  return all(hasattr(layer, name) for name in _STATISTICS)
 
 
 def owners(
@@ -91,8 +87,10 @@ def _kind(layer, role: str) -> str:
     return 'dense'
   if isinstance(layer, _L.Embedding):
     return 'embedding'
-  if isinstance(layer, _NORMS) and role not in _STATISTICS:
+  if isinstance(layer, _NORMS) and role in ('gamma', 'beta'):
     return 'norm'
+  if keras_batch_norm.is_trained(layer):
+    return batch_norm.KIND
   if _is_convolution(layer) and role == 'kernel':
     return 'conv'
   # Of a separable convolution this is the 1 x 1 convolution that comes second.

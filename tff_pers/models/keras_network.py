@@ -16,8 +16,10 @@ from typing import Any, Mapping, Optional
 import tensorflow as tf
 
 from tff_pers.core import random
+from tff_pers.models import batch_norm
 from tff_pers.models import captured
 from tff_pers.models import functional
+from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 from tff_pers.models import keras_recurrent
 
@@ -38,7 +40,9 @@ class Network:
     """
     layers = keras_layers.flatten(model)
     self._model = model
-    self.trained = list(model.trainable_variables)
+    moving = keras_batch_norm.statistics(layers)
+    # Moving statistics are weights, too, which no gradient moves.
+    self.trained = [*model.trainable_variables, *moving]
     self._all = list(model.weights)
     positions = {v.ref(): i for i, v in enumerate(self.trained)}
     # Of each variable among the trained ones; None: it is frozen.
@@ -55,12 +59,18 @@ class Network:
         for layer in layers
         for regularizer in layer._callable_losses
     ]
-    self._own_calls = keras_recurrent.calls(layers)
+    self._own_calls = [
+        *keras_recurrent.calls(layers), *keras_batch_norm.calls(layers)
+    ]
+    references = {v.ref() for v in moving}
+    self._moving = [
+        i for i, v in enumerate(self._all) if v.ref() in references
+    ]
     # What its layers hold besides variables; set once it has been traced.
     self.captured: Optional[captured.Captured] = None
     # The variable that a call tried to write.
     self.written: Optional[tf.Variable] = None
-    self._traced = tf.function(self._predict, reduce_retracing=True)
+    self._traced = tf.function(self._predict_moving, reduce_retracing=True)
     self._traced_penalty = tf.function(self._penalty)
     self._initial = [
         initializers.get(v.ref()) or functools.partial(tf.constant, v.numpy())
@@ -120,10 +130,24 @@ class Network:
     )
 
   def _predict_all(self, weights, x, training, seed):
+    weights, training = tuple(weights), bool(training)
+    if not tf.executing_eagerly():
+      return self._predict(weights, x, training, seed)
     # An eager operation would read the variable itself, not the tensor that
     # stands in for it, so predictions are always made in a trace.
-    predict = self._traced if tf.executing_eagerly() else self._predict
-    return predict(tuple(weights), x, bool(training), seed)
+    into = batch_norm.current()
+    outputs, moved = self._traced(
+        weights, x, training, seed, into.mask, into.of_batch
+    )
+    for position, statistic in zip(self._moving, moved):
+      into.put(weights[position], statistic)
+    return outputs
+
+  def _predict_moving(self, weights, x, training, seed, mask, of_batch):
+    """Returns (outputs, moving statistics after the batch)."""
+    with batch_norm.recording(mask, of_batch) as into:
+      outputs = self._predict(weights, x, training, seed)
+    return outputs, [into.after(weights[i]) for i in self._moving]
 
   def _penalty_of_all(self, weights):
     penalty = self._traced_penalty if tf.executing_eagerly() else self._penalty

@@ -24,10 +24,12 @@ from typing import Any, Callable, ClassVar, Sequence
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
 
 _SIDES = ('global', 'private')
+_NORM = ('norm', batch_norm.KIND)
 _NAMES_SHOWN = 8  # In messages.
 
 
@@ -106,6 +108,13 @@ class Partition:
     """Returns the model over the private part; the global one is constant."""
     return self._part(1, lambda part: self.merge(global_weights, part))
 
+  @functools.cached_property
+  def statistics(self) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+    """`FunctionalModel.statistics` of (global part, private part)."""
+    return (
+        self.global_model(()).statistics, self.private_model(()).statistics
+    )
+
   def num_parameters(self) -> tuple[int, int]:
     """Returns the number of scalars of the global and of the private part."""
     return tuple(
@@ -176,7 +185,7 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
     input_layer : the layer of the first kernel, and the normalizations behind
                   it; as in the papers, an embedding table is no input layer
     output_layer: the layer of the last kernel
-    norm        : scales and offsets of all normalizations
+    norm        : scales, offsets and moving statistics of all normalizations
     bias        : the biases of all layers
     adapter     : the adaptors of an adapted model, e.g. of
                   `adaptors.floral(model, 1).mixed([1.0])`
@@ -271,7 +280,8 @@ def _input_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
       current = weight.layer
     in_layer = weight.layer in kernels[:1]
     # A first layer and its norm are one block (ResNet-18: 576 + 128).
-    is_its_norm = weight.kind == 'norm' and current in kernels[:1]
+    is_norm = weight.kind in _NORM
+    is_its_norm = is_norm and current in kernels[:1]
     fits.append(in_layer or is_its_norm)
   return fits
 
@@ -281,14 +291,14 @@ def _output_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
   return [weight.layer in kernels[-1:] for weight in weights]
 
 
-def _of_kind(kind: str):
-  return lambda weights: [weight.kind == kind for weight in weights]
+def _of_kind(*kinds: str):
+  return lambda weights: [weight.kind in kinds for weight in weights]
 
 
 SCHEMES = {
     'input_layer': _input_layer,
     'output_layer': _output_layer,
-    'norm': _of_kind('norm'),
+    'norm': _of_kind(*_NORM),
     'bias': _of_kind('bias'),
     'adapter': _of_kind('adaptor'),
 }

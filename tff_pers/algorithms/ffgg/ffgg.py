@@ -36,6 +36,7 @@ from tff_pers.models import split_hyperparameters
 
 
 @builders.checked
+@builders.averages_statistics
 def build_ffgg(
     parts: partition.Partition,
     hyperparameters: ffgg_hp.FFGGHyperparameters = (

@@ -163,9 +163,12 @@ def compose(
     x = state['weights']
     if server_optimizer is None:
       rate = eta(state) if callable(eta) else eta
-      return dict(weights=local_sgd.descend(x, q, rate))
-    optimizer, x = server_optimizer.next(state['optimizer'], x, q)
-    return dict(optimizer=optimizer, weights=x)
+      return dict(weights=local_step.descend(x, q, rate, model.statistics))
+    optimizer, moved = server_optimizer.next(state['optimizer'], x, q)
+    return dict(
+        optimizer=optimizer,
+        weights=local_step.averaged_statistics(moved, x, q, model.statistics),
+    )
 
   return composition.compose(
       model,

@@ -61,7 +61,7 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_ditto(
     model: functional.FunctionalModel,
     hyperparameters: DittoHyperparameters = DittoHyperparameters(),

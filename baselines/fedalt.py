@@ -78,7 +78,7 @@ class FedAltHyperparameters(PhasesHyperparameters):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedalt(
     parts: partition.Partition,
     hyperparameters: PhasesHyperparameters = FedAltHyperparameters(),

@@ -36,7 +36,7 @@ class FedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedavg(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgHyperparameters = FedAvgHyperparameters(),
@@ -80,7 +80,7 @@ def _shared_model(weights, client_state):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_averaging(
     model: functional.FunctionalModel,
     work: client_work.ClientWork,

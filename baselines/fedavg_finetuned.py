@@ -73,7 +73,7 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedavg_finetuned(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters = (

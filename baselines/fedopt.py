@@ -122,7 +122,7 @@ class FedYogiHyperparameters(_DecayingHyperparameters):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedopt(
     model: functional.FunctionalModel,
     hyperparameters: Union[FedAvgMHyperparameters, _AdaptiveHyperparameters],

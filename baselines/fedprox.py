@@ -80,7 +80,7 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedprox(
     model: functional.FunctionalModel,
     hyperparameters: FedProxHyperparameters = FedProxHyperparameters(),

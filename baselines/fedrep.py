@@ -36,7 +36,7 @@ class FedRepHyperparameters(fedalt.PhasesHyperparameters):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedrep(
     parts: partition.Partition,
     hyperparameters: FedRepHyperparameters = FedRepHyperparameters(),

@@ -77,7 +77,7 @@ class FedPerHyperparameters(
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_fedsim(
     parts: partition.Partition,
     hyperparameters: split_hyperparameters.SplitHyperparameters = (

@@ -21,7 +21,7 @@ class LocalOnlyHyperparameters(hp.LocalTraining):
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_local_only(
     model: functional.FunctionalModel,
     hyperparameters: LocalOnlyHyperparameters = LocalOnlyHyperparameters(),

@@ -102,7 +102,7 @@ def build_minibatch_sgd(
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('averaged')
 def build_lookahead(
     model: functional.FunctionalModel,
     hyperparameters: LookaheadHyperparameters = LookaheadHyperparameters(),

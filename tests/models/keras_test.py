@@ -296,7 +296,10 @@ class _Counting(L.Layer):
 @pytest.mark.parametrize(
     'layer, message',
     [
-        (L.BatchNormalization, 'freeze it .*GroupNormalization'),
+        (
+            lambda: L.BatchNormalization(renorm=True),
+            'BatchNormalization itself, without renorm, or freeze the layer',
+        ),
         (lambda: L.Dense(4, activity_regularizer='l2'), 'no activity regular'),
         (lambda: L.Lambda(tf.random.shuffle), 'pure function .*RandomShuffle'),
         (_Counting, r'must not write its variables .* \(_Counting\), which writes'),

@@ -11,7 +11,7 @@ import inspect
 import numbers
 import textwrap
 import typing
-from typing import Any, Callable, Sequence, TypeVar
+from typing import Any, Callable, Optional, Sequence, TypeVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -19,6 +19,7 @@ import tensorflow_federated as tff
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers.models import partition
 
 # What people have who come from TFF or Keras, and how it becomes our model.
 _WAYS = (
@@ -33,18 +34,26 @@ _WAYS = (
         'models.from_keras(keras_model, loss), of the Keras model inside',
     ),
 )
-_AVERAGES_STATISTICS = 'averages_statistics'
+_STATISTICS = 'statistics'
 _Builder = TypeVar('_Builder', bound=Callable[..., Any])
 
 
-def averages_statistics(build: _Builder) -> _Builder:
-  """Marks a builder, below `checked`, whose method takes moving statistics.
+def takes_statistics(how: str) -> Callable[[_Builder], _Builder]:
+  """Marks a builder, below `checked`, whose method trains batch normalization.
 
-  Only a method that leaves them alone but for averages may train batch
-  normalization (`models.batch_norm`); all others refuse such a model.
+  Moving statistics (`models.batch_norm`) may not be moved as weights are, so
+  all other builders refuse a model that has some.
+
+  Args:
+    how: 'averaged': the server takes their mean; 'private': the method takes
+      them only where the split leaves them with the client.
   """
-  setattr(build, _AVERAGES_STATISTICS, True)
-  return build
+
+  def mark(build):
+    setattr(build, _STATISTICS, how)
+    return build
+
+  return mark
 
 
 def checked(build: _Builder) -> _Builder:
@@ -147,23 +156,31 @@ def _check_made(value, name: str, kind) -> None:
 
 def _check_statistics(build, given) -> None:
   """Refuses moving statistics where something else than a mean moves them."""
-  models = (getattr(value, 'model', value) for value in given.values())
-  name = next((
-      model.name for model in models
-      if isinstance(model, functional.FunctionalModel) and model.statistics
-  ), None)
+  how = getattr(build, _STATISTICS, None)
+  name = next((x.name for x in map(_model_of, given.values()) if x), None)
+  if how == 'private':
+    name = next((
+        x.model.name for x in given.values()
+        if isinstance(x, partition.Partition) and any(x.statistics[0])
+    ), None)
   if name is None:
     return
   tip = (
       'Tip: freeze it (layer.trainable = False), or use group or layer'
       ' normalization, which has no statistics.'
   )
-  if not hasattr(build, _AVERAGES_STATISTICS):
+  if how == 'private':
     raise ValueError(
-        f'`model` must have no batch normalization that is trained, because'
-        f' {build.__name__} would move its statistics like weights, found'
-        f' {name}. {tip} FedAvg, FedProx, FedOpt, Ditto, FedBN, FedSim, FedPer,'
-        ' FedRep, FedAlt and local training take it.'
+        f'`split` must leave all moving statistics of {name} with the client'
+        f' for {build.__name__}, whose server does not average, found some that'
+        ' are global. Tip: split=norm.'
+    )
+  if how is None:
+    raise ValueError(
+        '`model` must have no batch normalization that is trained for'
+        f' {build.__name__}, which would move its statistics like weights,'
+        f' found {name}. {tip} FedAvg, FedProx, FedOpt, Ditto, FedBN, FedSim,'
+        ' FedPer, FedRep, FedAlt and local training take it.'
     )
   rule = getattr(given.get('hyperparameters'), 'aggregator', 'mean')
   if rule != 'mean':
@@ -171,6 +188,13 @@ def _check_statistics(build, given) -> None:
         "`aggregator` must be 'mean' for a model whose batch normalization is"
         f' trained, because its statistics are averaged, found {rule!r}. {tip}'
     )
+
+
+def _model_of(value) -> Optional[functional.FunctionalModel]:
+  """Returns the model of an argument, if it has moving statistics."""
+  model = getattr(value, 'model', getattr(value, 'base', value))
+  is_model = isinstance(model, functional.FunctionalModel)
+  return model if is_model and model.statistics else None
 
 
 def _check_hyperparameters(hyperparameters, kind) -> None:

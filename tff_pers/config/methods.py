@@ -42,6 +42,11 @@ NEEDS = {
         lambda traits: traits.full_participation,
         '--clients_per_round=0',
     ),
+    'batch_norm': Need(
+        'a model with batch normalization, which stays with its client',
+        lambda traits: traits.has_batch_norm,
+        '--model=mlp_bn or, of images, --model=cnn_bn',
+    ),
     'hidden_layers': Need(
         'a model with hidden layers, to keep one layer and share another',
         lambda traits: traits.several_layers,

@@ -10,6 +10,9 @@ ONE_LAYER = ('linear_regression', 'logistic_regression', 'logistic_tags')
 # Models without a kernel of a dense layer or a convolution.
 NO_KERNEL = ('least_squares',)
 
+# Models with batch normalization.
+BATCH_NORM = ('cnn_bn', 'mlp_bn', 'resnet18_bn', 'resnet34_bn')
+
 # Models of sequences, whose hidden layers have but one width.
 SEQUENCES = (
     'char_lstm', 'char_lstm_small', 'lstm_670', 'lstm_small', 'transformer',
@@ -52,3 +55,8 @@ class Traits:
     if self.model is None:
       return None
     return self.model not in (*ONE_LAYER, *NO_KERNEL, *SEQUENCES)
+
+  @property
+  def has_batch_norm(self) -> Optional[bool]:
+    """Whether the model normalizes batches, with parameters of its own."""
+    return None if self.model is None else self.model in BATCH_NORM

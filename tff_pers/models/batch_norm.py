@@ -44,7 +44,7 @@ class Recording:
 
   def put(self, statistic: tf.Tensor, value: tf.Tensor) -> None:
     """Notes the next value of a leaf of the weights."""
-    self._moved[statistic.ref()] = value
+    self._moved[tf.convert_to_tensor(statistic).ref()] = value
 
   def after(self, statistic: tf.Tensor) -> tf.Tensor:
     """Returns the next value of a leaf; its own, if no layer has moved it."""

@@ -335,6 +335,18 @@ class FunctionalModel:
         self.statistics, lambda g, w: w - moved.after(w), gradient, weights
     )
 
+  def batch_statistics(self, weights: Any, batch: Any) -> Any:
+    """Returns `weights` with the statistics of one batch for the moving ones.
+
+    Args:
+      weights: Weights of the model.
+      batch: A `client_data.Batch`.
+    """
+    weights = tf.nest.map_structure(tf.convert_to_tensor, weights)
+    with batch_norm.recording(batch.mask, of_batch=True) as found:
+      self.predict(weights, batch.x, True, batch.seed)
+    return at_statistics(self.statistics, found.after, weights)
+
   def metric_sums(
       self, weights: Any, batch: Any
   ) -> collections.OrderedDict[str, tf.Tensor]:

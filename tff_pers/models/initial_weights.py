@@ -43,12 +43,12 @@ def vgg(
 def he(
     weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales 1."""
+  """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales and variances 1."""
   if len(weight.shape) > 1:
     inputs = math.prod(weight.shape[:-1])
     return _gaussian(weight.shape, 2 / inputs, seed, dtype)
-  is_scale = weight.name.endswith('/scale')
-  return (tf.ones if is_scale else tf.zeros)(weight.shape, dtype)
+  is_one = weight.name.endswith(('/scale', '/moving_variance'))
+  return (tf.ones if is_one else tf.zeros)(weight.shape, dtype)
 
 
 def _gaussian(shape, variance: float, seed, dtype):

@@ -1,4 +1,4 @@
-"""ResNet-18 and ResNet-34 for small images, with group normalization.
+"""ResNet-18 and ResNet-34 for small images.
 
 Deep Residual Learning for Image Recognition
     He, Zhang, Ren, Sun. CVPR 2016. https://arxiv.org/abs/1512.03385
@@ -9,8 +9,9 @@ Factorization (Tables 5 and 6: sizes, and which layers keep their full rank)
     Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
     https://arxiv.org/abs/2111.14655
 
-The papers normalize over batches. Here it is over groups of channels, which
-needs no statistics beside the weights; the number of parameters is the same.
+The papers normalize over batches, as `resnet18_bn` and `resnet34_bn` do.
+`resnet18` and `resnet34` do so over groups of channels, which needs no
+statistics beside the weights, so that every method can train them.
 """
 
 from typing import Callable, Sequence
@@ -32,7 +33,9 @@ _MAX_GROUPS = 32
 _EPSILON = 1e-5
 
 
-def layers(name: str, scaled: Callable[[int], int]) -> list[zl.MakeLayer]:
+def layers(
+    name: str, scaled: Callable[[int], int], norm: Callable[[str], zl.MakeLayer]
+) -> list[zl.MakeLayer]:
   """Returns the layers before the classifier.
 
   For x of shape [height, width, channels]: a 3 x 3 convolution of stride 1
@@ -42,17 +45,18 @@ def layers(name: str, scaled: Callable[[int], int]) -> list[zl.MakeLayer]:
   Args:
     name: One of `BLOCKS`.
     scaled: The number of channels of a layer by that of the whole model.
+    norm: `(name) -> layer`, the normalization.
   """
   channels = [scaled(count) for count in CHANNELS]
   made = [
-      convolution(f'{_STEM}/conv', 3, channels[0]), group_norm(f'{_STEM}/norm'),
-      _relu(),
+      convolution(f'{_STEM}/conv', 3, channels[0]), norm(f'{_STEM}/norm'),
+      zl.relu(),
   ]
   for stage, num_blocks in enumerate(BLOCKS[name]):
     for block in range(num_blocks):
       stride = 2 if stage and not block else 1
       made.append(
-          _block(f'stage{stage + 1}/block{block}', channels[stage], stride)
+          _block(f'stage{stage + 1}/block{block}', channels[stage], stride, norm)
       )
   return [*made, _mean_over_pixels()]
 
@@ -77,19 +81,19 @@ def full_rank(
   )
 
 
-def _block(name: str, filters: int, stride: int) -> zl.MakeLayer:
+def _block(name: str, filters: int, stride: int, norm) -> zl.MakeLayer:
   """Basic block: two 3 x 3 convolutions beside a shortcut, then ReLU."""
 
   def make(shape):
     path = zl.stack([
         convolution(f'{name}/conv1', 3, filters, stride),
-        group_norm(f'{name}/norm1'), _relu(),
-        convolution(f'{name}/conv2', 3, filters), group_norm(f'{name}/norm2'),
+        norm(f'{name}/norm1'), zl.relu(),
+        convolution(f'{name}/conv2', 3, filters), norm(f'{name}/norm2'),
     ], shape)
     output_shape = path[-1].output_shape
     projection = [] if output_shape == shape else zl.stack([
         convolution(f'{name}/shortcut/conv', 1, filters, stride),
-        group_norm(f'{name}/shortcut/norm'),
+        norm(f'{name}/shortcut/norm'),
     ], shape)
     shapes = [s for layer in path for s in layer.weight_shapes]
     more = [s for layer in projection for s in layer.weight_shapes]
@@ -179,15 +183,6 @@ def group_norm(name: str) -> zl.MakeLayer:
     )
 
   return make
-
-
-def _relu() -> zl.MakeLayer:
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.nn.relu(x)
-
-  return lambda shape: zl.Layer((), shape, apply)
 
 
 def _mean_over_pixels() -> zl.MakeLayer:

@@ -42,10 +42,11 @@ def build(
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
   Kernels start Glorot uniform (convolutions of VGG-8 and of ResNets: Gaussian)
-  and biases zero; logistic and linear regression start from zero. x is cast to
-  `dtype`; labels are int32[batch], or for regression `dtype`[batch] (`dtype`[
-  batch, num_targets] if it is not 1), or of `logistic_tags` zeros and ones,
-  float32[batch, num_classes]. Models of tokens: see `sequences.build`.
+  and biases zero; logistic and linear regression start from zero. Models that
+  end in _bn have batch normalization (`batch_norm`) and Gaussian kernels. x is
+  cast to `dtype`; labels are int32[batch], or for regression `dtype`[batch]
+  (`dtype`[batch, num_targets] if it is not 1), or of `logistic_tags` zeros and
+  ones, float32[batch, num_classes]. Models of tokens: see `sequences.build`.
 
   Args:
     name: One of `names()`.
@@ -200,11 +201,11 @@ def _linear(x_spec, scaled):
   return []
 
 
-def _resnet(name: str):
+def _resnet(name: str, norm=resnet.group_norm):
 
   def make_layers(x_spec, scaled):
     _check_images(name, x_spec, minimum=8)
-    return [zl.with_channels(x_spec), *resnet.layers(name, scaled)]
+    return [zl.with_channels(x_spec), *resnet.layers(name, scaled, norm)]
 
   return make_layers
 
@@ -212,6 +213,30 @@ def _resnet(name: str):
 def _mlp(*hidden: int):
   return lambda x_spec, scaled: [
       zl.flatten(), *(zl.dense(scaled(units), tf.nn.relu) for units in hidden),
+  ]
+
+
+def _mlp_bn(x_spec, scaled):
+  del x_spec  # Any shape.
+  return [zl.flatten(), *(
+      layer for number in (1, 2) for layer in (
+          zl.dense(scaled(200)), zl.batch_normalization(f'norm_{number}'),
+          zl.relu(),
+      )
+  )]
+
+
+def _cnn_bn(x_spec, scaled):
+  _check_images('cnn_bn', x_spec, minimum=4)
+  blocks = [
+      layer for name, filters in (('conv_1', 32), ('conv_2', 64)) for layer in (
+          resnet.convolution(name, 3, scaled(filters)),
+          zl.batch_normalization(f'{name}/norm'), zl.relu(), zl.max_pool(),
+      )
+  ]
+  return [
+      zl.with_channels(x_spec), *blocks, zl.flatten(), zl.dense(scaled(128)),
+      zl.batch_normalization('dense/norm'), zl.relu(),
   ]
 
 
@@ -260,6 +285,7 @@ _CLASSIFIERS = ('logistic_regression', 'logistic_tags', *sequences.MODELS)
 # Name: (layers before the last dense one, how a weight starts).
 _MODELS = {
     'cifar_cnn': (_cifar_cnn, initial_weights.glorot),
+    'cnn_bn': (_cnn_bn, initial_weights.he),
     'emnist_cnn': (_emnist_cnn, initial_weights.glorot),
     'floral_cnn': (_floral_cnn, initial_weights.glorot),
     'linear_regression': (_linear, initial_weights.zeros),
@@ -270,8 +296,15 @@ _MODELS = {
     'mlp_20': (_mlp(20), initial_weights.glorot),
     'mlp_200': (_mlp(200), initial_weights.glorot),
     'mlp_50': (_mlp(50), initial_weights.glorot),
+    'mlp_bn': (_mlp_bn, initial_weights.he),
     'mlp_small': (_mlp(64), initial_weights.glorot),
     'resnet18': (_resnet('resnet18'), initial_weights.he),
+    'resnet18_bn': (
+        _resnet('resnet18', zl.batch_normalization), initial_weights.he
+    ),
     'resnet34': (_resnet('resnet34'), initial_weights.he),
+    'resnet34_bn': (
+        _resnet('resnet34', zl.batch_normalization), initial_weights.he
+    ),
     'vgg8': (_vgg8, initial_weights.vgg),
 }

@@ -6,6 +6,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 import tensorflow as tf
 
 from tff_pers.core import random
+from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.numerics import low_rank
 
@@ -97,7 +98,11 @@ def functions(
     return apply_all(layers, weights, x, training, seed)
 
   def penalty(weights):
-    return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])  # 0.5 ||w||^2
+    trained = (
+        w for w, weight in zip(weights, described)
+        if weight.kind != batch_norm.KIND
+    )
+    return l2 * tf.add_n([tf.nn.l2_loss(w) for w in trained])  # 0.5 ||w||^2
 
   optional = {'penalty': penalty} if l2 else {}
   return dict(init=init, predict=predict, layers=described, **optional)
@@ -205,6 +210,49 @@ def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
     )
 
   return make
+
+
+def batch_normalization(name: str) -> MakeLayer:
+  """Batch normalization of the last axis, then scale and offset.
+
+  Momentum .9 and epsilon 1e-5, as is usual outside of Keras: with .99 the
+  statistics would not follow in the few steps of a round.
+  """
+
+  def apply(weights, x, training, seed):
+    del seed  # Unused.
+    scale, offset, mean, variance = weights
+    return batch_norm.normalize(
+        x, mean, variance, scale, offset, training=training, momentum=0.9,
+        epsilon=1e-5, unbiased=True,
+    )
+
+  def make(shape):
+    vector = shape[-1:]
+    parts = dict(
+        scale='norm', offset='norm', moving_mean=batch_norm.KIND,
+        moving_variance=batch_norm.KIND,
+    )
+    return Layer(
+        (vector,) * len(parts), shape, apply,
+        described=tuple(
+            functional.LayerWeight(f'{name}/{part}', name, kind, vector)
+            for part, kind in parts.items()
+        ),
+        units=lambda incoming: (((incoming,),) * len(parts), incoming),
+    )
+
+  return make
+
+
+def relu() -> MakeLayer:
+  """The positive part."""
+
+  def apply(weights, x, training, seed):
+    del weights, training, seed  # Unused.
+    return tf.nn.relu(x)
+
+  return lambda shape: Layer((), shape, apply)
 
 
 def max_pool(size: int = 2) -> MakeLayer:

@@ -115,6 +115,11 @@ def build(name: str, on_task: task_lib.Task, **values: Any) -> Any:
     **values: Hyperparameters, beside those that make it small.
   """
   method = methods.get(name)
+  if 'batch_norm' in method.needs:
+    # In place, because the task remembers what it is asked for.
+    object.__setattr__(on_task, 'model', with_margin(
+        zoo.build('mlp_bn', on_task.model.x_spec, 2)
+    ))
   known = hp.as_dict(method.hyperparameters())
   small = {key: value for key, value in SMALL.items() if key in known}
   hyperparameters = hp.replace(

@@ -36,7 +36,7 @@ from tff_pers.models import split_hyperparameters
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('private')
 def build_ffgg(
     parts: partition.Partition,
     hyperparameters: ffgg_hp.FFGGHyperparameters = (

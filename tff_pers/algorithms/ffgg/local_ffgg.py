@@ -26,7 +26,7 @@ from tff_pers.models import split_hyperparameters
 
 
 @builders.checked
-@builders.averages_statistics
+@builders.takes_statistics('private')
 def build_local_ffgg(
     parts: partition.Partition,
     hyperparameters: ffgg_hp.LocalFFGGHyperparameters = (

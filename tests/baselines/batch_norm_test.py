@@ -1,0 +1,161 @@
+"""Moving statistics are averaged, and moved by nothing but batches."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import acting
+from tests.baselines import rounds
+from tff_pers.config import methods
+from tff_pers.data import client_data
+from tff_pers.data import task as task_lib
+from tff_pers.models import keras
+from tff_pers.models import zoo
+
+_STEPS = 3
+_SIZES = (5, 3, 4)  # Below the batch size: every batch has filler rows.
+_LOSS = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+# How to make a method small; its options would move statistics, were they not
+# left alone.
+_VALUES = dict(
+    local_steps=_STEPS, local_epochs=0, batch_size=8, learning_rate=1e-9,
+    momentum=0.9, clip_norm=0.01, weight_decay=10.0, server_learning_rate=0.3,
+    server_momentum=0.9, slow_step=0.3, mu=10.0, lambda_=10.0, split='norm',
+    private_learning_rate=1e-9, private_steps=_STEPS, private_epochs=0,
+    option='1',
+)
+_AVERAGED = (
+    'fedadagrad', 'fedadam', 'fedavg', 'fedavg_finetuned', 'fedavgm', 'fedprox',
+    'fedyogi', 'lookahead',
+)
+_PRIVATE = ('fedalt', 'fedbn', 'fedper', 'fedrep', 'fedsim')
+_OWN = ('ditto', 'local_only')
+_SPLIT = ('async_ffgg', 'ffgg', 'local_ffgg')  # Only with split=norm.
+
+
+@pytest.fixture(scope='module')
+def network():
+  layers = tf.keras.layers
+  tf.keras.utils.set_random_seed(0)
+  return tf.keras.Sequential([
+      layers.Input([4]), layers.Dense(3, name='first'),
+      layers.BatchNormalization(momentum=0.8), layers.ReLU(), layers.Dense(2),
+  ])
+
+
+@pytest.fixture(scope='module')
+def task(network):
+  rng = np.random.default_rng(0)
+  return task_lib.Task(
+      name='batches', model=keras.from_keras(network, _LOSS),
+      train=[
+          client_data.dense(
+              i, rng.normal(i, 1 + i, [size, 4]).astype(np.float32),
+              rng.integers(2, size=size).astype(np.int32),
+          )
+          for i, size in enumerate(_SIZES)
+      ],
+      test=[], num_classes=2,
+  )
+
+
+@pytest.fixture(scope='module')
+def expected(network, task):
+  """Keras' moving statistics after the batches of each client, [2][client]."""
+  made = []
+  for data in task.train:
+    clone = tf.keras.models.clone_model(network)
+    clone.set_weights(network.get_weights())
+    x = data['examples']['x'][:data['num_examples']]
+    for _ in range(_STEPS):
+      clone(x, training=True)
+    made.append(clone.get_weights()[-4:-2])
+  return [np.stack(arrays) for arrays in zip(*made)]
+
+
+def _build(name, task, **values):
+  method = methods.get(name)
+  return method.build(
+      task, acting.hyperparameters(method.hyperparameters, _VALUES, **values)
+  )
+
+
+def _statistics(weights):
+  return [leaf for leaf in rounds.leaves(weights) if leaf.shape == (3,)][-2:]
+
+
+@pytest.mark.parametrize('name', _AVERAGED)
+def test_the_server_averages_what_keras_computes(name, task, expected):
+  states, _, _ = rounds.train(_build(name, task), [(0, 1, 2)], task.train)
+  uniform = name == 'lookahead'
+  shares = np.array([1, 1, 1] if uniform else _SIZES) / (
+      3 if uniform else sum(_SIZES)
+  )
+  for found, all_clients in zip(_statistics(states[0]['weights']), expected):
+    np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', (*_PRIVATE, *_OWN))
+def test_the_client_keeps_what_keras_computes(name, task, expected):
+  _, clients, _ = rounds.train(_build(name, task), [(0, 1, 2)], task.train)
+  for i in range(len(_SIZES)):
+    for found, all_clients in zip(_statistics(clients[i]), expected):
+      np.testing.assert_allclose(found, all_clients[i], rtol=1e-5)
+
+
+def test_all_other_methods_refuse(task):
+  """In one sentence, before anything is built."""
+  task = dataclasses.replace(
+      task, groups=np.array([0, 1, 1], np.int32),
+      model=zoo.build('mlp_bn', task.model.x_spec, 2),
+  )
+  known = (*_AVERAGED, *_PRIVATE, *_OWN, *_SPLIT)
+  assert set(known) <= set(methods.names())
+  for name in sorted(set(methods.names()) - set(known)):
+    with pytest.raises(ValueError, match='no batch normalization that is'):
+      _build(name, task)
+  for name in _SPLIT:
+    with pytest.raises(ValueError, match='moving statistics .* split=norm'):
+      _build(name, task, split='output_layer')
+    _build(name, task)
+
+
+def test_robust_rules_are_refused(task):
+  with pytest.raises(ValueError, match="`aggregator` must be 'mean' for a"):
+    _build('fedavg', task, aggregator='median')
+
+
+def test_steps_are_those_of_keras(network, task):
+  """FedAvg of one client, with momentum, against Keras' own training step."""
+  process = _build(
+      'fedavg', task, learning_rate=0.1, clip_norm=0.0, weight_decay=0.0,
+      server_learning_rate=1.0,
+  )
+  states, _, _ = rounds.train(process, [(0,)], task.train)
+  clone = tf.keras.models.clone_model(network)
+  clone.set_weights(network.get_weights())
+  clone.compile(tf.keras.optimizers.SGD(0.1, momentum=0.9), _LOSS)
+  examples = task.train[0]['examples']
+  for _ in range(_STEPS):
+    clone.train_on_batch(examples['x'][:5], examples['y'][:5])
+  found = rounds.leaves(states[0]['weights'])
+  own = [*clone.trainable_variables, *clone.non_trainable_variables]
+  for ours, theirs in zip(found, own):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+  deployed = process.deploy(states[0], [()], task.train[:1])[0]['weights']
+  x = task.train[1]['examples']['x']
+  np.testing.assert_allclose(
+      task.model.predict(deployed, x, False, tf.zeros([2], tf.int64)),
+      clone(x, training=False), rtol=1e-4, atol=1e-5,
+  )
+
+
+def test_beside_adaptors_they_are_averaged(task, expected):
+  states, _, _ = rounds.train(
+      _build('fedsim', task, split='adapter'), [(0, 1, 2)], task.train
+  )
+  shares = np.array(_SIZES) / sum(_SIZES)
+  for found, all_clients in zip(_statistics(states[0]['weights']), expected):
+    np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)

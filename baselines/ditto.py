@@ -160,14 +160,15 @@ def build_ditto_work(
 
 def _train_personal(model, v, w, data, hyperparameters, *, rate, **options):
   """Returns (v after local steps with the pull towards w, mean loss of v)."""
-  pull = hyperparameters.lambda_
-  local = local_step.build(hyperparameters).of(model)
+  pull, local = hyperparameters.lambda_, local_step.build(hyperparameters)
+  local = local.of(model)
 
   def step(line, batch):
     loss, gradient = model.loss_and_gradient(line.weights, batch)
     # g_i(v; b) + lambda (v - w): the penalty is lambda/2 ||v - w||^2.
     pulled = local_sgd.pulled(gradient, line.weights, w, pull)
-    return local.take(line, local.with_statistics(pulled, gradient), rate), loss
+    pulled = local.with_statistics(pulled, gradient)
+    return local.take(line, pulled, rate), loss
 
   line, loss = client_data.fold_batches(
       data, step, local.start(v), reports=True, **options

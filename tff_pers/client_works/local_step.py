@@ -109,14 +109,8 @@ class LocalStep:
     """Returns d: the gradient, clipped, and that of the penalty."""
     clipped = gradient
     if self.clip_norm:
-      # Statistics have no gradient that would count in the norm.
-      clipped = clip(self._without_statistics(gradient), self.clip_norm)
+      clipped = clip(gradient, self.clip_norm, self.statistics)
     return self.with_statistics(self.penalized(weights, clipped), gradient)
-
-  def _without_statistics(self, gradient):
-    return functional.at_statistics(
-        self.statistics, tf.zeros_like, gradient
-    )
 
   def penalized(self, weights: Any, gradient: Any) -> Any:
     """Returns the gradient plus that of the penalty."""
@@ -167,24 +161,24 @@ class LocalStep:
     moving = [name for name in lines if moves(rates[name])]
     # Frozen parts leave before the norm is taken, or their gradients would
     # shorten the steps of the others.
-    # Without clip_norm: the joint norm is limited here.
-    steps = {
-        name: LocalStep(
-            self.momentum, 0.0 if name in undecayed else self.weight_decay,
-            statistics=statistics.get(name, ()),
-        )
-        for name in moving
-    }
-    directions = {name: gradients[name] for name in moving}
+    gradients = {name: gradients[name] for name in moving}
     if self.clip_norm:
-      directions.update(clip({
-          n: steps[n]._without_statistics(gradients[n])
-          for n in moving if n not in unclipped
-      }, self.clip_norm))
+      clipped = {n: g for n, g in gradients.items() if n not in unclipped}
+      masks = {
+          n: statistics.get(n) or tf.nest.map_structure(lambda _: False, g)
+          for n, g in clipped.items()
+      }
+      gradients.update(
+          clip(clipped, self.clip_norm, tuple(tf.nest.flatten(masks)))
+      )
     after = collections.OrderedDict(lines)
-    for name, step in steps.items():
-      direction = step.with_statistics(directions[name], gradients[name])
-      after[name] = step.take(lines[name], direction, rates[name])
+    for name in moving:
+      # Without clip_norm: the joint norm has been limited above.
+      step = LocalStep(
+          self.momentum, 0.0 if name in undecayed else self.weight_decay,
+          statistics=statistics.get(name, ()),
+      )
+      after[name] = step.take(lines[name], gradients[name], rates[name])
     return after
 
 
@@ -243,21 +237,30 @@ def moves(learning_rate: Any) -> bool:
   return tf.is_tensor(learning_rate) or bool(learning_rate)
 
 
-def clip(gradient: Any, limit: float) -> Any:
+def clip(
+    gradient: Any, limit: float, statistics: tuple[bool, ...] = ()
+) -> Any:
   """Returns the gradient, scaled down where its norm exceeds `limit`.
+
+  Moving statistics count for nothing in the norm, and stay as they are.
 
   A gradient whose norm is not finite becomes NaN rather than 0, so that the
   client is counted as not finite and not as one that stands still.
   """
-  norm = tf.linalg.global_norm(tf.nest.flatten(gradient))
+  norm = tf.linalg.global_norm(tf.nest.flatten(
+      functional.at_statistics(statistics, tf.zeros_like, gradient)
+  ))
   limit = tf.constant(limit, norm.dtype)
   # limit / limit is exactly 1, so a short gradient stays the same bit for bit.
   scale = tf.where(
       tf.math.is_finite(norm), limit / tf.maximum(norm, limit),
       tf.constant(math.nan, norm.dtype),
   )
-  return tf.nest.map_structure(
+  clipped = tf.nest.map_structure(
       lambda g: tf.cast(scale, g.dtype) * g, gradient
+  )
+  return functional.at_statistics(
+      statistics, lambda _, g: g, clipped, gradient
   )
 
 

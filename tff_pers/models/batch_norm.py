@@ -44,7 +44,7 @@ class Recording:
 
   def put(self, statistic: tf.Tensor, value: tf.Tensor) -> None:
     """Notes the next value of a leaf of the weights."""
-    self._moved[tf.convert_to_tensor(statistic).ref()] = value
+    self._moved[statistic.ref()] = value
 
   def after(self, statistic: tf.Tensor) -> tf.Tensor:
     """Returns the next value of a leaf; its own, if no layer has moved it."""
@@ -96,6 +96,7 @@ def normalize(
     mask: bool [batch, ...], the entries that count, axes up to that of the
       channels may be left out; None: all of the recording's rows.
   """
+  mean, variance = map(tf.convert_to_tensor, (mean, variance))
   values = tf.cast(x, mean.dtype)
   axis %= x.shape.rank
   others = [i for i in range(x.shape.rank) if i != axis]

@@ -43,7 +43,10 @@ def vgg(
 def he(
     weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Gaussian kernels of variance 2 / inputs (He et al. 2015), scales and variances 1."""
+  """Gaussian kernels of variance 2 / inputs (He et al. 2015); scales are 1.
+
+  So are moving variances.
+  """
   if len(weight.shape) > 1:
     inputs = math.prod(weight.shape[:-1])
     return _gaussian(weight.shape, 2 / inputs, seed, dtype)

@@ -6,6 +6,7 @@ hidden generators; `keras_network` gives them tensors and keyed draws instead.
 
 from typing import Any, Callable, Optional, Union
 
+from absl import logging
 import tensorflow as tf
 
 from tff_pers.models import example_values
@@ -28,15 +29,16 @@ def from_keras(
   """Returns a functional model that computes what `keras_model` computes.
 
   Dropout and noise layers draw from the seed given to `predict`; seeds of their
-  own are ignored. Weights are the trainable variables, as a flat tuple; what is
-  not trainable stays at its present value, and is in no message between server
-  and clients. Only adaptors change it (`functional.Frozen`); without a
-  trainable variable they are all that can be trained. Frozen batch
-  normalization uses its moving statistics in training, too, as in Keras; they
-  are constants of the model that no adaptor changes, and so is what a
-  `Normalization` was adapted to. Regularizers of weights become the penalty.
-  With mixed precision predictions are cast to the dtype of the weights, and the
-  loss is not scaled. The Keras model itself is not changed.
+  own are ignored. Weights are the trainable variables and, behind them, the
+  moving statistics of batch normalization that is trained (`batch_norm`), as a
+  flat tuple; what else is not trainable stays at its present value, and is in
+  no message between server and clients. Only adaptors change it
+  (`functional.Frozen`); without a trainable variable they are all that can be
+  trained. Frozen batch normalization uses its moving statistics in training,
+  too, as in Keras; they are constants of the model that no adaptor changes, and
+  so is what a `Normalization` was adapted to. Regularizers of weights become
+  the penalty. With mixed precision predictions are cast to the dtype of the
+  weights, and the loss is not scaled. The Keras model itself is not changed.
 
   Args:
     keras_model: An uncompiled Keras model with one input and one output: every
@@ -60,8 +62,8 @@ def from_keras(
       which repeat others where a batch is short, are then compared, too.
 
   Raises:
-    ValueError: If the model holds state that changes in training (batch
-      normalization that is not frozen, stateful layers), looks words up in a
+    ValueError: If the model holds state that changes in training (other than
+      plain batch normalization's; stateful layers), looks words up in a
       table, draws unseeded random numbers, adds losses in its layers,
       constrains weights, has a training step of its own, trainable weights of
       several dtypes or no weights, or if `x_spec` is needed; or if the loss or
@@ -75,6 +77,12 @@ def from_keras(
   keras_checks.check_weights(keras_model)
   network = keras_network.Network(keras_model, initializers)
   output = keras_checks.check_trace(keras_model, network, x_spec)
+  if network.masks_outputs:
+    logging.warning(
+        '%s masks steps of its outputs (e.g. by mask_zero=True), which Keras'
+        ' leaves out of the mean loss; here they count. Tip: a loss of your own'
+        ' that is 0 where the label is padding.', keras_model.name,
+    )
   output_spec = tf.TensorSpec(output.shape, output.dtype)
   keras_checks.check_added_losses(keras_model)
   if per_example:

@@ -104,8 +104,7 @@ def check_trace(
     x_spec: Spec of x.
 
   Raises:
-    ValueError: If it draws or keeps anything by itself, as batch normalization
-      that is trained does, or has several outputs.
+    ValueError: If it draws or keeps anything by itself, or has several outputs.
   """
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)

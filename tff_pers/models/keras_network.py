@@ -68,6 +68,8 @@ class Network:
     ]
     # What its layers hold besides variables; set once it has been traced.
     self.captured: Optional[captured.Captured] = None
+    # Whether the last call gave its outputs a mask.
+    self.masks_outputs = False
     # The variable that a call tried to write.
     self.written: Optional[tf.Variable] = None
     self._traced = tf.function(self._predict_moving, reduce_retracing=True)
@@ -130,7 +132,8 @@ class Network:
     )
 
   def _predict_all(self, weights, x, training, seed):
-    weights, training = tuple(weights), bool(training)
+    weights = tuple(map(tf.convert_to_tensor, weights))
+    training = bool(training)
     if not tf.executing_eagerly():
       return self._predict(weights, x, training, seed)
     # An eager operation would read the variable itself, not the tensor that
@@ -160,6 +163,7 @@ class Network:
             _seeded(generator, random.fold_in(seed, position))
         )
       outputs = self._model(x, training=training)
+    self.masks_outputs = getattr(outputs, '_keras_mask', None) is not None
     if isinstance(outputs, tf.Tensor) and outputs.dtype.is_floating:
       # With mixed precision: losses are summed in the dtype of the weights.
       outputs = tf.cast(outputs, self._dtype)

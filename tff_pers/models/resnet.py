@@ -55,9 +55,8 @@ def layers(
   for stage, num_blocks in enumerate(BLOCKS[name]):
     for block in range(num_blocks):
       stride = 2 if stage and not block else 1
-      made.append(
-          _block(f'stage{stage + 1}/block{block}', channels[stage], stride, norm)
-      )
+      block_name = f'stage{stage + 1}/block{block}'
+      made.append(_block(block_name, channels[stage], stride, norm))
   return [*made, _mean_over_pixels()]
 
 

@@ -218,12 +218,13 @@ def _mlp(*hidden: int):
 
 def _mlp_bn(x_spec, scaled):
   del x_spec  # Any shape.
-  return [zl.flatten(), *(
+  hidden = [
       layer for number in (1, 2) for layer in (
           zl.dense(scaled(200)), zl.batch_normalization(f'norm_{number}'),
           zl.relu(),
       )
-  )]
+  ]
+  return [zl.flatten(), *hidden]
 
 
 def _cnn_bn(x_spec, scaled):

@@ -221,8 +221,8 @@ FAULTS = (
         'l2_without_the_half',
         what='The L2 penalty is twice what it should be.',
         file='tff_pers/models/zoo_layers.py',
-        old='return l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])',
-        new='return 2 * l2 * tf.add_n([tf.nn.l2_loss(w) for w in weights])',
+        old='return l2 * tf.add_n([tf.nn.l2_loss(w) for w in trained])',
+        new='return 2 * l2 * tf.add_n([tf.nn.l2_loss(w) for w in trained])',
         tests=('tests/models/zoo_test.py::test_l2_adds_half_the_squared_norm',),
     ),
     Fault(

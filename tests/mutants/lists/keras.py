@@ -65,7 +65,7 @@ FAULTS = (
         'statistics_have_adaptors',
         what='Adaptors move the frozen statistics of batch normalization.',
         file='tff_pers/models/keras_layers.py',
-        old='if isinstance(layer, _NORMS) and role not in _STATISTICS:',
+        old="if isinstance(layer, _NORMS) and role in ('gamma', 'beta'):",
         new='if isinstance(layer, _NORMS):',
         tests=(
             'tests/models/keras_state_test.py'

@@ -310,10 +310,7 @@ FAULTS = (
         what='The pull is added after clipping, decay and momentum.',
         file='tff_pers/client_works/local_update.py',
         old=(
-            '    if alpha:\n'
-            '      # g_k <- g_k + alpha (x_k - x)\n'
-            '      gradient = local_sgd.pulled('
-            'gradient, line.weights, x, alpha)\n'
+            '      gradient = local.with_statistics(pulled, gradient)\n'
             '    direction, momentum = local.along(line, gradient)\n'
         ),
         new=(

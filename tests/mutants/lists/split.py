@@ -15,7 +15,7 @@ FAULTS = (
         'norm_takes_biases',
         what='The scheme norm makes the biases of dense layers private too.',
         file=_PARTITION,
-        old="    'norm': _of_kind('norm'),",
+        old="    'norm': _of_kind(*_NORM),",
         new="    'norm': lambda ws: [w.kind in ('norm', 'bias') for w in ws],",
         tests=_SPLITS_OF_KERAS,
     ),

@@ -35,7 +35,6 @@ from tff_pers.algorithms.local_update import (
     local_update_hyperparameters as lu_hp,
 )
 from tff_pers.client_works import client_work
-from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import local_update
 from tff_pers.composition import builders

@@ -103,7 +103,7 @@ class Declaration:
   partitions: tuple[str, ...] = ()
   groups: Optional[bool] = None
   standardize: Optional[bool] = None
-  networks: tuple[str, ...] = ('mlp',)
+  networks: tuple[str, ...] = ('mlp', 'mlp_bn')
 
   def named_model(self, asked: str = '') -> str:
     """Returns the model asked for, or else the default of a task with one."""

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests import acting
 from tests.baselines import rounds
+from tff_pers.client_works import local_step
 from tff_pers.config import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
@@ -159,3 +160,13 @@ def test_beside_adaptors_they_are_averaged(task, expected):
   shares = np.array(_SIZES) / sum(_SIZES)
   for found, all_clients in zip(_statistics(states[0]['weights']), expected):
     np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)
+
+
+def test_statistics_do_not_count_in_the_norm():
+  """Where all of them move far, a short gradient keeps its length."""
+  local = local_step.LocalStep(clip_norm=1.0, statistics=(False, True))
+  weights = (tf.constant([1.0, 1.0]), tf.constant([5.0]))
+  line = local.take(
+      local.start(weights), (tf.constant([0.3, 0.4]), tf.constant([100.0])), 1.0
+  )
+  rounds.assert_close(line.weights, (np.array([0.7, 0.6], np.float32), [-95.0]))

@@ -19,6 +19,7 @@ from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_comparison
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.algorithms.perm import visits
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
@@ -429,7 +430,8 @@ def test_bytes_of_a_visit_are_those_of_what_both_have(owner, host):
   )
   # pylint: disable-next=protected-access
   done = visits._visit(
-      _devices(), hosted, problems.tiny_clients()[host], _hyperparameters()
+      setting.Setting(_devices(), _hyperparameters(), _N), hosted,
+      problems.tiny_clients()[host],
   )
   both = min(_NUM_WEIGHTS[[owner % 3, host % 3]])
   found = [done['report'][name] for name in ('bytes_down', 'bytes_up')]

@@ -26,6 +26,7 @@ from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
 from tff_pers.algorithms.perm import perm_new_clients
 from tff_pers.algorithms.perm import perm_server
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
@@ -149,7 +150,6 @@ def build_perm(
   broadcast = dispatch.build_broadcast(
       lambda state: dict(weights=state['weights']), state_type
   )
-  cohort = visit_schedule.build_cohort(data_type, num_clients)
   is_known = perm_server.build_is_known(
       state_type, num_clients, hyperparameters, full_participation
   )
@@ -174,19 +174,14 @@ def build_perm(
       devices, state_type, collect.next.type_signature.result['result'].member,
       num_clients, hyperparameters, full_participation,
   )
-  visit = visits.build_visits(
-      devices, hyperparameters, state_type, num_clients
+  setting = setting_lib.Setting(
+      devices, hyperparameters, num_clients, full_participation
   )
-  report_types = [
-      work_type['report'], visit.type_signature.result['report'].member
-  ]
   if hyperparameters.chooses_scale:
     choose_scale = perm_lambda.build_choice(
         devices, hyperparameters, broadcast.type_signature.result.member,
         num_clients,
     )
-    report_types.append(choose_scale.type_signature.result['report'].member)
-  client_metrics = visits.build_client_metrics(data_type, *report_types)
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -215,7 +210,7 @@ def build_perm(
       chosen = choose_scale(state.scale, message, data)
       scale, reports = chosen.scale, (chosen.report,)
     gradients = collect.next(collect.initialize(), work.gradients).result
-    here = cohort(data)
+    here = visit_schedule.cohort(index, num_clients)
     old = tff.federated_zip(
         collections.OrderedDict(
             mixing=state.mixing, assignment=state.assignment,
@@ -232,20 +227,21 @@ def build_perm(
     hosts = tff.federated_map(
         lines.host, (clock, mixing, state.pending, here)
     )
-    visited = visit(
-        visits.hosting(
-            state, models=models, mixing=mixing, owners=hosts.owners
-        ),
-        data,
+    value = tff.federated_zip(
+        collections.OrderedDict(
+            models=models, mixing=mixing, owners=hosts.owners,
+            round=state.round, seed=state.seed,
+        )
     )
+    models, report = visits.visit_clients(setting, value, index, data)
 
-    metrics = tff.federated_map(
-        client_metrics, (data, (work.report, visited.report, *reports))
+    metrics = server_state.computed(
+        visits.client_metrics, data, (work.report, report, *reports)
     )
     return collections.OrderedDict(
         state=server_state.advance(
             state, aggregator=mean.state, weights=weights,
-            models=visited.models, mixing=solved.mixing, pending=hosts.pending,
+            models=models, mixing=solved.mixing, pending=hosts.pending,
             table=solved.table, anchor=solved.anchor, scale=scale,
             assignment=solved.assignment, lambda_=solved.lambda_,
         ),
@@ -265,7 +261,7 @@ def build_perm(
       ),
   )
   return own_rows.deploying(
-      devices, num_clients, initialize_seeded=initialize_seeded,
+      setting, initialize_seeded=initialize_seeded,
       next_fn=next_fn, **for_new,
   )
 

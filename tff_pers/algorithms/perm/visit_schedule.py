@@ -10,10 +10,10 @@ import collections
 from typing import Any, Mapping
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.composition import server_state
 from tff_pers.core import random
 from tff_pers.numerics import matching
 from tff_pers.numerics import schedule
@@ -49,11 +49,6 @@ def nothing_pending(
         so_far=tf.zeros([rows.num_models], tf.int32),
     )
   return ()
-
-
-def is_matching(pending_type: tff.Type) -> bool:
-  """Returns whether rounds are matchings, by the type of `pending`."""
-  return len(pending_type) > 0
 
 
 def visits_per_epoch(
@@ -169,30 +164,17 @@ def matching_owners(
   )
 
 
-def build_cohort(data_type: tff.Type, num_clients: int) -> tff.Computation:
-  """Returns `({D}@CLIENTS -> bool[N]@SERVER)`, True at the cohort's clients."""
+def cohort(index: Any, num_clients: int) -> Any:
+  """Returns bool[N]@SERVER, True at the cohort's clients (while tracing).
 
-  @tff.tensorflow.computation(data_type)
-  def own_index(data):
-    return data['index'][None]
-
-  collect = keyed.RowCollectionFactory(num_clients).create(
-      own_index.type_signature.result
+  Args:
+    index: {int32}@CLIENTS.
+    num_clients: N.
+  """
+  own = server_state.computed(lambda index: index[None], index)
+  return server_state.computed(
+      lambda keys: tf.tensor_scatter_nd_update(
+          tf.zeros([num_clients], tf.bool), keys[:, None],
+          tf.ones([tf.shape(keys)[0]], tf.bool),
+      ), keyed.collect(own, num_clients),
   )
-
-  @tff.tensorflow.computation(
-      collect.next.type_signature.result['result'].member
-  )
-  def as_mask(keys):
-    return tf.tensor_scatter_nd_update(
-        tf.zeros([num_clients], tf.bool), keys[:, None],
-        tf.ones([tf.shape(keys)[0]], tf.bool),
-    )
-
-  @tff.federated_computation(tff.FederatedType(data_type, tff.CLIENTS))
-  def cohort(data):
-    indices = tff.federated_map(own_index, data)
-    collected = collect.next(collect.initialize(), indices).result
-    return tff.federated_map(as_mask, collected)
-
-  return cohort

@@ -17,9 +17,9 @@ _COMPOSITION = (
     ' server_optimizers server_state'
 )
 _PERM = (
-    'fingerprints mixing_rows perm_aggregator perm_architectures perm_client'
-    ' perm_clusters perm_comparison perm_devices perm_hyperparameters'
-    ' perm_lambda perm_mixing perm_new_clients perm_server perm_trial shuffling'
+    'fingerprints mixing_rows perm_architectures perm_client perm_clusters'
+    ' perm_devices perm_hyperparameters perm_lambda perm_mixing'
+    ' perm_new_clients perm_server shuffling'
     ' visit_hyperparameters visit_schedule visits'
 )
 _MOVED = {
@@ -46,6 +46,12 @@ _MOVED = {
         ),
     )
     for name in names.split()
+} | {
+    f'tff_pers.algorithms.{name}': f'tff_pers.algorithms.perm.{new}'
+    for name, new in (
+        ('perm_aggregator', 'perm_server'), ('perm_comparison', 'perm_devices'),
+        ('perm_trial', 'perm_lambda'),
+    )
 } | {
     'tff_pers.algorithms.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
     'tff_pers.algorithms.ffgg.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',

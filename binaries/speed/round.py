@@ -261,9 +261,8 @@ def _mixing_seconds(num_clients, dimension):
   @tf.function
   def update():
     lambda_ = perm_mixing.choose_lambda(table, 10.0, hyperparameters)
-    return perm_mixing.solve_all(
-        devices, tf.eye(num_clients), table, lambda_, hyperparameters
-    )
+    problem = perm_mixing.Problem(devices, hyperparameters, table, lambda_)
+    return problem.all_rows(tf.eye(num_clients))
 
   update()  # Traces.
   start = _cpu_seconds()

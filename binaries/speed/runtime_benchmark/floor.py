@@ -269,6 +269,6 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
   )
   # Whole gradients need no model.
   devices = perm_devices.Devices(None)  # type: ignore[arg-type]
-  return perm_mixing.solve_all(
-      devices, mixing, table, lambda_, hyperparameters
-  )
+  return perm_mixing.Problem(
+      devices, hyperparameters, table, lambda_
+  ).all_rows(mixing)

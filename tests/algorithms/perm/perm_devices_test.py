@@ -16,7 +16,6 @@ from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_client
-from tff_pers.algorithms.perm import perm_comparison
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.algorithms.perm import setting
@@ -53,7 +52,11 @@ def _hyperparameters(**values):
 @functools.lru_cache(maxsize=None)
 def _devices(assign=sr.assign, **values):
   """Returns devices with 6, 3 and 2 of 6 units; client i is in tier i mod 3."""
-  return perm_devices.Devices(_MODEL, sr.parts(), assign, **values)
+  return perm_devices.Tiers(_MODEL, sr.parts(), assign, **values)
+
+
+def _client(devices):
+  return perm_client.Client(devices, _hyperparameters(), _N)
 
 
 def _weights(seed=0):
@@ -97,7 +100,7 @@ def _both(data):
 ])
 def test_of_whole_models_it_is_perm_bit_for_bit(full):
   """Through warm-up, the choice of kappa, and visits."""
-  widths = perm_devices.Devices(
+  widths = perm_devices.Tiers(
       _MODEL, submodels.Submodels(_MODEL, (1.0, 1.0)),
       lambda seed, round_num, index: index % 2,
   )
@@ -177,7 +180,7 @@ def test_devices_are_those_of_the_task(rounding, counts):
 
 def test_without_tiers_devices_have_the_whole_model():
   devices = perm_devices.build_devices(_task(), perm.PermHyperparameters())
-  assert devices.parts is None and devices.deployed is _MODEL
+  assert devices == perm_devices.Devices(_MODEL)
 
 
 # --- (a) w moves by means over the clients that have a coordinate. ---
@@ -230,9 +233,7 @@ def test_gradients_are_those_of_a_client_s_own_model(compare):
   message = dict(
       seed=sr.SEED, round=0, weights=tuple(map(tf.constant, weights))
   )
-  found = perm_client.gradient(
-      _devices(compare=compare), message, data, _hyperparameters()
-  )
+  found = _client(_devices(compare=compare)).gradient(message, data)
   own = sr.cut(weights, _UNITS[1])
   zeros = [np.zeros_like(leaf) for leaf in weights]
   _close(found.gradient, sr.put(zeros, _gradient(own, data), _UNITS[1]))
@@ -265,15 +266,15 @@ def test_distances_are_those_of_numpy(compare):
         mask, share = 1.0, 1.0
       difference = mask * (vectors[owner] - vectors[j])
       expected[i, j] = np.sum(difference**2) / share
-  found = perm_comparison.pairwise(
-      devices, tf.constant(vectors), tf.constant([True] * 5),
-      tf.constant(clients), tf.constant(owners),
+  found = devices.pairwise(
+      tf.constant(vectors), tf.constant([True] * 5), tf.constant(clients),
+      tf.constant(owners),
   )
   np.testing.assert_allclose(found, expected, rtol=1e-10)
   for i, owner in enumerate(owners):
     np.testing.assert_allclose(
-        perm_comparison.to_one(
-            devices, tf.constant(vectors), tf.constant(vectors[owner]),
+        devices.to_one(
+            tf.constant(vectors), tf.constant(vectors[owner]),
             tf.constant(clients), tf.constant(clients[owner]),
         ), expected[i], rtol=1e-10,
     )
@@ -290,15 +291,12 @@ def test_clients_of_the_same_data_are_near_in_what_both_have():
         seed=sr.SEED, round=0, weights=tuple(map(tf.constant, (w1, b1, w2, b2)))
     )
     gradients = [
-        distances.flatten(perm_client.gradient(
-            devices, message,
-            dict(problems.tiny_clients()[0], index=np.int32(index)),
-            _hyperparameters(),
+        distances.flatten(_client(devices).gradient(
+            message, dict(problems.tiny_clients()[0], index=np.int32(index))
         ).gradient) for index in range(3)
     ]
-    found.append(perm_comparison.pairwise(
-        devices, tf.stack(gradients), tf.constant([True] * 3), tf.range(3),
-        tf.range(3),
+    found.append(devices.pairwise(
+        tf.stack(gradients), tf.constant([True] * 3), tf.range(3), tf.range(3)
     ).numpy())
   near, far = found
   np.testing.assert_allclose(near, np.zeros([3, 3]), atol=1e-12)
@@ -319,16 +317,16 @@ def test_capacity_is_a_linear_term(vc_of, sizes):
   table = dict(
       fingerprints=tf.constant(vectors), sizes=tf.constant(sizes, tf.float32)
   )
-  solve = lambda **values: perm_mixing.solve_all(
-      _devices(**values), tf.eye(_N), table, tf.constant(800.0, tf.float64),
-      _hyperparameters(),
-  ).numpy()
+  solve = lambda **values: perm_mixing.Problem(
+      _devices(**values), _hyperparameters(), table,
+      tf.constant(800.0, tf.float64),
+  ).all_rows(tf.eye(_N)).numpy()
   plain = solve()
   found = solve(vc=6.0, vc_of=vc_of)
   tiers = np.arange(_N) % 3
-  c = perm_comparison.pairwise(
-      _devices(), tf.constant(vectors), tf.constant([True] * _N),
-      tf.range(_N), tf.range(_N),
+  c = _devices().pairwise(
+      tf.constant(vectors), tf.constant([True] * _N), tf.range(_N),
+      tf.range(_N),
   ).numpy()
   own = _NUM_WEIGHTS[tiers]
   own = own[:, None] if vc_of == 'learner' else own

@@ -59,10 +59,10 @@ def test_debias_subtracts_the_noise_of_both_gradients():
       variances=tf.constant([2.0, 8.0, 0.0]),
   )
   hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
-  new = perm_mixing.solve_all(
-      _DEVICES, tf.eye(3), _table(gradients),
-      tf.constant(40.0, tf.float64), hyperparameters,
-  )
+  new = perm_mixing.Problem(
+      _DEVICES, hyperparameters, _table(gradients),
+      tf.constant(40.0, tf.float64),
+  ).all_rows(tf.eye(3))
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
   c = np.maximum(plain - noise[:, None] - noise, 0) * (1 - np.eye(3))
@@ -86,10 +86,10 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
         perm.PermHyperparameters, dict(solver_steps=200), lambda_=30.0,
         solver=solver,
     )
-    new = perm_mixing.solve_all(
-        _DEVICES, tf.fill([3, 3], 1 / 3), _table(gradients),
-        tf.constant(30.0, tf.float64), hyperparameters,
-    )
+    new = perm_mixing.Problem(
+        _DEVICES, hyperparameters, _table(gradients),
+        tf.constant(30.0, tf.float64),
+    ).all_rows(tf.fill([3, 3], 1 / 3))
     weights = new.numpy()
     np.testing.assert_allclose(weights[1], [0.75, 0, 0.25], atol=1e-6)
     np.testing.assert_array_equal(weights[:, 1], 0)

@@ -16,6 +16,10 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import setting as setting_lib
+from tff_pers.composition import server_state
+
 
 def nobody(
     num_clients: int, dimension: int, dtype: tf.DType
@@ -26,6 +30,27 @@ def nobody(
       dates=tf.fill([num_clients], -1),
       fingerprints=tf.zeros([num_clients, dimension], dtype),
       rows=zeros, sizes=zeros, variances=zeros,
+  )
+
+
+def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
+  """Returns whose gradient the server has, {bool}@CLIENTS (while tracing).
+
+  Of all the client's examples, at the present w: another one would say nothing
+  new.
+
+  Args:
+    setting: Of the run.
+    table: See above, @SERVER.
+    index: {int32}@CLIENTS.
+  """
+  first = setting.hyperparameters.first_visit
+  if setting.full_participation or setting.hyperparameters.gradient_batch:
+    # Every round has new gradients.
+    return server_state.computed(lambda client: False, index)
+  return keyed.fetch(
+      server_state.computed(lambda table: table['dates'], table), index,
+      lambda dates, client: dates[client] >= first, setting.num_clients,
   )
 
 

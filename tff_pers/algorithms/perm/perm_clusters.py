@@ -21,7 +21,6 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
-from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.core import random
 from tff_pers.numerics import distances
@@ -31,9 +30,7 @@ from tff_pers.numerics import mixing as mixing_lib
 _CLUSTERS_USE = -6  # Keeps the draws apart from others of the seed.
 
 
-def nobody(
-    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters
-) -> tf.Tensor:
+def nobody(num_clients: int, hyperparameters: Any) -> tf.Tensor:
   """Returns the start of the server state's field `assignment`.
 
   int32[N], the model of each client, -1: none yet; () with one per client.
@@ -44,30 +41,25 @@ def nobody(
 
 
 def solve(
-    clock: Mapping[str, Any], old: Any, table: Any, lambda_: tf.Tensor,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
+    problem: perm_mixing.Problem, old: Mapping[str, Any]
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (rows of A float32[C, N], assignment int32[N]).
 
+  Who is not in the table keeps its model.
+
   Args:
-    clock: `<round, seed>`.
-    old: `<mixing, assignment>` so far.
-    table: See `fingerprints.nobody`; who is not in it has size 0, keeps its
-      model and teaches nobody.
-    lambda_: Float64 scalar.
-    hyperparameters: `PermHyperparameters`.
+    problem: Eq. (2) of the round.
+    old: `<round, seed, mixing, assignment>` so far.
   """
+  table = problem.table
   assignment, apart = kmeans.assign(
       distances.center(table['fingerprints'], table['sizes'] > 0),
       table['sizes'],
-      old['assignment'], hyperparameters.models,
-      random.key(clock['seed'], _CLUSTERS_USE, clock['round']),
+      old['assignment'], problem.hyperparameters.models,
+      random.key(old['seed'], _CLUSTERS_USE, old['round']),
   )
   is_used = tf.math.is_finite(apart[:, :1])
-  alpha = perm_mixing.rows_of_centers(
-      tf.where(is_used, apart, 0), table, lambda_, old['mixing'],
-      hyperparameters,
-  )
+  alpha = problem.rows_of_centers(tf.where(is_used, apart, 0), old['mixing'])
   return (
       tf.where(is_used, alpha, 0),
       tf.where(table['sizes'] > 0, assignment, old['assignment']),

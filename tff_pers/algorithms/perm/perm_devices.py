@@ -1,14 +1,14 @@
-"""PERM whose clients own models of different width.
+"""What clients' devices hold of the model: all of it, or the first units.
 
-The architecture of client i is the first beta_i C units of every layer of C
-units. All weights keep the shape of the whole model, with what lies outside of
-an architecture untouched:
+With tiers the architecture of client i is the first beta_i C units of every
+layer of C units. All weights keep the shape of the whole model, with what lies
+outside of an architecture untouched:
 
     (a) G_i = grad f_i(m_i . w), in the coordinates of m_i and 0 elsewhere;
         w moves in each coordinate by the mean over the clients that have it
-    (b) d_ij compares the coordinates that both have, over their share
-        (compare=all: all coordinates); c_j = d_ij + rho sqrt(VC / n_j), see
-        `perm_comparison`
+    (b) d_ij = ||m * (G_i - G_j)||^2 / share of the coordinates in m, where m
+        keeps those that both have (compare=all: ||G_i - G_j||^2);
+        c_j = d_ij + rho sqrt(VC / n_j)
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
 
 Distributed Personalized Empirical Risk Minimization
@@ -23,61 +23,41 @@ from typing import Any, Callable, Mapping, Optional
 
 import tensorflow as tf
 
-from tff_pers.algorithms.perm import perm_hyperparameters
+from tff_pers.aggregators import partial
 from tff_pers.client_works import local_sgd
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import submodels
+from tff_pers.numerics import distances
 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-  """What the clients' devices hold of a model: all of it, or the first units.
+  """Devices that hold the whole model.
 
   Attributes:
     model: The whole model.
-    parts: Its sub-models by tier; None: all clients have the whole model.
-    assign: The tier of a client, see `data.tiers.assign`; they are fixed.
-    compare: In which coordinates gradients are compared.
-    vc: rho, with `vc_of`.
   """
 
   model: functional.FunctionalModel
-  parts: Optional[submodels.Submodels] = None
-  assign: Optional[tier_assignment.Assign] = None
-  compare: str = 'intersection'
-  vc: float = 0.0
-  vc_of: str = 'learner'
 
   @property
   def deployed(self) -> functional.FunctionalModel:
     """The model over what clients deploy."""
-    return self.parts.deployed if self.parts else self.model
-
-  def tier(self, index: tf.Tensor) -> tf.Tensor:
-    """Returns the tiers of clients, int32 as `index`."""
-    assert self.assign is not None  # It comes with `parts`.
-    return self.assign(None, None, index)
+    return self.model
 
   def of_client(
       self, index: tf.Tensor,
       compute: Callable[[functional.FunctionalModel], Any],
   ) -> Any:
-    """Returns `compute(model)`, with the model that a client owns.
+    """Returns `compute(model)`, with the model that client `index` owns.
 
     It takes weights of the whole model, and has no gradient in those that the
     client does not have.
-
-    Args:
-      index: int32 scalar.
-      compute: Uses the model.
     """
-    if self.parts is None:
-      return compute(self.model)
-    return self.parts.switch(
-        self.tier(index), lambda k: compute(self._first_units[k])
-    )
+    del index  # All own the same.
+    return compute(self.model)
 
   def train(
       self, weights: Any, data: Mapping[str, Any], *, seed: tf.Tensor,
@@ -92,28 +72,131 @@ class Devices:
       owner: Whose model it is; None: the client's own.
       **options: Of `local_sgd.train`.
     """
-    if self.parts is None:
-      return local_sgd.train(self.model, weights, data, seed=seed, **options)
+    del owner  # Whoever it is.
+    return local_sgd.train(self.model, weights, data, seed=seed, **options)
+
+  def sent(self, update: Any, index: tf.Tensor) -> Any:
+    """Returns what client `index` sends of an update of w."""
+    del index  # All of it.
+    return update
+
+  def averaged(self, factory: Any) -> Any:
+    """Returns the factory that averages what is `sent` as `factory` does."""
+    return factory
+
+  def own_units(self, weights: Any, index: tf.Tensor) -> Any:
+    """Returns what client `index` deploys of weights of the whole model."""
+    del index  # All of them.
+    return weights
+
+  def share(
+      self, index: tf.Tensor, other: Optional[tf.Tensor] = None
+  ) -> tf.Tensor:
+    """Returns the share of the parameters that a client (and another) has."""
+    del index, other  # All of them.
+    return 1.0
+
+  def pairwise(
+      self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
+      owners: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns d_ij of rows `owners` to all rows, floats [M, R].
+
+    Args:
+      vectors: Gradients, floats [R, d].
+      is_known: bool[R]; rows of others are 0.
+      clients: int32[R], whose they are.
+      owners: int32[M], numbers of rows.
+    """
+    del clients  # All have all coordinates.
+    return distances.gram_distances(
+        distances.center(vectors, is_known), owners
+    )
+
+  def to_one(
+      self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
+      client: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns d of the rows to a gradient floats [d] of `client`, floats [R].
+
+    Args:
+      vectors: See `pairwise`.
+      vector: The gradient.
+      clients: See `pairwise`.
+      client: int32 scalar.
+    """
+    del clients, client  # All have all coordinates.
+    return tf.reduce_sum(tf.square(vectors - vector), axis=1)
+
+  def with_capacity(
+      self, c: tf.Tensor, clients: tf.Tensor, owners: tf.Tensor,
+      sizes: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns c_j, floats [M, R], from d_ij.
+
+    Args:
+      c: d_ij, floats [M, R].
+      clients: int32[R], the sources j.
+      owners: int32[M], the learners i, as indices of clients.
+      sizes: n_j, float32[R].
+    """
+    del clients, owners, sizes  # All have one class of models.
+    return c
+
+  def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns the variance of a client's gradient, in units of distances."""
+    del index  # It has all coordinates.
+    return variance
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiers(Devices):
+  """Devices that hold the first units of every layer, as many as they can.
+
+  Attributes:
+    parts: The sub-models by tier.
+    assign: The tier of a client, see `data.tiers.assign`; they are fixed.
+    compare: In which coordinates gradients are compared.
+    vc: rho, with `vc_of`.
+  """
+
+  parts: submodels.Submodels
+  assign: tier_assignment.Assign
+  compare: str = 'intersection'
+  vc: float = 0.0
+  vc_of: str = 'learner'
+
+  @property
+  def deployed(self) -> functional.FunctionalModel:
+    return self.parts.deployed
+
+  def tier(self, index: tf.Tensor) -> tf.Tensor:
+    """Returns the tiers of clients, int32 as `index`."""
+    return self.assign(None, None, index)
+
+  def of_client(self, index, compute):
+    return self.parts.switch(
+        self.tier(index), lambda k: compute(self._first_units[k])
+    )
+
+  def train(self, weights, data, *, seed, owner=None, **options):
     host = self.tier(data['index'])
     owned = host if owner is None else self.tier(owner)
 
     def within(k):
-      kept = self._submodels.static(k)
+      kept = self.parts.static(k)
       own = submodels.extract(self.model, weights, kept)
       final, loss = local_sgd.train(
-          self._submodels.tiers[k], own, data, seed=seed, **options
+          self.parts.tiers[k], own, data, seed=seed, **options
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
-    return self.parts.switch(self.narrower(owned, host), within)
+    return self.parts.switch(self._narrower(owned, host), within)
 
-  def sent(self, update: Any, index: tf.Tensor) -> Any:
-    """Returns what a client sends of an update of w: the part that it has."""
-    if self.parts is None:
-      return update
+  def sent(self, update, index):
     kept = self.parts.switch(
         self.tier(index),
-        lambda k: submodels.mask(self.model, self._submodels.static(k)),
+        lambda k: submodels.mask(self.model, self.parts.static(k)),
     )
     return collections.OrderedDict(
         kept=kept,
@@ -121,61 +204,94 @@ class Devices:
         update=tf.nest.map_structure(tf.multiply, kept, update),
     )
 
-  def own_units(self, weights: Any, index: tf.Tensor) -> Any:
-    """Returns what client `index` deploys of weights of the whole model."""
-    if self.parts is None:
-      return weights
+  def averaged(self, factory):
+    return partial.PartialMeanFactory(factory)
+
+  def own_units(self, weights, index):
     return self.parts.first_units(weights, self.tier(index))
 
-  def share(
-      self, index: tf.Tensor, other: Optional[tf.Tensor] = None
-  ) -> tf.Tensor:
-    """Returns the share of the parameters that a client has, a float32 scalar.
-
-    Args:
-      index: int32 scalar.
-      other: Another client's index: of those that both have.
-    """
-    if self.parts is None:
-      return 1.0
+  def share(self, index, other=None):
     tier = self.tier(index)
     if other is not None:
-      tier = self.narrower(tier, self.tier(other))
-    return tf.gather(self.shares, tier)
+      tier = self._narrower(tier, self.tier(other))
+    return tf.gather(self._shares, tier)
 
-  def narrower(self, tier: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+  def pairwise(self, vectors, is_known, clients, owners):
+    if self.compare == 'all':
+      return super().pairwise(vectors, is_known, clients, owners)
+    both = self._both(clients, tf.gather(clients, owners))
+    masks, total = self._masks(), 0
+    for k, share in enumerate(self._shares):
+      apart = super().pairwise(vectors * masks[k], is_known, clients, owners)
+      total += tf.where(
+          tf.equal(both, k), apart / tf.constant(share, apart.dtype), 0
+      )
+    return total
+
+  def to_one(self, vectors, vector, clients, client):
+    if self.compare == 'all':
+      return super().to_one(vectors, vector, clients, client)
+    both = self._both(clients, client[None])[0]
+    own = tf.square(vectors - vector) * tf.gather(self._masks(), both)
+    shares = tf.constant(self._shares, vectors.dtype)
+    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
+
+  def with_capacity(self, c, clients, owners, sizes):
+    if not self.vc:
+      return c
+    numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
+    of_learner = self.vc_of == 'learner'
+    dimension = tf.gather(
+        numbers,
+        self.tier(owners)[:, None] if of_learner else self.tier(clients)[None],
+    )
+    added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
+    return c + tf.cast(added, c.dtype)
+
+  def scaled_variance(self, variance, index):
+    if self.compare == 'all':
+      return variance
+    return variance / tf.cast(self.share(index), variance.dtype)
+
+  def _narrower(self, tier, other):
     """Returns the tier, of two, that keeps fewer units; int32 of any shape."""
-    widths = tf.constant(self._submodels.widths)
+    widths = tf.constant(self.parts.widths)
     return tf.where(
         tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
     )
 
+  def _both(self, clients, owners):
+    """Returns the tier whose coordinates two clients share, int32[M, R]."""
+    return self._narrower(self.tier(owners)[:, None], self.tier(clients))
+
   @functools.cached_property
-  def shares(self) -> list[float]:
+  def _shares(self) -> list[float]:
     """The share of the parameters that each tier has."""
     whole = self.model.num_parameters
-    return [tier.num_parameters / whole for tier in self._submodels.tiers]
+    return [tier.num_parameters / whole for tier in self.parts.tiers]
 
-  @property
-  def _submodels(self) -> submodels.Submodels:
-    """`parts`, where devices differ."""
-    assert self.parts is not None
-    return self.parts
+  def _masks(self) -> tf.Tensor:
+    """Returns which coordinates of a gradient each tier has, [tiers, d]."""
+    return tf.stack([
+        distances.flatten(submodels.mask(self.model, self.parts.static(k)))
+        for k in range(len(self.parts.widths))
+    ])
 
   @functools.cached_property
   def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
     """The models of the tiers, over weights of the whole model."""
     return tuple(
-        _within(self.model, tier, self._submodels.static(k))
-        for k, tier in enumerate(self._submodels.tiers)
+        _within(self.model, tier, self.parts.static(k))
+        for k, tier in enumerate(self.parts.tiers)
     )
 
 
-def build_devices(
-    task: task_lib.Task,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
-) -> Devices:
+def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
   """Returns the devices of a task's clients.
+
+  Args:
+    task: The `Task`.
+    hyperparameters: `PermHyperparameters`.
 
   Raises:
     ValueError: If tiers are drawn anew in every round, or the model has but one
@@ -189,14 +305,11 @@ def build_devices(
         f' models, found {task.tier_assignment!r}.'
     )
   widths = hyperparameters.ratios(task.rank_ratios)
-  return Devices(
+  return Tiers(
       task.model,
       submodels.Submodels(task.model, widths, hyperparameters.width_rounding),
       tier_assignment.assign(task.num_clients, len(widths), given=task.tiers),
-      **{
-          name: getattr(hyperparameters, name)
-          for name in ('compare', 'vc', 'vc_of')
-      },
+      hyperparameters.compare, hyperparameters.vc, hyperparameters.vc_of,
   )
 
 

@@ -1,9 +1,9 @@
-"""What everybody in a run of visits knows: clients, devices, hyperparameters.
-"""
+"""What stays the same in all rounds, and what happens in which of them."""
 
 import dataclasses
 from typing import Any
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.algorithms.perm import perm_devices
@@ -13,11 +13,11 @@ from tff_pers.data import client_data
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What stays the same in all rounds.
+  """What the server and all clients know of a run with visits.
 
   Attributes:
     devices: The model, and what the clients' devices hold of it.
-    hyperparameters: `ShufflingHyperparameters`, or those of PERM.
+    hyperparameters: `ShufflingHyperparameters`.
     num_clients: N.
     full_participation: Whether every round has all clients.
   """
@@ -39,3 +39,62 @@ class Setting:
     return visit_schedule.uses_matching(
         self.hyperparameters, self.full_participation
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class PermSetting(Setting):
+  """What both know of a run of PERM: when w moves, and when A does.
+
+  Attributes:
+    client_weighting: Weights of the mean that w descends.
+  """
+
+  client_weighting: str = 'examples'
+
+  def moves_w(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns whether w moves in round t.
+
+    In rounds of cohorts it rests from the first visit on, so that gradients of
+    all rounds can be compared.
+    """
+    hyperparameters = self.hyperparameters
+    first = hyperparameters.first_visit
+    if hyperparameters.variant == 'two_stage' or not self.full_participation:
+      return t < first
+    if hyperparameters.alpha_update == 'round':
+      return tf.constant(True)
+    is_start_of_epoch = tf.equal((t - first) % self.num_clients, 0)
+    return tf.logical_or(t < first, is_start_of_epoch)
+
+  @property
+  def ever_trains_w(self) -> bool:
+    """Whether there are rounds in which w moves by FedAvg."""
+    hyperparameters = self.hyperparameters
+    return hyperparameters.warmup != 'gradient' and (
+        hyperparameters.first_visit > 0
+    )
+
+  def trains_w(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns whether w moves by FedAvg in round t, if it moves."""
+    if not self.ever_trains_w:
+      return tf.constant(False)
+    return t < self.hyperparameters.first_visit
+
+  def measures(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns whether A is updated in round t from the gradients at w."""
+    hyperparameters = self.hyperparameters
+    measured = t >= hyperparameters.first_measure
+    if self.full_participation:
+      if hyperparameters.variant == 'two_stage':
+        measured = tf.equal(t, hyperparameters.first_visit)
+      else:
+        measured = tf.logical_and(measured, self.moves_w(t))
+    if hyperparameters.freeze_after:
+      measured = tf.logical_and(measured, t < hyperparameters.freeze_after)
+    return measured
+
+  def comparable_since(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns the first round whose gradients are at the w of round t."""
+    if self.full_participation:
+      return t
+    return tf.minimum(t, self.hyperparameters.first_visit)

@@ -136,9 +136,9 @@ def _visit(setting, hosted, data):
   with the model.
 
   Returns:
-    `<rows=<keys, models>, report>`, the report as `client_metrics` takes it, its
-    weight the multiplier. A model that would not be finite returns as it came.
-    With multiplier 0 (or nothing hosted) nothing is computed.
+    `<rows=<keys, models>, report>`; the report's weight is the multiplier. A
+    model that would not be finite returns as it came. With multiplier 0 (or
+    nothing hosted) nothing is computed: the visit changes nothing.
   """
   devices, hyperparameters = setting.devices, setting.hyperparameters
   dtype = tf.nest.flatten(hosted['models'])[0].dtype

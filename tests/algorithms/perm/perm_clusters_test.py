@@ -15,6 +15,7 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.numerics import mixing
 
 _N = 6
@@ -193,8 +194,9 @@ def test_models_keep_their_clusters_and_the_unknown_teach_nobody(names):
       assignment=tf.constant(np.array(names, np.int32)[_GROUPS]),
   )
   problem = perm_mixing.Problem(
-      perm_devices.Devices(None), perm.PermHyperparameters(models=2), table,
-      tf.constant(1e4, tf.float64),
+      setting.PermSetting(
+          perm_devices.Devices(None), perm.PermHyperparameters(models=2), _N
+      ), table, tf.constant(1e4, tf.float64),
   )
   rows, assignment = perm_clusters.solve(problem, old)
   np.testing.assert_array_equal(assignment, old['assignment'])

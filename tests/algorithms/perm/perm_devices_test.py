@@ -318,8 +318,7 @@ def test_capacity_is_a_linear_term(vc_of, sizes):
       fingerprints=tf.constant(vectors), sizes=tf.constant(sizes, tf.float32)
   )
   solve = lambda **values: perm_mixing.Problem(
-      _devices(**values), _hyperparameters(), table,
-      tf.constant(800.0, tf.float64),
+      _client(_devices(**values)), table, tf.constant(800.0, tf.float64)
   ).all_rows(tf.eye(_N)).numpy()
   plain = solve()
   found = solve(vc=6.0, vc_of=vc_of)

@@ -12,6 +12,7 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.numerics import mixing
 
 
@@ -31,8 +32,9 @@ def test_rows_of_few_known_clients_are_exact():
       ), 0,
   )
   problem = perm_mixing.Problem(
-      perm_devices.Devices(None), perm.PermHyperparameters(lambda_=80.0), table,
-      tf.constant(80.0, tf.float64),
+      setting.PermSetting(
+          perm_devices.Devices(None), perm.PermHyperparameters(lambda_=80.0), 40
+      ), table, tf.constant(80.0, tf.float64),
   )
   found = problem.cohort_rows(tf.eye(40), tf.range(40) > 3).numpy()
   exact = g.astype(np.float64)
@@ -68,8 +70,9 @@ def test_clusters_of_few_known_clients_are_exact():
       mixing=tf.fill([2, 60], 1 / 60), assignment=tf.fill([60], -1),
   )
   problem = perm_mixing.Problem(
-      perm_devices.Devices(None), perm.PermHyperparameters(models=2),
-      _two_groups(), tf.constant(20.0, tf.float64),
+      setting.PermSetting(
+          perm_devices.Devices(None), perm.PermHyperparameters(models=2), 60
+      ), _two_groups(), tf.constant(20.0, tf.float64),
   )
   rows, assignment = perm_clusters.solve(problem, old)
   found = assignment.numpy()[_KEYS]

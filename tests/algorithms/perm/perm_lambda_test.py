@@ -10,7 +10,6 @@ import tensorflow as tf
 from tests import acting
 from tests.algorithms.perm import perm_numpy
 from tff_pers.algorithms.perm import perm
-from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
@@ -50,8 +49,8 @@ def _hyperparameters(**values):
   return acting.hyperparameters(perm.PermHyperparameters, _OPTIONS, **values)
 
 
-def _client(num_clients, hyperparameters):
-  return perm_client.Client(
+def _trial(num_clients, hyperparameters):
+  return perm_lambda.Trial(
       perm_devices.Devices(_MODEL), hyperparameters, num_clients
   )
 
@@ -64,7 +63,7 @@ def test_losses_follow_numpy():
   """Held-out losses of all M_i(kappa, s), summed over the clients."""
   rng = np.random.default_rng(1)
   w = [0.1 * rng.standard_normal((64, 4)), 0.1 * rng.standard_normal(4)]
-  client = _client(6, _hyperparameters())
+  trial = _trial(6, _hyperparameters())
   message = dict(
       seed=tf.constant(_SEED, tf.int64), round=tf.constant(_ROUND),
       weights=tf.nest.map_structure(tf.constant, tuple(w)),
@@ -73,12 +72,12 @@ def test_losses_follow_numpy():
   # One graph for clients of all sizes.
   @functools.partial(tf.function, reduce_retracing=True)
   def tried(data):
-    return perm_lambda.trial(client, message, data)
+    return trial.alone(message, data)
 
   @functools.partial(tf.function, reduce_retracing=True)
   def scored(one, table, i, data):
-    mixtures = perm_lambda.mixtures(client, table, i)
-    return perm_lambda.score(client, message, one, mixtures, data)['losses']
+    mixtures = trial.mixtures(table, i)
+    return trial.score(message, one, mixtures, data)['losses']
 
   clients = tf.nest.map_structure(tf.constant, _data())
   trials = [tried(data) for data in clients]
@@ -114,9 +113,7 @@ def test_rows_of_the_choice_are_those_of_the_rounds(values):
   table = tf.nest.map_structure(tf.constant, table)
   v = np.mean(variances * sizes / rows)
   for i in range(3):
-    found = perm_lambda.mixtures(
-        _client(3, _hyperparameters(**values)), table, i
-    )
+    found = _trial(3, _hyperparameters(**values)).mixtures(table, i)
     c = ((own[i] - g) ** 2)[:, 0]
     if 'debias' in values:
       c = np.maximum(c - variances[i] / rows[i] - variances / rows, 0)
@@ -204,7 +201,7 @@ def test_kappa_fits_the_clients():
 
 def test_no_choice_is_built_where_kappa_is_given(monkeypatch):
   """It would be two fifths of the building."""
-  monkeypatch.delattr(perm_lambda, 'choose_scale')
+  monkeypatch.delattr(perm_lambda.Trial, 'choose_scale')
   with pytest.raises(AttributeError, match='choose_scale'):
     perm.build_perm(_MODEL, 2, _hyperparameters())
   perm.build_perm(_MODEL, 2, _hyperparameters(lambda_scale=10.0))

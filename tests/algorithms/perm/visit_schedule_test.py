@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms.perm import visits
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import shuffling
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits as hosted
+from tff_pers.numerics import mixing_rows
 
 _N = 4
 _PROBLEM = visits.random_quadratics(0, _N, 3)

@@ -21,9 +21,7 @@ from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.composition import server_state
 
 
-def nobody(
-    num_clients: int, dimension: int, dtype: tf.DType
-) -> Mapping[str, Any]:
+def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
   """Returns the table before the first gradient."""
   zeros = tf.zeros([num_clients])
   return collections.OrderedDict(
@@ -34,10 +32,9 @@ def nobody(
 
 
 def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
-  """Returns whose gradient the server has, {bool}@CLIENTS (while tracing).
+  """Returns {bool}@CLIENTS, whether another gradient would say nothing new.
 
-  Of all the client's examples, at the present w: another one would say nothing
-  new.
+  That is where the server has one of all examples, at the present w.
 
   Args:
     setting: Of the run.
@@ -46,7 +43,6 @@ def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
   """
   first = setting.hyperparameters.first_visit
   if setting.full_participation or setting.hyperparameters.gradient_batch:
-    # Every round has new gradients.
     return server_state.computed(lambda client: False, index)
   return keyed.fetch(
       server_state.computed(lambda table: table['dates'], table), index,
@@ -56,14 +52,11 @@ def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
 
 def written(
     table: Mapping[str, Any], gradients: Mapping[str, Any], t: tf.Tensor
-) -> Mapping[str, Any]:
-  """Returns the table after a round.
+) -> Any:
+  """Returns the table after round t.
 
-  Args:
-    table: See above.
-    gradients: Collected rows `<fingerprints [M, p], keys int32[M], rows, sizes,
-      variances float32[M]>`, in any order.
-    t: The round.
+  `gradients` are `<fingerprints [M, p], keys int32[M], rows, sizes, variances
+  float32[M]>`, collected in any order.
   """
   keys = gradients['keys']
   dates = tf.fill(tf.shape(keys), t)
@@ -82,14 +75,8 @@ def written(
 
 def of_round(
     gradients: Mapping[str, Any], num_clients: int, t: tf.Tensor
-) -> Mapping[str, Any]:
-  """Returns the table after a round in which nobody's gradient was known.
-
-  Args:
-    gradients: See `written`.
-    num_clients: N.
-    t: The round.
-  """
+) -> Any:
+  """Returns the table after round t if nobody's gradient was known before."""
   keys, vectors = gradients['keys'], gradients['fingerprints']
   before = nobody(num_clients, vectors.shape[1], vectors.dtype)
   # If all take part they mostly come in order, and then the rows, as large as
@@ -111,9 +98,7 @@ def of_round(
   )
 
 
-def since(
-    table: Mapping[str, Any], first_round: tf.Tensor
-) -> Mapping[str, Any]:
+def since(table: Mapping[str, Any], first_round: tf.Tensor) -> Any:
   """Returns the table without gradients taken before `first_round`."""
   is_comparable = table['dates'] >= first_round
 

@@ -73,17 +73,15 @@ def build_perm(
   With partial participation, which the paper does not have, w rests from the
   first visit on. A client sends its gradient when it first takes part after
   that, and the server keeps it: after about N / m rounds of m clients it knows
-  all pairs. In each round it solves for the rows of the cohort.
-
-  With `models=C` the server has C models, not N, for clusters of clients: line
-  (b) solves for the rows of their centers, see `perm_clusters`.
+  all pairs. In each round it solves for the rows of the cohort. With `models=C`
+  the server has C models, not N, for clusters of clients: line (b) solves for
+  the rows of their centers, see `perm_clusters`.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
   (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
   of gradients (see `fingerprints`) at the model `anchor`, `assignment` to
   models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
-  A was solved (0: not yet). Clients are stateless. Those that never trained go
-  on from a mixture of models, see `perm_new_clients`.
+  A was solved (0: not yet). Clients are stateless.
 
   The step of stage 1 and of the visits is that of `local_step`. In line (a) of
   Algorithm 2 clients clip and decay what w descends, not the G_i that are
@@ -94,22 +92,22 @@ def build_perm(
   lambda -> 0 the identity, local training.
 
   Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
-  with flipped labels their work in all of it. Not attacked is what else they
-  send, the G_i of (b) and the visited models of (c): these go to their owners,
-  and into no mean.
+  with flipped labels their work in all of it. The G_i of (b) and the visited
+  models of (c) are not attacked: they are never averaged.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     num_clients: N.
     hyperparameters: See `PermHyperparameters`.
     client_weighting: Weights of the mean in (a) and in stage 1.
-    devices: What the clients' devices hold of the model; None: all of it.
     full_participation: Whether every round has all clients. If not, rounds are
       matchings, and the server keeps a table of gradients.
-    num_new_clients: How many clients that never trained `evaluate` can take;
-      their indices are N and above. For them the server always keeps a table.
+    num_new_clients: How many clients that never trained `evaluate` can take,
+      see `perm_new_clients`; their indices are N and above. For them the server
+      always keeps a table.
     keep_gradients: Whether the server keeps the table of gradients for clients
       that come after the run, though nothing in the run needs it.
+    devices: What the clients' devices hold of the model; None: all of it.
 
   Returns:
     A `PersonalizedProcess` for these N clients. A client deploys its row of
@@ -164,8 +162,8 @@ def build_perm(
     # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
     scale, of_choice = state.scale, ()
     if hyperparameters.chooses_scale:  # lambda, once, before the first visit.
-      scale, *of_choice = perm_lambda.choose_scale(
-          client, scale, message, index, data
+      scale, *of_choice = perm_lambda.Trial(*known).choose_scale(
+          scale, message, index, data
       )
     old = server_state.fields_of(
         state, 'round', 'seed', 'weights', 'mixing', 'assignment', 'lambda_',
@@ -178,13 +176,9 @@ def build_perm(
     models = computed(server.start, clock, weights, state.models)
     mixing = state.mixing if hyperparameters.one_trip else solved.mixing
     hosts = computed(server.host, clock, mixing, state.pending, here)
-    value = tff.federated_zip(
-        collections.OrderedDict(
-            models=models, mixing=mixing, owners=hosts.owners,
-            round=state.round, seed=state.seed,
-        )
+    models, report = visits.visit_clients(
+        client, state, models, mixing, hosts.owners, index, data
     )
-    models, report = visits.visit_clients(client, value, index, data)
 
     metrics = computed(
         visits.client_metrics, data, (work.report, report, *of_choice)

@@ -22,6 +22,7 @@ from typing import Any, Mapping
 import tensorflow as tf
 
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.core import random
 from tff_pers.numerics import distances
 from tff_pers.numerics import kmeans
@@ -30,14 +31,14 @@ from tff_pers.numerics import mixing as mixing_lib
 _CLUSTERS_USE = -6  # Keeps the draws apart from others of the seed.
 
 
-def nobody(num_clients: int, hyperparameters: Any) -> tf.Tensor:
+def nobody(setting: setting_lib.PermSetting) -> tf.Tensor:
   """Returns the start of the server state's field `assignment`.
 
   int32[N], the model of each client, -1: none yet; () with one per client.
   """
-  if not hyperparameters.models:
+  if not setting.hyperparameters.models:
     return ()
-  return tf.fill([num_clients], -1)
+  return tf.fill([setting.num_clients], -1)
 
 
 def solve(
@@ -55,7 +56,7 @@ def solve(
   assignment, apart = kmeans.assign(
       distances.center(table['fingerprints'], table['sizes'] > 0),
       table['sizes'],
-      old['assignment'], problem.hyperparameters.models,
+      old['assignment'], problem.setting.hyperparameters.models,
       random.key(old['seed'], _CLUSTERS_USE, old['round']),
   )
   is_used = tf.math.is_finite(apart[:, :1])

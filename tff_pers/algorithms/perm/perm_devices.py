@@ -11,25 +11,75 @@ outside of an architecture untouched:
         c_j = d_ij + rho sqrt(VC / n_j)
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
 
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. The paper names the idea; the formulas are ours.
+The paper names the idea; the formulas are ours.
 """
 
 import collections
 import dataclasses
-import functools
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
 from tff_pers.aggregators import partial
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import submodels
+from tff_pers.models import tiers as tiers_lib
 from tff_pers.numerics import distances
+
+_HAS_TIERS = 'tiers!=none'
+
+
+@dataclasses.dataclass(frozen=True)
+class ArchitectureHyperparameters(hp.Aggregation):
+  """Hyperparameters of PERM whose clients own models of different width."""
+
+  tiers: str = hp.field(
+      'none',
+      'Widths of the models that clients of each tier own, as 1:0.5:0.25,'
+      ' shares of the units of hidden layers; none: all own the whole model.',
+  )
+  width_rounding: str = hp.field(
+      'round', 'How numbers of units become whole.',
+      choices=submodels.ROUNDINGS, when=_HAS_TIERS,
+  )
+  compare: str = hp.field(
+      'intersection',
+      'In which coordinates gradients of different architectures are compared:'
+      ' intersection (those that both have, over their share) or all.',
+      choices=('intersection', 'all'), when=_HAS_TIERS,
+  )
+  vc: float = hp.field(
+      0.0,
+      'rho: weight of sqrt(VC / n_j) beside the distance to client j, VC the'
+      ' number of parameters of a class of models; 0: none.',
+      minimum=0.0, when=_HAS_TIERS,
+  )
+  vc_of: str = hp.field(
+      'learner', 'Whose class: that of the client that learns, or the source.',
+      choices=('learner', 'source'), when=f'{_HAS_TIERS} and vc!=0',
+  )
+
+  def __post_init__(self):
+    # Of the hyperparameters that these are part of.
+    super().__post_init__()  # type: ignore[misc]
+    self.ratios((1.0,))
+    if self.tiers == 'none':
+      return
+    if self.aggregator != 'mean':
+      raise ValueError(
+          '`aggregator` must be mean with `tiers`, where clients have parts of'
+          f' the model, found {self.aggregator}.'
+      )
+
+  def ratios(self, of_task: Sequence[float]) -> tuple[float, ...]:
+    """Returns the width of every tier, (1,) without tiers."""
+    if self.tiers == 'none':
+      return (1.0,)
+    return tiers_lib.parse_ratios(self.tiers, of_task)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +103,8 @@ class Devices:
   ) -> Any:
     """Returns `compute(model)`, with the model that client `index` owns.
 
-    It takes weights of the whole model, and has no gradient in those that the
-    client does not have.
+    The model takes weights of the whole one, and ignores those that the client
+    does not have.
     """
     del index  # All own the same.
     return compute(self.model)
@@ -63,14 +113,9 @@ class Devices:
       self, weights: Any, data: Mapping[str, Any], *, seed: tf.Tensor,
       owner: Optional[tf.Tensor] = None, **options: Any,
   ) -> tuple[Any, tf.Tensor]:
-    """Returns (weights, loss) of local SGD, as `local_sgd.train` does.
+    """Returns (weights, loss) of `local_sgd.train` on weights of `owner`'s.
 
-    Args:
-      weights: Of the whole model.
-      data: Dense client data.
-      seed: Key of the batches.
-      owner: Whose model it is; None: the client's own.
-      **options: Of `local_sgd.train`.
+    None is the client itself. Weights are those of the whole model.
     """
     del owner  # Whoever it is.
     return local_sgd.train(self.model, weights, data, seed=seed, **options)
@@ -117,31 +162,20 @@ class Devices:
       self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
       client: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns d of the rows to a gradient floats [d] of `client`, floats [R].
-
-    Args:
-      vectors: See `pairwise`.
-      vector: The gradient.
-      clients: See `pairwise`.
-      client: int32 scalar.
-    """
+    """Returns d of all rows to a gradient, floats [d], of `client`, [R]."""
     del clients, client  # All have all coordinates.
     return tf.reduce_sum(tf.square(vectors - vector), axis=1)
 
   def with_capacity(
-      self, c: tf.Tensor, clients: tf.Tensor, owners: tf.Tensor,
+      self, d: tf.Tensor, clients: tf.Tensor, learners: tf.Tensor,
       sizes: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns c_j, floats [M, R], from d_ij.
+    """Returns c_j from d_ij, floats [M, R], of clients `learners`, int32[M].
 
-    Args:
-      c: d_ij, floats [M, R].
-      clients: int32[R], the sources j.
-      owners: int32[M], the learners i, as indices of clients.
-      sizes: n_j, float32[R].
+    `clients`, int32[R], are the sources j, and `sizes` their n_j.
     """
-    del clients, owners, sizes  # All have one class of models.
-    return c
+    del clients, learners, sizes  # All have one class of models.
+    return d
 
   def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """Returns the variance of a client's gradient, in units of distances."""
@@ -176,7 +210,7 @@ class Tiers(Devices):
 
   def of_client(self, index, compute):
     return self.parts.switch(
-        self.tier(index), lambda k: compute(self._first_units[k])
+        self.tier(index), lambda k: compute(self.parts.within[k])
     )
 
   def train(self, weights, data, *, seed, owner=None, **options):
@@ -191,7 +225,7 @@ class Tiers(Devices):
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
-    return self.parts.switch(self._narrower(owned, host), within)
+    return self.parts.switch(self.parts.narrower(owned, host), within)
 
   def sent(self, update, index):
     kept = self.parts.switch(
@@ -213,15 +247,15 @@ class Tiers(Devices):
   def share(self, index, other=None):
     tier = self.tier(index)
     if other is not None:
-      tier = self._narrower(tier, self.tier(other))
-    return tf.gather(self._shares, tier)
+      tier = self.parts.narrower(tier, self.tier(other))
+    return tf.gather(self.parts.shares, tier)
 
   def pairwise(self, vectors, is_known, clients, owners):
     if self.compare == 'all':
       return super().pairwise(vectors, is_known, clients, owners)
     both = self._both(clients, tf.gather(clients, owners))
     masks, total = self._masks(), 0
-    for k, share in enumerate(self._shares):
+    for k, share in enumerate(self.parts.shares):
       apart = super().pairwise(vectors * masks[k], is_known, clients, owners)
       total += tf.where(
           tf.equal(both, k), apart / tf.constant(share, apart.dtype), 0
@@ -233,42 +267,30 @@ class Tiers(Devices):
       return super().to_one(vectors, vector, clients, client)
     both = self._both(clients, client[None])[0]
     own = tf.square(vectors - vector) * tf.gather(self._masks(), both)
-    shares = tf.constant(self._shares, vectors.dtype)
+    shares = tf.constant(self.parts.shares, vectors.dtype)
     return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
 
-  def with_capacity(self, c, clients, owners, sizes):
+  def with_capacity(self, d, clients, learners, sizes):
     if not self.vc:
-      return c
+      return d
     numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
     of_learner = self.vc_of == 'learner'
     dimension = tf.gather(
         numbers,
-        self.tier(owners)[:, None] if of_learner else self.tier(clients)[None],
+        self.tier(learners)[:, None] if of_learner
+        else self.tier(clients)[None],
     )
     added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
-    return c + tf.cast(added, c.dtype)
+    return d + tf.cast(added, d.dtype)
 
   def scaled_variance(self, variance, index):
     if self.compare == 'all':
       return variance
     return variance / tf.cast(self.share(index), variance.dtype)
 
-  def _narrower(self, tier, other):
-    """Returns the tier, of two, that keeps fewer units; int32 of any shape."""
-    widths = tf.constant(self.parts.widths)
-    return tf.where(
-        tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
-    )
-
   def _both(self, clients, owners):
     """Returns the tier whose coordinates two clients share, int32[M, R]."""
-    return self._narrower(self.tier(owners)[:, None], self.tier(clients))
-
-  @functools.cached_property
-  def _shares(self) -> list[float]:
-    """The share of the parameters that each tier has."""
-    whole = self.model.num_parameters
-    return [tier.num_parameters / whole for tier in self.parts.tiers]
+    return self.parts.narrower(self.tier(owners)[:, None], self.tier(clients))
 
   def _masks(self) -> tf.Tensor:
     """Returns which coordinates of a gradient each tier has, [tiers, d]."""
@@ -276,14 +298,6 @@ class Tiers(Devices):
         distances.flatten(submodels.mask(self.model, self.parts.static(k)))
         for k in range(len(self.parts.widths))
     ])
-
-  @functools.cached_property
-  def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
-    """The models of the tiers, over weights of the whole model."""
-    return tuple(
-        _within(self.model, tier, self.parts.static(k))
-        for k, tier in enumerate(self.parts.tiers)
-    )
 
 
 def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
@@ -310,16 +324,4 @@ def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
       submodels.Submodels(task.model, widths, hyperparameters.width_rounding),
       tier_assignment.assign(task.num_clients, len(widths), given=task.tiers),
       hyperparameters.compare, hyperparameters.vc, hyperparameters.vc_of,
-  )
-
-
-def _within(model, tier, kept) -> functional.FunctionalModel:
-  """Returns a tier's model over weights of the whole model."""
-  extracted = lambda weights: submodels.extract(model, weights, kept)
-  return dataclasses.replace(
-      model, takes_factors=False,
-      penalty=model.penalty_by(
-          lambda weights: tier.penalty(extracted(weights))
-      ),
-      predict=lambda weights, *rest: tier.predict(extracted(weights), *rest),
   )

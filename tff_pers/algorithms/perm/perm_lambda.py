@@ -40,221 +40,201 @@ _HUGE = 1e9  # The loss of a mixture that is not finite.
 _SPLIT_USE, _TRIAL_USE = 2, 3
 
 
-def choose_scale(
-    client: perm_client.Client, scale: Any, message: Any, index: Any, data: Any
-) -> tuple[Any, Any]:
-  """Chooses kappa in the round `first_measure` (while tracing).
-
-  Args:
-    client: What clients compute.
-    scale: kappa@SERVER so far.
-    message: `<seed, round, weights>@CLIENTS`.
-    index: {int32}@CLIENTS.
-    data: {D}@CLIENTS.
-
-  Returns:
-    (kappa@SERVER, report@CLIENTS), the report as in `visits.client_metrics`.
+class Trial(perm_client.Client):
+  """What clients compute for the choice; a message is `<seed, round, weights>`.
   """
-  trials = server_state.computed(
-      lambda message, data: trial(client, message, data), message, data
-  )
-  mixed = keyed.fetch(
-      keyed.collect(trials.rows, client.num_clients), index,
-      lambda table, i: mixtures(client, table, i), client.num_clients,
-  )
-  scored = server_state.computed(
-      lambda message, tried, mixed, data: score(
-          client, message, tried, mixed, data
-      ), message, trials, mixed, data,
-  )
 
-  def best(before, losses):
-    kappas = perm_hyperparameters.kappas(client.num_clients)
-    least = tf.argmin(tf.reduce_min(losses, axis=1))
-    return tf.where(tf.reduce_any(losses > 0), tf.gather(kappas, least), before)
+  def choose_scale(
+      self, scale: Any, message: Any, index: Any, data: Any
+  ) -> tuple[Any, Any]:
+    """Chooses kappa in the round `first_measure` (while tracing).
 
-  chosen = server_state.computed(
-      best, scale, tff.federated_sum(scored.losses)
-  )
-  return chosen, scored.report
+    Args:
+      scale: kappa@SERVER so far.
+      message: {message}@CLIENTS.
+      index: {int32}@CLIENTS.
+      data: {D}@CLIENTS.
 
+    Returns:
+      (kappa@SERVER, report@CLIENTS), see `visits.client_metrics`.
+    """
+    tried = server_state.computed(self.alone, message, data)
+    mixed = keyed.fetch(
+        keyed.collect(tried.rows, self.num_clients), index, self.mixtures,
+        self.num_clients,
+    )
+    scored = server_state.computed(self.score, message, tried, mixed, data)
+    losses = tff.federated_sum(scored.losses)
+    return server_state.computed(self._best, scale, losses), scored.report
 
-def trial(
-    client: perm_client.Client, message: Mapping[str, Any],
-    data: Mapping[str, Any],
-) -> Any:
-  """Trains a client by itself, in the round of the choice.
+  def alone(self, message: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """Trains a client by itself, in the round of the choice.
 
-  Returns:
-    `<kept, rows>`, 0 or 1 rows of each: u_i^-, which it keeps, and what it
-    sends: a row of `Client.rows` and `<models, own_fingerprints, own_sizes>`;
-    models are u_i, `own_` is of what it did not hold out.
-  """
-  weights, hyperparameters = message['weights'], client.hyperparameters
-  data = interception.changed('data', data)
-  now = tf.equal(message['round'], hyperparameters.first_measure)
-  budget = hyperparameters.budget()
-  for name in ('num_steps', 'num_epochs'):
-    budget[name] = budget[name] and _ROUNDS * budget[name]
+    Returns:
+      `<kept, rows>`, 0 or 1 rows of each: u_i^-, which it keeps, and what it
+      sends: a row of `Client.rows` and `<models, own_fingerprints, own_sizes>`;
+      models are u_i, `own_` is of what it did not hold out.
+    """
+    data = interception.changed('data', data)
+    weights, hyperparameters = message['weights'], self.hyperparameters
+    now = tf.equal(message['round'], hyperparameters.first_measure)
+    budget = hyperparameters.budget()
+    for name in ('num_steps', 'num_epochs'):
+      budget[name] = budget[name] and _ROUNDS * budget[name]
 
-  def train(data):
-    return client.devices.train(
-        weights, data, local=local_step.build(hyperparameters),
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.learning_rate
-        ),
-        seed=client_work.key(message, data, use=_TRIAL_USE), **budget,
-    )[0]
-
-  def work():
-    some, _ = _split(message, data)
-    found, own = (client.gradient(message, rows) for rows in (data, some))
-    return train(data), train(some), found, own.gradient
-
-  def rest():
-    nothing = perm_client.no_gradient(weights)
-    return nothing.gradient, nothing.gradient, nothing, nothing.gradient
-
-  trained, kept, found, own = tf.cond(now, work, rest)
-  is_sent = tf.cond(
-      now,
-      lambda: round_metrics.all_finite(
-          (trained, kept, found.gradient, found.variance, own)
-      ),
-      lambda: tf.constant(False),
-  )
-  row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
-  size = data['num_examples']
-  return collections.OrderedDict(
-      kept=tf.nest.map_structure(row, kept),
-      rows=collections.OrderedDict(
-          client.rows(found, message, data, is_sent),
-          models=tf.nest.map_structure(row, trained),
-          own_fingerprints=row(client.fingerprint(message, own)),
-          own_sizes=row(tf.cast(size - _num_held(size), tf.float32)),
-      ),
-  )
-
-
-def mixtures(
-    client: perm_client.Client, table: Mapping[str, Any], index: tf.Tensor
-) -> Any:
-  """Mixes the others' models for client i, at the server.
-
-  Args:
-    client: What clients compute.
-    table: The collected rows of `trial`.
-    index: i.
-
-  Returns:
-    `<models, own>`, one row per kappa, or none without a row of the client:
-    sum_{j != i} alpha_ij u_j, and alpha_ii.
-  """
-  num_rows = tf.shape(table['keys'])[0]
-  place = tf.tensor_scatter_nd_update(
-      tf.fill([client.num_clients], -1), table['keys'][:, None],
-      tf.range(num_rows),
-  )[index]
-
-  def mixed():
-    alpha = _rows(client, table, place)
-    is_own = tf.equal(tf.range(num_rows), place)
-    others = tf.where(is_own, tf.zeros_like(alpha), alpha)
-    return tf.nest.map_structure(
-        lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
-        table['models'],
-    ), alpha[:, place]
-
-  def nothing():
-    return tf.nest.map_structure(
-        lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
-    ), tf.zeros([0], tf.float64)
-
-  models, own = tf.cond(place >= 0, mixed, nothing)
-  return collections.OrderedDict(models=models, own=own)
-
-
-def _rows(client, table, place):
-  """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
-
-  The client at `place` knows the gradient of what it did not hold out.
-  """
-  devices, hyperparameters = client.devices, client.hyperparameters
-  clients = table['keys']
-  own = tf.equal(tf.range(tf.shape(clients)[0]), place)
-  c = devices.to_one(
-      table['fingerprints'], table['own_fingerprints'][place], clients,
-      clients[place],
-  )[None]
-  c = perm_mixing.denoised(c, place[None], table, hyperparameters)
-  sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-  c = devices.with_capacity(c, clients, clients[place][None], sizes)[0]
-  return tf.stack([
-      mixing.water_filling(
-          c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
-      )
-      for kappa in perm_hyperparameters.kappas(client.num_clients)
-  ])
-
-
-def score(
-    client: perm_client.Client, message: Mapping[str, Any], tried: Any,
-    mixed: Any, data: Mapping[str, Any],
-) -> Any:
-  """Evaluates the mixtures on what a client held out.
-
-  Args:
-    client: What clients compute.
-    message: `<seed, round, weights>`.
-    tried: See `trial`.
-    mixed: See `mixtures`.
-    data: Dense client data.
-
-  Returns:
-    `<losses float32[kappa, s], report>`; losses are sums over the examples,
-    zeros where there is nothing to choose.
-  """
-  shape = len(perm_hyperparameters.kappas(client.num_clients)), len(_SCALES)
-  data = interception.changed('data', data)
-  w, num_held = message['weights'], _num_held(data['num_examples'])
-  works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
-
-  def losses():
-    _, held = _split(message, data)  # Not in rounds without a choice.
-
-    @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
-    def loss(pair):
-      own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
-      weights = tf.nest.map_structure(
-          lambda w, others, kept: w + tf.cast(s, w.dtype) * (
-              others[pair[0]] + tf.cast(own, w.dtype) * kept[0] - w
+    def train(data):
+      return self.devices.train(
+          weights, data, local=local_step.build(hyperparameters),
+          learning_rate=local_step.scheduled(
+              hyperparameters, message, hyperparameters.learning_rate
           ),
-          w, mixed['models'], tried['kept'],
-      )
-      mean = client.devices.of_client(
-          data['index'], lambda model: deployment.deployed_metrics(
-              model, weights, held
-          )['loss'],
-      )
-      return tf.cast(mean, tf.float32)
+          seed=client_work.key(message, data, use=_TRIAL_USE), **budget,
+      )[0]
 
-    pairs = tf.constant(list(np.ndindex(shape)), tf.int32)
-    means = tf.map_fn(loss, pairs, fn_output_signature=tf.float32)
-    means = tf.where(tf.math.is_finite(means), means, _HUGE)
-    return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
+    def work():
+      some, _ = _split(message, data)
+      found, own = (self.gradient(message, rows) for rows in (data, some))
+      return train(data), train(some), found, own.gradient
 
-  found = tf.cond(works, losses, lambda: tf.zeros(shape))
-  share = client.devices.share(data['index'])
-  return collections.OrderedDict(
-      losses=found,
-      report=collections.OrderedDict(
-          loss=tf.constant(0.0), weight=tf.constant(0.0),
-          finite=tf.constant(True),
-          bytes_down=share * round_metrics.payload_bytes(mixed),
-          bytes_up=share * round_metrics.payload_bytes(tried['rows'])
-          + tf.cast(works, tf.float32) * round_metrics.payload_bytes(found),
-      ),
-  )
+    def rest():
+      nothing = perm_client.no_gradient(weights)
+      return nothing.gradient, nothing.gradient, nothing, nothing.gradient
+
+    trained, kept, found, own = tf.cond(now, work, rest)
+    sent = (trained, kept, found.gradient, found.variance, own)
+    is_sent = tf.cond(
+        now, lambda: round_metrics.all_finite(sent), lambda: tf.constant(False)
+    )
+    row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
+    size = data['num_examples']
+    return collections.OrderedDict(
+        kept=tf.nest.map_structure(row, kept),
+        rows=collections.OrderedDict(
+            self.rows(found, message, data, is_sent),
+            models=tf.nest.map_structure(row, trained),
+            own_fingerprints=row(self.fingerprint(message, own)),
+            own_sizes=row(tf.cast(size - _num_held(size), tf.float32)),
+        ),
+    )
+
+  def mixtures(self, table: Mapping[str, Any], index: tf.Tensor) -> Any:
+    """Mixes the others' models for client `index`, at the server.
+
+    Args:
+      table: The collected rows of `alone`.
+      index: i.
+
+    Returns:
+      `<models, own>`, one row per kappa, or none without a row of the client:
+      sum_{j != i} alpha_ij u_j, and alpha_ii.
+    """
+    num_rows = tf.shape(table['keys'])[0]
+    place = tf.tensor_scatter_nd_update(
+        tf.fill([self.num_clients], -1), table['keys'][:, None],
+        tf.range(num_rows),
+    )[index]
+
+    def mixed():
+      alpha = self._alpha(table, place)
+      is_own = tf.equal(tf.range(num_rows), place)
+      others = tf.where(is_own, tf.zeros_like(alpha), alpha)
+      return tf.nest.map_structure(
+          lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
+          table['models'],
+      ), alpha[:, place]
+
+    def nothing():
+      return tf.nest.map_structure(
+          lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
+      ), tf.zeros([0], tf.float64)
+
+    models, own = tf.cond(place >= 0, mixed, nothing)
+    return collections.OrderedDict(models=models, own=own)
+
+  def score(
+      self, message: Mapping[str, Any], tried: Any, mixed: Any,
+      data: Mapping[str, Any],
+  ) -> Any:
+    """Evaluates the `mixtures` on what a client held out.
+
+    Returns:
+      `<losses float32[kappa, s], report>`; losses are sums over the examples,
+      zeros where there is nothing to choose.
+    """
+    data = interception.changed('data', data)
+    shape = len(self._kappas), len(_SCALES)
+    w, num_held = message['weights'], _num_held(data['num_examples'])
+    works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
+
+    def losses():
+      _, held = _split(message, data)  # Not in rounds without a choice.
+
+      @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
+      def loss(pair):
+        own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
+        weights = tf.nest.map_structure(
+            lambda w, others, kept: w + tf.cast(s, w.dtype) * (
+                others[pair[0]] + tf.cast(own, w.dtype) * kept[0] - w
+            ),
+            w, mixed['models'], tried['kept'],
+        )
+        mean = self.devices.of_client(
+            data['index'], lambda model: deployment.deployed_metrics(
+                model, weights, held
+            )['loss'],
+        )
+        return tf.cast(mean, tf.float32)
+
+      pairs = tf.constant(list(np.ndindex(shape)), tf.int32)
+      means = tf.map_fn(loss, pairs, fn_output_signature=tf.float32)
+      means = tf.where(tf.math.is_finite(means), means, _HUGE)
+      return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
+
+    found = tf.cond(works, losses, lambda: tf.zeros(shape))
+    share = self.devices.share(data['index'])
+    return collections.OrderedDict(
+        losses=found,
+        report=collections.OrderedDict(
+            loss=tf.constant(0.0), weight=tf.constant(0.0),
+            finite=tf.constant(True),
+            bytes_down=share * round_metrics.payload_bytes(mixed),
+            bytes_up=share * round_metrics.payload_bytes(tried['rows'])
+            + tf.cast(works, tf.float32) * round_metrics.payload_bytes(found),
+        ),
+    )
+
+  @property
+  def _kappas(self):
+    return perm_hyperparameters.kappas(self.num_clients)
+
+  def _alpha(self, table, place):
+    """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
+
+    The client at `place` knows the gradient of what it did not hold out.
+    """
+    devices, hyperparameters = self.devices, self.hyperparameters
+    clients = table['keys']
+    own = tf.equal(tf.range(tf.shape(clients)[0]), place)
+    c = devices.to_one(
+        table['fingerprints'], table['own_fingerprints'][place], clients,
+        clients[place],
+    )[None]
+    c = perm_mixing.denoised(c, place[None], table, hyperparameters)
+    sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
+    c = devices.with_capacity(c, clients, clients[place][None], sizes)[0]
+    return tf.stack([
+        mixing.water_filling(
+            c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
+        )
+        for kappa in self._kappas
+    ])
+
+  def _best(self, before, losses):
+    """Returns the kappa of the least loss, or what it was without any loss."""
+    least = tf.argmin(tf.reduce_min(losses, axis=1))
+    return tf.where(
+        tf.reduce_any(losses > 0), tf.gather(self._kappas, least), before
+    )
 
 
 def _num_held(size):

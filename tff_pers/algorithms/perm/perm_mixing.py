@@ -12,9 +12,9 @@ from typing import Any, Callable, Mapping
 
 import tensorflow as tf
 
-from tff_pers.algorithms.perm import mixing_rows
-from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.numerics import mixing
+from tff_pers.numerics import mixing_rows
 
 # Rows solved at once when rows are kept sparse.
 _BLOCK = 512
@@ -27,23 +27,21 @@ class Problem:
   """Eq. (2) among clients whose gradients the server has.
 
   Attributes:
-    devices: What the clients' devices hold.
-    hyperparameters: `PermHyperparameters`.
+    setting: Of the run.
     table: Their gradients, see `fingerprints`. Who has size 0 (no examples, a
       gradient that is not finite, or not yet known) teaches nobody, and learns
       from the others by their sizes.
     lambda_: Float64 scalar.
   """
 
-  devices: perm_devices.Devices
-  hyperparameters: Any
+  setting: setting_lib.PermSetting
   table: Mapping[str, Any]
   lambda_: tf.Tensor
 
   def all_rows(self, old: Any) -> Any:
     """Returns A after a round with all clients; `old` is A so far."""
-    n = self.table['sizes'].shape[0]
-    if not self.hyperparameters.kept_per_row(n):
+    n = self.setting.num_clients
+    if not self.setting.kept_per_row:
       return self._rows(old, tf.range(n))
     blocks = [  # Never an [N, N] tensor.
         self._rows(old, tf.range(first, min(first + _BLOCK, n)))
@@ -81,7 +79,7 @@ class Problem:
     Returns:
       alpha, float64[M, N].
     """
-    n, m = self.table['sizes'].shape[0], tf.size(gradients['keys'])
+    n, m = self.setting.num_clients, tf.size(gradients['keys'])
     everybody = dataclasses.replace(self, table=collections.OrderedDict(
         (name, tf.concat([self.table[name], gradients[name]], axis=0))
         for name in ('fingerprints', 'rows', 'sizes', 'variances')
@@ -108,14 +106,11 @@ class Problem:
 
   def _rows(self, old, owners):
     """Returns the rows of `owners`, int32[M], as A has them."""
-    n = self.table['sizes'].shape[0]
-    c = self._distances(tf.range(n), owners)
+    c = self._distances(tf.range(self.setting.num_clients), owners)
     is_known = tf.gather(self.table['sizes'] > 0, owners)
     c = self._among_known(tf.where(is_known[:, None], c, tf.zeros_like(c)))
     alpha = self._solved(c, start=lambda: tf.gather(old, owners))
-    return mixing_rows.kept(
-        alpha, owners, self.hyperparameters.kept_per_row(n)
-    )
+    return mixing_rows.kept(alpha, owners, self.setting.kept_per_row)
 
   def _distances(self, clients, owners):
     """Returns c_j between rows `owners` and all rows, floats [M, N].
@@ -124,12 +119,13 @@ class Problem:
       clients: int32[N], whose gradients are in the rows of the table.
       owners: int32[M], numbers of rows.
     """
-    d = self.devices.pairwise(
-        self.table['fingerprints'], self.table['sizes'] > 0, clients, owners
+    devices, sizes = self.setting.devices, self.table['sizes']
+    d = devices.pairwise(
+        self.table['fingerprints'], sizes > 0, clients, owners
     )
-    return self.devices.with_capacity(
-        denoised(d, owners, self.table, self.hyperparameters), clients,
-        tf.gather(clients, owners), self.table['sizes'],
+    return devices.with_capacity(
+        denoised(d, owners, self.table, self.setting.hyperparameters), clients,
+        tf.gather(clients, owners), sizes,
     )
 
   def _among_known(self, c):
@@ -139,18 +135,16 @@ class Problem:
   def _solved(self, c, start: Callable[[], Any]):
     """Returns alpha of Eq. (2), float64[M, N]; `start` is that of descent."""
     # The size of who is excluded is of no account, but must be positive.
-    sizes = self.table['sizes']
+    sizes, hyperparameters = self.table['sizes'], self.setting.hyperparameters
     sizes = tf.where(sizes > 0, sizes, tf.maximum(tf.reduce_max(sizes), 1.0))
-    if self.hyperparameters.solver == 'water_filling':
+    if hyperparameters.solver == 'water_filling':
       return mixing.water_filling(c, sizes, self.lambda_)
     return mixing.projected_gradient(
-        c, sizes, self.lambda_, start(), self.hyperparameters.solver_steps
+        c, sizes, self.lambda_, start(), hyperparameters.solver_steps
     )
 
 
-def initial(
-    num_clients: int, hyperparameters: Any, full_participation: bool
-) -> Any:
+def initial(setting: setting_lib.PermSetting) -> Any:
   """Returns A before the first update.
 
   The identity: with cohorts a model stays where it is until its client first
@@ -158,16 +152,14 @@ def initial(
   because it starts from there, and for models of clusters, which have no client
   of their own.
   """
+  hyperparameters, n = setting.hyperparameters, setting.num_clients
   starts_uniform = (
-      full_participation and hyperparameters.solver == 'projected_gradient'
+      setting.full_participation
+      and hyperparameters.solver == 'projected_gradient'
   )
   if hyperparameters.models or starts_uniform:
-    return mixing_rows.uniform(
-        hyperparameters.num_models(num_clients), num_clients
-    )
-  return mixing_rows.identity(
-      num_clients, hyperparameters.kept_per_row(num_clients)
-  )
+    return mixing_rows.uniform(setting.num_models, n)
+  return mixing_rows.identity(n, setting.kept_per_row)
 
 
 def choose_lambda(

@@ -23,7 +23,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_clusters
@@ -33,13 +32,12 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import server_state
 from tff_pers.core import random
 from tff_pers.core import round_metrics
+from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import simplex
 
 _ADAPT_USE = 4
 # A combination is of the models of so many clients, those of largest weight.
 _MOST_MODELS = 100
-# Steps towards it.
-_NUM_STEPS = 300
 
 
 def build_dispatch(
@@ -62,13 +60,11 @@ def build_dispatch(
       tff.FederatedType(client.data_type, tff.CLIENTS),
   )
   def dispatch(state, data):
-    message = tff.federated_broadcast(
-        tff.federated_zip(
-            collections.OrderedDict(
-                seed=state.seed, round=state.round, weights=state.anchor
-            )
+    message = tff.federated_broadcast(tff.federated_zip(
+        collections.OrderedDict(
+            seed=state.seed, round=state.round, weights=state.anchor
         )
-    )
+    ))
     shown = server_state.computed(
         lambda message, data: _show(client, message, data), message, data
     )
@@ -124,10 +120,7 @@ def _mixtures(client, state, rows):
   def mixed():
     if client.hyperparameters.models:
       return perm_clusters.models_of_strangers(state, rows)
-    problem = perm_mixing.Problem(
-        client.devices, client.hyperparameters, state['table'],
-        state['lambda_'],
-    )
+    problem = perm_mixing.Problem(client, state['table'], state['lambda_'])
     beta = combinations(state['mixing'], problem.rows_of_strangers(rows))
     return tf.nest.map_structure(
         lambda table: tf.tensordot(tf.cast(beta, table.dtype), table, axes=1),
@@ -146,40 +139,22 @@ def _mixtures(client, state, rows):
 
 
 def combinations(mixing: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-  """Returns beta, with sum_j beta_j alpha_j near each target.
+  """Returns beta, with sum_j beta_j alpha_j near each target, float64[M, N].
 
-  argmin_beta ||sum_j beta_j alpha_j - target||^2 over the simplex, by
-  Nesterov's projected gradient from the target itself. Only the clients of
-  largest weight in the target take part, at most 100.
+  Only the clients of largest weight in the target take part, at most 100.
 
   Args:
     mixing: A, dense or sparse, see `mixing_rows`.
     targets: Rows on the simplex, float64[M, N].
-
-  Returns:
-    float64[M, N], rows on the simplex.
   """
   rows = mixing_rows.MixingRows(mixing)
   n = rows.num_clients
 
   def combination(target):
     start, clients = tf.math.top_k(target, min(n, _MOST_MODELS))
-    known = tf.cast(rows.dense(clients), tf.float64)
-    gram = tf.matmul(known, known, transpose_b=True)
-    wanted = tf.linalg.matvec(known, target)
-    # The largest row sum bounds the curvature of this quadratic.
-    step = 1 / tf.maximum(tf.reduce_max(tf.reduce_sum(gram, axis=1)), 1e-12)
-
-    def descend(k, beta, ahead):
-      new = simplex.project(
-          ahead - step * (tf.linalg.matvec(gram, ahead) - wanted)
-      )
-      momentum = tf.cast(k / (k + 3), tf.float64)
-      return k + 1, new, new + momentum * (new - beta)
-
-    start /= tf.reduce_sum(start)
-    _, beta, _ = tf.while_loop(
-        lambda k, *_: k < _NUM_STEPS, descend, (0, start, start)
+    beta = simplex.nearest_combination(
+        tf.cast(rows.dense(clients), tf.float64), target,
+        start / tf.reduce_sum(start),
     )
     return tf.scatter_nd(clients[:, None], beta, [n])
 

@@ -9,7 +9,6 @@ import tensorflow_federated as tff
 
 from tff_pers.aggregators import choice
 from tff_pers.algorithms.perm import fingerprints
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_lambda
@@ -20,6 +19,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.core import interception
 from tff_pers.numerics import distances
+from tff_pers.numerics import mixing_rows
 
 
 class Server(setting.PermSetting):
@@ -27,22 +27,23 @@ class Server(setting.PermSetting):
 
   def initial_fields(self, seed: tf.Tensor, keeps_table: bool) -> Any:
     """Returns the method's own fields of S, see `perm.build_perm`."""
-    hyperparameters, n = self.hyperparameters, self.num_clients
+    hyperparameters = self.hyperparameters
     weights = self.devices.model.initial_weights(seed)
     vector = distances.flatten(weights)
-    mixing = perm_mixing.initial(n, hyperparameters, self.full_participation)
+    mixing = perm_mixing.initial(self)
     return collections.OrderedDict(
         weights=weights,
-        models=own_rows.tile(weights, hyperparameters.num_models(n)),
+        models=own_rows.tile(weights, self.num_models),
         mixing=mixing,
         pending=visit_schedule.nothing_pending(
             hyperparameters, mixing, self.full_participation
         ),
         table=fingerprints.nobody(
-            n, hyperparameters.sketch or vector.shape[0], vector.dtype
+            self.num_clients, hyperparameters.sketch or vector.shape[0],
+            vector.dtype,
         ) if keeps_table else (),
         anchor=weights if keeps_table else (),
-        assignment=perm_clusters.nobody(n, hyperparameters),
+        assignment=perm_clusters.nobody(self),
         scale=tf.constant(
             perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
             else hyperparameters.lambda_scale, tf.float32,
@@ -107,9 +108,7 @@ class Server(setting.PermSetting):
 
     def solved():
       lambda_ = perm_mixing.choose_lambda(table, scale, hyperparameters)
-      problem = perm_mixing.Problem(
-          self.devices, hyperparameters, table, lambda_
-      )
+      problem = perm_mixing.Problem(self, table, lambda_)
       assignment = old['assignment']
       if hyperparameters.models:
         mixing, assignment = perm_clusters.solve(problem, old)
@@ -148,17 +147,16 @@ class Server(setting.PermSetting):
   def start(self, clock: Mapping[str, Any], weights: Any, models: Any) -> Any:
     """(c) All w_i are w (or w^0) until the visits begin."""
     first = self.hyperparameters.first_visit
-    num_models = self.hyperparameters.num_models(self.num_clients)
 
     def beginning():
       if self.hyperparameters.init == 'global':
-        return own_rows.tile(weights, num_models)
+        return own_rows.tile(weights, self.num_models)
       is_last = tf.equal(clock['round'], first - 1)
       origin = tf.nest.map_structure(
           lambda initial, w: tf.where(is_last, initial, w),
           self.devices.model.initial_weights(clock['seed']), weights,
       )
-      return own_rows.tile(origin, num_models)
+      return own_rows.tile(origin, self.num_models)
 
     return tf.cond(clock['round'] < first, beginning, lambda: models)
 

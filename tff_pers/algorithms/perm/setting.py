@@ -7,8 +7,12 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.algorithms.perm import perm_devices
-from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.data import client_data
+
+# A dense table of all pairs of this many clients takes 4 MB; it grows with the
+# square.
+_DENSE = 1000
+_KEPT_OF_MANY = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +38,14 @@ class Setting:
     return client_data.client_data_type(model.x_spec, model.y_spec)
 
   @property
+  def num_models(self) -> int:
+    """How many models there are: one for each client."""
+    return self.num_clients
+
+  @property
   def is_matched(self) -> bool:
     """Whether rounds are matchings; else they are permutations."""
-    return visit_schedule.uses_matching(
-        self.hyperparameters, self.full_participation
-    )
+    return self.hyperparameters.uses_matching(self.full_participation)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +57,21 @@ class PermSetting(Setting):
   """
 
   client_weighting: str = 'examples'
+
+  @property
+  def num_models(self) -> int:
+    """C, or N with a model for each client."""
+    return self.hyperparameters.models or self.num_clients
+
+  @property
+  def kept_per_row(self) -> int:
+    """The mixing weights kept per row, 0: all, as a dense table."""
+    hyperparameters, most = self.hyperparameters, 0
+    if self.num_clients > _DENSE and not hyperparameters.models and (
+        hyperparameters.solver == 'water_filling'
+    ):
+      most = _KEPT_OF_MANY
+    return hyperparameters.row_nonzeros or most
 
   def moves_w(self, t: tf.Tensor) -> tf.Tensor:
     """Returns whether w moves in round t.

@@ -20,7 +20,6 @@ import tensorflow_federated as tff
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import setting as setting_lib
-from tff_pers.algorithms.perm import visit_hyperparameters
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
@@ -30,7 +29,7 @@ from tff_pers.core import process
 from tff_pers.core import round_metrics
 from tff_pers.models import functional
 
-ShufflingHyperparameters = visit_hyperparameters.ShufflingHyperparameters
+ShufflingHyperparameters = visit_schedule.ShufflingHyperparameters
 
 
 @builders.checked
@@ -109,13 +108,9 @@ def build_shuffling(
         host, server_state.fields_of(state, 'round', 'seed'), state.mixing,
         state.pending, visit_schedule.cohort(index, num_clients),
     )
-    value = tff.federated_zip(
-        collections.OrderedDict(
-            models=state.models, mixing=state.mixing, owners=hosts.owners,
-            round=state.round, seed=state.seed,
-        )
+    models, report = visits.visit_clients(
+        setting, state, state.models, state.mixing, hosts.owners, index, data
     )
-    models, report = visits.visit_clients(setting, value, index, data)
     metrics = server_state.computed(visits.client_metrics, data, (report,))
     return collections.OrderedDict(
         state=server_state.advance(state, models=models, pending=hosts.pending),

@@ -1,21 +1,22 @@
 """Who hosts whom in a round of visits: permutations or matchings.
 
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. Permutations are those of Algorithm 1; matchings, and with
-    them partial participation, are ours: the paper leaves it open.
+Permutations are those of the paper's Algorithm 1; matchings, and with them
+partial participation, are ours: the paper leaves it open.
 """
 
 import collections
-from typing import Any, Mapping
+import dataclasses
+from typing import Any, Mapping, Union
 
 import tensorflow as tf
 
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.composition import server_state
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import hyperparameters as hp
 from tff_pers.core import random
 from tff_pers.numerics import matching
+from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import schedule
 
 # Keep the server's draws apart.
@@ -23,9 +24,60 @@ SCHEDULE_USE = -2
 _MATCHING_USE = -3
 
 
-def uses_matching(hyperparameters: Any, full_participation: bool) -> bool:
-  """Returns whether rounds are matchings."""
-  return hyperparameters.schedule == 'matching' or not full_participation
+@dataclasses.dataclass(frozen=True)
+class ShufflingHyperparameters(hp.LocalTraining):
+  """Hyperparameters of visits, which all that shuffles models has."""
+
+  step_scale: str = hp.field(
+      'clients',
+      'Scale s_i of the step eta * s_i * alpha_i(c): clients (as many as model'
+      ' i meets in an epoch, so that eta is that of FedAvg) or one.',
+      choices=('clients', 'one'),
+  )
+  step_cap: Union[float, str] = hp.field(
+      'auto',
+      'About the largest s_i * alpha_i(c), in units of eta. Where it would be'
+      ' exceeded a model visits c several times in an epoch with matchings, and'
+      ' s_i <= cap / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no'
+      ' cap.',
+      minimum=0.0, auto=True, when='step_scale=clients',
+  )
+  schedule: str = hp.field(
+      'matching',
+      'Who hosts whom: matching (in an epoch a model meets the clients with'
+      ' alpha_i(c) > 0, those of large weight several times; always used with'
+      ' partial participation) or'
+      ' permutation (it meets all N, where alpha_i(c) = 0 in vain:'
+      ' Algorithm 1).',
+      choices=('matching', 'permutation'),
+  )
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    # An epoch has N rounds; of permutations models are alike at its end only.
+    is_matched = self.uses_matching(num_clients == cohort_size)
+    return super().cadence(num_clients, cohort_size)._replace(
+        cycle=num_clients, at_ends=not is_matched
+    )
+
+  def uses_matching(self, full_participation: bool) -> bool:
+    """Returns whether rounds are matchings; else they are permutations.
+
+    Args:
+      full_participation: Whether every round has all clients.
+    """
+    return self.schedule == 'matching' or not full_participation
+
+  def cap(self, *, matched: bool) -> float:
+    """Returns `step_cap` of matchings or of permutations, 0: none.
+
+    Args:
+      matched: Whether rounds are matchings.
+    """
+    if not isinstance(self.step_cap, str):
+      return self.step_cap
+    return 1.0 if matched else 4.0
 
 
 def nothing_pending(
@@ -42,7 +94,7 @@ def nothing_pending(
     mixing: Mixing weights, of K columns.
     full_participation: Whether every round has all clients.
   """
-  if uses_matching(hyperparameters, full_participation):
+  if hyperparameters.uses_matching(full_participation):
     rows = mixing_rows.MixingRows(mixing)
     return collections.OrderedDict(
         clients=rows.clients, left=tf.zeros(rows.clients.shape, tf.int32),
@@ -96,20 +148,13 @@ def next_owners(
        ' participation.'],
   )
   with tf.control_dependencies([all_are_here]):
-    owners = permutation_owners(
-        clock['seed'], clock['round'], cohort.shape[0]
+    hosts = schedule.hosts(
+        clock['seed'], clock['round'], cohort.shape[0], SCHEDULE_USE
     )
+    owners = schedule.owners(hosts, cohort.shape[0])
     num_models = mixing_rows.MixingRows(mixing).num_models
     # Of fewer models than clients, they visit whom they would visit of many.
     return tf.where(owners < num_models, owners, -1), pending
-
-
-def permutation_owners(
-    seed: tf.Tensor, visit_round: tf.Tensor, num_clients: int
-) -> tf.Tensor:
-  """Returns the model at each client: sigma_r[(i + j) mod N] hosts model i."""
-  hosts = schedule.hosts(seed, visit_round, num_clients, SCHEDULE_USE)
-  return schedule.owners(hosts, num_clients)
 
 
 def matching_owners(

@@ -5,19 +5,17 @@ client hosts one model (usually somebody else's), takes K local steps on it with
 its gradient scaled by the owner's mixing weight for this client, and returns
 it.
 
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. Algorithm 1. The step scale and its cap are ours: the paper
-    leaves them open, and so are matchings, see `visit_schedule`.
+This is Algorithm 1 of the paper. The step scale and its cap are ours: the paper
+leaves them open, and so are matchings, see `visit_schedule`.
 """
 
 import collections
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.client_works import client_work
@@ -25,6 +23,7 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import server_state
 from tff_pers.core import interception
 from tff_pers.core import round_metrics
+from tff_pers.numerics import mixing_rows
 
 
 def step_multiplier(
@@ -66,7 +65,8 @@ def step_multiplier(
 
 
 def visit_clients(
-    setting: setting_lib.Setting, value: Any, index: Any, data: Any
+    setting: setting_lib.Setting, state: Any, models: Any, mixing: Any,
+    owners: Any, index: Any, data: Any,
 ) -> Any:
   """Plays the visits of a round (while tracing).
 
@@ -75,15 +75,21 @@ def visit_clients(
     collect : keyed upload; the server writes the rows into its table
 
   Args:
-    setting: See `Setting`.
-    value: `<models, mixing, owners, round, seed>@SERVER`: the table of models,
-      A, and the model at each client, int32[N], -1 for none.
+    setting: Of the run.
+    state: S@SERVER, for its `round` and `seed`.
+    models: The table of models, @SERVER.
+    mixing: A@SERVER.
+    owners: The model at each client, int32[N]@SERVER, -1 for none.
     index: {int32}@CLIENTS.
     data: {D}@CLIENTS.
 
   Returns:
     (models@SERVER, report@CLIENTS), see `_visit`.
   """
+  value = tff.federated_zip(collections.OrderedDict(
+      models=models, mixing=mixing, owners=owners, round=state.round,
+      seed=state.seed,
+  ))
   hosted = keyed.fetch(
       value, index, lambda value, client: _hosted(setting, value, client),
       setting.num_clients,
@@ -96,7 +102,7 @@ def visit_clients(
   rows = keyed.collect(visited.rows, setting.num_clients)
   models = server_state.computed(
       lambda models, rows: keyed.scatter(models, rows['keys'], rows['models']),
-      value.models, rows,
+      models, rows,
   )
   return models, visited.report
 

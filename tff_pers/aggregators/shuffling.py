@@ -207,6 +207,25 @@ def collect(rows: Any, max_rows: int) -> Any:
   return process.next(process.initialize(), rows).result
 
 
+def present(key: Any, num_keys: int) -> Any:
+  """Returns bool[num_keys]@SERVER, which keys there are (while tracing).
+
+  Args:
+    key: {int32}@CLIENTS.
+    num_keys: Keys are 0..num_keys - 1.
+  """
+  own = tff.federated_map(tff.tensorflow.computation(lambda k: k[None]), key)
+
+  @tff.tensorflow.computation
+  def as_mask(keys):
+    return tf.tensor_scatter_nd_update(
+        tf.zeros([num_keys], tf.bool), keys[:, None],
+        tf.ones([tf.shape(keys)[0]], tf.bool),
+    )
+
+  return tff.federated_map(as_mask, collect(own, num_keys))
+
+
 def _layout(rows_type, max_rows: int) -> tuple[int, int]:
   """Returns (number of blocks, rows per block)."""
   row_bytes = sum(

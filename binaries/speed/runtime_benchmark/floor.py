@@ -213,10 +213,11 @@ def _perm(workload, model, x, y):
         weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
     )
     mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
-    owners, pending = visit_schedule.next_owners(
+    hosts = visit_schedule.next_owners(
         dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool),
         hyperparameters,
     )
+    owners, pending = hosts['owners'], hosts['pending']
 
     def visit(i):  # (c)
       owner = tf.maximum(owners[i], 0)

@@ -52,7 +52,7 @@ def _hyperparameters(**values):
 @functools.lru_cache(maxsize=None)
 def _devices(assign=sr.assign, **values):
   """Returns devices with 6, 3 and 2 of 6 units; client i is in tier i mod 3."""
-  return perm_devices.Tiers(_MODEL, sr.parts(), assign, **values)
+  return perm_devices.Devices(_MODEL, sr.parts(), assign, **values)
 
 
 def _client(devices):
@@ -100,7 +100,7 @@ def _both(data):
 ])
 def test_of_whole_models_it_is_perm_bit_for_bit(full):
   """Through warm-up, the choice of kappa, and visits."""
-  widths = perm_devices.Tiers(
+  widths = perm_devices.Devices(
       _MODEL, submodels.Submodels(_MODEL, (1.0, 1.0)),
       lambda seed, round_num, index: index % 2,
   )

@@ -54,7 +54,7 @@ FAULTS = (
     Fault(
         'transposed_weights',
         what='The weight of a visit is that of the host for the owner.',
-        file=_ROWS,
+        file='tff_pers/numerics/mixing_rows.py',
         old='tf.stack([owner, host], axis=-1)',
         new='tf.stack([host, owner], axis=-1)',
         tests=(f'{_SHUFFLING_TEST}::test_owner_row_scales_at_the_host',),
@@ -158,8 +158,8 @@ FAULTS = (
         'hosts_for_owners',
         what='The table of hosts is read as that of owners.',
         file=_SCHEDULE,
-        old='  return schedule.owners(hosts, num_clients)\n\n\ndef matching_owners',
-        new='  return hosts\n\n\ndef matching_owners',
+        old='owners = schedule.owners(hosts, cohort.shape[0])\n',
+        new='owners = hosts\n',
         tests=_NUMPY,
     ),
     Fault(

@@ -35,11 +35,6 @@ def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
   """Returns {bool}@CLIENTS, whether another gradient would say nothing new.
 
   That is where the server has one of all examples, at the present w.
-
-  Args:
-    setting: Of the run.
-    table: See above, @SERVER.
-    index: {int32}@CLIENTS.
   """
   first = setting.hyperparameters.first_visit
   if setting.full_participation or setting.hyperparameters.gradient_batch:

@@ -44,13 +44,8 @@ def deploying(
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
 
-  Args:
-    setting: See `Setting`.
-    initialize_seeded: Makes S; its field `models` is the table of the models.
-    next_fn: See `process.PersonalizedProcess`; clients are stateless.
-    dispatch: What `evaluate` sends to clients in the place of their rows, see
-      `deployment.build_deploy`.
-    deploy: What they do with it, likewise.
+  `dispatch` sends something else in the place of the rows, and `deploy` is what
+  clients do with what they get, both as in `deployment.build_deploy`.
   """
   devices, stateless = setting.devices, tff.to_type(())
   state_type = initialize_seeded.type_signature.result.member

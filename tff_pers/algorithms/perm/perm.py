@@ -25,7 +25,6 @@ from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
 from tff_pers.algorithms.perm import perm_new_clients
 from tff_pers.algorithms.perm import perm_server
-from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
 from tff_pers.composition import dispatch
@@ -150,7 +149,7 @@ def build_perm(
   def next_fn(state, client_states, data):
     clock = server_state.fields_of(state, 'round', 'seed')
     index = computed(lambda data: data['index'], data)
-    here = visit_schedule.cohort(index, num_clients)
+    here = keyed.present(index, num_clients)
 
     # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i
     message = broadcast(state, index)
@@ -160,8 +159,8 @@ def build_perm(
     weights = computed(server.descend, clock, state.weights, mean.result)
 
     # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
-    scale, of_choice = state.scale, ()
-    if hyperparameters.chooses_scale:  # lambda, once, before the first visit.
+    scale, *of_choice = [state.scale]
+    if hyperparameters.chooses_scale:  # kappa, once, before the first visit.
       scale, *of_choice = perm_lambda.Trial(*known).choose_scale(
           scale, message, index, data
       )
@@ -181,7 +180,7 @@ def build_perm(
     )
 
     metrics = computed(
-        visits.client_metrics, data, (work.report, report, *of_choice)
+        round_metrics.of_reports, data, (work.report, report, *of_choice)
     )
     return collections.OrderedDict(
         state=server_state.advance(
@@ -193,7 +192,7 @@ def build_perm(
         client_states=client_states,
         metrics=round_metrics.merge(
             round_metrics.aggregate(metrics), solved.measurements,
-            hosts.measurements, *_measurements(mean),
+            hosts.measurements, *round_metrics.of_aggregator(mean.measurements),
         ),
     )
 
@@ -208,15 +207,6 @@ def build_perm(
   return own_rows.deploying(
       client, initialize_seeded=initialize_seeded, next_fn=next_fn, **for_new
   )
-
-
-def _measurements(mean):
-  """Returns [<aggregator>@SERVER], or [] if the rule measures nothing."""
-  if not tff.structure.flatten(mean.measurements.type_signature.member):
-    return []
-  return [
-      tff.federated_zip(collections.OrderedDict(aggregator=mean.measurements))
-  ]
 
 
 @methods.register(

@@ -37,9 +37,9 @@ class Client(setting.PermSetting):
       data: Dense client data.
 
     Returns:
-      `<update, weight, gradients, report>`; `gradients` are 0 or 1 rows, see
-      `rows`, the report is that of `visits.client_metrics`. What is not finite
-      is not sent.
+      `<update, weight, gradients, report>`; `gradients` are 0 or 1 `rows`, the
+      report is as in `round_metrics.of_reports`. What is not finite is not
+      sent.
     """
     t, index = message['round'], data['index']
     moves, by_steps = self.moves_w(t), self.trains_w(t)
@@ -61,8 +61,7 @@ class Client(setting.PermSetting):
         finite, lambda: update,
         lambda: tf.nest.map_structure(tf.zeros_like, update),
     )
-    # Types are fixed, so zeros stand where a deployment would send nothing;
-    # bytes are those of the rounds that use what is sent.
+    # Types are fixed: zeros stand where a deployment would send no bytes.
     share, used = self.devices.share(index), lambda b: tf.cast(b, tf.float32)
     bytes_of_row = round_metrics.payload_bytes(gradients['fingerprints'])
     if not self.hyperparameters.sketch:
@@ -178,11 +177,9 @@ class Client(setting.PermSetting):
       )
       return update, found.loss, is_finite
 
-    def one_step():
-      if hyperparameters.variant == 'two_stage':
-        return rest()
-      return tf.cond(moves, descend, rest)
-
+    one_step = rest
+    if hyperparameters.variant != 'two_stage':
+      one_step = lambda: tf.cond(moves, descend, rest)
     if not self.ever_trains_w:
       return one_step()
     return tf.cond(self.trains_w(message['round']), train, one_step)

@@ -46,17 +46,13 @@ def solve(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (rows of A float32[C, N], assignment int32[N]).
 
-  Who is not in the table keeps its model.
-
-  Args:
-    problem: Eq. (2) of the round.
-    old: `<round, seed, mixing, assignment>` so far.
+  Who is not in the table keeps its model. `old` are `<round, seed, mixing,
+  assignment>` so far.
   """
   table = problem.table
   assignment, apart = kmeans.assign(
       distances.center(table['fingerprints'], table['sizes'] > 0),
-      table['sizes'],
-      old['assignment'], problem.setting.hyperparameters.models,
+      table['sizes'], old['assignment'], problem.setting.hyperparameters.models,
       random.key(old['seed'], _CLUSTERS_USE, old['round']),
   )
   is_used = tf.math.is_finite(apart[:, :1])
@@ -68,13 +64,7 @@ def solve(
 
 
 def models_of_strangers(state: Any, gradients: Any) -> Any:
-  """Returns the models of the nearest clusters, a table [M, ...].
-
-  Args:
-    state: S.
-    gradients: Those of M clients that never trained, as rows of
-      `fingerprints.written`.
-  """
+  """Returns the models of the clusters nearest to M gradients, [M, ...]."""
   table = state['table']
   n = table['sizes'].shape[0]
   vectors = distances.center(
@@ -97,13 +87,7 @@ def models_of_strangers(state: Any, gradients: Any) -> Any:
 def measurements(
     mixing: tf.Tensor, assignment: tf.Tensor, lambda_: tf.Tensor
 ) -> dict[str, Any]:
-  """Returns metrics of A: means over the rows of models that are visited.
-
-  Args:
-    mixing: A, float32[C, N].
-    assignment: See `nobody`.
-    lambda_: The lambda that it was solved with; 0: not yet.
-  """
+  """Returns metrics of A: means over the rows of models that are visited."""
   is_visited = tf.reduce_any(mixing > 0, axis=1)
   rows = tf.boolean_mask(mixing, is_visited)
   count = tf.reduce_sum(tf.cast(rows > 0, tf.float32), axis=1)

@@ -84,18 +84,27 @@ class ArchitectureHyperparameters(hp.Aggregation):
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-  """Devices that hold the whole model.
+  """What the clients' devices hold of a model: all of it, or the first units.
 
   Attributes:
     model: The whole model.
+    parts: Its sub-models by tier; None: all clients have the whole model.
+    assign: The tier of a client, see `data.tiers.assign`; they are fixed.
+    compare: In which coordinates gradients are compared.
+    vc: rho, with `vc_of`.
   """
 
   model: functional.FunctionalModel
+  parts: Optional[submodels.Submodels] = None
+  assign: Optional[tier_assignment.Assign] = None
+  compare: str = 'intersection'
+  vc: float = 0.0
+  vc_of: str = 'learner'
 
   @property
   def deployed(self) -> functional.FunctionalModel:
     """The model over what clients deploy."""
-    return self.model
+    return self.parts.deployed if self.parts else self.model
 
   def of_client(
       self, index: tf.Tensor,
@@ -103,43 +112,72 @@ class Devices:
   ) -> Any:
     """Returns `compute(model)`, with the model that client `index` owns.
 
-    The model takes weights of the whole one, and ignores those that the client
-    does not have.
+    The model takes weights of the whole one, and has no gradient in those that
+    the client does not have.
     """
-    del index  # All own the same.
-    return compute(self.model)
+    if self.parts is None:
+      return compute(self.model)
+    return self._tiers.switch(
+        self.tier(index), lambda k: compute(self._tiers.within[k])
+    )
 
   def train(
       self, weights: Any, data: Mapping[str, Any], *, seed: tf.Tensor,
       owner: Optional[tf.Tensor] = None, **options: Any,
   ) -> tuple[Any, tf.Tensor]:
-    """Returns (weights, loss) of `local_sgd.train` on weights of `owner`'s.
+    """Returns (weights, loss) of `local_sgd.train` on the model of `owner`.
 
-    None is the client itself. Weights are those of the whole model.
+    By default it is the client's own. `weights` are those of the whole model.
     """
-    del owner  # Whoever it is.
-    return local_sgd.train(self.model, weights, data, seed=seed, **options)
+    if self.parts is None:
+      return local_sgd.train(self.model, weights, data, seed=seed, **options)
+    host = self.tier(data['index'])
+    owned = host if owner is None else self.tier(owner)
+
+    def within(k):
+      kept = self._tiers.static(k)
+      own = submodels.extract(self.model, weights, kept)
+      final, loss = local_sgd.train(
+          self._tiers.tiers[k], own, data, seed=seed, **options
+      )
+      return submodels.replace(self.model, weights, final, kept), loss
+
+    return self.parts.switch(self.parts.narrower(owned, host), within)
 
   def sent(self, update: Any, index: tf.Tensor) -> Any:
-    """Returns what client `index` sends of an update of w."""
-    del index  # All of it.
-    return update
+    """Returns what client `index` sends of an update of w: what it has."""
+    if self.parts is None:
+      return update
+    kept = self.parts.switch(
+        self.tier(index),
+        lambda k: submodels.mask(self.model, self._tiers.static(k)),
+    )
+    return collections.OrderedDict(
+        kept=kept,
+        # Weight decay reaches all of w.
+        update=tf.nest.map_structure(tf.multiply, kept, update),
+    )
 
   def averaged(self, factory: Any) -> Any:
     """Returns the factory that averages what is `sent` as `factory` does."""
-    return factory
+    return partial.PartialMeanFactory(factory) if self.parts else factory
 
   def own_units(self, weights: Any, index: tf.Tensor) -> Any:
     """Returns what client `index` deploys of weights of the whole model."""
-    del index  # All of them.
-    return weights
+    if self.parts is None:
+      return weights
+    return self.parts.first_units(weights, self.tier(index))
 
   def share(
       self, index: tf.Tensor, other: Optional[tf.Tensor] = None
   ) -> tf.Tensor:
     """Returns the share of the parameters that a client (and another) has."""
-    del index, other  # All of them.
-    return 1.0
+    if self.parts is None:
+      return 1.0
+    tier = self.tier(index)
+    if other is not None:
+      tier = self.parts.narrower(tier, self.tier(other))
+    return tf.gather(self.parts.shares, tier)
 
   def pairwise(
       self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
@@ -153,18 +191,34 @@ class Devices:
       clients: int32[R], whose they are.
       owners: int32[M], numbers of rows.
     """
-    del clients  # All have all coordinates.
-    return distances.gram_distances(
-        distances.center(vectors, is_known), owners
-    )
+    def apart(vectors):
+      return distances.gram_distances(
+          distances.center(vectors, is_known), owners
+      )
+
+    if not self._compares_parts:
+      return apart(vectors)
+    both, masks = self._both(clients, tf.gather(clients, owners)), self._masks()
+    total = 0
+    for k, share in enumerate(self._tiers.shares):
+      of_tier = apart(vectors * masks[k])
+      total += tf.where(
+          tf.equal(both, k), of_tier / tf.constant(share, of_tier.dtype), 0
+      )
+    return total
 
   def to_one(
       self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
       client: tf.Tensor,
   ) -> tf.Tensor:
     """Returns d of all rows to a gradient, floats [d], of `client`, [R]."""
-    del clients, client  # All have all coordinates.
-    return tf.reduce_sum(tf.square(vectors - vector), axis=1)
+    squared = tf.square(vectors - vector)
+    if not self._compares_parts:
+      return tf.reduce_sum(squared, axis=1)
+    both = self._both(clients, client[None])[0]
+    own = squared * tf.gather(self._masks(), both)
+    shares = tf.constant(self._tiers.shares, vectors.dtype)
+    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
 
   def with_capacity(
       self, d: tf.Tensor, clients: tf.Tensor, learners: tf.Tensor,
@@ -174,138 +228,52 @@ class Devices:
 
     `clients`, int32[R], are the sources j, and `sizes` their n_j.
     """
-    del clients, learners, sizes  # All have one class of models.
-    return d
-
-  def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Returns the variance of a client's gradient, in units of distances."""
-    del index  # It has all coordinates.
-    return variance
-
-
-@dataclasses.dataclass(frozen=True)
-class Tiers(Devices):
-  """Devices that hold the first units of every layer, as many as they can.
-
-  Attributes:
-    parts: The sub-models by tier.
-    assign: The tier of a client, see `data.tiers.assign`; they are fixed.
-    compare: In which coordinates gradients are compared.
-    vc: rho, with `vc_of`.
-  """
-
-  parts: submodels.Submodels
-  assign: tier_assignment.Assign
-  compare: str = 'intersection'
-  vc: float = 0.0
-  vc_of: str = 'learner'
-
-  @property
-  def deployed(self) -> functional.FunctionalModel:
-    return self.parts.deployed
-
-  def tier(self, index: tf.Tensor) -> tf.Tensor:
-    """Returns the tiers of clients, int32 as `index`."""
-    return self.assign(None, None, index)
-
-  def of_client(self, index, compute):
-    return self.parts.switch(
-        self.tier(index), lambda k: compute(self.parts.within[k])
-    )
-
-  def train(self, weights, data, *, seed, owner=None, **options):
-    host = self.tier(data['index'])
-    owned = host if owner is None else self.tier(owner)
-
-    def within(k):
-      kept = self.parts.static(k)
-      own = submodels.extract(self.model, weights, kept)
-      final, loss = local_sgd.train(
-          self.parts.tiers[k], own, data, seed=seed, **options
-      )
-      return submodels.replace(self.model, weights, final, kept), loss
-
-    return self.parts.switch(self.parts.narrower(owned, host), within)
-
-  def sent(self, update, index):
-    kept = self.parts.switch(
-        self.tier(index),
-        lambda k: submodels.mask(self.model, self.parts.static(k)),
-    )
-    return collections.OrderedDict(
-        kept=kept,
-        # Weight decay reaches all of w.
-        update=tf.nest.map_structure(tf.multiply, kept, update),
-    )
-
-  def averaged(self, factory):
-    return partial.PartialMeanFactory(factory)
-
-  def own_units(self, weights, index):
-    return self.parts.first_units(weights, self.tier(index))
-
-  def share(self, index, other=None):
-    tier = self.tier(index)
-    if other is not None:
-      tier = self.parts.narrower(tier, self.tier(other))
-    return tf.gather(self.parts.shares, tier)
-
-  def pairwise(self, vectors, is_known, clients, owners):
-    if self.compare == 'all':
-      return super().pairwise(vectors, is_known, clients, owners)
-    both = self._both(clients, tf.gather(clients, owners))
-    masks, total = self._masks(), 0
-    for k, share in enumerate(self.parts.shares):
-      apart = super().pairwise(vectors * masks[k], is_known, clients, owners)
-      total += tf.where(
-          tf.equal(both, k), apart / tf.constant(share, apart.dtype), 0
-      )
-    return total
-
-  def to_one(self, vectors, vector, clients, client):
-    if self.compare == 'all':
-      return super().to_one(vectors, vector, clients, client)
-    both = self._both(clients, client[None])[0]
-    own = tf.square(vectors - vector) * tf.gather(self._masks(), both)
-    shares = tf.constant(self.parts.shares, vectors.dtype)
-    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
-
-  def with_capacity(self, d, clients, learners, sizes):
-    if not self.vc:
+    if self.parts is None or not self.vc:
       return d
     numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
     of_learner = self.vc_of == 'learner'
     dimension = tf.gather(
-        numbers,
-        self.tier(learners)[:, None] if of_learner
+        numbers, self.tier(learners)[:, None] if of_learner
         else self.tier(clients)[None],
     )
     added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
     return d + tf.cast(added, d.dtype)
 
-  def scaled_variance(self, variance, index):
-    if self.compare == 'all':
+  def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns the variance of a client's gradient, in units of distances."""
+    if not self._compares_parts:
       return variance
     return variance / tf.cast(self.share(index), variance.dtype)
 
+  def tier(self, index: tf.Tensor) -> tf.Tensor:
+    """Returns the tiers of clients, int32 as `index`."""
+    assert self.assign is not None  # It comes with `parts`.
+    return self.assign(None, None, index)
+
+  @property
+  def _tiers(self) -> submodels.Submodels:
+    """`parts`, where devices differ."""
+    assert self.parts is not None
+    return self.parts
+
+  @property
+  def _compares_parts(self):
+    return self.parts is not None and self.compare == 'intersection'
+
   def _both(self, clients, owners):
     """Returns the tier whose coordinates two clients share, int32[M, R]."""
-    return self.parts.narrower(self.tier(owners)[:, None], self.tier(clients))
+    return self._tiers.narrower(self.tier(owners)[:, None], self.tier(clients))
 
-  def _masks(self) -> tf.Tensor:
+  def _masks(self):
     """Returns which coordinates of a gradient each tier has, [tiers, d]."""
     return tf.stack([
-        distances.flatten(submodels.mask(self.model, self.parts.static(k)))
-        for k in range(len(self.parts.widths))
+        distances.flatten(submodels.mask(self.model, self._tiers.static(k)))
+        for k in range(len(self._tiers.widths))
     ])
 
 
 def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
   """Returns the devices of a task's clients.
-
-  Args:
-    task: The `Task`.
-    hyperparameters: `PermHyperparameters`.
 
   Raises:
     ValueError: If tiers are drawn anew in every round, or the model has but one
@@ -319,7 +287,7 @@ def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
         f' models, found {task.tier_assignment!r}.'
     )
   widths = hyperparameters.ratios(task.rank_ratios)
-  return Tiers(
+  return Devices(
       task.model,
       submodels.Submodels(task.model, widths, hyperparameters.width_rounding),
       tier_assignment.assign(task.num_clients, len(widths), given=task.tiers),

@@ -41,22 +41,15 @@ _SPLIT_USE, _TRIAL_USE = 2, 3
 
 
 class Trial(perm_client.Client):
-  """What clients compute for the choice; a message is `<seed, round, weights>`.
-  """
+  """What clients compute for the choice of kappa."""
 
   def choose_scale(
       self, scale: Any, message: Any, index: Any, data: Any
   ) -> tuple[Any, Any]:
     """Chooses kappa in the round `first_measure` (while tracing).
 
-    Args:
-      scale: kappa@SERVER so far.
-      message: {message}@CLIENTS.
-      index: {int32}@CLIENTS.
-      data: {D}@CLIENTS.
-
-    Returns:
-      (kappa@SERVER, report@CLIENTS), see `visits.client_metrics`.
+    `scale`, kappa so far, is at the server, all else at the clients. Returns
+    (kappa at the server, reports at the clients).
     """
     tried = server_state.computed(self.alone, message, data)
     mixed = keyed.fetch(
@@ -106,23 +99,19 @@ class Trial(perm_client.Client):
         now, lambda: round_metrics.all_finite(sent), lambda: tf.constant(False)
     )
     row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
-    size = data['num_examples']
+    num_kept = data['num_examples'] - _num_held(data)
     return collections.OrderedDict(
         kept=tf.nest.map_structure(row, kept),
         rows=collections.OrderedDict(
             self.rows(found, message, data, is_sent),
             models=tf.nest.map_structure(row, trained),
             own_fingerprints=row(self.fingerprint(message, own)),
-            own_sizes=row(tf.cast(size - _num_held(size), tf.float32)),
+            own_sizes=row(tf.cast(num_kept, tf.float32)),
         ),
     )
 
   def mixtures(self, table: Mapping[str, Any], index: tf.Tensor) -> Any:
-    """Mixes the others' models for client `index`, at the server.
-
-    Args:
-      table: The collected rows of `alone`.
-      index: i.
+    """Mixes the others' models for client i, from the rows that all sent.
 
     Returns:
       `<models, own>`, one row per kappa, or none without a row of the client:
@@ -163,7 +152,7 @@ class Trial(perm_client.Client):
     """
     data = interception.changed('data', data)
     shape = len(self._kappas), len(_SCALES)
-    w, num_held = message['weights'], _num_held(data['num_examples'])
+    w, num_held = message['weights'], _num_held(data)
     works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
 
     def losses():
@@ -212,22 +201,25 @@ class Trial(perm_client.Client):
 
     The client at `place` knows the gradient of what it did not hold out.
     """
-    devices, hyperparameters = self.devices, self.hyperparameters
     clients = table['keys']
     own = tf.equal(tf.range(tf.shape(clients)[0]), place)
-    c = devices.to_one(
+    sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
+    d = self.devices.to_one(
         table['fingerprints'], table['own_fingerprints'][place], clients,
         clients[place],
-    )[None]
-    c = perm_mixing.denoised(c, place[None], table, hyperparameters)
-    sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-    c = devices.with_capacity(c, clients, clients[place][None], sizes)[0]
-    return tf.stack([
-        mixing.water_filling(
-            c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
-        )
-        for kappa in self._kappas
-    ])
+    )
+
+    def alpha(kappa):
+      problem = perm_mixing.Problem(self, table, perm_mixing.choose_lambda(
+          table, kappa, self.hyperparameters
+      ))
+      c = self.devices.with_capacity(
+          problem.denoised(d[None], place[None]), clients,
+          clients[place][None], sizes,
+      )
+      return mixing.water_filling(c[0], sizes, problem.lambda_)
+
+    return tf.stack(list(map(alpha, self._kappas)))
 
   def _best(self, before, losses):
     """Returns the kappa of the least loss, or what it was without any loss."""
@@ -237,8 +229,8 @@ class Trial(perm_client.Client):
     )
 
 
-def _num_held(size):
-  return held_out.count(size, _HELD_OUT)
+def _num_held(data):
+  return held_out.count(data['num_examples'], _HELD_OUT)
 
 
 def _split(message, data):

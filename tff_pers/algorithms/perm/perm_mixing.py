@@ -16,8 +16,7 @@ from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.numerics import mixing
 from tff_pers.numerics import mixing_rows
 
-# Rows solved at once when rows are kept sparse.
-_BLOCK = 512
+_BLOCK = 512  # Rows solved at once when rows are kept sparse.
 # A client whose own weight is at least this learns from itself alone.
 _ALONE = 0.99
 
@@ -56,28 +55,18 @@ class Problem:
     return mixing_rows.replaced(old, owners, self._rows(old, owners))
 
   def rows_of_centers(self, c: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-    """Returns the rows of models of clusters, float32[C, N].
-
-    Args:
-      c: Squared distances of the clusters' centers to the clients, [C, N].
-      old: The rows so far.
-    """
+    """Returns rows float32[C, N] of centers at distances `c`, [C, N]."""
     alpha = self._solved(self._among_known(c), lambda: old)
     return tf.cast(alpha, tf.float32)
 
   def rows_of_strangers(self, gradients: Mapping[str, Any]) -> tf.Tensor:
-    """Returns what clients that never trained learn from those that did.
+    """Returns what strangers learn from those that trained, float64[M, N].
 
     A stranger's row is what it would be if it had trained, less its own weight:
     so it takes from others what it would have taken, and where it is much like
     its group the own weight is small. Who would have learned from itself alone
-    gets the row of Eq. (2) without itself.
-
-    Args:
-      gradients: The strangers', rows as in `fingerprints.written`.
-
-    Returns:
-      alpha, float64[M, N].
+    gets the row of Eq. (2) without itself. `gradients` are the strangers', as
+    in `fingerprints.written`.
     """
     n, m = self.setting.num_clients, tf.size(gradients['keys'])
     everybody = dataclasses.replace(self, table=collections.OrderedDict(
@@ -113,20 +102,30 @@ class Problem:
     return mixing_rows.kept(alpha, owners, self.setting.kept_per_row)
 
   def _distances(self, clients, owners):
-    """Returns c_j between rows `owners` and all rows, floats [M, N].
+    """Returns c_j of rows `owners` to all rows, those of `clients`, [M, N]."""
+    devices, sizes = self.setting.devices, self.table['sizes']
+    d = devices.pairwise(self.table['fingerprints'], sizes > 0, clients, owners)
+    return devices.with_capacity(
+        self.denoised(d, owners), clients, tf.gather(clients, owners), sizes
+    )
+
+  def denoised(self, d: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
+    """Returns distances less their expected noise, if asked; >= 0, 0 to self.
+
+    The noise of a gradient of M rows is v_i / M. One row shows no variance; it
+    gets the mean of the others.
 
     Args:
-      clients: int32[N], whose gradients are in the rows of the table.
-      owners: int32[M], numbers of rows.
+      d: Of rows `owners` to all rows, floats [M, N].
+      owners: int32[M].
     """
-    devices, sizes = self.setting.devices, self.table['sizes']
-    d = devices.pairwise(
-        self.table['fingerprints'], sizes > 0, clients, owners
-    )
-    return devices.with_capacity(
-        denoised(d, owners, self.table, self.setting.hyperparameters), clients,
-        tf.gather(clients, owners), sizes,
-    )
+    if self.setting.hyperparameters.debias == 'variance':
+      variances, rows = self.table['variances'], self.table['rows']
+      mean = tf.cast(mixing.auto_lambda(variances, rows > 1, 1.0), tf.float32)
+      noise = tf.math.divide_no_nan(tf.where(rows > 1, variances, mean), rows)
+      d = d - tf.cast(tf.gather(noise, owners)[:, None] + noise, d.dtype)
+    own = tf.equal(owners[:, None], tf.range(tf.shape(d)[1]))
+    return tf.where(own, tf.zeros_like(d), tf.maximum(d, 0))
 
   def _among_known(self, c):
     """Returns `c` with those at distance infinity who are not known."""
@@ -162,18 +161,11 @@ def initial(setting: setting_lib.PermSetting) -> Any:
   return mixing_rows.identity(n, setting.kept_per_row)
 
 
-def choose_lambda(
-    table: Mapping[str, Any], scale: float, hyperparameters: Any
-) -> tf.Tensor:
-  """Returns lambda of Eq. (2), a float64 scalar.
+def choose_lambda(table: Any, scale: float, hyperparameters: Any) -> tf.Tensor:
+  """Returns lambda of Eq. (2), a float64 scalar; `scale` is kappa.
 
   `auto` is kappa times the gradients' variance, and allows for gradients of M <
   n_i examples.
-
-  Args:
-    table: See `fingerprints`.
-    scale: kappa, a float32 scalar.
-    hyperparameters: `PermHyperparameters`.
   """
   if hyperparameters.lambda_ != 'auto':
     return tf.constant(hyperparameters.lambda_, tf.float64)
@@ -184,37 +176,8 @@ def choose_lambda(
   )
 
 
-def denoised(
-    c: tf.Tensor, owners: tf.Tensor, table: Mapping[str, Any],
-    hyperparameters: Any,
-) -> tf.Tensor:
-  """Returns distances less their expected noise, if asked; >= 0, 0 to self.
-
-  The noise of a gradient of M rows is v_i / M. One row shows no variance; it
-  gets the mean of the others.
-
-  Args:
-    c: Distances of `owners`, int32[M], to all clients, floats [M, N].
-    owners: See `c`.
-    table: See `fingerprints`.
-    hyperparameters: `PermHyperparameters`.
-  """
-  if hyperparameters.debias == 'variance':
-    variances, rows = table['variances'], table['rows']
-    mean = tf.cast(mixing.auto_lambda(variances, rows > 1, 1.0), tf.float32)
-    noise = tf.math.divide_no_nan(tf.where(rows > 1, variances, mean), rows)
-    c = c - tf.cast(tf.gather(noise, owners)[:, None] + noise, c.dtype)
-  own = tf.equal(owners[:, None], tf.range(tf.shape(c)[1]))
-  return tf.where(own, tf.zeros_like(c), tf.maximum(c, 0))
-
-
 def measurements(weights: Any, lambda_: tf.Tensor) -> dict[str, Any]:
-  """Returns metrics of A: row means, and the share of rows that are one-hot.
-
-  Args:
-    weights: A.
-    lambda_: The lambda that it was solved with; 0: not yet.
-  """
+  """Returns metrics of A: row means, and the share of rows that are one-hot."""
   rows = mixing_rows.MixingRows(weights)
   own = rows.own()
   count = tf.reduce_sum(tf.cast(rows.values > 0, tf.float32), axis=1)

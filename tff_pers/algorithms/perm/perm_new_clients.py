@@ -29,6 +29,7 @@ from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_step
+from tff_pers.composition import dispatch as dispatch_lib
 from tff_pers.composition import server_state
 from tff_pers.core import random
 from tff_pers.core import round_metrics
@@ -36,8 +37,7 @@ from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import simplex
 
 _ADAPT_USE = 4
-# A combination is of the models of so many clients, those of largest weight.
-_MOST_MODELS = 100
+_MOST_MODELS = 100  # Of a combination: those of largest weight.
 
 
 def build_dispatch(
@@ -47,24 +47,19 @@ def build_dispatch(
 
   A client that trained gets its model; a new one, whose index is N or more, its
   mixture, and w as long as no gradients were compared.
-
-  Args:
-    client: What clients compute.
-    state_type: S, with its `table` and `anchor`.
-    num_new_clients: How many new clients there may be.
   """
   n = client.num_clients
+  broadcast = dispatch_lib.build_broadcast(
+      lambda state: dict(weights=state['anchor']), state_type
+  )
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType(client.data_type, tff.CLIENTS),
   )
   def dispatch(state, data):
-    message = tff.federated_broadcast(tff.federated_zip(
-        collections.OrderedDict(
-            seed=state.seed, round=state.round, weights=state.anchor
-        )
-    ))
+    index = server_state.computed(lambda data: data['index'], data)
+    message = broadcast(state, index)
     shown = server_state.computed(
         lambda message, data: _show(client, message, data), message, data
     )
@@ -72,7 +67,6 @@ def build_dispatch(
         lambda state, rows: _mixtures(client, state, rows), state,
         keyed.collect(shown, max(num_new_clients, 1)),
     )
-    index = server_state.computed(lambda data: data['index'], data)
     return keyed.fetch(
         found, index, lambda found, index: _chosen(found, index, n),
         n + num_new_clients,
@@ -142,10 +136,6 @@ def combinations(mixing: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
   """Returns beta, with sum_j beta_j alpha_j near each target, float64[M, N].
 
   Only the clients of largest weight in the target take part, at most 100.
-
-  Args:
-    mixing: A, dense or sparse, see `mixing_rows`.
-    targets: Rows on the simplex, float64[M, N].
   """
   rows = mixing_rows.MixingRows(mixing)
   n = rows.num_clients
@@ -165,16 +155,13 @@ def _chosen(found, client, num_clients: int):
   """Returns what client `client` deploys."""
   place = tf.cast(tf.where(tf.equal(found['keys'], client))[:, 0], tf.int32)
 
-  def of_stranger():  # Without examples there is no mixture either.
-    return tf.cond(
-        tf.size(place) > 0,
-        lambda: tf.nest.map_structure(
-            lambda table: table[place[0]], found['mixtures']
-        ),
-        lambda: found['weights'],
-    )
+  def mixture():
+    return tf.nest.map_structure(lambda row: row[place[0]], found['mixtures'])
 
   return tf.cond(
       client < num_clients, lambda: own_rows.own_row(found, client),
-      of_stranger,
+      # Without examples there is no mixture either.
+      lambda: tf.cond(
+          tf.size(place) > 0, mixture, lambda: found['weights']
+      ),
   )

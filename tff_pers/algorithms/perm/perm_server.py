@@ -123,11 +123,6 @@ class Server(setting.PermSetting):
         lambda: (old['mixing'], old['assignment'], old['lambda_']),
     )
 
-    def after_solving(before, now):
-      return tf.nest.map_structure(
-          lambda b, n: tf.where(is_measured, n, b), before, now
-      )
-
     measured = (
         perm_clusters.measurements(mixing, assignment, lambda_)
         if hyperparameters.models
@@ -135,12 +130,16 @@ class Server(setting.PermSetting):
     )
     if hyperparameters.chooses_scale:
       measured['lambda_scale'] = scale
+    anchor = old['anchor']
+    if old['table']:
+      # What new clients are compared with: gradients at one w, the anchor.
+      kept, anchor = tf.nest.map_structure(
+          lambda before, now: tf.where(is_measured, now, before),
+          (kept, anchor), (table, old['weights']),
+      )
     return collections.OrderedDict(
         mixing=mixing, assignment=assignment, lambda_=lambda_,
-        # What new clients are compared with: gradients at one w, the anchor.
-        table=after_solving(kept, table) if old['table'] else (),
-        anchor=after_solving(old['anchor'], old['weights'])
-        if old['table'] else (),
+        table=kept if old['table'] else (), anchor=anchor,
         measurements=measured,
     )
 
@@ -149,13 +148,13 @@ class Server(setting.PermSetting):
     first = self.hyperparameters.first_visit
 
     def beginning():
-      if self.hyperparameters.init == 'global':
-        return own_rows.tile(weights, self.num_models)
-      is_last = tf.equal(clock['round'], first - 1)
-      origin = tf.nest.map_structure(
-          lambda initial, w: tf.where(is_last, initial, w),
-          self.devices.model.initial_weights(clock['seed']), weights,
-      )
+      origin = weights
+      if self.hyperparameters.init == 'initial':
+        is_last = tf.equal(clock['round'], first - 1)
+        origin = tf.nest.map_structure(
+            lambda initial, w: tf.where(is_last, initial, w),
+            self.devices.model.initial_weights(clock['seed']), weights,
+        )
       return own_rows.tile(origin, self.num_models)
 
     return tf.cond(clock['round'] < first, beginning, lambda: models)
@@ -166,28 +165,20 @@ class Server(setting.PermSetting):
   ) -> Any:
     """(c) Who hosts whom: nobody before the first visit.
 
-    Args:
-      clock: See above.
-      mixing: A.
-      pending: See `visit_schedule.nothing_pending`.
-      cohort: bool[N], who takes part.
-
-    Returns:
-      `<owners, pending, measurements>`.
+    Returns `<owners, pending, measurements>`, see `visit_schedule.next_owners`.
     """
     first = self.hyperparameters.first_visit
     begun = clock['round'] >= first
-    since = collections.OrderedDict(
-        seed=clock['seed'], round=clock['round'] - first
-    )
-    owners, after = visit_schedule.next_owners(
+    since = dict(seed=clock['seed'], round=clock['round'] - first)
+    hosts = visit_schedule.next_owners(
         since, mixing, pending, cohort, self.hyperparameters
     )
-    owners = tf.where(begun, owners, -1)
+    owners = tf.where(begun, hosts['owners'], -1)
     return collections.OrderedDict(
         owners=owners,
         pending=tf.nest.map_structure(
-            lambda new, old: tf.where(begun, new, old), after, pending
+            lambda old, new: tf.where(begun, new, old), pending,
+            hosts['pending'],
         ),
         measurements=collections.OrderedDict(
             visits_idle=tf.where(begun, _idle(mixing, owners, cohort), 1.0)

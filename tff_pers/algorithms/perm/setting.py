@@ -38,11 +38,6 @@ class Setting:
     return client_data.client_data_type(model.x_spec, model.y_spec)
 
   @property
-  def num_models(self) -> int:
-    """How many models there are: one for each client."""
-    return self.num_clients
-
-  @property
   def is_matched(self) -> bool:
     """Whether rounds are matchings; else they are permutations."""
     return self.hyperparameters.uses_matching(self.full_participation)
@@ -66,12 +61,11 @@ class PermSetting(Setting):
   @property
   def kept_per_row(self) -> int:
     """The mixing weights kept per row, 0: all, as a dense table."""
-    hyperparameters, most = self.hyperparameters, 0
-    if self.num_clients > _DENSE and not hyperparameters.models and (
-        hyperparameters.solver == 'water_filling'
-    ):
-      most = _KEPT_OF_MANY
-    return hyperparameters.row_nonzeros or most
+    values = self.hyperparameters
+    is_dense = values.models or values.solver != 'water_filling'
+    if is_dense or self.num_clients <= _DENSE:
+      return values.row_nonzeros
+    return values.row_nonzeros or _KEPT_OF_MANY
 
   def moves_w(self, t: tf.Tensor) -> tf.Tensor:
     """Returns whether w moves in round t.
@@ -91,10 +85,8 @@ class PermSetting(Setting):
   @property
   def ever_trains_w(self) -> bool:
     """Whether there are rounds in which w moves by FedAvg."""
-    hyperparameters = self.hyperparameters
-    return hyperparameters.warmup != 'gradient' and (
-        hyperparameters.first_visit > 0
-    )
+    by_gradient = self.hyperparameters.warmup == 'gradient'
+    return not by_gradient and self.hyperparameters.first_visit > 0
 
   def trains_w(self, t: tf.Tensor) -> tf.Tensor:
     """Returns whether w moves by FedAvg in round t, if it moves."""

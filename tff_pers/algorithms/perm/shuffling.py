@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import setting as setting_lib
@@ -92,10 +93,9 @@ def build_shuffling(
   )
 
   def host(clock, mixing, pending, here):
-    owners, pending = visit_schedule.next_owners(
+    return visit_schedule.next_owners(
         clock, mixing, pending, here, hyperparameters
     )
-    return collections.OrderedDict(owners=owners, pending=pending)
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -106,12 +106,12 @@ def build_shuffling(
     index = server_state.computed(lambda data: data['index'], data)
     hosts = server_state.computed(
         host, server_state.fields_of(state, 'round', 'seed'), state.mixing,
-        state.pending, visit_schedule.cohort(index, num_clients),
+        state.pending, keyed.present(index, num_clients),
     )
     models, report = visits.visit_clients(
         setting, state, state.models, state.mixing, hosts.owners, index, data
     )
-    metrics = server_state.computed(visits.client_metrics, data, (report,))
+    metrics = server_state.computed(round_metrics.of_reports, data, (report,))
     return collections.OrderedDict(
         state=server_state.advance(state, models=models, pending=hosts.pending),
         client_states=client_states,

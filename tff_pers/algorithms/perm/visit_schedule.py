@@ -10,8 +10,6 @@ from typing import Any, Mapping, Union
 
 import tensorflow as tf
 
-from tff_pers.aggregators import shuffling as keyed
-from tff_pers.composition import server_state
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import random
@@ -88,11 +86,6 @@ def nothing_pending(
   Matchings have `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
   i, how often model i has still to visit which clients in its epoch, and how
   often it was visited. Permutations need no memory: ().
-
-  Args:
-    hyperparameters: `ShufflingHyperparameters`.
-    mixing: Mixing weights, of K columns.
-    full_participation: Whether every round has all clients.
   """
   if hyperparameters.uses_matching(full_participation):
     rows = mixing_rows.MixingRows(mixing)
@@ -115,7 +108,7 @@ def visits_per_epoch(
 
   Args:
     alpha: alpha_i(c), float32.
-    count: int32 of the same shape, the number of clients with alpha_i(c) > 0.
+    count: The number of clients with alpha_i(c) > 0, int32.
     hyperparameters: `ShufflingHyperparameters`.
   """
   once = tf.cast(alpha > 0, tf.int32)
@@ -130,7 +123,7 @@ def next_owners(
     clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns (model at each client int32[N], -1 for none; pending).
+  """Returns <owners int32[N], the model at each client, -1: none; pending>.
 
   Args:
     clock: `<round, seed>`; the round is counted from the first with visits.
@@ -154,26 +147,20 @@ def next_owners(
     owners = schedule.owners(hosts, cohort.shape[0])
     num_models = mixing_rows.MixingRows(mixing).num_models
     # Of fewer models than clients, they visit whom they would visit of many.
-    return tf.where(owners < num_models, owners, -1), pending
+    owners = tf.where(owners < num_models, owners, -1)
+  return collections.OrderedDict(owners=owners, pending=pending)
 
 
 def matching_owners(
     pending: Any, mixing: Any, cohort: tf.Tensor, key: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns (model at each client, pending) of a round by matching.
+  """Returns what `next_owners` does, of a round by matching.
 
   A model that has nobody left to visit starts its next epoch: the support of
   alpha_i. With partial participation a model whose last hosts are not there
   does not wait for them: it starts the next epoch, and owes them their visits,
   of two epochs at most.
-
-  Args:
-    pending: See `nothing_pending`.
-    mixing: Mixing weights.
-    cohort: bool[N].
-    key: int64[2].
-    hyperparameters: `ShufflingHyperparameters`.
   """
   rows = mixing_rows.MixingRows(mixing)
   alpha, clients = rows.values, rows.clients
@@ -203,23 +190,10 @@ def matching_owners(
   visited = tf.cast(tf.equal(clients, hosts[:, None]), tf.int32)
   # A client of weight 0 may stand in several columns.
   left = tf.maximum(left - visited, 0)
-  owners = schedule.owners(hosts, cohort.shape[0])
-  return owners, collections.OrderedDict(
-      clients=clients, left=left, so_far=so_far + tf.cast(hosts >= 0, tf.int32)
-  )
-
-
-def cohort(index: Any, num_clients: int) -> Any:
-  """Returns bool[N]@SERVER, True at the cohort's clients (while tracing).
-
-  Args:
-    index: {int32}@CLIENTS.
-    num_clients: N.
-  """
-  own = server_state.computed(lambda index: index[None], index)
-  return server_state.computed(
-      lambda keys: tf.tensor_scatter_nd_update(
-          tf.zeros([num_clients], tf.bool), keys[:, None],
-          tf.ones([tf.shape(keys)[0]], tf.bool),
-      ), keyed.collect(own, num_clients),
+  return collections.OrderedDict(
+      owners=schedule.owners(hosts, cohort.shape[0]),
+      pending=collections.OrderedDict(
+          clients=clients, left=left,
+          so_far=so_far + tf.cast(hosts >= 0, tf.int32),
+      ),
   )

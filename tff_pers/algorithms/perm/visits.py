@@ -42,8 +42,7 @@ def step_multiplier(
     owner: int32, the model i.
     host: int32, the client c.
     hyperparameters: `ShufflingHyperparameters`.
-    matched: Whether rounds are matchings, so that models meet only clients with
-      alpha_i(c) > 0; else they meet all N.
+    matched: Whether rounds are matchings; else they are permutations.
   """
   rows = mixing_rows.MixingRows(mixing)
   weight = rows.weight(owner, host)
@@ -74,17 +73,9 @@ def visit_clients(
     visit   : K local steps (Algorithm 1)
     collect : keyed upload; the server writes the rows into its table
 
-  Args:
-    setting: Of the run.
-    state: S@SERVER, for its `round` and `seed`.
-    models: The table of models, @SERVER.
-    mixing: A@SERVER.
-    owners: The model at each client, int32[N]@SERVER, -1 for none.
-    index: {int32}@CLIENTS.
-    data: {D}@CLIENTS.
-
-  Returns:
-    (models@SERVER, report@CLIENTS), see `_visit`.
+  The table of models, A and `owners` (int32[N], the model at each client, -1:
+  none) are at the server, `index` and `data` at the clients. Returns (models at
+  the server, reports at the clients), see `_visit`.
   """
   value = tff.federated_zip(collections.OrderedDict(
       models=models, mixing=mixing, owners=owners, round=state.round,
@@ -95,9 +86,7 @@ def visit_clients(
       setting.num_clients,
   )
   visited = server_state.computed(
-      lambda hosted, data: _visit(
-          setting, hosted, interception.changed('data', data)
-      ), hosted, data,
+      lambda hosted, data: _visit(setting, hosted, data), hosted, data
   )
   rows = keyed.collect(visited.rows, setting.num_clients)
   models = server_state.computed(
@@ -147,6 +136,7 @@ def _visit(setting, hosted, data):
     nothing hosted) nothing is computed: the visit changes nothing.
   """
   devices, hyperparameters = setting.devices, setting.hyperparameters
+  data = interception.changed('data', data)
   dtype = tf.nest.flatten(hosted['models'])[0].dtype
 
   def train():
@@ -184,26 +174,4 @@ def _visit(setting, hosted, data):
           + round_metrics.payload_bytes(hosted['multipliers']),
           bytes_up=share * round_metrics.payload_bytes(models),
       ),
-  )
-
-
-def client_metrics(data: Any, reports: Any) -> Any:
-  """Returns a client's metrics of a round.
-
-  Args:
-    data: Dense client data.
-    reports: What it did one after the other, each `<loss, weight, finite,
-      bytes_down, bytes_up>`; losses are averaged by their weights.
-  """
-  total = lambda name: sum(report[name] for report in reports)
-  # A loss of weight 0 may be NaN.
-  loss = sum(
-      tf.math.multiply_no_nan(report['loss'], report['weight'])
-      for report in reports
-  )
-  return round_metrics.client_metrics(
-      data, tf.math.divide_no_nan(loss, total('weight')),
-      tf.reduce_all([report['finite'] for report in reports]),
-      bytes_down=total('bytes_down'), bytes_up=total('bytes_up'),
-      weight=total('weight'),
   )

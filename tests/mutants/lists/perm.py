@@ -5,12 +5,12 @@ from tests.mutants.faults import Fault
 _EXAMPLES = 'tests/algorithms/perm/perm_examples_test.py'
 _NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
 _PERM = 'tff_pers/algorithms/perm/perm.py'
-_AGGREGATOR = 'tff_pers/algorithms/perm/perm_aggregator.py'
 _PERM_TEST = 'tests/algorithms/perm/perm_test.py'
 _MIXING_TEST = 'tests/algorithms/perm/perm_mixing_test.py'
 _MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
 _CLIENT = 'tff_pers/algorithms/perm/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm/perm_server.py'
+_SETTING = 'tff_pers/algorithms/perm/setting.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
 
 FAULTS = (
@@ -28,7 +28,7 @@ FAULTS = (
     Fault(
         'warmup_by_one_step',
         what='w moves by one gradient per round in the warm-up.',
-        file='tff_pers/algorithms/perm/setting.py',
+        file=_SETTING,
         old='    return t < self.hyperparameters.first_visit\n',
         new='    return t < 0\n',
         tests=_NUMPY,
@@ -209,7 +209,7 @@ FAULTS = (
     Fault(
         'stage_two_moves_w',
         what='Two stages: A is solved in every round of stage 2.',
-        file='tff_pers/algorithms/perm/setting.py',
+        file=_SETTING,
         old='        measured = tf.equal(t, hyperparameters.first_visit)\n',
         new='        measured = t >= hyperparameters.first_visit\n',
         tests=(f'{_PERM_TEST}::test_cost_is_that_of_the_sheet',),
@@ -266,7 +266,7 @@ FAULTS = (
     Fault(
         'rule_ignored',
         what='w moves by the mean, whatever rule was asked for.',
-        file='tff_pers/algorithms/perm/perm_server.py',
+        file=_SERVER,
         old='factory = choice.chosen(self.hyperparameters) or mean',
         new='factory = mean',
         tests=(f'{_PERM_TEST}::test_a_robust_rule_moves_w',),

@@ -4,9 +4,10 @@ from tests.mutants.faults import Fault
 
 _CLIENT = 'tff_pers/algorithms/perm/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm/perm_server.py'
+_SETTING = 'tff_pers/algorithms/perm/setting.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
 _MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
-_ROWS = 'tff_pers/algorithms/perm/mixing_rows.py'
+_ROWS = 'tff_pers/numerics/mixing_rows.py'
 _SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
 _TABLE = 'tff_pers/algorithms/perm/fingerprints.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
@@ -26,7 +27,7 @@ FAULTS = (
     Fault(
         'w_moves_between_cohorts',
         what='w moves on while gradients of other rounds are kept.',
-        file='tff_pers/algorithms/perm/setting.py',
+        file=_SETTING,
         old=(
             "hyperparameters.variant == 'two_stage' or not self.full_particip"
             'ation:'
@@ -37,7 +38,7 @@ FAULTS = (
     Fault(
         'gradients_forgotten',
         what='Only the gradients of the present cohort are compared.',
-        file='tff_pers/algorithms/perm/setting.py',
+        file=_SETTING,
         old='return tf.minimum(t, self.hyperparameters.first_visit)',
         new='return t',
         tests=_KEPT,
@@ -124,7 +125,7 @@ FAULTS = (
     Fault(
         'visits_by_column',
         what='Pending visits stay in their columns when sparse rows change.',
-        file='tff_pers/numerics/mixing_rows.py',
+        file=_ROWS,
         old='    return tf.where(is_same, found, 0)\n',
         new='    return tf.where(is_same, visits, visits)\n',
         tests=(

@@ -3,7 +3,6 @@
 from tests.mutants.faults import Fault
 
 _LAMBDA = 'tff_pers/algorithms/perm/perm_lambda.py'
-_TRIAL = 'tff_pers/algorithms/perm/perm_trial.py'
 _LAMBDA_TEST = 'tests/algorithms/perm/perm_lambda_test.py'
 _LOSSES = (f'{_LAMBDA_TEST}::test_losses_follow_numpy',)
 _ROWS = (
@@ -14,7 +13,7 @@ FAULTS = (
     Fault(
         'kappa_sees_what_is_held_out',
         what='lambda is chosen by models that saw the held-out examples.',
-        file='tff_pers/algorithms/perm/perm_lambda.py',
+        file=_LAMBDA,
         old='return train(data), train(some), found',
         new='return train(data), train(data), found',
         tests=_LOSSES,
@@ -22,7 +21,7 @@ FAULTS = (
     Fault(
         'kappa_by_whole_gradients',
         what='Rows of the choice know the gradient of the held-out examples.',
-        file='tff_pers/algorithms/perm/perm_lambda.py',
+        file=_LAMBDA,
         old='found, own.gradient\n',
         new='found, found.gradient\n',
         tests=_LOSSES,
@@ -38,7 +37,7 @@ FAULTS = (
     Fault(
         'kappa_of_one_scale',
         what='Mixtures are judged without going on.',
-        file='tff_pers/algorithms/perm/perm_lambda.py',
+        file=_LAMBDA,
         old='tf.gather(_SCALES, pair[1])',
         new='tf.gather(_SCALES, 0 * pair[1])',
         tests=_LOSSES,
@@ -54,7 +53,7 @@ FAULTS = (
     Fault(
         'kappa_chosen_anew',
         what='kappa is chosen in every round.',
-        file='tff_pers/algorithms/perm/perm_lambda.py',
+        file=_LAMBDA,
         old="tf.equal(message['round'], hyperparameters.first_measure)",
         new="message['round'] >= hyperparameters.first_measure",
         tests=(f'{_LAMBDA_TEST}::test_kappa_is_chosen_once',),

@@ -11,7 +11,7 @@ _PERM_TEST = 'tests/algorithms/perm/perm_test.py'
 _SHUFFLING = 'tff_pers/algorithms/perm/shuffling.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
 _SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
-_ROWS = 'tff_pers/algorithms/perm/mixing_rows.py'
+_ROWS = 'tff_pers/numerics/mixing_rows.py'
 _SHUFFLING_TEST = 'tests/algorithms/perm/shuffling_test.py'
 _SCHEDULE_TEST = 'tests/algorithms/perm/visit_schedule_test.py'
 _MATCHING = 'tff_pers/numerics/matching.py'
@@ -54,7 +54,7 @@ FAULTS = (
     Fault(
         'transposed_weights',
         what='The weight of a visit is that of the host for the owner.',
-        file='tff_pers/numerics/mixing_rows.py',
+        file=_ROWS,
         old='tf.stack([owner, host], axis=-1)',
         new='tf.stack([host, owner], axis=-1)',
         tests=(f'{_SHUFFLING_TEST}::test_owner_row_scales_at_the_host',),

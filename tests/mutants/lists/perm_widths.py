@@ -2,7 +2,6 @@
 
 from tests.mutants.faults import Fault
 
-_COMPARISON = 'tff_pers/algorithms/perm/perm_comparison.py'
 _DEVICES = 'tff_pers/algorithms/perm/perm_devices.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
 _TEST = 'tests/algorithms/perm/perm_devices_test.py'
@@ -78,7 +77,7 @@ FAULTS = (
     Fault(
         'variance_is_not_scaled',
         what='Variances are not in units of distances.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old='return variance / tf.cast(self.share(index), variance.dtype)',
         new='return variance',
         tests=_GRADIENTS,
@@ -86,7 +85,7 @@ FAULTS = (
     Fault(
         'distances_of_few_are_small',
         what='Distances are not divided by the share of the coordinates.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old='of_tier / tf.constant(share, of_tier.dtype), 0',
         new='of_tier + 0 * tf.constant(share, of_tier.dtype), 0',
         tests=_DISTANCES,
@@ -94,7 +93,7 @@ FAULTS = (
     Fault(
         'distances_in_the_wider',
         what='Gradients are compared in what the owner has.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old=(
             'self._tiers.narrower(self.tier(owners)[:, None], self.tier(clien'
             'ts))'
@@ -105,7 +104,7 @@ FAULTS = (
     Fault(
         'rows_for_clients',
         what='The number of a row is taken for that of a client.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old='self._both(clients, tf.gather(clients, owners))',
         new='self._both(clients, owners)',
         tests=_DISTANCES,
@@ -113,7 +112,7 @@ FAULTS = (
     Fault(
         'new_rows_divide_by_the_whole',
         what='One gradient is compared with rows in other units than all are.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old='tf.reduce_sum(own, axis=1) / tf.gather(shares, both)',
         new='tf.reduce_sum(own, axis=1) / shares[0]',
         tests=_DISTANCES,
@@ -121,7 +120,7 @@ FAULTS = (
     Fault(
         'capacity_of_the_other',
         what='The dimension is that of the source, not of the learner.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old="of_learner = self.vc_of == 'learner'",
         new="of_learner = self.vc_of == 'source'",
         tests=_CAPACITY,
@@ -129,7 +128,7 @@ FAULTS = (
     Fault(
         'capacity_without_its_root',
         what='The added term falls as 1 / n_j.',
-        file='tff_pers/algorithms/perm/perm_devices.py',
+        file=_DEVICES,
         old='self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))',
         new='self.vc * tf.sqrt(dimension) / tf.maximum(sizes, 1.0)',
         tests=_CAPACITY,

@@ -61,11 +61,12 @@ class Client(setting.PermSetting):
         finite, lambda: update,
         lambda: tf.nest.map_structure(tf.zeros_like, update),
     )
-    # Types are fixed: zeros stand where a deployment would send no bytes.
+    # Types are fixed: zeros stand for what a deployment would not send.
     share, used = self.devices.share(index), lambda b: tf.cast(b, tf.float32)
     bytes_of_row = round_metrics.payload_bytes(gradients['fingerprints'])
     if not self.hyperparameters.sketch:
-      # The update is G_i; the server can clip it and add the penalty's own.
+      # The update is G_i: the server can clip it and add the gradient of the
+      # penalty.
       bytes_of_row *= 1 - used(by_gradient)
     return collections.OrderedDict(
         update=self.sent(kept, data),

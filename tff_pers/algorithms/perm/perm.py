@@ -12,7 +12,7 @@ Distributed Personalized Empirical Risk Minimization
 """
 
 import collections
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow_federated as tff
 
@@ -159,7 +159,8 @@ def build_perm(
     weights = computed(server.descend, clock, state.weights, mean.result)
 
     # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
-    scale, *of_choice = [state.scale]
+    scale = state.scale
+    of_choice: list[Any] = []
     if hyperparameters.chooses_scale:  # kappa, once, before the first visit.
       scale, *of_choice = perm_lambda.Trial(*known).choose_scale(
           scale, message, index, data

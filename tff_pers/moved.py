@@ -17,10 +17,9 @@ _COMPOSITION = (
     ' server_optimizers server_state'
 )
 _PERM = (
-    'fingerprints mixing_rows perm_aggregator perm_architectures perm_client'
-    ' perm_clusters perm_comparison perm_devices perm_hyperparameters'
-    ' perm_lambda perm_mixing perm_new_clients perm_server perm_trial shuffling'
-    ' visit_hyperparameters visit_schedule visits'
+    'fingerprints perm_client perm_clusters perm_devices perm_hyperparameters'
+    ' perm_lambda perm_mixing perm_new_clients perm_server shuffling'
+    ' visit_schedule visits'
 )
 _MOVED = {
     f'tff_pers{old}.{name}': f'tff_pers.{room}.{name}'
@@ -47,6 +46,16 @@ _MOVED = {
     )
     for name in names.split()
 } | {
+    f'tff_pers.algorithms.{old}': f'tff_pers.algorithms.perm.{new}'
+    for old, new in (
+        ('perm_aggregator', 'perm_server'),
+        ('perm_architectures', 'perm_devices'),
+        ('perm_comparison', 'perm_devices'),
+        ('perm_trial', 'perm_lambda'),
+        ('visit_hyperparameters', 'visit_schedule'),
+    )
+} | {
+    'tff_pers.algorithms.mixing_rows': 'tff_pers.numerics.mixing_rows',
     'tff_pers.algorithms.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
     'tff_pers.algorithms.ffgg.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
     'tff_pers.ranges': 'tff_pers.config.hyperparameters',

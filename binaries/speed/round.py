@@ -38,6 +38,7 @@ from tff_pers import runtime
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
@@ -256,14 +257,16 @@ def _mixing_seconds(num_clients, dimension):
   )
   hyperparameters = perm.PermHyperparameters()
   # Whole gradients need no model.
-  devices = perm_devices.Devices(None)  # type: ignore[arg-type]
+  setting = setting_lib.PermSetting(
+      perm_devices.Devices(None),  # type: ignore[arg-type]
+      hyperparameters, num_clients,
+  )
 
   @tf.function
   def update():
     lambda_ = perm_mixing.choose_lambda(table, 10.0, hyperparameters)
-    return perm_mixing.solve_all(
-        devices, tf.eye(num_clients), table, lambda_, hyperparameters
-    )
+    problem = perm_mixing.Problem(setting, table, lambda_)
+    return problem.all_rows(tf.eye(num_clients))
 
   update()  # Traces.
   start = _cpu_seconds()

@@ -123,15 +123,15 @@ FLAGS = {
     ),
     'tiers_and_sketches': (
         'train --algo=perm[tiers=1:0.5,sketch=64] --model=mlp',
-        '`--perm_sketch` must be 0 with `--perm_tiers`, where clients have par',
+        '`--perm_sketch` must be left at 0 unless tiers=none',
     ),
     'tiers_and_models_of_clusters': (
         'train --algo=perm[tiers=1:0.5,models=2] --model=mlp',
-        '`--perm_models` must be 0 with `--perm_tiers`',
+        '`--perm_models` must be left at 0 unless tiers=none',
     ),
     'tiers_and_debiased_distances': (
         'train --algo=perm[tiers=1:0.5,debias=variance] --model=mlp',
-        '`--perm_debias` must be none with `--perm_tiers`',
+        '`--perm_debias` must be left at none unless models=0 and tiers=none',
     ),
     'tiers_and_a_robust_rule': (
         'train --algo=perm[tiers=1:0.5,aggregator=median] --model=mlp',

@@ -69,6 +69,23 @@ def build_fetch(
   return fetch
 
 
+def fetch(
+    value: Any, key: Any, select_row: Callable[[Any, tf.Tensor], Any],
+    num_keys: int,
+) -> Any:
+  """Returns the row of each client's key, {row}@CLIENTS (while tracing).
+
+  Args:
+    value: V@SERVER.
+    key: {int32}@CLIENTS.
+    select_row: See `build_fetch`.
+    num_keys: See `build_fetch`.
+  """
+  return build_fetch(value.type_signature.member, select_row, num_keys)(
+      value, key
+  )
+
+
 class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
   """Collects the rows of all clients at the server.
 
@@ -177,6 +194,36 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
       )
 
     return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def collect(rows: Any, max_rows: int) -> Any:
+  """Returns the rows of all clients, V'@SERVER (while tracing).
+
+  Args:
+    rows: {V}@CLIENTS, see `RowCollectionFactory`.
+    max_rows: See `RowCollectionFactory`.
+  """
+  process = RowCollectionFactory(max_rows).create(rows.type_signature.member)
+  return process.next(process.initialize(), rows).result
+
+
+def present(key: Any, num_keys: int) -> Any:
+  """Returns bool[num_keys]@SERVER, which keys there are (while tracing).
+
+  Args:
+    key: {int32}@CLIENTS.
+    num_keys: Keys are 0..num_keys - 1.
+  """
+  own = tff.federated_map(tff.tensorflow.computation(lambda k: k[None]), key)
+
+  @tff.tensorflow.computation
+  def as_mask(keys):
+    return tf.tensor_scatter_nd_update(
+        tf.zeros([num_keys], tf.bool), keys[:, None],
+        tf.ones([tf.shape(keys)[0]], tf.bool),
+    )
+
+  return tff.federated_map(as_mask, collect(own, num_keys))
 
 
 def _layout(rows_type, max_rows: int) -> tuple[int, int]:

@@ -128,17 +128,14 @@ def build_aggregate(
     aggregated = aggregation.next(
         state.aggregator, outputs.update, outputs.weight
     )
+    measured = aggregated.measurements
     metrics = [
         round_metrics.aggregate(outputs.metrics),
         round_metrics.mean(
             outputs.own_metrics, outputs.metrics.weight, outputs.weight
         ),
+        *round_metrics.of_aggregator(measured),
     ]
-    measured = aggregated.measurements
-    if tff.structure.flatten(measured.type_signature.member):
-      metrics.append(
-          tff.federated_zip(collections.OrderedDict(aggregator=measured))
-      )
     present = tff.federated_sum(
         tff.federated_map(is_present, outputs.weight)
     )

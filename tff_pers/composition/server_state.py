@@ -91,6 +91,24 @@ def stateless_client(state_type: tff.Type) -> tff.Computation:
   )
 
 
+def computed(function: Callable[..., Any], *values: Any) -> Any:
+  """Returns `function(*values)`, a TensorFlow function (while tracing).
+
+  Args:
+    function: Takes tensors, or structures of them.
+    *values: All at the server, or all at the clients.
+  """
+  computation = tff.tensorflow.computation(function)
+  return tff.federated_map(computation, values if values[1:] else values[0])
+
+
+def fields_of(state: Any, *names: str) -> Any:
+  """Returns some fields of S@SERVER, <...>@SERVER (while tracing)."""
+  return tff.federated_zip(
+      collections.OrderedDict((name, state[name]) for name in names)
+  )
+
+
 def advance(state: Any, **fields: Any) -> Any:
   """Returns the next S@SERVER: new fields, one round on (while tracing).
 

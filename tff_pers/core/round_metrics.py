@@ -120,6 +120,28 @@ def client_metrics(
   )
 
 
+def of_reports(data: Mapping[str, Any], reports: Any) -> Any:
+  """Returns `client_metrics` of a client that did several things in a round.
+
+  Args:
+    data: Dense client data.
+    reports: Of one after the other, each `<loss, weight, finite, bytes_down,
+      bytes_up>`; the losses are averaged by their weights.
+  """
+  total = lambda name: sum(report[name] for report in reports)
+  # A loss of weight 0 may be NaN.
+  loss = sum(
+      tf.math.multiply_no_nan(report['loss'], report['weight'])
+      for report in reports
+  )
+  return client_metrics(
+      data, tf.math.divide_no_nan(loss, total('weight')),
+      tf.reduce_all([report['finite'] for report in reports]),
+      bytes_down=total('bytes_down'), bytes_up=total('bytes_up'),
+      weight=total('weight'),
+  )
+
+
 def aggregate(metrics: Any) -> Any:
   """Returns M@SERVER of `client_metrics`@CLIENTS (traced in a computation)."""
   member = metrics.type_signature.member
@@ -179,6 +201,13 @@ def mean(metrics: Any, counted: Any, weight: Any) -> Any:
           (name, tff.federated_mean(metrics[name], weight)) for name in names
       )
   )
+
+
+def of_aggregator(measurements: Any) -> list[Any]:
+  """Returns [<aggregator>@SERVER], or [] if the rule measures nothing."""
+  if not tff.structure.flatten(measurements.type_signature.member):
+    return []
+  return [tff.federated_zip(collections.OrderedDict(aggregator=measurements))]
 
 
 def merge(metrics: Any, *others: Any) -> Any:

@@ -120,6 +120,35 @@ class Submodels:
         weights_of=self.base.weights_of,
     )
 
+  @functools.cached_property
+  def shares(self) -> list[float]:
+    """The share of the parameters that each tier has."""
+    whole = self.base.num_parameters
+    return [tier.num_parameters / whole for tier in self.tiers]
+
+  def narrower(self, tier: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """Returns the tier, of two, that keeps fewer units; int32 of any shape."""
+    widths = tf.constant(self.widths)
+    return tf.where(
+        tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
+    )
+
+  @functools.cached_property
+  def within(self) -> tuple[functional.FunctionalModel, ...]:
+    """The sub-models of first units, over weights of the whole model."""
+    return tuple(map(self._within, range(len(self.widths))))
+
+  def _within(self, k):
+    tier, kept = self.tiers[k], self.static(k)
+    extracted = lambda weights: extract(self.base, weights, kept)
+    return dataclasses.replace(
+        self.base, takes_factors=False,
+        penalty=self.base.penalty_by(
+            lambda weights: tier.penalty(extracted(weights))
+        ),
+        predict=lambda weights, *rest: tier.predict(extracted(weights), *rest),
+    )
+
   def num_kept(self, tier: int) -> dict[str, int]:
     """Returns how many units a tier's sub-model keeps of every group."""
     width = self.widths[tier]

@@ -1,6 +1,8 @@
-"""Euclidean projection onto the probability simplex."""
+"""Euclidean projections onto the probability simplex, and onto a hull."""
 
 import tensorflow as tf
+
+_NUM_STEPS = 300  # Towards the nearest combination.
 
 
 def project(v: tf.Tensor) -> tf.Tensor:
@@ -25,3 +27,31 @@ def project(v: tf.Tensor) -> tf.Tensor:
       thetas, rho - 1, axis=-1, batch_dims=v.shape.rank - 1
   )
   return tf.maximum(v - theta, 0)
+
+
+def nearest_combination(
+    points: tf.Tensor, target: tf.Tensor, start: tf.Tensor
+) -> tf.Tensor:
+  """Returns argmin_beta ||sum_j beta_j points_j - target||^2 over the simplex.
+
+  By Nesterov's projected gradient.
+
+  Args:
+    points: float64[K, N].
+    target: float64[N].
+    start: float64[K], on the simplex.
+  """
+  gram = tf.matmul(points, points, transpose_b=True)
+  wanted = tf.linalg.matvec(points, target)
+  # The largest row sum bounds the curvature of this quadratic.
+  step = 1 / tf.maximum(tf.reduce_max(tf.reduce_sum(gram, axis=1)), 1e-12)
+
+  def descend(k, beta, ahead):
+    new = project(ahead - step * (tf.linalg.matvec(gram, ahead) - wanted))
+    momentum = tf.cast(k / (k + 3), tf.float64)
+    return k + 1, new, new + momentum * (new - beta)
+
+  _, beta, _ = tf.while_loop(
+      lambda k, *_: k < _NUM_STEPS, descend, (0, start, start)
+  )
+  return beta

@@ -18,6 +18,7 @@ from tff_pers.aggregators import shuffling
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.client_works import local_gradient
@@ -212,10 +213,11 @@ def _perm(workload, model, x, y):
         weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
     )
     mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
-    owners, pending = visit_schedule.next_owners(
+    hosts = visit_schedule.next_owners(
         dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool),
         hyperparameters,
     )
+    owners, pending = hosts['owners'], hosts['pending']
 
     def visit(i):  # (c)
       owner = tf.maximum(owners[i], 0)
@@ -241,7 +243,7 @@ def _perm(workload, model, x, y):
     )
     return weights, models, mixing, pending
 
-  mixing = perm_mixing.initial(n, hyperparameters, full_participation=True)
+  mixing = perm_mixing.initial(_setting(n, hyperparameters))
   state = (
       initial, own_rows.tile(initial, n), mixing,
       visit_schedule.nothing_pending(hyperparameters, mixing, True),
@@ -267,8 +269,13 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
   lambda_ = perm_mixing.choose_lambda(
       table, hyperparameters.lambda_scale, hyperparameters
   )
-  # Whole gradients need no model.
-  devices = perm_devices.Devices(None)  # type: ignore[arg-type]
-  return perm_mixing.solve_all(
-      devices, mixing, table, lambda_, hyperparameters
+  setting = _setting(n, hyperparameters)
+  return perm_mixing.Problem(setting, table, lambda_).all_rows(mixing)
+
+
+def _setting(num_clients, hyperparameters):
+  """Returns a setting in which gradients are whole; they need no model."""
+  return setting_lib.PermSetting(
+      perm_devices.Devices(None),  # type: ignore[arg-type]
+      hyperparameters, num_clients,
   )

@@ -13,6 +13,9 @@ from tests import slow
 from tests.algorithms.perm import visits
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_clusters
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.numerics import mixing
 
 _N = 6
@@ -186,13 +189,16 @@ def test_models_keep_their_clusters_and_the_unknown_teach_nobody(names):
       sizes=tf.constant(np.where(np.arange(_N) == 4, 0, _SIZES), tf.float32),
   )
   old = dict(
+      round=tf.constant(5), seed=tf.constant(3, tf.int64),
       mixing=tf.fill([2, _N], 1 / _N),
       assignment=tf.constant(np.array(names, np.int32)[_GROUPS]),
   )
-  rows, assignment = perm_clusters.solve(
-      dict(round=tf.constant(5), seed=tf.constant(3, tf.int64)), old, table,
-      tf.constant(1e4, tf.float64), perm.PermHyperparameters(models=2),
+  problem = perm_mixing.Problem(
+      setting.PermSetting(
+          perm_devices.Devices(None), perm.PermHyperparameters(models=2), _N
+      ), table, tf.constant(1e4, tf.float64),
   )
+  rows, assignment = perm_clusters.solve(problem, old)
   np.testing.assert_array_equal(assignment, old['assignment'])
   np.testing.assert_array_equal(rows.numpy() > 0, [np.arange(_N) != 4] * 2)
 

@@ -12,6 +12,7 @@ from tff_pers import attacks
 from tff_pers.algorithms.perm import fingerprints
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.evaluation import clusters
 from tff_pers.numerics import mixing
 
@@ -78,7 +79,9 @@ def test_a_client_that_has_not_come_yet_learns_from_itself():
       perm.PermHyperparameters(row_nonzeros=3),
       perm.PermHyperparameters(solver='projected_gradient'),
   ):
-    rows = perm_mixing.initial(_N, hyperparameters, full_participation=False)
+    rows = perm_mixing.initial(
+        setting.PermSetting(None, hyperparameters, _N, full_participation=False)
+    )
     rows = tf.nest.map_structure(np.asarray, rows)
     np.testing.assert_array_equal(clusters.dense_mixing(rows, _N), np.eye(_N))
 
@@ -163,13 +166,12 @@ def test_nobody_hosts_before_the_first_visit(full):
 
 
 def test_many_clients_keep_sparse_rows():
-  hyperparameters = perm.PermHyperparameters()
-  assert [hyperparameters.kept_per_row(n) for n in (50, 1000, 1001)] == [
-      0, 0, 100
-  ]
-  assert perm.PermHyperparameters(row_nonzeros=7).kept_per_row(50) == 7
-  gradient = perm.PermHyperparameters(solver='projected_gradient')
-  assert gradient.kept_per_row(2000) == 0
+  kept = lambda n, **values: setting.PermSetting(
+      None, perm.PermHyperparameters(**values), n
+  ).kept_per_row
+  assert [kept(n) for n in (50, 1000, 1001)] == [0, 0, 100]
+  assert kept(50, row_nonzeros=7) == 7
+  assert kept(2000, solver='projected_gradient') == 0
 
 
 def test_warm_up_is_as_long_for_every_client(caplog):

@@ -16,9 +16,9 @@ from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_client
-from tff_pers.algorithms.perm import perm_comparison
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.algorithms.perm import visits
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
@@ -53,6 +53,10 @@ def _hyperparameters(**values):
 def _devices(assign=sr.assign, **values):
   """Returns devices with 6, 3 and 2 of 6 units; client i is in tier i mod 3."""
   return perm_devices.Devices(_MODEL, sr.parts(), assign, **values)
+
+
+def _client(devices):
+  return perm_client.Client(devices, _hyperparameters(), _N)
 
 
 def _weights(seed=0):
@@ -176,7 +180,7 @@ def test_devices_are_those_of_the_task(rounding, counts):
 
 def test_without_tiers_devices_have_the_whole_model():
   devices = perm_devices.build_devices(_task(), perm.PermHyperparameters())
-  assert devices.parts is None and devices.deployed is _MODEL
+  assert devices == perm_devices.Devices(_MODEL)
 
 
 # --- (a) w moves by means over the clients that have a coordinate. ---
@@ -229,9 +233,7 @@ def test_gradients_are_those_of_a_client_s_own_model(compare):
   message = dict(
       seed=sr.SEED, round=0, weights=tuple(map(tf.constant, weights))
   )
-  found = perm_client.gradient(
-      _devices(compare=compare), message, data, _hyperparameters()
-  )
+  found = _client(_devices(compare=compare)).gradient(message, data)
   own = sr.cut(weights, _UNITS[1])
   zeros = [np.zeros_like(leaf) for leaf in weights]
   _close(found.gradient, sr.put(zeros, _gradient(own, data), _UNITS[1]))
@@ -264,15 +266,15 @@ def test_distances_are_those_of_numpy(compare):
         mask, share = 1.0, 1.0
       difference = mask * (vectors[owner] - vectors[j])
       expected[i, j] = np.sum(difference**2) / share
-  found = perm_comparison.pairwise(
-      devices, tf.constant(vectors), tf.constant([True] * 5),
-      tf.constant(clients), tf.constant(owners),
+  found = devices.pairwise(
+      tf.constant(vectors), tf.constant([True] * 5), tf.constant(clients),
+      tf.constant(owners),
   )
   np.testing.assert_allclose(found, expected, rtol=1e-10)
   for i, owner in enumerate(owners):
     np.testing.assert_allclose(
-        perm_comparison.to_one(
-            devices, tf.constant(vectors), tf.constant(vectors[owner]),
+        devices.to_one(
+            tf.constant(vectors), tf.constant(vectors[owner]),
             tf.constant(clients), tf.constant(clients[owner]),
         ), expected[i], rtol=1e-10,
     )
@@ -289,15 +291,12 @@ def test_clients_of_the_same_data_are_near_in_what_both_have():
         seed=sr.SEED, round=0, weights=tuple(map(tf.constant, (w1, b1, w2, b2)))
     )
     gradients = [
-        distances.flatten(perm_client.gradient(
-            devices, message,
-            dict(problems.tiny_clients()[0], index=np.int32(index)),
-            _hyperparameters(),
+        distances.flatten(_client(devices).gradient(
+            message, dict(problems.tiny_clients()[0], index=np.int32(index))
         ).gradient) for index in range(3)
     ]
-    found.append(perm_comparison.pairwise(
-        devices, tf.stack(gradients), tf.constant([True] * 3), tf.range(3),
-        tf.range(3),
+    found.append(devices.pairwise(
+        tf.stack(gradients), tf.constant([True] * 3), tf.range(3), tf.range(3)
     ).numpy())
   near, far = found
   np.testing.assert_allclose(near, np.zeros([3, 3]), atol=1e-12)
@@ -318,16 +317,15 @@ def test_capacity_is_a_linear_term(vc_of, sizes):
   table = dict(
       fingerprints=tf.constant(vectors), sizes=tf.constant(sizes, tf.float32)
   )
-  solve = lambda **values: perm_mixing.solve_all(
-      _devices(**values), tf.eye(_N), table, tf.constant(800.0, tf.float64),
-      _hyperparameters(),
-  ).numpy()
+  solve = lambda **values: perm_mixing.Problem(
+      _client(_devices(**values)), table, tf.constant(800.0, tf.float64)
+  ).all_rows(tf.eye(_N)).numpy()
   plain = solve()
   found = solve(vc=6.0, vc_of=vc_of)
   tiers = np.arange(_N) % 3
-  c = perm_comparison.pairwise(
-      _devices(), tf.constant(vectors), tf.constant([True] * _N),
-      tf.range(_N), tf.range(_N),
+  c = _devices().pairwise(
+      tf.constant(vectors), tf.constant([True] * _N), tf.range(_N),
+      tf.range(_N),
   ).numpy()
   own = _NUM_WEIGHTS[tiers]
   own = own[:, None] if vc_of == 'learner' else own
@@ -429,7 +427,8 @@ def test_bytes_of_a_visit_are_those_of_what_both_have(owner, host):
   )
   # pylint: disable-next=protected-access
   done = visits._visit(
-      _devices(), hosted, problems.tiny_clients()[host], _hyperparameters()
+      setting.Setting(_devices(), _hyperparameters(), _N), hosted,
+      problems.tiny_clients()[host],
   )
   both = min(_NUM_WEIGHTS[[owner % 3, host % 3]])
   found = [done['report'][name] for name in ('bytes_down', 'bytes_up')]

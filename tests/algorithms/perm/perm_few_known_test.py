@@ -12,6 +12,7 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.numerics import mixing
 
 
@@ -30,11 +31,12 @@ def test_rows_of_few_known_clients_are_exact():
           variances=tf.ones([3]),
       ), 0,
   )
-  found = perm_mixing.solve_cohort(
-      perm_devices.Devices(None), tf.eye(40), table,
-      tf.constant(80.0, tf.float64), tf.range(40) > 3,
-      perm.PermHyperparameters(lambda_=80.0),
-  ).numpy()
+  problem = perm_mixing.Problem(
+      setting.PermSetting(
+          perm_devices.Devices(None), perm.PermHyperparameters(lambda_=80.0), 40
+      ), table, tf.constant(80.0, tf.float64),
+  )
+  found = problem.cohort_rows(tf.eye(40), tf.range(40) > 3).numpy()
   exact = g.astype(np.float64)
   c = np.sum((exact[:, None] - exact) ** 2, axis=-1)
   expected = mixing.water_filling(c, tf.constant(sizes), 80.0).numpy()
@@ -63,12 +65,16 @@ def _two_groups():
 
 
 def test_clusters_of_few_known_clients_are_exact():
-  old = dict(mixing=tf.fill([2, 60], 1 / 60), assignment=tf.fill([60], -1))
-  rows, assignment = perm_clusters.solve(
-      dict(round=tf.constant(5), seed=tf.constant(3, tf.int64)), old,
-      _two_groups(), tf.constant(20.0, tf.float64),
-      perm.PermHyperparameters(models=2),
+  old = dict(
+      round=tf.constant(5), seed=tf.constant(3, tf.int64),
+      mixing=tf.fill([2, 60], 1 / 60), assignment=tf.fill([60], -1),
   )
+  problem = perm_mixing.Problem(
+      setting.PermSetting(
+          perm_devices.Devices(None), perm.PermHyperparameters(models=2), 60
+      ), _two_groups(), tf.constant(20.0, tf.float64),
+  )
+  rows, assignment = perm_clusters.solve(problem, old)
   found = assignment.numpy()[_KEYS]
   assert len(set(zip(found, _GROUPS))) == len(set(found)) == 2
   vectors = _VECTORS.astype(np.float64)

@@ -13,7 +13,6 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
-from tff_pers.algorithms.perm import perm_trial
 from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import zoo
@@ -27,7 +26,6 @@ _MODEL = zoo.build(
     'logistic_regression', tf.TensorSpec([None, 64], tf.float64), 4,
     dtype=tf.float64, l2=_L2,
 )
-_DEVICES = perm_devices.Devices(_MODEL)
 _SOFTMAX = perm_numpy.Softmax(4, _L2)
 
 
@@ -51,6 +49,12 @@ def _hyperparameters(**values):
   return acting.hyperparameters(perm.PermHyperparameters, _OPTIONS, **values)
 
 
+def _trial(num_clients, hyperparameters):
+  return perm_lambda.Trial(
+      perm_devices.Devices(_MODEL), hyperparameters, num_clients
+  )
+
+
 def _data(shifts=_TWO_GROUPS):
   return [client_data.dense(i, *c) for i, c in enumerate(_clients(shifts))]
 
@@ -59,7 +63,7 @@ def test_losses_follow_numpy():
   """Held-out losses of all M_i(kappa, s), summed over the clients."""
   rng = np.random.default_rng(1)
   w = [0.1 * rng.standard_normal((64, 4)), 0.1 * rng.standard_normal(4)]
-  hyperparameters = _hyperparameters()
+  trial = _trial(6, _hyperparameters())
   message = dict(
       seed=tf.constant(_SEED, tf.int64), round=tf.constant(_ROUND),
       weights=tf.nest.map_structure(tf.constant, tuple(w)),
@@ -68,12 +72,12 @@ def test_losses_follow_numpy():
   # One graph for clients of all sizes.
   @functools.partial(tf.function, reduce_retracing=True)
   def tried(data):
-    return perm_trial.try_alone(_DEVICES, message, data, hyperparameters)
+    return trial.alone(message, data)
 
   @functools.partial(tf.function, reduce_retracing=True)
   def scored(one, table, i, data):
-    mixtures = perm_lambda.mixtures(_DEVICES, table, i, 6, hyperparameters)
-    return perm_trial.score(_DEVICES, message, one, mixtures, data, 6)['losses']
+    mixtures = trial.mixtures(table, i)
+    return trial.score(message, one, mixtures, data)['losses']
 
   clients = tf.nest.map_structure(tf.constant, _data())
   trials = [tried(data) for data in clients]
@@ -109,9 +113,7 @@ def test_rows_of_the_choice_are_those_of_the_rounds(values):
   table = tf.nest.map_structure(tf.constant, table)
   v = np.mean(variances * sizes / rows)
   for i in range(3):
-    found = perm_lambda.mixtures(
-        _DEVICES, table, i, 3, _hyperparameters(**values)
-    )
+    found = _trial(3, _hyperparameters(**values)).mixtures(table, i)
     c = ((own[i] - g) ** 2)[:, 0]
     if 'debias' in values:
       c = np.maximum(c - variances[i] / rows[i] - variances / rows, 0)
@@ -199,8 +201,8 @@ def test_kappa_fits_the_clients():
 
 def test_no_choice_is_built_where_kappa_is_given(monkeypatch):
   """It would be two fifths of the building."""
-  monkeypatch.delattr(perm_lambda, 'build_choice')
-  with pytest.raises(AttributeError, match='build_choice'):
+  monkeypatch.delattr(perm_lambda.Trial, 'choose_scale')
+  with pytest.raises(AttributeError, match='choose_scale'):
     perm.build_perm(_MODEL, 2, _hyperparameters())
   perm.build_perm(_MODEL, 2, _hyperparameters(lambda_scale=10.0))
 

@@ -12,17 +12,17 @@ from tests import acting
 from tests.algorithms.perm import perm_runs
 from tests.algorithms.perm import visits
 from tff_pers.algorithms.perm import fingerprints
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.client_works import local_gradient
 from tff_pers.data import client_data
 from tff_pers.models import zoo
 from tff_pers.numerics import mixing
+from tff_pers.numerics import mixing_rows
 
 _N = perm_runs.N
-_DEVICES = perm_devices.Devices(None)  # All have whole gradients.
 
 
 @pytest.mark.parametrize('k', [
@@ -42,10 +42,14 @@ def test_sparse_rows_keep_the_largest_weights(k):
   np.testing.assert_allclose(rows, expected, atol=1e-6)
 
 
-def _table(gradients):
-  """Returns the table of three clients after a round."""
-  return fingerprints.written(
+def _problem(gradients, hyperparameters, lambda_):
+  """Returns that of three clients after a round; all have whole gradients."""
+  table = fingerprints.written(
       fingerprints.nobody(3, 1, tf.float32), gradients, 0
+  )
+  return perm_mixing.Problem(
+      setting.PermSetting(perm_devices.Devices(None), hyperparameters, 3),
+      table, tf.constant(lambda_, tf.float64),
   )
 
 
@@ -59,10 +63,7 @@ def test_debias_subtracts_the_noise_of_both_gradients():
       variances=tf.constant([2.0, 8.0, 0.0]),
   )
   hyperparameters = perm.PermHyperparameters(debias='variance', lambda_=40.0)
-  new = perm_mixing.solve_all(
-      _DEVICES, tf.eye(3), _table(gradients),
-      tf.constant(40.0, tf.float64), hyperparameters,
-  )
+  new = _problem(gradients, hyperparameters, 40.0).all_rows(tf.eye(3))
   noise = np.array([2 / 2, 8 / 4, 5 / 1])
   plain = np.array([[0.0, 9, 16], [9, 0, 1], [16, 1, 0]])
   c = np.maximum(plain - noise[:, None] - noise, 0) * (1 - np.eye(3))
@@ -86,9 +87,8 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
         perm.PermHyperparameters, dict(solver_steps=200), lambda_=30.0,
         solver=solver,
     )
-    new = perm_mixing.solve_all(
-        _DEVICES, tf.fill([3, 3], 1 / 3), _table(gradients),
-        tf.constant(30.0, tf.float64), hyperparameters,
+    new = _problem(gradients, hyperparameters, 30.0).all_rows(
+        tf.fill([3, 3], 1 / 3)
     )
     weights = new.numpy()
     np.testing.assert_allclose(weights[1], [0.75, 0, 0.25], atol=1e-6)

@@ -12,6 +12,7 @@ from tests import acting
 from tests import slow
 from tests.algorithms.perm import visits
 from tff_pers.algorithms.perm import perm
+from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_new_clients
 from tff_pers.numerics import mixing
@@ -55,9 +56,10 @@ def _new(client, index):
 @functools.lru_cache(maxsize=None)
 def _dispatch(process, hyperparameters):
   state_type = process.initialize_seeded.type_signature.result.member
-  return perm_new_clients.build_dispatch(
-      perm_devices.Devices(_PROBLEM.model), state_type, _N, 3, hyperparameters
+  client = perm_client.Client(
+      perm_devices.Devices(_PROBLEM.model), hyperparameters, _N
   )
+  return perm_new_clients.build_dispatch(client, state_type, 3)
 
 
 def _deployed(process, hyperparameters, state, data):

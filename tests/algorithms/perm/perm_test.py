@@ -310,7 +310,7 @@ def test_a_decay_that_overflows_is_dropped_though_the_gradient_is_finite():
     (dict(variant='three_stage'), '`variant` must be one of'),
     (dict(one_trip=True, variant='two_stage'), '`one_trip`'),
     (dict(one_trip=True, warmup_rounds=0), '`one_trip`'),
-    (dict(row_nonzeros=3, solver='projected_gradient'), '`solver`'),
+    (dict(row_nonzeros=3, solver='projected_gradient'), '`row_nonzeros`'),
     (dict(freeze_after=10), '`freeze_after`'),
     (dict(gradient_batch=1), '`gradient_batch`'),
     (dict(lambda_=float('inf')), '`lambda` must be a number > 0'),

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms.perm import visits
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import shuffling
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits as hosted
+from tff_pers.numerics import mixing_rows
 
 _N = 4
 _PROBLEM = visits.random_quadratics(0, _N, 3)
@@ -100,7 +100,8 @@ def test_matching_with_all_clients_visits_supported_pairs_once():
   visits_of, epochs = np.zeros((n, n), int), np.zeros(n, int)
   for t in range(40):
     before = pending['left'].numpy()
-    owners, pending = plan(pending, tf.constant([t, 0], tf.int64))
+    hosts = plan(pending, tf.constant([t, 0], tf.int64))
+    owners, pending = hosts['owners'], hosts['pending']
     done = ~before.any(axis=1)
     # A model starts an epoch only when it met its whole support alike often.
     np.testing.assert_array_equal(
@@ -139,9 +140,8 @@ def test_models_do_not_wait_for_clients_that_are_not_there():
   visits_of = np.zeros((_N, _N), int)
   for t in range(100):
     cohort = np.array([t % 10 > 0] * 2 + [t % 10 == 0] * 2)
-    owners, pending = plan(
-        pending, tf.constant(cohort), tf.constant([t, 0], tf.int64)
-    )
+    hosts = plan(pending, tf.constant(cohort), tf.constant([t, 0], tf.int64))
+    owners, pending = hosts['owners'], hosts['pending']
     hosting = np.flatnonzero(owners.numpy() >= 0)
     np.testing.assert_array_equal(hosting, np.flatnonzero(cohort))  # No idle.
     visits_of[owners.numpy()[hosting], hosting] += 1

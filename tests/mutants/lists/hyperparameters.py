@@ -48,7 +48,7 @@ FAULTS = (
     Fault(
         'step_cap_in_vain',
         what='The cap of the step is too high to matter.',
-        file='tff_pers/algorithms/perm/visit_hyperparameters.py',
+        file='tff_pers/algorithms/perm/visit_schedule.py',
         old='    if not isinstance(self.step_cap',
         new='    if 0 and not isinstance(self.step_cap',
         tests=(f'{_ACTS}[uniform_shuffling-step_cap]',),

@@ -344,11 +344,10 @@ FAULTS = (
         'perm_compares_clipped_gradients',
         what='Distances are between clipped gradients.',
         file='tff_pers/algorithms/perm/perm_client.py',
-        old='row(fingerprint(message, found.gradient, hyperparameters)),',
+        old='row(self.fingerprint(message, found.gradient)),',
         new=(
-            'row(fingerprint(message, local_step.build(hyperparameters)'
-            ".direction(message['weights'], found.gradient),"
-            ' hyperparameters)),'
+            'row(self.fingerprint(message, local_step.build(self.hyperparamet'
+            "ers).direction(message['weights'], found.gradient))),"
         ),
         tests=(
             'tests/algorithms/perm/perm_test.py'

@@ -5,12 +5,12 @@ from tests.mutants.faults import Fault
 _EXAMPLES = 'tests/algorithms/perm/perm_examples_test.py'
 _NUMPY = (f'{_EXAMPLES}::test_follows_the_algorithm_in_numpy',)
 _PERM = 'tff_pers/algorithms/perm/perm.py'
-_AGGREGATOR = 'tff_pers/algorithms/perm/perm_aggregator.py'
 _PERM_TEST = 'tests/algorithms/perm/perm_test.py'
 _MIXING_TEST = 'tests/algorithms/perm/perm_mixing_test.py'
 _MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
 _CLIENT = 'tff_pers/algorithms/perm/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm/perm_server.py'
+_SETTING = 'tff_pers/algorithms/perm/setting.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
 
 FAULTS = (
@@ -28,9 +28,9 @@ FAULTS = (
     Fault(
         'warmup_by_one_step',
         what='w moves by one gradient per round in the warm-up.',
-        file=_CLIENT,
-        old='  return t < hyperparameters.first_visit\n\n\ndef ever_trains_w',
-        new='  return t < 0\n\n\ndef ever_trains_w',
+        file=_SETTING,
+        old='    return t < self.hyperparameters.first_visit\n',
+        new='    return t < 0\n',
         tests=_NUMPY,
     ),
     Fault(
@@ -153,8 +153,8 @@ FAULTS = (
         'debias_by_one_gradient',
         what='Debiasing subtracts the noise of one of the two gradients.',
         file=_MIXING,
-        old='tf.gather(noise, owners)[:, None] + noise, c.dtype)',
-        new='0 * tf.gather(noise, owners)[:, None] + noise, c.dtype)',
+        old='tf.gather(noise, owners)[:, None] + noise, d.dtype)',
+        new='0 * tf.gather(noise, owners)[:, None] + noise, d.dtype)',
         tests=(
             f'{_MIXING_TEST}'
             '::test_debias_subtracts_the_noise_of_both_gradients',
@@ -164,8 +164,8 @@ FAULTS = (
         'cold_start',
         what='Projected gradient starts from uniform weights in every round.',
         file=_MIXING,
-        old='start=lambda: tf.gather(old, owners),',
-        new='start=lambda: tf.nn.softmax(0 * tf.gather(old, owners)),',
+        old='start=lambda: tf.gather(old, owners))',
+        new='start=lambda: tf.nn.softmax(0 * tf.gather(old, owners)))',
         tests=(f'{_PERM_TEST}::test_projected_gradient_is_warm_started',),
     ),
     Fault(
@@ -180,8 +180,14 @@ FAULTS = (
         'uniform_mean_of_gradients',
         what='The mean of line (a) ignores the clients\' weights.',
         file=_CLIENT,
-        old='              client_weighting, data, hyperparameters.batch_size\n',
-        new="              'uniform', data, hyperparameters.batch_size\n",
+        old=(
+            '                self.client_weighting, data, self.hyperparameter'
+            's.batch_size\n'
+        ),
+        new=(
+            "                'uniform', data, self.hyperparameters.batch_size"
+            '\n'
+        ),
         tests=_NUMPY,
     ),
     Fault(
@@ -196,16 +202,16 @@ FAULTS = (
         'models_from_the_start',
         what='Visits start from the initial weights, not from w.',
         file=_SERVER,
-        old="    if hyperparameters.init == 'global':",
-        new="    if hyperparameters.init == 'initial':",
+        old="      if self.hyperparameters.init == 'initial':",
+        new="      if self.hyperparameters.init == 'global':",
         tests=(f'{_PERM_TEST}::test_single_loop_is_algorithm_2',),
     ),
     Fault(
         'stage_two_moves_w',
         what='Two stages: A is solved in every round of stage 2.',
-        file=_CLIENT,
-        old='    measured = tf.equal(t, hyperparameters.first_visit)\n',
-        new='    measured = t >= hyperparameters.first_visit\n',
+        file=_SETTING,
+        old='        measured = tf.equal(t, hyperparameters.first_visit)\n',
+        new='        measured = t >= hyperparameters.first_visit\n',
         tests=(f'{_PERM_TEST}::test_cost_is_that_of_the_sheet',),
     ),
     Fault(
@@ -223,8 +229,8 @@ FAULTS = (
         'few_known_are_centered_with_zeros',
         what='Gradients are centered with the zeros of who sent none.',
         file=_MIXING,
-        old="table['fingerprints'], table['sizes'] > 0, clients, owners",
-        new="table['fingerprints'], table['sizes'] >= 0, clients, owners",
+        old="self.table['fingerprints'], sizes > 0, clients, owners",
+        new="self.table['fingerprints'], sizes >= 0, clients, owners",
         tests=(
             'tests/algorithms/perm/perm_few_known_test.py'
             '::test_rows_of_few_known_clients_are_exact',
@@ -260,9 +266,9 @@ FAULTS = (
     Fault(
         'rule_ignored',
         what='w moves by the mean, whatever rule was asked for.',
-        file=_AGGREGATOR,
-        old='factory = choice.chosen(hyperparameters) or tff.',
-        new='factory = tff.',
+        file=_SERVER,
+        old='factory = choice.chosen(self.hyperparameters) or mean',
+        new='factory = mean',
         tests=(f'{_PERM_TEST}::test_a_robust_rule_moves_w',),
     ),
     Fault(

@@ -84,8 +84,8 @@ FAULTS = (
         'clusters_begin_anew',
         what='K-means forgets in every round, and clusters change their names.',
         file=_CLUSTERS,
-        old="      old['assignment'], hyperparameters.models,\n",
-        new="      0 * old['assignment'] - 1, hyperparameters.models,\n",
+        old="table['sizes'], old['assignment'], problem",
+        new="table['sizes'], 0 * old['assignment'] - 1, problem",
         tests=_KEPT,
     ),
     Fault(
@@ -146,9 +146,8 @@ FAULTS = (
         'centers_teach_from_who_is_unknown',
         what='Clients without a gradient are at the distance of zeros.',
         file='tff_pers/algorithms/perm/perm_mixing.py',
-        old="tf.where(sizes > 0, c, float('inf')), sizes, lambda_,"
-        ' hyperparameters,\n      start=lambda: old,',
-        new='c, sizes, lambda_, hyperparameters,\n      start=lambda: old,',
+        old='self._solved(self._among_known(c), lambda: old)',
+        new='self._solved(c, lambda: old)',
         tests=_KEPT,
     ),
     Fault(

@@ -4,9 +4,10 @@ from tests.mutants.faults import Fault
 
 _CLIENT = 'tff_pers/algorithms/perm/perm_client.py'
 _SERVER = 'tff_pers/algorithms/perm/perm_server.py'
+_SETTING = 'tff_pers/algorithms/perm/setting.py'
 _HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
 _MIXING = 'tff_pers/algorithms/perm/perm_mixing.py'
-_ROWS = 'tff_pers/algorithms/perm/mixing_rows.py'
+_ROWS = 'tff_pers/numerics/mixing_rows.py'
 _SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
 _TABLE = 'tff_pers/algorithms/perm/fingerprints.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
@@ -26,16 +27,19 @@ FAULTS = (
     Fault(
         'w_moves_between_cohorts',
         what='w moves on while gradients of other rounds are kept.',
-        file=_CLIENT,
-        old="hyperparameters.variant == 'two_stage' or not full_participation:",
+        file=_SETTING,
+        old=(
+            "hyperparameters.variant == 'two_stage' or not self.full_particip"
+            'ation:'
+        ),
         new="hyperparameters.variant == 'two_stage':",
         tests=_KEPT,
     ),
     Fault(
         'gradients_forgotten',
         what='Only the gradients of the present cohort are compared.',
-        file=_CLIENT,
-        old='return tf.minimum(t, hyperparameters.first_visit)',
+        file=_SETTING,
+        old='return tf.minimum(t, self.hyperparameters.first_visit)',
         new='return t',
         tests=_KEPT,
     ),
@@ -43,24 +47,27 @@ FAULTS = (
         'gradients_sent_again',
         what='Clients send their gradient in every round.',
         file=_CLIENT,
-        old='      tf.logical_not(is_known),\n',
-        new='      tf.logical_or(tf.logical_not(is_known), True),\n',
+        old='tf.logical_and(self.measures(t), tf.logical_not(is_known))',
+        new='self.measures(t)',
         tests=_KEPT,
     ),
     Fault(
         'rows_of_everybody',
         what='Rows of clients that are not there are solved, too.',
         file=_MIXING,
-        old="tf.where(tf.logical_and(cohort, table['sizes'] > 0))",
-        new="tf.where(tf.logical_or(cohort, table['sizes'] > 0))",
+        old="tf.where(tf.logical_and(cohort, self.table['sizes'] > 0))",
+        new="tf.where(tf.logical_or(cohort, self.table['sizes'] > 0))",
         tests=_KEPT,
     ),
     Fault(
         'strangers_at_distance_0',
         what='Clients that are not in the table are at the distance of zeros.',
         file=_MIXING,
-        old="        tf.where(is_known, c, float('inf')), table['sizes'], lambda_,",
-        new="        tf.where(is_known, c, c), table['sizes'], lambda_,",
+        old=(
+            'c = self._among_known(tf.where(is_known[:, None], c, tf.zeros_li'
+            'ke(c)))'
+        ),
+        new='c = tf.where(is_known[:, None], c, tf.zeros_like(c))',
         tests=_KEPT,
     ),
     Fault(
@@ -138,11 +145,8 @@ FAULTS = (
         'w_moved_by_attackers',
         what='What attackers send moves w when it rests.',
         file=_SERVER,
-        old='mean_update, hyperparameters),\n        lambda: weights,\n',
-        new=(
-            'mean_update, hyperparameters),\n        lambda: _descend('
-            'clock, weights, mean_update, hyperparameters),\n'
-        ),
+        old='tf.cond(self.moves_w(t), moved, lambda: weights)',
+        new='moved()',
         tests=(f'{_COHORTS_TEST}::test_w_rests_whatever_attackers_send',),
     ),
     Fault(
@@ -159,7 +163,10 @@ FAULTS = (
         'cohorts_start_uniform',
         what='Who has not come yet learns from all by projected gradient.',
         file=_MIXING,
-        old='      full_participation and hyperparameters.solver ==',
+        old=(
+            '      setting.full_participation\n      and hyperparameters.solve'
+            'r =='
+        ),
         new='      hyperparameters.solver ==',
         tests=_NOT_COME,
     ),
@@ -186,16 +193,16 @@ FAULTS = (
         'hosts_before_the_visits',
         what='Clients host models in the warm-up.',
         file=_SERVER,
-        old='owners = tf.where(begun, owners, -1)',
-        new='owners = tf.where(begun, owners, owners)',
+        old="owners = tf.where(begun, hosts['owners'], -1)",
+        new="owners = hosts['owners']",
         tests=_NOT_BEGUN,
     ),
     Fault(
         'epochs_before_the_visits',
         what='Epochs of visits begin in the warm-up.',
         file=_SERVER,
-        old='lambda new, old: tf.where(begun, new, old), after, pending',
-        new='lambda new, old: new, after, pending',
+        old='lambda old, new: tf.where(begun, new, old), pending,',
+        new='lambda old, new: new, pending,',
         tests=_NOT_BEGUN,
     ),
     Fault(

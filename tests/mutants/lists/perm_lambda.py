@@ -3,7 +3,6 @@
 from tests.mutants.faults import Fault
 
 _LAMBDA = 'tff_pers/algorithms/perm/perm_lambda.py'
-_TRIAL = 'tff_pers/algorithms/perm/perm_trial.py'
 _LAMBDA_TEST = 'tests/algorithms/perm/perm_lambda_test.py'
 _LOSSES = (f'{_LAMBDA_TEST}::test_losses_follow_numpy',)
 _ROWS = (
@@ -14,7 +13,7 @@ FAULTS = (
     Fault(
         'kappa_sees_what_is_held_out',
         what='lambda is chosen by models that saw the held-out examples.',
-        file=_TRIAL,
+        file=_LAMBDA,
         old='return train(data), train(some), found',
         new='return train(data), train(data), found',
         tests=_LOSSES,
@@ -22,7 +21,7 @@ FAULTS = (
     Fault(
         'kappa_by_whole_gradients',
         what='Rows of the choice know the gradient of the held-out examples.',
-        file=_TRIAL,
+        file=_LAMBDA,
         old='found, own.gradient\n',
         new='found, found.gradient\n',
         tests=_LOSSES,
@@ -38,7 +37,7 @@ FAULTS = (
     Fault(
         'kappa_of_one_scale',
         what='Mixtures are judged without going on.',
-        file=_TRIAL,
+        file=_LAMBDA,
         old='tf.gather(_SCALES, pair[1])',
         new='tf.gather(_SCALES, 0 * pair[1])',
         tests=_LOSSES,
@@ -54,7 +53,7 @@ FAULTS = (
     Fault(
         'kappa_chosen_anew',
         what='kappa is chosen in every round.',
-        file=_TRIAL,
+        file=_LAMBDA,
         old="tf.equal(message['round'], hyperparameters.first_measure)",
         new="message['round'] >= hyperparameters.first_measure",
         tests=(f'{_LAMBDA_TEST}::test_kappa_is_chosen_once',),
@@ -63,19 +62,19 @@ FAULTS = (
         'kappa_by_another_lambda',
         what='The choice takes gradients of M examples for those of all.',
         file=_LAMBDA,
-        old='perm_mixing.choose_lambda(table, kappa, hyperparameters)',
-        new="kappa * mixing.auto_lambda(table['variances'], own == own, 1.0)",
+        old=(
+            'perm_mixing.choose_lambda(\n          table, kappa, self.hyperpa'
+            'rameters\n      ))'
+        ),
+        new="kappa * mixing.auto_lambda(table['variances'], own == own, 1.0))",
         tests=_ROWS,
     ),
     Fault(
         'kappa_without_debias',
         what='The choice compares gradients with their noise.',
         file=_LAMBDA,
-        old='denoised(c, place[None], table, hyperparameters)',
-        new=(
-            'denoised(\n      c, place[None], table,'
-            ' perm_hyperparameters.PermHyperparameters()\n  )'
-        ),
+        old='problem.denoised(d[None], place[None])',
+        new='tf.where(own, tf.zeros_like(d), d)[None]',
         tests=_ROWS,
     ),
     Fault(
@@ -90,13 +89,8 @@ FAULTS = (
         'choice_built_for_nobody',
         what='The choice is built where kappa is given, too.',
         file='tff_pers/algorithms/perm/perm.py',
-        old='      devices, hyperparameters, state_type, num_clients\n  )\n',
-        new=(
-            '      devices, hyperparameters, state_type, num_clients\n  )\n'
-            '  perm_lambda.build_choice(\n'
-            '      devices, hyperparameters,\n'
-            '      broadcast.type_signature.result.member, num_clients,\n  )\n'
-        ),
+        old='    if hyperparameters.chooses_scale:',
+        new='    if perm_lambda.Trial.choose_scale:',
         tests=(
             f'{_LAMBDA_TEST}::test_no_choice_is_built_where_kappa_is_given',
         ),

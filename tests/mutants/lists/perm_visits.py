@@ -11,7 +11,7 @@ _PERM_TEST = 'tests/algorithms/perm/perm_test.py'
 _SHUFFLING = 'tff_pers/algorithms/perm/shuffling.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
 _SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
-_ROWS = 'tff_pers/algorithms/perm/mixing_rows.py'
+_ROWS = 'tff_pers/numerics/mixing_rows.py'
 _SHUFFLING_TEST = 'tests/algorithms/perm/shuffling_test.py'
 _SCHEDULE_TEST = 'tests/algorithms/perm/visit_schedule_test.py'
 _MATCHING = 'tff_pers/numerics/matching.py'
@@ -158,8 +158,8 @@ FAULTS = (
         'hosts_for_owners',
         what='The table of hosts is read as that of owners.',
         file=_SCHEDULE,
-        old='  return schedule.owners(hosts, num_clients)\n\n\ndef matching_owners',
-        new='  return hosts\n\n\ndef matching_owners',
+        old='owners = schedule.owners(hosts, cohort.shape[0])\n',
+        new='owners = hosts\n',
         tests=_NUMPY,
     ),
     Fault(

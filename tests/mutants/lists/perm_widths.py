@@ -2,7 +2,6 @@
 
 from tests.mutants.faults import Fault
 
-_COMPARISON = 'tff_pers/algorithms/perm/perm_comparison.py'
 _DEVICES = 'tff_pers/algorithms/perm/perm_devices.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
 _TEST = 'tests/algorithms/perm/perm_devices_test.py'
@@ -23,7 +22,7 @@ FAULTS = (
         'narrow_hosts_train_all',
         what='A host trains all that the owner has.',
         file=_DEVICES,
-        old='self.parts.switch(self.narrower(owned, host), within)',
+        old='self.parts.switch(self.parts.narrower(owned, host), within)',
         new='self.parts.switch(owned, within)',
         tests=_VISIT,
     ),
@@ -31,14 +30,14 @@ FAULTS = (
         'narrow_owners_grow',
         what='A host trains what it has, not what the owner has.',
         file=_DEVICES,
-        old='self.parts.switch(self.narrower(owned, host), within)',
+        old='self.parts.switch(self.parts.narrower(owned, host), within)',
         new='self.parts.switch(host, within)',
         tests=_VISIT,
     ),
     Fault(
         'wider_of_both',
         what='A visit trains the larger width of the two.',
-        file=_DEVICES,
+        file='tff_pers/models/submodels.py',
         old='tf.gather(widths, tier) <= tf.gather(widths, other)',
         new='tf.gather(widths, tier) >= tf.gather(widths, other)',
         tests=_VISIT,
@@ -71,46 +70,49 @@ FAULTS = (
         'gradient_of_the_whole_model',
         what='Narrow clients measure the gradient of the whole model.',
         file=_DEVICES,
-        old='self.tier(index), lambda k: compute(self._first_units[k])',
+        old='self.tier(index), lambda k: compute(self._tiers.within[k])',
         new='self.tier(index), lambda k: compute(self.model)',
         tests=_GRADIENTS,
     ),
     Fault(
         'variance_is_not_scaled',
         what='Variances are not in units of distances.',
-        file=_COMPARISON,
-        old='return variance / tf.cast(devices.share(index), variance.dtype)',
+        file=_DEVICES,
+        old='return variance / tf.cast(self.share(index), variance.dtype)',
         new='return variance',
         tests=_GRADIENTS,
     ),
     Fault(
         'distances_of_few_are_small',
         what='Distances are not divided by the share of the coordinates.',
-        file=_COMPARISON,
-        old='apart / tf.constant(share, apart.dtype), 0',
-        new='apart + 0 * tf.constant(share, apart.dtype), 0',
+        file=_DEVICES,
+        old='of_tier / tf.constant(share, of_tier.dtype), 0',
+        new='of_tier + 0 * tf.constant(share, of_tier.dtype), 0',
         tests=_DISTANCES,
     ),
     Fault(
         'distances_in_the_wider',
         what='Gradients are compared in what the owner has.',
-        file=_COMPARISON,
-        old='devices.narrower(devices.tier(owners)[:, None], devices.tier(clients))',
-        new='devices.tier(owners)[:, None] + 0 * devices.tier(clients)',
+        file=_DEVICES,
+        old=(
+            'self._tiers.narrower(self.tier(owners)[:, None], self.tier(clien'
+            'ts))'
+        ),
+        new='self.tier(owners)[:, None] + 0 * self.tier(clients)',
         tests=_DISTANCES,
     ),
     Fault(
         'rows_for_clients',
         what='The number of a row is taken for that of a client.',
-        file=_COMPARISON,
-        old='both = _both(devices, clients, tf.gather(clients, owners))',
-        new='both = _both(devices, clients, owners)',
+        file=_DEVICES,
+        old='self._both(clients, tf.gather(clients, owners))',
+        new='self._both(clients, owners)',
         tests=_DISTANCES,
     ),
     Fault(
         'new_rows_divide_by_the_whole',
         what='One gradient is compared with rows in other units than all are.',
-        file=_COMPARISON,
+        file=_DEVICES,
         old='tf.reduce_sum(own, axis=1) / tf.gather(shares, both)',
         new='tf.reduce_sum(own, axis=1) / shares[0]',
         tests=_DISTANCES,
@@ -118,17 +120,17 @@ FAULTS = (
     Fault(
         'capacity_of_the_other',
         what='The dimension is that of the source, not of the learner.',
-        file=_COMPARISON,
-        old="of_learner = devices.vc_of == 'learner'",
-        new="of_learner = devices.vc_of == 'source'",
+        file=_DEVICES,
+        old="of_learner = self.vc_of == 'learner'",
+        new="of_learner = self.vc_of == 'source'",
         tests=_CAPACITY,
     ),
     Fault(
         'capacity_without_its_root',
         what='The added term falls as 1 / n_j.',
-        file=_COMPARISON,
-        old='devices.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))',
-        new='devices.vc * tf.sqrt(dimension) / tf.maximum(sizes, 1.0)',
+        file=_DEVICES,
+        old='self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))',
+        new='self.vc * tf.sqrt(dimension) / tf.maximum(sizes, 1.0)',
         tests=_CAPACITY,
     ),
     Fault(
@@ -143,7 +145,7 @@ FAULTS = (
         'bytes_of_the_host',
         what='A visit counts all that the host could take.',
         file=_DEVICES,
-        old='      tier = self.narrower(tier, self.tier(other))',
+        old='      tier = self.parts.narrower(tier, self.tier(other))',
         new='      pass',
         tests=_BYTES,
     ),
@@ -151,8 +153,11 @@ FAULTS = (
         'bytes_of_the_whole_model',
         what='Line (a) counts the whole model.',
         file='tff_pers/algorithms/perm/perm_client.py',
-        old='      bytes_down=share * tf.cast(exchanges, tf.float32)',
-        new='      bytes_down=tf.cast(exchanges, tf.float32)',
+        old=(
+            '            bytes_down=share * used(tf.logical_or(moves, measure'
+            'd))'
+        ),
+        new='            bytes_down=used(tf.logical_or(moves, measured))',
         tests=_MEANS,
     ),
     Fault(
@@ -168,12 +173,12 @@ FAULTS = (
         what='New clients have the model of client 0.',
         file='tff_pers/algorithms/perm/perm_new_clients.py',
         old=(
-            '  if not hyperparameters.adapt_epochs:\n'
-            "    return devices.own_units(weights, data['index'])"
+            '    weights = tf.cond(is_new, train, lambda: weights)\n  return d'
+            "evices.own_units(weights, data['index'])"
         ),
         new=(
-            '  if not hyperparameters.adapt_epochs:\n'
-            "    return devices.own_units(weights, 0 * data['index'])"
+            '    weights = tf.cond(is_new, train, lambda: weights)\n  return d'
+            "evices.own_units(weights, 0 * data['index'])"
         ),
         tests=_DEPLOYED,
     ),

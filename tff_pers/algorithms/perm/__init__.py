@@ -6,6 +6,4 @@
 from tff_pers.algorithms.perm.perm import build_perm
 from tff_pers.algorithms.perm.perm_hyperparameters import PermHyperparameters
 from tff_pers.algorithms.perm.shuffling import build_shuffling
-from tff_pers.algorithms.perm.visit_hyperparameters import (
-    ShufflingHyperparameters,
-)
+from tff_pers.algorithms.perm.visit_schedule import ShufflingHyperparameters

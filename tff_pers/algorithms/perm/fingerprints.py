@@ -16,10 +16,12 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
+from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import setting as setting_lib
+from tff_pers.composition import server_state
 
-def nobody(
-    num_clients: int, dimension: int, dtype: tf.DType
-) -> Mapping[str, Any]:
+
+def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
   """Returns the table before the first gradient."""
   zeros = tf.zeros([num_clients])
   return collections.OrderedDict(
@@ -29,16 +31,27 @@ def nobody(
   )
 
 
+def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
+  """Returns {bool}@CLIENTS, whether another gradient would say nothing new.
+
+  That is where the server has one of all examples, at the present w.
+  """
+  first = setting.hyperparameters.first_visit
+  if setting.full_participation or setting.hyperparameters.gradient_batch:
+    return server_state.computed(lambda client: False, index)
+  return keyed.fetch(
+      server_state.computed(lambda table: table['dates'], table), index,
+      lambda dates, client: dates[client] >= first, setting.num_clients,
+  )
+
+
 def written(
     table: Mapping[str, Any], gradients: Mapping[str, Any], t: tf.Tensor
-) -> Mapping[str, Any]:
-  """Returns the table after a round.
+) -> Any:
+  """Returns the table after round t.
 
-  Args:
-    table: See above.
-    gradients: Collected rows `<fingerprints [M, p], keys int32[M], rows, sizes,
-      variances float32[M]>`, in any order.
-    t: The round.
+  `gradients` are `<fingerprints [M, p], keys int32[M], rows, sizes, variances
+  float32[M]>`, collected in any order.
   """
   keys = gradients['keys']
   dates = tf.fill(tf.shape(keys), t)
@@ -57,14 +70,8 @@ def written(
 
 def of_round(
     gradients: Mapping[str, Any], num_clients: int, t: tf.Tensor
-) -> Mapping[str, Any]:
-  """Returns the table after a round in which nobody's gradient was known.
-
-  Args:
-    gradients: See `written`.
-    num_clients: N.
-    t: The round.
-  """
+) -> Any:
+  """Returns the table after round t if nobody's gradient was known before."""
   keys, vectors = gradients['keys'], gradients['fingerprints']
   before = nobody(num_clients, vectors.shape[1], vectors.dtype)
   # If all take part they mostly come in order, and then the rows, as large as
@@ -86,9 +93,7 @@ def of_round(
   )
 
 
-def since(
-    table: Mapping[str, Any], first_round: tf.Tensor
-) -> Mapping[str, Any]:
+def since(table: Mapping[str, Any], first_round: tf.Tensor) -> Any:
   """Returns the table without gradients taken before `first_round`."""
   is_comparable = table['dates'] >= first_round
 

@@ -1,17 +1,16 @@
 """The table of N models, of which each client deploys its own row."""
 
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.composition import deployment
 from tff_pers.composition import server_state
 from tff_pers.core import process
-from tff_pers.data import client_data
 
 
 def tile(weights: Any, num_models: int) -> Any:
@@ -39,35 +38,24 @@ def own_row(state: Any, client: tf.Tensor) -> Any:
 
 
 def deploying(
-    devices: perm_devices.Devices, num_clients: int, *,
-    initialize_seeded: tff.Computation, next_fn: tff.Computation,
-    dispatch: Optional[Callable[..., Any]] = None,
-    deploy: Union[Callable[..., Any], deployment.Choosing] = (
-        lambda weights, client_state, data: weights
-    ),
+    setting: setting_lib.Setting, *, initialize_seeded: tff.Computation,
+    next_fn: tff.Computation, dispatch: Optional[tff.Computation] = None,
+    deploy: Callable[..., Any] = lambda weights, client_state, data: weights,
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
 
-  Args:
-    devices: What the clients' devices hold of the model.
-    num_clients: N.
-    initialize_seeded: Makes S; its field `models` is the table of the models.
-    next_fn: See `process.PersonalizedProcess`; clients are stateless.
-    dispatch: What `evaluate` sends to clients in the place of their rows, see
-      `deployment.build_deploy`.
-    deploy: What they do with it, likewise.
+  `dispatch` sends something else in the place of the rows, and `deploy` is what
+  clients do with what they get, both as in `deployment.build_deploy`.
   """
-  model = devices.model
+  devices, stateless = setting.devices, tff.to_type(())
   state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  stateless = tff.to_type(())
 
   def row(state, client):
     return devices.own_units(own_row(state, client), client)
 
   deploy_rows = deployment.build_deploy(
-      dispatch or keyed.build_fetch(state_type, row, num_clients), stateless,
-      data_type, deploy, devices.deployed,
+      dispatch or keyed.build_fetch(state_type, row, setting.num_clients),
+      stateless, setting.data_type, deploy, devices.deployed,
   )
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,

@@ -14,31 +14,27 @@ Distributed Personalized Empirical Risk Minimization
 import collections
 from typing import Any, Optional
 
-import numpy as np
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
+from tff_pers.algorithms.perm import fingerprints
 from tff_pers.algorithms.perm import own_rows
-from tff_pers.algorithms.perm import perm_aggregator
 from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
 from tff_pers.algorithms.perm import perm_new_clients
 from tff_pers.algorithms.perm import perm_server
-from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
-from tff_pers.composition import deployment
 from tff_pers.composition import dispatch
 from tff_pers.composition import server_state
 from tff_pers.config import methods
-from tff_pers.core import interception
 from tff_pers.core import process
 from tff_pers.core import round_metrics
-from tff_pers.data import client_data
 from tff_pers.models import functional
 
+computed = server_state.computed
 PermHyperparameters = perm_hyperparameters.PermHyperparameters
 # Gradients of so many numbers are kept for clients that come later (64 MiB).
 _FEW_NUMBERS = 2**24
@@ -76,17 +72,15 @@ def build_perm(
   With partial participation, which the paper does not have, w rests from the
   first visit on. A client sends its gradient when it first takes part after
   that, and the server keeps it: after about N / m rounds of m clients it knows
-  all pairs. In each round it solves for the rows of the cohort.
-
-  With `models=C` the server has C models, not N, for clusters of clients: line
-  (b) solves for the rows of their centers, see `perm_clusters`.
+  all pairs. In each round it solves for the rows of the cohort. With `models=C`
+  the server has C models, not N, for clusters of clients: line (b) solves for
+  the rows of their centers, see `perm_clusters`.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
   (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
   of gradients (see `fingerprints`) at the model `anchor`, `assignment` to
   models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
-  A was solved (0: not yet). Clients are stateless. Those that never trained go
-  on from a mixture of models, see `perm_new_clients`.
+  A was solved (0: not yet). Clients are stateless.
 
   The step of stage 1 and of the visits is that of `local_step`. In line (a) of
   Algorithm 2 clients clip and decay what w descends, not the G_i that are
@@ -97,22 +91,22 @@ def build_perm(
   lambda -> 0 the identity, local training.
 
   Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
-  with flipped labels their work in all of it. Not attacked is what else they
-  send, the G_i of (b) and the visited models of (c): these go to their owners,
-  and into no mean.
+  with flipped labels their work in all of it. The G_i of (b) and the visited
+  models of (c) are not attacked: they are never averaged.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     num_clients: N.
     hyperparameters: See `PermHyperparameters`.
     client_weighting: Weights of the mean in (a) and in stage 1.
-    devices: What the clients' devices hold of the model; None: all of it.
     full_participation: Whether every round has all clients. If not, rounds are
       matchings, and the server keeps a table of gradients.
-    num_new_clients: How many clients that never trained `evaluate` can take;
-      their indices are N and above. For them the server always keeps a table.
+    num_new_clients: How many clients that never trained `evaluate` can take,
+      see `perm_new_clients`; their indices are N and above. For them the server
+      always keeps a table.
     keep_gradients: Whether the server keeps the table of gradients for clients
       that come after the run, though nothing in the run needs it.
+    devices: What the clients' devices hold of the model; None: all of it.
 
   Returns:
     A `PersonalizedProcess` for these N clients. A client deploys its row of
@@ -130,63 +124,22 @@ def build_perm(
       prevent; if `row_nonzeros` or `models` exceed N.
   """
   hyperparameters.check(num_clients, full_participation)
-  devices = devices or perm_devices.Devices(model)
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  aggregator = perm_aggregator.build_aggregator(
-      devices, data_type, hyperparameters
+  known = (
+      devices or perm_devices.Devices(model), hyperparameters, num_clients,
+      full_participation, client_weighting,
   )
+  client, server = perm_client.Client(*known), perm_server.Server(*known)
+  data_type = client.data_type
+  sent = tff.tensorflow.computation(client.sent, model.weights_type, data_type)
+  aggregator = server.build_aggregator(sent.type_signature.result)
+  keeps_table = keep_gradients or num_new_clients > 0 or not full_participation
   initialize_seeded = server_state.build_initialize(
-      lambda seed: perm_server.initial_fields(
-          model, seed, num_clients, hyperparameters,
-          full_participation=full_participation,
-          keeps_table=(
-              keep_gradients or num_new_clients > 0 or not full_participation
-          ),
-      ),
-      aggregator,
+      lambda seed: server.initial_fields(seed, keeps_table), aggregator
   )
   state_type = initialize_seeded.type_signature.result.member
   broadcast = dispatch.build_broadcast(
       lambda state: dict(weights=state['weights']), state_type
   )
-  cohort = visit_schedule.build_cohort(data_type, num_clients)
-  is_known = perm_server.build_is_known(
-      state_type, num_clients, hyperparameters, full_participation
-  )
-
-  @tff.tensorflow.computation(
-      broadcast.type_signature.result.member, np.bool_, data_type
-  )
-  def client_line(message, known, data):
-    done = perm_client.global_line(
-        devices, message, known, interception.changed('data', data),
-        hyperparameters, client_weighting=client_weighting,
-        num_clients=num_clients, full_participation=full_participation,
-    )
-    done['update'] = interception.changed('update', done['update'], data)
-    return done
-
-  work_type = client_line.type_signature.result
-  collect = keyed.RowCollectionFactory(num_clients).create(
-      work_type['gradients']
-  )
-  lines = perm_server.build_lines(
-      devices, state_type, collect.next.type_signature.result['result'].member,
-      num_clients, hyperparameters, full_participation,
-  )
-  visit = visits.build_visits(
-      devices, hyperparameters, state_type, num_clients
-  )
-  report_types = [
-      work_type['report'], visit.type_signature.result['report'].member
-  ]
-  if hyperparameters.chooses_scale:
-    choose_scale = perm_lambda.build_choice(
-        devices, hyperparameters, broadcast.type_signature.result.member,
-        num_clients,
-    )
-    report_types.append(choose_scale.type_signature.result['report'].member)
-  client_metrics = visits.build_client_metrics(data_type, *report_types)
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
@@ -194,79 +147,66 @@ def build_perm(
       tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    index = tff.federated_map(deployment.client_index(data_type), data)
-    clock = tff.federated_zip(
-        collections.OrderedDict(round=state.round, seed=state.seed)
-    )
+    clock = server_state.fields_of(state, 'round', 'seed')
+    index = computed(lambda data: data['index'], data)
+    here = keyed.present(index, num_clients)
 
     # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i
     message = broadcast(state, index)
-    known = is_known(state.table, index)
-    work = tff.federated_map(client_line, (message, known, data))
+    is_known = fingerprints.known(client, state.table, index)
+    work = computed(client.global_line, message, is_known, data)
     mean = aggregator.next(state.aggregator, work.update, work.weight)
-    weights = tff.federated_map(
-        lines.descend, (clock, state.weights, mean.result)
-    )
+    weights = computed(server.descend, clock, state.weights, mean.result)
 
     # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
     scale = state.scale
-    reports: tuple[Any, ...] = ()
-    if hyperparameters.chooses_scale:  # lambda, once, before the first visit.
-      chosen = choose_scale(state.scale, message, data)
-      scale, reports = chosen.scale, (chosen.report,)
-    gradients = collect.next(collect.initialize(), work.gradients).result
-    here = cohort(data)
-    old = tff.federated_zip(
-        collections.OrderedDict(
-            mixing=state.mixing, assignment=state.assignment,
-            lambda_=state.lambda_, table=state.table, anchor=state.anchor,
-        )
+    of_choice: list[Any] = []
+    if hyperparameters.chooses_scale:  # kappa, once, before the first visit.
+      scale, *of_choice = perm_lambda.Trial(*known).choose_scale(
+          scale, message, index, data
+      )
+    old = server_state.fields_of(
+        state, 'round', 'seed', 'weights', 'mixing', 'assignment', 'lambda_',
+        'table', 'anchor',
     )
-    solved = tff.federated_map(
-        lines.solve, (clock, old, state.weights, scale, here, gradients)
-    )
+    gradients = keyed.collect(work.gradients, num_clients)
+    solved = computed(server.solve, old, scale, here, gradients)
 
     # (c) model i -> client c = sigma_r[(i + j) mod N], K steps, and back
-    models = tff.federated_map(lines.start, (clock, weights, state.models))
+    models = computed(server.start, clock, weights, state.models)
     mixing = state.mixing if hyperparameters.one_trip else solved.mixing
-    hosts = tff.federated_map(
-        lines.host, (clock, mixing, state.pending, here)
-    )
-    visited = visit(
-        visits.hosting(
-            state, models=models, mixing=mixing, owners=hosts.owners
-        ),
-        data,
+    hosts = computed(server.host, clock, mixing, state.pending, here)
+    models, report = visits.visit_clients(
+        client, state, models, mixing, hosts.owners, index, data
     )
 
-    metrics = tff.federated_map(
-        client_metrics, (data, (work.report, visited.report, *reports))
+    metrics = computed(
+        round_metrics.of_reports, data, (work.report, report, *of_choice)
     )
     return collections.OrderedDict(
         state=server_state.advance(
-            state, aggregator=mean.state, weights=weights,
-            models=visited.models, mixing=solved.mixing, pending=hosts.pending,
-            table=solved.table, anchor=solved.anchor, scale=scale,
-            assignment=solved.assignment, lambda_=solved.lambda_,
+            state, aggregator=mean.state, weights=weights, models=models,
+            mixing=solved.mixing, pending=hosts.pending, table=solved.table,
+            anchor=solved.anchor, scale=scale, assignment=solved.assignment,
+            lambda_=solved.lambda_,
         ),
         client_states=client_states,
         metrics=round_metrics.merge(
             round_metrics.aggregate(metrics), solved.measurements,
-            hosts.measurements, *perm_aggregator.measurements(mean),
+            hosts.measurements, *round_metrics.of_aggregator(mean.measurements),
         ),
     )
 
   for_new = {} if not num_new_clients else dict(
       dispatch=perm_new_clients.build_dispatch(
-          devices, state_type, num_clients, num_new_clients, hyperparameters
+          client, state_type, num_new_clients
       ),
       deploy=lambda weights, client_state, data: perm_new_clients.adapted(
-          devices, weights, data, hyperparameters, num_clients
+          client, weights, data
       ),
   )
   return own_rows.deploying(
-      devices, num_clients, initialize_seeded=initialize_seeded,
-      next_fn=next_fn, **for_new,
+      client, initialize_seeded=initialize_seeded, next_fn=next_fn, **for_new
   )
 
 

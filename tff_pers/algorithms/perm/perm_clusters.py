@@ -21,8 +21,8 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
-from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.core import random
 from tff_pers.numerics import distances
 from tff_pers.numerics import kmeans
@@ -31,43 +31,32 @@ from tff_pers.numerics import mixing as mixing_lib
 _CLUSTERS_USE = -6  # Keeps the draws apart from others of the seed.
 
 
-def nobody(
-    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters
-) -> tf.Tensor:
+def nobody(setting: setting_lib.PermSetting) -> tf.Tensor:
   """Returns the start of the server state's field `assignment`.
 
   int32[N], the model of each client, -1: none yet; () with one per client.
   """
-  if not hyperparameters.models:
+  if not setting.hyperparameters.models:
     return ()
-  return tf.fill([num_clients], -1)
+  return tf.fill([setting.num_clients], -1)
 
 
 def solve(
-    clock: Mapping[str, Any], old: Any, table: Any, lambda_: tf.Tensor,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
+    problem: perm_mixing.Problem, old: Mapping[str, Any]
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (rows of A float32[C, N], assignment int32[N]).
 
-  Args:
-    clock: `<round, seed>`.
-    old: `<mixing, assignment>` so far.
-    table: See `fingerprints.nobody`; who is not in it has size 0, keeps its
-      model and teaches nobody.
-    lambda_: Float64 scalar.
-    hyperparameters: `PermHyperparameters`.
+  Who is not in the table keeps its model. `old` are `<round, seed, mixing,
+  assignment>` so far.
   """
+  table = problem.table
   assignment, apart = kmeans.assign(
       distances.center(table['fingerprints'], table['sizes'] > 0),
-      table['sizes'],
-      old['assignment'], hyperparameters.models,
-      random.key(clock['seed'], _CLUSTERS_USE, clock['round']),
+      table['sizes'], old['assignment'], problem.setting.hyperparameters.models,
+      random.key(old['seed'], _CLUSTERS_USE, old['round']),
   )
   is_used = tf.math.is_finite(apart[:, :1])
-  alpha = perm_mixing.rows_of_centers(
-      tf.where(is_used, apart, 0), table, lambda_, old['mixing'],
-      hyperparameters,
-  )
+  alpha = problem.rows_of_centers(tf.where(is_used, apart, 0), old['mixing'])
   return (
       tf.where(is_used, alpha, 0),
       tf.where(table['sizes'] > 0, assignment, old['assignment']),
@@ -75,13 +64,7 @@ def solve(
 
 
 def models_of_strangers(state: Any, gradients: Any) -> Any:
-  """Returns the models of the nearest clusters, a table [M, ...].
-
-  Args:
-    state: S.
-    gradients: Those of M clients that never trained, as rows of
-      `fingerprints.written`.
-  """
+  """Returns the models of the clusters nearest to M gradients, [M, ...]."""
   table = state['table']
   n = table['sizes'].shape[0]
   vectors = distances.center(
@@ -104,13 +87,7 @@ def models_of_strangers(state: Any, gradients: Any) -> Any:
 def measurements(
     mixing: tf.Tensor, assignment: tf.Tensor, lambda_: tf.Tensor
 ) -> dict[str, Any]:
-  """Returns metrics of A: means over the rows of models that are visited.
-
-  Args:
-    mixing: A, float32[C, N].
-    assignment: See `nobody`.
-    lambda_: The lambda that it was solved with; 0: not yet.
-  """
+  """Returns metrics of A: means over the rows of models that are visited."""
   is_visited = tf.reduce_any(mixing > 0, axis=1)
   rows = tf.boolean_mask(mixing, is_visited)
   count = tf.reduce_sum(tf.cast(rows > 0, tf.float32), axis=1)

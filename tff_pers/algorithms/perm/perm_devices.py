@@ -1,34 +1,85 @@
-"""PERM whose clients own models of different width.
+"""What clients' devices hold of the model: all of it, or the first units.
 
-The architecture of client i is the first beta_i C units of every layer of C
-units. All weights keep the shape of the whole model, with what lies outside of
-an architecture untouched:
+With tiers the architecture of client i is the first beta_i C units of every
+layer of C units. All weights keep the shape of the whole model, with what lies
+outside of an architecture untouched:
 
     (a) G_i = grad f_i(m_i . w), in the coordinates of m_i and 0 elsewhere;
         w moves in each coordinate by the mean over the clients that have it
-    (b) d_ij compares the coordinates that both have, over their share
-        (compare=all: all coordinates); c_j = d_ij + rho sqrt(VC / n_j), see
-        `perm_comparison`
+    (b) d_ij = ||m * (G_i - G_j)||^2 / share of the coordinates in m, where m
+        keeps those that both have (compare=all: ||G_i - G_j||^2);
+        c_j = d_ij + rho sqrt(VC / n_j)
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
 
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. The paper names the idea; the formulas are ours.
+The paper names the idea; the formulas are ours.
 """
 
 import collections
 import dataclasses
-import functools
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from tff_pers.algorithms.perm import perm_hyperparameters
+from tff_pers.aggregators import partial
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import submodels
+from tff_pers.models import tiers as tiers_lib
+from tff_pers.numerics import distances
+
+_HAS_TIERS = 'tiers!=none'
+
+
+@dataclasses.dataclass(frozen=True)
+class ArchitectureHyperparameters(hp.Aggregation):
+  """Hyperparameters of PERM whose clients own models of different width."""
+
+  tiers: str = hp.field(
+      'none',
+      'Widths of the models that clients of each tier own, as 1:0.5:0.25,'
+      ' shares of the units of hidden layers; none: all own the whole model.',
+  )
+  width_rounding: str = hp.field(
+      'round', 'How numbers of units become whole.',
+      choices=submodels.ROUNDINGS, when=_HAS_TIERS,
+  )
+  compare: str = hp.field(
+      'intersection',
+      'In which coordinates gradients of different architectures are compared:'
+      ' intersection (those that both have, over their share) or all.',
+      choices=('intersection', 'all'), when=_HAS_TIERS,
+  )
+  vc: float = hp.field(
+      0.0,
+      'rho: weight of sqrt(VC / n_j) beside the distance to client j, VC the'
+      ' number of parameters of a class of models; 0: none.',
+      minimum=0.0, when=_HAS_TIERS,
+  )
+  vc_of: str = hp.field(
+      'learner', 'Whose class: that of the client that learns, or the source.',
+      choices=('learner', 'source'), when=f'{_HAS_TIERS} and vc!=0',
+  )
+
+  def __post_init__(self):
+    # Of the hyperparameters that these are part of.
+    super().__post_init__()  # type: ignore[misc]
+    self.ratios((1.0,))
+    if self.tiers == 'none':
+      return
+    if self.aggregator != 'mean':
+      raise ValueError(
+          '`aggregator` must be mean with `tiers`, where clients have parts of'
+          f' the model, found {self.aggregator}.'
+      )
+
+  def ratios(self, of_task: Sequence[float]) -> tuple[float, ...]:
+    """Returns the width of every tier, (1,) without tiers."""
+    if self.tiers == 'none':
+      return (1.0,)
+    return tiers_lib.parse_ratios(self.tiers, of_task)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,42 +106,28 @@ class Devices:
     """The model over what clients deploy."""
     return self.parts.deployed if self.parts else self.model
 
-  def tier(self, index: tf.Tensor) -> tf.Tensor:
-    """Returns the tiers of clients, int32 as `index`."""
-    assert self.assign is not None  # It comes with `parts`.
-    return self.assign(None, None, index)
-
   def of_client(
       self, index: tf.Tensor,
       compute: Callable[[functional.FunctionalModel], Any],
   ) -> Any:
-    """Returns `compute(model)`, with the model that a client owns.
+    """Returns `compute(model)`, with the model that client `index` owns.
 
-    It takes weights of the whole model, and has no gradient in those that the
-    client does not have.
-
-    Args:
-      index: int32 scalar.
-      compute: Uses the model.
+    The model takes weights of the whole one, and has no gradient in those that
+    the client does not have.
     """
     if self.parts is None:
       return compute(self.model)
-    return self.parts.switch(
-        self.tier(index), lambda k: compute(self._first_units[k])
+    return self._tiers.switch(
+        self.tier(index), lambda k: compute(self._tiers.within[k])
     )
 
   def train(
       self, weights: Any, data: Mapping[str, Any], *, seed: tf.Tensor,
       owner: Optional[tf.Tensor] = None, **options: Any,
   ) -> tuple[Any, tf.Tensor]:
-    """Returns (weights, loss) of local SGD, as `local_sgd.train` does.
+    """Returns (weights, loss) of `local_sgd.train` on the model of `owner`.
 
-    Args:
-      weights: Of the whole model.
-      data: Dense client data.
-      seed: Key of the batches.
-      owner: Whose model it is; None: the client's own.
-      **options: Of `local_sgd.train`.
+    By default it is the client's own. `weights` are those of the whole model.
     """
     if self.parts is None:
       return local_sgd.train(self.model, weights, data, seed=seed, **options)
@@ -98,28 +135,32 @@ class Devices:
     owned = host if owner is None else self.tier(owner)
 
     def within(k):
-      kept = self._submodels.static(k)
+      kept = self._tiers.static(k)
       own = submodels.extract(self.model, weights, kept)
       final, loss = local_sgd.train(
-          self._submodels.tiers[k], own, data, seed=seed, **options
+          self._tiers.tiers[k], own, data, seed=seed, **options
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
-    return self.parts.switch(self.narrower(owned, host), within)
+    return self.parts.switch(self.parts.narrower(owned, host), within)
 
   def sent(self, update: Any, index: tf.Tensor) -> Any:
-    """Returns what a client sends of an update of w: the part that it has."""
+    """Returns what client `index` sends of an update of w: what it has."""
     if self.parts is None:
       return update
     kept = self.parts.switch(
         self.tier(index),
-        lambda k: submodels.mask(self.model, self._submodels.static(k)),
+        lambda k: submodels.mask(self.model, self._tiers.static(k)),
     )
     return collections.OrderedDict(
         kept=kept,
         # Weight decay reaches all of w.
         update=tf.nest.map_structure(tf.multiply, kept, update),
     )
+
+  def averaged(self, factory: Any) -> Any:
+    """Returns the factory that averages what is `sent` as `factory` does."""
+    return partial.PartialMeanFactory(factory) if self.parts else factory
 
   def own_units(self, weights: Any, index: tf.Tensor) -> Any:
     """Returns what client `index` deploys of weights of the whole model."""
@@ -130,51 +171,108 @@ class Devices:
   def share(
       self, index: tf.Tensor, other: Optional[tf.Tensor] = None
   ) -> tf.Tensor:
-    """Returns the share of the parameters that a client has, a float32 scalar.
-
-    Args:
-      index: int32 scalar.
-      other: Another client's index: of those that both have.
-    """
+    """Returns the share of the parameters that a client (and another) has."""
     if self.parts is None:
       return 1.0
     tier = self.tier(index)
     if other is not None:
-      tier = self.narrower(tier, self.tier(other))
-    return tf.gather(self.shares, tier)
+      tier = self.parts.narrower(tier, self.tier(other))
+    return tf.gather(self.parts.shares, tier)
 
-  def narrower(self, tier: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-    """Returns the tier, of two, that keeps fewer units; int32 of any shape."""
-    widths = tf.constant(self._submodels.widths)
-    return tf.where(
-        tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
+  def pairwise(
+      self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
+      owners: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns d_ij of rows `owners` to all rows, floats [M, R].
+
+    Args:
+      vectors: Gradients, floats [R, d].
+      is_known: bool[R]; rows of others are 0.
+      clients: int32[R], whose they are.
+      owners: int32[M], numbers of rows.
+    """
+    def apart(vectors):
+      return distances.gram_distances(
+          distances.center(vectors, is_known), owners
+      )
+
+    if not self._compares_parts:
+      return apart(vectors)
+    both, masks = self._both(clients, tf.gather(clients, owners)), self._masks()
+    total = 0
+    for k, share in enumerate(self._tiers.shares):
+      of_tier = apart(vectors * masks[k])
+      total += tf.where(
+          tf.equal(both, k), of_tier / tf.constant(share, of_tier.dtype), 0
+      )
+    return total
+
+  def to_one(
+      self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
+      client: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns d of all rows to a gradient, floats [d], of `client`, [R]."""
+    squared = tf.square(vectors - vector)
+    if not self._compares_parts:
+      return tf.reduce_sum(squared, axis=1)
+    both = self._both(clients, client[None])[0]
+    own = squared * tf.gather(self._masks(), both)
+    shares = tf.constant(self._tiers.shares, vectors.dtype)
+    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
+
+  def with_capacity(
+      self, d: tf.Tensor, clients: tf.Tensor, learners: tf.Tensor,
+      sizes: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns c_j from d_ij, floats [M, R], of clients `learners`, int32[M].
+
+    `clients`, int32[R], are the sources j, and `sizes` their n_j.
+    """
+    if self.parts is None or not self.vc:
+      return d
+    numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
+    of_learner = self.vc_of == 'learner'
+    dimension = tf.gather(
+        numbers, self.tier(learners)[:, None] if of_learner
+        else self.tier(clients)[None],
     )
+    added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
+    return d + tf.cast(added, d.dtype)
 
-  @functools.cached_property
-  def shares(self) -> list[float]:
-    """The share of the parameters that each tier has."""
-    whole = self.model.num_parameters
-    return [tier.num_parameters / whole for tier in self._submodels.tiers]
+  def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns the variance of a client's gradient, in units of distances."""
+    if not self._compares_parts:
+      return variance
+    return variance / tf.cast(self.share(index), variance.dtype)
+
+  def tier(self, index: tf.Tensor) -> tf.Tensor:
+    """Returns the tiers of clients, int32 as `index`."""
+    assert self.assign is not None  # It comes with `parts`.
+    return self.assign(None, None, index)
 
   @property
-  def _submodels(self) -> submodels.Submodels:
+  def _tiers(self) -> submodels.Submodels:
     """`parts`, where devices differ."""
     assert self.parts is not None
     return self.parts
 
-  @functools.cached_property
-  def _first_units(self) -> tuple[functional.FunctionalModel, ...]:
-    """The models of the tiers, over weights of the whole model."""
-    return tuple(
-        _within(self.model, tier, self._submodels.static(k))
-        for k, tier in enumerate(self._submodels.tiers)
-    )
+  @property
+  def _compares_parts(self):
+    return self.parts is not None and self.compare == 'intersection'
+
+  def _both(self, clients, owners):
+    """Returns the tier whose coordinates two clients share, int32[M, R]."""
+    return self._tiers.narrower(self.tier(owners)[:, None], self.tier(clients))
+
+  def _masks(self):
+    """Returns which coordinates of a gradient each tier has, [tiers, d]."""
+    return tf.stack([
+        distances.flatten(submodels.mask(self.model, self._tiers.static(k)))
+        for k in range(len(self._tiers.widths))
+    ])
 
 
-def build_devices(
-    task: task_lib.Task,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
-) -> Devices:
+def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
   """Returns the devices of a task's clients.
 
   Raises:
@@ -193,20 +291,5 @@ def build_devices(
       task.model,
       submodels.Submodels(task.model, widths, hyperparameters.width_rounding),
       tier_assignment.assign(task.num_clients, len(widths), given=task.tiers),
-      **{
-          name: getattr(hyperparameters, name)
-          for name in ('compare', 'vc', 'vc_of')
-      },
-  )
-
-
-def _within(model, tier, kept) -> functional.FunctionalModel:
-  """Returns a tier's model over weights of the whole model."""
-  extracted = lambda weights: submodels.extract(model, weights, kept)
-  return dataclasses.replace(
-      model, takes_factors=False,
-      penalty=model.penalty_by(
-          lambda weights: tier.penalty(extracted(weights))
-      ),
-      predict=lambda weights, *rest: tier.predict(extracted(weights), *rest),
+      hyperparameters.compare, hyperparameters.vc, hyperparameters.vc_of,
   )

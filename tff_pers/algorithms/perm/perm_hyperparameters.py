@@ -6,17 +6,12 @@ from typing import Union
 
 from absl import logging
 
-from tff_pers.algorithms.perm import perm_architectures
-from tff_pers.algorithms.perm import visit_hyperparameters
+from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import task as task_lib
 
-# A dense table of all pairs of this many clients takes 4 MB; it grows with the
-# square.
-_DENSE = 1000
-_KEPT_OF_MANY = 100
 # What kappa may be chosen from. Groups of many clients need a large one; with
 # few clients it would mix all of them, as infinity does.
 _KAPPAS = (3.0, 10.0, 30.0, 100.0, 300.0)
@@ -32,8 +27,8 @@ def kappas(num_clients: int) -> tuple[float, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class PermHyperparameters(
-    perm_architectures.ArchitectureHyperparameters,
-    visit_hyperparameters.ShufflingHyperparameters,
+    perm_devices.ArchitectureHyperparameters,
+    visit_schedule.ShufflingHyperparameters,
 ):
   """Hyperparameters of PERM."""
 
@@ -69,8 +64,7 @@ class PermHyperparameters(
       'auto',
       'lambda of Eq. (2), in squared gradient norm times examples; auto:'
       ' kappa (lambda_scale) times the mean gradient variance.',
-      above=0.0,
-      auto=True,
+      above=0.0, auto=True,
   )
   lambda_scale: Union[float, str] = hp.field(
       'auto',
@@ -102,19 +96,19 @@ class PermHyperparameters(
   debias: str = hp.field(
       'none',
       'variance subtracts v_i / n_i + v_j / n_j from the distances.',
-      choices=('none', 'variance'), when='models=0',
+      choices=('none', 'variance'), when='models=0 and tiers=none',
   )
   models: int = hp.field(
       0,
       'C: models at the server, one for each cluster of clients with gradients'
       ' near each other; 0: one for each client.',
-      minimum=0,
+      minimum=0, when='tiers=none',
   )
   sketch: int = hp.field(
       0,
       'Dimensions of a random projection of the gradients that distances are'
       ' taken from; 0: the gradients themselves.',
-      minimum=0,
+      minimum=0, when='tiers=none',
   )
   init: str = hp.field(
       'global',
@@ -125,13 +119,14 @@ class PermHyperparameters(
   one_trip: bool = hp.field(
       False,
       'As if gradients and visits shared one round trip: visits use the mixing'
-      ' weights of the round before (single_loop).',
+      ' weights of the round before.',
+      when='variant=single_loop and alpha_update=round and warmup_rounds!=0',
   )
   row_nonzeros: int = hp.field(
       0,
       'Largest mixing weights kept per client; 0: all, or 100 of more than 1000'
       ' clients.',
-      minimum=0, when='models=0',
+      minimum=0, when='models=0 and solver=water_filling',
   )
   adapt_epochs: int = hp.field(
       hp.NewClients.adapt_epochs,
@@ -142,11 +137,6 @@ class PermHyperparameters(
 
   def __post_init__(self):
     super().__post_init__()
-    if self.row_nonzeros and self.solver != 'water_filling':
-      raise ValueError(
-          '`solver` must be water_filling with row_nonzeros > 0 because sparse'
-          f' rows are not warm-started, found {self.solver}.'
-      )
     if self.gradient_batch == 1 and self.lambda_ == 'auto':
       raise ValueError(
           '`gradient_batch` must be 0 or >= 2 with lambda=auto because one'
@@ -156,16 +146,6 @@ class PermHyperparameters(
       raise ValueError(
           '`freeze_after` must be 0 or > the first round that solves for mixing'
           f' weights, {self.first_measure}, found {self.freeze_after}.'
-      )
-    if self.one_trip and (
-        self.variant != 'single_loop' or self.alpha_update != 'round'
-        or not self.warmup_rounds
-    ):
-      raise ValueError(
-          '`one_trip` must go with variant=single_loop, alpha_update=round and'
-          ' warmup_rounds > 0 because visits need earlier mixing weights, found'
-          f' variant={self.variant}, alpha_update={self.alpha_update} and'
-          f' warmup_rounds={self.warmup_rounds}.'
       )
 
   @property
@@ -207,34 +187,10 @@ class PermHyperparameters(
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    """Returns when models of different rounds compare: after first visits.
-
-    Args:
-      num_clients: N, those that train.
-      cohort_size: How many of them take part in a round.
-    """
     first = self.first_visit
     if self.variant == 'single_loop':
       first = self._warmup_of_cohorts(num_clients, cohort_size)
     return super().cadence(num_clients, cohort_size).after(first)
-
-  def kept_per_row(self, num_clients: int) -> int:
-    """Returns the mixing weights kept per row, 0: all, as a dense table.
-
-    Args:
-      num_clients: N.
-    """
-    if num_clients <= _DENSE or self.solver != 'water_filling' or self.models:
-      return self.row_nonzeros
-    return self.row_nonzeros or _KEPT_OF_MANY
-
-  def num_models(self, num_clients: int) -> int:
-    """Returns C, or N with a model for each client.
-
-    Args:
-      num_clients: N.
-    """
-    return self.models or num_clients
 
   @property
   def chooses_scale(self) -> bool:
@@ -270,7 +226,7 @@ class PermHyperparameters(
           ' participation because the mixing weights are updated once, found'
           f' {self.freeze_after}.'
       )
-    with_matching = visit_schedule.uses_matching(self, full_participation)
+    with_matching = self.uses_matching(full_participation)
     by_epoch = self.alpha_update == 'epoch'
     if with_matching and by_epoch and self.variant == 'single_loop':
       raise ValueError(

@@ -20,154 +20,220 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import perm_comparison
-from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_mixing
-from tff_pers.algorithms.perm import perm_trial
+from tff_pers.client_works import client_work
+from tff_pers.client_works import held_out
+from tff_pers.client_works import local_step
 from tff_pers.composition import deployment
+from tff_pers.composition import server_state
 from tff_pers.core import interception
-from tff_pers.data import client_data
+from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing
 
 DEFAULT = 10.0  # Where nothing can be chosen (papers/perm.md 7, trap 3).
+_SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # The s of M_i(kappa, s).
+_ROUNDS = 10  # Of half as many, one of three seeds chose another kappa.
+_HELD_OUT = 0.2
+_HUGE = 1e9  # The loss of a mixture that is not finite.
+_SPLIT_USE, _TRIAL_USE = 2, 3
 
 
-def build_choice(
-    devices: perm_devices.Devices,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
-    message_type: tff.Type, num_clients: int,
-) -> tff.Computation:
-  """Builds the choice.
+class Trial(perm_client.Client):
+  """What clients compute for the choice of kappa."""
 
-  Args:
-    devices: What the clients' devices hold.
-    hyperparameters: `PermHyperparameters`.
-    message_type: `<seed, round, weights>`, what all clients receive.
-    num_clients: N.
+  def choose_scale(
+      self, scale: Any, message: Any, index: Any, data: Any
+  ) -> tuple[Any, Any]:
+    """Chooses kappa in the round `first_measure` (while tracing).
 
-  Returns:
-    (scale@SERVER, message@CLIENTS, {D}@CLIENTS -> <scale@SERVER,
-    report@CLIENTS>), chosen in the round `first_measure` and else what it was;
-    the report is that of `visits.build_client_metrics`.
-  """
-  data_type = client_data.client_data_type(
-      devices.model.x_spec, devices.model.y_spec
-  )
-  kappas = perm_hyperparameters.kappas(num_clients)
-
-  @tff.tensorflow.computation(message_type, data_type)
-  def alone(message, data):
-    return perm_trial.try_alone(
-        devices, message, interception.changed('data', data), hyperparameters
+    `scale`, kappa so far, is at the server, all else at the clients. Returns
+    (kappa at the server, reports at the clients).
+    """
+    tried = server_state.computed(self.alone, message, data)
+    mixed = keyed.fetch(
+        keyed.collect(tried.rows, self.num_clients), index, self.mixtures,
+        self.num_clients,
     )
+    scored = server_state.computed(self.score, message, tried, mixed, data)
+    losses = tff.federated_sum(scored.losses)
+    return server_state.computed(self._best, scale, losses), scored.report
 
-  tried_type = alone.type_signature.result
-  collect = keyed.RowCollectionFactory(num_clients).create(tried_type['rows'])
-  fetch = keyed.build_fetch(
-      collect.next.type_signature.result['result'].member,
-      lambda table, client: mixtures(
-          devices, table, client, num_clients, hyperparameters
-      ), num_clients,
-  )
+  def alone(self, message: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """Trains a client by itself, in the round of the choice.
 
-  @tff.tensorflow.computation(
-      message_type, tried_type, fetch.type_signature.result.member, data_type
-  )
-  def scored_by(message, tried, mixed, data):
-    return perm_trial.score(
-        devices, message, tried, mixed, interception.changed('data', data),
-        num_clients,
+    Returns:
+      `<kept, rows>`, 0 or 1 rows of each: u_i^-, which it keeps, and what it
+      sends: a row of `Client.rows` and `<models, own_fingerprints, own_sizes>`;
+      models are u_i, `own_` is of what it did not hold out.
+    """
+    data = interception.changed('data', data)
+    weights, hyperparameters = message['weights'], self.hyperparameters
+    now = tf.equal(message['round'], hyperparameters.first_measure)
+    budget = hyperparameters.budget()
+    for name in ('num_steps', 'num_epochs'):
+      budget[name] = budget[name] and _ROUNDS * budget[name]
+
+    def train(data):
+      return self.devices.train(
+          weights, data, local=local_step.build(hyperparameters),
+          learning_rate=local_step.scheduled(
+              hyperparameters, message, hyperparameters.learning_rate
+          ),
+          seed=client_work.key(message, data, use=_TRIAL_USE), **budget,
+      )[0]
+
+    def work():
+      some, _ = _split(message, data)
+      found, own = (self.gradient(message, rows) for rows in (data, some))
+      return train(data), train(some), found, own.gradient
+
+    def rest():
+      nothing = perm_client.no_gradient(weights)
+      return nothing.gradient, nothing.gradient, nothing, nothing.gradient
+
+    trained, kept, found, own = tf.cond(now, work, rest)
+    sent = (trained, kept, found.gradient, found.variance, own)
+    is_sent = tf.cond(
+        now, lambda: round_metrics.all_finite(sent), lambda: tf.constant(False)
     )
-
-  losses_type = scored_by.type_signature.result['losses']
-
-  @tff.tensorflow.computation(np.float32, losses_type)
-  def choose(before, losses):
-    best = tf.gather(kappas, tf.argmin(tf.reduce_min(losses, axis=1)))
-    return tf.where(tf.reduce_any(losses > 0), best, before)
-
-  @tff.federated_computation(
-      tff.FederatedType(np.float32, tff.SERVER),
-      tff.FederatedType(message_type, tff.CLIENTS, all_equal=True),
-      tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def choice(scale, message, data):
-    tried = tff.federated_map(alone, (message, data))
-    table = collect.next(collect.initialize(), tried.rows).result
-    index = tff.federated_map(deployment.client_index(data_type), data)
-    scored = tff.federated_map(
-        scored_by, (message, tried, fetch(table, index), data)
-    )
+    row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
+    num_kept = data['num_examples'] - _num_held(data)
     return collections.OrderedDict(
-        scale=tff.federated_map(
-            choose, (scale, tff.federated_sum(scored.losses))
+        kept=tf.nest.map_structure(row, kept),
+        rows=collections.OrderedDict(
+            self.rows(found, message, data, is_sent),
+            models=tf.nest.map_structure(row, trained),
+            own_fingerprints=row(self.fingerprint(message, own)),
+            own_sizes=row(tf.cast(num_kept, tf.float32)),
         ),
-        report=scored.report,
     )
 
-  return choice
+  def mixtures(self, table: Mapping[str, Any], index: tf.Tensor) -> Any:
+    """Mixes the others' models for client i, from the rows that all sent.
 
+    Returns:
+      `<models, own>`, one row per kappa, or none without a row of the client:
+      sum_{j != i} alpha_ij u_j, and alpha_ii.
+    """
+    num_rows = tf.shape(table['keys'])[0]
+    place = tf.tensor_scatter_nd_update(
+        tf.fill([self.num_clients], -1), table['keys'][:, None],
+        tf.range(num_rows),
+    )[index]
 
-def mixtures(
-    devices: perm_devices.Devices, table: Mapping[str, Any], client: tf.Tensor,
-    num_clients: int, hyperparameters: perm_hyperparameters.PermHyperparameters,
-) -> Any:
-  """Mixes the others' models for client i.
+    def mixed():
+      alpha = self._alpha(table, place)
+      is_own = tf.equal(tf.range(num_rows), place)
+      others = tf.where(is_own, tf.zeros_like(alpha), alpha)
+      return tf.nest.map_structure(
+          lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
+          table['models'],
+      ), alpha[:, place]
 
-  Args:
-    devices: What the clients' devices hold.
-    table: The collected rows of `perm_trial.try_alone`.
-    client: i.
-    num_clients: N.
-    hyperparameters: `PermHyperparameters`.
+    def nothing():
+      return tf.nest.map_structure(
+          lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
+      ), tf.zeros([0], tf.float64)
 
-  Returns:
-    `<models, own>`, one row per kappa, or none without a row of the client:
-    sum_{j != i} alpha_ij u_j, and alpha_ii.
-  """
-  num_rows = tf.shape(table['keys'])[0]
-  place = tf.tensor_scatter_nd_update(
-      tf.fill([num_clients], -1), table['keys'][:, None], tf.range(num_rows)
-  )[client]
+    models, own = tf.cond(place >= 0, mixed, nothing)
+    return collections.OrderedDict(models=models, own=own)
 
-  def mixed():
-    alpha = _rows(devices, table, place, num_clients, hyperparameters)
-    is_own = tf.equal(tf.range(num_rows), place)
-    others = tf.where(is_own, tf.zeros_like(alpha), alpha)
-    return tf.nest.map_structure(
-        lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
-        table['models'],
-    ), alpha[:, place]
+  def score(
+      self, message: Mapping[str, Any], tried: Any, mixed: Any,
+      data: Mapping[str, Any],
+  ) -> Any:
+    """Evaluates the `mixtures` on what a client held out.
 
-  def nothing():
-    return tf.nest.map_structure(
-        lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
-    ), tf.zeros([0], tf.float64)
+    Returns:
+      `<losses float32[kappa, s], report>`; losses are sums over the examples,
+      zeros where there is nothing to choose.
+    """
+    data = interception.changed('data', data)
+    shape = len(self._kappas), len(_SCALES)
+    w, num_held = message['weights'], _num_held(data)
+    works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
 
-  models, own = tf.cond(place >= 0, mixed, nothing)
-  return collections.OrderedDict(models=models, own=own)
+    def losses():
+      _, held = _split(message, data)  # Not in rounds without a choice.
 
+      @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
+      def loss(pair):
+        own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
+        weights = tf.nest.map_structure(
+            lambda w, others, kept: w + tf.cast(s, w.dtype) * (
+                others[pair[0]] + tf.cast(own, w.dtype) * kept[0] - w
+            ),
+            w, mixed['models'], tried['kept'],
+        )
+        mean = self.devices.of_client(
+            data['index'], lambda model: deployment.deployed_metrics(
+                model, weights, held
+            )['loss'],
+        )
+        return tf.cast(mean, tf.float32)
 
-def _rows(devices, table, place, num_clients: int, hyperparameters):
-  """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
+      pairs = tf.constant(list(np.ndindex(shape)), tf.int32)
+      means = tf.map_fn(loss, pairs, fn_output_signature=tf.float32)
+      means = tf.where(tf.math.is_finite(means), means, _HUGE)
+      return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
 
-  The client at `place` knows the gradient of what it did not hold out.
-  """
-  own = tf.equal(tf.range(tf.shape(table['keys'])[0]), place)
-  clients = table['keys']
-  c = perm_comparison.to_one(
-      devices, table['fingerprints'], table['own_fingerprints'][place],
-      clients, clients[place],
-  )[None]
-  c = perm_mixing.denoised(c, place[None], table, hyperparameters)
-  sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-  c = perm_comparison.with_capacity(
-      devices, c, clients, clients[place][None], sizes
-  )[0]
-  return tf.stack([
-      mixing.water_filling(
-          c, sizes, perm_mixing.choose_lambda(table, kappa, hyperparameters)
+    found = tf.cond(works, losses, lambda: tf.zeros(shape))
+    share = self.devices.share(data['index'])
+    return collections.OrderedDict(
+        losses=found,
+        report=collections.OrderedDict(
+            loss=tf.constant(0.0), weight=tf.constant(0.0),
+            finite=tf.constant(True),
+            bytes_down=share * round_metrics.payload_bytes(mixed),
+            bytes_up=share * round_metrics.payload_bytes(tried['rows'])
+            + tf.cast(works, tf.float32) * round_metrics.payload_bytes(found),
+        ),
+    )
+
+  @property
+  def _kappas(self):
+    return perm_hyperparameters.kappas(self.num_clients)
+
+  def _alpha(self, table, place):
+    """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
+
+    The client at `place` knows the gradient of what it did not hold out.
+    """
+    clients = table['keys']
+    own = tf.equal(tf.range(tf.shape(clients)[0]), place)
+    sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
+    d = self.devices.to_one(
+        table['fingerprints'], table['own_fingerprints'][place], clients,
+        clients[place],
+    )
+
+    def alpha(kappa):
+      problem = perm_mixing.Problem(self, table, perm_mixing.choose_lambda(
+          table, kappa, self.hyperparameters
+      ))
+      c = self.devices.with_capacity(
+          problem.denoised(d[None], place[None]), clients,
+          clients[place][None], sizes,
       )
-      for kappa in perm_hyperparameters.kappas(num_clients)
-  ])
+      return mixing.water_filling(c[0], sizes, problem.lambda_)
+
+    return tf.stack(list(map(alpha, self._kappas)))
+
+  def _best(self, before, losses):
+    """Returns the kappa of the least loss, or what it was without any loss."""
+    least = tf.argmin(tf.reduce_min(losses, axis=1))
+    return tf.where(
+        tf.reduce_any(losses > 0), tf.gather(self._kappas, least), before
+    )
+
+
+def _num_held(data):
+  return held_out.count(data['num_examples'], _HELD_OUT)
+
+
+def _split(message, data):
+  """Returns (what a client trains on, what it holds out)."""
+  key = client_work.key(message, data, use=_SPLIT_USE)
+  return held_out.split(data, _HELD_OUT, key)

@@ -1,291 +1,193 @@
-"""The server's lines of PERM: w, the mixing weights, who hosts whom.
-
-See `perm` for the rounds around them.
-"""
+"""Server side of PERM: updates w, solves for A, assigns hosts."""
 
 import collections
-from typing import Any, NamedTuple
+from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.aggregators import shuffling as keyed
+from tff_pers.aggregators import choice
 from tff_pers.algorithms.perm import fingerprints
-from tff_pers.algorithms.perm import mixing_rows
 from tff_pers.algorithms.perm import own_rows
-from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_clusters
-from tff_pers.algorithms.perm import perm_devices
-from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_lambda
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import setting
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
-from tff_pers.models import functional
+from tff_pers.core import interception
 from tff_pers.numerics import distances
+from tff_pers.numerics import mixing_rows
 
 
-class Lines(NamedTuple):
-  """What the server computes in a round; a clock is `<round, seed>`.
+class Server(setting.PermSetting):
+  """What the server computes in a round; a clock is `<round, seed>`."""
 
-  Attributes:
-    descend: (clock, w, mean update -> w), line (a).
-    solve: (clock, <mixing, assignment, lambda_, table, anchor>, w, kappa,
-      cohort, gradients -> <the same fields, measurements>), line (b).
-    start: (clock, w, models -> models), before line (c).
-    host: (clock, A, pending, cohort -> <owners, pending, measurements>), of
-      line (c).
-  """
-
-  descend: tff.Computation
-  solve: tff.Computation
-  start: tff.Computation
-  host: tff.Computation
-
-
-def initial_fields(
-    model: functional.FunctionalModel, seed: tf.Tensor, num_clients: int,
-    hyperparameters: perm_hyperparameters.PermHyperparameters, *,
-    full_participation: bool, keeps_table: bool,
-) -> Any:
-  """Returns the method's own fields of S, see `perm.build_perm`."""
-  weights = model.initial_weights(seed)
-  vector = distances.flatten(weights)
-  mixing = perm_mixing.initial(
-      num_clients, hyperparameters, full_participation
-  )
-  return collections.OrderedDict(
-      weights=weights,
-      models=own_rows.tile(weights, hyperparameters.num_models(num_clients)),
-      mixing=mixing,
-      pending=visit_schedule.nothing_pending(
-          hyperparameters, mixing, full_participation
-      ),
-      table=fingerprints.nobody(
-          num_clients, hyperparameters.sketch or vector.shape[0], vector.dtype
-      ) if keeps_table else (),
-      anchor=weights if keeps_table else (),
-      assignment=perm_clusters.nobody(num_clients, hyperparameters),
-      scale=tf.constant(
-          perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
-          else hyperparameters.lambda_scale, tf.float32,
-      ),
-      lambda_=tf.constant(0.0),
-  )
-
-
-def build_is_known(
-    state_type: tff.StructType, num_clients: int,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
-    full_participation: bool,
-) -> tff.Computation:
-  """Returns (table@SERVER, {int32}@CLIENTS -> {bool}@CLIENTS).
-
-  Whether the server has a client's gradient of all its examples at the present
-  w, so that another one would say nothing new.
-  """
-  first = hyperparameters.first_visit
-  keeps = not full_participation and not hyperparameters.gradient_batch
-  # Without them every round has new gradients.
-  nobody = tff.tensorflow.computation(lambda client: False, np.int32)
-  if keeps:
-    dates_of = tff.tensorflow.computation(
-        lambda table: table['dates'], state_type['table']
-    )
-    fetch = keyed.build_fetch(
-        dates_of.type_signature.result,
-        lambda dates, client: dates[client] >= first, num_clients,
-    )
-
-  @tff.federated_computation(
-      tff.FederatedType(state_type['table'], tff.SERVER),
-      tff.FederatedType(np.int32, tff.CLIENTS),
-  )
-  def is_known(table, index):
-    if not keeps:
-      return tff.federated_map(nobody, index)
-    return fetch(tff.federated_map(dates_of, table), index)
-
-  return is_known
-
-
-def build_lines(
-    devices: perm_devices.Devices, state_type: tff.StructType,
-    gradients_type: tff.Type, num_clients: int,
-    hyperparameters: perm_hyperparameters.PermHyperparameters,
-    full_participation: bool,
-) -> Lines:
-  """Builds the lines.
-
-  Args:
-    devices: The model, and what the clients' devices hold of it.
-    state_type: S.
-    gradients_type: The collected rows of `perm_client.global_line`.
-    num_clients: N.
-    hyperparameters: `PermHyperparameters`.
-    full_participation: Whether every round has all clients.
-  """
-  clock_type = collections.OrderedDict(round=np.int32, seed=np.int64)
-  weights_type, mixing_type = state_type['weights'], state_type['mixing']
-  cohort_type = tff.TensorType(np.bool_, [num_clients])
-
-  @tff.tensorflow.computation(clock_type, weights_type, weights_type)
-  def descend(clock, weights, mean_update):
-    return tf.cond(
-        # Attackers may send something even when w rests.
-        perm_client.descends(
-            clock['round'], hyperparameters, num_clients, full_participation
+  def initial_fields(self, seed: tf.Tensor, keeps_table: bool) -> Any:
+    """Returns the method's own fields of S, see `perm.build_perm`."""
+    hyperparameters = self.hyperparameters
+    weights = self.devices.model.initial_weights(seed)
+    vector = distances.flatten(weights)
+    mixing = perm_mixing.initial(self)
+    return collections.OrderedDict(
+        weights=weights,
+        models=own_rows.tile(weights, self.num_models),
+        mixing=mixing,
+        pending=visit_schedule.nothing_pending(
+            hyperparameters, mixing, self.full_participation
         ),
-        lambda: _descend(clock, weights, mean_update, hyperparameters),
-        lambda: weights,
+        table=fingerprints.nobody(
+            self.num_clients, hyperparameters.sketch or vector.shape[0],
+            vector.dtype,
+        ) if keeps_table else (),
+        anchor=weights if keeps_table else (),
+        assignment=perm_clusters.nobody(self),
+        scale=tf.constant(
+            perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
+            else hyperparameters.lambda_scale, tf.float32,
+        ),
+        lambda_=tf.constant(0.0),
     )
 
-  @tff.tensorflow.computation(
-      clock_type,
-      collections.OrderedDict(
-          mixing=mixing_type, assignment=state_type['assignment'],
-          lambda_=np.float32, table=state_type['table'],
-          anchor=state_type['anchor'],
-      ),
-      weights_type, np.float32, cohort_type, gradients_type,
-  )
-  def solve(clock, old, weights, scale, cohort, gradients):
-    return _solve(
-        devices, clock, old, weights, scale, cohort, gradients, num_clients,
-        hyperparameters, full_participation,
-    )
+  def build_aggregator(
+      self, sent_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Returns the mean of line (a), or the robust rule in its place."""
+    mean = tff.aggregators.MeanFactory(no_nan_division=True)
+    factory = choice.chosen(self.hyperparameters) or mean
+    return interception.changed(
+        'aggregator', self.devices.averaged(factory)
+    ).create(sent_type, tff.TensorType(np.float32))
 
-  @tff.tensorflow.computation(clock_type, weights_type, state_type['models'])
-  def start(clock, weights, models):
-    return _start(
-        clock, weights, models, devices.model, num_clients, hyperparameters
-    )
+  def descend(
+      self, clock: Mapping[str, Any], weights: Any, mean_update: Any
+  ) -> Any:
+    """(a) w <- w - gamma mean_i G_i; after local steps the mean of the u_i."""
+    hyperparameters, t = self.hyperparameters, clock['round']
 
-  @tff.tensorflow.computation(
-      clock_type, mixing_type, state_type['pending'], cohort_type
-  )
-  def host(clock, mixing, pending, cohort):
-    return _host(clock, mixing, pending, cohort, hyperparameters)
-
-  return Lines(descend, solve, start, host)
-
-
-def _descend(clock, weights, mean_update, hyperparameters):
-  """(a) w <- w - gamma mean_i G_i; after local steps the mean of the u_i."""
-  gamma = local_step.scheduled(hyperparameters, clock, hyperparameters.gamma)
-  return tf.cond(
-      perm_client.trains_w(clock['round'], hyperparameters),
-      lambda: local_sgd.descend(weights, mean_update, 1.0),
-      lambda: local_sgd.descend(weights, mean_update, gamma),
-  )
-
-
-def _solve(
-    devices, clock, old, weights, scale, cohort, gradients, num_clients: int,
-    hyperparameters, full_participation: bool,
-):
-  """(b) The rows of A: of all clients, of the cohort's, or of clusters."""
-  t = clock['round']
-  if old['table']:
-    kept = fingerprints.written(old['table'], gradients, t)
-    table = fingerprints.since(
-        kept,
-        perm_client.comparable_since(t, hyperparameters, full_participation),
-    )
-  else:  # All take part in every round.
-    kept = table = fingerprints.of_round(gradients, num_clients, t)
-
-  is_measured = tf.logical_and(
-      perm_client.measures(
-          t, hyperparameters, num_clients, full_participation
-      ),
-      tf.reduce_any(table['sizes'] > 0),
-  )
-
-  def solved():
-    lambda_ = perm_mixing.choose_lambda(table, scale, hyperparameters)
-    assignment = old['assignment']
-    if hyperparameters.models:
-      mixing, assignment = perm_clusters.solve(
-          clock, old, table, lambda_, hyperparameters
+    def moved():
+      gamma = local_step.scheduled(
+          hyperparameters, clock, hyperparameters.gamma
       )
-    elif full_participation:
-      mixing = perm_mixing.solve_all(
-          devices, old['mixing'], table, lambda_, hyperparameters
+      return tf.cond(
+          self.trains_w(t),
+          lambda: local_sgd.descend(weights, mean_update, 1.0),
+          lambda: local_sgd.descend(weights, mean_update, gamma),
       )
-    else:
-      mixing = perm_mixing.solve_cohort(
-          devices, old['mixing'], table, lambda_, cohort, hyperparameters
-      )
-    return mixing, assignment, tf.cast(lambda_, tf.float32)
 
-  mixing, assignment, lambda_ = tf.cond(
-      is_measured, solved,
-      lambda: (old['mixing'], old['assignment'], old['lambda_']),
-  )
-  def after_solving(before, now):
-    return tf.nest.map_structure(
-        lambda b, n: tf.where(is_measured, n, b), before, now
+    # Attackers may send something even when w rests.
+    return tf.cond(self.moves_w(t), moved, lambda: weights)
+
+  def solve(
+      self, old: Mapping[str, Any], scale: tf.Tensor, cohort: tf.Tensor,
+      gradients: Any,
+  ) -> Any:
+    """(b) The rows of A: of all clients, of the cohort's, or of clusters.
+
+    Args:
+      old: Fields of S: `<round, seed, weights, mixing, assignment, lambda_,
+        table, anchor>`.
+      scale: kappa.
+      cohort: bool[N], who takes part.
+      gradients: Collected rows of `Client.global_line`.
+
+    Returns:
+      `<mixing, assignment, lambda_, table, anchor, measurements>`.
+    """
+    hyperparameters, t = self.hyperparameters, old['round']
+    if old['table']:
+      kept = fingerprints.written(old['table'], gradients, t)
+      table = fingerprints.since(kept, self.comparable_since(t))
+    else:  # All take part in every round.
+      kept = table = fingerprints.of_round(gradients, self.num_clients, t)
+    is_measured = tf.logical_and(
+        self.measures(t), tf.reduce_any(table['sizes'] > 0)
     )
 
-  measured = (
-      perm_clusters.measurements(mixing, assignment, lambda_)
-      if hyperparameters.models
-      else perm_mixing.measurements(mixing, lambda_)
-  )
-  if hyperparameters.chooses_scale:
-    measured['lambda_scale'] = scale
-  return collections.OrderedDict(
-      mixing=mixing, assignment=assignment, lambda_=lambda_,
+    def solved():
+      lambda_ = perm_mixing.choose_lambda(table, scale, hyperparameters)
+      problem = perm_mixing.Problem(self, table, lambda_)
+      assignment = old['assignment']
+      if hyperparameters.models:
+        mixing, assignment = perm_clusters.solve(problem, old)
+      elif self.full_participation:
+        mixing = problem.all_rows(old['mixing'])
+      else:
+        mixing = problem.cohort_rows(old['mixing'], cohort)
+      return mixing, assignment, tf.cast(lambda_, tf.float32)
+
+    mixing, assignment, lambda_ = tf.cond(
+        is_measured, solved,
+        lambda: (old['mixing'], old['assignment'], old['lambda_']),
+    )
+
+    measured = (
+        perm_clusters.measurements(mixing, assignment, lambda_)
+        if hyperparameters.models
+        else perm_mixing.measurements(mixing, lambda_)
+    )
+    if hyperparameters.chooses_scale:
+      measured['lambda_scale'] = scale
+    anchor = old['anchor']
+    if old['table']:
       # What new clients are compared with: gradients at one w, the anchor.
-      table=after_solving(kept, table) if old['table'] else (),
-      anchor=after_solving(old['anchor'], weights) if old['table'] else (),
-      measurements=measured,
-  )
-
-
-def _start(clock, weights, models, model, num_clients, hyperparameters):
-  """All w_i are w (or w^0) until the visits begin."""
-  first = hyperparameters.first_visit
-  num_models = hyperparameters.num_models(num_clients)
-
-  def beginning():
-    if hyperparameters.init == 'global':
-      return own_rows.tile(weights, num_models)
-    is_last = tf.equal(clock['round'], first - 1)
-    origin = tf.nest.map_structure(
-        lambda initial, w: tf.where(is_last, initial, w),
-        model.initial_weights(clock['seed']), weights,
+      kept, anchor = tf.nest.map_structure(
+          lambda before, now: tf.where(is_measured, now, before),
+          (kept, anchor), (table, old['weights']),
+      )
+    return collections.OrderedDict(
+        mixing=mixing, assignment=assignment, lambda_=lambda_,
+        table=kept if old['table'] else (), anchor=anchor,
+        measurements=measured,
     )
-    return own_rows.tile(origin, num_models)
 
-  return tf.cond(clock['round'] < first, beginning, lambda: models)
+  def start(self, clock: Mapping[str, Any], weights: Any, models: Any) -> Any:
+    """(c) All w_i are w (or w^0) until the visits begin."""
+    first = self.hyperparameters.first_visit
 
+    def beginning():
+      origin = weights
+      if self.hyperparameters.init == 'initial':
+        is_last = tf.equal(clock['round'], first - 1)
+        origin = tf.nest.map_structure(
+            lambda initial, w: tf.where(is_last, initial, w),
+            self.devices.model.initial_weights(clock['seed']), weights,
+        )
+      return own_rows.tile(origin, self.num_models)
 
-def _host(clock, mixing, pending, cohort, hyperparameters):
-  """(c) Who hosts whom: nobody before the first visit."""
-  first = hyperparameters.first_visit
-  begun = clock['round'] >= first
-  since = collections.OrderedDict(clock, round=clock['round'] - first)
-  owners, after = visit_schedule.next_owners(
-      since, mixing, pending, cohort, hyperparameters
-  )
-  owners = tf.where(begun, owners, -1)
-  return collections.OrderedDict(
-      owners=owners,
-      pending=tf.nest.map_structure(
-          lambda new, old: tf.where(begun, new, old), after, pending
-      ),
-      measurements=collections.OrderedDict(
-          visits_idle=tf.where(begun, _idle(mixing, owners, cohort), 1.0)
-      ),
-  )
+    return tf.cond(clock['round'] < first, beginning, lambda: models)
+
+  def host(
+      self, clock: Mapping[str, Any], mixing: Any, pending: Any,
+      cohort: tf.Tensor,
+  ) -> Any:
+    """(c) Who hosts whom: nobody before the first visit.
+
+    Returns `<owners, pending, measurements>`, see `visit_schedule.next_owners`.
+    """
+    first = self.hyperparameters.first_visit
+    begun = clock['round'] >= first
+    since = dict(seed=clock['seed'], round=clock['round'] - first)
+    hosts = visit_schedule.next_owners(
+        since, mixing, pending, cohort, self.hyperparameters
+    )
+    owners = tf.where(begun, hosts['owners'], -1)
+    return collections.OrderedDict(
+        owners=owners,
+        pending=tf.nest.map_structure(
+            lambda old, new: tf.where(begun, new, old), pending,
+            hosts['pending'],
+        ),
+        measurements=collections.OrderedDict(
+            visits_idle=tf.where(begun, _idle(mixing, owners, cohort), 1.0)
+        ),
+    )
 
 
 def _idle(mixing, owners, cohort):
-  """Returns the share of the cohort that trains no model, or in vain."""
+  """Returns the share of the cohort that hosts no model, or with weight 0."""
   here = tf.where(cohort)[:, 0]
   hosted = tf.gather(owners, here)
   weight = mixing_rows.MixingRows(mixing).weight(

@@ -17,9 +17,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import own_rows
 from tff_pers.algorithms.perm import perm_devices
-from tff_pers.algorithms.perm import visit_hyperparameters
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
@@ -27,10 +28,9 @@ from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import round_metrics
-from tff_pers.data import client_data
 from tff_pers.models import functional
 
-ShufflingHyperparameters = visit_hyperparameters.ShufflingHyperparameters
+ShufflingHyperparameters = visit_schedule.ShufflingHyperparameters
 
 
 @builders.checked
@@ -87,55 +87,39 @@ def build_shuffling(
 
   initialize_seeded = server_state.build_initialize(init_fields)
   state_type = initialize_seeded.type_signature.result.member
-  data_type = client_data.client_data_type(model.x_spec, model.y_spec)
-  cohort = visit_schedule.build_cohort(data_type, num_clients)
-  devices = perm_devices.Devices(model)
-  visit = visits.build_visits(
-      devices, hyperparameters, state_type, num_clients
-  )
-  client_metrics = visits.build_client_metrics(
-      data_type, visit.type_signature.result['report'].member
+  setting = setting_lib.Setting(
+      perm_devices.Devices(model), hyperparameters, num_clients,
+      full_participation,
   )
 
-  @tff.tensorflow.computation(
-      state_type['round'], state_type['seed'], state_type['mixing'],
-      state_type['pending'], cohort.type_signature.result.member,
-  )
-  def host(t, seed, mixing, pending, here):
-    owners, pending = visit_schedule.next_owners(
-        dict(round=t, seed=seed), mixing, pending, here, hyperparameters
+  def host(clock, mixing, pending, here):
+    return visit_schedule.next_owners(
+        clock, mixing, pending, here, hyperparameters
     )
-    return collections.OrderedDict(owners=owners, pending=pending)
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType((), tff.CLIENTS),
-      tff.FederatedType(data_type, tff.CLIENTS),
+      tff.FederatedType(setting.data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    hosts = tff.federated_map(
-        host,
-        (state.round, state.seed, state.mixing, state.pending, cohort(data)),
+    index = server_state.computed(lambda data: data['index'], data)
+    hosts = server_state.computed(
+        host, server_state.fields_of(state, 'round', 'seed'), state.mixing,
+        state.pending, keyed.present(index, num_clients),
     )
-    visited = visit(
-        visits.hosting(
-            state, models=state.models, mixing=state.mixing,
-            owners=hosts.owners,
-        ),
-        data,
+    models, report = visits.visit_clients(
+        setting, state, state.models, state.mixing, hosts.owners, index, data
     )
-    metrics = tff.federated_map(client_metrics, (data, (visited.report,)))
+    metrics = server_state.computed(round_metrics.of_reports, data, (report,))
     return collections.OrderedDict(
-        state=server_state.advance(
-            state, models=visited.models, pending=hosts.pending
-        ),
+        state=server_state.advance(state, models=models, pending=hosts.pending),
         client_states=client_states,
         metrics=round_metrics.aggregate(metrics),
     )
 
   return own_rows.deploying(
-      devices, num_clients, initialize_seeded=initialize_seeded,
-      next_fn=next_fn,
+      setting, initialize_seeded=initialize_seeded, next_fn=next_fn
   ).require(num_clients, full_participation)
 
 

@@ -1,21 +1,20 @@
 """Who hosts whom in a round of visits: permutations or matchings.
 
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. Permutations are those of Algorithm 1; matchings, and with
-    them partial participation, are ours: the paper leaves it open.
+Permutations are those of the paper's Algorithm 1; matchings, and with them
+partial participation, are ours: the paper leaves it open.
 """
 
 import collections
-from typing import Any, Mapping
+import dataclasses
+from typing import Any, Mapping, Union
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
-from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import mixing_rows
+from tff_pers.config import cadence as cadence_lib
+from tff_pers.config import hyperparameters as hp
 from tff_pers.core import random
 from tff_pers.numerics import matching
+from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import schedule
 
 # Keep the server's draws apart.
@@ -23,9 +22,60 @@ SCHEDULE_USE = -2
 _MATCHING_USE = -3
 
 
-def uses_matching(hyperparameters: Any, full_participation: bool) -> bool:
-  """Returns whether rounds are matchings."""
-  return hyperparameters.schedule == 'matching' or not full_participation
+@dataclasses.dataclass(frozen=True)
+class ShufflingHyperparameters(hp.LocalTraining):
+  """Hyperparameters of visits, which all that shuffles models has."""
+
+  step_scale: str = hp.field(
+      'clients',
+      'Scale s_i of the step eta * s_i * alpha_i(c): clients (as many as model'
+      ' i meets in an epoch, so that eta is that of FedAvg) or one.',
+      choices=('clients', 'one'),
+  )
+  step_cap: Union[float, str] = hp.field(
+      'auto',
+      'About the largest s_i * alpha_i(c), in units of eta. Where it would be'
+      ' exceeded a model visits c several times in an epoch with matchings, and'
+      ' s_i <= cap / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no'
+      ' cap.',
+      minimum=0.0, auto=True, when='step_scale=clients',
+  )
+  schedule: str = hp.field(
+      'matching',
+      'Who hosts whom: matching (in an epoch a model meets the clients with'
+      ' alpha_i(c) > 0, those of large weight several times; always used with'
+      ' partial participation) or'
+      ' permutation (it meets all N, where alpha_i(c) = 0 in vain:'
+      ' Algorithm 1).',
+      choices=('matching', 'permutation'),
+  )
+
+  def cadence(
+      self, num_clients: int, cohort_size: int
+  ) -> cadence_lib.Cadence:
+    # An epoch has N rounds; of permutations models are alike at its end only.
+    is_matched = self.uses_matching(num_clients == cohort_size)
+    return super().cadence(num_clients, cohort_size)._replace(
+        cycle=num_clients, at_ends=not is_matched
+    )
+
+  def uses_matching(self, full_participation: bool) -> bool:
+    """Returns whether rounds are matchings; else they are permutations.
+
+    Args:
+      full_participation: Whether every round has all clients.
+    """
+    return self.schedule == 'matching' or not full_participation
+
+  def cap(self, *, matched: bool) -> float:
+    """Returns `step_cap` of matchings or of permutations, 0: none.
+
+    Args:
+      matched: Whether rounds are matchings.
+    """
+    if not isinstance(self.step_cap, str):
+      return self.step_cap
+    return 1.0 if matched else 4.0
 
 
 def nothing_pending(
@@ -36,24 +86,14 @@ def nothing_pending(
   Matchings have `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
   i, how often model i has still to visit which clients in its epoch, and how
   often it was visited. Permutations need no memory: ().
-
-  Args:
-    hyperparameters: `ShufflingHyperparameters`.
-    mixing: Mixing weights, of K columns.
-    full_participation: Whether every round has all clients.
   """
-  if uses_matching(hyperparameters, full_participation):
+  if hyperparameters.uses_matching(full_participation):
     rows = mixing_rows.MixingRows(mixing)
     return collections.OrderedDict(
         clients=rows.clients, left=tf.zeros(rows.clients.shape, tf.int32),
         so_far=tf.zeros([rows.num_models], tf.int32),
     )
   return ()
-
-
-def is_matching(pending_type: tff.Type) -> bool:
-  """Returns whether rounds are matchings, by the type of `pending`."""
-  return len(pending_type) > 0
 
 
 def visits_per_epoch(
@@ -68,7 +108,7 @@ def visits_per_epoch(
 
   Args:
     alpha: alpha_i(c), float32.
-    count: int32 of the same shape, the number of clients with alpha_i(c) > 0.
+    count: The number of clients with alpha_i(c) > 0, int32.
     hyperparameters: `ShufflingHyperparameters`.
   """
   once = tf.cast(alpha > 0, tf.int32)
@@ -83,7 +123,7 @@ def next_owners(
     clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns (model at each client int32[N], -1 for none; pending).
+  """Returns <owners int32[N], the model at each client, -1: none; pending>.
 
   Args:
     clock: `<round, seed>`; the round is counted from the first with visits.
@@ -101,39 +141,26 @@ def next_owners(
        ' participation.'],
   )
   with tf.control_dependencies([all_are_here]):
-    owners = permutation_owners(
-        clock['seed'], clock['round'], cohort.shape[0]
+    hosts = schedule.hosts(
+        clock['seed'], clock['round'], cohort.shape[0], SCHEDULE_USE
     )
+    owners = schedule.owners(hosts, cohort.shape[0])
     num_models = mixing_rows.MixingRows(mixing).num_models
     # Of fewer models than clients, they visit whom they would visit of many.
-    return tf.where(owners < num_models, owners, -1), pending
-
-
-def permutation_owners(
-    seed: tf.Tensor, visit_round: tf.Tensor, num_clients: int
-) -> tf.Tensor:
-  """Returns the model at each client: sigma_r[(i + j) mod N] hosts model i."""
-  hosts = schedule.hosts(seed, visit_round, num_clients, SCHEDULE_USE)
-  return schedule.owners(hosts, num_clients)
+    owners = tf.where(owners < num_models, owners, -1)
+  return collections.OrderedDict(owners=owners, pending=pending)
 
 
 def matching_owners(
     pending: Any, mixing: Any, cohort: tf.Tensor, key: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns (model at each client, pending) of a round by matching.
+  """Returns what `next_owners` does, of a round by matching.
 
   A model that has nobody left to visit starts its next epoch: the support of
   alpha_i. With partial participation a model whose last hosts are not there
   does not wait for them: it starts the next epoch, and owes them their visits,
   of two epochs at most.
-
-  Args:
-    pending: See `nothing_pending`.
-    mixing: Mixing weights.
-    cohort: bool[N].
-    key: int64[2].
-    hyperparameters: `ShufflingHyperparameters`.
   """
   rows = mixing_rows.MixingRows(mixing)
   alpha, clients = rows.values, rows.clients
@@ -163,36 +190,10 @@ def matching_owners(
   visited = tf.cast(tf.equal(clients, hosts[:, None]), tf.int32)
   # A client of weight 0 may stand in several columns.
   left = tf.maximum(left - visited, 0)
-  owners = schedule.owners(hosts, cohort.shape[0])
-  return owners, collections.OrderedDict(
-      clients=clients, left=left, so_far=so_far + tf.cast(hosts >= 0, tf.int32)
+  return collections.OrderedDict(
+      owners=schedule.owners(hosts, cohort.shape[0]),
+      pending=collections.OrderedDict(
+          clients=clients, left=left,
+          so_far=so_far + tf.cast(hosts >= 0, tf.int32),
+      ),
   )
-
-
-def build_cohort(data_type: tff.Type, num_clients: int) -> tff.Computation:
-  """Returns `({D}@CLIENTS -> bool[N]@SERVER)`, True at the cohort's clients."""
-
-  @tff.tensorflow.computation(data_type)
-  def own_index(data):
-    return data['index'][None]
-
-  collect = keyed.RowCollectionFactory(num_clients).create(
-      own_index.type_signature.result
-  )
-
-  @tff.tensorflow.computation(
-      collect.next.type_signature.result['result'].member
-  )
-  def as_mask(keys):
-    return tf.tensor_scatter_nd_update(
-        tf.zeros([num_clients], tf.bool), keys[:, None],
-        tf.ones([tf.shape(keys)[0]], tf.bool),
-    )
-
-  @tff.federated_computation(tff.FederatedType(data_type, tff.CLIENTS))
-  def cohort(data):
-    indices = tff.federated_map(own_index, data)
-    collected = collect.next(collect.initialize(), indices).result
-    return tff.federated_map(as_mask, collected)
-
-  return cohort

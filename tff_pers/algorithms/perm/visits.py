@@ -5,30 +5,25 @@ client hosts one model (usually somebody else's), takes K local steps on it with
 its gradient scaled by the owner's mixing weight for this client, and returns
 it.
 
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. Algorithm 1. The step scale and its cap are ours: the paper
-    leaves them open, and so are matchings, see `visit_schedule`.
+This is Algorithm 1 of the paper. The step scale and its cap are ours: the paper
+leaves them open, and so are matchings, see `visit_schedule`.
 """
 
 import collections
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
-from tff_pers.algorithms.perm import mixing_rows
-from tff_pers.algorithms.perm import perm_devices
-from tff_pers.algorithms.perm import visit_hyperparameters
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_step
-from tff_pers.composition import deployment
+from tff_pers.composition import server_state
 from tff_pers.core import interception
 from tff_pers.core import round_metrics
-from tff_pers.data import client_data
+from tff_pers.numerics import mixing_rows
 
 
 def step_multiplier(
@@ -47,8 +42,7 @@ def step_multiplier(
     owner: int32, the model i.
     host: int32, the client c.
     hyperparameters: `ShufflingHyperparameters`.
-    matched: Whether rounds are matchings, so that models meet only clients with
-      alpha_i(c) > 0; else they meet all N.
+    matched: Whether rounds are matchings; else they are permutations.
   """
   rows = mixing_rows.MixingRows(mixing)
   weight = rows.weight(owner, host)
@@ -69,95 +63,40 @@ def step_multiplier(
   return scale * alpha
 
 
-def hosting(state: Any, *, models: Any, mixing: Any, owners: tf.Tensor) -> Any:
-  """Returns what a round of visits starts from, @SERVER (while tracing).
-
-  Args:
-    state: S@SERVER, its `round` and `seed`.
-    models: The table of N models, [N, ...]@SERVER.
-    mixing: A@SERVER.
-    owners: int32[N]@SERVER, the model at each client, -1 for none.
-  """
-  return tff.federated_zip(
-      collections.OrderedDict(
-          models=models, mixing=mixing, owners=owners, round=state.round,
-          seed=state.seed,
-      )
-  )
-
-
-def build_visits(
-    devices: perm_devices.Devices,
-    hyperparameters: visit_hyperparameters.ShufflingHyperparameters,
-    state_type: tff.StructType,
-    num_clients: int,
-) -> tff.Computation:
-  """Builds the visits of a round.
+def visit_clients(
+    setting: setting_lib.Setting, state: Any, models: Any, mixing: Any,
+    owners: Any, index: Any, data: Any,
+) -> Any:
+  """Plays the visits of a round (while tracing).
 
     fetch   : keyed download of the hosted model i and of s_i * alpha_i(c)
     visit   : K local steps (Algorithm 1)
     collect : keyed upload; the server writes the rows into its table
 
-  Args:
-    devices: The model, and what the clients' devices hold of it.
-    hyperparameters: Those of the visits.
-    state_type: S with its fields `models`, `mixing` and `pending`.
-    num_clients: N.
-
-  Returns:
-    (hosting@SERVER, {D}@CLIENTS -> <models@SERVER, report@CLIENTS>), see
-    `hosting`; the report is `<loss, weight, finite, bytes_down, bytes_up>`,
-    its weight the multiplier of the visit.
+  The table of models, A and `owners` (int32[N], the model at each client, -1:
+  none) are at the server, `index` and `data` at the clients. Returns (models at
+  the server, reports at the clients), see `_visit`.
   """
-  hosting_type = tff.to_type(
-      collections.OrderedDict(
-          models=state_type['models'], mixing=state_type['mixing'],
-          owners=tff.TensorType(np.int32, [num_clients]), round=np.int32,
-          seed=np.int64,
-      )
+  value = tff.federated_zip(collections.OrderedDict(
+      models=models, mixing=mixing, owners=owners, round=state.round,
+      seed=state.seed,
+  ))
+  hosted = keyed.fetch(
+      value, index, lambda value, client: _hosted(setting, value, client),
+      setting.num_clients,
   )
-  data_type = client_data.client_data_type(
-      devices.model.x_spec, devices.model.y_spec
+  visited = server_state.computed(
+      lambda hosted, data: _visit(setting, hosted, data), hosted, data
   )
-  matched = visit_schedule.is_matching(state_type['pending'])
-  fetch = keyed.build_fetch(
-      hosting_type,
-      lambda value, client: _hosted(value, client, hyperparameters, matched),
-      num_clients,
+  rows = keyed.collect(visited.rows, setting.num_clients)
+  models = server_state.computed(
+      lambda models, rows: keyed.scatter(models, rows['keys'], rows['models']),
+      models, rows,
   )
-
-  @tff.tensorflow.computation(fetch.type_signature.result.member, data_type)
-  def visit(hosted, data):
-    trained_on = interception.changed('data', data)
-    return _visit(devices, hosted, trained_on, hyperparameters)
-
-  rows_type = visit.type_signature.result['rows']
-  collect = keyed.RowCollectionFactory(num_clients).create(rows_type)
-
-  @tff.tensorflow.computation(
-      hosting_type['models'],
-      collect.next.type_signature.result['result'].member,
-  )
-  def write(models, rows):
-    return keyed.scatter(models, rows['keys'], rows['models'])
-
-  @tff.federated_computation(
-      tff.FederatedType(hosting_type, tff.SERVER),
-      tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def visits(value, data):
-    index = tff.federated_map(deployment.client_index(data_type), data)
-    visited = tff.federated_map(visit, (fetch(value, index), data))
-    collected = collect.next(collect.initialize(), visited.rows)
-    return collections.OrderedDict(
-        models=tff.federated_map(write, (value.models, collected.result)),
-        report=visited.report,
-    )
-
-  return visits
+  return models, visited.report
 
 
-def _hosted(value, client, hyperparameters, matched: bool):
+def _hosted(setting, value, client):
   """Returns what `client` downloads: the 0 or 1 models that it hosts.
 
   `<models, multipliers, owners>` have a leading dimension of 0 or 1; with them
@@ -170,7 +109,8 @@ def _hosted(value, client, hyperparameters, matched: bool):
       lambda table: table[first : first + count], value['models']
   )
   multiplier = step_multiplier(
-      value['mixing'], first, client, hyperparameters, matched=matched
+      value['mixing'], first, client, setting.hyperparameters,
+      matched=setting.is_matched,
   )
   dtype = tf.nest.flatten(models)[0].dtype
   return collections.OrderedDict(
@@ -182,7 +122,7 @@ def _hosted(value, client, hyperparameters, matched: bool):
   )
 
 
-def _visit(devices, hosted, data, hyperparameters):
+def _visit(setting, hosted, data):
   """Alg. 1, client c: K steps of size eta * s_i * alpha_i(c) on hosted model i.
 
   The factor s_i * alpha_i(c) is in the step size: the gradient of f_c is
@@ -191,10 +131,12 @@ def _visit(devices, hosted, data, hyperparameters):
   with the model.
 
   Returns:
-    `<rows=<keys, models>, report>`. A model that would not be finite returns as
-    it came. With multiplier 0 (or nothing hosted) nothing is computed: the
-    visit changes nothing.
+    `<rows=<keys, models>, report>`; the report's weight is the multiplier. A
+    model that would not be finite returns as it came. With multiplier 0 (or
+    nothing hosted) nothing is computed: the visit changes nothing.
   """
+  devices, hyperparameters = setting.devices, setting.hyperparameters
+  data = interception.changed('data', data)
   dtype = tf.nest.flatten(hosted['models'])[0].dtype
 
   def train():
@@ -233,33 +175,3 @@ def _visit(devices, hosted, data, hyperparameters):
           bytes_up=share * round_metrics.payload_bytes(models),
       ),
   )
-
-
-def build_client_metrics(
-    data_type: tff.Type, *report_types: Any
-) -> tff.Computation:
-  """Returns `(D, report, ... -> metrics)` of a client.
-
-  Args:
-    data_type: D.
-    *report_types: Of what a client did in a round one after the other, each
-      `<loss, weight, finite, bytes_down, bytes_up>`; the losses are averaged by
-      their weights.
-  """
-
-  @tff.tensorflow.computation(data_type, list(report_types))
-  def client_metrics(data, reports):
-    total = lambda name: sum(report[name] for report in reports)
-    # A loss of weight 0 may be NaN.
-    loss = sum(
-        tf.math.multiply_no_nan(report['loss'], report['weight'])
-        for report in reports
-    )
-    return round_metrics.client_metrics(
-        data, tf.math.divide_no_nan(loss, total('weight')),
-        tf.reduce_all([report['finite'] for report in reports]),
-        bytes_down=total('bytes_down'), bytes_up=total('bytes_up'),
-        weight=total('weight'),
-    )
-
-  return client_metrics

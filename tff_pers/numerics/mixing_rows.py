@@ -3,10 +3,7 @@
 Dense, they are float32[N, N]; sparse, <columns int32[N, k], values float32[N,
 k]>, for more clients than a table of all pairs has room for. With a model per
 cluster of clients they are dense rows of the C models, float32[C, N].
-
-Distributed Personalized Empirical Risk Minimization
-    Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
-    NeurIPS 2023. Sparse rows are ours (the paper leaves N x N as open).
+Sparse rows are ours: PERM's paper leaves N x N as open.
 """
 
 import collections

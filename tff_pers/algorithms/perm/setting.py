@@ -1,0 +1,114 @@
+"""What stays the same in all rounds, and what happens in which of them."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.data import client_data
+
+# A dense table of all pairs of this many clients takes 4 MB; it grows with the
+# square.
+_DENSE = 1000
+_KEPT_OF_MANY = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+  """What the server and all clients know of a run with visits.
+
+  Attributes:
+    devices: The model, and what the clients' devices hold of it.
+    hyperparameters: `ShufflingHyperparameters`.
+    num_clients: N.
+    full_participation: Whether every round has all clients.
+  """
+
+  devices: perm_devices.Devices
+  hyperparameters: Any
+  num_clients: int
+  full_participation: bool = True
+
+  @property
+  def data_type(self) -> tff.Type:
+    """D, the type of dense client data."""
+    model = self.devices.model
+    return client_data.client_data_type(model.x_spec, model.y_spec)
+
+  @property
+  def is_matched(self) -> bool:
+    """Whether rounds are matchings; else they are permutations."""
+    return self.hyperparameters.uses_matching(self.full_participation)
+
+
+@dataclasses.dataclass(frozen=True)
+class PermSetting(Setting):
+  """What both know of a run of PERM: when w moves, and when A does.
+
+  Attributes:
+    client_weighting: Weights of the mean that w descends.
+  """
+
+  client_weighting: str = 'examples'
+
+  @property
+  def num_models(self) -> int:
+    """C, or N with a model for each client."""
+    return self.hyperparameters.models or self.num_clients
+
+  @property
+  def kept_per_row(self) -> int:
+    """The mixing weights kept per row, 0: all, as a dense table."""
+    values = self.hyperparameters
+    is_dense = values.models or values.solver != 'water_filling'
+    if is_dense or self.num_clients <= _DENSE:
+      return values.row_nonzeros
+    return values.row_nonzeros or _KEPT_OF_MANY
+
+  def moves_w(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns whether w moves in round t.
+
+    In rounds of cohorts it rests from the first visit on, so that gradients of
+    all rounds can be compared.
+    """
+    hyperparameters = self.hyperparameters
+    first = hyperparameters.first_visit
+    if hyperparameters.variant == 'two_stage' or not self.full_participation:
+      return t < first
+    if hyperparameters.alpha_update == 'round':
+      return tf.constant(True)
+    is_start_of_epoch = tf.equal((t - first) % self.num_clients, 0)
+    return tf.logical_or(t < first, is_start_of_epoch)
+
+  @property
+  def ever_trains_w(self) -> bool:
+    """Whether there are rounds in which w moves by FedAvg."""
+    by_gradient = self.hyperparameters.warmup == 'gradient'
+    return not by_gradient and self.hyperparameters.first_visit > 0
+
+  def trains_w(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns whether w moves by FedAvg in round t, if it moves."""
+    if not self.ever_trains_w:
+      return tf.constant(False)
+    return t < self.hyperparameters.first_visit
+
+  def measures(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns whether A is updated in round t from the gradients at w."""
+    hyperparameters = self.hyperparameters
+    measured = t >= hyperparameters.first_measure
+    if self.full_participation:
+      if hyperparameters.variant == 'two_stage':
+        measured = tf.equal(t, hyperparameters.first_visit)
+      else:
+        measured = tf.logical_and(measured, self.moves_w(t))
+    if hyperparameters.freeze_after:
+      measured = tf.logical_and(measured, t < hyperparameters.freeze_after)
+    return measured
+
+  def comparable_since(self, t: tf.Tensor) -> tf.Tensor:
+    """Returns the first round whose gradients are at the w of round t."""
+    if self.full_participation:
+      return t
+    return tf.minimum(t, self.hyperparameters.first_visit)

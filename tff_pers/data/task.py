@@ -35,6 +35,11 @@ class Task:
     test: Dense held-out data per client, in order of the index.
     validation: Dense validation data per client, or None (see
       `data/validation.py`).
+    splits: By what test and validation rows are told from the others: '', the
+      seed and the order of clients; `content`, the seed and the rows; `file`,
+      the file says what is tested, and what is validated are the last rows.
+    validation_order: The training rows of each client, int64, in the order in
+      which they are held out for validation; None: at random.
     groups: int32[N], the true cluster of each client, -1 unknown.
     num_classes: Number of labels, 0 for regression.
     client_weighting: Default of `--client_weighting`.
@@ -85,6 +90,8 @@ class Task:
   train: Sequence[Any]
   test: Sequence[Any]
   validation: Optional[Sequence[Any]] = None
+  splits: str = ''
+  validation_order: Optional[Sequence[np.ndarray]] = None
   groups: Optional[np.ndarray] = None
   num_classes: int = 0
   client_weighting: str = 'examples'

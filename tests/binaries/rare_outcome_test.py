@@ -10,6 +10,7 @@ from binaries import choose
 from binaries import train
 from examples import rare_outcome
 from tff_pers.evaluation import results
+from tff_pers.evaluation.report import page
 
 
 @pytest.fixture(scope='module', name='data')
@@ -82,3 +83,31 @@ def test_choose_ranks_by_auc(data, tmp_path, capsys):
   values = [float(row['value_validation']) for row in rows]
   assert values == sorted(values, reverse=True) and min(values) > 0.6
   assert 'auc' in capsys.readouterr().out
+  _check_page(str(tmp_path), rows)
+
+
+def _check_page(folder, rows):
+  """What the choice is by is what the page draws, sorts and has tables of."""
+  runs = [results.read_run(path) for path in results.find_runs(folder)]
+  [group] = page.collect(runs, folder, 'rare')['groups']
+  final, clients = group['final'], group['clients']
+  assert {final['metric'], clients['metric']} == {'auc'}
+  assert final['isHigherBetter'] and clients['isHigherBetter']
+  # The accuracy of always answering no, which figures of accuracy draw.
+  assert final['baseline'] == pytest.approx(230 / 240)
+  assert clients['baseline'] is None
+  columns = [column['title'] for column in group['results']['columns']]
+  means = {row[0]: dict(zip(columns, row)) for row in group['results']['rows']}
+  for row in rows:
+    value = float(row['value_test'])
+    found = {one['label']: one['value'] for one in final['rows']}
+    assert found[row['algo']] == pytest.approx(value, rel=1e-3)
+    assert means[row['algo']]['AUC'] == pytest.approx(value, rel=1e-3)
+  assert {'Balanced accuracy', 'F1', 'Calibration error'} <= set(columns)
+  curve = group['curves'][0]['columns']
+  assert {'auc_mean', 'auc_validation'} <= set(curve)
+  table = group['confusion'][0]['table']
+  assert [column['title'] for column in table['columns']] == [
+      'Class', 'predicted no', 'predicted yes'
+  ]
+  assert [sum(row[1:]) for row in table['rows']] == [230, 10]

@@ -1,6 +1,6 @@
 """The page of a decision between methods: sentences, tables, a plot."""
 
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -238,9 +238,17 @@ def _fall(method: Method, metric: str) -> str:
 
 def plot(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
-    recommended: str, output_dir: str,
+    recommended: str, output_dir: str, runs: Iterable[results.Run] = (),
 ) -> str:
   """Plots what methods reach, and the differences to the recommended one.
+
+  Args:
+    found: By method.
+    order: The methods in the order of the rows.
+    metric: What values are.
+    recommended: The method that is.
+    output_dir: Where to.
+    runs: Those that say what always the most frequent class would reach.
 
   Returns:
     The path without suffix.
@@ -260,12 +268,15 @@ def plot(
       ).gain
       _bar(axes[1], position, gain, color)
   axes[1].axvline(0.0, color=figures.COLORS[1], lw=1.2)
+  if metric == 'accuracy':
+    figures.draw_baseline(axes[0].axvline, runs)
   for axis in axes:
     axis.set_yticks(range(len(order)), order)
     axis.set_ylim(len(order) - 0.5, -0.5)
     axis.grid(alpha=0.25)
   axes[0].set_xlabel(f'Test {metric} (circle: validation)')
   axes[1].set_xlabel(f'Test {metric}: better than {recommended} by')
+  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, FIGURE)
 
 

@@ -178,7 +178,9 @@ def _write_text(path: str, blocks: Sequence[str]) -> None:
 def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
   """Plots the choice, the trials, and the curves of the final runs."""
   methods, order, metric, chosen = what
-  decision_page.plot(methods, order, metric, chosen, top)
+  decision_page.plot(
+      methods, order, metric, chosen, top, filter(None, runs.values())
+  )
   trials_lib.plot_history(trials, metric, top)
   plots.plot_runs([
       run._replace(config=dict(run.config, variant=algo))

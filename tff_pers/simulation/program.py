@@ -435,15 +435,18 @@ class TrainingProgram:
 
   def _row(self, measured, metrics) -> dict[str, Any]:
     """Returns the row of this round."""
-    validation, chosen_by, apart = None, None, None
+    validation, apart = None, None
     if self._data.validation is not None:
       validation = self._evaluate_honest('validation')
-      if self._metric is not None:
-        train, _, held_out = self._data.pick(self._evaluated.tolist())
-        assert held_out is not None  # As there are for all.
-        chosen_by = quality.mean(
-            self.predictions(Data(train, held_out)), self._metric
-        )
+    chosen_by = {}
+    if self._metric is not None:
+      train, test, held_out = self._data.pick(self._evaluated.tolist())
+      parts = dict(mean=test, validation=held_out)
+      chosen_by = {
+          f'{self._metric}_{name}': quality.mean(
+              self.predictions(Data(train, part)), self._metric
+          ) for name, part in parts.items() if part is not None
+      }
     if self._distances is not None:
       apart = self.honest_distances()
     row = self._rows.row(

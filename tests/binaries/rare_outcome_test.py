@@ -1,6 +1,7 @@
 """A table with a rare outcome: what is chosen by, and what is said."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from binaries import choose
 from binaries import train
 from examples import rare_outcome
+from tff_pers.data.tasks import assembly
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import page
 
@@ -67,6 +69,32 @@ def test_a_metric_that_is_asked_for(data, tmp_path, capsys):
   ) in capsys.readouterr().err
   assert train.main([*argv, '--metric=f1']) == 0
   assert results.read_config(str(tmp_path))['metric'] == 'f1'
+
+
+def test_a_metric_of_a_task_of_one_s_own(data, tmp_path, monkeypatch):
+  """Of probabilities, by which validation data choose, and in all tables."""
+  assemble = assembly.assemble
+  monkeypatch.setattr(assembly, 'assemble', lambda *args, **options: (
+      dataclasses.replace(assemble(*args, **options), metrics=dict(
+          sureness=lambda y, outputs: float(outputs.max(axis=1).mean())
+      ))
+  ))
+  assert train.main([
+      'train', '--algo=fedavg', '--task=csv', f'--data_dir={data}',
+      '--rounds=2', '--eval_every=2', '--metric=sureness',
+      '--validation_fraction=0.2', f'--output_dir={tmp_path}',
+  ]) == 0
+  run = results.read_run(str(tmp_path))
+  assert run.config['metric'] == 'sureness'
+  test, held = run.clients['sureness'], run.validation['sureness']
+  assert 0.5 < test.mean() < 1 and test.mean() != held.mean()
+  [row] = _rows(tmp_path / 'metrics.csv')
+  assert float(row['sureness_mean']) == pytest.approx(test.mean())
+  assert float(row['sureness_validation']) == pytest.approx(held.mean())
+  [group] = page.collect([run], str(tmp_path), 'own')['groups']
+  assert group['final']['metric'] == 'sureness'
+  titles = [column['title'] for column in group['results']['columns']]
+  assert {'sureness', 'AUC'} <= set(titles)
 
 
 def test_choose_ranks_by_auc(data, tmp_path, capsys):

@@ -1,7 +1,7 @@
 """A task: clients with data, a model, and what is known beyond examples."""
 
 import dataclasses
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -77,6 +77,10 @@ class Task:
     client_names: The name that the data give to each of the N clients, and
       then to those that were held out; None: they have numbers alone.
     rows_are_examples: See `traits.Traits`.
+    metrics: Metrics of its own by name, for `--metric` and all tables:
+      functions `(y, outputs) -> float` of a client's examples [n] and of what
+      its model predicts of them, probabilities [n, C] or numbers [n]. More is
+      better.
     about: What the data were taken for, a sentence to print; '' where users
       know the task.
     recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
@@ -113,6 +117,9 @@ class Task:
   num_new_clients: int = 0
   client_names: Optional[Sequence[str]] = None
   rows_are_examples: bool = True
+  metrics: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = (
+      dataclasses.field(default_factory=dict)
+  )
   about: str = ''
   recipe: Optional[features_lib.Recipe] = None
   features: Optional[features_lib.Features] = None

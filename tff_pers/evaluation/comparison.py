@@ -93,10 +93,11 @@ def more_columns(runs: Runs) -> list[str]:
   Args:
     runs: By (variant, seed).
   """
-  return [
-      f'{metric}_mean' for metric in summary.MORE
-      if any(run and metric in (run.clients or ()) for run in runs.values())
-  ]
+  return list(dict.fromkeys(
+      f'{metric}_mean' for run in runs.values() if run is not None
+      for metric in run.clients or ()
+      if metric not in results.CLIENT_COLUMNS
+  ))
 
 
 def _over_clients(run: Optional[results.Run], metric: str) -> float:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 COMMON = ('accuracy', 'loss')
 OF_LABELS = ('balanced_accuracy', 'auc', 'f1')
 OF_TARGETS = ('mae', 'rmse', 'r2')
-# What tables may have beside accuracy and loss.
-MORE = ('majority', *OF_LABELS, 'calibration_error', *OF_TARGETS)
 _LOWER = ('loss', 'calibration_error', 'mae', 'rmse')
 
 

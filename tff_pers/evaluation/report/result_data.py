@@ -103,7 +103,8 @@ def results_table(group: members_lib.Group) -> dict[str, Any]:
   Means are over finished runs; a label with a diverged seed has NaN. Where no
   seed is finished, the last evaluated rounds of the others stand in.
   """
-  rows = comparison.summary_rows(_comparable(group))
+  runs = _comparable(group)
+  rows = comparison.summary_rows(runs)
   for row in rows:
     own = group.by_label()[row['algo']]
     states = [member.state for member in own]
@@ -113,7 +114,12 @@ def results_table(group: members_lib.Group) -> dict[str, Any]:
       row[name] = _mean_last(own, name)
       if members_lib.DIVERGED in states and row[name] is not None:
         row[name] = math.nan
-  return cells.table(_RESULTS, rows)
+  known = [column.name for column in _RESULTS]
+  more = [  # Metrics of a task of one's own.
+      cells.Column(name, name.removesuffix('_mean'))
+      for name in comparison.more_columns(runs) if name not in known
+  ]
+  return cells.table([*_RESULTS, *more], rows)
 
 
 def costs_table(group: members_lib.Group) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tff_pers.experiments import sweep as sweep_lib
 
 SUMMARY = """\
 python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
-    [--trials=N] [--seeds=0,1,2] [--flag=value ...]
+    [--trials=N] [--seeds=0,1,2] [--splits=K] [--flag=value ...]
 
 Recommends a method for a task, above all for one's own data. Runs the defaults
 of every method, searches the hyperparameters of each for the same time (see
@@ -63,6 +63,11 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
           'Seeds of the final runs, as 0,1,2; the first is that of the trials.',
+      ),
+      flags.own_flag(
+          'splits', 1, 'Splits of the rows that final runs are repeated with, a'
+          ' seed for each (beyond --seeds further ones); if more than 1,'
+          ' intervals have the noise of splitting.', minimum=1,
       ),
       flags.own_flag(
           'jobs', _DEFAULTS['jobs'], 'Methods at a time; 0: as many as there'

@@ -81,6 +81,27 @@ def test_differences_are_paired_at_clients(tmp_path, monkeypatch):
   assert float(row['bytes_per_client']) == 4 * 2 * fake_training.BYTES
 
 
+def test_splits_are_seeds_whose_noise_counts(tmp_path, monkeypatch):
+  """Of the differences of two methods, .1 and more or less by the seed."""
+  noise = {0: 0.03, 1: -0.03, 2: 0.0}
+  def curve(of):
+    value = 0.5 + _SPREAD + (of.algo == 'ditto') * (0.1 + noise[of.seed])
+    return fake_training.Curve(value - 0.01 * (4 - of.number), value)
+  fake_training.Training(monkeypatch, curve)
+  halves = []
+  for argv in (['--seeds=0,1,2'], ['--seeds=0', '--splits=3']):
+    folder = tmp_path / str(len(halves))
+    assert _choose(folder, '--algos=local_only,ditto', *argv) == 0
+    row = _of(_table(folder, 'differences.csv'), 'local_only')
+    assert float(row['difference']) == pytest.approx(-0.1)
+    halves.append(float(row['difference_high']) + 0.1)
+  # All clients differ alike; over the seeds the deviation is .03.
+  assert halves == pytest.approx(
+      [0.0, 2.570581836 * 0.03 / math.sqrt(3)], abs=1e-9
+  )
+  assert 'the noise of splitting' in (folder / 'choice.md').read_text()
+
+
 def test_within_noise_the_simpler_is_recommended(tmp_path, monkeypatch):
   """A tenth at half of the clients up, at the others down, is noise."""
   levels = dict(local_only=0.5 + _SPREAD, fedavg=0.7 + _SPREAD,

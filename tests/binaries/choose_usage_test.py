@@ -22,6 +22,7 @@ def _choose(folder, *argv):
     (['--algos=perm,perm'], '`--algos` must name each variant once'),
     (['--algos=permm'], 'permm'),
     (['--seeds='], '`--seeds` must be distinct integers'),
+    (['--splits=0'], '`--splits` must be'),
     (['--seed=0'], '`--seed` is not a flag'),
     (['--task=npz'], '`--data_dir`'),
     (['--task=npz', '--data_dir=/nowhere.npz'], '/nowhere.npz'),
@@ -34,6 +35,22 @@ def test_bad_flags_are_a_sentence(argv, words, tmp_path, capsys):
   error = capsys.readouterr().err
   assert words in error and error.count('\n') == 1, error
   assert error.startswith('choose: ') and not folder.exists()
+
+
+def test_a_table_with_a_split_of_its_own_has_no_others(tmp_path, capsys):
+  path = tmp_path / 'my.csv'
+  path.write_text('client,y,a,split\n' + ''.join(
+      f'{row % 3},{row % 2},{row},{["train", "test"][row > 11]}\n'
+      for row in range(18)
+  ))
+  assert choose.main([
+      'choose', '--task=csv', f'--data_dir={path}', '--splits=2',
+      f'--output_dir={tmp_path / "none"}',
+  ]) == 2
+  assert capsys.readouterr().err == (
+      'choose: `--splits` must be 1 for a table with a split of its own, found'
+      ' 2.\n'
+  )
 
 
 @pytest.mark.parametrize('name', ['plan.json', 'clock.json', 'choose.json'])

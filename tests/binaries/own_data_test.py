@@ -228,19 +228,63 @@ def _hearts(tmp_path_factory):
   return path
 
 
-def test_labels_written_as_fractions_are_pointed_out(hearts, tmp_path, capsys):
+def test_other_names_of_clients_change_no_accuracy(tmp_path):
+  columns = _cancer()
+  del columns['split']
+  found = []
+  for name in ('hospital ', 'a '):
+    # In another order as texts, too.
+    renamed = [
+        name + client.split()[1] if name == 'hospital '
+        else f'{name}{9 - int(client.split()[1])}'
+        for client in columns['client']
+    ]
+    _write(tmp_path / 'my.csv', {**columns, 'client': renamed})
+    folder = tmp_path / name.strip()
+    assert _train(
+        folder, '--algo=local_only', f'--data_dir={tmp_path / "my.csv"}',
+        '--rounds=3', '--local_only_batch_size=0',
+    ) == 0
+    clients = results.read_clients(str(folder))
+    found.append({
+        client: values for client, *values in zip(
+            clients['client'], clients['loss'], clients['accuracy']
+        )
+    })
+  for number in range(10):
+    np.testing.assert_allclose(
+        found[0][f'hospital {number}'], found[1][f'a {9 - number}'], rtol=1e-4
+    )
+
+
+def test_a_run_that_was_split_otherwise_does_not_go_on(
+    hearts, tmp_path, capsys
+):
+  """Else it would be tested on rows that it was trained on."""
+  argv = [f'--data_dir={hearts}', '--algo=fedavg', '--rounds=1']
+  assert _train(tmp_path / 'run', *argv) == 0
+  assert _train(tmp_path / 'run', *argv) == 0
+  config = results.read_config(str(tmp_path / 'run'))
+  assert config.pop('splits') == 'content'
+  results.write_config(str(tmp_path / 'run'), config)
+  capsys.readouterr()
+  for folder, more in (
+      ('run', []), ('run', ['--resume', '--rounds=2']),
+      ('fork', [f'--fork={tmp_path / "run"}', '--rounds=2']),
+  ):
+    assert _train(tmp_path / folder, *argv[:-1], '--rounds=1', *more) == 2
+    error = capsys.readouterr().err
+    assert "split by 'the order of clients', and not by 'content'" in error
+
+
+def test_labels_written_as_fractions_are_labels(hearts, tmp_path, capsys):
   argv = ['--algo=fedavg', f'--data_dir={hearts}', '--rounds=1']
-  assert _train(tmp_path / 'numbers', *argv) == 0
-  assert (
-      'Regression: 2 features, 4 clients, y from 0 to 1. All y are whole'
-      ' numbers; if they are labels: --csv_kind=classification.'
-  ) in capsys.readouterr().out
-  assert _train(
-      tmp_path / 'labels', *argv, '--csv_kind=classification'
-  ) == 0
+  assert _train(tmp_path / 'labels', *argv) == 0
   output = capsys.readouterr().out
-  assert 'Classification: 2 features, 4 clients, 2 classes (0, 1).' in output
-  assert 'if they are labels' not in output
+  assert 'Classification: 2 classes (0.0: 97, 1.0: 103 rows).' in output
+  assert _train(tmp_path / 'numbers', *argv, '--csv_kind=regression') == 0
+  output = capsys.readouterr().out
+  assert 'Regression: y from 0 to 1. 4 clients' in output
 
 
 def test_training_that_made_it_worse_is_said(hearts, tmp_path, capsys):
@@ -268,7 +312,10 @@ def test_training_that_made_it_worse_is_said(hearts, tmp_path, capsys):
 
 
 def test_divergence_of_raw_features_names_the_flag(hearts, tmp_path, capsys):
-  argv = ['--algo=fedavg', f'--data_dir={hearts}', '--rounds=9']
+  argv = [
+      '--algo=fedavg', f'--data_dir={hearts}', '--rounds=9',
+      '--csv_kind=regression',
+  ]
   assert _train(tmp_path, *argv, '--nostandardize') == 1
   error = capsys.readouterr().err
   assert 'at client 0, 1, 2, 3. Tip: lower the learning rate. Or scale' in error

@@ -1,7 +1,8 @@
 """Features are fitted to training rows of training clients, and nothing else.
 
 Twelve clients, of whom two are held out; a third of the training rows is for
-validation.
+validation. The file says what is tested: a row that changes would otherwise
+change its part, too.
 """
 
 import numpy as np
@@ -15,18 +16,19 @@ _HELD_OUT = holdout.choose(12, 2, 3)
 
 
 def _rows():
-  """Returns texts (client, y, a, b, color) of 12 clients with 20 rows each."""
+  """Returns texts (client, y, a, b, color, split) of 12 clients with 20 rows each."""
   generator = np.random.default_rng(0)
   return [
       [f'c{client:02}', str(row % 2), f'{generator.normal(200, 50):.9}',
-       f'{generator.normal():.9}', generator.choice(['red', 'blue'])]
+       f'{generator.normal():.9}', generator.choice(['red', 'blue']),
+       'test' if row % 5 == 3 else 'train']
       for client in range(12) for row in range(20)
   ]
 
 
 def _build(path, rows, **request):
   path.write_text(
-      'client,y,a,b,color\n' + ''.join(','.join(row) + '\n' for row in rows),
+      'client,y,a,b,color,split\n' + ''.join(','.join(row) + '\n' for row in rows),
       encoding='utf-8',
   )
   family = tasks.get('csv')
@@ -69,7 +71,7 @@ def _planted(part, cells):
   value = float(_part(part)[7])
   rows = _rows()
   [row] = [row for row in rows if np.float32(row[2]) == np.float32(value)]
-  row[2:] = cells
+  row[2:5] = cells
   return rows
 
 

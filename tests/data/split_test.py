@@ -45,6 +45,35 @@ def test_seed_decides_and_clients_differ():
   assert a.train.tolist() != b.train.tolist()
 
 
+def _contents(rows, seed=0, use=1):
+  """Returns rows of numbers in the order in which they are drawn."""
+  columns = np.asarray(rows, np.uint64).T
+  order = split.drawn_order(split.content_keys(columns), seed, use)
+  return np.asarray(rows)[order].tolist()
+
+
+def test_contents_are_drawn_however_rows_are_sorted():
+  rows = [[row % 7, row // 7] for row in range(40)]
+  drawn = _contents(rows)
+  assert drawn == _contents(rows[::-1]) and drawn != rows
+  assert drawn not in (_contents(rows, seed=1), _contents(rows, use=2))
+  assert sorted(drawn) == sorted(rows)
+  # Columns differ, and so do equal rows.
+  assert drawn != [row[::-1] for row in _contents([row[::-1] for row in rows])]
+  twice = _contents([[0], [1]] * 50)
+  assert 15 < sum(value for [value] in twice[:50]) < 35
+
+
+def test_keys_take_the_place_of_positions():
+  keys = split.content_keys([np.arange(60, dtype=np.uint64)])
+  sizes, parts = [30, 30], [keys[:30], keys[30:]]
+  one = split.split_clients(sizes, 3, 0.8, keys=parts)
+  two = split.split_clients(sizes, 3, 0.8, keys=parts[::-1])[::-1]
+  for a, b in zip(one, two):
+    np.testing.assert_array_equal(a.test, b.test)
+    assert len(a.test) == 6
+
+
 @pytest.mark.parametrize('size', [0, 1])
 def test_raises_on_client_with_too_few_examples(size):
   with pytest.raises(

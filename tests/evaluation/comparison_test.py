@@ -70,6 +70,19 @@ def test_means_and_deviation_over_seeds():
   )
 
 
+def test_metrics_of_clients_are_further_columns():
+  first, second = _run([0.5, 0.7, 0.0]), _run([0.9, 0.9, 0.0])
+  # Of a client of one class there is no AUC, and the third never trains.
+  for run, auc in ((first, (0.5, np.nan, 0.0)), (second, (0.6, 0.8, 0.0))):
+    run.clients['auc'] = np.array(auc)
+  runs = {('perm', 0): first, ('perm', 1): second}
+  assert comparison.more_columns(runs) == ['auc_mean']
+  [row] = comparison.summary_rows(runs)
+  assert row['auc_mean'] == pytest.approx(0.6)
+  [row] = comparison.summary_rows({**runs, ('perm', 2): None})
+  assert math.isnan(row['auc_mean'])
+
+
 def test_one_seed_has_no_deviation():
   row, = comparison.summary_rows({('perm', 0): _run([0.5, 0.7, 0.0])})
   assert row['accuracy_std'] is None

@@ -7,6 +7,7 @@ import pytest
 
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import decision_page
+from tff_pers.evaluation import paired
 
 # The differences to 0.5 of six clients; the standard error of (+, -) is known.
 _BASE = np.array([0.4, 0.45, 0.5, 0.5, 0.55, 0.6])
@@ -14,7 +15,7 @@ _SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
 
 
 def _clients(values):
-  return {f'c{i}': float(value) for i, value in enumerate(values)}
+  return paired.Values({f'c{i}': float(v) for i, v in enumerate(values)})
 
 
 def _decide(metric='accuracy', **methods):
@@ -117,7 +118,8 @@ def test_of_losses_the_smallest_is_recommended():
 
 def test_one_client_decides_without_an_interval():
   found = decision_lib.decide(
-      dict(local=dict(a=0.5), perm=dict(a=0.6)), 'accuracy'
+      {name: paired.Values(dict(a=value))
+       for name, value in (('local', 0.5), ('perm', 0.6))}, 'accuracy'
   )
   assert found.algo == 'perm' and found.ahead.is_noise
   assert 'one client has no interval' in decision_page.recommendation(

@@ -15,7 +15,9 @@ from tff_pers.evaluation import results
 
 
 def _values(*numbers):
-  return {str(client): value for client, value in enumerate(numbers)}
+  return paired.Values(
+      {str(client): value for client, value in enumerate(numbers)}
+  )
 
 
 def test_the_mean_has_the_interval_of_student():
@@ -49,6 +51,32 @@ def test_a_difference_is_of_pairs():
   assert (found.share_better, found.share_worse) == (1, 0)
 
 
+def test_the_noise_of_splitting_widens_an_interval():
+  """Means of the differences by split: 0.06, 0.02, 0.04."""
+  ours = _values(0.11, 0.53, 0.92), _values(0.10, 0.50, 0.90)
+  shifts = 0.02, -0.02, 0.0
+  one, two = (
+      paired.Values(own, [
+          {client: value + half * shift for client, value in own.items()}
+          for shift in shifts
+      ]) for own, half in zip(ours, (0.5, -0.5))
+  )
+  plain, found = (
+      paired.difference(*pair, 'accuracy') for pair in (ours, (one, two))
+  )
+  assert found.gain.mean == plain.gain.mean == pytest.approx(0.02)
+  error = math.sqrt(0.01**2 / 3 + 0.02**2 / 3)
+  assert found.gain.error == pytest.approx(error)
+  assert found.gain.high == pytest.approx(0.02 + 4.302652730 * error)
+  assert found.p_value == pytest.approx(
+      2 * stats.t.sf(0.02 / error, 2)
+  ) and found.p_value > plain.p_value
+  # Of a method's own mean, too; one split has no noise of which one knows.
+  assert paired.mean_of(one).error > paired.mean_of(ours[0]).error
+  alone = paired.mean_of(paired.Values(ours[0], [ours[0]]))
+  assert alone == paired.mean_of(ours[0])
+
+
 def test_less_loss_is_better():
   one, two = _values(0.1, 0.2, 0.9), _values(0.3, 0.5, 0.8)
   for metric, gain, better in (('accuracy', -0.4 / 3, 1), ('loss', 0.4 / 3, 2)):
@@ -63,18 +91,21 @@ def test_equal_methods_are_noise_and_a_constant_difference_is_not():
   same = paired.difference(one, one, 'accuracy')
   assert same.is_noise and same.p_value == 1
   assert (same.share_better, same.share_worse) == (0, 0)
-  other = {client: value - 0.25 for client, value in one.items()}
+  other = _values(-0.15, 0.25, 0.65)
   constant = paired.difference(one, other, 'accuracy')
   assert not constant.is_noise and constant.p_value < 1e-6
 
 
 def test_only_clients_of_both_count():
   found = paired.difference(
-      dict(a=0.5, b=0.7, c=1.0), dict(b=0.6, a=0.5, d=0.0), 'accuracy'
+      paired.Values(dict(a=0.5, b=0.7, c=1.0)),
+      paired.Values(dict(b=0.6, a=0.5, d=0.0)), 'accuracy',
   )
   assert found.gain.clients == 2
   assert found.gain.mean == pytest.approx(0.05)
-  none = paired.difference(dict(a=1.0), dict(b=1.0), 'accuracy')
+  none = paired.difference(
+      paired.Values(dict(a=1.0)), paired.Values(dict(b=1.0)), 'accuracy'
+  )
   assert none.is_noise and math.isnan(none.gain.mean)
   assert math.isnan(none.share_better)
 

@@ -1,6 +1,7 @@
 """Each client's examples split into train and test."""
 
-from typing import NamedTuple, Optional, Sequence
+import collections
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -27,11 +28,14 @@ def split_clients(
     train_fraction: float,
     names: Optional[Sequence[str]] = None,
     where: str = '',
+    keys: Optional[Sequence[np.ndarray]] = None,
 ) -> list[Split]:
   """Returns a random split of every client's rows 0..size-1.
 
-  Counts are rounded to the nearest; at least one training and one test example
-  are kept, so `train_fraction=1` leaves one test example.
+  With `keys` that of a client hangs on the seed and on its rows, else on its
+  position among the others, too. Counts are rounded to the nearest; at least
+  one training and one test example are kept, so `train_fraction=1` leaves one
+  test example.
 
   Args:
     sizes: Number of examples of each client, >= 2.
@@ -39,6 +43,8 @@ def split_clients(
     train_fraction: Share of the examples to train on, in (0, 1].
     names: Clients' names for messages; None: their numbers.
     where: The file, for messages.
+    keys: The keys of each client's rows, see `content_keys`; None: the rows are
+      drawn one client after the other.
 
   Raises:
     ValueError: If the fraction is out of range.
@@ -56,9 +62,52 @@ def split_clients(
       )
     # Neither side may be empty: a client must train and be evaluated.
     num_train = int(np.clip(round(train_fraction * size), 1, size - 1))
-    rows = np.split(rng.permutation(size), [num_train])
+    order = (
+        rng.permutation(size) if keys is None
+        else drawn_order(keys[client], seed, _SPLIT)
+    )
+    rows = np.split(order, [num_train])
     splits.append(Split(*map(np.sort, rows)))
   return splits
+
+
+def content_keys(columns: Iterable[np.ndarray]) -> np.ndarray:
+  """Returns a key of every row that hangs on its values alone, uint64[n].
+
+  Args:
+    columns: uint64[n] each, at least one.
+  """
+  keys: np.ndarray = np.zeros(1, np.uint64)
+  for column in columns:
+    keys = _mixed(keys + column)
+  return keys
+
+
+def drawn_order(keys: np.ndarray, seed: int, use: int) -> np.ndarray:
+  """Returns the rows in random order, int64[n].
+
+  The order of their contents is the same however the rows are sorted.
+
+  Args:
+    keys: uint64[n], see `content_keys`.
+    seed: The data seed.
+    use: See `partition.generator`.
+  """
+  keys = keys.copy()
+  # Equal rows would come one after the other, all of them to train or to test.
+  found: collections.Counter[int] = collections.Counter()
+  for row, key in enumerate(keys.tolist()):
+    keys[row] += np.uint64(found[key])
+    found[key] += 1
+  salt = partition.generator(seed, use).integers(2**64, size=1, dtype=np.uint64)
+  return np.argsort(_mixed(keys ^ salt), kind='stable')
+
+
+def _mixed(keys: np.ndarray) -> np.ndarray:
+  """Returns other numbers for numbers, uint64[n]: SplitMix64's last step."""
+  for shift, factor in ((30, 0xbf58476d1ce4e5b9), (27, 0x94d049bb133111eb)):
+    keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+  return keys ^ (keys >> np.uint64(31))
 
 
 def reduce_clients(

@@ -1,7 +1,7 @@
 """A task: clients with data, a model, and what is known beyond examples."""
 
 import dataclasses
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -35,6 +35,11 @@ class Task:
     test: Dense held-out data per client, in order of the index.
     validation: Dense validation data per client, or None (see
       `data/validation.py`).
+    splits: By what test and validation rows are told from the others: '', the
+      seed and the order of clients; `content`, the seed and the rows; `file`,
+      the file says what is tested, and what is validated are the last rows.
+    validation_order: The training rows of each client, int64, in the order in
+      which they are held out for validation; None: at random.
     groups: int32[N], the true cluster of each client, -1 unknown.
     num_classes: Number of labels, 0 for regression.
     client_weighting: Default of `--client_weighting`.
@@ -72,6 +77,10 @@ class Task:
     client_names: The name that the data give to each of the N clients, and
       then to those that were held out; None: they have numbers alone.
     rows_are_examples: See `traits.Traits`.
+    metrics: Metrics of its own by name, for `--metric` and all tables:
+      functions `(y, outputs) -> float` of a client's examples [n] and of what
+      its model predicts of them, probabilities [n, C] or numbers [n]. More is
+      better.
     about: What the data were taken for, a sentence to print; '' where users
       know the task.
     recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
@@ -85,6 +94,8 @@ class Task:
   train: Sequence[Any]
   test: Sequence[Any]
   validation: Optional[Sequence[Any]] = None
+  splits: str = ''
+  validation_order: Optional[Sequence[np.ndarray]] = None
   groups: Optional[np.ndarray] = None
   num_classes: int = 0
   client_weighting: str = 'examples'
@@ -106,6 +117,9 @@ class Task:
   num_new_clients: int = 0
   client_names: Optional[Sequence[str]] = None
   rows_are_examples: bool = True
+  metrics: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = (
+      dataclasses.field(default_factory=dict)
+  )
   about: str = ''
   recipe: Optional[features_lib.Recipe] = None
   features: Optional[features_lib.Features] = None

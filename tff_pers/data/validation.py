@@ -6,7 +6,7 @@ the test data are the same with and without it.
 """
 
 import dataclasses
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -18,17 +18,18 @@ from tff_pers.data import task as task_lib
 
 # No partition, split or generated task uses this number with the data seed, so
 # that their draws and those of the validation rows are independent.
-_VALIDATION = 100
+USE = 100
 
 
 def hold_out(
     task: task_lib.Task, fraction: float, seed: int
 ) -> task_lib.Task:
-  """Returns `task` with a random share of its training rows as validation.
+  """Returns `task` with a share of its training rows as validation.
 
-  Counts are rounded to the nearest, and a client keeps at least one row to
-  train on, so a client with few rows may have none to validate on. Test data
-  are the very same objects.
+  They are random ones unless the task says which come first. Counts are rounded
+  to the nearest, and a client keeps at least one row to train on, so a client
+  with few rows may have none to validate on. Test data are the very same
+  objects.
 
   Args:
     task: Any task without a validation part.
@@ -44,16 +45,22 @@ def hold_out(
   if not fraction:
     return task
   sizes = on_demand.sizes(task.train)
-  draws = _draws(sizes, fraction, seed)
-  if not draws.num_held.any():
+  num_held = _num_held(sizes, fraction)
+  if not num_held.any():
     raise errors.DataError(
         '`validation_fraction` must leave at least one client of task'
         f' {task.name} an example to validate on, found {fraction} of at most'
         f' {sizes.max(initial=0)} training examples per client.'
     )
-  train, validation = _cut(task.train, draws)
+  draws: Callable[[int], _Split]
+  if task.validation_order is None:
+    draws = _draws(sizes, num_held, seed)
+  else:
+    order = task.validation_order
+    draws = lambda client: _split(order[client], num_held[client])
+  train, validation = _cut(task.train, sizes, num_held, draws)
   return dataclasses.replace(
-      task, train=train, validation=validation,
+      task, train=train, validation=validation, validation_order=None,
       class_counts=_class_counts(task, train),
   )
 
@@ -70,7 +77,8 @@ def kept_rows(
   """
   if not fraction:
     return [np.arange(size) for size in sizes]
-  draws = _draws(np.asarray(sizes, np.int64), fraction, seed)
+  every = np.asarray(sizes, np.int64)
+  draws = _draws(every, _num_held(every, fraction), seed)
   return [draws(client).kept for client in range(len(sizes))]
 
 
@@ -87,6 +95,12 @@ class _Split(NamedTuple):
 
   kept: np.ndarray
   held: np.ndarray
+
+
+def _split(order: np.ndarray, num_held: int) -> _Split:
+  """Holds out the first rows of an order."""
+  held, kept = np.split(order, [int(num_held)])
+  return _Split(np.sort(kept), np.sort(held))
 
 
 class _Draws:
@@ -106,7 +120,7 @@ class _Draws:
       sizes: int64[N], rows of each client.
       num_held: int64[N], how many of them are held out.
     """
-    self.sizes, self.num_held = sizes, num_held
+    self._sizes, self._num_held = sizes, num_held
     self._kind = type(rng.bit_generator)
     # 128 bits of state; half of a draw of 64 bits may be left for the next one.
     self._states = np.zeros([len(sizes), 4], np.uint64)
@@ -126,22 +140,25 @@ class _Draws:
         uinteger=uinteger,
         state=dict(state=high * 2**64 + low, inc=self._increment),
     )
-    order = np.random.Generator(generator).permutation(int(self.sizes[client]))
-    held, kept = np.split(order, [int(self.num_held[client])])
-    return _Split(np.sort(kept), np.sort(held))
+    order = np.random.Generator(generator).permutation(int(self._sizes[client]))
+    return _split(order, self._num_held[client])
 
 
-def _draws(sizes: np.ndarray, fraction: float, seed: int) -> _Draws:
-  """Returns the split of clients of so many rows, int64[N]."""
+def _num_held(sizes: np.ndarray, fraction: float) -> np.ndarray:
+  """Returns how many rows of clients of so many are held out, int64[N]."""
   # Python rounds halves to even numbers, as NumPy does.
-  num_held = np.minimum(
+  return np.minimum(
       np.rint(fraction * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
   )
-  return _Draws(partition.generator(seed, _VALIDATION), sizes, num_held)
+
+
+def _draws(sizes: np.ndarray, num_held: np.ndarray, seed: int) -> _Draws:
+  return _Draws(partition.generator(seed, USE), sizes, num_held)
 
 
 def _cut(
-    clients: Sequence[Any], draws: _Draws
+    clients: Sequence[Any], sizes: np.ndarray, num_held: np.ndarray,
+    draws: Callable[[int], _Split],
 ) -> tuple[Sequence[Any], Sequence[Any]]:
   """Returns what clients train on, and their validation data.
 
@@ -151,8 +168,8 @@ def _cut(
     kept = lambda client: _rows(clients[client], draws(client).kept)
     held = lambda client: _rows(clients[client], draws(client).held)
     return (
-        on_demand.OnDemand(kept, draws.sizes - draws.num_held),
-        on_demand.OnDemand(held, draws.num_held),
+        on_demand.OnDemand(kept, sizes - num_held),
+        on_demand.OnDemand(held, num_held),
     )
   parts: tuple[list, list] = [], []
   for client, data in enumerate(clients):

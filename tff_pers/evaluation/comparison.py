@@ -48,8 +48,10 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
   Numbers are means over seeds; a variant with a diverged seed has NaN.
   `accuracy_std` is the sample standard deviation over seeds (divided by S - 1),
   None for one seed. `share_hurt_vs_X` is None unless X is among the variants.
+  Beside `SUMMARY_COLUMNS` there are those of `more_columns`.
   """
   rows = run_rows(runs)
+  more = more_columns(runs)
   table = []
   for variant in dict.fromkeys(variant for variant, _ in runs):
     own = [row for row in rows if row['algo'] == variant]
@@ -75,8 +77,37 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
             column: _share_hurt(runs, variant, reference)
             for column, reference in REFERENCES.items()
         },
+        **{
+            column: mean([
+                _over_clients(run, column.removesuffix('_mean'))
+                for run in members
+            ]) for column in more
+        },
     ))
   return table
+
+
+def more_columns(runs: Runs) -> list[str]:
+  """Returns the columns of metrics that some `clients.csv` has beside others.
+
+  Args:
+    runs: By (variant, seed).
+  """
+  return list(dict.fromkeys(
+      f'{metric}_mean' for run in runs.values() if run is not None
+      for metric in run.clients or ()
+      if metric not in results.CLIENT_COLUMNS
+  ))
+
+
+def _over_clients(run: Optional[results.Run], metric: str) -> float:
+  """Returns the mean over clients that train and have the metric, or NaN."""
+  if run is None or run.clients is None or metric not in run.clients:
+    return math.nan
+  values = run.clients[metric][run.clients['seen'] == 1]
+  # A client of one class has no AUC.
+  values = values[~np.isnan(values)]
+  return float(values.mean()) if values.size else math.nan
 
 
 def sample_sentence(runs: Runs) -> str:

@@ -8,29 +8,42 @@ from tff_pers.evaluation import costs
 from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 
-LABELS = {
-    'accuracy_mean': 'Test accuracy, mean over clients',
-    'loss_mean': 'Test loss, mean over clients',
+_LABELS = {
     'cluster_accuracy': 'Clients in the right cluster',
     'cluster_nmi': 'Normalized mutual information',
 }
 # Validation data, where a run has some, are drawn as dots and without a band.
 _DOTS = dict(dashes=(1.0, 1.4), lw=1.3, alpha=0.9)
-_BOTH_LABELS = {
-    'accuracy_mean': 'Accuracy, mean over clients',
-    'loss_mean': 'Loss, mean over clients',
-}
+
+
+def axis_label(name: str, *, is_both: bool = False) -> str:
+  """Returns what an axis of a column of `metrics.csv` is called.
+
+  Args:
+    name: The column.
+    is_both: Whether there are validation data beside test data.
+  """
+  if name in _LABELS:
+    return _LABELS[name]
+  metric = name.removesuffix('_mean')
+  words = metric if metric in summary.COMMON else metric.upper()
+  words = words.replace('_', ' ')
+  if not is_both:
+    return f'Test {words}, mean over clients'
+  return f'{words[0].upper()}{words[1:]}, mean over clients'
 
 
 def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots accuracy and loss against rounds: mean and range over seeds.
 
-  Lines are of test data, dots of the same colour of validation data.
+  Before them what validation data choose by, if that is another metric. Lines
+  are of test data, dots of the same colour of validation data.
   """
+  chosen_by = [f"{run.config.get('metric', 'accuracy')}_mean" for run in runs]
   names = [
-      name
-      for name in ('accuracy_mean', 'loss_mean')
+      name for name in dict.fromkeys((*chosen_by, 'accuracy_mean', 'loss_mean'))
       if any(figures.has(run.metrics, name) for run in runs)
   ]
   return _plot_columns(runs, names, output_dir, 'curves')
@@ -49,7 +62,7 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
   picture, axes = figures.new_figure(4.6 * num_axes, 3.4, num_axes)
   for axis, name in zip(axes, names):
     # Clusters are not looked at on validation data.
-    validation = curves.VALIDATION.get(name, '')
+    validation = curves.validation_of(name)
     drawn = [
         _draw_column(axis, number, members, name, validation)
         for number, members in enumerate(variants.values())
@@ -57,7 +70,9 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
     is_both = any(figures.has(run.metrics, validation) for run in runs)
     axis.set_xlabel(curves.across(runs))
     log_if_wide(axis, runs, [name, validation])
-    axis.set_ylabel(_BOTH_LABELS[name] if is_both else LABELS[name])
+    axis.set_ylabel(axis_label(name, is_both=is_both))
+    if name == 'accuracy_mean':
+      figures.draw_baseline(axis.axhline, runs)
     figures.tick_at(axis, np.concatenate([[], *drawn]))
     axis.grid(alpha=0.25)
     if is_both:
@@ -106,7 +121,7 @@ def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
     axis.set_xlabel(label)
     if axis.lines:
       axis.set_xscale('log')
-    axis.set_ylabel(LABELS[name])
+    axis.set_ylabel(axis_label(name))
     axis.grid(alpha=0.25)
   figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, 'costs')

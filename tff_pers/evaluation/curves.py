@@ -8,10 +8,16 @@ import numpy.typing as npt
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 
-# Columns of `metrics.csv` on test data, and the same on validation data.
-VALIDATION = {
-    'accuracy_mean': 'accuracy_validation', 'loss_mean': 'loss_validation'
-}
+
+def validation_of(name: str) -> str:
+  """Returns the column on validation data of one of `metrics.csv` on test data.
+
+  Args:
+    name: The column on test data; '' is returned if it has no other.
+  """
+  if not name.endswith('_mean'):
+    return ''
+  return f"{name.removesuffix('_mean')}_validation"
 
 
 def common_rounds(

@@ -68,7 +68,7 @@ def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:
   """Returns the methods, best mean over clients first."""
   sign = -1 if summary.is_higher_better(metric) else 1
   means = {
-      name: paired.mean(list(own.values())).mean
+      name: paired.mean_of(own).mean
       for name, own in values.items()
   }
   return sorted(means, key=lambda name: sign * means[name])

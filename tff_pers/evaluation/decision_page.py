@@ -1,6 +1,6 @@
 """The page of a decision between methods: sentences, tables, a plot."""
 
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Method(NamedTuple):
 
 def methods(
     runs: comparison.Runs, variants: Mapping[str, str],
-    trials: Mapping[str, int], metric: str,
+    trials: Mapping[str, int], metric: str, *, by_split: bool = False,
 ) -> dict[str, Method]:
   """Returns what is known of every method none of whose runs diverged.
 
@@ -63,6 +63,7 @@ def methods(
     variants: The methods with the chosen values.
     trials: Number of trials of each.
     metric: `accuracy` or `loss`.
+    by_split: See `paired.of_clients`.
   """
   found = {}
   for row in comparison.summary_rows(runs):
@@ -75,8 +76,9 @@ def methods(
     rounds = float(own[0].metrics['round'][-1])
     found[algo] = Method(
         algo, variants[algo], trials[algo],
-        paired.of_clients(own, metric, validation=True),
-        paired.of_clients(own, metric), _worst_decile(own, metric),
+        paired.of_clients(own, metric, validation=True, by_split=by_split),
+        paired.of_clients(own, metric, by_split=by_split),
+        _worst_decile(own, metric),
         (row['share_hurt_vs_local'], row['share_hurt_vs_fedavg']),
         sent * rounds, row['seconds_per_round'] * rounds,
     )
@@ -97,7 +99,7 @@ def choice_rows(
   """
   rows = []
   for algo in order:
-    method, test = found[algo], paired.mean(list(found[algo].test.values()))
+    method, test = found[algo], paired.mean_of(found[algo].test)
     values = dict(
         validation=_mean(method.validation), test=test.mean,
         worst_decile=method.worst_decile,
@@ -130,7 +132,7 @@ def difference_rows(
   """
   rows = []
   for algo in order:
-    method, test = found[algo], paired.mean(list(found[algo].test.values()))
+    method, test = found[algo], paired.mean_of(found[algo].test)
     row = dict.fromkeys(DIFFERENCE_COLUMNS)
     row.update(
         algo=algo, variant=method.variant, metric=metric,
@@ -207,7 +209,7 @@ def test_sentence(
   """Returns what test data say of the recommendation that they did not make."""
   tests = {algo: method.test for algo, method in found.items()}
   best = decision_lib.ranked(tests, metric)[0]
-  own = paired.mean(list(tests[recommended].values()))
+  own = paired.mean_of(tests[recommended])
   text = (
       'On test data, which had no part in this choice, it has'
       f' {_article(metric)} {metric} of {own.mean:.4f}{_interval(own)}.'
@@ -238,9 +240,17 @@ def _fall(method: Method, metric: str) -> str:
 
 def plot(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
-    recommended: str, output_dir: str,
+    recommended: str, output_dir: str, runs: Iterable[results.Run] = (),
 ) -> str:
   """Plots what methods reach, and the differences to the recommended one.
+
+  Args:
+    found: By method.
+    order: The methods in the order of the rows.
+    metric: What values are.
+    recommended: The method that is.
+    output_dir: Where to.
+    runs: Those that say what always the most frequent class would reach.
 
   Returns:
     The path without suffix.
@@ -250,7 +260,7 @@ def plot(
   for position, algo in enumerate(order):
     color = figures.COLORS[1 if algo == recommended else 0]
     method = found[algo]
-    _bar(axes[0], position, paired.mean(list(method.test.values())), color)
+    _bar(axes[0], position, paired.mean_of(method.test), color)
     axes[0].plot(
         _mean(method.validation), position, 'o', mfc='none', color=color, ms=8
     )
@@ -260,12 +270,15 @@ def plot(
       ).gain
       _bar(axes[1], position, gain, color)
   axes[1].axvline(0.0, color=figures.COLORS[1], lw=1.2)
+  if metric == 'accuracy':
+    figures.draw_baseline(axes[0].axvline, runs)
   for axis in axes:
     axis.set_yticks(range(len(order)), order)
     axis.set_ylim(len(order) - 0.5, -0.5)
     axis.grid(alpha=0.25)
   axes[0].set_xlabel(f'Test {metric} (circle: validation)')
   axes[1].set_xlabel(f'Test {metric}: better than {recommended} by')
+  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, FIGURE)
 
 
@@ -293,7 +306,7 @@ def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
 
 
 def _mean(values: paired.Values) -> float:
-  return paired.mean(list(values.values())).mean
+  return paired.mean_of(values).mean
 
 
 def _article(metric: str) -> str:

@@ -1,7 +1,7 @@
 """What all figures share: colours, axes, legends, files."""
 
 import os
-from typing import Any, Iterable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 import warnings
 
 from matplotlib import figure
@@ -150,6 +150,38 @@ def has(columns: Optional[Mapping[str, np.ndarray]], name: str) -> bool:
   if columns is None or name not in columns:
     return False
   return bool(np.any(~np.isnan(columns[name])))
+
+
+def baseline(run: results.Run) -> Optional[float]:
+  """Returns the accuracy of always answering a client's most frequent class.
+
+  Args:
+    run: A run.
+
+  Returns:
+    The mean over the clients that train; None if that is not known.
+  """
+  if not has(run.clients, 'majority'):
+    return None
+  clients = run.final_clients
+  return float(np.nanmean(clients['majority'][clients['seen'] == 1]))
+
+
+def draw_baseline(
+    draw: Callable[..., Any], runs: Iterable[results.Run]
+) -> None:
+  """Draws the `baseline` of runs as a thin line, if it is known.
+
+  Args:
+    draw: `axhline` or `axvline` of an axis of accuracies.
+    runs: On the same data.
+  """
+  known = [value for value in map(baseline, runs) if value is not None]
+  if known:
+    draw(
+        float(np.mean(known)), color='black', lw=0.8, dashes=(6, 3),
+        label='always the most frequent class',
+    )
 
 
 def by_variant(runs: Iterable[results.Run]) -> dict[str, list[results.Run]]:

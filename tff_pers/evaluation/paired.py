@@ -3,11 +3,22 @@
 The unit is the client: its value is the mean over seeds, and intervals are over
 clients (Student's t with N - 1 degrees of freedom). Clients of a federation
 learn from each other, so that they are not wholly independent.
+
+Which rows are tested is drawn, too. Where the rows were split K times and that
+noise is to count, the error of a mean over clients is that of a sum of two
+independent ones,
+
+    error^2 = s_c^2 / N + s_b^2 / K,
+
+where s_c^2 is the variance over clients of the means over splits, and s_b^2 the
+variance over splits of the means over clients (divided by N - 1 and by K - 1).
+Of a difference of two methods both are variances of the difference at the same
+clients in the same splits. The degrees of freedom stay N - 1, so that an
+interval never becomes narrower.
 """
 
 import math
 from typing import Mapping, NamedTuple, Optional, Sequence
-import warnings
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +29,27 @@ from tff_pers.evaluation import summary
 
 CONFIDENCE = 0.95
 
-# What a method reaches, by client.
-Values = Mapping[str, float]
+
+class Values(dict[str, float]):
+  """What a method reaches, by client; the mean over seeds.
+
+  Attributes:
+    splits: The same of each split of the rows alone; empty: the noise of
+      splitting does not count.
+  """
+
+  def __init__(
+      self, values: Mapping[str, float],
+      splits: Sequence[Mapping[str, float]] = (),
+  ):
+    """Keeps the values.
+
+    Args:
+      values: By client.
+      splits: See the class.
+    """
+    super().__init__(values)
+    self.splits = splits
 
 
 class Mean(NamedTuple):
@@ -46,8 +76,7 @@ class Difference(NamedTuple):
   Attributes:
     gain: Mean of the differences; > 0: the first is better, whether the metric
       is an accuracy or a loss.
-    p_value: Of a paired t test (scipy.stats.ttest_rel), None of fewer than two
-      clients.
+    p_value: Of a paired t test, None of fewer than two clients.
     share_better: Share of clients at which the first is better.
     share_worse: Share of clients at which it is worse.
   """
@@ -65,7 +94,8 @@ class Difference(NamedTuple):
 
 
 def of_clients(
-    runs: Sequence[results.Run], metric: str, *, validation: bool = False
+    runs: Sequence[results.Run], metric: str, *, validation: bool = False,
+    by_split: bool = False,
 ) -> Values:
   """Returns the mean over seeds of what each client reaches.
 
@@ -75,7 +105,11 @@ def of_clients(
     runs: Of one method, by different seeds.
     metric: `accuracy` or `loss`.
     validation: Whether on validation data, else on test data.
+    by_split: Whether each run has another split, whose noise counts.
   """
+  splits = []
+  if by_split and len(runs) > 1:
+    splits = [of_clients([run], metric, validation=validation) for run in runs]
   found: dict[str, list[float]] = {}
   for run in runs:
     columns = run.validation if validation else run.final_clients
@@ -90,11 +124,28 @@ def of_clients(
       client: np.mean([v for v in values if not math.isnan(v)] or [math.nan])
       for client, values in found.items()
   }
-  return {c: float(mean) for c, mean in means.items() if not math.isnan(mean)}
+  return Values(
+      {c: float(mean) for c, mean in means.items() if not math.isnan(mean)},
+      splits,
+  )
 
 
-def mean(values: npt.ArrayLike) -> Mean:
-  """Returns the mean over clients with its interval."""
+def mean_of(values: Values) -> Mean:
+  """Returns the mean over clients of what a method reaches, see `mean`."""
+  return mean(
+      list(values.values()), [list(split.values()) for split in values.splits]
+  )
+
+
+def mean(
+    values: npt.ArrayLike, splits: Sequence[Sequence[float]] = ()
+) -> Mean:
+  """Returns the mean over clients with its interval.
+
+  Args:
+    values: [N], by client.
+    splits: The values of the clients in each split, if their noise counts.
+  """
   values = np.asarray(values, np.float64)
   count = values.size
   if not count:
@@ -102,28 +153,48 @@ def mean(values: npt.ArrayLike) -> Mean:
   middle = float(values.mean())
   if count < 2:
     return Mean(middle, None, None, None, count)
-  error = float(values.std(ddof=1) / math.sqrt(count))
+  error = math.hypot(
+      float(values.std(ddof=1) / math.sqrt(count)), _split_error(splits)
+  )
   half = error * float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1))
   return Mean(middle, middle - half, middle + half, error, count)
 
 
+def _split_error(splits: Sequence[Sequence[float]]) -> float:
+  """Returns the error by splits of a mean over clients; 0 of fewer than two."""
+  means = [float(np.mean(values)) for values in splits if len(values)]
+  if len(means) < 2:
+    return 0.0
+  return float(np.std(means, ddof=1) / math.sqrt(len(means)))
+
+
 def difference(first: Values, second: Values, metric: str) -> Difference:
   """Compares two methods at the clients that both have a value of."""
+  gains = _gains(first, second, metric)
+  gain = mean(gains, [
+      _gains(one, two, metric).tolist()
+      for one, two in zip(first.splits, second.splits)
+  ])
+  p_value = None
+  if gain.error is not None:
+    # Without any difference, the test divides 0 by 0.
+    p_value = 0.0 if gain.mean else 1.0
+    if gain.error:
+      p_value = 2 * float(
+          stats.t.sf(abs(gain.mean) / gain.error, gain.clients - 1)
+      )
+  return Difference(
+      gain, p_value,
+      *(float(np.mean(which)) if gain.clients else math.nan
+        for which in (gains > 0, gains < 0)),
+  )
+
+
+def _gains(
+    first: Mapping[str, float], second: Mapping[str, float], metric: str
+) -> np.ndarray:
+  """Returns how much better the first is at the clients of both, [N]."""
   clients = [client for client in first if client in second]
   one = np.array([first[client] for client in clients])
   two = np.array([second[client] for client in clients])
-  gains = one - two if summary.is_higher_better(metric) else two - one
-  p_value = None
-  if len(clients) > 1:
-    # Without any difference, the test divides 0 by 0.
-    p_value = 1.0
-    if np.any(gains):
-      with np.errstate(divide='ignore'), warnings.catch_warnings():
-        # Where all differences are equal, or nearly so.
-        warnings.simplefilter('ignore', RuntimeWarning)
-        p_value = float(stats.ttest_rel(one, two).pvalue)
-  return Difference(
-      mean(gains), p_value,
-      *(float(np.mean(which)) if clients else math.nan
-        for which in (gains > 0, gains < 0)),
-  )
+  return one - two if summary.is_higher_better(metric) else two - one

@@ -77,7 +77,9 @@ _NAMED_CLASSES = 10
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots the distribution over clients: the share at or below a value."""
   finished = [run for run in runs if run.clients is not None]
-  name = 'accuracy'
+  name = next((run.config.get('metric', 'accuracy') for run in finished), '')
+  if not any(figures.has(run.clients, name) for run in finished):
+    name = 'accuracy'
   if not any(figures.has(run.clients, name) for run in finished):
     name = 'loss'
   picture, axes = figures.new_figure(5.2, 3.4, 1)
@@ -97,6 +99,8 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
         np.concatenate([values[:1], values]), np.concatenate([[0], share]),
         dash, where='post', color=color, label=variant, lw=1.8,
     )
+  if name == 'accuracy':
+    figures.draw_baseline(axes[0].axvline, runs)
   axes[0].set_xlabel(f'Test {name} of a client, last evaluated round')
   axes[0].set_ylabel('Share of clients at or below')
   axes[0].set_ylim(0, 1.02)
@@ -183,7 +187,7 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   axes[0].set_xlim(left=-0.2)
   axes[0].xaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
   axes[0].set_xlabel('Parameters that a client handles beyond the model, %')
-  axes[0].set_ylabel(curve_plots.LABELS[name])
+  axes[0].set_ylabel(curve_plots.axis_label(name))
   if name == 'loss_mean':
     curve_plots.log_if_wide(axes[0], runs, [name])
   axes[0].grid(alpha=0.25)

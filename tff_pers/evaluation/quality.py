@@ -4,11 +4,15 @@ Where one class is rare, a model that never predicts it has a high accuracy; the
 share of the most frequent class, recall and AUC tell.
 """
 
+import functools
+import types
 from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 import warnings
 
 import numpy as np
 
+# Metrics of a task's own, see `Task.metrics`.
+Own = Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
 _BINS = 10
 # By so little an accuracy is not above the share of a class.
 _LITTLE = 0.01
@@ -106,8 +110,15 @@ _OF_TARGETS: Mapping[str, Callable[[Predictions], float]] = dict(
 )
 
 
+def _of_own(
+    metric: Callable[[np.ndarray, np.ndarray], float], found: Predictions
+) -> float:
+  return metric(found.y, found.outputs)
+
+
 def of_clients(
-    found: Sequence[Optional[Predictions]], metrics: Sequence[str] = ()
+    found: Sequence[Optional[Predictions]], metrics: Sequence[str] = (),
+    own: Own = types.MappingProxyType({}),
 ) -> list[dict[str, float]]:
   """Returns the metrics of each client.
 
@@ -116,9 +127,12 @@ def of_clients(
   Args:
     found: What the clients' models predict, all of labels or all of targets.
     metrics: Names of metrics; empty: all that there are.
+    own: Metrics of the task's own.
   """
   ranks = {each.outputs.ndim for each in found if each is not None}
-  known = _OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {}
+  known = dict(_OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {})
+  for name, metric in own.items():
+    known[name] = functools.partial(_of_own, metric)
   return [
       {
           name: float(known[name](each))
@@ -128,9 +142,18 @@ def of_clients(
   ]
 
 
-def mean(found: Sequence[Optional[Predictions]], metric: str) -> float:
-  """Returns the mean of a metric over the clients that have it."""
-  values = [row[metric] for row in of_clients(found, (metric,))]
+def mean(
+    found: Sequence[Optional[Predictions]], metric: str,
+    own: Own = types.MappingProxyType({}),
+) -> float:
+  """Returns the mean of a metric over the clients that have it.
+
+  Args:
+    found: See `of_clients`.
+    metric: Its name.
+    own: Metrics of the task's own.
+  """
+  values = [row[metric] for row in of_clients(found, (metric,), own)]
   values = [value for value in values if not np.isnan(value)]
   return float(np.mean(values)) if values else np.nan
 

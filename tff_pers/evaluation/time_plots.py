@@ -4,14 +4,15 @@ from typing import Sequence
 
 import numpy as np
 
-from tff_pers.evaluation import curve_plots
 from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 
 _LABELS = dict(
-    curve_plots.LABELS, distance='Distance to the optimum,\nmean over clients'
+    accuracy_mean='Test accuracy, mean over clients',
+    loss_mean='Test loss, mean over clients',
+    distance='Distance to the optimum,\nmean over clients',
 )
 FIGURE = 'virtual_time'
 

@@ -95,7 +95,10 @@ def metric(task: task_lib.Task, asked: str) -> str:
   usual = 'accuracy' if task.num_classes else 'loss'
   others: Sequence[str] = ()
   if task.model.y_spec.shape.rank == 1:
-    others = summary.OF_LABELS if task.num_classes else summary.OF_TARGETS
+    others = (
+        *(summary.OF_LABELS if task.num_classes else summary.OF_TARGETS),
+        *task.metrics,
+    )
   if asked not in ('auto', usual, 'loss', *others):
     raise flags.UsageError(
         f'`--metric` must be of auto, {", ".join((usual, "loss", *others))} on'

@@ -56,7 +56,8 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   asked = given.pop('algos', '')
   top = given.get('output_dir') or flags.resolve_path(f'runs/choose_{task}')
   request = variant_search.Request(
-      'choose', given, top, sweep_lib.parse_seeds(given.pop('seeds'))
+      'choose', given, top,
+      _with_splits(sweep_lib.parse_seeds(given.pop('seeds')), given),
   )
   config = os.path.join(top, _CONFIG)
   resume_flags.check(config, record, free=('jobs', 'output_dir'))
@@ -64,6 +65,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
   turns = variants
+  _check_splits(request, variants[0])
   if not asked:
     variants = _fitting(request, variants)
     turns = _in_turn(variants)
@@ -93,6 +95,28 @@ def _budget(given: dict[str, Any]) -> float:
         f'`--budget` must be left out with --trials, found {given["budget"]}.'
     )
   return math.inf
+
+
+def _with_splits(
+    seeds: Sequence[int], given: dict[str, Any]
+) -> list[int]:
+  """Returns the seeds, and so many more that each of `--splits` has one."""
+  others = (seed for seed in itertools.count() if seed not in seeds)
+  lacking = max(given.get('splits', 1) - len(seeds), 0)
+  return [*seeds, *itertools.islice(others, lacking)]
+
+
+def _check_splits(request: variant_search.Request, variant: str) -> None:
+  """Refuses other splits of a table that has one of its own."""
+  splits = request.given.get('splits', 1)
+  if splits == 1:
+    return
+  first, _ = request.sweep().prepare(variant, request.seeds[0])
+  if first.task.splits == 'file':
+    raise flags.UsageError(
+        '`--splits` must be 1 for a table with a split of its own, found'
+        f' {splits}.'
+    )
 
 
 def _fitting(

@@ -48,6 +48,11 @@ _NOTES = """\
   seeds. `accuracy_worst_decile`: mean over the worst 10 % of the clients.
 * `seconds` and `bytes_per_client` (down and up) are those of one whole run."""
 
+_SPLITS_NOTE = """
+* `--splits`: each seed has split the rows in another way, and intervals and
+  tests have the noise of splitting: the variance over splits of the mean, by
+  their number, is added to the squared standard error over clients."""
+
 
 class Results(NamedTuple):
   """What the page is about.
@@ -70,6 +75,11 @@ class Results(NamedTuple):
   def metric(self) -> str:
     """`accuracy` or `loss`, the same for all."""
     return next(iter(self.searches.values())).metric
+
+  @property
+  def by_split(self) -> bool:
+    """Whether the noise of splitting counts."""
+    return self.request.given.get('splits', 1) > 1 and len(self.seeds) > 1
 
   def runs(self) -> comparison.Runs:
     """Returns the final runs."""
@@ -94,6 +104,7 @@ def write(found: Results) -> int:
       runs,
       {v: found.searches[v].chosen_variant(t) for v, t in found.chosen.items()},
       {v: len(own) for v, own in trials.items()}, metric,
+      by_split=found.by_split,
   )
   if not methods:
     raise flags.Failure(
@@ -122,12 +133,13 @@ def write(found: Results) -> int:
   differences = results.markdown(columns, rows)
   _plot(top, what, trials, runs)
   effort = _effort(found, trials, methods)
+  notes = _NOTES + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
   _write_text(os.path.join(top, folder_data.SENTENCES), [
       *(sentence.replace('**', '') for sentence in sentences), effort,
       f'To train and export the models: {" ".join(command)}',
       ' '.join(line[2:] for line in named),
-      *(' '.join(note.split()) for note in _NOTES[2:].split('\n* ')),
+      *(' '.join(note.split()) for note in notes[2:].split('\n* ')),
   ])
   _write_text(os.path.join(top, _TEXT), [
       f'# Which method for {_data(found.request)}?', *sentences, ranking,
@@ -135,7 +147,7 @@ def write(found: Results) -> int:
       '## Compared with the recommended one, on test data', differences,
       '## Get the models', _COMMAND.format(' \\\n  '.join(command)),
       '## The methods', '\n'.join(named),
-      '## How to read this', _NOTES, '![Clients](clients.png)',
+      '## How to read this', notes, '![Clients](clients.png)',
       '![Trials](history.png)',
   ])
   print('\n' + '\n\n'.join([*sentences, ranking]))
@@ -178,7 +190,9 @@ def _write_text(path: str, blocks: Sequence[str]) -> None:
 def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
   """Plots the choice, the trials, and the curves of the final runs."""
   methods, order, metric, chosen = what
-  decision_page.plot(methods, order, metric, chosen, top)
+  decision_page.plot(
+      methods, order, metric, chosen, top, filter(None, runs.values())
+  )
   trials_lib.plot_history(trials, metric, top)
   plots.plot_runs([
       run._replace(config=dict(run.config, variant=algo))

@@ -46,6 +46,25 @@ def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
   return isinstance(before, int) and isinstance(after, int) and after > before
 
 
+def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+  """Refuses a run whose rows would now be split in another way.
+
+  Args:
+    saved: `config.json` of the run.
+    config: That of the same flags now.
+
+  Raises:
+    flags.UsageError: Says so.
+  """
+  if saved.get('splits', '') != config['splits']:
+    raise flags.UsageError(
+        'The rows of a run must stay what they were, to train or to test on,'
+        f' for it to be gone on with, found a run in whose config.json they are'
+        f' split by {saved.get("splits") or "the order of clients"!r}, and not'
+        f' by {config["splits"]!r}. Tip: another --output_dir.'
+    )
+
+
 def reopen(folder: str, config: Mapping[str, Any]) -> None:
   """Lets a run that is there go on up to the rounds of a new configuration.
 
@@ -147,11 +166,13 @@ def check_fits(
   """Refuses a fork whose states are not those of its checkpoint.
 
   Raises:
-    flags.UsageError: Says that the method, the model or the clients differ, or
-      that no round is left.
+    flags.UsageError: Says that the splits, the method, the model or the clients
+      differ, or that no round is left.
   """
+  saved = results.read_config(source)
+  check_splits(saved, experiment.config)
   # States of two methods may look alike and mean different things.
-  method = brackets.parse(results.read_config(source)['variant'])[0]
+  method = brackets.parse(saved['variant'])[0]
   if experiment.method.name != method:
     raise flags.UsageError(
         f'`--algo` must be {method} as in the run of --fork, found'

@@ -197,6 +197,7 @@ def build(
           versions=_versions(),
           seeds=dict(run=shared['seed']),
           metric=metric,
+          splits=task.splits,
       ),
       stopping=stopping,
       plan=plan,
@@ -247,8 +248,10 @@ def check_same(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
   """Refuses to continue a run that was started with other flags.
 
   Raises:
-    flags.UsageError: Names the first flag that differs, and both values.
+    flags.UsageError: Names the first flag that differs, and both values; or
+      says that rows would be split in another way.
   """
+  continuing.check_splits(saved, config)
   old, new = _all_flags(saved), _all_flags(config)
   names = set(old) | set(new)
   if continuing.grows(saved, new):

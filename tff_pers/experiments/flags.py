@@ -74,9 +74,10 @@ class SharedFlags:
       ' --rounds=auto, tune, choose and compare_tuned. auto: accuracy; loss on'
       ' regression. Of own data rmse on regression; and auc where the rarer of'
       ' two classes has below 20 % of the rows (loss where few clients have'
-      ' both in their validation data).',
-      choices=('auto', *summary.COMMON, *summary.OF_LABELS,
-               *summary.OF_TARGETS),
+      ' both in their validation data). Else one of'
+      f' {", ".join(summary.COMMON)}, {", ".join(summary.OF_LABELS)},'
+      f' {", ".join(summary.OF_TARGETS)}, as fits the task, or a metric that a'
+      ' task of one\'s own brings.',
   )
   patience: int = hp.field(
       5, 'Evaluations without an improvement after which --rounds=auto ends a'

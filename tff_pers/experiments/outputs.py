@@ -94,14 +94,14 @@ def has_quality(task: task_lib.Task, metric: str) -> bool:
   """Returns whether tables have more metrics than accuracy and loss.
 
   Those of own data, whose classes nobody has looked at, and where one of them
-  is asked for.
+  is asked for or the task has some of its own.
 
   Args:
     task: The task.
     metric: What validation data choose by.
   """
   return task.model.y_spec.shape.rank == 1 and bool(
-      task.about or metric not in summary.COMMON
+      task.about or task.metrics or metric not in summary.COMMON
   )
 
 
@@ -117,7 +117,7 @@ def add_quality(
     found: What is predicted of the examples of each.
     folder: Where `confusion.csv` is written; '': nowhere.
   """
-  for row, more in zip(rows, quality.of_clients(found)):
+  for row, more in zip(rows, quality.of_clients(found, own=task.metrics)):
     row.update(more)
   there = [each for each in found if each is not None]
   if task.num_classes and there and folder:

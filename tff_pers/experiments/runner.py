@@ -341,7 +341,7 @@ def open_trainer(
       byzantine=task.byzantine, evaluated=task.eval_clients,
       optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
-      metric=experiment.metric,
+      metric=experiment.metric, own_metrics=task.metrics,
   )
   if plan.schedule is None:
     return program.TrainingProgram(

@@ -135,7 +135,10 @@ def _write(
       for row in comparison.summary_rows(runs)
       for trial in [chosen[row['algo']]]
   ]
-  columns = [*comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS]
+  columns = [
+      *comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS,
+      *comparison.more_columns(runs),
+  ]
   text = sweep_lib.write(request.top, runs, columns, rows)
   print(f'\n{text}\nResults are in {request.top}.')
   return int(None in runs.values())

@@ -332,7 +332,7 @@ def _check_values(values: Mapping[str, Any]) -> None:
 
 def write(
     folder: str, runs: comparison.Runs,
-    columns: Sequence[str] = comparison.SUMMARY_COLUMNS,
+    columns: Optional[Sequence[str]] = None,
     rows: Optional[Sequence[Mapping[str, Any]]] = None,
     as_text: Callable[..., str] = results.markdown,
 ) -> str:
@@ -341,10 +341,13 @@ def write(
   Args:
     folder: Where to.
     runs: By point, None if it diverged.
-    columns: Those of the summary.
+    columns: Those of the summary; None: those of its rows as a comparison has
+      them.
     rows: Its rows; None: those of `comparison.summary_rows`.
     as_text: `(columns, rows) -> Markdown`.
   """
+  if columns is None:
+    columns = [*comparison.SUMMARY_COLUMNS, *comparison.more_columns(runs)]
   rows = comparison.summary_rows(runs) if rows is None else rows
   results.write_csv(
       os.path.join(folder, 'runs.csv'), comparison.RUN_COLUMNS,

@@ -1,5 +1,6 @@
 """The columns of `metrics.csv`, and the numbers of a row."""
 
+import types
 from typing import Any, Mapping, Optional
 
 import numpy as np
@@ -56,8 +57,8 @@ class MetricRows:
       honest: int[H], the clients that are evaluated; None: all.
       has_validation: Whether there are `accuracy_validation` and
         `loss_validation`, means over clients as `accuracy_mean`.
-      metric: What validation data choose by; a column of its own if it is
-        neither accuracy nor loss.
+      metric: What validation data choose by; columns of its own, on test and on
+        validation data, if it is neither accuracy nor loss.
       has_distance: Whether there is `distance`, see `optimum_distance`.
       has_dropped: Whether there is `dropped`: how often, so far, a client of a
         round was dropped because its loss or update was not finite. It is there
@@ -68,13 +69,13 @@ class MetricRows:
         if path[-1] == 'refused'
     ]
     self._routes = _reports_router(process)
-    self._metric = metric
     self._groups = groups if _sees_clusters(process, groups) else None
     self._honest = honest
     self.columns = [
         *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up',
         *[name for name in self._paths if name not in _OWN_COLUMNS],
         *(_ROUTER_COLUMNS if self._routes else ()),
+        *(() if metric in summary.COMMON else [f'{metric}_mean']),
         *(_validation_columns(metric) if has_validation else ()),
         *(['distance'] if has_distance else ()),
         *(['dropped'] if has_dropped or self._refused_paths else ()),
@@ -109,7 +110,7 @@ class MetricRows:
       state: Any,
       validation: Optional[Mapping[str, np.ndarray]] = None,
       distances: Optional[np.ndarray] = None,
-      chosen_by: Optional[float] = None,
+      chosen_by: Mapping[str, float] = types.MappingProxyType({}),
   ) -> dict[str, Any]:
     """Returns the row of a round: `columns`; no accuracy on regression.
 
@@ -120,8 +121,8 @@ class MetricRows:
       state: The server state.
       validation: The same on their validation data, or None.
       distances: float64[H], or None.
-      chosen_by: The metric that validation data choose by, where it is neither
-        accuracy nor loss.
+      chosen_by: The columns of the metric that validation data choose by, where
+        it is neither accuracy nor loss.
     """
     loss, accuracy = _summaries(metrics)
     values = dict(
@@ -133,7 +134,7 @@ class MetricRows:
         bytes_down=position.bytes_down / max(position.clients, 1),
         bytes_up=position.bytes_up / max(position.clients, 1),
         dropped=position.num_dropped,
-        **self._recovery(metrics, state), **self._load(metrics),
+        **self._recovery(metrics, state), **self._load(metrics), **chosen_by,
     )
     if validation is not None:
       loss, accuracy = _summaries(validation)
@@ -141,8 +142,6 @@ class MetricRows:
           accuracy_validation=accuracy and accuracy.mean,
           loss_validation=loss.mean,
       )
-      if chosen_by is not None:
-        values[f'{self._metric}_validation'] = chosen_by
     if distances is not None:
       values['distance'] = float(np.mean(distances))
     return {name: values[name] for name in self.columns}

@@ -8,6 +8,7 @@ continues from its last checkpoint ends with the same bits.
 import collections
 import functools
 import time
+import types
 from typing import (
     Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 )
@@ -92,6 +93,7 @@ class TrainingProgram:
       on_non_finite: str = 'stop',
       clock: Optional[Any] = None,
       metric: str = 'accuracy',
+      own_metrics: quality.Own = types.MappingProxyType({}),
   ):
     """Starts at round 0, or at the checkpoint that `states` holds.
 
@@ -110,6 +112,7 @@ class TrainingProgram:
         A round that would drop all honest clients stops the run either way.
       clock: The virtual clock, see `asynchrony_clocks`, or None.
       metric: What validation data choose by.
+      own_metrics: See `Task.metrics`.
     """
     self._process, self._states, self._clock = process, states, clock
     self._data = Data(
@@ -119,6 +122,7 @@ class TrainingProgram:
     self._reader = prefetch.Prefetch(self._data.train)
     self._seed, self._drops = seed, on_non_finite == 'drop'
     self._metric = None if metric in summary.COMMON else metric
+    self._own_metrics = own_metrics
     self._byzantine = np.zeros([len(data.train)], bool)
     if byzantine is not None:
       self._byzantine = np.asarray(byzantine, bool)
@@ -435,15 +439,19 @@ class TrainingProgram:
 
   def _row(self, measured, metrics) -> dict[str, Any]:
     """Returns the row of this round."""
-    validation, chosen_by, apart = None, None, None
+    validation, apart = None, None
     if self._data.validation is not None:
       validation = self._evaluate_honest('validation')
-      if self._metric is not None:
-        train, _, held_out = self._data.pick(self._evaluated.tolist())
-        assert held_out is not None  # As there are for all.
-        chosen_by = quality.mean(
-            self.predictions(Data(train, held_out)), self._metric
-        )
+    chosen_by = {}
+    if self._metric is not None:
+      train, test, held_out = self._data.pick(self._evaluated.tolist())
+      parts = dict(mean=test, validation=held_out)
+      chosen_by = {
+          f'{self._metric}_{name}': quality.mean(
+              self.predictions(Data(train, part)), self._metric,
+              self._own_metrics,
+          ) for name, part in parts.items() if part is not None
+      }
     if self._distances is not None:
       apart = self.honest_distances()
     row = self._rows.row(

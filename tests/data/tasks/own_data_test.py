@@ -223,6 +223,56 @@ def test_clients_with_too_few_rows_are_left_out_and_counted(tmp_path):
   assert list(task.client_names) == ['c']
 
 
+def _held_rows(task, part):
+  """Returns column a of the rows of a part, by client; clients by column b."""
+  return {
+      float(own['examples']['x'][0, 1]): sorted(own['examples']['x'][:, 0])
+      for own in getattr(task, part)
+  }
+
+
+@pytest.mark.parametrize('has_split', [False, True])
+def test_names_and_order_of_clients_do_not_decide_who_is_tested(
+    tmp_path, has_split
+):
+  """Nor does the order of rows, unless the file says which are tested."""
+  rng = np.random.default_rng(0)
+  rows = [
+      (client, row % 2, rng.normal(), client, rng.choice(['red', 'blue']),
+       ['train', 'test'][row % 5 == 0])
+      for client in range(3) for row in range(20)
+  ]
+
+  def built(rows, names, seed=5):
+    head = 'client,y,a,b,color' + ',split' * has_split
+    path = _csv(tmp_path, '\n'.join([head, *(
+        ','.join(map(str, (names[row[0]], *row[1:5 + has_split])))
+        for row in rows
+    )]))
+    return _build(
+        'csv', path, tasks.get('csv').options(categories='one_hot'), seed=seed,
+        standardize=False, validation_fraction=0.25,
+    )
+
+  first = built(rows, 'abc')
+  other = sorted(rows, key=lambda row: -row[0])
+  if not has_split:
+    other = [other[place] for place in rng.permutation(60)]
+    # The texts come in another order, too.
+    other.sort(key=lambda row: row[4] == rows[0][4])
+  second = built(other, 'zya')
+  assert list(second.client_names) == ['a', 'y', 'z']
+  for part, number in (('train', 12), ('validation', 4), ('test', 4)):
+    assert _held_rows(first, part) == _held_rows(second, part)
+    assert [int(d['num_examples']) for d in getattr(first, part)] == [number] * 3
+  if has_split:
+    # The last of those that could be trained on.
+    late = [np.float32(row[2]) for row in rows[:20] if row[5] == 'train'][-4:]
+    assert _held_rows(first, 'validation')[0.0] == sorted(late)
+  else:
+    assert _held_rows(first, 'test') != _held_rows(built(rows, 'abc', 6), 'test')
+
+
 def test_what_columns_hold_is_said(tmp_path):
   text = 'client,y,age,town\nk,0,1,rome\nk,1,,oslo\nk,1,3,rome\nk,0,4,\n'
   task = _build('csv', _csv(tmp_path, text), tasks.get('csv').options(

@@ -295,11 +295,8 @@ FAULTS = (
         'test_examples_in_training',
         what='Test examples are among those that are trained on.',
         file='tff_pers/data/split.py',
-        old='rows = np.split(rng.permutation(size), [num_train])',
-        new=(
-            'rows = rng.permutation(size)[:num_train],'
-            ' rng.permutation(size)[num_train:]'
-        ),
+        old='rows = np.split(order, [num_train])',
+        new='rows = order[:num_train], rng.permutation(size)[num_train:]',
         tests=(
             'tests/data/split_test.py'
             '::test_split_deals_out_all_rows_and_keeps_one_to_train_and_test',

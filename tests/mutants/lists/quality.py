@@ -5,6 +5,10 @@ from tests.mutants.faults import Fault
 _OWN, _OWN_TEST = (
     'tff_pers/data/tasks/own_data.py', 'tests/data/tasks/own_data_test.py::'
 )
+_SPLITS_TEST = (
+    _OWN_TEST
+    + 'test_names_and_order_of_clients_do_not_decide_who_is_tested'
+)
 _QUALITY, _QUALITY_TEST = (
     'tff_pers/evaluation/quality.py', 'tests/evaluation/quality_test.py::'
 )
@@ -36,6 +40,41 @@ FAULTS = (
         tests=(
             _OWN_TEST
             + 'test_clients_with_too_few_rows_are_left_out_and_counted',
+        ),
+    ),
+    Fault(
+        'splits_hang_on_the_order_of_clients',
+        what='With other names of clients other rows are tested.',
+        file='tff_pers/data/tasks/assembly.py',
+        old='if examples.row_keys is not None:',
+        new='if False:',
+        tests=(_SPLITS_TEST,),
+    ),
+    Fault(
+        'numbers_of_texts_split_rows',
+        what='Where texts come in another order, other rows are tested.',
+        file=_OWN,
+        old='_of_texts(values, column.categories).astype(np.float32)',
+        new='values.astype(np.float32)',
+        tests=(_SPLITS_TEST,),
+    ),
+    Fault(
+        'first_rows_validate',
+        what='Of a file sorted by time the earliest rows are validated on.',
+        file='tff_pers/data/tasks/assembly.py',
+        old='np.arange(len(split.train))[::-1]',
+        new='np.arange(len(split.train))',
+        tests=(_SPLITS_TEST,),
+    ),
+    Fault(
+        'old_splits_go_on',
+        what='A run that was split otherwise is tested on what it trained on.',
+        file='tff_pers/experiments/continuing.py',
+        old="if saved.get('splits', '') != config['splits']:",
+        new='if False:',
+        tests=(
+            'tests/binaries/own_data_test.py'
+            '::test_a_run_that_was_split_otherwise_does_not_go_on',
         ),
     ),
     Fault(
@@ -77,9 +116,17 @@ FAULTS = (
         'metric_of_test_data',
         what='What validation data choose by is measured on test data.',
         file='tff_pers/simulation/program.py',
-        old='train, _, held_out = self._data.pick(',
-        new='train, held_out, _ = self._data.pick(',
+        old='parts = dict(mean=test, validation=held_out)',
+        new='parts = dict(mean=held_out, validation=test)',
         tests=(_RARE_TEST + 'test_rounds_end_by_auc',),
+    ),
+    Fault(
+        'pages_by_accuracy',
+        what='Pages sort and draw by accuracy, whatever was chosen by.',
+        file='tff_pers/evaluation/report/members.py',
+        old="metric for metric in (*asked[:1], 'accuracy')",
+        new="metric for metric in ('accuracy',)",
+        tests=(_RARE_TEST + 'test_choose_ranks_by_auc',),
     ),
     Fault(
         'any_command_goes_on',

@@ -92,7 +92,7 @@ FAULTS = (
         'larger_losses_help',
         what='A larger loss counts as a gain.',
         file=_PAGE + 'clients.js',
-        old="const sign = clients.metric === 'accuracy' ? 1 : -1;",
+        old='const sign = clients.isHigherBetter ? 1 : -1;',
         new='const sign = 1;',
         tests=(_BROWSER + 'test_a_larger_loss_hurts',),
     ),

@@ -13,6 +13,7 @@ from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import split as split_lib
 from tff_pers.data import task as task_lib
+from tff_pers.data import validation
 from tff_pers.data.tasks import registry
 from tff_pers.models import functional
 from tff_pers.models import zoo
@@ -34,6 +35,8 @@ class Examples:
     tier: int32[n], the tier of the client of each example, or None.
     client_names: Names of clients whose entries in `clients` are positions
       here, or None: the entries are names.
+    row_keys: uint64[n], see `split.content_keys`, if rows are drawn by their
+      content; None: by the order of clients.
   """
 
   x: np.ndarray
@@ -45,6 +48,7 @@ class Examples:
   global_test: Optional[tuple[np.ndarray, np.ndarray]] = None
   tier: Optional[np.ndarray] = None
   client_names: Optional[np.ndarray] = None
+  row_keys: Optional[np.ndarray] = None
 
 
 def assemble(
@@ -94,12 +98,14 @@ def assemble(
     if examples.client_names is not None:
       own = examples.client_names[own]
     names = [str(name) for name in own]
+  order = None
   deal = made.deals_test and examples.global_test is not None
   if deal:
     train, test = _deal(made, examples, request)
   else:
     fraction = request.train_fraction or train_fraction
     splits = _splits(made, examples, fraction, request.seed, names)
+    order = _validation_order(made, examples, splits, request.seed)
     parts = made.clients(examples.x, examples.y)
     train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
     test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
@@ -127,6 +133,7 @@ def assemble(
       model=build_model(request.model or model, train, examples.num_classes),
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
+      validation_order=order,
       groups=made.groups,
       num_classes=examples.num_classes,
       class_counts=counts,
@@ -150,8 +157,12 @@ def _splits(made, examples: Examples, train_fraction: float, seed: int, names):
   """Returns the split of each client's rows, given or drawn."""
   if examples.is_test is None:
     sizes = [len(rows) for rows in made.indices]
+    keys = None
+    if examples.row_keys is not None:
+      keys = [examples.row_keys[rows] for rows in made.indices]
     return split_lib.split_clients(
-        sizes, seed, train_fraction, names=names, where=examples.where
+        sizes, seed, train_fraction, names=names, where=examples.where,
+        keys=keys,
     )
   splits = []
   for client, rows in enumerate(made.indices):
@@ -166,6 +177,20 @@ def _splits(made, examples: Examples, train_fraction: float, seed: int, names):
         split_lib.Split(np.flatnonzero(~is_test), np.flatnonzero(is_test))
     )
   return splits
+
+
+def _validation_order(made, examples: Examples, splits, seed: int):
+  """Returns `Task.validation_order`."""
+  if examples.row_keys is None:
+    return None
+  if examples.is_test is not None:
+    # The file may be sorted by time, and tested are then the latest rows.
+    return [np.arange(len(split.train))[::-1] for split in splits]
+  return [
+      split_lib.drawn_order(
+          examples.row_keys[rows[split.train]], seed, validation.USE
+      ) for rows, split in zip(made.indices, splits)
+  ]
 
 
 def _deal(made, examples: Examples, request: registry.TaskRequest):

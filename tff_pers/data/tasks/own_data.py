@@ -1,7 +1,8 @@
 """`npz`, `csv`, `parquet`: a user's own data (formats: `data/tables.py`)."""
 
 import dataclasses
-from typing import Optional, Sequence
+from typing import Iterator, Optional, Sequence
+import zlib
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features
+from tff_pers.data import split
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
@@ -145,6 +147,7 @@ def _build(
       assembly.Examples(
           table.x, y, num_classes, table.path, table.client, table.is_test,
           tier=table.tier, client_names=table.names,
+          row_keys=split.content_keys(_contents(table)),
       ),
       partition=_ARRAYS.partition,
       num_clients=_ARRAYS.num_clients,
@@ -162,8 +165,36 @@ def _build(
       _of_columns(table),
   ))
   return dataclasses.replace(
-      task, recipe=recipe, fits_rounds=True, about=about
+      task, recipe=recipe, fits_rounds=True, about=about,
+      splits='content' if table.is_test is None else 'file',
   )
+
+
+def _contents(table: tables.Table) -> Iterator[np.ndarray]:
+  """Yields y and the features, uint64[n] each.
+
+  The numbers of texts hang on the order in which they come; so that clients may
+  come in any, the texts themselves count.
+  """
+  yield _of_texts(table.y, table.classes).astype(np.float64).view(np.uint64)
+  x = np.ascontiguousarray(table.x, np.float32).reshape(len(table.x), -1)
+  columns = table.columns or features.unnamed(x)
+  for values, column in zip(x.T, columns):
+    yield _of_texts(values, column.categories).astype(np.float32).view(
+        np.uint32
+    ).astype(np.uint64)
+
+
+def _of_texts(
+    codes: np.ndarray, texts: Optional[Sequence[str]]
+) -> np.ndarray:
+  """Returns numbers of texts; None: they are numbers already."""
+  if texts is None:
+    return codes
+  numbers = [zlib.crc32(text.encode()) for text in texts or ('',)]
+  is_missing = np.isnan(codes)
+  numbers_of = np.array(numbers)[np.where(is_missing, 0, codes).astype(int)]
+  return np.where(is_missing, np.nan, numbers_of)
 
 
 def _without_small(

@@ -6,6 +6,7 @@ import numpy as np
 
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 from tff_pers.evaluation.report import cells
 from tff_pers.evaluation.report import members as members_lib
 
@@ -14,13 +15,15 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
   """Returns the last evaluated metrics of all clients of a group.
 
   Returns:
-    `metric`: `accuracy`, or `loss` where there is none; `names`: of the N
-    clients of any run; `runs`: `label`, `seed` and `values`, [N], None where
-    a client has no value; `seeds`: by seed, whose data may differ, `num_test`
-    [N] and `unseen`, the positions of clients that never train.
+    `metric`: See `members.metric_of`, and `isHigherBetter`, whether more of it
+    is better; `baseline`: see `members.baseline_of`, None of other metrics than
+    accuracy; `names`: of the N clients of any run; `runs`: `label`, `seed` and
+    `values`, [N], None where a client has no value; `seeds`: by seed, whose
+    data may differ, `num_test` [N] and `unseen`, the positions of clients that
+    never train.
   """
   finished = [m for m in members if m.state == members_lib.FINISHED]
-  metric = 'accuracy'
+  metric = members_lib.metric_of(members)
   if not any(figures.has(m.run.clients, metric) for m in finished):
     metric = 'loss'
   names = list(dict.fromkeys(
@@ -28,7 +31,11 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
   ))
   places = {name: place for place, name in enumerate(names)}
   return dict(
-      metric=metric, names=names,
+      metric=metric, isHigherBetter=summary.is_higher_better(metric),
+      baseline=(
+          members_lib.baseline_of(members) if metric == 'accuracy' else None
+      ),
+      names=names,
       runs=[
           dict(label=m.label, seed=m.seed,
                values=_placed(m.run, metric, places))

@@ -4,6 +4,7 @@ import json
 import os
 from typing import Any, NamedTuple, Optional, Sequence
 
+from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 
 FINISHED, UNFINISHED, DIVERGED = 'finished', 'unfinished', 'diverged'
@@ -99,6 +100,33 @@ def groups(runs: Sequence[results.Run]) -> list[Group]:
       Group(_group_name(flags, data), _labelled(own))
       for flags, own in zip(data, found.values())
   ]
+
+
+def metric_of(members: Sequence[Member]) -> str:
+  """Returns what a page sorts and draws by: what the runs choose by, if known.
+
+  Args:
+    members: Runs on the same data.
+  """
+  asked = [member.run.config.get('metric', 'accuracy') for member in members]
+  return next((
+      metric for metric in (*asked[:1], 'accuracy')
+      if any(figures.has(m.run.metrics, f'{metric}_mean') for m in members)
+  ), 'loss')
+
+
+def baseline_of(members: Sequence[Member]) -> Optional[float]:
+  """Returns the accuracy of always answering a client's most frequent class.
+
+  Args:
+    members: Runs on the same data.
+
+  Returns:
+    The mean over clients that train, and over runs; None if it is not known.
+  """
+  found = [figures.baseline(member.run) for member in members]
+  known = [value for value in found if value is not None]
+  return sum(known) / len(known) if known else None
 
 
 def tellable(members: Sequence[Member]) -> list[Member]:

@@ -67,6 +67,7 @@ def _group(group: members_lib.Group, top: str) -> dict[str, Any]:
       summary=_sentence(group),
       final=result_data.final_values(group),
       results=result_data.results_table(group),
+      confusion=result_data.confusion_tables(group),
       curves=[
           dict(label=label, **_curves(own))
           for label, own in group.by_label().items()

@@ -7,9 +7,9 @@ from typing import Any, Optional, Sequence
 import numpy as np
 
 from tff_pers.evaluation import comparison
-from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 from tff_pers.evaluation.report import cells
 from tff_pers.evaluation.report import members as members_lib
 
@@ -31,6 +31,19 @@ _RESULTS = (
     cells.Column('share_hurt_vs_fedavg', 'Hurt against fedavg', 'percent',
                  'Clients that are better off with one model for all.'),
     cells.Column('state', 'State', 'text'),
+    cells.Column('majority_mean', 'Most frequent class', 'number',
+                 'Accuracy of always answering a client\'s most frequent'
+                 ' class.'),
+    cells.Column('balanced_accuracy_mean', 'Balanced accuracy', 'number',
+                 'Mean recall of the classes that a client has.'),
+    cells.Column('auc_mean', 'AUC', 'number',
+                 'Of the clients that have all classes.'),
+    cells.Column('f1_mean', 'F1'),
+    cells.Column('calibration_error_mean', 'Calibration error', 'number',
+                 'Mean distance of confidence and accuracy.'),
+    cells.Column('mae_mean', 'MAE', 'number', 'In units of y.'),
+    cells.Column('rmse_mean', 'RMSE', 'number', 'In units of y.'),
+    cells.Column('r2_mean', 'R2'),
 )
 _COSTS = (
     _METHOD,
@@ -90,17 +103,23 @@ def results_table(group: members_lib.Group) -> dict[str, Any]:
   Means are over finished runs; a label with a diverged seed has NaN. Where no
   seed is finished, the last evaluated rounds of the others stand in.
   """
-  rows = comparison.summary_rows(_comparable(group))
+  runs = _comparable(group)
+  rows = comparison.summary_rows(runs)
   for row in rows:
     own = group.by_label()[row['algo']]
     states = [member.state for member in own]
     unlike = [s for s in dict.fromkeys(states) if s != members_lib.FINISHED]
     row['state'] = '; '.join(f'{states.count(s)} {s}' for s in unlike) or None
-    for name in curves.VALIDATION.values():
+    for name in ('accuracy_validation', 'loss_validation'):
       row[name] = _mean_last(own, name)
       if members_lib.DIVERGED in states and row[name] is not None:
         row[name] = math.nan
-  return cells.table(_RESULTS, rows)
+  known = [column.name for column in _RESULTS]
+  more = [  # Metrics of a task of one's own.
+      cells.Column(name, name.removesuffix('_mean'))
+      for name in comparison.more_columns(runs) if name not in known
+  ]
+  return cells.table([*_RESULTS, *more], rows)
 
 
 def costs_table(group: members_lib.Group) -> dict[str, Any]:
@@ -206,12 +225,13 @@ def final_values(group: members_lib.Group) -> dict[str, Any]:
   """Returns each label's metric at the end: mean, and range over its seeds.
 
   Returns:
-    `metric`: `accuracy`, or `loss` where there is none; `rows`: `label`,
-    `value`, `low`, `high`; labels without a finite value are left out.
+    `metric`: See `members.metric_of`, and `isHigherBetter`, whether more of it
+    is better; `baseline`: the accuracy of always the most frequent class, or
+    None; `rows`: `label`, `value`, `low`, `high`; labels without a finite value
+    are left out.
   """
-  name = 'accuracy_mean'
-  if not any(figures.has(m.run.metrics, name) for m in group.members):
-    name = 'loss_mean'
+  metric = members_lib.metric_of(group.members)
+  name = f'{metric}_mean'
   rows = []
   for label, own in group.by_label().items():
     if any(member.state == members_lib.DIVERGED for member in own):
@@ -223,4 +243,32 @@ def final_values(group: members_lib.Group) -> dict[str, Any]:
           [float(np.mean(values)), min(values), max(values)]
       )
       rows.append(dict(label=label, value=value, low=low, high=high))
-  return dict(metric=name.removesuffix('_mean'), rows=rows)
+  return dict(
+      metric=metric, isHigherBetter=summary.is_higher_better(metric),
+      baseline=members_lib.baseline_of(group.members), rows=rows,
+  )
+
+
+def confusion_tables(group: members_lib.Group) -> list[dict[str, Any]]:
+  """Returns test rows by class and predicted class, pooled over seeds.
+
+  Returns:
+    `label` and `table` of each label whose runs have them.
+  """
+  found = []
+  for label, own in group.by_label().items():
+    read = [results.read_confusion(member.run.folder) for member in own]
+    known = [one for one in read if one is not None]
+    if known:
+      names = known[0][1]
+      total = np.sum([counts for counts, _ in known], axis=0)
+      columns = [
+          cells.Column(f'p{i}', f'predicted {name}', 'integer')
+          for i, name in enumerate(names)
+      ]
+      found.append(dict(label=label, table=cells.table(
+          [cells.Column('class', 'Class', 'text'), *columns],
+          [{'class': name, **{f'p{i}': count for i, count in enumerate(row)}}
+           for name, row in zip(names, total.tolist())],
+      )))
+  return found

@@ -12,7 +12,9 @@ function clientSection(group, view) {
       () => labels.filter(label => !view.hidden.has(label)).map(
           label => stripOf(group, label)),
       {title: () => `Test ${clients.metric} of a client`,
-       within: clients.metric === 'accuracy' ? [0, 1] : null});
+       baseline: clients.baseline,
+       within: clients.isHigherBetter && clients.metric !== 'r2' ?
+           [0, 1] : null});
   view.watchers.push(strips.redraw);
   const unseen = Object.values(clients.seeds).some(seed => seed.unseen.length);
   return make(
@@ -65,7 +67,7 @@ function differencesOf(clients, label, reference) {
   const key = (client, seed) => `${client}/${seed}`;
   const known = new Map(valuesOfLabel(clients, reference).map(
       ([client, seed, value]) => [key(client, seed), value]));
-  const sign = clients.metric === 'accuracy' ? 1 : -1;
+  const sign = clients.isHigherBetter ? 1 : -1;
   return valuesOfLabel(clients, label)
       .filter(([client, seed]) => known.has(key(client, seed)))
       .map(([client, seed, value]) => [
@@ -76,14 +78,15 @@ function hurtPart(group, view, labels) {
   const preferred = ['local_only', 'fedavg'];
   let reference =
       preferred.find(label => labels.includes(label)) || labels[0];
-  const isAccuracy = group.clients.metric === 'accuracy';
+  const {metric, isHigherBetter} = group.clients;
+  const named = metric[0].toUpperCase() + metric.slice(1);
   const lanes = laneFigure(
       () => labels.filter(
           label => label !== reference && !view.hidden.has(label)).map(
           label => hurtLane(group, label, reference)), {
         zero: true,
-        title: () => isAccuracy ? `Accuracy above that of ${reference}` :
-            `Loss below that of ${reference}`,
+        title: () => `${named} ${isHigherBetter ? 'above' : 'below'} that of` +
+            ` ${reference}`,
       });
   view.watchers.push(lanes.redraw);
   return make(

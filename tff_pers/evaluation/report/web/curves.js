@@ -9,9 +9,7 @@ const X_AXES = {
   bytes: [
     'Bytes', 'Bytes of a client that takes part in all rounds', 'bytes'],
 };
-const VALIDATION = {
-  accuracy_mean: 'accuracy_validation', loss_mean: 'loss_validation',
-};
+const TEST = '_mean', VALIDATED = '_validation';
 const TITLES = {
   accuracy_mean: 'Accuracy, mean over clients',
   loss_mean: 'Loss, mean over clients',
@@ -26,14 +24,15 @@ const TITLES = {
 function curveSection(group, view) {
   const has = name => group.curves.some(
       curve => curve.columns[name] && curve.axes.round.length);
-  const main = ['accuracy_mean', 'loss_mean'].filter(has);
+  const main = [...new Set([
+    group.final.metric + TEST, 'accuracy_mean', 'loss_mean'])].filter(has);
   if (!main.length) return null;
-  const validated = main.some(name => has(VALIDATION[name]));
+  const validated = main.some(name => has(validationOf(name)));
   const state = {x: 'round', part: validated ? 'both' : 'test'};
   const others = [...new Set(group.curves.flatMap(
       curve => Object.keys(curve.columns)))]
       .filter(name => !main.includes(name) &&
-          !Object.values(VALIDATION).includes(name));
+          !main.map(validationOf).includes(name));
   const panels = main.map(
       name => curvePanel(group, view, state, () => name, null));
   if (others.length) panels.push(otherPanel(group, view, state, others));
@@ -59,6 +58,17 @@ function curveSection(group, view) {
       make('p', {class: 'note'}, curveNote(group, validated)));
 }
 
+/** Returns the column on validation data that a column on test data has. */
+function validationOf(name) {
+  return name.endsWith(TEST) ? name.slice(0, -TEST.length) + VALIDATED : null;
+}
+
+/** Returns what a column is called. */
+function titleOf(name) {
+  return TITLES[name] || (name.endsWith(TEST) ?
+      `${name.slice(0, -TEST.length)}, mean over clients` : name);
+}
+
 function curveNote(group, validated) {
   const several = group.curves.some(curve => Object.values(curve.columns)
       .some(column => column.low));
@@ -79,7 +89,7 @@ function otherPanel(group, view, state, names) {
     'distance', 'cluster_accuracy', 'accuracy_worst_decile', 'train_loss'];
   let chosen = preferred.find(name => names.includes(name)) || names[0];
   const panel = curvePanel(group, view, state, () => chosen, menu(
-      'Also:', names.map(name => [name, TITLES[name] || name]), chosen,
+      'Also:', names.map(name => [name, titleOf(name)]), chosen,
       name => {
         chosen = name;
         panel.redraw();
@@ -93,11 +103,12 @@ function curvePanel(group, view, state, nameOf, chooser) {
   const title = make('h4');
   const panel = figure(width => {
     const name = nameOf();
-    title.textContent = TITLES[name] || name;
+    title.textContent = titleOf(name);
     const lines = linesOf(group, view, state, name);
     return curveChart(lines, width, {
       title: title.textContent, x: state.x,
       isLog: isLog === null ? isWide(lines) : isLog && allPositive(lines),
+      baseline: name === 'accuracy_mean' ? group.final.baseline : null,
     });
   });
   const log = tick('log', isWide(linesOf(group, view, state, nameOf())),
@@ -112,7 +123,8 @@ function curvePanel(group, view, state, nameOf, chooser) {
 /** Returns the lines of a column: points [x, y, low, high], and their look. */
 function linesOf(group, view, state, name) {
   const parts = [[name, '']];
-  if (VALIDATION[name]) parts.push([VALIDATION[name], ', validation']);
+  const held = validationOf(name);
+  if (held) parts.push([held, ', validation']);
   const shown = parts.filter((_, index) => parts.length === 1 ||
       state.part === 'both' || (state.part === 'test') === (index === 0));
   return group.curves.flatMap((curve, number) => {
@@ -153,15 +165,16 @@ function isWide(lines) {
   return 0 < low && low < high / 100;
 }
 
-function curveChart(lines, width, {title, x, isLog}) {
+function curveChart(lines, width, {title, x, isLog, baseline}) {
   const height = width < 420 ? 250 : 290;
   const right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const xs = lines.flatMap(line => line.points.map(([value]) => value))
       .filter(isNumber);
   const isLogX = x === 'bytes' && Math.min(...xs) < Math.max(...xs) / 20;
   const across = scaleOf(...limits(xs, isLogX), MARGIN.left, right, isLogX);
-  const up = scaleOf(
-      ...limits(valuesOf(lines), isLog), bottom, MARGIN.top, isLog);
+  const values = valuesOf(lines);
+  if (isNumber(baseline)) values.push(baseline);
+  const up = scaleOf(...limits(values, isLog), bottom, MARGIN.top, isLog);
   const svg = canvas(width, height, `${title} of ${lines.length} curves`);
   const count = Math.max(2, Math.floor(width / 75));
   const rounds = [...new Set(lines.flatMap(line => line.rounds))]
@@ -175,6 +188,13 @@ function curveChart(lines, width, {title, x, isLog}) {
     svg.append(draw('text', {class: 'tick', x: (MARGIN.left + right) / 2,
                              y: height / 2, 'text-anchor': 'middle'},
                     'nothing to show'));
+  }
+  if (isNumber(baseline)) {
+    svg.append(
+        draw('line', {class: 'baseline', x1: MARGIN.left, x2: right,
+                      y1: up(baseline), y2: up(baseline)}),
+        draw('text', {class: 'tick', x: right, y: up(baseline) - 4,
+                      'text-anchor': 'end'}, BASELINE));
   }
   for (const line of lines) drawLine(svg, line, across, up);
   follow(svg, lines, across, up, x);

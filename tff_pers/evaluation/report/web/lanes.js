@@ -12,7 +12,8 @@ const BINS = 48;
  * `color`, and `points`, each with `value`, `text` and maybe `color`; maybe
  * `bar`, [low, high], and `mean`. Many points become a histogram. Options:
  * `title` of the axis, a function; `zero`: whether a line marks it; `within`:
- * what the axis does not leave, [low, high]; `height` of a lane.
+ * what the axis does not leave, [low, high]; `baseline`: the accuracy of always
+ * the most frequent class, a line; `height` of a lane.
  */
 function laneFigure(lanes, options) {
   return figure(width => laneChart(lanes(), width, options));
@@ -29,6 +30,7 @@ function laneChart(lanes, width, options) {
   const all = lanes.flatMap(lane => [
     ...lane.points.map(point => point.value), ...(lane.bar || [])]);
   if (options.zero) all.push(0);
+  if (isNumber(options.baseline)) all.push(options.baseline);
   const ends = limits(all, false).map((value, index) =>
     options.within ? [Math.max, Math.min][index](
         value, options.within[index]) : value);
@@ -40,6 +42,15 @@ function laneChart(lanes, width, options) {
   if (options.zero) {
     svg.append(draw('line', {
       class: 'zero', x1: scale(0), x2: scale(0), y1: 4, y2: bottom}));
+  }
+  if (isNumber(options.baseline)) {
+    const x = scale(options.baseline);
+    const isRight = x > width / 2;
+    svg.append(
+        draw('line', {class: 'baseline', x1: x, x2: x, y1: 4, y2: bottom}),
+        draw('text', {class: 'tick', x: x + (isRight ? -4 : 4), y: bottom - 3,
+                      'text-anchor': isRight ? 'end' : 'start'},
+             BASELINE));
   }
   const total = lanes.reduce((sum, lane) => sum + lane.points.length, 0);
   const spots = [];

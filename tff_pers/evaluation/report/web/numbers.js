@@ -2,6 +2,7 @@
 
 const UNITS = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [1, 'B']];
 const DASHES = ['', '6 4', '2 3'];
+const BASELINE = 'always the most frequent class';
 
 /** Returns a cell as a text; `style` is that of its column. */
 function written(value, style) {

@@ -45,7 +45,8 @@ function intervalFigure(section, title, groups) {
   // The rows of a choice are in the order of its table, by validation data.
   const rows = section.kind === 'choice' ? section.rows : sortedRows(
       section.rows.map(row => [row.value, row]), 0,
-      section.metric === 'accuracy').map(([, row]) => row);
+      section.isHigherBetter).map(([, row]) => row);
+  const known = groups.map(group => group.final.baseline).filter(isNumber);
   return laneFigure(() => rows.map(row => {
     const range = row.low < row.high ?
         ` (${plain(row.low)} to ${plain(row.high)})` : '';
@@ -56,7 +57,10 @@ function intervalFigure(section, title, groups) {
       points: [{
         value: row.value, text: `${row.label}: ${plain(row.value)}${range}`}],
     };
-  }), {title: () => title, height: 20});
+  }), {
+    title: () => title, height: 20,
+    baseline: section.metric === 'accuracy' ? mean(known) : null,
+  });
 }
 
 /** Returns the buttons that show and hide methods. */
@@ -97,10 +101,9 @@ function legend(group, view) {
 
 /** Returns which methods are hidden at first: what diverged, and many. */
 function firstView(group) {
-  const isAccuracy = group.final.metric === 'accuracy';
   const best = sortedRows(
-      group.final.rows.map(row => [row.value, row.label]), 0, isAccuracy)
-      .map(([, label]) => label);
+      group.final.rows.map(row => [row.value, row.label]), 0,
+      group.final.isHigherBetter).map(([, label]) => label);
   const all = group.curves.map(curve => curve.label);
   const shown = best.length ? best.slice(0, FIRST_SHOWN) : all;
   return {
@@ -115,12 +118,14 @@ function resultSection(group) {
       'section', {}, make('h3', {}, 'Results'),
       tableOf(group.results, {
         caption: 'Means over clients and seeds, last evaluated round',
-        sortBy: `${metric}_mean`, isDescending: metric === 'accuracy',
+        sortBy: `${metric}_mean`, isDescending: group.final.isHigherBetter,
         colors: row => color(numberOf(group, row[0])),
       }),
       rows.length > 1 ? intervalFigure(
           group.final, `Test ${metric}` +
-          (several ? ', mean and range over seeds' : ''), [group]) : null);
+          (several ? ', mean and range over seeds' : ''), [group]) : null,
+      ...group.confusion.map(({label, table}) => folded(
+          `Test rows by class and predicted class: ${label}`, table)));
 }
 
 /** Returns a table in a fold, null if it has no rows. */

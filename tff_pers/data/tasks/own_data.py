@@ -1,7 +1,7 @@
 """`npz`, `csv`, `parquet`: a user's own data (formats: `data/tables.py`)."""
 
 import dataclasses
-from typing import Optional, Sequence
+from typing import Optional
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
@@ -64,6 +65,22 @@ class ColumnOptions(OwnDataOptions):
       ' of zeros and ones for each text of the training data.',
       choices=('refuse', 'one_hot'),
   )
+  categorical: str = hp.field(
+      '', 'Columns whose numbers are codes, with commas: a feature of zeros and'
+      ' ones for each code of the training data.',
+  )
+  dates: str = hp.field(
+      '', 'Columns of dates, with commas; year, month, weekday and days since'
+      ' 1970 become features.',
+  )
+  client_column: str = hp.field('client', 'Column that says whose a row is.')
+  label_column: str = hp.field('y', 'Column of labels or targets.')
+  split_column: str = hp.field(
+      'split', 'Column that says what is held out: train or test, 0 or 1.'
+  )
+  drop_columns: str = hp.field(
+      '', 'Columns that are no features and are left out, with commas.'
+  )
 
 
 # The data say how many clients there are, and what y is.
@@ -82,7 +99,8 @@ def build_npz(
     request: registry.TaskRequest, options: OwnDataOptions
 ) -> task_lib.Task:
   """Builds the task from the arrays of one file."""
-  table = tables.read_npz(tables.locate(request.data_dir, 'npz'))
+  [path] = tables.locate(request.data_dir, 'npz')
+  table = tables.read_npz(path)
   x = checks.features(table.x, f'{table.path}, x', table.place)
   columns = features.unnamed(x) if request.standardize else None
   return _build('npz', request, options, table._replace(x=x, columns=columns))
@@ -95,9 +113,8 @@ def build_npz(
 def build_csv(
     request: registry.TaskRequest, options: ColumnOptions
 ) -> task_lib.Task:
-  """Builds the task from the columns of one file."""
-  file = arrow_files.CsvFile(tables.locate(request.data_dir, 'csv'))
-  return _build_from_columns('csv', request, options, file)
+  """Builds the task from the columns of a file, or of a folder of files."""
+  return _build_from_columns('csv', request, options)
 
 
 @registry.register(
@@ -107,20 +124,17 @@ def build_csv(
 def build_parquet(
     request: registry.TaskRequest, options: ColumnOptions
 ) -> task_lib.Task:
-  """Builds the task from the columns of one file."""
-  file = arrow_files.ParquetFile(tables.locate(request.data_dir, 'parquet'))
-  return _build_from_columns('parquet', request, options, file)
+  """Builds the task from the columns of a file, or of a folder of files."""
+  return _build_from_columns('parquet', request, options)
 
 
 def _build_from_columns(
-    name: str, request: registry.TaskRequest, options: ColumnOptions,
-    file: columnar.File,
+    name: str, request: registry.TaskRequest, options: ColumnOptions
 ):
-  table = columnar.read(file, columnar.Reading(
-      name, missing=options.missing == 'mean',
-      texts=options.categories == 'one_hot',
+  file = arrow_files.open_table(request.data_dir, name, options.client_column)
+  return _build(name, request, options, columnar.read(
+      file, columnar.Reading.by_options(name, dataclasses.asdict(options))
   ))
-  return _build(name, request, options, table)
 
 
 def _build(
@@ -155,11 +169,14 @@ def _build(
   if columns is None and classes:
     columns = features.unnamed(table.x)
   if columns is not None:
-    recipe = features.Recipe(columns, bool(request.standardize), classes)
+    recipe = features.Recipe(
+        columns, bool(request.standardize), classes,
+        reading=dataclasses.asdict(options),
+    )
   about = ' '.join((
       _of_y(name, options, y, classes, num_classes),
       _of_clients(table.client, table.names) + left_out,
-      _of_columns(table),
+      _of_columns(table), *table.remarks, *table_remarks.find(table, name),
   ))
   return dataclasses.replace(
       task, recipe=recipe, fits_rounds=True, about=about
@@ -179,21 +196,13 @@ def _without_small(
         f'{table.path} must hold a client with at least {least} rows, one to'
         ' train and one to test on, found none.'
     )
-  kept = np.flatnonzero(~np.isin(table.client, small))
-  names, client = np.unique(table.client[kept], return_inverse=True)
-  pick = lambda rows: None if rows is None else rows[kept]
-  found = _listed([str(table.names[client]) for client in small])
+  found = table_remarks.listed([str(table.names[client]) for client in small])
   sentence = (
       f' {_count(len(small), "client")} with fewer than {least} rows'
       f' {"is" if len(small) == 1 else "are"} left out ({found}):'
       f' --{name}_min_examples.'
   )
-  return table._replace(
-      x=table.x[kept], y=table.y[kept], client=client.astype(np.int32),
-      names=table.names[names], is_test=pick(table.is_test),
-      tier=pick(table.tier),
-      position=lambda row: table.position(int(kept[row])),
-  ), sentence
+  return table.take(np.flatnonzero(~np.isin(table.client, small))), sentence
 
 
 def _labels_or_targets(
@@ -240,7 +249,9 @@ def _of_y(
   if num_classes:
     labels = classes or tuple(map(str, range(num_classes)))
     counts = np.bincount(y, minlength=num_classes).tolist()
-    shown = _listed([f'{label}: {n}' for label, n in zip(labels, counts)])
+    shown = table_remarks.listed(
+        [f'{label}: {n}' for label, n in zip(labels, counts)]
+    )
     tip = ''
     are_numbers = all(cells.number(label) is not None for label in labels)
     if options.kind == 'auto' and are_numbers and num_classes > 2:
@@ -261,7 +272,9 @@ def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
   if len(counts) > _NAMED:
     shown = f'{min(counts)} to {max(counts)} rows each'
   else:
-    shown = _listed([f'{name}: {n}' for name, n in zip(names, counts)])
+    shown = table_remarks.listed(
+        [f'{name}: {n}' for name, n in zip(names, counts)]
+    )
   clients, rows = _count(len(counts), 'client'), _count(len(client), 'row')
   return f'{clients}, {rows} ({shown}).'
 
@@ -282,17 +295,11 @@ def _of_columns(table: tables.Table) -> str:
   ]
   return (
       f'{_count(width, "feature")}:'
-      f' {_listed([column.name for column in table.columns])}'
-      + (f'; different texts: {_listed(texts)}' if texts else '')
-      + (f'; no value: {_listed(gaps)}' if gaps else '') + '.'
+      f' {table_remarks.listed([column.name for column in table.columns])}'
+      + (f'; different texts: {table_remarks.listed(texts)}' if texts else '')
+      + (f'; no value: {table_remarks.listed(gaps)}' if gaps else '') + '.'
   )
 
 
 def _count(number: int, word: str) -> str:
   return f'{number} {word}' + 's' * (number != 1)
-
-
-def _listed(texts: Sequence[str]) -> str:
-  """Returns the first texts with commas, and how many others there are."""
-  more = len(texts) - _NAMED
-  return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')

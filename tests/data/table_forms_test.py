@@ -117,7 +117,7 @@ FORMS = {
     'tabs in .tsv': Form({'my.tsv': _plain(separator='\t')}),
     'bars': _csv(_plain(separator='|')),
     'semicolons and commas in names': _csv(
-        'client;y;"a, b, c";b\n'.encode() + _plain(separator=';').split(b'\n', 1)[1]
+        'client;y;a (m, s, t, u, v);b\n'.encode() + _plain(separator=';').split(b'\n', 1)[1]
     ),
     'byte order mark': _csv(b'\xef\xbb\xbf' + _plain()),
     'UTF-16 of a spreadsheet': _csv(
@@ -222,8 +222,8 @@ FORMS = {
     ),
     'a typing error, one-hot': _refused(
         _many('a', [*range(30), '3o']),
-        "must be a number in every line, as it is in 30, found 1 times '3o',"
-        ' first at client ann in line 32. Tip: mend these cells',
+        "must be a number in every line, as it is in 30, found 1 that is none"
+        " ('3o'), the first at client ann in line 32. Tip: mend these cells",
         categories='one_hot',
     ),
     'over 50 texts': _csv(

@@ -96,27 +96,33 @@ class Reading(NamedTuple):
     Raises:
       errors.DataError: If a column that is named is not there.
     """
-    if self.only is None:
-      named = [
-          *((_FLAGS[name], column) for name, column in self.columns.items()
-            if column != name),
-          *(('categorical', column) for column in sorted(self.text_columns)),
-          *(('dates', column) for column in sorted(self.date_columns)),
-          *(('drop_columns', column) for column in sorted(self.dropped)),
-      ]
-      for flag, column in named:
-        if column not in file.names:
-          near = errors.nearest(column, file.names)
-          raise errors.DataError(
-              f'{file.path} must have the column of --{self.task}_{flag}, found'
-              f' no {column!r} among {", ".join(file.names[:8])}.'
-              + (f' Tip: {near!r}.' if near else '')
-          )
     kind = {column: name for name, column in self.columns.items()}
-    return [
+    names = [
         None if name in self.dropped else kind.get(name, name)
         for name in file.names
     ]
+    if self.only is None:
+      self._check_named(file, names)
+    return names
+
+  def _check_named(self, file: arrow_files.File, names) -> None:
+    """Refuses options that name columns which are not there."""
+    own = {name: column for name, column in self.columns.items()
+           if name != column}
+    found = [name for name in names if name not in (None, *_FLAGS)]
+    for flag, columns, known in (
+        *((_FLAGS[name], [column], file.names) for name, column in own.items()),
+        ('drop_columns', self.dropped, file.names),
+        ('categorical', self.text_columns, found),
+        ('dates', self.date_columns, found),
+    ):
+      for column in sorted(set(columns).difference(known)):
+        near = errors.nearest(column, known)
+        raise errors.DataError(
+            f'{file.path} must have the column of --{self.task}_{flag}, found'
+            f' no {column!r} among {", ".join(known[:8])}.'
+            + (f' Tip: {near!r}.' if near else '')
+        )
 
 
 def read(file: arrow_files.File, reading: Reading) -> tables.Table:
@@ -367,8 +373,9 @@ class _Rows:
         raise errors.DataError(
             f'{table.path}: {column.name} must be a number in every'
             f' {self._file.unit}, as it is in {int((~is_text).sum())}, found'
-            f' {is_text.sum()} times {_listed(others)}, first'
-            f' {table.at(first)}.{_MEND.format(self._reading.task)}'
+            f' {is_text.sum()} that {"is" if is_text.sum() == 1 else "are"}'
+            f' none ({_listed(others)}), the first {table.at(first)}.'
+            f'{_MEND.format(self._reading.task)}'
         )
 
   def _categories_of(self, name: str) -> Optional[tuple[str, ...]]:

@@ -89,6 +89,11 @@ def _encoding(file: BinaryIO, path: str) -> str:
   zeros = head[::2].count(0), head[1::2].count(0)
   if any(zeros):
     # Every other byte of an ASCII character is 0.
+    if 4 * min(zeros) > max(zeros):
+      raise errors.DataError(
+          f'{path} must be a text, found {sum(zeros)} bytes of 0 at its'
+          ' beginning.'
+      )
     return 'utf-16-be' if zeros[0] > zeros[1] else 'utf-16-le'
   decoder = codecs.getincrementaldecoder('utf-8')('replace')
   valid = invalid = 0

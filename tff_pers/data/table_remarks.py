@@ -83,8 +83,7 @@ def spelled_alike(
   """
   groups: dict[str, list[str]] = {}
   for name, count in zip(names, counts):
-    key = ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
-    groups.setdefault(key, []).append(f'{name!r} ({count})')
+    groups.setdefault(spelling_key(name), []).append(f'{name!r} ({count})')
   alike = [' and '.join(group) for group in groups.values() if len(group) > 1]
   if not alike:
     return ''
@@ -92,6 +91,11 @@ def spelled_alike(
       f'{what} that differ in capitals or spaces alone count as different, with'
       f' so many rows: {listed(alike)}.'
   )
+
+
+def spelling_key(name: str) -> str:
+  """Returns what names have in common that differ in capitals and spaces."""
+  return ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
 
 
 def listed(texts: Sequence[str]) -> str:

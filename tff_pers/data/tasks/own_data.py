@@ -82,6 +82,15 @@ class ColumnOptions(OwnDataOptions):
       '', 'Columns that are no features and are left out, with commas.'
   )
 
+  def __post_init__(self):
+    super().__post_init__()
+    named = self.client_column, self.label_column, self.split_column
+    if '' in named or len(set(named)) < len(named):
+      raise ValueError(
+          '`client_column`, `label_column` and `split_column` must be three'
+          f' columns, found {", ".join(map(repr, named))}.'
+      )
+
 
 # The data say how many clients there are, and what y is.
 _ARRAYS = registry.Declaration(

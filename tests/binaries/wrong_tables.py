@@ -150,6 +150,19 @@ _TABLES = {
     ),
 }
 
+_IMAGES = {
+    'images_of_nothing': ({}, 'as client/class/image.png, found none'),
+    'images_without_classes': (
+        {'ann/1.png': b''}, 'as client/class/image.png, found ann/1.png'
+    ),
+    'images_that_are_none': (
+        {'ann/dog/1.png': b'x'}, 'ann/dog/1.png must be a readable image, found'
+    ),
+    'images_with_notes': (
+        {'ann/dog/notes.txt': b'x'}, 'found ann/dog/notes.txt'
+    ),
+}
+
 _LATER = {
     'later_capitals': (
         'client,y,AGE,town\nann,0,1,rome\n', "found no 'age' among client, y, AGE,"
@@ -182,6 +195,12 @@ TABLES = {
     },
     **{
         f'table_{name}': (
+            'train --algo=fedavg --task=images --data_dir={f}/tables/' + name,
+            message,
+        ) for name, (_, message) in _IMAGES.items()
+    },
+    **{
+        f'table_{name}': (
             'predict --run={f}/tables/run --data_dir={f}/tables/' + f'{name}.csv',
             message,
         ) for name, (_, message) in _LATER.items()
@@ -199,6 +218,7 @@ def write(folder: pathlib.Path, exported: str) -> None:
   contents = {
       **{name: content for name, (content, _, _) in _TABLES.items()},
       **{name: content for name, (content, _) in _LATER.items()},
+      **{name: content for name, (content, _) in _IMAGES.items()},
   }
   folder.mkdir()
   for name, content in contents.items():
@@ -207,6 +227,7 @@ def write(folder: pathlib.Path, exported: str) -> None:
       (folder / name).mkdir()
       files = {f'{name}/{file}': text for file, text in content.items()}
     for file, text in files.items():
+      (folder / file).parent.mkdir(parents=True, exist_ok=True)
       (folder / file).write_bytes(
           text if isinstance(text, bytes) else text.encode()
       )

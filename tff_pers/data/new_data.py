@@ -16,6 +16,7 @@ from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features as features_lib
+from tff_pers.data import image_folders
 from tff_pers.data import tables
 
 # The most texts of a column that a sentence names.
@@ -35,7 +36,8 @@ def read(
   Texts that the training data had not become zeros; `remarks` names them.
 
   Args:
-    path: A .csv, .parquet or .npz file, or a folder that holds one such file.
+    path: A .csv, .parquet or .npz file, or a folder of such files, or one of
+      images.
     fitted: What was made of the columns of the training data; None: x as it is.
     x_shape: Shape of an example.
     needs: Columns or arrays that must be there, of `client` and `y`. Without
@@ -48,6 +50,9 @@ def read(
   if kind == 'npz':
     [path] = tables.locate(path, kind)
     table = _of_arrays(path, needs)
+  elif kind == 'images':
+    table = image_folders.read(path)
+    table = table._replace(columns=features_lib.unnamed(table.x))
   else:
     table = _of_columns(path, kind, fitted, needs)
   x, columns = table.x, table.columns
@@ -57,7 +62,7 @@ def read(
     table = table._replace(
         remarks=(*table.remarks, *_remarks(table, fitted))
     )
-  elif kind != 'npz':
+  elif kind in ('csv', 'parquet'):
     x = (x + np.array([column.offset for column in columns])).astype(np.float32)
   if list(x.shape[1:]) != list(x_shape):
     raise errors.DataError(
@@ -190,11 +195,13 @@ def _listed(texts: Sequence[str]) -> str:
 def _kind(path: str) -> str:
   """Returns the key of `tables.EXTENSIONS` of a file, or of those in a folder.
 
-  A file of another name is one of separated values.
+  A file of another name is one of separated values; folders hold images.
   """
   names, kinds = [path], set()
   if os.path.isdir(path):
     names = sorted(os.listdir(path))
+    if any(os.path.isdir(os.path.join(path, name)) for name in names):
+      kinds = {'images'}
   elif os.path.exists(path):
     kinds = {'csv'}
   kinds = {

@@ -35,7 +35,8 @@ def find(table: tables.Table, task: str) -> list[str]:
         spelled_alike('Classes', table.classes, np.bincount(table.y))
     )
   identifiers, codes = [], []
-  columns = table.columns if table.x.ndim == 2 else None
+  # Arrays have neither names nor flags for columns.
+  columns = table.columns if task in ('csv', 'parquet') else None
   for column, values in zip(columns or (), table.x.T):
     there = values[~np.isnan(values)]
     if column.categories is None:
@@ -57,13 +58,12 @@ def find(table: tables.Table, task: str) -> list[str]:
     found.append(
         spelled_alike(f'Texts of {column.name}', column.categories, counts)
     )
-  # Arrays have neither names nor flags for columns.
-  if identifiers and task != 'npz':
+  if identifiers:
     found.append(
         f'{listed(identifiers)} differ in every row, as identifiers do; to'
         f' leave them out: --{task}_drop_columns={",".join(identifiers)}.'
     )
-  if codes and task != 'npz':
+  if codes:
     found.append(
         f'{listed(codes)} hold few whole numbers; if they are codes:'
         f' --{task}_categorical={",".join(codes)}.'

@@ -154,7 +154,9 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
   )
 
 
-def say_alike(experiment, strangers: Mapping[str, int]) -> None:
+def say_alike(
+    experiment: experiment_lib.Experiment, strangers: Mapping[str, int]
+) -> None:
   """Warns of new clients whose names are those of others in capitals.
 
   Args:

@@ -51,11 +51,11 @@ def own_folder(
     record: The name of the file of `write` in each.
     given: The flags.
   """
-  for folder in folders:
-    path = os.path.join(folder, record)
-    if not os.path.exists(path) or read(path) == given:
-      return folder
-  raise AssertionError('The folders must not end.')
+  paths = ((folder, os.path.join(folder, record)) for folder in folders)
+  return next(
+      folder for folder, path in paths
+      if not os.path.exists(path) or read(path) == given
+  )
 
 
 def numbered(folder: str) -> Iterator[str]:

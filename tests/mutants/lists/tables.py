@@ -178,8 +178,8 @@ FAULTS = (
         'second_evaluation_over_the_first',
         what='An evaluation on other data writes over that before it.',
         file='tff_pers/experiments/resume_flags.py',
-        old='    if not os.path.exists(path) or read(path) == given:\n',
-        new='    if given or os.path.exists(path):\n',
+        old='      if not os.path.exists(path) or read(path) == given\n',
+        new='      if given or os.path.exists(path)\n',
         tests=(
             f'{_AFTER}test_a_second_evaluation_has_a_folder_of_its_own',
         ),

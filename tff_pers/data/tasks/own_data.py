@@ -1,4 +1,4 @@
-"""`npz`, `csv`, `parquet`: a user's own data (formats: `data/tables.py`)."""
+"""`npz`, `csv`, `parquet`, `images`: own data (formats: `data/tables.py`)."""
 
 import dataclasses
 from typing import Optional
@@ -12,6 +12,7 @@ from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features
+from tff_pers.data import image_folders
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
@@ -135,6 +136,19 @@ def build_parquet(
 ) -> task_lib.Task:
   """Builds the task from the columns of a file, or of a folder of files."""
   return _build_from_columns('parquet', request, options)
+
+
+@registry.register(
+    'images', OwnDataOptions, declares=_ARRAYS,
+    summary='your own images: --data_dir names a folder client/class/image.png',
+)
+def build_images(
+    request: registry.TaskRequest, options: OwnDataOptions
+) -> task_lib.Task:
+  """Builds the task from the images of a folder."""
+  return _build(
+      'images', request, options, image_folders.read(request.data_dir)
+  )
 
 
 def _build_from_columns(

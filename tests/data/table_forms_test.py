@@ -263,6 +263,10 @@ FORMS = {
     'parts of dates': _csv(
         _many('day', _DAYS), [2024, 2024, 2023, 2024], ('ann',), dates='day'
     ),
+    'many dates, of which no part is a code': _csv(
+        _many('day', [f'2024-01-{1 + row:02}' for row in range(24)]),
+        'day days. Features are', ('ann',), dates='day',
+    ),
     'dates of Germany': _csv(
         _many('day', ['31.01.2024', '29.02.2024 13:30'] * 2),
         '4 features: day year, day month, day weekday, day days', ('ann',),

@@ -6,6 +6,7 @@ this takes is that of the table, in float32, and of a few batches.
 """
 
 import collections
+import shlex
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
@@ -341,7 +342,8 @@ class _Rows:
         path, self._x.array, y, codes, names, None,
         columns=tuple(
             features.Column(
-                name, self._categories_of(name), self._offsets.get(name, 0.0)
+                name, self._categories_of(name), self._offsets.get(name, 0.0),
+                of_date=name not in self._at,
             )
             for name in self._names
         ),
@@ -418,7 +420,8 @@ class _Rows:
     if not cells.is_usable(column.type):
       tip = 'make numbers of it, or leave it out.'
       if pa.types.is_temporal(column.type):
-        tip = f'--{self._reading.task}_dates={name} {_PARTS_OF_DATES}.'
+        tip = f'--{self._reading.task}_dates={shlex.quote(name)}'
+        tip += f' {_PARTS_OF_DATES}.'
       raise errors.DataError(
           f'{self._file.path}: {self._shown(name)} must be numbers or texts,'
           f' found {column.type}. Tip: {tip}'
@@ -478,9 +481,9 @@ class _Rows:
       tip = 'missing=mean fills in cells that are made empty'
       rule += f' and is one but for {_listed(others)}; it must be'
     elif share(cells.date) > _MOSTLY:
-      tip = f'dates={name} {_PARTS_OF_DATES}'
+      tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'
     elif len(others) == len(column) >= _FEWEST:
-      tip = f'drop_columns={name} leaves out what differs in every row'
+      tip = f'drop_columns={shlex.quote(name)} leaves it out: all rows differ'
     else:
       tip = 'categories=one_hot makes numbers of texts'
     self._refuse(name, rule, column, start, row, tip)

@@ -41,11 +41,13 @@ class Column:
       of the text; None: it holds numbers. Both are NaN where they are missing.
     offset: What was subtracted from all numbers before they became float32, in
       which large ones as times in seconds would lose their differences.
+    of_date: Whether it is a part of a date.
   """
 
   name: str
   categories: Optional[tuple[str, ...]] = None
   offset: float = 0.0
+  of_date: bool = False
 
 
 def unnamed(x: np.ndarray) -> tuple[Column, ...]:

@@ -4,11 +4,13 @@ Nothing here changes the data: people spell one name in two ways, number their
 rows, and write codes as numbers, and only they know whether they did.
 """
 
+import shlex
 from typing import Sequence
 import unicodedata
 
 import numpy as np
 
+from tff_pers.data import client_names
 from tff_pers.data import tables
 
 # How many columns and texts a sentence names.
@@ -39,6 +41,8 @@ def find(table: tables.Table, task: str) -> list[str]:
   columns = table.columns if task in ('csv', 'parquet') else None
   for column, values in zip(columns or (), table.x.T):
     there = values[~np.isnan(values)]
+    if column.of_date:
+      continue
     if column.categories is None:
       if _is_identifier(there):
         identifiers.append(column.name)
@@ -61,12 +65,12 @@ def find(table: tables.Table, task: str) -> list[str]:
   if identifiers:
     found.append(
         f'{listed(identifiers)} differ in every row, as identifiers do; to'
-        f' leave them out: --{task}_drop_columns={",".join(identifiers)}.'
+        f' leave them out: --{task}_drop_columns={_quoted(identifiers)}.'
     )
   if codes:
     found.append(
         f'{listed(codes)} hold few whole numbers; if they are codes:'
-        f' --{task}_categorical={",".join(codes)}.'
+        f' --{task}_categorical={_quoted(codes)}.'
     )
   return list(filter(None, found))
 
@@ -102,6 +106,10 @@ def listed(texts: Sequence[str]) -> str:
   """Returns the first texts with commas, and how many others there are."""
   more = len(texts) - _NAMED
   return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')
+
+
+def _quoted(names: Sequence[str]) -> str:
+  return shlex.quote(client_names.listed(names))
 
 
 def _is_identifier(values: np.ndarray) -> bool:

@@ -107,7 +107,7 @@ def _with_new(
   print(
       f'Clients that never trained ({table_remarks.listed(strangers)}) are'
       f' predicted by what {opened.experiment.variant} gives a client without'
-      ' data. Tip: with labels, binaries.evaluate adapts it to them.',
+      ' data. Tip: with labels, binaries.evaluate lets it adapt to them.',
       file=sys.stderr,
   )
   return {**known, **dict.fromkeys(strangers, path)}

@@ -100,3 +100,16 @@ def test_dates_are_made_as_in_training(tmp_path):
   )
   table = _read(tmp_path, 'ann,2024-08-01', fitted=fitted, header='client,day')
   np.testing.assert_array_equal(table.x, [[2]])
+
+
+def test_columns_of_other_names_are_those_of_training(tmp_path):
+  """The column y was left out there, beside the label's."""
+  fitted = features.Features(
+      (features.Feature('age', 5.0, 1.0, False),), True, ('no', 'yes'),
+      dict(client_column='who', label_column='ill', drop_columns='y'),
+  )
+  (tmp_path / 'later.csv').write_text('ill,y,who,age\nyes,7,ann,4\nno,,bob,5\n')
+  table = new_data.read(str(tmp_path / 'later.csv'), fitted, [1])
+  assert table.names.tolist() == ['ann', 'bob']
+  assert new_data.labels(table, 2, ('no', 'yes')).tolist() == [1, 0]
+  np.testing.assert_array_equal(table.x, [[-1], [0]])

@@ -18,14 +18,13 @@ from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import growing
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
 # More different texts are hardly categories, but names, dates or notes.
 MAX_CATEGORIES = 1000
 # A column with a larger share of numbers is one of numbers with typing errors.
 _MOSTLY = 0.9
-# How many texts a sentence names.
-_NAMED = 8
 # With fewer rows, texts that all differ may be categories.
 _FEWEST = 20
 # Of the spread of a column, what rounding to float32 may take.
@@ -371,12 +370,14 @@ class _Rows:
       is_text = np.array(known, bool)[codes[there].astype(int)]
       if len(there) and np.mean(is_text) < 1 - _MOSTLY:
         first = there[int(is_text.argmax())]
-        others = [t for t, is_text in zip(column.categories, known) if is_text]
+        others = table_remarks.listed([
+            repr(t) for t, is_text in zip(column.categories, known) if is_text
+        ])
         raise errors.DataError(
             f'{table.path}: {column.name} must be a number in every'
             f' {self._file.unit}, as it is in {int((~is_text).sum())}, found'
             f' {is_text.sum()} that {"is" if is_text.sum() == 1 else "are"}'
-            f' none ({_listed(others)}), the first {table.at(first)}.'
+            f' none ({others}), the first {table.at(first)}.'
             f'{_MEND.format(self._reading.task)}'
         )
 
@@ -479,7 +480,8 @@ class _Rows:
     rule = 'must be a number'
     if share(lambda text: cells.number(text) is not None) > _MOSTLY:
       tip = 'missing=mean fills in cells that are made empty'
-      rule += f' and is one but for {_listed(others)}; it must be'
+      shown = table_remarks.listed(list(map(repr, others)))
+      rule += f' and is one but for {shown}; it must be'
     elif share(cells.date) > _MOSTLY:
       tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'
     elif len(others) == len(column) >= _FEWEST:
@@ -525,11 +527,4 @@ def _with_y(table: tables.Table, is_missing: np.ndarray) -> tables.Table:
   )
   return table.take(np.flatnonzero(~is_missing))._replace(
       remarks=(*table.remarks, remark)
-  )
-
-
-def _listed(texts: Sequence[str]) -> str:
-  more = len(texts) - _NAMED
-  return ', '.join(map(repr, texts[:_NAMED])) + (
-      f' and {more} others' if more > 0 else ''
   )

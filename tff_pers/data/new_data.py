@@ -17,6 +17,7 @@ from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features as features_lib
 from tff_pers.data import image_folders
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
 # The most texts of a column that a sentence names.
@@ -153,14 +154,14 @@ def _remarks(
     remarks += _unknown_texts(table, feature, column.categories, own)
   if gaps:
     remarks.append(
-        f'{table.path} has no value in {_listed(gaps)}, where the training data'
-        ' had all. The model takes the mean of training there.'
+        f'{table.path} has no value in {table_remarks.listed(gaps)}, where the'
+        ' training data had all. The model takes the mean of training there.'
     )
   if moved:
     remarks.append(
         f'{table.path} is far from the training data: the mean moved by more'
-        f' than {_MOVED} of their standard deviations, {_listed(moved)}. Are'
-        ' units and columns the same?'
+        f' than {_MOVED} of their standard deviations,'
+        f' {table_remarks.listed(moved)}. Are units and columns the same?'
     )
   return tuple(remarks)
 
@@ -178,18 +179,12 @@ def _unknown_texts(table, feature, texts, codes: np.ndarray) -> list[str]:
     return []
   return [
       f'{table.path}, column {feature.name} holds what the training data'
-      f' had not: {_listed(found)}. The model takes zeros there.'
+      f' had not: {table_remarks.listed(found)}. The model takes zeros there.'
   ]
 
 
 def _rows(number: int) -> str:
   return f'{number} row{"s"[:number != 1]}'
-
-
-def _listed(texts: Sequence[str]) -> str:
-  more = len(texts) - _NAMED
-  others = [f'{more} others'] if more > 0 else []
-  return ', '.join([*texts[:_NAMED], *others])
 
 
 def _kind(path: str) -> str:
@@ -224,7 +219,6 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
     reading = reading._replace(
         text_columns=frozenset(fitted.texts), texts=False,
         only=frozenset(feature.name for feature in fitted.features),
-        dropped=frozenset(),
     )
   reading = reading._replace(needs=tuple(needs))
   file = arrow_files.open_table(path, kind, reading.columns['client'])

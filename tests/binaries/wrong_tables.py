@@ -150,16 +150,29 @@ _TABLES = {
     ),
 }
 
-_IMAGES = {
-    'images_of_nothing': ({}, 'as client/class/image.png, found none'),
+_FOLDERS = {
+    'leaf_of_nothing': ({}, 'leaf', 'must hold .json files, found none'),
+    'leaf_that_is_none': (
+        {'all.json': b'[1]'}, 'leaf', 'must have "users" and "user_data"'
+    ),
+    'leaf_of_texts': (
+        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["to be"],'
+         b' "y": [1]}}}'}, 'leaf', "must hold numbers in x, found 'to be'. Tip",
+    ),
+    'leaf_of_ragged_rows': (
+        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [[1], [1, 2]],'
+         b' "y": [1, 0]}}}'}, 'leaf', 'must hold x of one shape in all examples',
+    ),
+    'images_of_nothing': ({}, 'images', 'as client/class/image.png, found none'),
     'images_without_classes': (
-        {'ann/1.png': b''}, 'as client/class/image.png, found ann/1.png'
+        {'ann/1.png': b''}, 'images', 'as client/class/image.png, found ann/1.png'
     ),
     'images_that_are_none': (
-        {'ann/dog/1.png': b'x'}, 'ann/dog/1.png must be a readable image, found'
+        {'ann/dog/1.png': b'x'}, 'images',
+        'ann/dog/1.png must be a readable image, found',
     ),
     'images_with_notes': (
-        {'ann/dog/notes.txt': b'x'}, 'found ann/dog/notes.txt'
+        {'ann/dog/notes.txt': b'x'}, 'images', 'found ann/dog/notes.txt'
     ),
 }
 
@@ -195,9 +208,9 @@ TABLES = {
     },
     **{
         f'table_{name}': (
-            'train --algo=fedavg --task=images --data_dir={f}/tables/' + name,
+            f'train --algo=fedavg --task={task} --data_dir={{f}}/tables/{name}',
             message,
-        ) for name, (_, message) in _IMAGES.items()
+        ) for name, (_, task, message) in _FOLDERS.items()
     },
     **{
         f'table_{name}': (
@@ -218,7 +231,7 @@ def write(folder: pathlib.Path, exported: str) -> None:
   contents = {
       **{name: content for name, (content, _, _) in _TABLES.items()},
       **{name: content for name, (content, _) in _LATER.items()},
-      **{name: content for name, (content, _) in _IMAGES.items()},
+      **{name: content for name, (content, _, _) in _FOLDERS.items()},
   }
   folder.mkdir()
   for name, content in contents.items():

@@ -37,7 +37,8 @@ def test_names_are_found_by_name():
     (_table([1, 2]), ('-1', '1'), 'one of -1, 1, .* found 2 in row 1 of'),
     (_table([1]), ('no', 'yes'), 'names of classes as in the training data'),
     (_table([0], ('a',)), None, 'numbers as in the training data'),
-    (_table([0], ('c',)), ('a', 'b'), "one of a, b, .* found 'c'"),
+    (_table([0], ('c',)), ('a', 'b'), "one of a, b, .* found 'c'.$"),
+    (_table([0], ('Yes',)), ('no', 'yes'), "found 'Yes'. Tip: 'yes'.$"),
 ])
 def test_other_labels_are_refused(table, classes, sentence):
   with pytest.raises(errors.DataError, match=sentence):

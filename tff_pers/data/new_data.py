@@ -104,9 +104,11 @@ def labels(
   codes = {name: code for code, name in enumerate(classes)}
   unknown = [name for name in table.classes if name not in codes]
   if unknown:
+    near = errors.nearest(unknown[0], classes)
     raise errors.DataError(
         f'{where} must be one of {", ".join(classes[:8])}, the classes of the'
         f' training data, found {unknown[0]!r}.'
+        + (f' Tip: {near!r}.' if near else '')
     )
   return np.array([codes[name] for name in table.classes], np.int32)[table.y]
 

@@ -156,7 +156,7 @@ def read_npz(path: str) -> Table:
     )
   names, codes = np.unique(client, return_inverse=True)
   client_names.check(names, path)
-  y, classes, spelling = _y(arrays['y'], path)
+  y, classes, spelling = labels(arrays['y'], path)
   table = Table(
       path, arrays['x'], y, codes.astype(np.int32), names, None,
       classes=classes, spelling=spelling,
@@ -169,8 +169,20 @@ def read_npz(path: str) -> Table:
   return with_optional(table, given)
 
 
-def _y(y: np.ndarray, path: str):
-  """Returns y as in a `Table`, its `classes` and its `spelling`."""
+def labels(
+    y: np.ndarray, path: str
+) -> tuple[
+    np.ndarray, Optional[tuple[str, ...]], Optional[tuple[str, ...]]
+]:
+  """Returns y as in a `Table`, its `classes` and its `spelling`.
+
+  Args:
+    y: Numbers or texts, [n].
+    path: The file, for messages.
+
+  Raises:
+    errors.DataError: If a text is none.
+  """
   if y.ndim != 1 or y.dtype.kind not in 'biufU':
     return y, None, None  # To be refused.
   distinct, codes = np.unique(y, return_inverse=True)

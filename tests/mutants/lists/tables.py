@@ -140,6 +140,27 @@ FAULTS = (
         tests=(f'{_FORM}[dates of Germany]',),
     ),
     Fault(
+        'test_examples_of_leaf_train',
+        what='The examples of the folder train are held out.',
+        file='tff_pers/data/leaf_tables.py',
+        old='np.repeat([False, True], sizes)',
+        new='np.repeat([True, False], sizes)',
+        tests=(
+            'tests/data/leaf_tables_test.py::test_folders_of_a_split_are_read',
+        ),
+    ),
+    Fault(
+        'classes_are_clients',
+        what='The outer folder is the class of an image.',
+        file='tff_pers/data/image_folders.py',
+        old='  clients, classes, _ = map(',
+        new='  classes, clients, _ = map(',
+        tests=(
+            'tests/data/image_folders_test.py'
+            '::test_images_have_clients_and_classes_of_their_folders',
+        ),
+    ),
+    Fault(
         'far_columns_in_silence',
         what='A column in other units is scaled as if nothing was.',
         file=_NEW,

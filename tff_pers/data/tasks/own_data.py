@@ -1,4 +1,4 @@
-"""`npz`, `csv`, `parquet`, `images`: own data (formats: `data/tables.py`)."""
+"""`csv`, `parquet`, `npz`, `images`, `leaf`: own data, see `data/tables.py`."""
 
 import dataclasses
 from typing import Optional
@@ -13,6 +13,7 @@ from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import image_folders
+from tff_pers.data import leaf_tables
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
@@ -112,8 +113,7 @@ def build_npz(
   [path] = tables.locate(request.data_dir, 'npz')
   table = tables.read_npz(path)
   x = checks.features(table.x, f'{table.path}, x', table.place)
-  columns = features.unnamed(x) if request.standardize else None
-  return _build('npz', request, options, table._replace(x=x, columns=columns))
+  return _build('npz', request, options, table._replace(x=x))
 
 
 @registry.register(
@@ -149,6 +149,19 @@ def build_images(
   return _build(
       'images', request, options, image_folders.read(request.data_dir)
   )
+
+
+@registry.register(
+    'leaf', OwnDataOptions, declares=_ARRAYS,
+    summary='your own data: --data_dir names a folder of JSON files as LEAF\'s',
+)
+def build_leaf(
+    request: registry.TaskRequest, options: OwnDataOptions
+) -> task_lib.Task:
+  """Builds the task from the JSON files of a folder."""
+  table = leaf_tables.read(request.data_dir)
+  x = checks.features(table.x, f'{table.path}, x', table.place)
+  return _build('leaf', request, options, table._replace(x=x))
 
 
 def _build_from_columns(
@@ -189,7 +202,7 @@ def _build(
       model='logistic_regression' if num_classes else 'linear_regression',
   )
   recipe, columns = None, table.columns
-  if columns is None and classes:
+  if columns is None and (classes or request.standardize):
     columns = features.unnamed(table.x)
   if columns is not None:
     recipe = features.Recipe(

@@ -18,11 +18,13 @@ SUMMARY = """\
 python -m binaries.predict --run=DIR --data_dir=FILE [--client=NAME]
     [--output=FILE]
 
-Reads examples from a .csv, .parquet or .npz file (labels are not needed),
-scales them as in training, and predicts with the model that a client deploys.
-DIR is the folder of a run, or of an evaluation, that was exported with
---export=saved_model. Writes a row per example: its number in the file from 0,
-the client, the prediction, and with classes their probabilities."""
+Reads examples from a .csv, .parquet or .npz file (labels are not needed), or
+from a folder of images, scales them as in training, and predicts with the model
+that a client deploys. DIR is the folder of a run, or of an evaluation, that was
+exported with --export=saved_model. Writes a row per example: its number in the
+file from 0, the client, the prediction, and with classes their probabilities.
+Clients that never trained are predicted by what the method gives a client
+without data."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,7 +42,8 @@ def flag_table() -> dict[str, flags.Flag]:
           ' client\'s, whom the column client names.'
       ),
       flags.own_flag(
-          'output', '', 'The file to write; empty: predictions.csv in --run.'
+          'output', '', 'The file to write; empty: predictions.csv in --run,'
+          ' on other data in a folder of its own there.'
       ),
   ])
 

@@ -175,6 +175,83 @@ def test_categories_that_training_had_not_are_named(
   )
 
 
+def test_gaps_are_filled_and_far_columns_named(folder, tmp_path, capsys):
+  """By the mean of training, which is 0; ages in months are far."""
+  rows = {'year': ['', '', '50'], 'month': ['612', '590', '600']}
+  for name, ages in rows.items():
+    (tmp_path / f'{name}.csv').write_text('client,age,colour,extra\n' + ''.join(
+        f'ann,{age},red,x\n' for age in ages
+    ))
+    assert predict.main([
+        'predict', f'--run={folder}/run', f'--data_dir={tmp_path}/{name}.csv',
+        f'--output={tmp_path}/{name}.out',
+    ]) == 0
+    error = capsys.readouterr().err
+    assert ('age from 50.' in error) == (name == 'month'), error
+  assert error.endswith('to 600.667. Are units and columns the same?\n')
+  found = results.read_rows(str(tmp_path), 'year.out')
+  assert found[0] == {**found[1], 'row': '0'} and len(found) == 3
+
+
+def test_new_clients_are_predicted_in_a_folder_of_their_own(
+    folder, tmp_path, capsys
+):
+  run = tmp_path / 'run'
+  shutil.copytree(folder / 'run', run)
+  for name, clients in (('a', ['ann']), ('b', ['ann', 'zoe', 'Bob'])):
+    (tmp_path / f'{name}.csv').write_text('client,age,colour\n' + ''.join(
+        f'{client},55,red\n' for client in clients
+    ))
+    assert predict.main([
+        'predict', f'--run={run}', f'--data_dir={tmp_path}/{name}.csv'
+    ]) == 0
+  error = capsys.readouterr().err
+  assert "'bob' (32) and 'Bob' (1)" in error
+  assert (
+      'never trained (Bob, zoe) are predicted by what fedavg_finetuned gives a'
+      ' client without data.'
+  ) in error
+  [only] = results.read_rows(str(run), 'predictions.csv')
+  known, new, alike = results.read_rows(
+      str(run / 'predictions'), 'predictions.csv'
+  )
+  assert known == only
+  chances = [row['probability_yes'] for row in (known, new, alike)]
+  assert chances[0] != chances[1] == chances[2]
+
+
+def test_a_second_evaluation_has_a_folder_of_its_own(folder, tmp_path):
+  run = tmp_path / 'run'
+  shutil.copytree(folder / 'run', run)
+  data = _table(tmp_path / 'next.csv', ['ann'], 9)
+  for flags in ([], [f'--data_dir={data}'], []):
+    assert _evaluate(f'--run={run}', *flags) == 0
+  assert len(_clients(run / 'evaluation')) == 3
+  assert len(_clients(run / 'evaluation_2')) == 1
+  assert not (run / 'evaluation_3').exists()
+
+
+@pytest.mark.parametrize('adapts', [False, True])
+def test_who_does_not_adapt_is_tested_on_all_rows(
+    adapts, folder, tmp_path, capsys
+):
+  data = _table(tmp_path / 'next.csv', ['ann', 'zoe'], 10)
+  opened = later_clients.open_run(str(folder / 'run'), data)
+
+  class Trainer:
+
+    def deployed_weights(self, data):
+      [client] = data.train
+      return [[np.float32(adapts and client['examples']['y'].max())]]
+
+  found = later_clients.testing_on_all(opened, Trainer()).data
+  sizes = lambda part: [int(client['num_examples']) for client in part]
+  assert sizes(found.train) == [32, 8 if adapts else 0]
+  assert sizes(found.test) == [10, 2 if adapts else 10]
+  assert found.test[1]['index'] == 3
+  assert ('tested on all of them' in capsys.readouterr().out) != adapts
+
+
 def test_each_row_has_the_model_of_its_client_unless_one_is_named(
     folder, tmp_path
 ):

@@ -8,6 +8,7 @@ import zipfile
 
 import numpy as np
 
+from tests.binaries import wrong_tables
 from tff_pers.evaluation import results
 from tff_pers.simulation import store
 
@@ -202,3 +203,4 @@ def _write_exports(folder: pathlib.Path) -> None:
   ).items():
     (folder / name / 'export').mkdir(parents=True)
     (folder / name / 'export' / 'export.json').write_text(text)
+  wrong_tables.write(folder / 'tables', record('saved_model', 3))

@@ -21,6 +21,7 @@ from binaries import tune
 from tests.binaries import bad_files
 from tests.binaries import wrong_choices
 from tests.binaries import wrong_inputs
+from tests.binaries import wrong_tables
 
 PROGRAMS = {
     program.__name__.rpartition('.')[2]: program for program in (
@@ -29,7 +30,7 @@ PROGRAMS = {
     )
 }
 _WITHOUT_OUTPUT = ('check_orderings', 'plot', 'predict', 'report')
-_ALL = {**wrong_inputs.ALL, **wrong_choices.ALL}
+_ALL = {**wrong_inputs.ALL, **wrong_choices.ALL, **wrong_tables.TABLES}
 
 
 @pytest.fixture(scope='module', name='files')
@@ -54,7 +55,7 @@ def test_there_are_enough_of_them():
   assert len(_ALL) == sum(map(len, (
       wrong_inputs.FLAGS, wrong_inputs.DATA, wrong_inputs.FOLDERS,
       wrong_inputs.CONFIGS, wrong_inputs.PROGRAMS, wrong_inputs.AFTER,
-      wrong_choices.CHOICES, wrong_choices.DAMAGED,
+      wrong_choices.CHOICES, wrong_choices.DAMAGED, wrong_tables.TABLES,
   )))
 
 

@@ -35,6 +35,7 @@ def test_names_of_any_language_and_numbers_are_fine():
 ])
 def test_lists_of_names_are_as_in_csv_files(text, names):
   assert client_names.parse(text) == names
+  assert client_names.parse(client_names.listed(names)) == names
 
 
 def test_plain_names_are_file_names():

@@ -139,7 +139,10 @@ _CELLS = strategies.one_of(
 
 @hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
 @hypothesis.given(
-    rows=strategies.lists(strategies.tuples(_CELLS, _CELLS), min_size=1),
+    # With more, a text among numbers would be taken for a typing error.
+    rows=strategies.lists(
+        strategies.tuples(_CELLS, _CELLS), min_size=1, max_size=10
+    ),
     size=strategies.sampled_from([64, 1 << 20]),
 )
 def test_any_cells_are_read_as_one_by_one(tmp_path_factory, rows, size):
@@ -155,8 +158,9 @@ def test_any_cells_are_read_as_one_by_one(tmp_path_factory, rows, size):
     texts = [row[number].strip() for row in rows]
     expected = [cells.number(text) for text in texts]
     if column.categories is None:
-      np.testing.assert_array_equal(
-          table.x[:, number], np.array(expected, np.float32)
+      found = table.x[:, number].astype(np.float64) + column.offset
+      np.testing.assert_allclose(
+          found, expected, rtol=1e-7, atol=6e-8 * abs(column.offset) + 1e-45
       )
       continue
     assert None in expected
@@ -252,11 +256,7 @@ _BAD = [
         'client,y,a\nbob,cat,1\nbob,5,1\n',
         "y must be a number .*'cat' at client bob in line 2",
     ),
-    ('client,y,a\nbob,1,1\nbob,,1\n', "y must be a number .*'' .* in line 3"),
-    (
-        'client,y,a\nbob,cat,1\nbob,?,1\n',
-        "y must be the name of a class.* found '\\?' at client bob in line 3",
-    ),
+    ('client,y,a\nbob,,1\nbob,?,1\n', 'must hold y for at least one example'),
     (
         'client,y,a,split\nbob,0,1,dev\n',
         "split must .*'dev' at client bob in line 2",
@@ -301,19 +301,18 @@ def test_raises_on_texts_that_are_no_categories(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('name, content', [
     ('my.csv', b'\xff\xfe\x00client'),
-    ('my.csv', b'client,y,a\nk,0,1\n\xe9,0,1\n'),
-    ('my.csv.gz', b'client,y,a\nk,0,1\n'),
+    ('my.csv', b'client,y,a\nk,0,1\n\x81,0,1\n'),
     ('my.csv.gz', gzip.compress(b'client,y,a\nk,0,1\n', mtime=0)[:-9]),
 ])
 def test_raises_on_csv_that_is_no_text(tmp_path, name, content):
   path = tmp_path / name
   path.write_bytes(content)
-  with pytest.raises(errors.DataError, match='readable CSV file in UTF-8'):
+  with pytest.raises(errors.DataError, match='readable CSV file, found'):
     _read(str(path))
 
 
 @pytest.mark.parametrize('columns, message', [
-    (dict(y=[None, 1]), "y must be a number in every row, found '' at .* row 0"),
+    (dict(y=[None, None]), 'must hold y for at least one example'),
     (dict(a=[1.0, None]), "a must be a number .*'' at client k in row 1. Tip: "
      '--parquet_missing=mean'),
     (dict(a=['x', 'y']), "'x' at client k in row 0.*--parquet_categories"),

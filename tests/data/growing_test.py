@@ -59,7 +59,8 @@ def test_targets_are_labels_if_all_are_whole():
     y, found = column.result()
     assert y.dtype == dtype and y[:2].tolist() == [1, 0] and found == spelling
   assert column.add(pa.array(['1', 'x', ''])) == 1
-  assert column.add(pa.array(['1', '', '2'])) == 1
+  assert column.add(pa.array(['1', '', '2'])) is None
+  assert column.is_missing.tolist() == [False] * 4 + [False, False, True, False, True, False]
 
 
 @pytest.mark.parametrize('batches', [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tff_pers.data import errors
+from tff_pers.data import features
 from tff_pers.data import new_data
 from tff_pers.data import tables
 
@@ -36,8 +37,80 @@ def test_names_are_found_by_name():
     (_table([1, 2]), ('-1', '1'), 'one of -1, 1, .* found 2 in row 1 of'),
     (_table([1]), ('no', 'yes'), 'names of classes as in the training data'),
     (_table([0], ('a',)), None, 'numbers as in the training data'),
-    (_table([0], ('c',)), ('a', 'b'), "one of a, b, .* found 'c'"),
+    (_table([0], ('c',)), ('a', 'b'), "one of a, b, .* found 'c'.$"),
+    (_table([0], ('Yes',)), ('no', 'yes'), "found 'Yes'. Tip: 'yes'.$"),
 ])
 def test_other_labels_are_refused(table, classes, sentence):
   with pytest.raises(errors.DataError, match=sentence):
     new_data.labels(table, 2, classes)
+
+
+_FITTED = features.Features((
+    features.Feature('age', 50.0, 10.0, False),
+    features.Feature('time', 1.7e9, 3600.0, False),
+    features.Feature('same', 3.0, 0.0, False),
+    features.Feature('town', 0.0, 1.0, False, ('oslo', 'rome')),
+), True, reading=dict(missing='mean', client_column='who'))
+
+
+def _read(tmp_path, *rows, fitted=_FITTED, header='who,town,time,same,age,note'):
+  (tmp_path / 'later.csv').write_text('\n'.join([header, *rows]) + '\n')
+  return new_data.read(
+      str(tmp_path / 'later.csv'), fitted, [len(fitted.outputs)], ('client',)
+  )
+
+
+def test_rows_like_those_of_training_need_no_remark(tmp_path):
+  """Other columns may hold anything; those of training come in any order."""
+  table = _read(tmp_path, 'ann,rome,1700000036,3,60,x', 'bob,oslo,1.7e9,3,40,')
+  assert table.remarks == ()
+  np.testing.assert_allclose(
+      table.x, [[1, 0.01, 0, 0, 1], [-1, 0, 0, 1, 0]], rtol=1e-6
+  )
+  assert table.names.tolist() == ['ann', 'bob']
+
+
+def test_what_is_not_as_in_training_is_said(tmp_path):
+  table = _read(tmp_path, 'ann,rome,0,4,,', 'ann,Rome,0,4,600,')
+  texts, gaps, moved = table.remarks
+  assert 'has no value in 1 row of age, where' in gaps
+  assert (
+      'deviations, age from 50 to 600, time from 1.7e+09 to 0, same from 3 to 4.'
+  ) in moved
+  assert "column town holds what the training data had not: 'Rome' in 1" in texts
+  assert table.x[0, 0] == 0
+
+
+def test_five_deviations_are_not_far(tmp_path):
+  assert not _read(tmp_path, 'ann,rome,1.7e9,3,99,').remarks
+  assert 'age from 50 to 101' in _read(
+      tmp_path, 'ann,rome,1.7e9,3,101,'
+  ).remarks[0]
+
+
+def test_without_a_rule_gaps_are_refused(tmp_path):
+  fitted = features.Features(_FITTED.features[:1], True)
+  with pytest.raises(errors.DataError, match='training data had no such cells'):
+    _read(tmp_path, 'ann,', fitted=fitted, header='client,age')
+
+
+def test_dates_are_made_as_in_training(tmp_path):
+  fitted = features.Features(
+      (features.Feature('day month', 6.0, 1.0, False),), True,
+      reading=dict(dates='day'),
+  )
+  table = _read(tmp_path, 'ann,2024-08-01', fitted=fitted, header='client,day')
+  np.testing.assert_array_equal(table.x, [[2]])
+
+
+def test_columns_of_other_names_are_those_of_training(tmp_path):
+  """The column y was left out there, beside the label's."""
+  fitted = features.Features(
+      (features.Feature('age', 5.0, 1.0, False),), True, ('no', 'yes'),
+      dict(client_column='who', label_column='ill', drop_columns='y'),
+  )
+  (tmp_path / 'later.csv').write_text('ill,y,who,age\nyes,7,ann,4\nno,,bob,5\n')
+  table = new_data.read(str(tmp_path / 'later.csv'), fitted, [1])
+  assert table.names.tolist() == ['ann', 'bob']
+  assert new_data.labels(table, 2, ('no', 'yes')).tolist() == [1, 0]
+  np.testing.assert_array_equal(table.x, [[-1], [0]])

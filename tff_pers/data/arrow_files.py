@@ -1,20 +1,24 @@
 """CSV and Parquet files in batches of Arrow columns, a few megabytes at a time.
 
 Cells of a CSV file are texts, as they are written; those of a Parquet file have
-the types of the file.
+the types of the file. A folder of such files is one of them.
 """
 
 import csv
-import gzip
 import itertools
-from typing import Callable, IO, Iterator, Sequence
+import os
+from typing import Iterator, Optional, Sequence, Union
 import zlib
 
+import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
+from tff_pers.data import csv_forms
 from tff_pers.data import errors
+from tff_pers.data import tables
 
 _BATCH_BYTES = 4 * 2**20
 _BATCH_ROWS = 2**14
@@ -23,33 +27,45 @@ _BATCH_ROWS = 2**14
 _UNREADABLE = (
     OSError, EOFError, ValueError, csv.Error, zlib.error, pa.ArrowException
 )
+_DECIMAL_COMMA = r'^\s*[+-]?(\d*|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?\s*$'
+# A folder of such files is one split, not one client a file.
+_PARTS = frozenset(('train', 'test', 'val', 'valid', 'validation', 'dev'))
 
 
 class CsvFile:
-  """A CSV file in UTF-8 with one line of names; also as .csv.gz.
+  """A file of separated values with one line of names; see `csv_forms`.
 
   Attributes:
     path: The file.
     names: Names of the columns, without spaces around them.
+    about: What is unusual about its form, a sentence or ''.
     unit: What a row is called in messages.
     num_rows: None: known when all is read.
   """
 
   unit, num_rows = 'line', None
 
-  def __init__(self, path: str):
+  def __init__(self, path: str, client: str = 'client'):
     """Reads the names.
+
+    Args:
+      path: The file.
+      client: The column of clients, for messages.
 
     Raises:
       errors.DataError: If the file cannot be read.
     """
-    self.path = path
+    self.path, self._client = path, client
     try:
-      with self._open() as file:
-        self._raw_names = next(csv.reader(file), [])
+      self._form = csv_forms.look(path)
+      with self._form.open(path) as file:
+        self._raw_names: list[str] = next(self._reader(file), [])
+    except errors.DataError:
+      raise
     except _UNREADABLE as error:
       raise self._unreadable(error) from error
     self.names = [name.strip() for name in self._raw_names]
+    self.about = self._form.about
 
   def batches(self) -> Iterator[Sequence[pa.Array]]:
     """Yields the columns of some rows after the other, as texts.
@@ -58,19 +74,29 @@ class CsvFile:
       errors.DataError: If the file cannot be read, or a line has another number
         of values than there are names; names the line and its client.
     """
+    form = self._form
+    encoding = 'utf8' if form.encoding == 'utf-8-sig' else form.encoding
     try:
-      with arrow_csv.open_csv(
-          self.path,
-          read_options=arrow_csv.ReadOptions(block_size=_BATCH_BYTES),
+      with pa.input_stream(
+          self.path, compression='gzip' if form.gzipped else None
+      ) as stream, arrow_csv.open_csv(
+          stream,
+          read_options=arrow_csv.ReadOptions(
+              block_size=_BATCH_BYTES, encoding=encoding
+          ),
           # In quotes, a line may end.
-          parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+          parse_options=arrow_csv.ParseOptions(
+              delimiter=form.separator, newlines_in_values=True
+          ),
           convert_options=arrow_csv.ConvertOptions(
               column_types={name: pa.string() for name in self._raw_names},
               strings_can_be_null=False,
           ),
       ) as reader:
         for batch in reader:
-          yield batch.columns
+          yield list(map(_with_points, batch.columns)) if (
+              form.decimal_comma
+          ) else batch.columns
     except _UNREADABLE as error:
       self._check_widths()
       raise self._unreadable(error) from error
@@ -86,7 +112,7 @@ class CsvFile:
       for line, row in self._rows():
         if len(row) != len(self.names):
           cells = dict(zip(self.names, row))
-          client = cells.get('client', '').strip()
+          client = cells.get(self._client, '').strip()
           raise errors.DataError(
               f'{self.path} must have {len(self.names)} values in every line,'
               f' found {len(row)} in line {line} (client'
@@ -99,39 +125,45 @@ class CsvFile:
 
   def _rows(self):
     """Yields (line, cells) of each example; empty lines are none."""
-    with self._open() as file:
-      reader = csv.reader(file)
+    with self._form.open(self.path) as file:
+      reader = self._reader(file)
       next(reader)
       for row in reader:
         if row:
           yield reader.line_num, row
 
-  def _open(self):
-    # utf-8-sig: spreadsheets write a byte order mark, which would otherwise
-    # become part of the first name.
-    open_text: Callable[..., IO] = open
-    if self.path.endswith('.gz'):
-      open_text = gzip.open
-    return open_text(self.path, 'rt', encoding='utf-8-sig', newline='')
+  def _reader(self, file):
+    return csv.reader(file, delimiter=self._form.separator)
 
   def _unreadable(self, error: Exception) -> errors.DataError:
     return errors.DataError(
-        f'{self.path} must be a readable CSV file in UTF-8, found'
+        f'{self.path} must be a readable CSV file, found'
         f' {errors.first_line(error)}.'
     )
+
+
+def _with_points(column: pa.Array) -> pa.Array:
+  """Returns a column whose numbers have decimal points, 1234.5 for 1.234,5."""
+  return compute.if_else(
+      compute.match_substring_regex(column, _DECIMAL_COMMA),
+      compute.replace_substring(
+          compute.replace_substring(column, '.', ''), ',', '.'
+      ),
+      column,
+  )
 
 
 class ParquetFile:
   """A Parquet file; see `CsvFile`."""
 
-  unit = 'row'
+  unit, about = 'row', ''
 
   def __init__(self, path: str):
     self.path = path
     try:
       with parquet.ParquetFile(path) as file:
         self.names = [name.strip() for name in file.schema_arrow.names]
-        self.num_rows = file.metadata.num_rows
+        self.num_rows: Optional[int] = file.metadata.num_rows
     except _UNREADABLE as error:
       raise self._unreadable(error) from error
 
@@ -157,3 +189,92 @@ class ParquetFile:
         f'{self.path} must be a complete Parquet file, found it unreadable'
         f' ({errors.first_line(error)}).'
     )
+
+
+class Folder:
+  """A folder of files of the same columns as one; see `CsvFile`.
+
+  Without a column of clients a file is that of one client, whose name is that
+  of the file.
+  """
+
+  num_rows = None
+
+  def __init__(
+      self, path: str, files: Sequence[Union[CsvFile, ParquetFile]],
+      client: str = 'client',
+  ):
+    """Compares the columns.
+
+    Raises:
+      errors.DataError: If a file has other columns than the first, or the names
+        are those of a split.
+    """
+    self.path, self._files = path, files
+    self.unit, self.about = files[0].unit, files[0].about
+    self._starts = [0]
+    own = files[0].names
+    for file in files:
+      if sorted(file.names) != sorted(own):
+        raise errors.DataError(
+            f'{path} must hold files with the same columns, found'
+            f' {", ".join(sorted({*file.names} ^ {*own})) or "other ones"} in'
+            f' one of {files[0].path} and {file.path} alone.'
+        )
+    stems = [tables.stem(file.path) for file in files]
+    self._clients = None if client in own else stems
+    if self._clients and _PARTS.issuperset(map(str.lower, stems)):
+      raise errors.DataError(
+          f'{path} must hold one file for each client, found'
+          f' {", ".join(stems)}. Tip: one file with a column split.'
+      )
+    self.names = [*own, client] if self._clients else own
+
+  def batches(self) -> Iterator[Sequence[pa.Array]]:
+    """Yields the columns of all files, one after the other.
+
+    Raises:
+      errors.DataError: If a file cannot be read.
+    """
+    self._starts = [0]
+    for number, file in enumerate(self._files):
+      places = [file.names.index(name) for name in self._files[0].names]
+      size = 0
+      for batch in file.batches():
+        columns = [batch[place] for place in places]
+        if self._clients:
+          columns.append(pa.array([self._clients[number]] * len(columns[0])))
+        size += len(columns[0])
+        yield columns
+      self._starts.append(self._starts[-1] + size)
+
+  def position(self, row: int) -> str:
+    """Returns a row in words, with its file."""
+    number = int(np.searchsorted(self._starts, row, side='right')) - 1
+    number = min(number, len(self._files) - 1)
+    file = self._files[number]
+    return (
+        f'{file.position(row - self._starts[number])} of'
+        f' {os.path.basename(file.path)}'
+    )
+
+
+File = Union[CsvFile, ParquetFile, Folder]
+
+
+def open_table(data_dir: str, kind: str, client: str = 'client') -> File:
+  """Returns the file `data_dir`, or those of that folder.
+
+  Args:
+    data_dir: A file or a folder.
+    kind: `csv` or `parquet`.
+    client: The column of clients.
+
+  Raises:
+    errors.DataError: If there is none, or it cannot be read.
+  """
+  files: list[Union[CsvFile, ParquetFile]] = [
+      CsvFile(path, client) if kind == 'csv' else ParquetFile(path)
+      for path in tables.locate(data_dir, kind)
+  ]
+  return files[0] if len(files) == 1 else Folder(data_dir, files, client)

@@ -1,5 +1,6 @@
 """What is written in the cells of a column: numbers, texts, nothing."""
 
+import datetime
 import re
 from typing import NamedTuple, Optional
 
@@ -14,8 +15,11 @@ MISSING = frozenset(('', '?', 'na', 'n/a', '#n/a', '<na>', 'nan', 'null'))
 # An integer in its usual form, so that 01 stays a text, of at most 15 digits.
 INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
-_BOOLEANS = {'false': 0.0, 'true': 1.0}
+# The four numbers that `dates` makes.
+DATE_PARTS = ('year', 'month', 'weekday', 'days')
+_DAY_FIRST = re.compile(r'^(\d{2})\.(\d{2})\.(\d{4})')
 
+_BOOLEANS = {'false': 0.0, 'true': 1.0}
 
 # More distinct numbers, or whole ones, than classes usually are.
 MAX_NAMED = 20
@@ -98,6 +102,39 @@ def texts(column: pa.Array) -> Texts:
       encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32),
       encoded.dictionary.to_pylist(),
   )
+
+
+def date(text: str) -> Optional[datetime.datetime]:
+  """Returns the day and time of a text: 2024-01-31, 31.01.2024; else None."""
+  text = _DAY_FIRST.sub(r'\3-\2-\1', text)
+  try:
+    return datetime.datetime.fromisoformat(text.removesuffix('Z'))
+  except ValueError:
+    return None
+
+
+def dates(column: pa.Array) -> tuple[np.ndarray, Optional[int]]:
+  """Returns year, month, weekday (Monday is 0) and days since 1970 of dates.
+
+  Returns:
+    float64[n, 4], NaN where there is no value, and the first row that is no
+    date; None: there is none.
+  """
+  encoded = texts(column)
+  values = np.full([len(encoded.distinct), 4], np.nan)
+  bad = np.zeros([len(values)], bool)
+  for row, text in enumerate(encoded.distinct):
+    day = date(text)
+    if day is not None:
+      day = day.replace(tzinfo=None)
+      values[row] = (
+          day.year, day.month, day.weekday(),
+          (day - datetime.datetime(1970, 1, 1)) / datetime.timedelta(days=1),
+      )
+    else:
+      bad[row] = text.lower() not in MISSING
+  bad = bad[encoded.codes]
+  return values[encoded.codes], int(bad.argmax()) if bad.any() else None
 
 
 def nameless(num_rows: int) -> Texts:

@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import io
 from typing import Any, Sequence
 import unicodedata
 import urllib.parse
@@ -39,6 +40,13 @@ def parse(text: str) -> list[str]:
   line = ' '.join(text.splitlines())
   [names] = csv.reader([line], skipinitialspace=True)
   return [name.strip() for name in names if name.strip()]
+
+
+def listed(names: Sequence[str]) -> str:
+  """Returns the list of which `parse` makes these names."""
+  line = io.StringIO()
+  csv.writer(line, lineterminator='').writerow(names)
+  return line.getvalue()
 
 
 def file_names(names: Sequence[Any]) -> list[str]:

@@ -1,11 +1,13 @@
-"""Reads CSV and Parquet files into a table of float32, batch by batch.
+"""Reads CSV and Parquet files into a table, batch by batch.
 
-Columns: `client`, `y`, and `split`, `tier` if there (see `tables.py`); all
-others are features. The memory that this takes is that of the table and of a
-few batches.
+Columns: `client`, `y`, and `split`, `tier` if there (see `tables.py`), the
+first three also under other names; all others are features. The memory that
+this takes is that of the table, in float32, and of a few batches.
 """
 
-from typing import NamedTuple, Optional, Sequence, Union
+import collections
+import shlex
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +18,30 @@ from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import growing
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
-
-File = Union[arrow_files.CsvFile, arrow_files.ParquetFile]
 
 # More different texts are hardly categories, but names, dates or notes.
 MAX_CATEGORIES = 1000
+# A column with a larger share of numbers is one of numbers with typing errors.
+_MOSTLY = 0.9
+# With fewer rows, texts that all differ may be categories.
+_FEWEST = 20
+# Of the spread of a column, what rounding to float32 may take.
+_ROUNDED = 1e-4
+_PARTS_OF_DATES = 'makes year, month, weekday and days of dates'
+_MEND = ' Tip: mend these cells, or empty them for --{}_missing=mean.'
+# What columns of clients and of y are called elsewhere, without marks.
+_OTHERWISE = {
+    'client': (
+        'clientid', 'user', 'userid', 'hospital', 'hospitalid', 'site',
+        'siteid', 'device', 'deviceid', 'patient', 'patientid', 'center',
+        'writer', 'subject', 'group',
+    ),
+    'y': ('label', 'target', 'class', 'outcome', 'response', 'diagnosis'),
+}
+_FLAGS = {'client': 'client_column', 'y': 'label_column',
+          'split': 'split_column'}
 
 
 class Reading(NamedTuple):
@@ -32,6 +52,10 @@ class Reading(NamedTuple):
     missing: Whether a cell may have no value; it is NaN in the table.
     texts: Whether a column may hold texts.
     text_columns: Columns to read as texts even if all are numbers.
+    date_columns: Columns of which year, month, weekday and days are made.
+    dropped: Columns that are left out.
+    only: The features to read; None: all.
+    columns: Names of the columns of `client`, `y` and `split`.
     needs: The columns that must be there. Without `y`, all y are 0; without
       `client`, all rows are of one client whose name is ''.
   """
@@ -40,23 +64,83 @@ class Reading(NamedTuple):
   missing: bool = False
   texts: bool = False
   text_columns: frozenset[str] = frozenset()
+  date_columns: frozenset[str] = frozenset()
+  dropped: frozenset[str] = frozenset()
+  only: Optional[frozenset[str]] = None
+  columns: Mapping[str, str] = {name: name for name in _FLAGS}
   needs: tuple[str, ...] = tables.REQUIRED
 
+  @classmethod
+  def by_options(cls, task: str, options: Mapping[str, Any]) -> 'Reading':
+    """Returns what options of the task, by name, say."""
+    listed = lambda name: frozenset(client_names.parse(options.get(name, '')))
+    return cls(
+        task, missing=options.get('missing') == 'mean',
+        texts=options.get('categories') == 'one_hot',
+        text_columns=listed('categorical'), date_columns=listed('dates'),
+        dropped=listed('drop_columns'),
+        columns={
+            name: options.get(flag, name) for name, flag in _FLAGS.items()
+        },
+    )
 
-def read(file: File, reading: Reading) -> tables.Table:
+  def outputs(self, column: str) -> list[str]:
+    """Returns the names of the columns of the table that a column becomes."""
+    if column not in self.date_columns:
+      return [column]
+    return [f'{column} {part}' for part in cells.DATE_PARTS]
+
+  def names(self, file: arrow_files.File) -> list[Optional[str]]:
+    """Returns what each column of a file is; None: it is left out.
+
+    Raises:
+      errors.DataError: If a column that is named is not there.
+    """
+    kind = {column: name for name, column in self.columns.items()}
+    names = [
+        None if name in self.dropped else kind.get(name, name)
+        for name in file.names
+    ]
+    if self.only is None:
+      self._check_named(file, names)
+    return names
+
+  def _check_named(self, file: arrow_files.File, names) -> None:
+    """Refuses options that name columns which are not there."""
+    own = {name: column for name, column in self.columns.items()
+           if name != column}
+    found = [name for name in names if name not in (None, *_FLAGS)]
+    for flag, columns, known in (
+        *((_FLAGS[name], [column], file.names) for name, column in own.items()),
+        ('drop_columns', self.dropped, file.names),
+        ('categorical', self.text_columns, found),
+        ('dates', self.date_columns, found),
+    ):
+      for column in sorted(set(columns).difference(known)):
+        near = errors.nearest(column, known)
+        raise errors.DataError(
+            f'{file.path} must have the column of --{self.task}_{flag}, found'
+            f' no {column!r} among {", ".join(known[:8])}.'
+            + (f' Tip: {near!r}.' if near else '')
+        )
+
+
+def read(file: arrow_files.File, reading: Reading) -> tables.Table:
   """Returns the table of a file.
 
   y is of an integer dtype if all of it are whole numbers, and becomes the
-  positions of names of classes if all of it are texts.
+  positions of names of classes if all of it are texts. Rows whose y is empty
+  are left out; `remarks` counts them.
 
   Raises:
     errors.DataError: If the file cannot be read, or a cell does not fit; names
       the line (or row) and the client.
   """
-  names = _check_header(file, reading)
+  names = reading.names(file)
+  columns = _check_header(file, reading, names)
   texts = set(reading.text_columns)
   while True:
-    rows = _Rows(file, names, reading, texts)
+    rows = _Rows(file, names, columns, reading, texts)
     found = set()
     for batch in file.batches():
       found = rows.add(batch)
@@ -68,34 +152,67 @@ def read(file: File, reading: Reading) -> tables.Table:
     texts |= found
 
 
-def _check_header(file: File, reading: Reading) -> list[str]:
-  """Returns the names of the feature columns."""
-  path, names = file.path, file.names
+def _check_header(
+    file: arrow_files.File, reading: Reading, names: Sequence[Optional[str]]
+) -> list[str]:
+  """Returns the names of the columns of features."""
+  path = file.path
   for required in reading.needs:
     if required not in names:
       raise errors.DataError(
           f'{path} must have the columns client, y and features, found no'
-          f' {required} among {", ".join(names[:8]) or "none"}.'
+          f' {reading.columns.get(required, required)} among'
+          f' {", ".join(file.names[:8]) or "none"}.'
+          + _tip_for(required, file.names, reading.task)
       )
   for number, name in enumerate(names, start=1):
-    if _is_unnamed(name):
+    if name is not None and _is_unnamed(name):
       raise errors.DataError(
           f'{path} must name every column, found column {number} without a'
           f' name{f" ({name})" if name else ""}. Tip: if it counts the rows'
           ' (an index), leave it out, as pandas does with'
           f' to_{reading.task}(..., index=False); else name it.'
       )
-  if len(set(names)) < len(names):
-    raise errors.DataError(f'{path} must name every column once.')
+  for name, times in collections.Counter(names).items():
+    if name is not None and times > 1:
+      shown = reading.columns.get(name, name)
+      also = f', which is not --{reading.task}_{_FLAGS[name]}={shown}' if (
+          shown != name
+      ) else ''
+      raise errors.DataError(
+          f'{path} must name every column once, found {name} {times} times'
+          f'{also}.'
+      )
   found = [
-      name for name in names if name not in (*tables.REQUIRED, *tables.OPTIONAL)
+      name for name in names
+      if name is not None
+      and name not in (*tables.REQUIRED, *tables.OPTIONAL)
+      and (reading.only is None or reading.only & {*reading.outputs(name)})
   ]
-  if not found:
+  if reading.only is not None:
+    made = {made for name in found for made in reading.outputs(name)}
+    for name in sorted(reading.only - made):
+      near = errors.nearest(name, file.names)
+      raise errors.DataError(
+          f'{path} must have the columns of the training data, found no'
+          f' {name!r} among {", ".join(file.names[:8])}.'
+          + (f' Tip: rename {near!r}.' if near else '')
+      )
+  if not found and reading.only is None:
     raise errors.DataError(
         f'{path} must have at least one column of features beside client, y,'
         f' {" and ".join(tables.OPTIONAL)}, found none.'
     )
   return found
+
+
+def _tip_for(required: str, names: Sequence[str], task: str) -> str:
+  """Offers a column that may be the one of clients, or y."""
+  keys = {''.join(filter(str.isalnum, n.casefold())): n for n in names[::-1]}
+  for key in (required, *_OTHERWISE[required]):
+    if key in keys:
+      return f' Tip: --{task}_{_FLAGS[required]}={keys[key]!r}.'
+  return ''
 
 
 def _is_unnamed(name: str) -> bool:
@@ -106,18 +223,30 @@ def _is_unnamed(name: str) -> bool:
 class _Rows:
   """The rows of a file so far."""
 
-  def __init__(self, file: File, names, reading: Reading, texts):
+  def __init__(
+      self, file: arrow_files.File, names, columns: Sequence[str],
+      reading: Reading, texts,
+  ):
     """Starts without rows.
 
     Args:
       file: The file.
-      names: The columns of features.
+      names: What each of its columns is.
+      columns: The columns of features.
       reading: How to read them.
       texts: Which of them hold texts.
     """
-    self._file, self._names, self._reading = file, names, reading
-    self._at = {name: place for place, name in enumerate(file.names)}
-    self._x = growing.Growing(np.float32, file.num_rows, len(names))
+    self._file, self._columns, self._reading = file, columns, reading
+    self._at = {
+        name: place for place, name in enumerate(names)
+        if name in columns or name in ('client', *tables.OPTIONAL)
+        or (name == 'y' and 'y' in reading.needs)
+    }
+    self._names = [
+        made for column in columns for made in reading.outputs(column)
+    ]
+    self._offsets: dict[str, float] = {}
+    self._x = growing.Growing(np.float32, file.num_rows, len(self._names))
     self._y: Union[growing.Names, growing.Targets, None] = None
     self._codes = {
         name: growing.Codes(file.num_rows)
@@ -125,7 +254,7 @@ class _Rows:
     }
     self._codes['client'] = growing.Codes(file.num_rows)
     self._categories = {
-        name: growing.Known() for name in names if name in texts
+        name: growing.Known() for name in columns if name in texts
     }
 
   def add(self, batch: Sequence[pa.Array]) -> set[str]:
@@ -142,32 +271,54 @@ class _Rows:
     if 'y' in self._at:
       self._add_y(batch[self._at['y']], start)
     x = self._x.extend(len(batch[0]))
-    found = set()
-    for number, name in enumerate(self._names):
+    found, at = set(), 0
+    for name in self._columns:
       column = batch[self._at[name]]
+      if name in self._reading.date_columns:
+        parts = len(cells.DATE_PARTS)
+        x[:, at:at + parts] = self._dates(name, column, start)
+        at += parts
+        continue
       self._check_type(name, column)
       if name in self._categories:
-        x[:, number] = self._category(name, column, start)
-        continue
-      values, text = cells.numbers(column)
-      if text is not None and self._reading.texts:
-        found.add(name)
-      elif text is not None:
-        self._refuse(
-            name, 'must be a number', column, start, text,
-            'categories=one_hot makes numbers of texts',
-        )
-      self._check_missing(name, column, np.isnan(values), start)
-      # What is too large for float32 becomes inf here.
-      with np.errstate(over='ignore'):
-        x[:, number] = values
-      infinite = np.isinf(x[:, number])
-      if infinite.any():
-        self._refuse(
-            name, 'must be finite (float32)', column, start,
-            int(infinite.argmax()),
-        )
+        x[:, at] = self._category(name, column, start)
+      else:
+        values, text = cells.numbers(column)
+        if text is not None and not self._reading.texts:
+          self._refuse_text(name, column, start, text)
+        elif text is not None:
+          found.add(name)
+        else:
+          x[:, at] = self._numbers(name, column, values, start)
+      at += 1
     return found
+
+  def _dates(self, name: str, column: pa.Array, start: int) -> np.ndarray:
+    """Returns the parts of dates, float64[n, 4]."""
+    values, bad = cells.dates(column)
+    if bad is not None:
+      self._refuse(
+          name, 'must be a date, as 2024-01-31 or 31.01.2024,', column, start,
+          bad,
+      )
+    self._check_missing(name, column, np.isnan(values[:, 0]), start)
+    return values
+
+  def _numbers(self, name: str, column, values, start: int) -> np.ndarray:
+    """Returns numbers without the column's offset, float64[n]."""
+    self._check_missing(name, column, np.isnan(values), start)
+    # What is too large for float32 becomes inf here.
+    with np.errstate(over='ignore'):
+      rounded = values.astype(np.float32)
+    infinite = np.isinf(rounded)
+    if infinite.any():
+      self._refuse(
+          name, 'must be finite (float32)', column, start,
+          int(infinite.argmax()),
+      )
+    if name not in self._offsets:
+      self._offsets[name] = _offset(values, rounded)
+    return values - self._offsets[name]
 
   def table(self) -> tables.Table:
     """Returns the table of all rows."""
@@ -189,15 +340,46 @@ class _Rows:
     table = tables.Table(
         path, self._x.array, y, codes, names, None,
         columns=tuple(
-            features.Column(name, self._categories_of(name))
+            features.Column(
+                name, self._categories_of(name), self._offsets.get(name, 0.0),
+                of_date=name not in self._at,
+            )
             for name in self._names
         ),
-        classes=classes, spelling=spelling, position=self._file.position,
+        classes=classes, spelling=spelling,
+        remarks=(self._file.about,) if self._file.about else (),
+        position=self._file.position,
     )
-    return tables.with_optional(table, {
+    self._check_categories(table)
+    table = tables.with_optional(table, {
         name: (codes.codes, codes.distinct)
         for name, codes in self._codes.items()
     })
+    return table if self._y is None else _with_y(table, self._y.is_missing)
+
+  def _check_categories(self, table: tables.Table) -> None:
+    """Refuses texts that turned up in a column of numbers."""
+    for number, column in enumerate(table.columns or ()):
+      if column.categories is None or (
+          column.name in self._reading.text_columns
+      ):
+        continue
+      codes = table.x[:, number]
+      there = np.flatnonzero(~np.isnan(codes))
+      known = [cells.number(text) is None for text in column.categories]
+      is_text = np.array(known, bool)[codes[there].astype(int)]
+      if len(there) and np.mean(is_text) < 1 - _MOSTLY:
+        first = there[int(is_text.argmax())]
+        others = table_remarks.listed([
+            repr(t) for t, is_text in zip(column.categories, known) if is_text
+        ])
+        raise errors.DataError(
+            f'{table.path}: {column.name} must be a number in every'
+            f' {self._file.unit}, as it is in {int((~is_text).sum())}, found'
+            f' {is_text.sum()} that {"is" if is_text.sum() == 1 else "are"}'
+            f' none ({others}), the first {table.at(first)}.'
+            f'{_MEND.format(self._reading.task)}'
+        )
 
   def _categories_of(self, name: str) -> Optional[tuple[str, ...]]:
     known = self._categories.get(name)
@@ -209,7 +391,8 @@ class _Rows:
     self._check_type(name, column)
     if pa.types.is_floating(column.type):
       raise errors.DataError(
-          f'{self._file.path}: {name} must be integers or texts, found numbers'
+          f'{self._file.path}: {self._shown(name)} must be integers or texts,'
+          ' found numbers'
           f' of type {column.type}. Tip: write integers.'
       )
     return cells.texts(column)
@@ -236,9 +419,13 @@ class _Rows:
 
   def _check_type(self, name: str, column: pa.Array) -> None:
     if not cells.is_usable(column.type):
+      tip = 'make numbers of it, or leave it out.'
+      if pa.types.is_temporal(column.type):
+        tip = f'--{self._reading.task}_dates={shlex.quote(name)}'
+        tip += f' {_PARTS_OF_DATES}.'
       raise errors.DataError(
-          f'{self._file.path}: {name} must be numbers or texts, found'
-          f' {column.type}. Tip: make numbers of it, or leave it out.'
+          f'{self._file.path}: {self._shown(name)} must be numbers or texts,'
+          f' found {column.type}. Tip: {tip}'
       )
 
   def _category(self, name: str, column: pa.Array, start: int) -> np.ndarray:
@@ -276,7 +463,68 @@ class _Rows:
     if tip:
       tip = f' Tip: --{self._reading.task}_{tip}.'
     raise errors.DataError(
-        f'{self._file.path}: {name} {rule} in every {self._file.unit}, found'
-        f' {text!r} at client {client.distinct[client.codes[start + row]]} in'
+        f'{self._file.path}: {self._shown(name)} {rule} in every'
+        f' {self._file.unit}, found {text!r} at client'
+        f' {client.distinct[client.codes[start + row]]} in'
         f' {self._file.position(start + row)}.{tip}'
     )
+
+  def _refuse_text(self, name: str, column, start: int, row: int) -> None:
+    """Raises what is wrong with a text, and what can be done with such ones."""
+    encoded = cells.texts(column)
+    counts = np.bincount(encoded.codes, minlength=len(encoded.distinct))
+    share = lambda good: sum(
+        count for count, text in zip(counts, encoded.distinct) if good(text)
+    ) / len(column)
+    others = [t for t in encoded.distinct if cells.number(t) is None]
+    rule = 'must be a number'
+    if share(lambda text: cells.number(text) is not None) > _MOSTLY:
+      tip = 'missing=mean fills in cells that are made empty'
+      shown = table_remarks.listed(list(map(repr, others)))
+      rule += f' and is one but for {shown}; it must be'
+    elif share(cells.date) > _MOSTLY:
+      tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'
+    elif len(others) == len(column) >= _FEWEST:
+      tip = f'drop_columns={shlex.quote(name)} leaves it out: all rows differ'
+    else:
+      tip = 'categories=one_hot makes numbers of texts'
+    self._refuse(name, rule, column, start, row, tip)
+
+  def _shown(self, name: str) -> str:
+    """Returns what a column is called in the file."""
+    return self._reading.columns.get(name, name)
+
+
+def _offset(values: np.ndarray, rounded: np.ndarray) -> float:
+  """Returns what to subtract from numbers whose float32 would be alike.
+
+  Args:
+    values: The first of them, float64[n]; NaN where there is none.
+    rounded: The same as float32.
+  """
+  values, rounded = (some[~np.isnan(values)] for some in (values, rounded))
+  if not len(values):
+    return 0.0
+  error, spread = np.abs(rounded - values).max(), values.std()
+  # Of numbers that are all alike so far, those of seconds need it.
+  least = min(0.5, _ROUNDED * spread) if spread else 0.5
+  return float(values[0]) if error > least else 0.0
+
+
+def _with_y(table: tables.Table, is_missing: np.ndarray) -> tables.Table:
+  """Returns the table without the rows whose y is empty, which are counted."""
+  empty = np.flatnonzero(is_missing)
+  if not len(empty):
+    return table
+  if len(empty) == len(is_missing):
+    raise errors.DataError(
+        f'{table.path} must hold y for at least one example, found none.'
+    )
+  first = table.position(int(empty[0]))
+  remark = (
+      f'{len(empty)} of {len(is_missing)} rows have no y and are left out, the'
+      f' first in {first}.'
+  )
+  return table.take(np.flatnonzero(~is_missing))._replace(
+      remarks=(*table.remarks, remark)
+  )

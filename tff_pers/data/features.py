@@ -21,7 +21,7 @@ secure sum (a secure union); here the rows are visited directly.
 
 import dataclasses
 import json
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -39,10 +39,15 @@ class Column:
     name: Its name.
     categories: The texts that the table has there. The table holds the position
       of the text; None: it holds numbers. Both are NaN where they are missing.
+    offset: What was subtracted from all numbers before they became float32, in
+      which large ones as times in seconds would lose their differences.
+    of_date: Whether it is a part of a date.
   """
 
   name: str
   categories: Optional[tuple[str, ...]] = None
+  offset: float = 0.0
+  of_date: bool = False
 
 
 def unnamed(x: np.ndarray) -> tuple[Column, ...]:
@@ -58,11 +63,13 @@ class Recipe:
     columns: The columns, in order.
     standardize: Whether numbers are scaled.
     classes: Names of the labels 0..C-1, or None.
+    reading: The options by which the table was read, by name.
   """
 
   columns: tuple[Column, ...]
   standardize: bool
   classes: Optional[tuple[str, ...]] = None
+  reading: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,11 +108,13 @@ class Features:
     features: One for each column, in order.
     standardize: Whether numbers are scaled.
     classes: Names of the labels 0..C-1, or None.
+    reading: The options by which the table was read; later ones are read so.
   """
 
   features: tuple[Feature, ...]
   standardize: bool
   classes: Optional[tuple[str, ...]] = None
+  reading: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @property
   def outputs(self) -> list[str]:
@@ -137,11 +146,12 @@ class Features:
         _codes(feature, columns[place])
         for feature, place in zip(self.features, places)
     ]
+    offsets = np.array([columns[place].offset for place in places])
     made = np.empty([len(x), len(self.outputs)], np.float32)
     for first in range(0, len(x), _BLOCK):
       rows = slice(first, first + _BLOCK)
       self._apply_block(
-          x[rows, places].astype(np.float64), codes, made[rows]
+          x[rows, places].astype(np.float64) + offsets, codes, made[rows]
       )
     return made.reshape(shape) if len(shape) > 2 else made
 
@@ -178,6 +188,7 @@ class Features:
         '{\n'
         f'  "standardize": {json.dumps(self.standardize)},\n'
         f'  "classes": {classes},\n'
+        f'  "reading": {json.dumps(dict(self.reading), ensure_ascii=False)},\n'
         f'  "features": [\n{lines}\n  ]\n'
         '}\n'
     )
@@ -190,7 +201,10 @@ class Features:
         Feature(**{**feature, 'categories': _tuple(feature['categories'])})
         for feature in read['features']
     )
-    return cls(features, read['standardize'], _tuple(read['classes']))
+    return cls(
+        features, read['standardize'], _tuple(read['classes']),
+        dict(read.get('reading', {})),
+    )
 
 
 def fit(parts: Sequence[np.ndarray], recipe: Recipe) -> Features:
@@ -206,7 +220,7 @@ def fit(parts: Sequence[np.ndarray], recipe: Recipe) -> Features:
     indicator = bool(moments.missing[number])
     if column.categories is None:
       fitted.append(Feature(
-          column.name, float(moments.mean[number]),
+          column.name, float(moments.mean[number]) + column.offset,
           float(moments.scale[number]), indicator,
       ))
       continue
@@ -219,7 +233,9 @@ def fit(parts: Sequence[np.ndarray], recipe: Recipe) -> Features:
     fitted.append(
         Feature(column.name, 0.0, 1.0, indicator, tuple(sorted(texts)))
     )
-  return Features(tuple(fitted), recipe.standardize, recipe.classes)
+  return Features(
+      tuple(fitted), recipe.standardize, recipe.classes, recipe.reading
+  )
 
 
 class _Moments:
@@ -267,9 +283,11 @@ def _places(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
   known = {column.name: place for place, column in enumerate(columns)}
   for name in names:
     if name not in known:
+      near = errors.nearest(name, list(known))
       raise errors.DataError(
           'A table must have the columns of the training data, found no'
           f' {name!r} among {", ".join(list(known)[:8])}.'
+          + (f' Tip: name {near!r} so.' if near else '')
       )
   return [known[name] for name in names]
 

@@ -27,7 +27,7 @@ def labels_or_targets(
 
 
 class Targets:
-  """y as numbers.
+  """y as numbers; NaN where a cell is empty.
 
   Attributes:
     rule: What every cell must be.
@@ -41,18 +41,17 @@ class Targets:
     self._spelling: Optional[dict[float, str]] = {}
 
   def add(self, column: pa.Array) -> Optional[int]:
-    """Adds cells; returns the first that is no number or missing."""
+    """Adds cells; returns the first that is a text."""
     values, text = cells.numbers(column)
     self._values.extend(len(values))[:] = values
-    missing = np.isnan(values)
-    if text is None and missing.any():
-      return int(missing.argmax())
     if text is None:
       self._spell(values, column)
     return text
 
   def _spell(self, values: np.ndarray, column: pa.Array) -> None:
     distinct, rows = np.unique(values, return_index=True)
+    # NaN, where there is no value, is the last.
+    distinct = distinct[~np.isnan(distinct)]
     if self._spelling is None or len(distinct) > cells.MAX_NAMED:
       self._spelling = None
       return
@@ -61,13 +60,19 @@ class Targets:
     if len(self._spelling) > cells.MAX_NAMED:
       self._spelling = None
 
+  @property
+  def is_missing(self) -> np.ndarray:
+    """bool[n], which cells are empty."""
+    return np.isnan(self._values.array)
+
   def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
     """Returns numbers [n], and how each distinct one stands in the file.
 
-    The numbers are int64 if all of them are whole, else float64. The texts are
-    in the order of the numbers; None: there are more than `cells.MAX_NAMED`.
+    The numbers are int64 if all of them are whole, else float64; those of empty
+    cells are 0. The texts are in the order of the numbers; None: there are more
+    than `cells.MAX_NAMED`.
     """
-    values = self._values.array
+    values = np.where(self.is_missing, 0, self._values.array)
     if cells.are_whole(values):
       values = values.astype(np.int64)
     if self._spelling is None:
@@ -84,19 +89,34 @@ class Names:
     self._codes = Codes(num_rows)
 
   def add(self, column: pa.Array) -> Optional[int]:
-    """Adds cells; returns the first that is a number or missing."""
+    """Adds cells; returns the first that is a number."""
     encoded = cells.texts(column)
     self._codes.add(encoded)
-    bad = np.array(
-        [cells.number(text) is not None for text in encoded.distinct], bool
-    )[encoded.codes]
+    bad = np.array([
+        cells.number(text) is not None and not _is_missing(text)
+        for text in encoded.distinct
+    ], bool)[encoded.codes]
     return int(bad.argmax()) if bad.any() else None
 
+  @property
+  def is_missing(self) -> np.ndarray:
+    """bool[n], which cells are empty."""
+    missing = list(map(_is_missing, self._codes.distinct))
+    return np.array(missing, bool)[self._codes.codes]
+
   def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
-    """Returns labels, int64[n], and the names of the classes, sorted."""
-    names, places = np.unique(self._codes.distinct, return_inverse=True)
-    labels = places.astype(np.int64)[self._codes.codes]
-    return labels, tuple(names.tolist())
+    """Returns labels, int64[n], and the names of the classes, sorted.
+
+    The labels of empty cells are 0.
+    """
+    names = sorted(t for t in self._codes.distinct if not _is_missing(t))
+    place = {name: label for label, name in enumerate(names)}
+    labels = [place.get(text, 0) for text in self._codes.distinct]
+    return np.array(labels, np.int64)[self._codes.codes], tuple(names)
+
+
+def _is_missing(text: str) -> bool:
+  return text.lower() in cells.MISSING
 
 
 class Known:

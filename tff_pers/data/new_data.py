@@ -16,10 +16,14 @@ from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features as features_lib
+from tff_pers.data import image_folders
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
 # The most texts of a column that a sentence names.
 _NAMED = 8
+# How far a mean may be from that of training, in standard deviations.
+_MOVED = 5
 
 
 def read(
@@ -33,7 +37,8 @@ def read(
   Texts that the training data had not become zeros; `remarks` names them.
 
   Args:
-    path: A .csv, .parquet or .npz file, or a folder that holds one such file.
+    path: A .csv, .parquet or .npz file, or a folder of such files, or one of
+      images.
     fitted: What was made of the columns of the training data; None: x as it is.
     x_shape: Shape of an example.
     needs: Columns or arrays that must be there, of `client` and `y`. Without
@@ -43,19 +48,23 @@ def read(
     errors.DataError: If the file cannot be read, or is not such a table.
   """
   kind = _kind(path)
-  path = tables.locate(path, kind)
   if kind == 'npz':
+    [path] = tables.locate(path, kind)
     table = _of_arrays(path, needs)
+  elif kind == 'images':
+    table = image_folders.read(path)
+    table = table._replace(columns=features_lib.unnamed(table.x))
   else:
-    file = (
-        arrow_files.CsvFile if kind == 'csv' else arrow_files.ParquetFile
-    )(path)
-    table = _of_columns(file, kind, fitted, needs)
-  x = table.x
+    table = _of_columns(path, kind, fitted, needs)
+  x, columns = table.x, table.columns
+  assert columns is not None  # All of them have names here.
   if fitted is not None:
-    assert table.columns is not None  # Asked for, where there is a `fitted`.
-    x = fitted.apply(x, table.columns)
-    table = table._replace(remarks=_remarks(table, fitted))
+    x = fitted.apply(x, columns)
+    table = table._replace(
+        remarks=(*table.remarks, *_remarks(table, fitted))
+    )
+  elif kind in ('csv', 'parquet'):
+    x = (x + np.array([column.offset for column in columns])).astype(np.float32)
   if list(x.shape[1:]) != list(x_shape):
     raise errors.DataError(
         f'{path} must hold examples of shape {list(x_shape)} as in training,'
@@ -95,9 +104,11 @@ def labels(
   codes = {name: code for code, name in enumerate(classes)}
   unknown = [name for name in table.classes if name not in codes]
   if unknown:
+    near = errors.nearest(unknown[0], classes)
     raise errors.DataError(
         f'{where} must be one of {", ".join(classes[:8])}, the classes of the'
         f' training data, found {unknown[0]!r}.'
+        + (f' Tip: {near!r}.' if near else '')
     )
   return np.array([codes[name] for name in table.classes], np.int32)[table.y]
 
@@ -122,42 +133,78 @@ def _numbered(table: tables.Table, classes, where: str) -> np.ndarray:
 def _remarks(
     table: tables.Table, fitted: features_lib.Features
 ) -> tuple[str, ...]:
-  """Names the texts that training had not, of each column, and their rows."""
-  remarks = []
+  """Says what is not as in training: texts, gaps, and where numbers are."""
   assert table.columns is not None
   places = {column.name: place for place, column in enumerate(table.columns)}
+  values = table.x.reshape(len(table.x), -1)
+  remarks, moved, gaps = [], [], []
   for feature in fitted.features:
-    texts = table.columns[places[feature.name]].categories
-    if texts is None or feature.categories is None:
+    column = table.columns[places[feature.name]]
+    own = values[:, places[feature.name]]
+    if column.categories is None:
+      number = int(np.isnan(own).sum())
+      if number and not feature.indicator:
+        gaps.append(f'{_rows(number)} of {feature.name}')
+      if number < len(own):
+        mean = float(np.nanmean(own, dtype=np.float64)) + column.offset
+        # Of a column that was the same everywhere, any other mean is far.
+        if abs(mean - feature.mean) > max(
+            _MOVED * feature.scale, 1e-6 * abs(feature.mean)
+        ):
+          moved.append(f'{feature.name} from {feature.mean:g} to {mean:g}')
       continue
-    codes = table.x[:, places[feature.name]]
-    codes = np.where(np.isnan(codes), len(texts), codes).astype(int)
-    known = {*feature.categories, *[''][:feature.indicator]}
-    counts = zip((*texts, ''), np.bincount(codes).tolist())
-    found = [
-        (repr(text) if text else 'no value')
-        + f' in {number} row{"s"[:number != 1]}'
-        for text, number in counts if number and text not in known
-    ]
-    if found:
-      more = len(found) - _NAMED
-      found[_NAMED:] = [f'{more} others'] if more > 0 else []
-      remarks.append(
-          f'{table.path}, column {feature.name} holds what the training data'
-          f' had not: {", ".join(found)}. The model takes zeros there.'
-      )
+    remarks += _unknown_texts(table, feature, column.categories, own)
+  if gaps:
+    remarks.append(
+        f'{table.path} has no value in {table_remarks.listed(gaps)}, where the'
+        ' training data had all. The model takes the mean of training there.'
+    )
+  if moved:
+    remarks.append(
+        f'{table.path} is far from the training data: the mean moved by more'
+        f' than {_MOVED} of their standard deviations,'
+        f' {table_remarks.listed(moved)}. Are units and columns the same?'
+    )
   return tuple(remarks)
 
 
+def _unknown_texts(table, feature, texts, codes: np.ndarray) -> list[str]:
+  """Names the texts that training had not in a column, and their rows."""
+  codes = np.where(np.isnan(codes), len(texts), codes).astype(int)
+  known = {*feature.categories, *[''][:feature.indicator]}
+  counts = zip((*texts, ''), np.bincount(codes).tolist())
+  found = [
+      (repr(text) if text else 'no value') + f' in {_rows(number)}'
+      for text, number in counts if number and text not in known
+  ]
+  if not found:
+    return []
+  return [
+      f'{table.path}, column {feature.name} holds what the training data'
+      f' had not: {table_remarks.listed(found)}. The model takes zeros there.'
+  ]
+
+
+def _rows(number: int) -> str:
+  return f'{number} row{"s"[:number != 1]}'
+
+
 def _kind(path: str) -> str:
-  """Returns the key of `tables.EXTENSIONS` of a file, or of one in a folder."""
-  names = [path]
+  """Returns the key of `tables.EXTENSIONS` of a file, or of those in a folder.
+
+  A file of another name is one of separated values; folders hold images.
+  """
+  names, kinds = [path], set()
   if os.path.isdir(path):
     names = sorted(os.listdir(path))
+    if any(os.path.isdir(os.path.join(path, name)) for name in names):
+      kinds = {'images'}
+  elif os.path.exists(path):
+    kinds = {'csv'}
   kinds = {
       kind for kind, ends in tables.EXTENSIONS.items()
       if any(name.endswith(ends) for name in names)
-  }
+  } or kinds
   if len(kinds) != 1 or not os.path.exists(path):
     raise errors.DataError(
         '`data_dir` must name a .csv, .parquet or .npz file or the folder of'
@@ -166,17 +213,17 @@ def _kind(path: str) -> str:
   return kinds.pop()
 
 
-def _of_columns(file, kind: str, fitted, needs) -> tables.Table:
-  """Returns the table of a file of columns."""
-  known = () if fitted is None else fitted.features
-  reading = columnar.Reading(
-      kind, missing=any(feature.indicator for feature in known),
-      texts=any(feature.categories is not None for feature in known),
-      text_columns=frozenset(
-          f.name for f in known if f.categories is not None
-      ) & frozenset(file.names),
-      needs=tuple(needs),
-  )
+def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
+  """Returns the table of a file of columns, read as in training."""
+  options = {} if fitted is None else fitted.reading
+  reading = columnar.Reading.by_options(kind, options)
+  if fitted is not None:
+    reading = reading._replace(
+        text_columns=frozenset(fitted.texts), texts=False,
+        only=frozenset(feature.name for feature in fitted.features),
+    )
+  reading = reading._replace(needs=tuple(needs))
+  file = arrow_files.open_table(path, kind, reading.columns['client'])
   try:
     return columnar.read(file, reading)
   except errors.DataError as error:
@@ -184,6 +231,8 @@ def _of_columns(file, kind: str, fitted, needs) -> tables.Table:
     sentence, tip, _ = str(error).partition(f' Tip: --{kind}_')
     if not tip:
       raise
+    if 'must have the columns' in sentence:
+      raise errors.DataError(sentence) from error
     raise errors.DataError(
         f'{sentence} Tip: the training data had no such cells; mend or leave'
         ' out the row.'

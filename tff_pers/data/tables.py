@@ -7,6 +7,7 @@ or 1) and `tier` (that of the client's device: 0 is the first tier of a method,
 Parquet) are read in `columnar.py`.
 """
 
+import itertools
 import os
 import re
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
@@ -31,7 +32,8 @@ OPTIONAL = ('split', 'tier')
 
 # The tasks that read files, by the ends of their names.
 EXTENSIONS = {
-    'csv': ('.csv', '.csv.gz'), 'npz': ('.npz',), 'parquet': ('.parquet',)
+    'csv': ('.csv', '.csv.gz', '.tsv', '.tsv.gz'), 'npz': ('.npz',),
+    'parquet': ('.parquet',),
 }
 
 
@@ -40,7 +42,8 @@ class Table(NamedTuple):
 
   Attributes:
     path: The file.
-    x: Values of the columns, [n, ...]. Of an .npz they are not checked yet.
+    x: Values of the columns without their offsets, [n, ...]. Of an .npz they
+      are not checked yet.
     y: Labels (an integer dtype) or targets, [n]; not checked yet.
     client: int32[n], positions in `names`.
     names: The clients, distinct and sorted: int64[C], or text [C].
@@ -75,17 +78,28 @@ class Table(NamedTuple):
     """Returns the same for a single cell: `at client bob in line 7`."""
     return f'at client {self.names[self.client[row]]} in {self.position(row)}'
 
+  def take(self, rows: np.ndarray) -> 'Table':
+    """Returns the table of these rows, int[m], and of the clients they have."""
+    names, client = np.unique(self.client[rows], return_inverse=True)
+    pick = lambda column: None if column is None else column[rows]
+    return self._replace(
+        x=self.x[rows], y=self.y[rows], client=client.astype(np.int32),
+        names=self.names[names], is_test=pick(self.is_test),
+        tier=pick(self.tier),
+        position=lambda row: self.position(int(rows[row])),
+    )
 
-def locate(data_dir: str, kind: str) -> str:
-  """Returns `data_dir` if it is a file, else the one such file in that folder.
+
+def locate(data_dir: str, kind: str) -> list[str]:
+  """Returns `data_dir` if it is a file, else such files in that folder, sorted.
 
   Args:
     data_dir: A file or a folder.
     kind: A key of `EXTENSIONS`.
 
   Raises:
-    errors.DataError: If there is no such file, or several, or it is of another
-      kind.
+    errors.DataError: If there is no such file, or several arrays, or it is of
+      another kind.
   """
   ends = EXTENSIONS[kind]
   if not data_dir:
@@ -100,16 +114,25 @@ def locate(data_dir: str, kind: str) -> str:
             f'`data_dir` must name a {ends[0]} file for --task={kind}, found'
             f' {data_dir}. Tip: --task={other}.'
         )
-    return data_dir
+    return [data_dir]
   if not os.path.isdir(data_dir):
     raise errors.DataError(f'`data_dir` must exist, found {data_dir!r}.')
   files = sorted(name for name in os.listdir(data_dir) if name.endswith(ends))
-  if len(files) != 1:
+  if not files or (kind == 'npz' and len(files) > 1):
     raise errors.DataError(
         f'`data_dir` must hold one {ends[0]} file, found'
         f' {", ".join(files) or "none"} in {data_dir}.'
     )
-  return os.path.join(data_dir, files[0])
+  return [os.path.join(data_dir, name) for name in files]
+
+
+def stem(path: str) -> str:
+  """Returns the name of a file without its folder and its end."""
+  name = os.path.basename(path)
+  ends = sorted(itertools.chain(*EXTENSIONS.values()), key=len, reverse=True)
+  return next(
+      (name[:-len(end)] for end in ends if name.endswith(end)), name
+  )
 
 
 def read_npz(path: str) -> Table:
@@ -133,7 +156,7 @@ def read_npz(path: str) -> Table:
     )
   names, codes = np.unique(client, return_inverse=True)
   client_names.check(names, path)
-  y, classes, spelling = _y(arrays['y'], path)
+  y, classes, spelling = labels(arrays['y'], path)
   table = Table(
       path, arrays['x'], y, codes.astype(np.int32), names, None,
       classes=classes, spelling=spelling,
@@ -146,8 +169,20 @@ def read_npz(path: str) -> Table:
   return with_optional(table, given)
 
 
-def _y(y: np.ndarray, path: str):
-  """Returns y as in a `Table`, its `classes` and its `spelling`."""
+def labels(
+    y: np.ndarray, path: str
+) -> tuple[
+    np.ndarray, Optional[tuple[str, ...]], Optional[tuple[str, ...]]
+]:
+  """Returns y as in a `Table`, its `classes` and its `spelling`.
+
+  Args:
+    y: Numbers or texts, [n].
+    path: The file, for messages.
+
+  Raises:
+    errors.DataError: If a text is none.
+  """
   if y.ndim != 1 or y.dtype.kind not in 'biufU':
     return y, None, None  # To be refused.
   distinct, codes = np.unique(y, return_inverse=True)

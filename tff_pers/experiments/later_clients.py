@@ -1,17 +1,21 @@
 """A run at its last checkpoint, and clients that it is to be evaluated on."""
 
+import collections
+import contextlib
 import dataclasses
 import os
 import sys
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from tff_pers.data import client_data
 from tff_pers.data import client_names
 from tff_pers.data import new_data
 from tff_pers.data import on_demand
 from tff_pers.data import split as split_lib
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
 from tff_pers.evaluation import results
 from tff_pers.experiments import continuing
@@ -27,6 +31,12 @@ from tff_pers.simulation import program
 from tff_pers.simulation import store
 
 
+# In the folder of an evaluation: the run and the data.
+RECORD = 'evaluation.json'
+# For how many labels it is tried whether a method adapts.
+_PROBED = 20
+
+
 class Opened(NamedTuple):
   """A run and whom to evaluate.
 
@@ -36,12 +46,14 @@ class Opened(NamedTuple):
       the process.
     names: Their names, texts.
     seen: Whether each of them trained.
+    drawn: Whether the file does not say what new clients are tested on.
   """
 
   experiment: experiment_lib.Experiment
   data: program.Data
   names: list[str]
   seen: list[bool]
+  drawn: bool = False
 
 
 def open_run(folder: str, data_dir: str) -> Opened:
@@ -105,6 +117,9 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
   }
   names = [str(name) for name in table.names]
   strangers = [name for name in names if name not in trained]
+  say_alike(experiment, {
+      name: int(np.sum(table.client == names.index(name))) for name in strangers
+  })
   index = {**trained, **{
       name: task.num_clients + number for number, name in enumerate(strangers)
   }}
@@ -137,6 +152,44 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
           task, num_new_clients=len(strangers), tiers=tiers
       )),
       program.Data(train, test), names, [name in trained for name in names],
+      drawn=table.is_test is None,
+  )
+
+
+def say_alike(
+    experiment: experiment_lib.Experiment, strangers: Mapping[str, int]
+) -> None:
+  """Warns of new clients whose names are those of others in capitals.
+
+  Args:
+    experiment: The run.
+    strangers: How many rows each new client has.
+  """
+  names = [str(name) for name in experiment.names(experiment.clients)]
+  counts = [int(data['num_examples']) for data in experiment.task.train]
+  known = set(map(table_remarks.spelling_key, names))
+  new = [n for n in strangers if table_remarks.spelling_key(n) in known]
+  alike = {table_remarks.spelling_key(name) for name in new}
+  old = [n for n in names if table_remarks.spelling_key(n) in alike]
+  remark = table_remarks.spelled_alike('Clients', [*old, *new], np.array([
+      *(counts[names.index(name)] for name in old),
+      *(strangers[name] for name in new),
+  ]))
+  if remark:
+    print(remark, file=sys.stderr)
+
+
+def newcomer(experiment: experiment_lib.Experiment, name: str) -> Opened:
+  """Returns the run with one client more, of that name, which has no data."""
+  task = experiment.task
+  nothing = _emptied({**task.train[0], 'index': task.num_clients})
+  tiers = task.tiers
+  return Opened(
+      dataclasses.replace(experiment, task=dataclasses.replace(
+          task, num_new_clients=1,
+          tiers=None if tiers is None else np.asarray(tiers)[:task.num_clients],
+      )),
+      program.Data([nothing], [nothing]), [name], [False],
   )
 
 
@@ -182,8 +235,15 @@ def evaluate(opened: Opened, trainer: Any) -> Any:
   Raises:
     flags.UsageError: If the method cannot take clients that never trained.
   """
-  try:
+  with taking_new(opened):
     return trainer.evaluate(opened.data)
+
+
+@contextlib.contextmanager
+def taking_new(opened: Opened) -> Iterator[None]:
+  """Makes a sentence of what a method raises at clients that never trained."""
+  try:
+    yield
   except Exception as error:
     if all(opened.seen):
       raise
@@ -192,6 +252,67 @@ def evaluate(opened: Opened, trainer: Any) -> Any:
         f' {opened.experiment.variant} has no model for others, found'
         f' {opened.names[opened.seen.index(False)]!r}.'
     ) from error
+
+
+def testing_on_all(opened: Opened, trainer: Any) -> Opened:
+  """Returns new clients tested on all of their rows, if none adapts to any.
+
+  A method adapts if it deploys something else for another y. Where the file
+  says what is tested on, that stays.
+
+  Raises:
+    flags.UsageError: If the method cannot take clients that never trained.
+  """
+  if all(opened.seen) or not opened.drawn:
+    return opened
+  train, test = list(opened.data.train), list(opened.data.test)
+  first = opened.seen.index(False)
+  with taking_new(opened):
+    deployed = [
+        tf.nest.flatten(trainer.deployed_weights(
+            program.Data([data], [test[first]])
+        )) for data in _of_each_y(
+            train[first], opened.experiment.task.num_classes
+        )
+    ]
+  if not all(
+      np.array_equal(a, b)
+      for other in deployed[1:] for a, b in zip(deployed[0], other)
+  ):
+    return opened
+  print(
+      f'{opened.experiment.variant} adapts to no rows of new clients: they are'
+      ' tested on all of them.'
+  )
+  for client, seen in enumerate(opened.seen):
+    if not seen:
+      test[client] = collections.OrderedDict(
+          client_data.pool([train[client], test[client]]),
+          index=train[client]['index'],
+      )
+      train[client] = _emptied(train[client])
+  return opened._replace(data=program.Data(train, test))
+
+
+def _of_each_y(data: Mapping[str, Any], num_classes: int) -> Iterator[Any]:
+  """Yields the data of a client with its first x alone and any y.
+
+  No two models are the better one for every label of one x (or for both a very
+  small and a very large target), so that who chooses a model does so here.
+  """
+  x, y = (np.asarray(data['examples'][name]) for name in ('x', 'y'))
+  far = 1e3 * max(1.0, float(np.abs(y).max()))
+  for value in range(min(num_classes, _PROBED)) if num_classes else (-far, far):
+    yield client_data.dense(
+        data['index'], np.repeat(x[:1], len(x), axis=0), np.full_like(y, value)
+    )
+
+
+def _emptied(data: Mapping[str, Any]) -> Any:
+  """Returns the data of a client without its rows."""
+  return client_data.dense(data['index'], *(
+      np.asarray(data['examples'][name])[:0] for name in ('x', 'y')
+  ))
 
 
 def rows(opened: Opened, metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -231,10 +352,14 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   """
   del table  # Unused.
   folder = flags.resolve_path(given.get('run', '') or '.')
-  top = given.get('output_dir') or os.path.join(folder, 'evaluation')
   data_dir = given.get('data_dir', '')
-  record = os.path.join(top, 'evaluation.json')
-  resume_flags.check(record, dict(run=folder, data_dir=data_dir))
+  asked_for = dict(run=folder, data_dir=data_dir)
+  top = given.get('output_dir') or resume_flags.own_folder(
+      resume_flags.numbered(os.path.join(folder, 'evaluation')), RECORD,
+      asked_for,
+  )
+  record = os.path.join(top, RECORD)
+  resume_flags.check(record, asked_for)
   opened = open_run(folder, data_dir)
   asked = exports.request(given)
   chosen = _chosen(asked, opened.names)
@@ -243,8 +368,9 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       os.path.join(folder, results.CHECKPOINT)
   ) as states:
     trainer = open_trainer(opened, states, folder)
+    opened = testing_on_all(opened, trainer)
     metrics = evaluate(opened, trainer)
-    resume_flags.write(record, dict(run=folder, data_dir=data_dir))
+    resume_flags.write(record, asked_for)
     written = rows(opened, metrics)
     experiment = opened.experiment
     if outputs.has_quality(experiment.task, experiment.metric):

@@ -1,18 +1,28 @@
 """Predictions of exported models on new data."""
 
+import itertools
 import os
 import sys
+import tempfile
 from typing import Any, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.data import new_data
+from tff_pers.data import table_remarks
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
+from tff_pers.experiments import later_clients
+from tff_pers.experiments import resume_flags
+from tff_pers.experiments import runner
+from tff_pers.models import export
+from tff_pers.simulation import store
 
+# What the predictions of a folder were made of.
+_RECORD = 'predictions.json'
 _ROWS_AT_ONCE = 4096
 
 
@@ -29,7 +39,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   del table  # Unused.
   folder = flags.resolve_path(given.get('run', '') or '.')
   record = _record(folder)
-  known = _saved_models(record, folder)
+  known: Mapping[str, str] = _saved_models(record, folder)
   with flags.sentences('', ['data_dir']):
     examples = new_data.read(
         flags.resolve_path(given.get('data_dir', '')),
@@ -38,13 +48,69 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     )
   for remark in examples.remarks:
     print(remark, file=sys.stderr)
-  owners = _owners(given.get('client', ''), examples, known)
-  path = flags.resolve_path(
-      given.get('output', '') or os.path.join(folder, 'predictions.csv')
-  )
-  _write(path, examples, owners, known, folder, record)
+  client = given.get('client', '')
+  asked_for = dict(data_dir=given.get('data_dir', ''), client=client)
+  path, top = given.get('output', ''), ''
+  if not path:
+    top = resume_flags.own_folder(
+        itertools.chain(
+            [folder],
+            resume_flags.numbered(os.path.join(folder, 'predictions')),
+        ), _RECORD, asked_for,
+    )
+    path = os.path.join(top, 'predictions.csv')
+  path = flags.resolve_path(path)
+  with tempfile.TemporaryDirectory() as temporary:
+    if not client:
+      known = _with_new(folder, temporary, examples, known)
+    owners = _owners(client, examples, known)
+    if top:
+      os.makedirs(top, exist_ok=True)
+    _write(path, examples, owners, known, folder, record)
+  if top:
+    resume_flags.write(os.path.join(top, _RECORD), asked_for)
   print(f'{len(owners)} predictions are in {path}.')
   return 0
+
+
+def _with_new(
+    folder: str, temporary: str, table, known: Mapping[str, str]
+) -> Mapping[str, str]:
+  """Returns the models with one for clients of the table that never trained."""
+  strangers = [n for n in map(str, table.names) if n not in known]
+  if not strangers:
+    return known
+  record = os.path.join(folder, later_clients.RECORD)
+  if os.path.exists(record):
+    folder = resume_flags.read(record)['run']
+  if not os.path.exists(os.path.join(folder, results.CHECKPOINT)):
+    return known
+  opened = later_clients.open_run(folder, '')
+  trained = {str(n) for n in opened.experiment.names(opened.experiment.clients)}
+  strangers = [name for name in strangers if name not in trained]
+  if not strangers:
+    return known
+  later_clients.say_alike(opened.experiment, {
+      name: int(np.sum(table.names[table.client].astype(str) == name))
+      for name in strangers
+  })
+  opened = later_clients.newcomer(opened.experiment, strangers[0])
+  runner.use_runtime(opened.experiment.flag, None)
+  with store.ClientStateStore(
+      os.path.join(folder, results.CHECKPOINT)
+  ) as states:
+    trainer = later_clients.open_trainer(opened, states, folder)
+    with later_clients.taking_new(opened):
+      [weights] = trainer.deployed_weights(opened.data)
+  path = os.path.join(temporary, 'new')
+  export.save_model(trainer.deployed, weights, path)
+  print(
+      f'Clients that never trained ({table_remarks.listed(strangers)}) are'
+      f' predicted by what {opened.experiment.variant} gives a client without'
+      ' data. Tip: with labels, binaries.evaluate lets it adapt to them.',
+      file=sys.stderr,
+  )
+  return {**known, **dict.fromkeys(strangers, path)}
 
 
 def _record(folder: str) -> Mapping[str, Any]:

@@ -1,8 +1,9 @@
 """A program that goes on where it was: the flags that it was started with."""
 
+import itertools
 import json
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from tff_pers.core import files
 from tff_pers.evaluation import damaged
@@ -38,6 +39,30 @@ def check(
           f' {os.path.basename(path)} to go on in this folder, found'
           f' {_shown(given, name)}. Tip: another --output_dir.'
       )
+
+
+def own_folder(
+    folders: Iterable[str], record: str, given: Mapping[str, Any]
+) -> str:
+  """Returns the first folder that is free, or was begun with these flags.
+
+  Args:
+    folders: The folders, as many as it may take.
+    record: The name of the file of `write` in each.
+    given: The flags.
+  """
+  paths = ((folder, os.path.join(folder, record)) for folder in folders)
+  return next(
+      folder for folder, path in paths
+      if not os.path.exists(path) or read(path) == given
+  )
+
+
+def numbered(folder: str) -> Iterator[str]:
+  """Yields `folder`, `folder_2`, `folder_3`, ..."""
+  yield folder
+  for number in itertools.count(2):
+    yield f'{folder}_{number}'
 
 
 def read(path: str) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def _build(name, **request):
   return family.build(tasks.TaskRequest(**request), family.options())
 
 
-_OWN = ('csv', 'npz', 'parquet')
+_OWN = ('csv', 'images', 'leaf', 'npz', 'parquet')
 _BUILT_IN = [name for name in tasks.names() if name not in _OWN]
 
 
@@ -115,6 +115,8 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
   assert task.traits.groups == declares.traits.groups
   assert task.full_participation and declares.traits.full_participation
   assert declares.standardize is False
+  for name in ('images', 'leaf'):
+    assert tasks.get(name).declares == declares
   columns = dataclasses.replace(declares, standardize=True)
   for name in ('csv', 'parquet'):
     assert tasks.get(name).declares == columns

@@ -11,7 +11,7 @@ def test_known_names():
   assert tasks.names() == [
       'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
       'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
-      'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
+      'images', 'leaf', 'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
       'overpersonalized_control', 'parquet', 'shakespeare', 'stackoverflow_nwp',
       'stackoverflow_tags', 'synthetic_groups',
   ]
@@ -48,7 +48,7 @@ def test_raises_on_bad_request(field, value, message):
 
 @pytest.mark.parametrize('value', [True, False])
 @pytest.mark.parametrize(
-    'name', sorted(set(tasks.names()) - {'csv', 'npz', 'parquet'})
+    'name', sorted(set(tasks.names()) - {'csv', 'images', 'leaf', 'npz', 'parquet'})
 )
 def test_raises_on_standardize_where_features_have_a_scale(name, value):
   family = tasks.get(name)

@@ -512,8 +512,8 @@ FAULTS = (
         'tier_is_a_feature',
         what='The tier of the clients is one of the features.',
         file='tff_pers/data/columnar.py',
-        old='if name not in (*tables.REQUIRED, *tables.OPTIONAL)',
-        new="if name not in (*tables.REQUIRED, 'split')",
+        old='      and name not in (*tables.REQUIRED, *tables.OPTIONAL)',
+        new="      and name not in (*tables.REQUIRED, 'split')",
         tests=(
             'tests/data/tasks/own_data_test.py'
             '::test_csv_tiers_are_those_of_the_clients',

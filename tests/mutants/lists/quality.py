@@ -34,9 +34,9 @@ FAULTS = (
     Fault(
         'rows_of_others_after_small_clients',
         what='With a small client left out, test rows are those of others.',
-        file=_OWN,
-        old='x=table.x[kept], y=table.y[kept],',
-        new='x=table.x[:len(kept)], y=table.y[kept],',
+        file='tff_pers/data/tables.py',
+        old='x=self.x[rows], y=self.y[rows],',
+        new='x=self.x[:len(rows)], y=self.y[rows],',
         tests=(
             _OWN_TEST
             + 'test_clients_with_too_few_rows_are_left_out_and_counted',

@@ -32,6 +32,23 @@ def read(
     errors.DataError: If there is no such file, or one is unreadable or of
       another form; names the user.
   """
+  data = users(folder)
+  sizes = {user: len(own['y']) for user, own in data.items()}
+  names = names or {'x': 'x', 'y': 'y'}
+
+  def read_client(user: str) -> dict[str, Any]:
+    return {name: data[user][key] for name, key in names.items()}
+
+  return records.make(folder, sizes, read_client, fields)
+
+
+def users(folder: str) -> dict[str, Mapping[str, Any]]:
+  """Returns x and y by user, of all .json files of a folder.
+
+  Raises:
+    errors.DataError: If there is no such file, or one is unreadable or of
+      another form; names the user.
+  """
   paths = sorted(glob.glob(os.path.join(folder, '*.json')))
   if not paths:
     raise errors.DataError(f'{folder} must hold .json files, found none.')
@@ -44,13 +61,7 @@ def read(
             ' another one, too.'
         )
       data[user] = own
-  sizes = {user: len(own['y']) for user, own in data.items()}
-  names = names or {'x': 'x', 'y': 'y'}
-
-  def read_client(user: str) -> dict[str, Any]:
-    return {name: data[user][key] for name, key in names.items()}
-
-  return records.make(folder, sizes, read_client, fields)
+  return data
 
 
 def _read_file(path: str) -> dict[str, Mapping[str, Any]]:

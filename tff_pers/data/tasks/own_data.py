@@ -1,4 +1,4 @@
-"""`npz`, `csv`, `parquet`: a user's own data (formats: `data/tables.py`)."""
+"""`csv`, `parquet`, `npz`, `images`, `leaf`: own data, see `data/tables.py`."""
 
 import dataclasses
 from typing import Iterator, Optional, Sequence
@@ -13,7 +13,10 @@ from tff_pers.data import checks
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features
+from tff_pers.data import image_folders
+from tff_pers.data import leaf_tables
 from tff_pers.data import split
+from tff_pers.data import table_remarks
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
@@ -66,6 +69,31 @@ class ColumnOptions(OwnDataOptions):
       ' of zeros and ones for each text of the training data.',
       choices=('refuse', 'one_hot'),
   )
+  categorical: str = hp.field(
+      '', 'Columns whose numbers are codes, with commas: a feature of zeros and'
+      ' ones for each code of the training data.',
+  )
+  dates: str = hp.field(
+      '', 'Columns of dates, with commas; year, month, weekday and days since'
+      ' 1970 become features.',
+  )
+  client_column: str = hp.field('client', 'Column that says whose a row is.')
+  label_column: str = hp.field('y', 'Column of labels or targets.')
+  split_column: str = hp.field(
+      'split', 'Column that says what is held out: train or test, 0 or 1.'
+  )
+  drop_columns: str = hp.field(
+      '', 'Columns that are no features and are left out, with commas.'
+  )
+
+  def __post_init__(self):
+    super().__post_init__()
+    named = self.client_column, self.label_column, self.split_column
+    if '' in named or len(set(named)) < len(named):
+      raise ValueError(
+          '`client_column`, `label_column` and `split_column` must be three'
+          f' columns, found {", ".join(map(repr, named))}.'
+      )
 
 
 # The data say how many clients there are, and what y is.
@@ -84,10 +112,10 @@ def build_npz(
     request: registry.TaskRequest, options: OwnDataOptions
 ) -> task_lib.Task:
   """Builds the task from the arrays of one file."""
-  table = tables.read_npz(tables.locate(request.data_dir, 'npz'))
+  [path] = tables.locate(request.data_dir, 'npz')
+  table = tables.read_npz(path)
   x = checks.features(table.x, f'{table.path}, x', table.place)
-  columns = features.unnamed(x) if request.standardize else None
-  return _build('npz', request, options, table._replace(x=x, columns=columns))
+  return _build('npz', request, options, table._replace(x=x))
 
 
 @registry.register(
@@ -97,9 +125,8 @@ def build_npz(
 def build_csv(
     request: registry.TaskRequest, options: ColumnOptions
 ) -> task_lib.Task:
-  """Builds the task from the columns of one file."""
-  file = arrow_files.CsvFile(tables.locate(request.data_dir, 'csv'))
-  return _build_from_columns('csv', request, options, file)
+  """Builds the task from the columns of a file, or of a folder of files."""
+  return _build_from_columns('csv', request, options)
 
 
 @registry.register(
@@ -109,20 +136,43 @@ def build_csv(
 def build_parquet(
     request: registry.TaskRequest, options: ColumnOptions
 ) -> task_lib.Task:
-  """Builds the task from the columns of one file."""
-  file = arrow_files.ParquetFile(tables.locate(request.data_dir, 'parquet'))
-  return _build_from_columns('parquet', request, options, file)
+  """Builds the task from the columns of a file, or of a folder of files."""
+  return _build_from_columns('parquet', request, options)
+
+
+@registry.register(
+    'images', OwnDataOptions, declares=_ARRAYS,
+    summary='your own images: --data_dir names a folder client/class/image.png',
+)
+def build_images(
+    request: registry.TaskRequest, options: OwnDataOptions
+) -> task_lib.Task:
+  """Builds the task from the images of a folder."""
+  return _build(
+      'images', request, options, image_folders.read(request.data_dir)
+  )
+
+
+@registry.register(
+    'leaf', OwnDataOptions, declares=_ARRAYS,
+    summary='your own data: --data_dir names a folder of JSON files as LEAF\'s',
+)
+def build_leaf(
+    request: registry.TaskRequest, options: OwnDataOptions
+) -> task_lib.Task:
+  """Builds the task from the JSON files of a folder."""
+  table = leaf_tables.read(request.data_dir)
+  x = checks.features(table.x, f'{table.path}, x', table.place)
+  return _build('leaf', request, options, table._replace(x=x))
 
 
 def _build_from_columns(
-    name: str, request: registry.TaskRequest, options: ColumnOptions,
-    file: columnar.File,
+    name: str, request: registry.TaskRequest, options: ColumnOptions
 ):
-  table = columnar.read(file, columnar.Reading(
-      name, missing=options.missing == 'mean',
-      texts=options.categories == 'one_hot',
+  file = arrow_files.open_table(request.data_dir, name, options.client_column)
+  return _build(name, request, options, columnar.read(
+      file, columnar.Reading.by_options(name, dataclasses.asdict(options))
   ))
-  return _build(name, request, options, table)
 
 
 def _build(
@@ -155,14 +205,17 @@ def _build(
       model='logistic_regression' if num_classes else 'linear_regression',
   )
   recipe, columns = None, table.columns
-  if columns is None and classes:
+  if columns is None and (classes or request.standardize):
     columns = features.unnamed(table.x)
   if columns is not None:
-    recipe = features.Recipe(columns, bool(request.standardize), classes)
+    recipe = features.Recipe(
+        columns, bool(request.standardize), classes,
+        reading=dataclasses.asdict(options),
+    )
   about = ' '.join((
       _of_y(name, options, y, classes, num_classes),
       _of_clients(table.client, table.names) + left_out,
-      _of_columns(table),
+      _of_columns(table), *table.remarks, *table_remarks.find(table, name),
   ))
   return dataclasses.replace(
       task, recipe=recipe, fits_rounds=True, about=about,
@@ -210,21 +263,13 @@ def _without_small(
         f'{table.path} must hold a client with at least {least} rows, one to'
         ' train and one to test on, found none.'
     )
-  kept = np.flatnonzero(~np.isin(table.client, small))
-  names, client = np.unique(table.client[kept], return_inverse=True)
-  pick = lambda rows: None if rows is None else rows[kept]
-  found = _listed([str(table.names[client]) for client in small])
+  found = table_remarks.listed([str(table.names[client]) for client in small])
   sentence = (
       f' {_count(len(small), "client")} with fewer than {least} rows'
       f' {"is" if len(small) == 1 else "are"} left out ({found}):'
       f' --{name}_min_examples.'
   )
-  return table._replace(
-      x=table.x[kept], y=table.y[kept], client=client.astype(np.int32),
-      names=table.names[names], is_test=pick(table.is_test),
-      tier=pick(table.tier),
-      position=lambda row: table.position(int(kept[row])),
-  ), sentence
+  return table.take(np.flatnonzero(~np.isin(table.client, small))), sentence
 
 
 def _labels_or_targets(
@@ -271,7 +316,9 @@ def _of_y(
   if num_classes:
     labels = classes or tuple(map(str, range(num_classes)))
     counts = np.bincount(y, minlength=num_classes).tolist()
-    shown = _listed([f'{label}: {n}' for label, n in zip(labels, counts)])
+    shown = table_remarks.listed(
+        [f'{label}: {n}' for label, n in zip(labels, counts)]
+    )
     tip = ''
     are_numbers = all(cells.number(label) is not None for label in labels)
     if options.kind == 'auto' and are_numbers and num_classes > 2:
@@ -292,7 +339,9 @@ def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
   if len(counts) > _NAMED:
     shown = f'{min(counts)} to {max(counts)} rows each'
   else:
-    shown = _listed([f'{name}: {n}' for name, n in zip(names, counts)])
+    shown = table_remarks.listed(
+        [f'{name}: {n}' for name, n in zip(names, counts)]
+    )
   clients, rows = _count(len(counts), 'client'), _count(len(client), 'row')
   return f'{clients}, {rows} ({shown}).'
 
@@ -313,17 +362,11 @@ def _of_columns(table: tables.Table) -> str:
   ]
   return (
       f'{_count(width, "feature")}:'
-      f' {_listed([column.name for column in table.columns])}'
-      + (f'; different texts: {_listed(texts)}' if texts else '')
-      + (f'; no value: {_listed(gaps)}' if gaps else '') + '.'
+      f' {table_remarks.listed([column.name for column in table.columns])}'
+      + (f'; different texts: {table_remarks.listed(texts)}' if texts else '')
+      + (f'; no value: {table_remarks.listed(gaps)}' if gaps else '') + '.'
   )
 
 
 def _count(number: int, word: str) -> str:
   return f'{number} {word}' + 's' * (number != 1)
-
-
-def _listed(texts: Sequence[str]) -> str:
-  """Returns the first texts with commas, and how many others there are."""
-  more = len(texts) - _NAMED
-  return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')

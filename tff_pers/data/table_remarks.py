@@ -1,0 +1,128 @@
+"""What may be wrong in a table although it can be read, in sentences.
+
+Nothing here changes the data: people spell one name in two ways, number their
+rows, and write codes as numbers, and only they know whether they did.
+"""
+
+import shlex
+from typing import Sequence
+import unicodedata
+
+import numpy as np
+
+from tff_pers.data import client_names
+from tff_pers.data import tables
+
+# How many columns and texts a sentence names.
+_NAMED = 8
+# Of fewer rows, whole numbers may all differ by chance.
+_FEWEST = 20
+# As many different whole numbers may be codes; two are zeros and ones.
+_CODES = range(3, 11)
+_MANY_TEXTS = 50
+
+
+def find(table: tables.Table, task: str) -> list[str]:
+  """Returns sentences about spelling, identifiers, codes and many texts.
+
+  Args:
+    table: The table.
+    task: The task, for the flags that they name.
+  """
+  found = [spelled_alike(
+      'Clients', list(map(str, table.names)), np.bincount(table.client)
+  )]
+  if table.classes is not None:
+    found.append(
+        spelled_alike('Classes', table.classes, np.bincount(table.y))
+    )
+  identifiers, codes = [], []
+  # Arrays have neither names nor flags for columns.
+  columns = table.columns if task in ('csv', 'parquet') else None
+  for column, values in zip(columns or (), table.x.T):
+    there = values[~np.isnan(values)]
+    if column.of_date:
+      continue
+    if column.categories is None:
+      if _is_identifier(there):
+        identifiers.append(column.name)
+      elif _are_codes(there):
+        codes.append(column.name)
+      continue
+    counts = np.bincount(there.astype(int), minlength=len(column.categories))
+    if len(there) >= _FEWEST and counts.max() == 1:
+      identifiers.append(column.name)
+    elif len(column.categories) > _MANY_TEXTS:
+      largest = np.argsort(-counts, kind='stable')[:3]
+      shown = ', '.join(f'{column.categories[c]}: {counts[c]}' for c in largest)
+      found.append(
+          f'{column.name} has {len(column.categories)} different texts ({shown}'
+          ' rows, ...), each of which is a feature.'
+      )
+    found.append(
+        spelled_alike(f'Texts of {column.name}', column.categories, counts)
+    )
+  if identifiers:
+    found.append(
+        f'{listed(identifiers)} differ in every row, as identifiers do; to'
+        f' leave them out: --{task}_drop_columns={_quoted(identifiers)}.'
+    )
+  if codes:
+    found.append(
+        f'{listed(codes)} hold few whole numbers; if they are codes:'
+        f' --{task}_categorical={_quoted(codes)}.'
+    )
+  return list(filter(None, found))
+
+
+def spelled_alike(
+    what: str, names: Sequence[str], counts: np.ndarray
+) -> str:
+  """Names texts that are one but for case and spaces; '' where none are.
+
+  Args:
+    what: What they are, the beginning of the sentence.
+    names: Distinct texts.
+    counts: int[len(names)], how many rows each has.
+  """
+  groups: dict[str, list[str]] = {}
+  for name, count in zip(names, counts):
+    groups.setdefault(spelling_key(name), []).append(f'{name!r} ({count})')
+  alike = [' and '.join(group) for group in groups.values() if len(group) > 1]
+  if not alike:
+    return ''
+  return (
+      f'{what} that differ in capitals or spaces alone count as different, with'
+      f' so many rows: {listed(alike)}.'
+  )
+
+
+def spelling_key(name: str) -> str:
+  """Returns what names have in common that differ in capitals and spaces."""
+  return ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
+
+
+def listed(texts: Sequence[str]) -> str:
+  """Returns the first texts with commas, and how many others there are."""
+  more = len(texts) - _NAMED
+  return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')
+
+
+def _quoted(names: Sequence[str]) -> str:
+  return shlex.quote(client_names.listed(names))
+
+
+def _is_identifier(values: np.ndarray) -> bool:
+  return bool(
+      len(values) >= _FEWEST and np.all(values == np.round(values))
+      and len(np.unique(values)) == len(values)
+  )
+
+
+def _are_codes(values: np.ndarray) -> bool:
+  few = np.unique(values[:1000])
+  return bool(
+      len(values) >= _FEWEST and len(few) <= _CODES[-1]
+      and len(distinct := np.unique(values)) in _CODES
+      and np.all(distinct == np.round(distinct))
+  )

@@ -1,13 +1,13 @@
 """Writes digits that each client sees in other colors, to compare FedBN.
 
     python -m examples.recolored_digits colors.npz
-    python -m binaries.compare_tuned --algos=fedavg,fedbn,local_only \\
+    python -m binaries.compare_tuned --algos=fedavg,fedbn,local_only \
         --task=npz --data_dir=colors.npz --model=cnn_bn ...
 
-scikit-learn's 1,797 images of 8 x 8 pixels, dealt out to twelve clients. Client
-i sees a_i * image + b_i in each of three colors, a_i of either sign: the labels
-mean the same everywhere, the inputs differ in what batch normalization takes
-away. With `rotated` it turns them by a quarter times i instead, which it cannot.
+scikit-learn's 1,797 images of 8 x 8 pixels, dealt out to twelve clients.
+Client i sees a_i * image + b_i in each of three colors, a_i of either sign: the
+labels mean the same everywhere, the inputs differ in what batch normalization
+takes away. With `rotated` it turns them by i quarters instead, which it cannot.
 """
 
 import sys

@@ -1,7 +1,6 @@
 """The local step in closed form, and in local SGD."""
 
 import collections
-import dataclasses
 
 import numpy as np
 import pytest
@@ -225,5 +224,5 @@ def test_batches_of_tf_data_give_the_same():
 
 def test_what_hyperparameters_say():
   training = hp.LocalTraining(momentum=0.5, weight_decay=0.25, clip_norm=2.0)
-  assert dataclasses.astuple(local_step.build(training)) == (0.5, 0.25, 2.0)
+  assert local_step.build(training) == local_step.LocalStep(0.5, 0.25, 2.0)
   assert local_step.build(hp.LocalTraining()) == local_step.PLAIN

@@ -93,7 +93,7 @@ def test_every_need_is_a_sentence_and_a_predicate():
         bool(need.holds(dataclasses.replace(_traits(), **{field: value})))
         for field, value in (
             ('groups', False), ('full_participation', False),
-            ('model', 'linear_regression'), ('model', 'mlp'),
+            ('model', 'linear_regression'), ('model', 'mlp_bn'),
             ('model', 'least_squares'), ('rows_are_examples', False),
         )
     }

@@ -165,10 +165,9 @@ def test_raises_on_a_table_of_words(layer, found):
     keras.from_keras(network, LOSS)
 
 
-def test_raises_on_batch_normalization_that_is_trained():
-  network = tf.keras.Sequential([_backbone(), L.Dense(3)])
-  with pytest.raises(ValueError, match=(
-      r"found layer 'batch_norm\w+' \(BatchNormalization\), which writes .*"
-      r'Tip: freeze it .*GroupNormalization or LayerNormalization\.$'
-  )):
-    keras.from_keras(network, LOSS)
+@pytest.mark.parametrize('make, count', [
+    (_called_for_inference, 0), (_frozen, 0),
+    (lambda: tf.keras.Sequential([_backbone(), L.Dense(3)]), 2),
+])
+def test_statistics_are_weights_where_batches_move_them(make, count):
+  assert sum(keras.from_keras(make(), LOSS).statistics) == count

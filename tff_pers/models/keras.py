@@ -77,6 +77,9 @@ def from_keras(
   keras_checks.check_weights(keras_model)
   network = keras_network.Network(keras_model, initializers)
   output = keras_checks.check_trace(keras_model, network, x_spec)
+  if network.still:  # They are constants, as those of frozen layers.
+    network = keras_network.Network(keras_model, initializers, network.still)
+    output = keras_checks.check_trace(keras_model, network, x_spec)
   if network.masks_outputs:
     logging.warning(
         '%s masks steps of its outputs (e.g. by mask_zero=True), which Keras'

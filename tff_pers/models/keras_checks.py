@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.models import batch_norm
 from tff_pers.models import captured
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
@@ -108,7 +109,14 @@ def check_trace(
   """
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
-  train = tf.function(lambda w, x, seed: network.predict(w, x, True, seed))
+
+  @tf.function
+  def train(w, x, seed):
+    with batch_norm.recording(None) as into:
+      outputs = network.predict(w, x, True, seed)
+    network.find_still(w, into)
+    return outputs
+
   init = tf.function(network.init)
   try:
     traces = [

@@ -3,13 +3,12 @@
 # pylint: disable=protected-access  Keras has no public list of own weights.
 
 import collections
-from typing import Any, Sequence
+from typing import Any, Collection, Sequence
 
 import tensorflow as tf
 
 from tff_pers.models import batch_norm
 from tff_pers.models import functional
-from tff_pers.models import keras_batch_norm
 
 _L = tf.keras.layers
 _NORMS = (
@@ -38,7 +37,7 @@ def owners(
 
 def describe(
     layers: Sequence[tf.keras.layers.Layer], variables: Sequence[tf.Variable],
-    dtype: tf.DType,
+    dtype: tf.DType, statistics: Collection[Any] = (),
 ) -> tuple[functional.LayerWeight, ...]:
   """Returns a tuple of `functional.LayerWeight`, one per variable.
 
@@ -51,6 +50,7 @@ def describe(
     variables: All variables, in order, those that are not trainable too.
     dtype: That of the trainable ones; a variable of another one has its name
       as its kind.
+    statistics: References of the moving statistics that are trained.
   """
   owner_of = owners(layers)
   names: dict[int, str] = {}
@@ -68,6 +68,8 @@ def describe(
     role = variable.name.split('/')[-1].split(':')[0]
     layer = owner_of.get(variable.ref(), layers[0])
     kind = _kind(layer, role)
+    if variable.ref() in statistics:
+      kind = batch_norm.KIND
     if variable.dtype != dtype:
       kind = variable.dtype.name
     return functional.LayerWeight(
@@ -89,8 +91,6 @@ def _kind(layer, role: str) -> str:
     return 'embedding'
   if isinstance(layer, _NORMS) and role in ('gamma', 'beta'):
     return 'norm'
-  if keras_batch_norm.is_trained(layer):
-    return batch_norm.KIND
   if _is_convolution(layer) and role == 'kernel':
     return 'conv'
   # Of a separable convolution this is the 1 x 1 convolution that comes second.

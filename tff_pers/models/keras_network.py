@@ -11,7 +11,7 @@ computed by our own steps (`keras_recurrent`).
 import contextlib
 import functools
 import itertools
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -30,17 +30,26 @@ class Network:
   All weights come in the order of Keras's `get_weights`.
   """
 
-  def __init__(self, model: tf.keras.Model, initializers: Mapping[Any, Any]):
+  def __init__(
+      self, model: tf.keras.Model, initializers: Mapping[Any, Any],
+      still: Sequence[tf.Variable] = (),
+  ):
     """Initializes the network.
 
     Args:
       model: The Keras model, built.
       initializers: How variables are initialized, by reference; the others
         start from their present values.
+      still: Moving statistics that never move, see `find_still`.
     """
     layers = keras_layers.flatten(model)
     self._model = model
-    moving = keras_batch_norm.statistics(layers)
+    fixed = {v.ref() for v in still}
+    norms = [
+        layer for layer in layers if keras_batch_norm.is_trained(layer)
+        and layer.moving_mean.ref() not in fixed
+    ]
+    moving = keras_batch_norm.statistics(norms)
     # Moving statistics are weights, too, which no gradient moves.
     self.trained = [*model.trainable_variables, *moving]
     self._all = list(model.weights)
@@ -60,7 +69,7 @@ class Network:
         for regularizer in layer._callable_losses
     ]
     self._own_calls = [
-        *keras_recurrent.calls(layers), *keras_batch_norm.calls(layers)
+        *keras_recurrent.calls(layers), *keras_batch_norm.calls(norms)
     ]
     references = {v.ref() for v in moving}
     self._moving = [
@@ -68,6 +77,7 @@ class Network:
     ]
     # What its layers hold besides variables; set once it has been traced.
     self.captured: Optional[captured.Captured] = None
+    self.still: list[tf.Variable] = []
     # Whether the last call gave its outputs a mask.
     self.masks_outputs = False
     # The variable that a call tried to write.
@@ -78,7 +88,9 @@ class Network:
         initializers.get(v.ref()) or functools.partial(tf.constant, v.numpy())
         for v in self.trained
     ]
-    self._described = keras_layers.describe(layers, self._all, self._dtype)
+    self._described = keras_layers.describe(
+        layers, self._all, self._dtype, references
+    )
 
   def init(self, seed: tf.Tensor) -> Any:
     """Returns the initial weights."""
@@ -92,6 +104,17 @@ class Network:
   ) -> Any:
     """Returns the model's outputs."""
     return self._predict_all(self._join(weights), x, training, seed)
+
+  def find_still(self, weights: Any, into: batch_norm.Recording) -> None:
+    """Notes in `still` which statistics a batch has left where they were.
+
+    A layer that is always called with `training=False` has such statistics.
+    """
+    everything = self._join(weights)
+    self.still = [
+        self._all[i] for i in self._moving
+        if into.after(everything[i]) is everything[i]
+    ]
 
   def penalty(self, weights: Any) -> Any:
     """Returns the sum of the weights' regularizers."""

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests import acting
 from tests.baselines import rounds
+from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_step
 from tff_pers.config import methods
 from tff_pers.data import client_data
@@ -170,3 +171,11 @@ def test_statistics_do_not_count_in_the_norm():
       local.start(weights), (tf.constant([0.3, 0.4]), tf.constant([100.0])), 1.0
   )
   rounds.assert_close(line.weights, (np.array([0.7, 0.6], np.float32), [-95.0]))
+
+
+def test_wide_kernels_are_not_held_as_factors():
+  """Those steps know of no statistics."""
+  for name, count in (('mlp', 1), ('mlp_bn', 0)):
+    model = zoo.build(name, tf.TensorSpec([None, 300]), 2)
+    chosen = kernel_factors.chosen(model, 10, batch_size=5, num_steps=4)
+    assert len(chosen.positions) == count

@@ -85,6 +85,7 @@ def _candidates(model, rows: int) -> list[int]:
   """Returns the positions of dense kernels that are larger than factors."""
   # A penalty moves the whole kernel, and factors could not follow.
   is_plain = model.takes_factors and model.penalty is functional.no_penalty
+  is_plain = is_plain and not model.statistics  # They have steps of their own.
   if not is_plain or model.layers is None or model.frozen is not None:
     return []
   return [

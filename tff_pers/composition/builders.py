@@ -19,7 +19,6 @@ import tensorflow_federated as tff
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process
 from tff_pers.models import functional
-from tff_pers.models import partition
 
 # What people have who come from TFF or Keras, and how it becomes our model.
 _WAYS = (
@@ -159,9 +158,10 @@ def _check_statistics(build, given) -> None:
   how = getattr(build, _STATISTICS, None)
   name = next((x.name for x in map(_model_of, given.values()) if x), None)
   if how == 'private':
+    # Of a `partition.Partition`, which most methods need not import.
     name = next((
         x.model.name for x in given.values()
-        if isinstance(x, partition.Partition) and any(x.statistics[0])
+        if hasattr(x, 'is_private') and any(x.statistics[0])
     ), None)
   if name is None:
     return

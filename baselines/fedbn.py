@@ -5,7 +5,7 @@ FedBN: Federated Learning on Non-IID Features via Local Batch Normalization
 """
 
 import dataclasses
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
@@ -124,9 +124,9 @@ def split(model: functional.FunctionalModel) -> partition.Partition:
 
 
 def with_own_statistics(
-    model: functional.FunctionalModel, weights, data, *, seed: tf.Tensor,
-    batch_size: int, num_epochs,
-):
+    model: functional.FunctionalModel, weights: Any, data: Mapping[str, Any], *,
+    seed: tf.Tensor, batch_size: int, num_epochs: Any,
+) -> Any:
   """Returns `weights` with the mean of all batches' statistics.
 
   Args:

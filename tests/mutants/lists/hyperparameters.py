@@ -153,7 +153,10 @@ FAULTS = (
         'builder_hides_an_argument',
         what='build_perm does not say what an argument is.',
         file='tff_pers/algorithms/perm/perm.py',
-        old='    client_weighting: Weights of the mean in (a) and in stage 1.\n',
+        old=(
+            '    client_weighting: Weights of the mean in (a), in stage 1 and in the'
+            ' warm-up.\n'
+        ),
         new='',
         tests=(
             'tests/docstrings_test.py'

@@ -34,6 +34,7 @@ from tff_pers.core import process
 from tff_pers.core import round_metrics
 from tff_pers.models import functional
 
+# A `federated_map`: its values are all at the server, or all at the clients.
 computed = server_state.computed
 PermHyperparameters = perm_hyperparameters.PermHyperparameters
 # Gradients of so many numbers are kept for clients that come later (64 MiB).
@@ -61,20 +62,23 @@ def build_perm(
     (c) model i -> client c = sigma_r[(i + j) mod N]:
         K times: w_i <- w_i - eta s_i alpha_i(c) grad f_c(w_i; b)
 
+  with t = r N + j (s_i, and what matchings change: `visits.step_multiplier`),
   after `warmup_rounds` rounds of FedAvg for w (`warmup=gradient`: of (a)
   alone); then all w_i start at w. Before the first visits kappa is chosen once,
   lambda = kappa times the gradients' variance (see `perm_lambda`). Hosts are
   those of Algorithm 1 with `schedule=permutation`; by default clients with
   alpha_i(c) > 0 are matched to models (see `visit_schedule`).
   Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
-  and (b) once, without moving w, and (c) in every round.
+  and (b), once if all take part, without moving w, and (c) in every round from
+  there on.
 
   With partial participation, which the paper does not have, w rests from the
   first visit on. A client sends its gradient when it first takes part after
-  that, and the server keeps it: after about N / m rounds of m clients it knows
-  all pairs. In each round it solves for the rows of the cohort. With `models=C`
-  the server has C models, not N, for clusters of clients: line (b) solves for
-  the rows of their centers, see `perm_clusters`.
+  that (with `gradient_batch`: each time), and the server keeps it: after about
+  N / m rounds of m clients it knows all pairs. In each round it solves for the
+  rows of the cohort. With `models=C` the server has C models, not N, for
+  clusters of clients: line (b) solves for the rows of their centers, see
+  `perm_clusters`.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
   (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
@@ -82,10 +86,10 @@ def build_perm(
   models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
   A was solved (0: not yet). Clients are stateless.
 
-  The step of stage 1 and of the visits is that of `local_step`. In line (a) of
-  Algorithm 2 clients clip and decay what w descends, not the G_i that are
-  compared; its one step has no momentum. The schedule counts all rounds, and
-  gamma follows it too.
+  The step of stage 1, of the warm-up and of the visits is that of `local_step`.
+  In line (a) of Algorithm 2 clients clip and decay what w descends, not the G_i
+  that are compared; its one step has no momentum. The schedule counts all
+  rounds, and gamma follows it too.
 
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
@@ -98,7 +102,7 @@ def build_perm(
     model: The model; f_i is its mean loss on client i.
     num_clients: N.
     hyperparameters: See `PermHyperparameters`.
-    client_weighting: Weights of the mean in (a) and in stage 1.
+    client_weighting: Weights of the mean in (a), in stage 1 and in the warm-up.
     full_participation: Whether every round has all clients. If not, rounds are
       matchings, and the server keeps a table of gradients.
     num_new_clients: How many clients that never trained `evaluate` can take,
@@ -124,12 +128,15 @@ def build_perm(
       prevent; if `row_nonzeros` or `models` exceed N.
   """
   hyperparameters.check(num_clients, full_participation)
-  known = (
+  setting_values = (
       devices or perm_devices.Devices(model), hyperparameters, num_clients,
       full_participation, client_weighting,
   )
-  client, server = perm_client.Client(*known), perm_server.Server(*known)
+  # Both are also the `PermSetting` of the run, and passed on as such.
+  client = perm_client.Client(*setting_values)
+  server = perm_server.Server(*setting_values)
   data_type = client.data_type
+  # For its type alone: of what the aggregator takes the mean.
   sent = tff.tensorflow.computation(client.sent, model.weights_type, data_type)
   aggregator = server.build_aggregator(sent.type_signature.result)
   keeps_table = keep_gradients or num_new_clients > 0 or not full_participation
@@ -149,50 +156,60 @@ def build_perm(
   def next_fn(state, client_states, data):
     clock = server_state.fields_of(state, 'round', 'seed')
     index = computed(lambda data: data['index'], data)
-    here = keyed.present(index, num_clients)
+    cohort = keyed.present(index, num_clients)
 
-    # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i
+    # What happens in which round: see `setting.PermSetting`.
+    # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i, or FedAvg, or w rests
     message = broadcast(state, index)
+    # Whether the server has kept this client's G_i at the present w.
     is_known = fingerprints.known(client, state.table, index)
     work = computed(client.global_line, message, is_known, data)
     mean = aggregator.next(state.aggregator, work.update, work.weight)
     weights = computed(server.descend, clock, state.weights, mean.result)
 
-    # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- solution of Eq. (2)
-    scale = state.scale
-    of_choice: list[Any] = []
-    if hyperparameters.chooses_scale:  # kappa, once, before the first visit.
-      scale, *of_choice = perm_lambda.Trial(*known).choose_scale(
-          scale, message, index, data
+    # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- Eq. (2), if the round measures
+    kappa = state.scale
+    trial_reports: list[Any] = []
+    if hyperparameters.chooses_scale:
+      # Traced into every round, but kappa is chosen in `first_measure` alone.
+      kappa, *trial_reports = perm_lambda.Trial(*setting_values).choose_scale(
+          kappa, message, index, data
       )
+    # With the w that the G_i were taken at, not the new one.
     old = server_state.fields_of(
         state, 'round', 'seed', 'weights', 'mixing', 'assignment', 'lambda_',
         'table', 'anchor',
     )
+    # All rows side by side, not averaged; at most num_clients of them.
     gradients = keyed.collect(work.gradients, num_clients)
-    solved = computed(server.solve, old, scale, here, gradients)
+    solved = computed(server.solve, old, kappa, cohort, gradients)
 
-    # (c) model i -> client c = sigma_r[(i + j) mod N], K steps, and back
+    # (c) model i -> a host c (see `visit_schedule`), K steps there, and back
+    # Before the first visit all w_i become w; later this changes nothing.
     models = computed(server.start, clock, weights, state.models)
+    # In one trip the models leave before the G_i arrive: A is last round's.
     mixing = state.mixing if hyperparameters.one_trip else solved.mixing
-    hosts = computed(server.host, clock, mixing, state.pending, here)
-    models, report = visits.visit_clients(
+    # hosts.owners: int32[N], whose model each client hosts, -1: none.
+    hosts = computed(server.host, clock, mixing, state.pending, cohort)
+    models, visit_report = visits.visit_clients(
         client, state, models, mixing, hosts.owners, index, data
     )
 
-    metrics = computed(
-        round_metrics.of_reports, data, (work.report, report, *of_choice)
+    # The loss is that of w before the first visit, of hosted models later.
+    client_metrics = computed(
+        round_metrics.of_reports, data,
+        (work.report, visit_report, *trial_reports),
     )
     return collections.OrderedDict(
         state=server_state.advance(
             state, aggregator=mean.state, weights=weights, models=models,
             mixing=solved.mixing, pending=hosts.pending, table=solved.table,
-            anchor=solved.anchor, scale=scale, assignment=solved.assignment,
+            anchor=solved.anchor, scale=kappa, assignment=solved.assignment,
             lambda_=solved.lambda_,
         ),
         client_states=client_states,
         metrics=round_metrics.merge(
-            round_metrics.aggregate(metrics), solved.measurements,
+            round_metrics.aggregate(client_metrics), solved.measurements,
             hosts.measurements, *round_metrics.of_aggregator(mean.measurements),
         ),
     )

@@ -37,7 +37,8 @@ class Client(setting.PermSetting):
       data: Dense client data.
 
     Returns:
-      `<update, weight, gradients, report>`; `gradients` are 0 or 1 `rows`, the
+      `<update, weight, gradients, report>`: `update` is averaged and moves w;
+      `gradients`, 0 or 1 `rows`, are compared one by one in line (b); the
       report is as in `round_metrics.of_reports`. What is not finite is not
       sent.
     """

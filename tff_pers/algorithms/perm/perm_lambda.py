@@ -46,7 +46,7 @@ class Trial(perm_client.Client):
   def choose_scale(
       self, scale: Any, message: Any, index: Any, data: Any
   ) -> tuple[Any, Any]:
-    """Chooses kappa in the round `first_measure` (while tracing).
+    """Chooses kappa in the round `first_measure`, else keeps it (in tracing).
 
     `scale`, kappa so far, is at the server, all else at the clients. Returns
     (kappa at the server, reports at the clients).

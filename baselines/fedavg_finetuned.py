@@ -248,13 +248,14 @@ def fine_tuned_part(
 
   Args:
     model: The model.
-    which: `all`, or `last`: the last two weight tensors.
+    which: `all`, or `last`: the last two weight tensors, moving statistics left
+      out.
   """
   num_leaves = len(tf.nest.flatten(model.spec))
-  num_private = 2 if which == 'last' else num_leaves
+  still = model.statistics or (False,) * num_leaves
+  last = [i for i, is_statistic in enumerate(still) if not is_statistic][-2:]
   return partition.Partition(
-      model,
-      tuple(i >= num_leaves - num_private for i in range(num_leaves)),
+      model, tuple(which != 'last' or i in last for i in range(num_leaves))
   )
 
 

@@ -5,7 +5,7 @@ FedBN: Federated Learning on Non-IID Features via Local Batch Normalization
 """
 
 import dataclasses
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping
 
 import tensorflow as tf
 
@@ -36,7 +36,6 @@ def build_fedbn(
     model: functional.FunctionalModel,
     hyperparameters: FedBNHyperparameters = FedBNHyperparameters(),
     *,
-    num_clients: Optional[int] = None,
     client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds FedBN.
@@ -47,15 +46,13 @@ def build_fedbn(
     server  : w <- w - eta_g * sum_i q_i (w - a_i) / sum_i q_i
 
   Server state: `weights` w, all but the batch normalizations. Client state:
-  b_i, at first that part of w^0. Deploys (w, b_i). A client that never trains
-  has the first scales and offsets, and the statistics of one pass over its own
-  data, which the paper leaves open.
+  b_i, at first that part of w^0. Deploys (w, b_i). A client that has not
+  trained yet has the first scales and offsets, and the statistics of one pass
+  over its own data, which the paper leaves open.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `FedBNHyperparameters`.
-    num_clients: N; a client of a larger index never trains. None: every client
-      may train.
     client_weighting: q_i, see `fedavg.build_fedavg`.
 
   Raises:
@@ -84,13 +81,15 @@ def build_fedbn(
     )
 
   def deploy(message, own, data):
-    weights = parts.merge(message['weights'], own)
-    if num_clients is None:
-      return weights
+    first = split_training.initial_private(parts, message)
+    is_first = tf.reduce_all([
+        tf.reduce_all(tf.equal(a, b)) for a, b in zip(own, first)
+    ])
     return with_own_statistics(
-        model, weights, data, seed=client_work.key(message, data),
+        model, parts.merge(message['weights'], own), data,
+        seed=client_work.key(message, data),
         batch_size=hyperparameters.batch_size,
-        num_epochs=tf.where(data['index'] < num_clients, 0, 1),
+        num_epochs=tf.cast(is_first, tf.int32),
     )
 
   return fedavg.build_averaging(
@@ -161,6 +160,5 @@ def with_own_statistics(
 )
 def _build(task, hyperparameters):
   return build_fedbn(
-      task.model, hyperparameters, num_clients=task.num_clients,
-      client_weighting=task.client_weighting,
+      task.model, hyperparameters, client_weighting=task.client_weighting
   )

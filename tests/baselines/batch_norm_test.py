@@ -5,7 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
 
+from baselines import fedavg
+from baselines import fedavg_finetuned
 from tests import acting
 from tests.baselines import rounds
 from tff_pers.client_works import kernel_factors
@@ -13,7 +16,10 @@ from tff_pers.client_works import local_step
 from tff_pers.config import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
+from tff_pers.models import export
 from tff_pers.models import keras
+from tff_pers.models import partition
+from tff_pers.models import tff_models
 from tff_pers.models import zoo
 
 _STEPS = 3
@@ -43,7 +49,8 @@ def network():
   tf.keras.utils.set_random_seed(0)
   return tf.keras.Sequential([
       layers.Input([4]), layers.Dense(3, name='first'),
-      layers.BatchNormalization(momentum=0.8), layers.ReLU(), layers.Dense(2),
+      layers.BatchNormalization(momentum=0.8), layers.ReLU(),
+      layers.Dense(2, name='dense'),
   ])
 
 
@@ -121,12 +128,49 @@ def test_all_other_methods_refuse(task):
   for name in _SPLIT:
     with pytest.raises(ValueError, match='moving statistics .* split=norm'):
       _build(name, task, split='output_layer')
-    _build(name, task)
+    with pytest.raises(ValueError, match='must keep the moving statistics'):
+      _build(name, task)
+    _build(name, task, stateful=True)
+  with pytest.raises(ValueError, match='must keep .* stateless=false'):
+    _build('fedalt', task, stateless=True)
+  with pytest.raises(ValueError, match="TFF's training does not move"):
+    tff_models.to_tff_functional_model(task.model)
 
 
 def test_robust_rules_are_refused(task):
   with pytest.raises(ValueError, match="`aggregator` must be 'mean' for a"):
     _build('fedavg', task, aggregator='median')
+  with pytest.raises(ValueError, match="`aggregator` must be 'mean' for a"):
+    fedavg.build_fedavg(
+        task.model,
+        model_aggregator=tff.learning.robust_aggregator(clipping=True),
+    )
+
+
+def test_the_last_layer_is_that_with_the_last_kernel(task):
+  part = fedavg_finetuned.fine_tuned_part(task.model, 'last')
+  named = zip(part.weights, part.is_private)
+  assert [w.name for w, private in named if private] == [
+      'dense/kernel', 'dense/bias'
+  ]
+
+
+def test_a_norm_stays_whole_where_the_input_layer_is_private(task):
+  parts = partition.from_scheme(task.model, 'input_layer')
+  assert {w.layer for w, p in zip(parts.weights, parts.is_private) if not p} == {
+      'dense'
+  }
+
+
+def test_weights_go_back_into_the_keras_model(network, task):
+  clone = tf.keras.models.clone_model(network)
+  weights = [w + 0.5 for w in task.model.initial_weights(0)]
+  export.merge_into(clone, weights)
+  x = task.train[0]['examples']['x']
+  np.testing.assert_allclose(
+      clone(x), task.model.predict(weights, x, False, tf.zeros([2], tf.int64)),
+      rtol=1e-5, atol=1e-6,
+  )
 
 
 def test_steps_are_those_of_keras(network, task):

@@ -12,6 +12,8 @@ from tff_pers.config import methods
 _NAMES = alike.slow_if_alike(
     name for name in methods.names()
     if methods.get(name).build.__module__.startswith('baselines.')
+    # The model of `rounds` has no batch normalization.
+    and 'batch_norm' not in methods.get(name).needs
 )
 
 

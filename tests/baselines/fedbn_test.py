@@ -28,10 +28,8 @@ def _clients(sizes=(6, 3, 5)):
   ]
 
 
-def _build(model, **options):
-  return fedbn.build_fedbn(
-      model, fedbn.FedBNHyperparameters(**_OPTIONS), **options
-  )
+def _build(model):
+  return fedbn.build_fedbn(model, fedbn.FedBNHyperparameters(**_OPTIONS))
 
 
 def _fedavg(model):
@@ -102,7 +100,7 @@ def test_a_new_client_takes_the_statistics_of_its_own_data():
       layers.Input([3]), layers.BatchNormalization(), layers.Dense(2),
   ]), _LOSS)
   clients = _clients()
-  process = _build(model, num_clients=2)
+  process = _build(model)
   states, _, _ = rounds.train(process, [(0, 1)], clients)
   initial = process.initialize_client(states[-1], 2)
   deployed = process.deploy(states[-1], [initial], clients[2:])[0]['weights']

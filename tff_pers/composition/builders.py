@@ -157,24 +157,15 @@ def _check_statistics(build, given) -> None:
   """Refuses moving statistics where something else than a mean moves them."""
   how = getattr(build, _STATISTICS, None)
   name = next((x.name for x in map(_model_of, given.values()) if x), None)
-  if how == 'private':
-    # Of a `partition.Partition`, which most methods need not import.
-    name = next((
-        x.model.name for x in given.values()
-        if hasattr(x, 'is_private') and any(x.statistics[0])
-    ), None)
   if name is None:
     return
+  # Of a `partition.Partition`, which most methods need not import.
+  parts = next((x for x in given.values() if hasattr(x, 'is_private')), None)
+  hyperparameters = given.get('hyperparameters')
   tip = (
       'Tip: freeze it (layer.trainable = False), or use group or layer'
       ' normalization, which has no statistics.'
   )
-  if how == 'private':
-    raise ValueError(
-        f'`split` must leave all moving statistics of {name} with the client'
-        f' for {build.__name__}, whose server does not average, found some that'
-        ' are global. Tip: split=norm.'
-    )
   if how is None:
     raise ValueError(
         '`model` must have no batch normalization that is trained for'
@@ -182,8 +173,25 @@ def _check_statistics(build, given) -> None:
         f' found {name}. {tip} FedAvg, FedProx, FedOpt, Ditto, FedBN, FedSim,'
         ' FedPer, FedRep, FedAlt and local training take it.'
     )
-  rule = getattr(given.get('hyperparameters'), 'aggregator', 'mean')
-  if rule != 'mean':
+  if how == 'private' and any(parts.statistics[0]):
+    raise ValueError(
+        f'`split` must leave all moving statistics of {name} with the client'
+        f' for {build.__name__}, whose server does not average, found some that'
+        ' are global. Tip: split=norm.'
+    )
+  forgets = not getattr(hyperparameters, 'stateful', True) or getattr(
+      hyperparameters, 'stateless', False
+  )
+  if parts is not None and any(parts.statistics[1]) and forgets:
+    raise ValueError(
+        f'The clients of {build.__name__} must keep the moving statistics of'
+        f' {name} from round to round, because they cannot follow in one, found'
+        ' clients that forget. Tip: stateful=true, or stateless=false.'
+    )
+  rule = given.get('model_aggregator') or getattr(
+      hyperparameters, 'aggregator', 'mean'
+  )
+  if rule != 'mean' and how == 'averaged':
     raise ValueError(
         "`aggregator` must be 'mean' for a model whose batch normalization is"
         f' trained, because its statistics are averaged, found {rule!r}. {tip}'

@@ -20,6 +20,7 @@ from absl import logging
 from tff_pers.models import adapted_model
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
+from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
 
@@ -118,7 +119,10 @@ def full(
   _check_num_adaptors(num_adaptors)
   model = dataclasses.replace(model, frozen=None)
   return AdaptedModel(model, num_adaptors, tuple(
-      adaptor_plan.AdaptedWeight(weight, adaptor_layers.Additive(weight.shape))
+      adaptor_plan.AdaptedWeight(
+          weight, None if weight.kind == batch_norm.KIND
+          else adaptor_layers.Additive(weight.shape),
+      )
       for weight in layers.describe(model)
   ))
 

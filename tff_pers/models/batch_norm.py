@@ -137,9 +137,8 @@ def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
     ones = [1] * (x.shape.rank - mask.shape.rank)
     counts &= tf.reshape(mask, tf.concat([tf.shape(mask), ones], 0))
   counts = tf.cast(counts, x.dtype)
-  # Of one channel: a mask has one entry for all of them.
-  ones = tf.ones_like(tf.gather(x, [0], axis=shape.index(-1)))
-  number = tf.reduce_sum(ones * counts)
+  # Of each channel: with a mask, one of steps may have more than another.
+  number = tf.reduce_sum(tf.ones_like(x) * counts, axes)
   total = lambda values: (
       tf.reduce_sum(values * counts, axes) / tf.maximum(number, 1)
   )

@@ -20,6 +20,8 @@ import tensorflow as tf
 
 from tff_pers.core import process as process_lib
 from tff_pers.models import functional
+from tff_pers.models import keras_batch_norm
+from tff_pers.models import keras_layers
 
 FORMATS = ('saved_model', 'keras', 'npz')
 
@@ -148,8 +150,9 @@ def merge_into(
   Args:
     keras_model: The model that `from_keras` was given, or one built alike.
     weights: A flat tuple: what a method deploys over `from_keras` (its
-      trainable variables), or with frozen layers and adaptors all of its
-      weights, as `AdaptedModel.merge` returns them.
+      trainable variables and, behind them, moving statistics), or with frozen
+      layers and adaptors all of its weights, as `AdaptedModel.merge` returns
+      them.
     model: `process.deployed`, needed where a method deploys the weights in
       another form, as FedHM does.
 
@@ -161,7 +164,9 @@ def merge_into(
     weights = model.to_base(tf.nest.map_structure(tf.constant, weights))
   given = [np.asarray(leaf) for leaf in tf.nest.flatten(weights)]
   shapes = [leaf.shape for leaf in given]
-  for variables in (keras_model.trainable_variables, keras_model.variables):
+  trained = keras_model.trainable_variables
+  moving = keras_batch_norm.statistics(keras_layers.flatten(keras_model))
+  for variables in ([*trained, *moving], trained, keras_model.variables):
     if [tuple(v.shape) for v in variables] == shapes:
       for variable, leaf in zip(variables, given):
         variable.assign(leaf)

@@ -84,8 +84,9 @@ def check_weights(model: tf.keras.Model) -> None:
           ' a weight.'
       )
   variables = [v for v in model.weights if v.dtype.is_floating]
+  moving = keras_batch_norm.statistics(keras_layers.flatten(model))
   # Without a trainable weight there are still adaptors to be trained.
-  variables = model.trainable_variables or variables
+  variables = [*model.trainable_variables, *moving] or variables
   dtypes = sorted({v.dtype.name for v in variables})
   if len(dtypes) != 1:
     raise ValueError(

@@ -274,16 +274,15 @@ def _is_kernel(weight: functional.LayerWeight) -> bool:
 
 def _input_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
   kernels = [weight.layer for weight in weights if _is_kernel(weight)]
-  fits, current = [], None
+  block, current = set(kernels[:1]), None
   for weight in weights:
     if _is_kernel(weight):
       current = weight.layer
-    in_layer = weight.layer in kernels[:1]
-    # A first layer and its norm are one block (ResNet-18: 576 + 128).
-    is_norm = weight.kind in _NORM
-    is_its_norm = is_norm and current in kernels[:1]
-    fits.append(in_layer or is_its_norm)
-  return fits
+    # A first layer and its norm are one block (ResNet-18: 576 + 128). Its
+    # statistics may stand behind all other weights.
+    if weight.kind == 'norm' and current in kernels[:1]:
+      block.add(weight.layer)
+  return [weight.layer in block for weight in weights]
 
 
 def _output_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:

@@ -93,8 +93,15 @@ def to_tff_functional_model(
     seed: Of the initial weights.
 
   Raises:
-    ValueError: If the model has a penalty: TFF's loss does not see the weights.
+    ValueError: If the model has a penalty: TFF's loss does not see the weights;
+      or batch normalization that is trained.
   """
+  if model.statistics:
+    raise ValueError(
+        '`model` must have no batch normalization that is trained, because'
+        f' TFF\'s training does not move its statistics, found {model.name}.'
+        ' Tip: group or layer normalization.'
+    )
   if model.penalty is not functional.no_penalty:
     raise ValueError(
         '`model` must have no penalty on its weights, because TFF\'s loss does'

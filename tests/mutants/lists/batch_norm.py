@@ -80,8 +80,8 @@ FAULTS = (
         'new_clients_have_the_first_statistics',
         what='A client that never trained keeps mean 0 and variance 1.',
         file='baselines/fedbn.py',
-        old="data['index'] < num_clients, 0, 1)",
-        new="data['index'] < num_clients, 0, 0)",
+        old='num_epochs=tf.cast(is_first, tf.int32)',
+        new='num_epochs=0',
         tests=(
             f'{_FEDBN}::'
             'test_a_new_client_takes_the_statistics_of_its_own_data',

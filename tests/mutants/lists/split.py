@@ -34,8 +34,8 @@ FAULTS = (
         'input_layer_without_its_norm',
         what='The norm behind the first layer stays global.',
         file=_PARTITION,
-        old='    fits.append(in_layer or is_its_norm)',
-        new='    fits.append(in_layer)',
+        old='      block.add(weight.layer)',
+        new='      pass',
         tests=_SPLITS_OF_KERAS,
     ),
     Fault(

@@ -55,12 +55,11 @@ def test_a_pair_is_built_or_refused_as_declared(task, name):
   assert _lacks(name, task)[0].sentence in str(error.value)
 
 
-@pytest.mark.parametrize('name', [
-    # Those tasks' default models have no batch normalization.
-    name for name in _NAMES if 'batch_norm' not in methods.get(name).needs
-])
+@pytest.mark.parametrize('name', _NAMES)
 def test_what_travels_are_fields_of_the_server_state(name):
   """The contract of methods compares the types; see there."""
+  if 'batch_norm' in methods.get(name).needs:
+    pytest.skip('The default models of these tasks have none.')
   travels = methods.get(name).travels or methods.Travels((), ())
   # The fastest task whose model has layers enough.
   fits_linear = _fit(name, 'floral_linear') == 'yes'

@@ -173,7 +173,7 @@ def _check_statistics(build, given) -> None:
         f' found {name}. {tip} FedAvg, FedProx, FedOpt, Ditto, FedBN, FedSim,'
         ' FedPer, FedRep, FedAlt and local training take it.'
     )
-  if how == 'private' and any(parts.statistics[0]):
+  if how == 'private' and parts is not None and any(parts.statistics[0]):
     raise ValueError(
         f'`split` must leave all moving statistics of {name} with the client'
         f' for {build.__name__}, whose server does not average, found some that'

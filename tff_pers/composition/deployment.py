@@ -13,6 +13,7 @@ from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
+_UNKNOWN_SIZE = 32
 EVALUATION_BATCH = 256
 
 
@@ -81,7 +82,10 @@ def deployed_metrics(
   def step(sums, batch):
     return tf.nest.map_structure(tf.add, sums, measured(batch))
 
-  one = lambda spec: tf.zeros([1] + spec.shape[1:], spec.dtype)
+  one = lambda spec: tf.zeros(
+      # Steps or pixels that the model leaves open, enough for its windows.
+      [1, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])], spec.dtype
+  )
   # A batch of one masked row gives zeros of the names and types of the sums,
   # whatever metrics the model has.
   nothing = client_data.Batch(

@@ -31,6 +31,37 @@ def test_the_task_comes_before_the_method_and_flags_before_both():
   assert made.rank == default.rank
 
 
+def test_the_recipe_of_a_paper_gives_way_to_what_is_asked_for():
+  made = experiment.build(dict(
+      algo='perm[recipe=paper,solver=water_filling]', perm_own_rounds=2,
+      task='digits', num_clients=4,
+  ), TABLE)
+  flags_ = made.config['flags']
+  assert made.task.client_weighting == 'uniform'
+  assert {
+      name: flags_[f'perm_{name}'] for name in (
+          'schedule', 'step_scale', 'warmup', 'lambda_scale', 'solver',
+          'own_rounds',
+      )
+  } == dict(
+      schedule='permutation', step_scale='one', warmup='gradient',
+      lambda_scale=10.0, solver='water_filling', own_rounds=2,
+  )
+  # What of it has no effect in a variant is left out.
+  _, values = experiment.of_variant(
+      'perm[recipe=paper,variant=two_stage]', {}, TABLE
+  )
+  assert (values.step_scale, values.warmup) == ('one', 'fedavg')
+  with pytest.raises(flags.UsageError, match='recipe of perm must be paper'):
+    _build_of('perm[recipe=book]')
+  with pytest.raises(flags.UsageError, match='must be left out because there is none'):
+    _build_of('fedavg[recipe=paper]')
+
+
+def _build_of(algo):
+  return experiment.build(dict(algo=algo, task='digits'), TABLE)
+
+
 def _weighting(algo, *, brackets_win=False, **given):
   given = dict(given, algo=algo, task='digits', num_clients=4)
   return experiment.build(

@@ -106,6 +106,8 @@ class Method:
     driver: One of `DRIVERS`.
     travels: What may be sent; None if the method has a `next` of its own.
     weighs_clients: Whether `client_weighting` of the task has an effect.
+    recipes: Options by name, for `perm[recipe=paper]`: hyperparameters by flag
+      name, and maybe `client_weighting`.
   """
 
   name: str
@@ -118,6 +120,22 @@ class Method:
   driver: str = 'rounds'
   travels: Optional[Travels] = Travels()
   weighs_clients: bool = True
+  recipes: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+      default_factory=dict
+  )
+
+  def recipe(self, name: str) -> dict[str, Any]:
+    """Returns the options of a recipe; none for an empty name.
+
+    Raises:
+      ValueError: If there is no such recipe.
+    """
+    if name and name not in self.recipes:
+      known = ', '.join(self.recipes) or 'left out because there is none'
+      raise ValueError(
+          f'The recipe of {self.name} must be {known}, found {name!r}.'
+      )
+    return dict(self.recipes[name]) if name else {}
 
 
 _Build = TypeVar('_Build', bound=Callable[[Any, Any], Any])
@@ -129,6 +147,7 @@ def register(
     needs: Union[Iterable[str], Mapping[str, Callable[[Any], bool]]] = (),
     summary: str = '', driver: str = 'rounds',
     travels: Optional[Travels] = Travels(), weighs_clients: bool = True,
+    recipes: Optional[Mapping[str, Mapping[str, Any]]] = None,
 ) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
@@ -143,6 +162,7 @@ def register(
     travels: See `Travels`; None if the method has a `next` of its own.
     weighs_clients: Whether `client_weighting` of the task has an effect; if
       not, programs refuse `--client_weighting` but for `uniform`.
+    recipes: See `Method`.
 
   Raises:
     ValueError: If the name is taken, or a need or the driver is unknown.
@@ -162,7 +182,7 @@ def register(
       name,
       lambda build: Method(
           name, hyperparameters, build, needs, summary, driver, travels,
-          weighs_clients,
+          weighs_clients, recipes or {},
       ),
   )
 

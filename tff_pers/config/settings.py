@@ -11,7 +11,6 @@ _Settings = Mapping[str, Mapping[str, Any]]
 
 _EPOCH = dict(local_steps=0, local_epochs=1)
 _STEPS = dict(local_epochs=0)
-_WARM_UP = dict(warmup_rounds=10)
 # FLoRAL, section 5: one epoch per round, on clusters of images; "reduced" data
 # have another step size of the router (papers/floral.md 5.2).
 _IMAGES = dict(_EPOCH, router_learning_rate=0.1)
@@ -33,7 +32,7 @@ _TINY_SYSTEMS: _Settings = {
     ),
     # The step size of a visit is up to as many times larger as there are
     # clients.
-    'perm': dict(_WARM_UP, learning_rate=0.01),
+    'perm': dict(learning_rate=0.01),
     'pfedme': dict(lam=1.0, inner_lr=0.2),
 }
 _PAPER_SYSTEMS = {
@@ -49,9 +48,8 @@ _PAPER_SYSTEMS = {
     'pfedme': dict(inner_lr=0.01),
 }
 _CIFAR: _Settings = {
-    '': dict(_IMAGES, batch_size=64, learning_rate=0.03), 'perm': _WARM_UP,
+    '': dict(_IMAGES, batch_size=64, learning_rate=0.03),
 }
-_MNIST = {'perm': _WARM_UP}
 _MNIST_CLUSTERS = {'': dict(_IMAGES, batch_size=32, learning_rate=0.1)}
 
 # By task, then by method; the method '' stands for all methods that have such
@@ -66,13 +64,10 @@ TABLE: Mapping[str, _Settings] = {
         '': dict(
             _STEPS, batch_size=10, local_steps=10, learning_rate=0.3,
         ),
-        'perm': _WARM_UP,
     },
     'emnist': {  # papers/partial_personalization.md 5.4.
         '': dict(_EPOCH, batch_size=32, learning_rate=0.5),
-        'perm': _WARM_UP,
     },
-    'fashion_mnist': _MNIST,
     'fashion_mnist/clusters': _MNIST_CLUSTERS,
     'fashion_mnist/reduced': _REDUCED,
     'floral_label_shift': {
@@ -97,7 +92,6 @@ TABLE: Mapping[str, _Settings] = {
             learning_rate_schedule='steps', learning_rate_rounds='39:54',
             momentum=0.9, weight_decay=1e-4,
         ),
-        'perm': _WARM_UP,
         # It takes the way of a client, by its steps, for a gradient.
         'scaffold': dict(momentum=0.0),
     },
@@ -106,7 +100,6 @@ TABLE: Mapping[str, _Settings] = {
         '': dict(_STEPS, batch_size=0, local_steps=5, learning_rate=0.02),
         'fedhm': dict(frobenius_decay=0.0),
     },
-    'mnist': _MNIST,
     'mnist/clusters': _MNIST_CLUSTERS,
     'mnist/reduced': _REDUCED,
     'overpersonalized': _TINY_SYSTEMS,
@@ -117,17 +110,16 @@ TABLE: Mapping[str, _Settings] = {
     'overpersonalized_control/tiny': {},
     # Adaptive Federated Optimization, Table 8: client step sizes of FedAvg.
     'shakespeare': {
-        '': dict(_EPOCH, batch_size=4, learning_rate=1.0), 'perm': _WARM_UP,
+        '': dict(_EPOCH, batch_size=4, learning_rate=1.0),
     },
     'stackoverflow_nwp': {
-        '': dict(_EPOCH, batch_size=16, learning_rate=0.3), 'perm': _WARM_UP,
+        '': dict(_EPOCH, batch_size=16, learning_rate=0.3),
     },
     'stackoverflow_tags': {
         # The loss is a mean over 500 tags, and x are shares: both make
         # gradients small. FedAvg, 100 users of the sample: the test loss is
         # 0.029 after 40 rounds, with 100 it is 0.063 after 100.
         '': dict(_EPOCH, batch_size=100, learning_rate=1000.0),
-        'perm': _WARM_UP,
     },
     'synthetic_groups': {  # papers/perm.md 4.1.
         '': dict(
@@ -136,7 +128,7 @@ TABLE: Mapping[str, _Settings] = {
         # Times 20 gradients: above 2 / L, about 6, it diverges.
         'fedsgd': dict(learning_rate=0.1),
         'perfedavg': dict(a=1.0, learning_rate=0.1),
-        'perm': dict(_WARM_UP, global_learning_rate=1.0, stage1_rounds=50),
+        'perm': dict(global_learning_rate=1.0, stage1_rounds=50),
         'pfedme': dict(lam=1.0, inner_lr=0.1),
     },
 }

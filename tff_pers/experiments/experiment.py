@@ -128,8 +128,11 @@ def build(
   with flags.sentences():
     name, options = brackets.parse(given['algo'])
     method = methods.get(name)
+    recipe = method.recipe(options.pop('recipe', ''))
     family = tasks.get(given.get('task', flags.DEFAULTS['task']))
   _open_brackets(given, method, options, table, brackets_win)
+  if 'client_weighting' in recipe:
+    given.setdefault('client_weighting', recipe.pop('client_weighting'))
   _check_weighting(given, method, options, brackets_win)
   with flags.sentences():
     driver = events.driver_of(method, given)
@@ -152,7 +155,7 @@ def build(
   own = _own(given, table, 'method', method.name)
   # Flags of a comparison are for all variants; brackets are for this one.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
-  hyperparameters = _hyperparameters(method, full, own, asked)
+  hyperparameters = _hyperparameters(method, full, {**recipe, **own}, asked)
   metric = auto_rounds.metric(
       task, given.get('metric', flags.DEFAULTS['metric'])
   )
@@ -297,11 +300,16 @@ def of_variant(
   with flags.sentences():
     name, options = brackets.parse(variant)
     method = methods.get(name)
+    recipe = method.recipe(options.pop('recipe', ''))
   given = dict(given)
   _open_brackets(given, method, options, table, brackets_win=True)
   own = _own(given, table, 'method', name)
   with flags.sentences(f'{name}_', option_names(method.hyperparameters)):
-    return method, hp.replace(method.hyperparameters(), **own)
+    kind = method.hyperparameters
+    acting = hp.without_idle(
+        kind, {n: recipe[n] for n in recipe if n in hp.specs(kind)}, own
+    )
+    return method, hp.replace(kind(), **acting, **own)
 
 
 def folder_name(variant: str) -> str:
@@ -326,10 +334,11 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
   for option, text in options.items():
     name = option if option in _IN_BRACKETS else f'{method.name}_{option}'
     if name not in table:
-      own = option_names(method.hyperparameters)
+      known = [*option_names(method.hyperparameters), *_IN_BRACKETS]
+      known += ['recipe'] * bool(method.recipes)
       raise flags.UsageError(
           f'An option of {method.name} must be one of'
-          f' {", ".join(sorted([*own, *_IN_BRACKETS]))}, found {option!r}.'
+          f' {", ".join(sorted(known))}, found {option!r}.'
       )
     argv = ['', f'--{name}={text}']
     value = flags.parse(argv, {name: table[name]})[name]

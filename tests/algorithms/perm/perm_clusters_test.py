@@ -43,7 +43,7 @@ def _process(full=True, num_new=0, same=False, **values):
       dict(
           local_steps=2, batch_size=8, learning_rate=0.2, warmup_rounds=1,
           global_learning_rate=0.1, warmup='gradient', lambda_=20.0,
-          stage1_rounds=1, adapt_epochs=0,
+          stage1_rounds=1, own_rounds=0, adapt_epochs=0,
       ),
       **values,
   )

@@ -175,9 +175,10 @@ def test_many_clients_keep_sparse_rows():
 
 
 def test_warm_up_is_as_long_for_every_client(caplog):
-  """With 10 of 40 clients a round four times as many rounds."""
+  """With 10 of 40 clients a round four times as many, or a quarter of all."""
   hyperparameters = perm.PermHyperparameters()
-  assert hyperparameters.for_cohorts(_task(10)).warmup_rounds == 40
+  assert hyperparameters.for_cohorts(_task(10, 200)).warmup_rounds == 40
+  assert hyperparameters.for_cohorts(_task(10, 99)).warmup_rounds == 25
   assert hyperparameters.for_cohorts(_task(0)) is hyperparameters
   two_stage = perm.PermHyperparameters(variant='two_stage')
   assert two_stage.for_cohorts(_task(10)) is two_stage
@@ -185,8 +186,7 @@ def test_warm_up_is_as_long_for_every_client(caplog):
 
 
 @pytest.mark.parametrize('variant, cohort, rounds, field, most', [
-    ('single_loop', 10, 40, 'warmup_rounds', 9),
-    ('single_loop', 0, 10, 'warmup_rounds', 9),
+    ('single_loop', 10, 1, 'warmup_rounds', 0),
     ('two_stage', 10, 50, 'stage1_rounds', 49),
 ])
 def test_a_sentence_says_that_nobody_will_visit(
@@ -202,6 +202,11 @@ def test_a_sentence_says_that_nobody_will_visit(
   advised = dataclasses.replace(hyperparameters, **{field: most})
   advised.for_cohorts(_task(cohort, rounds))
   assert not caplog.records
+
+
+def test_a_warm_up_that_is_cut_is_said(caplog):
+  perm.PermHyperparameters(warmup_rounds=30).for_cohorts(_task(0, 40))
+  assert 'for 10 rounds, a quarter of the 40, and not for 30' in caplog.text
 
 
 def _task(cohort, rounds=100):

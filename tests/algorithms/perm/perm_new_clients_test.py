@@ -31,7 +31,8 @@ def _trained(full=True, **values):
       dict(
           local_steps=2, batch_size=4, learning_rate=0.05, warmup_rounds=1,
           global_learning_rate=0.1, warmup='gradient', lambda_=_LAMBDA,
-          adapt_epochs=0,  # So that they deploy the mixture itself.
+          # So that they deploy the row or the mixture itself.
+          own_rounds=0, adapt_epochs=0,
       ),
       **values,
   )
@@ -104,6 +105,19 @@ def test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row(full):
     beta = _nearest_combination(state['mixing'], row)
     assert np.max(beta) < 0.9
     np.testing.assert_allclose(weights, beta @ state['models'][0], rtol=1e-3)
+
+
+def test_who_trained_deploys_after_own_steps_and_the_table_stays():
+  """Two rounds' worth of full batches, w <- w - eta A_i (w - c_i)."""
+  _, process, _, state = _trained(batch_size=0, own_rounds=2)
+  data = _PROBLEM.clients()[2]
+  found = process.deploy(state, [()], [data])[0]['weights'][0]
+  w = stored = state['models'][0][2]
+  for _ in range(2 * 2):
+    w = w - 0.05 * _PROBLEM.curvatures[2] @ (w - _PROBLEM.centers[2])
+  np.testing.assert_allclose(found, w, rtol=1e-5)
+  assert np.max(np.abs(w - stored)) > 1e-3
+  np.testing.assert_array_equal(process.client_model(state, (), 2)[0], stored)
 
 
 @pytest.mark.parametrize('seed', slow.beyond(2, range(4)))

@@ -31,8 +31,8 @@ FAULTS = (
         'clients_that_trained_are_new',
         what='Clients that trained go on from their models, too.',
         file=_NEW,
-        old='tf.cond(is_new, train, lambda: weights)',
-        new='train()',
+        old='lambda: client.deployed(weights, data)',
+        new='lambda: client.adapted(weights, data, num_epochs=1)',
         tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
     ),
     Fault(
@@ -63,9 +63,20 @@ FAULTS = (
         'new_clients_do_not_adapt',
         what='adapt_epochs has no effect.',
         file=_NEW,
-        old='  if hyperparameters.adapt_epochs:\n',
-        new='  if False:\n',
+        old='num_epochs=client.hyperparameters.adapt_epochs',
+        new='num_epochs=0',
         tests=(f'{_NEW_TEST}::test_only_new_clients_adapt',),
+    ),
+    Fault(
+        'models_deployed_as_their_last_host_left_them',
+        what='own_rounds has no effect.',
+        file='tff_pers/algorithms/perm/perm_client.py',
+        old='weights, data, values.own_rounds * values.local_steps,',
+        new='weights, data, 0 * values.local_steps,',
+        tests=(
+            f'{_NEW_TEST}'
+            '::test_who_trained_deploys_after_own_steps_and_the_table_stays',
+        ),
     ),
     Fault(
         'new_clients_spoil_one_another',

@@ -110,14 +110,6 @@ FAULTS = (
         tests=_DISTANCES,
     ),
     Fault(
-        'new_rows_divide_by_the_whole',
-        what='One gradient is compared with rows in other units than all are.',
-        file=_DEVICES,
-        old='tf.reduce_sum(own, axis=1) / tf.gather(shares, both)',
-        new='tf.reduce_sum(own, axis=1) / shares[0]',
-        tests=_DISTANCES,
-    ),
-    Fault(
         'capacity_of_the_other',
         what='The dimension is that of the source, not of the learner.',
         file=_DEVICES,
@@ -171,15 +163,9 @@ FAULTS = (
     Fault(
         'new_clients_deploy_the_first_tier',
         what='New clients have the model of client 0.',
-        file='tff_pers/algorithms/perm/perm_new_clients.py',
-        old=(
-            '    weights = tf.cond(is_new, train, lambda: weights)\n  return d'
-            "evices.own_units(weights, data['index'])"
-        ),
-        new=(
-            '    weights = tf.cond(is_new, train, lambda: weights)\n  return d'
-            "evices.own_units(weights, 0 * data['index'])"
-        ),
+        file='tff_pers/algorithms/perm/own_rows.py',
+        old="deployed(row, data), data['index']",
+        new="deployed(row, data), 0 * data['index']",
         tests=_DEPLOYED,
     ),
 )

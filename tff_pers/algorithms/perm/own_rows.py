@@ -40,22 +40,23 @@ def own_row(state: Any, client: tf.Tensor) -> Any:
 def deploying(
     setting: setting_lib.Setting, *, initialize_seeded: tff.Computation,
     next_fn: tff.Computation, dispatch: Optional[tff.Computation] = None,
-    deploy: Callable[..., Any] = lambda weights, client_state, data: weights,
+    deployed: Callable[[Any, Any], Any] = lambda row, data: row,
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
 
-  `dispatch` sends something else in the place of the rows, and `deploy` is what
-  clients do with what they get, both as in `deployment.build_deploy`.
+  `dispatch` sends something else in the place of the rows, as in
+  `deployment.build_deploy`, and `deployed` is what clients make of what they
+  get with their own data.
   """
   devices, stateless = setting.devices, tff.to_type(())
   state_type = initialize_seeded.type_signature.result.member
 
-  def row(state, client):
-    return devices.own_units(own_row(state, client), client)
-
   deploy_rows = deployment.build_deploy(
-      dispatch or keyed.build_fetch(state_type, row, setting.num_clients),
-      stateless, setting.data_type, deploy, devices.deployed,
+      dispatch or keyed.build_fetch(state_type, own_row, setting.num_clients),
+      stateless, setting.data_type,
+      lambda row, client_state, data: devices.own_units(
+          deployed(row, data), data['index']
+      ), devices.deployed,
   )
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,
@@ -64,8 +65,9 @@ def deploying(
       deploy=deploy_rows,
       evaluate=lambda: deployment.build_evaluate(deploy_rows, devices.deployed),
       client_model=tff.tensorflow.computation(
-          lambda state, client_state, index: row(state, index),
-          state_type, stateless, np.int32,
+          lambda state, client_state, index: devices.own_units(
+              own_row(state, index), index
+          ), state_type, stateless, np.int32,
       ),
       deployed=devices.deployed,
   )

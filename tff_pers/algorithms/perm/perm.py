@@ -27,7 +27,7 @@ from tff_pers.algorithms.perm import perm_new_clients
 from tff_pers.algorithms.perm import perm_server
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
-from tff_pers.composition import dispatch
+from tff_pers.composition import dispatch as dispatch_lib
 from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -52,6 +52,7 @@ def build_perm(
     num_new_clients: int = 0,
     keep_gradients: bool = False,
     devices: Optional[perm_devices.Devices] = None,
+    num_visits: Optional[float] = None,
 ) -> process.PersonalizedProcess:
   """Builds PERM (Deng et al., NeurIPS 2023, Algorithms 1 to 3).
 
@@ -111,11 +112,14 @@ def build_perm(
     keep_gradients: Whether the server keeps the table of gradients for clients
       that come after the run, though nothing in the run needs it.
     devices: What the clients' devices hold of the model; None: all of it.
+    num_visits: How many visits a model has in the run, (R - T_w) m / N of R
+      rounds with m clients each. No kappa is chosen whose rows have more than
+      half as many hosts; None: any may be.
 
   Returns:
     A `PersonalizedProcess` for these N clients. A client deploys its row of
-    `models`, weights of `model`, or with `devices` its units of them. The
-    metrics of a round have, beside those of all methods, what the rows of A
+    `models`, weights of `model`, or with `devices` its units of them, after the
+    steps of `own_rounds` rounds on its own examples. The metrics of a round have, beside those of all methods, what the rows of A
     are like (`perm_mixing.measurements`, `perm_clusters.measurements`),
     `lambda_scale` where kappa is chosen, and `visits_idle`, the share of the
     cohort that trained no model.
@@ -130,7 +134,7 @@ def build_perm(
   hyperparameters.check(num_clients, full_participation)
   setting_values = (
       devices or perm_devices.Devices(model), hyperparameters, num_clients,
-      full_participation, client_weighting,
+      full_participation, client_weighting, num_visits,
   )
   # Both are also the `PermSetting` of the run, and passed on as such.
   client = perm_client.Client(*setting_values)
@@ -144,7 +148,7 @@ def build_perm(
       lambda seed: server.initial_fields(seed, keeps_table), aggregator
   )
   state_type = initialize_seeded.type_signature.result.member
-  broadcast = dispatch.build_broadcast(
+  broadcast = dispatch_lib.build_broadcast(
       lambda state: dict(weights=state['weights']), state_type
   )
 
@@ -214,16 +218,15 @@ def build_perm(
         ),
     )
 
-  for_new = {} if not num_new_clients else dict(
-      dispatch=perm_new_clients.build_dispatch(
-          client, state_type, num_new_clients
-      ),
-      deploy=lambda weights, client_state, data: perm_new_clients.adapted(
-          client, weights, data
-      ),
-  )
+  dispatch, deployed = None, client.deployed
+  if num_new_clients:
+    dispatch = perm_new_clients.build_dispatch(
+        client, state_type, num_new_clients
+    )
+    deployed = lambda row, data: perm_new_clients.deployed(client, row, data)
   return own_rows.deploying(
-      client, initialize_seeded=initialize_seeded, next_fn=next_fn, **for_new
+      client, initialize_seeded=initialize_seeded, next_fn=next_fn,
+      dispatch=dispatch, deployed=deployed,
   )
 
 
@@ -231,15 +234,17 @@ def build_perm(
     'perm', PermHyperparameters,
     needs=dict(examples=lambda values: values.chooses_scale),
     summary='learned mixing weights, models shuffled between clients',
-    travels=None,
+    travels=None, recipes=dict(paper=perm_hyperparameters.PAPER),
 )
 def _build(task, hyperparameters):
   width = hyperparameters.sketch or task.model.num_parameters
+  hyperparameters = hyperparameters.for_cohorts(task)
   return build_perm(
-      task.model, task.num_clients, hyperparameters.for_cohorts(task),
+      task.model, task.num_clients, hyperparameters,
       client_weighting=task.client_weighting,
       full_participation=task.full_participation,
       num_new_clients=task.num_new_clients,
       keep_gradients=task.num_clients * width <= _FEW_NUMBERS,
       devices=perm_devices.build_devices(task, hyperparameters),
+      num_visits=hyperparameters.num_visits(task),
   )

@@ -20,6 +20,7 @@ from tff_pers.core import round_metrics
 from tff_pers.numerics import distances
 
 _SKETCH_USE = -4  # Keeps the sketch apart from other draws of the seed.
+_ADAPT_USE = 4
 
 
 class Client(setting.PermSetting):
@@ -147,6 +148,37 @@ class Client(setting.PermSetting):
       return vector
     seed = random.key(message['seed'], _SKETCH_USE)
     return distances.sketch(vector, self.hyperparameters.sketch, seed)
+
+  def deployed(self, weights: Any, data: Mapping[str, Any]) -> Any:
+    """Returns what a client deploys of `weights`, its row of the models.
+
+    The last host of its model is in general somebody else, so it first takes
+    the steps of `own_rounds` rounds on its own examples.
+    """
+    values = self.hyperparameters
+    return self.adapted(
+        weights, data, values.own_rounds * values.local_steps,
+        values.own_rounds * values.local_epochs,
+    )
+
+  def adapted(
+      self, weights: Any, data: Mapping[str, Any], num_steps: int = 0,
+      num_epochs: int = 0,
+  ) -> Any:
+    """Returns `weights` after steps on a client's own examples.
+
+    The learning rate is that of round 0: the schedule is made for the rounds.
+    """
+    if not num_steps and not num_epochs:
+      return weights
+    hyperparameters = self.hyperparameters
+    return self.devices.train(
+        weights, data, local=local_step.build(hyperparameters),
+        learning_rate=hyperparameters.learning_rate,
+        seed=random.key(0, _ADAPT_USE, data['index']),
+        batch_size=hyperparameters.batch_size, num_steps=num_steps or None,
+        num_epochs=num_epochs or None,
+    )[0]
 
   def _update(self, message, data, moves, found):
     """(w - u_i after K local steps, or G_i; loss); zeros if w rests.

@@ -207,19 +207,6 @@ class Devices:
       )
     return total
 
-  def to_one(
-      self, vectors: tf.Tensor, vector: tf.Tensor, clients: tf.Tensor,
-      client: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns d of all rows to a gradient, floats [d], of `client`, [R]."""
-    squared = tf.square(vectors - vector)
-    if not self._compares_parts:
-      return tf.reduce_sum(squared, axis=1)
-    both = self._both(clients, client[None])[0]
-    own = squared * tf.gather(self._masks(), both)
-    shares = tf.constant(self._tiers.shares, vectors.dtype)
-    return tf.reduce_sum(own, axis=1) / tf.gather(shares, both)
-
   def with_capacity(
       self, d: tf.Tensor, clients: tf.Tensor, learners: tf.Tensor,
       sizes: tf.Tensor,

@@ -14,8 +14,14 @@ from tff_pers.data import task as task_lib
 
 # What kappa may be chosen from. Groups of many clients need a large one; with
 # few clients it would mix all of them, as infinity does.
-_KAPPAS = (3.0, 10.0, 30.0, 100.0, 300.0)
+_KAPPAS = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _FEW_CLIENTS = 30
+# `perm[recipe=paper]`: Algorithm 2 as published. The paper leaves lambda open.
+PAPER = dict(
+    schedule='permutation', step_scale='one', warmup='gradient',
+    solver='projected_gradient', lambda_scale=10.0, own_rounds=0,
+    client_weighting='uniform',
+)
 _INFINITY = 1e6  # Weights by sizes.
 
 
@@ -47,7 +53,7 @@ class PermHyperparameters(
   warmup_rounds: int = hp.field(
       10,
       'T_w: first rounds that train only w; programs take N / m times as many'
-      ' with m of N clients per round.',
+      ' with m of N clients per round, at most a quarter of the rounds.',
       minimum=0, when='variant=single_loop', search=hp.Around(2),
   )
   warmup: str = hp.field(
@@ -128,6 +134,13 @@ class PermHyperparameters(
       ' clients.',
       minimum=0, when='models=0 and solver=water_filling',
   )
+  own_rounds: int = hp.field(
+      1,
+      'How many rounds of steps a client takes from its model on its own'
+      ' examples before it deploys it; the server keeps the model as it was.'
+      ' 0: none, as in the paper.',
+      minimum=0,
+  )
   adapt_epochs: int = hp.field(
       hp.NewClients.adapt_epochs,
       'Local epochs in which a client that never trains goes on from its'
@@ -162,16 +175,25 @@ class PermHyperparameters(
     """Returns them with the warm-up as long as the task's cohorts need.
 
     A model is visited in m of N rounds, w is trained in all: it is worth
-    training until clients took part `warmup_rounds` times each. Says so if that
-    leaves no round for visits.
+    training until clients took part `warmup_rounds` times each, but no longer
+    than for a quarter of the rounds. Says so if no round is left for visits.
 
     Args:
       task: The `Task`, for N, m and the number of rounds.
     """
     fitted, n, m = self, 1, 1
-    if self.variant == 'single_loop' and not task.full_participation:
-      n, m = task.num_clients, task.clients_per_round
-      fitted = hp.replace(self, warmup_rounds=self._warmup_of_cohorts(n, m))
+    if self.variant == 'single_loop':
+      if not task.full_participation:
+        n, m = task.num_clients, task.clients_per_round
+      wanted = self._warmup_of_cohorts(n, m)
+      warmup = min(wanted, math.ceil(task.rounds / 4))
+      if warmup != self.warmup_rounds:
+        fitted = hp.replace(self, warmup_rounds=warmup)
+      if warmup < wanted and self.warmup_rounds != type(self).warmup_rounds:
+        logging.warning(
+            'PERM warms up for %d rounds, a quarter of the %d, and not for %d.',
+            warmup, task.rounds, wanted,
+        )
     if fitted.first_visit >= task.rounds:
       name = 'stage1' if self.variant == 'two_stage' else 'warmup'
       logging.warning(
@@ -180,6 +202,16 @@ class PermHyperparameters(
           task.rounds, task.rounds, name, (task.rounds - 1) * m // n,
       )
     return fitted
+
+  def num_visits(self, task: task_lib.Task) -> float:
+    """Returns how many visits a model has in a run, (R - T_w) m / N.
+
+    Args:
+      task: The `Task`, for R, m and N.
+    """
+    hosts = task.clients_per_round or task.num_clients
+    models = max(self.models or task.num_clients, hosts)
+    return (task.rounds - self.first_visit) * hosts / models
 
   def _warmup_of_cohorts(self, num_clients: int, cohort_size: int) -> int:
     return math.ceil(self.warmup_rounds * num_clients / cohort_size)

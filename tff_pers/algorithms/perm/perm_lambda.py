@@ -1,12 +1,12 @@
 """lambda of Eq. (2) chosen from data: kappa by what clients held out.
 
 The right lambda depends on how alike the clients are, which nobody knows
-beforehand. So once, before the first visits, every client i of a round trains
-from the shared w for ten rounds' worth of steps: u_j on all its examples, and
-u_i^- on 80 %. For each kappa, lambda = kappa v, row alpha of Eq. (2) with the
-client's own gradient of the 80 %, the visits would lead about to
+beforehand. So once, before the first visits, every client i of a round holds a
+fifth of its examples out, and trains u_i from the shared w on the others, for
+ten rounds' worth of steps. For each kappa, lambda = kappa v, row alpha of Eq.
+(2) with gradients of what is not held out, the visits would lead about to
 
-    M_i(kappa, s) = w + s (alpha_ii u_i^- + sum_{j != i} alpha_ij u_j - w)
+    M_i(kappa, s) = w + s (sum_j alpha_ij u_j - w)
 
 where s stands for how long they go on. The kappa is taken, one for all clients,
 whose best s has the least loss on all that was held out. This is ours.
@@ -23,12 +23,14 @@ from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_hyperparameters
 from tff_pers.algorithms.perm import perm_mixing
+from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.client_works import client_work
 from tff_pers.client_works import held_out
 from tff_pers.client_works import local_step
 from tff_pers.composition import deployment
 from tff_pers.composition import server_state
 from tff_pers.core import interception
+from tff_pers.core import random
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing
 
@@ -37,7 +39,7 @@ _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # The s of M_i(kappa, s).
 _ROUNDS = 10  # Of half as many, one of three seeds chose another kappa.
 _HELD_OUT = 0.2
 _HUGE = 1e9  # The loss of a mixture that is not finite.
-_SPLIT_USE, _TRIAL_USE = 2, 3
+_SPLIT_USE, _TRIAL_USE, _VISITS_USE = 2, 3, 5
 
 
 class Trial(perm_client.Client):
@@ -53,7 +55,7 @@ class Trial(perm_client.Client):
     """
     tried = server_state.computed(self.alone, message, data)
     mixed = keyed.fetch(
-        keyed.collect(tried.rows, self.num_clients), index, self.mixtures,
+        keyed.collect(tried, self.num_clients), index, self.mixtures,
         self.num_clients,
     )
     scored = server_state.computed(self.score, message, tried, mixed, data)
@@ -64,9 +66,7 @@ class Trial(perm_client.Client):
     """Trains a client by itself, in the round of the choice.
 
     Returns:
-      `<kept, rows>`, 0 or 1 rows of each: u_i^-, which it keeps, and what it
-      sends: a row of `Client.rows` and `<models, own_fingerprints, own_sizes>`;
-      models are u_i, `own_` is of what it did not hold out.
+      0 or 1 rows, of `Client.rows` and `models`, u_i.
     """
     data = interception.changed('data', data)
     weights, hyperparameters = message['weights'], self.hyperparameters
@@ -75,47 +75,39 @@ class Trial(perm_client.Client):
     for name in ('num_steps', 'num_epochs'):
       budget[name] = budget[name] and _ROUNDS * budget[name]
 
-    def train(data):
-      return self.devices.train(
-          weights, data, local=local_step.build(hyperparameters),
+    def work():
+      kept, _ = _split(message, data)
+      trained, _ = self.devices.train(
+          weights, kept, local=local_step.build(hyperparameters),
           learning_rate=local_step.scheduled(
               hyperparameters, message, hyperparameters.learning_rate
           ),
-          seed=client_work.key(message, data, use=_TRIAL_USE), **budget,
-      )[0]
-
-    def work():
-      some, _ = _split(message, data)
-      found, own = (self.gradient(message, rows) for rows in (data, some))
-      return train(data), train(some), found, own.gradient
+          seed=client_work.key(message, kept, use=_TRIAL_USE), **budget,
+      )
+      return trained, self.gradient(message, kept)
 
     def rest():
       nothing = perm_client.no_gradient(weights)
-      return nothing.gradient, nothing.gradient, nothing, nothing.gradient
+      return nothing.gradient, nothing
 
-    trained, kept, found, own = tf.cond(now, work, rest)
-    sent = (trained, kept, found.gradient, found.variance, own)
-    is_sent = tf.cond(
-        now, lambda: round_metrics.all_finite(sent), lambda: tf.constant(False)
-    )
-    row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
-    num_kept = data['num_examples'] - _num_held(data)
+    trained, found = tf.cond(now, work, rest)
+    is_sent = tf.logical_and(now, round_metrics.all_finite(
+        (trained, found.gradient, found.variance)
+    ))
+    size = data['num_examples'] - _num_held(data)
     return collections.OrderedDict(
-        kept=tf.nest.map_structure(row, kept),
-        rows=collections.OrderedDict(
-            self.rows(found, message, data, is_sent),
-            models=tf.nest.map_structure(row, trained),
-            own_fingerprints=row(self.fingerprint(message, own)),
-            own_sizes=row(tf.cast(num_kept, tf.float32)),
+        self.rows(found, message, {**data, 'num_examples': size}, is_sent),
+        models=tf.nest.map_structure(
+            lambda value: value[None][:tf.cast(is_sent, tf.int32)], trained
         ),
     )
 
   def mixtures(self, table: Mapping[str, Any], index: tf.Tensor) -> Any:
-    """Mixes the others' models for client i, from the rows that all sent.
+    """Mixes the models for client i, from the rows that all sent.
 
     Returns:
-      `<models, own>`, one row per kappa, or none without a row of the client:
-      sum_{j != i} alpha_ij u_j, and alpha_ii.
+      `<models>`, sum_j alpha_ij u_j, one row per kappa, or none without a row
+      of the client.
     """
     num_rows = tf.shape(table['keys'])[0]
     place = tf.tensor_scatter_nd_update(
@@ -124,21 +116,22 @@ class Trial(perm_client.Client):
     )[index]
 
     def mixed():
-      alpha = self._alpha(table, place)
-      is_own = tf.equal(tf.range(num_rows), place)
-      others = tf.where(is_own, tf.zeros_like(alpha), alpha)
+      # Of a client without a row none is taken; all have as many as they can,
+      # so that clients may be computed together.
+      alpha = self._alpha(table, tf.maximum(place, 0))
+      alpha = self._remembered(alpha, random.key(0, _VISITS_USE, index))
+      rows = tf.where(place >= 0, tf.shape(alpha)[0], 0)
       return tf.nest.map_structure(
-          lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
+          lambda u: tf.tensordot(tf.cast(alpha, u.dtype), u, axes=1)[:rows],
           table['models'],
-      ), alpha[:, place]
+      )
 
     def nothing():
       return tf.nest.map_structure(
           lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
-      ), tf.zeros([0], tf.float64)
+      )
 
-    models, own = tf.cond(place >= 0, mixed, nothing)
-    return collections.OrderedDict(models=models, own=own)
+    return collections.OrderedDict(models=tf.cond(num_rows > 0, mixed, nothing))
 
   def score(
       self, message: Mapping[str, Any], tried: Any, mixed: Any,
@@ -153,19 +146,19 @@ class Trial(perm_client.Client):
     data = interception.changed('data', data)
     shape = len(self._kappas), len(_SCALES)
     w, num_held = message['weights'], _num_held(data)
-    works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
+    # As a rule so at all clients.
+    is_round = tf.shape(tf.nest.flatten(mixed['models'])[0])[0] > 0
+    works = tf.logical_and(is_round, num_held > 0)
 
     def losses():
       _, held = _split(message, data)  # Not in rounds without a choice.
 
       @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
       def loss(pair):
-        own, s = mixed['own'][pair[0]], tf.gather(_SCALES, pair[1])
+        s = tf.gather(_SCALES, pair[1])
         weights = tf.nest.map_structure(
-            lambda w, others, kept: w + tf.cast(s, w.dtype) * (
-                others[pair[0]] + tf.cast(own, w.dtype) * kept[0] - w
-            ),
-            w, mixed['models'], tried['kept'],
+            lambda w, u: w + tf.cast(s, w.dtype) * (u[pair[0]] - w),
+            w, mixed['models'],
         )
         mean = self.devices.of_client(
             data['index'], lambda model: deployment.deployed_metrics(
@@ -179,7 +172,10 @@ class Trial(perm_client.Client):
       means = tf.where(tf.math.is_finite(means), means, _HUGE)
       return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
 
-    found = tf.cond(works, losses, lambda: tf.zeros(shape))
+    none = lambda: tf.zeros(shape)
+    found = tf.cond(
+        is_round, lambda: tf.cond(num_held > 0, losses, none), none
+    )
     share = self.devices.share(data['index'])
     return collections.OrderedDict(
         losses=found,
@@ -187,7 +183,7 @@ class Trial(perm_client.Client):
             loss=tf.constant(0.0), weight=tf.constant(0.0),
             finite=tf.constant(True),
             bytes_down=share * round_metrics.payload_bytes(mixed),
-            bytes_up=share * round_metrics.payload_bytes(tried['rows'])
+            bytes_up=share * round_metrics.payload_bytes(tried)
             + tf.cast(works, tf.float32) * round_metrics.payload_bytes(found),
         ),
     )
@@ -197,29 +193,41 @@ class Trial(perm_client.Client):
     return perm_hyperparameters.kappas(self.num_clients)
 
   def _alpha(self, table, place):
-    """Returns alpha of Eq. (2) for every kappa, float64[kappa, M].
-
-    The client at `place` knows the gradient of what it did not hold out.
-    """
-    clients = table['keys']
-    own = tf.equal(tf.range(tf.shape(clients)[0]), place)
-    sizes = tf.where(own, table['own_sizes'][place], table['sizes'])
-    d = self.devices.to_one(
-        table['fingerprints'], table['own_fingerprints'][place], clients,
-        clients[place],
-    )
-
+    """Returns alpha of Eq. (2) for every kappa, float64[kappa, M]."""
     def alpha(kappa):
       problem = perm_mixing.Problem(self, table, perm_mixing.choose_lambda(
           table, kappa, self.hyperparameters
       ))
-      c = self.devices.with_capacity(
-          problem.denoised(d[None], place[None]), clients,
-          clients[place][None], sizes,
-      )
-      return mixing.water_filling(c[0], sizes, problem.lambda_)
+      c = problem.distances(table['keys'], place[None])[0]
+      return mixing.water_filling(c, table['sizes'], problem.lambda_)
 
     return tf.stack(list(map(alpha, self._kappas)))
+
+  def _remembered(self, alpha, key):
+    """Returns what models remember of rows float64[kappa, M].
+
+    That is the row, if the visits that are left are enough for two epochs. If
+    not, it is what the last two hosts have made of a model, drawn by how often
+    they are visited.
+    """
+    if self.num_visits is None:
+      return alpha
+    visits = tf.ones_like(alpha)  # Permutations visit everybody once.
+    if self.is_matched:
+      count = tf.reduce_sum(tf.cast(alpha > 0, tf.int32), 1, keepdims=True)
+      visits = tf.cast(visit_schedule.visits_per_epoch(
+          tf.cast(alpha, tf.float32), count, self.hyperparameters
+      ), alpha.dtype)
+    epoch = tf.reduce_sum(visits, axis=1, keepdims=True)
+    drawn = tf.floor(2 * visits / epoch + tf.random.stateless_uniform(
+        tf.shape(alpha), key, dtype=alpha.dtype
+    ))
+    last = alpha * tf.math.divide_no_nan(drawn, visits)
+    total = tf.reduce_sum(last, axis=1, keepdims=True)
+    # Of the M clients of a round; all N are as many times more.
+    of_all = epoch * self.num_clients / tf.cast(tf.shape(alpha)[1], epoch.dtype)
+    is_short = tf.logical_and(2 * of_all > self.num_visits, total > 0)
+    return tf.where(is_short, last / total, alpha)
 
   def _best(self, before, losses):
     """Returns the kappa of the least loss, or what it was without any loss."""

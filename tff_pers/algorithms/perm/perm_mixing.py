@@ -74,7 +74,7 @@ class Problem:
         for name in ('fingerprints', 'rows', 'sizes', 'variances')
     ))
     owners = tf.range(n, n + m)
-    c = everybody._among_known(everybody._distances(
+    c = everybody._among_known(everybody.distances(
         tf.concat([tf.range(n), gradients['keys']], axis=0), owners
     ))
     has_trained = tf.range(n + m) < n
@@ -95,13 +95,13 @@ class Problem:
 
   def _rows(self, old, owners):
     """Returns the rows of `owners`, int32[M], as A has them."""
-    c = self._distances(tf.range(self.setting.num_clients), owners)
+    c = self.distances(tf.range(self.setting.num_clients), owners)
     is_known = tf.gather(self.table['sizes'] > 0, owners)
     c = self._among_known(tf.where(is_known[:, None], c, tf.zeros_like(c)))
     alpha = self._solved(c, start=lambda: tf.gather(old, owners))
     return mixing_rows.kept(alpha, owners, self.setting.kept_per_row)
 
-  def _distances(self, clients, owners):
+  def distances(self, clients: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
     """Returns c_j of rows `owners` to all rows, those of `clients`, [M, N]."""
     devices, sizes = self.setting.devices, self.table['sizes']
     d = devices.pairwise(self.table['fingerprints'], sizes > 0, clients, owners)

@@ -28,15 +28,12 @@ from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.client_works import client_work
-from tff_pers.client_works import local_step
 from tff_pers.composition import dispatch as dispatch_lib
 from tff_pers.composition import server_state
-from tff_pers.core import random
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import simplex
 
-_ADAPT_USE = 4
 _MOST_MODELS = 100  # Of a combination: those of largest weight.
 
 
@@ -75,25 +72,17 @@ def build_dispatch(
   return dispatch
 
 
-def adapted(
+def deployed(
     client: perm_client.Client, weights: Any, data: Mapping[str, Any]
 ) -> Any:
-  """Returns what is deployed after a new client's `adapt_epochs` epochs."""
-  devices, hyperparameters = client.devices, client.hyperparameters
-
-  def train():
-    return devices.train(
-        weights, data, local=local_step.build(hyperparameters),
-        learning_rate=hyperparameters.learning_rate,
-        seed=random.key(0, _ADAPT_USE, data['index']),
-        batch_size=hyperparameters.batch_size,
-        num_epochs=hyperparameters.adapt_epochs,
-    )[0]
-
-  if hyperparameters.adapt_epochs:
-    is_new = client_work.is_unseen(data['index'], client.num_clients)
-    weights = tf.cond(is_new, train, lambda: weights)
-  return devices.own_units(weights, data['index'])
+  """Returns what a client deploys, a new one after `adapt_epochs` passes."""
+  return tf.cond(
+      client_work.is_unseen(data['index'], client.num_clients),
+      lambda: client.adapted(
+          weights, data, num_epochs=client.hyperparameters.adapt_epochs
+      ),
+      lambda: client.deployed(weights, data),
+  )
 
 
 def _show(client, message, data):

@@ -1,7 +1,7 @@
 """What stays the same in all rounds, and what happens in which of them."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -49,9 +49,11 @@ class PermSetting(Setting):
 
   Attributes:
     client_weighting: Weights of the mean that w descends.
+    num_visits: How many visits a model has in the run; None: nobody knows.
   """
 
   client_weighting: str = 'examples'
+  num_visits: Optional[float] = None
 
   @property
   def num_models(self) -> int:

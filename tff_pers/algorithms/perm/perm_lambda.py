@@ -124,20 +124,24 @@ class Trial(perm_client.Client):
     )[index]
 
     def mixed():
-      alpha = self._alpha(table, place)
-      is_own = tf.equal(tf.range(num_rows), place)
+      # Of a client without a row none is taken; all have as many as they can,
+      # so that clients may be computed together.
+      known = tf.maximum(place, 0)
+      alpha = self._alpha(table, known)
+      is_own = tf.equal(tf.range(num_rows), known)
       others = tf.where(is_own, tf.zeros_like(alpha), alpha)
+      rows = tf.where(place >= 0, tf.shape(alpha)[0], 0)
       return tf.nest.map_structure(
-          lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1),
+          lambda u: tf.tensordot(tf.cast(others, u.dtype), u, axes=1)[:rows],
           table['models'],
-      ), alpha[:, place]
+      ), alpha[:rows, known]
 
     def nothing():
       return tf.nest.map_structure(
           lambda u: tf.zeros([0] + u.shape[1:], u.dtype), table['models']
       ), tf.zeros([0], tf.float64)
 
-    models, own = tf.cond(place >= 0, mixed, nothing)
+    models, own = tf.cond(num_rows > 0, mixed, nothing)
     return collections.OrderedDict(models=models, own=own)
 
   def score(

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tff_pers.runtime.fused import adding
 from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused import convolutions
 from tff_pers.runtime.fused import merging
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import layout
@@ -170,10 +171,11 @@ def _vectorized(loop, start, stop, at_once):
 
   def chunk(first, states, handles):
     last = tf.minimum(stop, first + at_once) if at_once else stop
-    demanded, messages, singles = tf.vectorized_map(
-        lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
-        tf.range(first, last), fallback_to_while_loop=True, warn=False,
-    )
+    with convolutions.side_by_side():
+      demanded, messages, singles = tf.vectorized_map(
+          lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
+          tf.range(first, last), fallback_to_while_loop=True, warn=False,
+      )
     states = [
         _folded(a, state, message, last - first)
         for a, state, message in zip(loop.folds, states, messages)

@@ -1,0 +1,189 @@
+"""Convolutions of clients side by side, each with a kernel of its own.
+
+`tf.vectorized_map` turns a convolution into one of all clients only where they
+share the kernel; else it loops over them. Here every client's patches are rows
+of a matrix, and all clients' products are one batched product, which is exact,
+repeats its bits and has kernels everywhere.
+"""
+
+import contextlib
+from typing import Any, Callable, Iterator
+
+import tensorflow as tf
+# Not exported by TensorFlow: how `vectorized_map` converts operations. Names,
+# because its package has a function of the module's name.
+from tensorflow.python.ops.parallel_for.pfor import _pfor_converter_registry
+from tensorflow.python.ops.parallel_for.pfor import wrap
+
+# Patches repeat each number as often as a kernel has places. Beyond so many
+# bytes an example, one client's convolution keeps a GPU busy. (Not measured.)
+_MOST_BYTES = 2**22
+
+
+@contextlib.contextmanager
+def side_by_side() -> Iterator[None]:
+  """Lets `tf.vectorized_map` convert convolutions so."""
+  before = {op: _pfor_converter_registry[op] for op in _PRODUCTS}
+  try:
+    for op, (product, shared) in _PRODUCTS.items():
+      _pfor_converter_registry[op] = _converter(before[op], product, shared)
+    yield
+  finally:
+    _pfor_converter_registry.update(before)
+
+
+def _converter(usual: Callable, product: Callable, shared: int) -> Callable:
+  """Returns a converter: the usual one where input `shared` is one for all."""
+
+  def convert(pfor_input):
+    op = pfor_input.op
+    known = _Shapes.of(op) if pfor_input.input(shared)[1] else None
+    if known is None:
+      return usual(pfor_input)
+    pfor_input.stack_inputs([
+        k for k, tensor in enumerate(op.inputs) if tensor.dtype.is_floating
+    ])
+    stacked = [
+        pfor_input.stacked_input(k)
+        for k, tensor in enumerate(op.inputs) if tensor.dtype.is_floating
+    ]
+    return wrap(product(known, *stacked), True)
+
+  return convert
+
+
+class _Shapes:
+  """What is known of a convolution of one client.
+
+  Attributes:
+    image: (height, width, channels) of what goes in.
+    kernel: (height, width, channels in, channels out).
+    result: (height, width, channels) of what comes out.
+    strides: (vertical, horizontal).
+    before: Rows and columns of zeros above and to the left.
+    after: Those below and to the right.
+  """
+
+  def __init__(self, image, kernel, result, strides, padding):
+    self.image, self.kernel, self.result = image, kernel, result
+    self.strides = strides
+    # As TensorFlow's SAME has it; negative where VALID leaves rows out.
+    total = [
+        (out - 1) * stride + extent - size
+        for out, stride, extent, size in zip(result, strides, kernel, image)
+    ]
+    if padding == b'SAME':
+      total = [max(0, t) for t in total]
+    self.before = [t // 2 if t > 0 else 0 for t in total]
+    self.after = [t - b for t, b in zip(total, self.before)]
+
+  @classmethod
+  def of(cls, op: tf.Operation) -> Any:
+    """Returns the shapes; None if unknown, or if clients go one by one."""
+    x, kernel, y = _tensors(op)
+    image, kernel, result = x[1:], list(kernel), y[1:]
+    strides = op.get_attr('strides')
+    if (
+        None in (*image, *kernel, *result)
+        or op.get_attr('data_format') != b'NHWC'
+        or op.get_attr('padding') not in (b'SAME', b'VALID')
+        or set(op.get_attr('dilations')) != {1}
+        or kernel[2] != image[2]  # Groups.
+        or _num_bytes(result, kernel) > _MOST_BYTES
+    ):
+      return None
+    return cls(image, kernel, result, strides[1:3], op.get_attr('padding'))
+
+  def padded(self, images: tf.Tensor) -> tf.Tensor:
+    """Returns stacked images with the zeros around them."""
+    around = [[b, max(0, a)] for b, a in zip(self.before, self.after)]
+    return tf.pad(images, [[0, 0], [0, 0], *around, [0, 0]])
+
+  def spread(self, results: tf.Tensor) -> tf.Tensor:
+    """Returns stacked results a stride apart, with zeros between and around."""
+    count, batch = tf.unstack(tf.shape(results)[:2])
+    (height, width, channels), (down, right) = self.result, self.strides
+    apart = tf.pad(
+        results[:, :, :, None, :, None],
+        [[0, 0]] * 3 + [[0, down - 1], [0, 0], [0, right - 1], [0, 0]],
+    )
+    apart = tf.reshape(
+        apart, [count, batch, height * down, width * right, channels]
+    )
+    around = []
+    for size, extent, out, stride, before in zip(
+        self.image, self.kernel, self.result, self.strides, self.before
+    ):
+      # The zeros behind the last one are counted already.
+      last = (out - 1) * stride + 1
+      around.append((extent - 1 - before, size + before - last, last))
+    (top, bottom, rows), (left, beside, columns) = around
+    return tf.pad(
+        apart[:, :, :rows, :columns],
+        [[0, 0], [0, 0], [top, bottom], [left, beside], [0, 0]],
+    )
+
+
+def _tensors(op) -> list:
+  """Returns the shapes of the image, the kernel and the result."""
+  places = dict(
+      Conv2D=(op.inputs[0], op.inputs[1], op.outputs[0]),
+      Conv2DBackpropFilter=(op.inputs[0], op.outputs[0], op.inputs[-1]),
+      Conv2DBackpropInput=(op.outputs[0], op.inputs[1], op.inputs[-1]),
+  )
+  return [list(tensor.shape) for tensor in places[op.type]]
+
+
+def _num_bytes(result, kernel) -> int:
+  """Returns the bytes of an example's patches, of float32."""
+  return 4 * result[0] * result[1] * kernel[0] * kernel[1] * kernel[2]
+
+
+def _convolved(known, images, kernels):
+  """Returns the results, [clients, batch, height, width, channels]."""
+  rows = _patches(known.padded(images), known.kernel, known.strides)
+  return _product(rows, kernels, images, known.result)
+
+
+def _kernel_gradients(known, images, d_results):
+  """Returns the gradients of the kernels, stacked."""
+  rows = _patches(known.padded(images), known.kernel, known.strides)
+  count = tf.shape(images)[0]
+  d_rows = tf.reshape(d_results, [count, -1, known.result[-1]])
+  gradients = tf.matmul(rows, d_rows, transpose_a=True)
+  return tf.reshape(gradients, [count, *known.kernel])
+
+
+def _image_gradients(known, kernels, d_results):
+  """Returns the gradients of the images: a convolution with turned kernels."""
+  turned = tf.transpose(
+      tf.reverse(kernels, [1, 2]), [0, 1, 2, 4, 3]
+  )
+  height, width, given, taken = known.kernel
+  rows = _patches(known.spread(d_results), (height, width, taken), (1, 1))
+  return _product(rows, turned, d_results, [*known.image[:2], given])
+
+
+def _patches(images, kernel, strides):
+  """Returns what each place of a result sees: [clients, places, numbers]."""
+  count = tf.shape(images)[0]
+  found = tf.image.extract_patches(
+      tf.reshape(images, [-1, *images.shape[2:]]), [1, *kernel[:2], 1],
+      [1, *strides, 1], [1, 1, 1, 1], 'VALID',
+  )
+  return tf.reshape(found, [count, -1, kernel[0] * kernel[1] * kernel[2]])
+
+
+def _product(rows, kernels, like, shape):
+  """Returns rows times kernels as images of `shape`, as many as `like` has."""
+  count, batch = tf.unstack(tf.shape(like)[:2])
+  matrices = tf.reshape(kernels, [count, rows.shape[-1], shape[-1]])
+  return tf.reshape(tf.matmul(rows, matrices), [count, batch, *shape])
+
+
+# The product, and which input may be one for all clients.
+_PRODUCTS: dict[str, tuple[Callable, int]] = dict(
+    Conv2D=(_convolved, 1),
+    Conv2DBackpropFilter=(_kernel_gradients, 0),
+    Conv2DBackpropInput=(_image_gradients, 1),
+)

@@ -133,7 +133,7 @@ class Chooser:
     if not graphs or any(g.is_stateful for g in graphs):
       return False
     if self._has_gpu:
-      return True  # Convolutions, too, see `convolutions`.
+      return True  # Convolutions, too, see `side_by_side`.
     if any(g.has_convolutions for g in graphs):
       return False
     size = max(data_bytes, *(_type_bytes(b.call) for b in stage.clients))

@@ -42,7 +42,7 @@ class Compiler:
     self.devices = devices
     self.strategy = strategy
     self.choices = choices
-    self.result_tensors = results.ResultTensors()
+    self.result_tensors = results.ResultTensors(_CACHE_BYTES)
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors
     )

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tff_pers.runtime.fused import adding
 from tff_pers.runtime.fused import client_loop
-from tff_pers.runtime.fused import convolutions
 from tff_pers.runtime.fused import merging
 from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused import side_by_side
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
@@ -171,7 +171,7 @@ def _vectorized(loop, start, stop, at_once):
 
   def chunk(first, states, handles):
     last = tf.minimum(stop, first + at_once) if at_once else stop
-    with convolutions.side_by_side():
+    with side_by_side.converted():
       demanded, messages, singles = tf.vectorized_map(
           lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
           tf.range(first, last), fallback_to_while_loop=True, warn=False,

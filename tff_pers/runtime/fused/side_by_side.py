@@ -1,35 +1,82 @@
-"""Convolutions of clients side by side, each with a kernel of its own.
+"""What `tf.vectorized_map` does for clients side by side, and we do better.
 
-`tf.vectorized_map` turns a convolution into one of all clients only where they
-share the kernel; else it loops over them. Here every client's patches are rows
-of a matrix, and all clients' products are one batched product, which is exact,
-repeats its bits and has kernels everywhere.
+It turns a convolution into one of all clients only where they share the kernel;
+else it loops over them. Here every client's patches are rows of a matrix, and
+all clients' products are one batched product, which is exact, repeats its bits
+and has kernels everywhere.
+
+Where it loops over the clients, it fails if there are none, as in a branch that
+nobody takes.
 """
 
 import contextlib
+import importlib
 from typing import Any, Callable, Iterator
 
 import tensorflow as tf
-# Not exported by TensorFlow: how `vectorized_map` converts operations. Names,
-# because its package has a function of the module's name.
-from tensorflow.python.ops.parallel_for.pfor import _pfor_converter_registry
-from tensorflow.python.ops.parallel_for.pfor import wrap
 
+# Not exported by TensorFlow: how `vectorized_map` converts operations. (In its
+# package a function of the same name hides the module.)
+pfor: Any = importlib.import_module('tensorflow.python.ops.parallel_for.pfor')
 # Patches repeat each number as often as a kernel has places. Beyond so many
 # bytes an example, one client's convolution keeps a GPU busy. (Not measured.)
 _MOST_BYTES = 2**22
 
 
 @contextlib.contextmanager
-def side_by_side() -> Iterator[None]:
-  """Lets `tf.vectorized_map` convert convolutions so."""
-  before = {op: _pfor_converter_registry[op] for op in _PRODUCTS}
+def converted() -> Iterator[None]:
+  """Lets `tf.vectorized_map` do as this module says."""
+  registry, one_by_one = pfor._pfor_converter_registry, pfor._fallback_converter  # pylint: disable=protected-access
+  before = {op: registry[op] for op in _PRODUCTS}
   try:
     for op, (product, shared) in _PRODUCTS.items():
-      _pfor_converter_registry[op] = _converter(before[op], product, shared)
+      registry[op] = _converter(before[op], product, shared)
+    setattr(pfor, '_fallback_converter', _one_by_one)
     yield
   finally:
-    _pfor_converter_registry.update(before)
+    setattr(pfor, '_fallback_converter', one_by_one)
+    registry.update(before)
+
+
+def _one_by_one(pfor_input: Any, root_cause: str = '', warn: bool = False):
+  """Returns an operation's outputs for all clients, by a loop over them."""
+  del root_cause, warn  # Arguments of the function in whose place this stands.
+  op = pfor_input.op
+  count = pfor_input.pfor.loop_len_vector[0]
+
+  def body(i, *arrays):
+    inputs = [
+        given[i, ...] if is_stacked else given
+        for given, is_stacked, _ in pfor_input.inputs
+    ]
+    outputs = pfor._create_op(  # pylint: disable=protected-access
+        op.type, inputs, [t.dtype for t in op.outputs],
+        attrs=op.node_def.attr,
+    ).outputs
+    return (i + 1, *(a.write(i, t) for a, t in zip(arrays, outputs)))
+
+  arrays = tf.while_loop(
+      lambda i, *_: i < count, body,
+      (0, *(tf.TensorArray(t.dtype, count) for t in op.outputs)),
+  )[1:]
+  return tuple(
+      pfor.wrap(_stacked(array, count, t), True)
+      for array, t in zip(arrays, op.outputs)
+  )
+
+
+def _stacked(array, count, like):
+  """Returns the rows of an array, which does not know the shape if it is empty.
+
+  Then sizes that differ from client to client are 1, which fits to all others.
+  """
+  if like.shape.is_fully_defined() or like.shape.rank is None:
+    return array.stack()
+  rows = tf.cond(
+      count > 0, array.stack,
+      lambda: tf.zeros([0, *(size or 1 for size in like.shape)], like.dtype),
+  )
+  return tf.ensure_shape(rows, [None, *like.shape])
 
 
 def _converter(usual: Callable, product: Callable, shared: int) -> Callable:
@@ -47,7 +94,7 @@ def _converter(usual: Callable, product: Callable, shared: int) -> Callable:
         pfor_input.stacked_input(k)
         for k, tensor in enumerate(op.inputs) if tensor.dtype.is_floating
     ]
-    return wrap(product(known, *stacked), True)
+    return pfor.wrap(product(known, *stacked), True)
 
   return convert
 

@@ -1,10 +1,10 @@
-"""Convolutions of clients side by side are those of one client after another."""
+"""Clients side by side compute what they compute one after another."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers.runtime.fused import convolutions
+from tff_pers.runtime.fused import side_by_side
 
 _CLIENTS, _BATCH = 3, 2
 
@@ -38,7 +38,7 @@ def test_all_at_once_is_one_after_the_other(size, extent, strides, padding):
 
   @tf.function(autograph=False)
   def together(x, kernels):
-    with convolutions.side_by_side():
+    with side_by_side.converted():
       return tf.vectorized_map(
           lambda pair: _gradients(*pair, strides, padding), (x, kernels),
           warn=False,
@@ -60,7 +60,7 @@ def test_a_kernel_of_all_clients_is_one_convolution():
 
   @tf.function(autograph=False)
   def together(x):
-    with convolutions.side_by_side():
+    with side_by_side.converted():
       return tf.vectorized_map(
           lambda each: tf.nn.conv2d(each, kernel, 1, 'SAME'), x, warn=False
       )
@@ -69,16 +69,38 @@ def test_a_kernel_of_all_clients_is_one_convolution():
 
 
 def test_large_images_go_one_by_one(monkeypatch):
-  monkeypatch.setattr(convolutions, '_MOST_BYTES', 1)
+  monkeypatch.setattr(side_by_side, '_MOST_BYTES', 1)
   x = tf.ones([_CLIENTS, _BATCH, 6, 6, 1])
   kernels = tf.ones([_CLIENTS, 3, 3, 1, 2])
 
   @tf.function(autograph=False)
   def together(x, kernels):
-    with convolutions.side_by_side():
+    with side_by_side.converted():
       return tf.vectorized_map(
           lambda pair: tf.nn.conv2d(*pair, 1, 'SAME'), (x, kernels), warn=False
       )
 
   assert 'StatelessWhile' in _types(together, x, kernels)  # With one in it.
   np.testing.assert_allclose(together(x, kernels)[0, 0, 2, 2], [9, 9])
+
+
+@pytest.mark.parametrize('sizes', [(0, 0, 0), (2, 2, 2), (0, 2, 2)])
+def test_a_branch_that_nobody_takes(sizes):
+  """It has a tensor whose size is known at the client alone."""
+
+  def client(size):
+    return tf.cond(
+        size > 0,
+        lambda: tf.ones([4]) + tf.reduce_sum(tf.ones([size, 3]) * 2.0),
+        lambda: tf.zeros([4]),
+    )
+
+  @tf.function(autograph=False)
+  def together(sizes):
+    with side_by_side.converted():
+      return tf.vectorized_map(client, sizes, warn=False)
+
+  np.testing.assert_array_equal(
+      together(tf.constant(sizes)),
+      [[1.0 + 6.0 * size if size else 0.0] * 4 for size in sizes],
+  )

@@ -109,7 +109,7 @@ def _kept_on_host(node, device: str) -> Optional[frozenset]:
       argument.name for kind in ('input_arg', 'output_arg')
       for argument in getattr(op_def_registry.get(node.op), kind)
   )
-  if node.op in _NOTHING:
+  if node.op in _NOTHING or node.op.startswith('_'):
     on_host = node.attr['dtype'].type in (tf.int32.as_datatype_enum, _STRING)
     return everything if on_host else frozenset()
   if node.device and not node.device.endswith(device):

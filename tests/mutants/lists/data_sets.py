@@ -29,8 +29,8 @@ FAULTS = (
         'constants_are_compared',
         what='Arrays that cannot change are compared in every call.',
         file=f'{_VALUES}/arguments.py',
-        old='        kept.is_constant or contents',
-        new='        contents',
+        old='return self.is_constant or contents',
+        new='return contents',
         tests=(
             'tests/runtime/fused_test.py'
             '::test_arrays_that_cannot_change_are_not_compared',

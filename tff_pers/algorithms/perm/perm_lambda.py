@@ -157,7 +157,8 @@ class Trial(perm_client.Client):
     data = interception.changed('data', data)
     shape = len(self._kappas), len(_SCALES)
     w, num_held = message['weights'], _num_held(data)
-    works = tf.logical_and(tf.size(mixed['own']) > 0, num_held > 0)
+    is_round = tf.shape(mixed['own'])[0] > 0  # As a rule so at all clients.
+    works = tf.logical_and(is_round, num_held > 0)
 
     def losses():
       _, held = _split(message, data)  # Not in rounds without a choice.
@@ -183,7 +184,10 @@ class Trial(perm_client.Client):
       means = tf.where(tf.math.is_finite(means), means, _HUGE)
       return tf.cast(num_held, tf.float32) * tf.reshape(means, shape)
 
-    found = tf.cond(works, losses, lambda: tf.zeros(shape))
+    none = lambda: tf.zeros(shape)
+    found = tf.cond(
+        is_round, lambda: tf.cond(num_held > 0, losses, none), none
+    )
     share = self.devices.share(data['index'])
     return collections.OrderedDict(
         losses=found,

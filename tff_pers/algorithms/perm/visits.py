@@ -139,11 +139,14 @@ def _visit(setting, hosted, data):
   data = interception.changed('data', data)
   dtype = tf.nest.flatten(hosted['models'])[0].dtype
 
+  # Where clients run together, those who train may be none, of no row each.
+  only = lambda rows: tf.reshape(rows, rows.shape[1:])
+
   def train():
-    weights = tf.nest.map_structure(lambda rows: rows[0], hosted['models'])
-    multiplier = hosted['multipliers'][0]
+    weights = tf.nest.map_structure(only, hosted['models'])
+    multiplier = only(hosted['multipliers'])
     final, loss = devices.train(
-        weights, data, owner=hosted['owners'][0],
+        weights, data, owner=only(hosted['owners']),
         learning_rate=local_step.scheduled(
             hyperparameters, hosted,
             tf.constant(hyperparameters.learning_rate, dtype) * multiplier,
@@ -153,7 +156,8 @@ def _visit(setting, hosted, data):
     )
     finite = round_metrics.all_finite((final, loss))
     kept = tf.cond(finite, lambda: final, lambda: weights)
-    rows = tf.nest.map_structure(lambda w: w[None], kept)
+    count = tf.shape(hosted['owners'])[0]
+    rows = tf.nest.map_structure(lambda w: w[None][:count], kept)
     return rows, loss, finite, multiplier
 
   def leave():

@@ -6,7 +6,7 @@ all clients' products are one batched product, which is exact, repeats its bits
 and has kernels everywhere.
 
 Where it loops over the clients, it fails if there are none, as in a branch that
-nobody takes.
+nobody takes. And it forgets what is of the host, see `operations`.
 """
 
 import contextlib
@@ -14,6 +14,8 @@ import importlib
 from typing import Any, Callable, Iterator
 
 import tensorflow as tf
+
+from tff_pers.runtime.fused import operations
 
 # Not exported by TensorFlow: how `vectorized_map` converts operations. (In its
 # package a function of the same name hides the module.)
@@ -26,22 +28,57 @@ _MOST_BYTES = 2**22
 @contextlib.contextmanager
 def converted() -> Iterator[None]:
   """Lets `tf.vectorized_map` do as this module says."""
-  registry, one_by_one = pfor._pfor_converter_registry, pfor._fallback_converter  # pylint: disable=protected-access
-  before = {op: registry[op] for op in _PRODUCTS}
+  before = {name: getattr(pfor, name) for name in _REPLACED}
   try:
-    for op, (product, shared) in _PRODUCTS.items():
-      registry[op] = _converter(before[op], product, shared)
-    setattr(pfor, '_fallback_converter', _one_by_one)
+    for name, replaced in _REPLACED.items():
+      setattr(pfor, name, replaced(before[name]))
     yield
   finally:
-    setattr(pfor, '_fallback_converter', one_by_one)
-    registry.update(before)
+    for name, replaced in before.items():
+      setattr(pfor, name, replaced)
+
+
+class _Registry(dict):
+  """Converters by operation, which is converted where it belongs."""
+
+  def __init__(self, usual: dict):
+    super().__init__(usual)
+    for op, (product, shared) in _PRODUCTS.items():
+      self[op] = _converter(usual[op], product, shared)
+
+  def get(self, key: str, default: Any = None) -> Any:
+    if key not in self:
+      return default
+
+    def convert(pfor_input):
+      with _place(pfor_input.op.node_def):
+        return self[key](pfor_input)
+
+    return convert
+
+
+def _place(node) -> Any:
+  return tf.device('/CPU:0' if operations.is_of_the_host(node) else '')
+
+
+def _placed(create: Callable) -> Callable:
+  """Returns a function that creates operations where they belong."""
+
+  def created(op_type, inputs, op_dtypes, attrs=None):
+    with _place(tf.compat.v1.NodeDef(op=op_type, attr=attrs)):
+      return create(op_type, inputs, op_dtypes, attrs=attrs)
+
+  return created
 
 
 def _one_by_one(pfor_input: Any, root_cause: str = '', warn: bool = False):
   """Returns an operation's outputs for all clients, by a loop over them."""
   del root_cause, warn  # Arguments of the function in whose place this stands.
-  op = pfor_input.op
+  with _place(pfor_input.op.node_def):
+    return _looped(pfor_input, pfor_input.op)
+
+
+def _looped(pfor_input, op):
   count = pfor_input.pfor.loop_len_vector[0]
 
   def body(i, *arrays):
@@ -233,4 +270,9 @@ _PRODUCTS: dict[str, tuple[Callable, int]] = dict(
     Conv2D=(_convolved, 1),
     Conv2DBackpropFilter=(_kernel_gradients, 0),
     Conv2DBackpropInput=(_image_gradients, 1),
+)
+# Of the module that converts.
+_REPLACED: dict[str, Callable[[Any], Any]] = dict(
+    _pfor_converter_registry=_Registry, _create_op=_placed,
+    _fallback_converter=lambda _: _one_by_one,
 )

@@ -171,9 +171,7 @@ class Converter:
         what `make` returned.
     """
     kept = self._stacks.get(use, values)
-    if kept is not None and (
-        kept.is_constant or contents.equal(kept.arrays, arrays)
-    ):
+    if kept is not None and kept.shows(arrays):
       stack = kept.stack
     else:
       stack = make()
@@ -305,9 +303,7 @@ class Converter:
     if kept is None:
       self._rows.put(array.dtype, [value], _Kept([], None, False), 0)
       return None
-    if kept.stack is None or not (
-        kept.is_constant or contents.equal(kept.arrays, [array])
-    ):
+    if kept.stack is None or not kept.shows([array]):
       kept = _Kept(
           [array.copy()], self._tensor(array), contents.is_constant(value)
       )
@@ -337,13 +333,17 @@ class _Kept(NamedTuple):
 
   Attributes:
     arrays: Copies of the arrays that were stacked.
-    stack: The layout and the tensors of the stack.
+    stack: The layout and the tensors of the stack; of one client the tensor.
     is_constant: Whether nobody can change the arrays.
   """
 
   arrays: list
-  stack: tuple
+  stack: Any
   is_constant: bool
+
+  def shows(self, arrays: list) -> bool:
+    """Whether the arrays contain what they contained."""
+    return self.is_constant or contents.equal(self.arrays, arrays)
 
 
 def _is_worth_keeping(value) -> bool:

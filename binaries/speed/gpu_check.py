@@ -43,7 +43,7 @@ seed. `speed` times the workloads on GPU and CPU, beside the same maths by hand.
 `edges` needs no GPU: it reads from traces how many tensors of a round go
 between host and device, and counts the bytes that a second CPU is sent.
 Writes gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The
-exit code is 1 if one fails, differs from the CPU or does not repeat its bits."""
+exit code is 1 if one fails, differs from the CPU or does not repeat bits."""
 
 STAND_IN = gpu_check_child.STAND_IN
 _PARTS = ('methods', 'speed', 'edges')

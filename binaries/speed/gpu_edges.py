@@ -22,7 +22,6 @@ from tff_pers.models import zoo
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused.values import arguments
-from tff_pers.runtime.fused.values import results
 from tff_pers.testing import memories
 from tff_pers.testing import rounds
 from tff_pers.testing import tiny
@@ -142,8 +141,10 @@ class _Watch:
     self._tensors: Any = ()
     self._outputs: Any = ()
     self._moves: dict[int, Any] = {}
-    run, send = compiled.Compiled._run, arguments.Converter._tensor  # pylint: disable=protected-access
-    call = compiled.Compiled._call  # pylint: disable=protected-access
+    # pylint: disable=protected-access
+    run, call = compiled.Compiled._run, compiled.Compiled._call
+    send = arguments.Converter._tensor
+    # pylint: enable=protected-access
 
     def calling(owner, argument):
       self._sent = []
@@ -156,7 +157,8 @@ class _Watch:
 
     def running(owner, layout, has_clients, tensors):
       outputs, result = run(owner, layout, has_clients, tensors)
-      self.trace = owner._traces[layout, has_clients]  # pylint: disable=protected-access
+      # pylint: disable-next=protected-access
+      self.trace = owner._traces[layout, has_clients]
       self._tensors, self._outputs = tensors, outputs
       return outputs, result
 

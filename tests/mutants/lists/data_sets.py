@@ -13,8 +13,8 @@ FAULTS = (
         'arrays_by_identity',
         what='A cohort of arrays is recognised by where it stands.',
         file=f'{_VALUES}/arguments.py',
-        old='        kept.is_constant or contents.equal(kept.arrays, arrays)\n',
-        new='        True\n',
+        old='return self.is_constant or contents.equal(self.arrays, arrays)',
+        new='return True',
         tests=(f'{_PAST}::test_arrays_of_clients[_frozen]',),
     ),
     Fault(

@@ -22,6 +22,7 @@ import numpy as np  # pylint: disable=g-import-not-at-top
 import tensorflow as tf
 
 from binaries.speed import gpu_check_child
+from binaries.speed import gpu_edges
 from binaries.speed import runtime
 from binaries.speed.runtime_benchmark import child as child_lib
 from binaries.speed.runtime_benchmark import report as report_lib
@@ -32,18 +33,20 @@ from tff_pers.experiments import flags
 from tff_pers.runtime import fused
 
 SUMMARY = """\
-python -m binaries.gpu_check [--parts=methods,speed] [--device=gpu:0]
+python -m binaries.gpu_check [--parts=methods,speed,edges] [--device=gpu:0]
 
 Is the fused runtime right on this GPU, does it repeat its bits, and is it
 quicker than the CPU beside it? `methods` plays three rounds of every method on
 the tiny task of the contract tests, and two of every workload of
 benchmark_runtime, on the GPU and on the CPU, and again on the GPU from the same
 seed. `speed` times the workloads on GPU and CPU, beside the same maths by hand.
-Writes gpu_report.md, methods.csv and speed.csv to --output_dir. The exit code
-is 1 if one fails, differs from the CPU or does not repeat its bits."""
+`edges` needs no GPU: it reads from traces how many tensors of a round go
+between host and device, and counts the bytes that a second CPU is sent.
+Writes gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The
+exit code is 1 if one fails, differs from the CPU or does not repeat bits."""
 
 STAND_IN = gpu_check_child.STAND_IN
-_PARTS = ('methods', 'speed')
+_PARTS = ('methods', 'speed', 'edges')
 # Runtimes agree to 1e-5 in a round. Three rounds with other orders of addition
 # may be ten times as far apart, and workloads ten times as far as a last bit of
 # their starting weights carries.
@@ -71,7 +74,9 @@ def flag_table() -> dict[str, flags.Flag]:
           f'The GPU: gpu, gpu:1; {STAND_IN}: a second logical CPU, on which'
           ' clients are vectorized as on a GPU.',
       ),
-      flags.own_flag('parts', ','.join(_PARTS), 'What to do.'),
+      flags.own_flag(
+          'parts', 'methods,speed', 'What to do, of ' + ', '.join(_PARTS) + '.'
+      ),
       flags.own_flag('methods', 'all', 'Which methods; none: none.'),
       flags.own_flag(
           'workloads', ','.join(workloads.WORKLOADS),
@@ -80,7 +85,8 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
       flags.own_flag(
           'jobs', max(1, (os.cpu_count() or 1) // 2),
-          'Processes at once in `methods`, half of them on the GPU.', minimum=1,
+          'Processes at once in `methods`, half of them on the GPU, and in'
+          ' `edges`.', minimum=1,
       ),
       flags.own_flag(
           'output_dir', '', 'Folder of the results; empty: runs/gpu_check.'
@@ -115,6 +121,16 @@ def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     rows = _time(loads, device, given)
     results.write_csv(str(output_dir / 'speed.csv'), report_lib.COLUMNS, rows)
     text.append(_section('Seconds of a round', report_lib.COLUMNS, rows))
+  if 'edges' in parts:
+    with concurrent.futures.ThreadPoolExecutor(given['jobs']) as pool:
+      rows = list(pool.map(
+          lambda name: _edges(name, output_dir), gpu_edges.CASES
+      ))
+    results.write_csv(str(output_dir / 'edges.csv'), gpu_edges.COLUMNS, rows)
+    text.append(_section(
+        'Between host and device: tensors of the graph, bytes of a round',
+        gpu_edges.COLUMNS, rows,
+    ))
   report = output_dir / 'gpu_report.md'
   report.write_text('\n'.join(text), encoding='utf-8')
   print(f'\n{report.read_text(encoding="utf-8")}\n{report}')
@@ -206,6 +222,17 @@ def row(name: str, folder: pathlib.Path, cpu: pathlib.Path) -> dict[str, Any]:
       cpu_later_seconds=reference.get('later_seconds', ''),
       error=ours.get('error') or reference.get('error', ''),
   )
+
+
+def _edges(name: str, output_dir: pathlib.Path) -> dict[str, Any]:
+  """Returns what goes between host and device in the rounds of a case."""
+  path = output_dir / f'edges_{list(gpu_edges.CASES).index(name)}.json'
+  subprocess.run(
+      [sys.executable, '-m', 'binaries.speed.gpu_edges', str(path), name],
+      stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
+      env=dict(os.environ, CUDA_VISIBLE_DEVICES=''),
+  )
+  return json.loads(path.read_text(encoding='utf-8'))
 
 
 def _time(names: Sequence[str], device: str, given) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def main() -> None:
   device, folder, *names = sys.argv[1:]
   for name in names:
     choices = choices_lib.Choices()
-    _use(device, choices)
+    use(device, choices)
     try:
       seen, arrays = _play(name)
       if device == 'cpu' and name in workloads.WORKLOADS:
@@ -59,8 +59,13 @@ def main() -> None:
     partial.rename(partial.with_suffix('.json'))
 
 
-def _use(device: str, choices: choices_lib.Choices) -> None:
-  """Installs a fresh fused runtime on the device."""
+def use(device: str, choices: choices_lib.Choices) -> None:
+  """Installs a fresh fused runtime on the device.
+
+  Args:
+    device: `gpu:0`, `cpu` or `STAND_IN`.
+    choices: Where it records its schedules.
+  """
   names, strategy = ['/CPU:0'], 'loop'
   if device == STAND_IN:
     cpu = tf.config.list_physical_devices('CPU')[0]

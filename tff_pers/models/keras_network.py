@@ -14,6 +14,8 @@ import itertools
 from typing import Any, Mapping, Optional, Sequence
 
 import tensorflow as tf
+# Not exported by TensorFlow: whether a loop keeps what its gradient may need.
+from tensorflow.python.ops import control_flow_util_v2
 
 from tff_pers.core import random
 from tff_pers.models import batch_norm
@@ -181,6 +183,12 @@ class Network:
 
   def _predict(self, weights, x, training, seed):
     with self._substituted(weights), contextlib.ExitStack() as stack:
+      # Within a Keras layer, a loop would keep all that it computes in each
+      # step, though no gradient ever asks for it; one that does gets it.
+      stack.enter_context(captured.overriding(
+          control_flow_util_v2,
+          _EXPERIMENTAL_OUTPUT_ALL_INTERMEDIATES_OVERRIDE=False,
+      ))
       for position, generator in enumerate(self._generators):
         stack.enter_context(
             _seeded(generator, random.fold_in(seed, position))

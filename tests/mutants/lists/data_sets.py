@@ -13,8 +13,8 @@ FAULTS = (
         'arrays_by_identity',
         what='A cohort of arrays is recognised by where it stands.',
         file=f'{_VALUES}/arguments.py',
-        old='        kept.is_constant or contents.equal(kept.arrays, arrays)\n',
-        new='        True\n',
+        old='return self.is_constant or contents.equal(self.arrays, arrays)',
+        new='return True',
         tests=(f'{_PAST}::test_arrays_of_clients[_frozen]',),
     ),
     Fault(
@@ -29,8 +29,8 @@ FAULTS = (
         'constants_are_compared',
         what='Arrays that cannot change are compared in every call.',
         file=f'{_VALUES}/arguments.py',
-        old='        kept.is_constant or contents',
-        new='        contents',
+        old='return self.is_constant or contents',
+        new='return contents',
         tests=(
             'tests/runtime/fused_test.py'
             '::test_arrays_that_cannot_change_are_not_compared',

@@ -129,7 +129,7 @@ FAULTS = (
         'hosts_are_their_own_owners',
         what='A visit does not say whose model it is.',
         file=_VISITS,
-        old="weights, data, owner=hosted['owners'][0],",
+        old='weights, data, owner=owner,',
         new='weights, data,',
         tests=_BYTES,
     ),

@@ -139,11 +139,19 @@ def _visit(setting, hosted, data):
   data = interception.changed('data', data)
   dtype = tf.nest.flatten(hosted['models'])[0].dtype
 
+  count = tf.shape(hosted['owners'])[0]
+  given = hosted['models'], hosted['multipliers'], hosted['owners']
+
   def train():
-    weights = tf.nest.map_structure(lambda rows: rows[0], hosted['models'])
-    multiplier = hosted['multipliers'][0]
+    # Where clients run together, those who train may be none, of no row each.
+    weights, multiplier, owner = tf.cond(
+        count > 0, lambda: tf.nest.map_structure(lambda rows: rows[0], given),
+        lambda: tf.nest.map_structure(
+            lambda rows: tf.zeros(rows.shape[1:], rows.dtype), given
+        ),
+    )
     final, loss = devices.train(
-        weights, data, owner=hosted['owners'][0],
+        weights, data, owner=owner,
         learning_rate=local_step.scheduled(
             hyperparameters, hosted,
             tf.constant(hyperparameters.learning_rate, dtype) * multiplier,
@@ -153,7 +161,7 @@ def _visit(setting, hosted, data):
     )
     finite = round_metrics.all_finite((final, loss))
     kept = tf.cond(finite, lambda: final, lambda: weights)
-    rows = tf.nest.map_structure(lambda w: w[None], kept)
+    rows = tf.nest.map_structure(lambda w: w[None][:count], kept)
     return rows, loss, finite, multiplier
 
   def leave():

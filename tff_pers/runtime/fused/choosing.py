@@ -130,33 +130,64 @@ class Chooser:
   def _pays(self, stage, num_clients, data_bytes) -> bool:
     """Whether clients should run together in a stage."""
     graphs = self._program.graphs_at_clients(stage)
-    if not graphs or any(g.is_stateful or g.has_convolutions for g in graphs):
+    if not graphs or any(g.is_stateful for g in graphs):
       return False
     if self._has_gpu:
-      return True
+      return True  # Convolutions, too, see `side_by_side`.
+    if any(g.has_convolutions for g in graphs):
+      return False
     size = max(data_bytes, *(_type_bytes(b.call) for b in stage.clients))
     return num_clients >= _MANY_CLIENTS and size <= _SMALL_CLIENT_BYTES
 
   def _possible(self, argument_layout, tensors, schedules, log):
-    """Returns a trace of the schedules, or of loops if that fails."""
+    """Returns a trace of the schedules, or of those that are possible."""
     loops = self.loops()
     if schedules == loops:
       return self._make_trace(argument_layout, loops)
     try:
-      trace = self._make_trace(argument_layout, schedules)
-      if self._program.evaluator.is_private:  # Else a trial may be seen.
-        trace.function(*tensors)
-      return trace
-    except tf.errors.ResourceExhaustedError:
-      return trace  # Fewer clients at once may do.
+      return self._tried(argument_layout, tensors, schedules)
     except Exception as reason:  # pylint: disable=broad-except  TF's are many.
-      found = self._make_trace(argument_layout, loops)
-      found.function(*tensors)  # Raises what is no matter of the strategy.
-      log(
-          '%s is not possible, clients run in a loop: %s',
-          schedule_lib.text(schedules), reason,
-      )
-      return found
+      log('%s is not possible: %s', schedule_lib.text(schedules), reason)
+    return self.narrowed(argument_layout, tensors, schedules, log)
+
+  def narrowed(
+      self, argument_layout: Any, tensors: Sequence[tf.Tensor],
+      schedules: Sequence[schedule_lib.Schedule], log: Callable[..., None],
+  ) -> schedule_lib.Trace:
+    """Returns a trace where stages that cannot run as they should are loops.
+
+    Args:
+      argument_layout: Layout of the argument.
+      tensors: What it is called with, and its stages one after the other: an
+        error does not say which of them it is of.
+      schedules: Those that are not possible together.
+      log: Takes a sentence, as `logging.info`.
+
+    Raises:
+      Exception: What a loop raises, too.
+    """
+    found = self._make_trace(argument_layout, self.loops())
+    found.function(*tensors)
+    for number, schedule in enumerate(schedules):
+      trial = list(found.schedules)
+      trial[number] = schedule
+      if trial == found.schedules:
+        continue
+      try:
+        found = self._tried(argument_layout, tensors, trial)
+      except Exception as reason:  # pylint: disable=broad-except  As above.
+        log('Clients run in a loop in stage %d: %s', number + 1, reason)
+    return found
+
+  def _tried(self, argument_layout, tensors, schedules):
+    """Returns a trace of the schedules, or raises what it does."""
+    trace = self._make_trace(argument_layout, schedules)
+    if self._program.evaluator.is_private:  # Else a trial may be seen.
+      try:
+        trace.function(*tensors)
+      except tf.errors.ResourceExhaustedError:
+        pass  # Fewer clients at once may do.
+    return trace
 
 
 def _type_bytes(call) -> int:

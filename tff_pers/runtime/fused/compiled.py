@@ -42,7 +42,7 @@ class Compiler:
     self.devices = devices
     self.strategy = strategy
     self.choices = choices
-    self.result_tensors = results.ResultTensors()
+    self.result_tensors = results.ResultTensors(_CACHE_BYTES)
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors
     )
@@ -149,16 +149,19 @@ class Compiled:
       except tf.errors.InvalidArgumentError as error:
         # Clients that are done together must send tensors of the same shapes,
         # and whether they do may differ from round to round.
+        self._traces[key] = chosen  # A call that fails leaves nothing.
         if not self._may_repeat(schedules):
-          self._traces[key] = chosen  # A call that fails leaves nothing.
           raise
-        schedules = schedule_lib.loops(len(schedules))
-        is_new = True  # Recorded if that helps.
         log = (
             logging.info if self._compiler.strategy in choosing.CHOOSE
             else logging.warning
         )
-        log('Clients run in a loop from now on: %s', error)
+        log('What clients send differs in shape: %s', error)
+        self._traces[key] = self._chooser().narrowed(
+            argument_layout, tensors, schedules, log
+        )
+        is_new = True  # Recorded if that helps.
+        continue
       self._traces[key] = self._trace(argument_layout, has_clients, schedules)
 
   def _may_repeat(self, schedules) -> bool:
@@ -184,13 +187,16 @@ class Compiled:
     recorded = self._compiler.choices.get(self._key(argument_layout))
     if recorded is not None and self._fits(recorded):
       return self._trace(argument_layout, has_clients, recorded)
-    chooser = choosing.Chooser(
+    if not has_clients:
+      loops = schedule_lib.loops(len(self._program.stages))
+      return self._trace(argument_layout, False, loops)
+    return self._chooser().choose(argument_layout, tensors)
+
+  def _chooser(self) -> choosing.Chooser:
+    return choosing.Chooser(
         self._program, self._compiler.strategy, self._compiler.has_gpu,
         lambda *wanted: self._trace(wanted[0], True, wanted[1]),
     )
-    if not has_clients:
-      return self._trace(argument_layout, False, chooser.loops())
-    return chooser.choose(argument_layout, tensors)
 
   def _record(self, argument_layout, schedules):
     """Keeps a choice; not that of a call that fails, which leaves nothing."""

@@ -10,6 +10,7 @@ from tff_pers.runtime.fused import adding
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused import merging
 from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused import side_by_side
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
@@ -170,10 +171,11 @@ def _vectorized(loop, start, stop, at_once):
 
   def chunk(first, states, handles):
     last = tf.minimum(stop, first + at_once) if at_once else stop
-    demanded, messages, singles = tf.vectorized_map(
-        lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
-        tf.range(first, last), fallback_to_while_loop=True, warn=False,
-    )
+    with side_by_side.converted():
+      demanded, messages, singles = tf.vectorized_map(
+          lambda i: tf.nest.map_structure(tf.identity, loop.client(i)),
+          tf.range(first, last), fallback_to_while_loop=True, warn=False,
+      )
     states = [
         _folded(a, state, message, last - first)
         for a, state, message in zip(loop.folds, states, messages)

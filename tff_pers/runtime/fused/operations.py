@@ -92,12 +92,25 @@ _VARYING = (
 _OF_THE_HOST = (
     'Dataset', 'HashTable', 'InitializeTable', 'Iterator', 'LookupTable',
 )
+# What makes keys of random numbers, int64[2], of seeds and numbers of rounds
+# and clients. A GPU's kernels take seeds from the host, so a key that is folded
+# there would go to and fro in every step.
+_OF_KEYS = dict(
+    StatelessRandomGetKeyCounter='Tseed', StatelessRandomUniformFullIntV2='dtype',
+    Pack='T', Cast='DstT',
+)
 
 
 def is_of_the_host(node: tf.compat.v1.NodeDef) -> bool:
-  """Whether a node handles strings, tables or data sets, as only a CPU can."""
+  """Whether a node is for the CPU: strings, tables, data sets, keys."""
   if any(part in node.op for part in _OF_THE_HOST):
     return True
+  if node.op in _OF_KEYS:
+    types = [node.attr[_OF_KEYS[node.op]].type]
+    if node.op == 'Cast':
+      types.append(node.attr['SrcT'].type)
+    if set(types) <= {tf.int32.as_datatype_enum, tf.int64.as_datatype_enum}:
+      return tf.int64.as_datatype_enum in types[:1]
   definition = op_def_registry.get(node.op)
   if definition is None:
     return False

@@ -44,6 +44,7 @@ class Converter:
     self._device = device
     self._result_tensors = result_tensors
     self._stacks = cache.Cache(max_bytes)
+    self._rows = cache.Cache(max_bytes)
     self._seen: collections.OrderedDict[tuple, bool] = collections.OrderedDict()
     self._on_host = False
 
@@ -65,8 +66,10 @@ class Converter:
     return self._ingest(value, type_signature, tensors), tensors
 
   def forget(self) -> None:
-    """Frees what is kept of cohorts."""
+    """Frees what is kept of cohorts and clients."""
     self._stacks.clear()
+    self._rows.clear()
+    self._result_tensors.forget_rows()
 
   def start_anew(self) -> None:
     """Frees what is kept, and is as it was at first, for another run."""
@@ -149,7 +152,8 @@ class Converter:
   def _client_tensors(self, values, part, tensors):
     arrays = [python_values.as_array(value, part) for value in values]
     return self._remembered(
-        part, values, arrays, lambda: self._stack(arrays, part), tensors,
+        part, values, arrays, lambda: self._stack(values, arrays, part),
+        tensors,
         # On a CPU this shows the tensor itself.
         lambda stack: contents.split(np.asarray(stack[1][0]), arrays),
     )
@@ -167,9 +171,7 @@ class Converter:
         what `make` returned.
     """
     kept = self._stacks.get(use, values)
-    if kept is not None and (
-        kept.is_constant or contents.equal(kept.arrays, arrays)
-    ):
+    if kept is not None and kept.shows(arrays):
       stack = kept.stack
     else:
       stack = make()
@@ -237,22 +239,76 @@ class Converter:
       ]
     return tensors
 
-  def _stack(self, arrays, part):
-    """Returns the layout and the tensors of arrays of all clients."""
+  def _stack(self, values, arrays, part):
+    """Returns the layout and the tensors of arrays of all clients.
+
+    Args:
+      values: The objects.
+      arrays: What they contain.
+      part: TFF type of one of them.
+    """
     dtype = tf.as_dtype(part.dtype)
     shape, on_host = _shape(part), self._on_host
     if not arrays:
       empty = datasets.empty_segment([part])[0]
       return layout.Stacked(shape, dtype), [self._tensor(empty)]
+    rows = self._rows_on_device(values, arrays)
     if len({array.shape for array in arrays}) == 1:
+      if rows:
+        with tf.device(self._device):
+          return layout.Stacked(shape, dtype), [tf.stack(rows)]
       return layout.Stacked(shape, dtype, on_host), [
           self._tensor(np.stack(arrays), on_host)
       ]
-    entries = np.concatenate([array.reshape([-1]) for array in arrays])
     shapes = np.asarray([array.shape for array in arrays], np.int64)
+    if rows:
+      with tf.device(self._device):
+        entries = tf.concat([tf.reshape(row, [-1]) for row in rows], 0)
+    else:
+      flat = np.concatenate([array.reshape([-1]) for array in arrays])
+      entries = self._tensor(flat, on_host)
     return layout.Packed(shape, dtype, on_host), [
-        self._tensor(entries, on_host), self._tensor(shapes, on_host)
+        entries, self._tensor(shapes, on_host)
     ]
+
+  def _rows_on_device(self, values, arrays) -> list:
+    """Returns the arrays as tensors of the device, where it has some of them.
+
+    So a cohort of clients who were never together sends what is new.
+
+    Returns:
+      An empty list if the device has none.
+    """
+    if self._device.endswith('CPU:0') or self._on_host:
+      return []
+    found = [self._row(value, array) for value, array in zip(values, arrays)]
+    if all(row is None for row in found):
+      return []
+    return [
+        self._tensor(array) if row is None else row
+        for row, array in zip(found, arrays)
+    ]
+
+  def _row(self, value, array):
+    """Returns an array as a tensor of the device; None at its first coming."""
+    if (
+        array.nbytes < results.LEAST_BYTES or not _is_worth_keeping(value)
+        or array.dtype == np.int32  # A GPU's kernels take it from the host.
+    ):
+      return None
+    row = self._result_tensors.row(value)
+    if row is not None and row.dtype == array.dtype:
+      return row
+    kept = self._rows.get(array.dtype, [value])
+    if kept is None:
+      self._rows.put(array.dtype, [value], _Kept([], None, False), 0)
+      return None
+    if kept.stack is None or not kept.shows([array]):
+      kept = _Kept(
+          [array.copy()], self._tensor(array), contents.is_constant(value)
+      )
+      self._rows.put(array.dtype, [value], kept, array.nbytes)
+    return kept.stack
 
   def _keep(self, use, values, arrays, stack, copies) -> None:
     size = sum(array.nbytes for array in arrays)
@@ -277,13 +333,17 @@ class _Kept(NamedTuple):
 
   Attributes:
     arrays: Copies of the arrays that were stacked.
-    stack: The layout and the tensors of the stack.
+    stack: The layout and the tensors of the stack; of one client the tensor.
     is_constant: Whether nobody can change the arrays.
   """
 
   arrays: list
-  stack: tuple
+  stack: Any
   is_constant: bool
+
+  def shows(self, arrays: list) -> bool:
+    """Whether the arrays contain what they contained."""
+    return self.is_constant or contents.equal(self.arrays, arrays)
 
 
 def _is_worth_keeping(value) -> bool:

@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 # Not exported by TFF: the containers that its types name.
 from tensorflow_federated.python.core.impl.types import type_conversions
 
+from tff_pers.runtime.fused.values import cache
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 
@@ -20,8 +21,44 @@ LEAST_BYTES = 1024
 class ResultTensors:
   """Tensors of results, as long as the caller holds the arrays."""
 
-  def __init__(self):
+  def __init__(self, max_bytes: int = 0):
+    """Initializes the memory.
+
+    Args:
+      max_bytes: Bound on what is kept of clients' results, whom a population
+        may have many of.
+    """
     self._tensors = {}
+    self._rows = cache.Cache(max_bytes)
+
+  def row(self, array: Any) -> Optional[tf.Tensor]:
+    """Returns the tensor on the device of a client's result, or None."""
+    tensor, form = self._rows.get('row', [array]) or (None, None)
+    # As for `tensor`.
+    return tensor if form and form == array.__array_interface__ else None
+
+  def rows(self, tensor: tf.Tensor) -> list:
+    """Returns the rows of a tensor, results of clients, as NumPy values."""
+    is_worth = lies_on_device(tensor) and tensor.shape.rank > 1 and (
+        tensor[:1].numpy().nbytes >= LEAST_BYTES
+    )
+    if not is_worth:
+      return list(tensor.numpy())
+    stack = tensor.numpy()
+    stack.flags.writeable = False  # The tensors would not see a change.
+    arrays = list(stack)
+    with tf.device(tensor.device):
+      # Apart, so that a client that is gone frees its memory.
+      rows = tf.unstack(tensor)
+    for array, row in zip(arrays, rows):
+      self._rows.put(
+          'row', [array], (row, array.__array_interface__), array.nbytes
+      )
+    return arrays
+
+  def forget_rows(self) -> None:
+    """Frees what is kept of clients' results."""
+    self._rows.clear()
 
   def tensor(self, array: Any) -> Optional[tf.Tensor]:
     """Returns the tensor that `array` shows, or None."""
@@ -46,6 +83,14 @@ class ResultTensors:
         weakref.ref(array, forget), tensor, array.__array_interface__
     )
     return array
+
+
+def lies_on_device(tensor: tf.Tensor) -> bool:
+  """Whether a tensor is in another memory than the caller's arrays."""
+  # A GPU's kernels take int32 from the host.
+  return not tensor.device.endswith('CPU:0') and tensor.dtype not in (
+      tf.int32, tf.string
+  )
 
 
 def flat(value: Any, part: tff.Type) -> list:
@@ -100,7 +145,9 @@ def export(
           'A cohort must not be empty if a result is placed at clients.'
       )
     if part.placement is tff.CLIENTS and not part.all_equal:
-      return _export_clients(tensors, value, part.member, num_clients)
+      return _export_clients(
+          tensors, value, part.member, num_clients, result_tensors
+      )
     return export(tensors, value, part.member, num_clients, result_tensors)
   if isinstance(part, tff.StructType):
     return _container(part, [
@@ -112,11 +159,13 @@ def export(
   return result_tensors.array(next(tensors))
 
 
-def _export_clients(tensors, value, part, num_clients) -> list:
+def _export_clients(
+    tensors, value, part, num_clients, result_tensors
+) -> list:
   """Returns the list of the clients' values."""
   if isinstance(part, tff.StructType):
     columns = [
-        _export_clients(tensors, v, t, num_clients)
+        _export_clients(tensors, v, t, num_clients, result_tensors)
         for v, t in zip(value, part.children())
     ]
     return [
@@ -124,7 +173,7 @@ def _export_clients(tensors, value, part, num_clients) -> list:
         for k in range(num_clients)
     ]
   if isinstance(value, packing.Rows):
-    return list(next(tensors).numpy())
+    return result_tensors.rows(next(tensors))
   entries, shapes = next(tensors).numpy(), next(tensors).numpy()
   stops = np.cumsum(np.prod(shapes, axis=1, dtype=np.int64))
   pieces = np.split(entries, stops[:-1]) if len(stops) else []

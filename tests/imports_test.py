@@ -60,7 +60,7 @@ RUNTIME_FLOORS = (
         _FUSED + '.operations',
     ),
     (_FUSED + '.values',),
-    (_FUSED + '.graphs', _FUSED + '.schedule'),
+    (_FUSED + '.graphs', _FUSED + '.schedule', _FUSED + '.side_by_side'),
     (_FUSED + '.choices', _FUSED + '.intrinsics', _FUSED + '.singles'),
     (_FUSED + '.evaluation',),
     (_FUSED + '.client_loop',),

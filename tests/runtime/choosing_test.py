@@ -131,6 +131,36 @@ def test_what_cannot_run_together_runs_in_a_loop(tmp_path):
   assert result == 3000
 
 
+def test_each_stage_decides_for_itself(tmp_path, monkeypatch):
+  """The second of three stages is refused, and loops alone."""
+  local = tff.tensorflow.computation(lambda x, y: tf.reduce_sum(x) + y, ROWS, np.float32)
+
+  @tff.federated_computation(tff.FederatedType(ROWS, tff.CLIENTS))
+  def total(values):
+    found = tff.federated_value(0.0, tff.SERVER)
+    for _ in range(3):
+      everywhere = tff.federated_broadcast(found)
+      found = tff.federated_mean(
+          tff.federated_map(local, (values, everywhere))
+      )
+    return found
+
+  together, calls = tf.vectorized_map, []
+
+  def refusing(function, elements, **options):
+    calls.append(1)
+    # The first of two in a trace of all is right, and so is one alone, but for
+    # that of the second stage.
+    if len(calls) in (2, 4):
+      raise ValueError('no such conversion')
+    return together(function, elements, **options)
+
+  monkeypatch.setattr(tf, 'vectorized_map', refusing)
+  result, found = _chosen(tmp_path / 'runtime.json', total, _cohort(100, 3))
+  assert found[:3] == ['vectorized', 'loop', 'vectorized']
+  assert result == 90
+
+
 def test_only_measured_takes_time(monkeypatch, tmp_path):
   def measured(*_, **__):
     raise AssertionError('measured')

@@ -164,11 +164,35 @@ for _ in range(3):
   kept = executor._compiler.result_tensors.tensor(state)
   print('lies on', kept.device[-5:])
 print('sent', sent, state[0])
+
+clients = [np.full([1000], k, np.float32) for k in range(3)]
+for pair in ((0, 1), (1, 2), (2, 0), (1, 0), (0, 2)):
+  sent.clear()
+  found = step(np.zeros([1000], np.float32), [clients[k] for k in pair])
+  print('of', pair, sent[1:], found[0])
+clients[2] += 1
+sent.clear()
+found = step(np.zeros([1000], np.float32), [clients[1], clients[2]])
+print('changed', sent[1:], found[0])
+
+@tff.federated_computation(tff.FederatedType(state_type, tff.CLIENTS))
+def doubled(values):
+  return tff.federated_map(
+      tff.tensorflow.computation(lambda x: 2 * x, state_type), values)
+
+sent.clear()
+states = doubled([clients[0], clients[1]])
+states = doubled([states[1], clients[0]])
+print('states', sent, states[0][0], states[0].flags.writeable)
 '''
 
 
 def test_server_state_stays_on_the_device():
-  """A second CPU stands for the GPU: after the first round only data go there."""
+  """A second CPU stands for the GPU: after the first round only data go there.
+
+  A client's data go there alone when they come again, and then no more, with
+  whomever they come. States of clients were never anywhere else.
+  """
   root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
   done = subprocess.run(
       [sys.executable, '-c', _ALONE], cwd=root, text=True,
@@ -177,5 +201,12 @@ def test_server_state_stays_on_the_device():
   )
   assert done.returncode == 0, done.stderr[-2000:]
   assert done.stdout.count('lies on CPU:1') == 3
-  data = ', (2, 1000)' * 2  # Kept when the same cohort comes for a second time.
-  assert f'sent [(1000,){data}] 3.0' in done.stdout
+  row = '(1000,)'
+  # Kept when it comes for a second time; the two clients have one array.
+  assert f'sent [{row}, (2, 1000), {row}] 3.0' in done.stdout
+  for line in (
+      'of (0, 1) [(2, 1000)] 0.5', f'of (1, 2) [{row}, {row}] 1.5',
+      f'of (2, 0) [{row}, {row}] 1.0', 'of (1, 0) [] 0.5', 'of (0, 2) [] 1.0',
+      f'changed [{row}] 2.0', 'states [] 4.0 False',
+  ):
+    assert line in done.stdout, done.stdout

@@ -12,9 +12,10 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tff_pers.testing import memories
-from tff_pers.testing import tiny  # Registers the methods.
+import baselines  # pylint: disable=unused-import  Registers its methods.
+from tff_pers import algorithms  # pylint: disable=unused-import  As above.
 from tff_pers.config import methods
+from tff_pers.testing import memories
 
 # What runs on the host though nobody placed it there: with the reason why that
 # is as good as it gets.

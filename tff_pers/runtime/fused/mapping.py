@@ -15,6 +15,8 @@ from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
 
+_ON_A_GPU = 10  # What TensorFlow's loops have by default.
+
 
 def run(
     schedule: schedule_lib.Schedule,
@@ -63,7 +65,10 @@ def _run_range(schedule, loop, start, stop, device):
     client = tf.function(loop.client, jit_compile=True, autograph=False)
   else:
     client = lambda i: loop.client(i, is_loop=True)
-  parallel = schedule.clients_at_once or max(2, os.cpu_count() or 2)
+  # A GPU does one operation after the other: overlap only hides the starting of
+  # them, and takes memory. Where that lacks, clients go one by one.
+  most = max(2, os.cpu_count() or 2) if 'CPU' in device else _ON_A_GPU
+  parallel = schedule.clients_at_once or most
   if loop.has_races and 'CPU' in device:
     parallel = 1
   return _looped(loop, client, start, stop, parallel)

@@ -10,16 +10,17 @@ nobody takes. And it forgets what is of the host, see `operations`.
 """
 
 import contextlib
-import importlib
+import sys
 from typing import Any, Callable, Iterator
 
 import tensorflow as tf
+# Not exported by TensorFlow: how `vectorized_map` converts operations.
+from tensorflow.python.ops.parallel_for.pfor import PFor
 
 from tff_pers.runtime.fused import operations
 
-# Not exported by TensorFlow: how `vectorized_map` converts operations. (In its
-# package a function of the same name hides the module.)
-pfor: Any = importlib.import_module('tensorflow.python.ops.parallel_for.pfor')
+# In its package a function of the same name hides the module.
+pfor: Any = sys.modules[PFor.__module__]
 # Patches repeat each number as often as a kernel has places. Beyond so many
 # bytes an example, one client's convolution keeps a GPU busy. (Not measured.)
 _MOST_BYTES = 2**22

@@ -282,6 +282,10 @@ class Converter:
     if self._device.endswith('CPU:0') or self._on_host:
       return []
     found = [self._row(value, array) for value, array in zip(values, arrays)]
+    for value, array, row in zip(values, arrays, found):
+      if row is None and _is_for_device(value, array):
+        # It is kept when it comes again.
+        self._rows.put(array.dtype, [value], _Kept([], None, False), 0)
     if all(row is None for row in found):
       return []
     return [
@@ -291,17 +295,13 @@ class Converter:
 
   def _row(self, value, array):
     """Returns an array as a tensor of the device; None at its first coming."""
-    if (
-        array.nbytes < results.LEAST_BYTES or not _is_worth_keeping(value)
-        or array.dtype == np.int32  # A GPU's kernels take it from the host.
-    ):
+    if not _is_for_device(value, array):
       return None
     row = self._result_tensors.row(value)
     if row is not None and row.dtype == array.dtype:
       return row
     kept = self._rows.get(array.dtype, [value])
     if kept is None:
-      self._rows.put(array.dtype, [value], _Kept([], None, False), 0)
       return None
     if kept.stack is None or not kept.shows([array]):
       kept = _Kept(
@@ -349,6 +349,13 @@ class _Kept(NamedTuple):
 def _is_worth_keeping(value) -> bool:
   return isinstance(value, tf.Tensor) or (
       isinstance(value, np.ndarray) and value.dtype != object
+  )
+
+
+def _is_for_device(value, array) -> bool:
+  # A GPU's kernels take int32 from the host.
+  return _is_worth_keeping(value) and array.dtype != np.int32 and (
+      array.nbytes >= results.LEAST_BYTES
   )
 
 

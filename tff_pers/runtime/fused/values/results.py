@@ -28,7 +28,7 @@ class ResultTensors:
       max_bytes: Bound on what is kept of clients' results, whom a population
         may have many of.
     """
-    self._tensors = {}
+    self._tensors: dict[int, Any] = {}
     self._rows = cache.Cache(max_bytes)
 
   def row(self, array: Any) -> Optional[tf.Tensor]:

@@ -200,7 +200,9 @@ def check_quadratic(
     )
   rng = tf.random.Generator.from_seed(0)
   batch = client_data.Batch(
-      _random(model.x_spec, rng), _random(model.y_spec, rng),
+      *tf.nest.map_structure(
+          lambda spec: _random(spec, rng), (model.x_spec, model.y_spec)
+      ),
       tf.ones([_PROBES], tf.bool), tf.zeros([2], tf.int64),
   )
   way = tf.nest.map_structure(

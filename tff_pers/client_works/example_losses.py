@@ -59,8 +59,8 @@ class RowBatch(NamedTuple):
     rows: int32[batch_size].
   """
 
-  x: tf.Tensor
-  y: tf.Tensor
+  x: Any
+  y: Any
   mask: tf.Tensor
   seed: tf.Tensor
   rows: tf.Tensor
@@ -88,10 +88,8 @@ def fold_rows(
 
   def row_step(state, batch):
     rows = batch.x
-    return step(state, RowBatch(
-        *(structures.take(examples[name], rows) for name in ('x', 'y')),
-        batch.mask, batch.seed, rows,
-    ))
+    x, y = (structures.take(examples[name], rows) for name in ('x', 'y'))
+    return step(state, RowBatch(x, y, batch.mask, batch.seed, rows))
 
   return client_data.fold_batches(numbers, row_step, init, **options)
 

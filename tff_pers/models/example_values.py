@@ -161,7 +161,7 @@ def _averaged(function, of_y, of_predictions):
     if values.shape.rank == 0:
       raise ValueError(_SCALAR)
     axes = list(range(1, values.shape.rank))
-    averaged.rank = values.shape.rank
+    setattr(averaged, 'rank', values.shape.rank)
     # A function that takes its own mean over the steps is left alone.
     if mask is None or values.shape.rank < mask.shape.rank:
       return tf.reduce_mean(values, axis=axes)

@@ -106,7 +106,7 @@ class _Cell:
 def _standing_in(metric, cells):
   """Makes reads and writes of the metric's variables those of the cells."""
   with contextlib.ExitStack() as stack:
-    for variable, cell in zip(metric.variables, cells, strict=True):
+    for variable, cell in zip(metric.variables, cells):
       stack.enter_context(captured.overriding(variable, **cell.attributes()))
     yield
 

@@ -24,6 +24,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import random
+from tff_pers.core import structures
 from tff_pers.models import functional
 from tff_pers.models import partition
 
@@ -225,7 +226,7 @@ def hold_out(
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
   """Returns dense client data without every fifth example, and those alone."""
   size = data['num_examples']
-  capacity = tf.shape(data['examples']['y'])[0]
+  capacity = structures.num_rows(data['examples'])
   kept = tf.range(capacity - capacity // 5)
 
   def part(num_examples, take):

@@ -69,7 +69,13 @@ def build_fedem(
     num_clients: N; a client of a larger index never trains. None: every client
       may train.
     client_weighting: n_i, see `fedavg.build_fedavg`.
+
+  Raises:
+    ValueError: If the model has several outputs.
   """
+  model.require_one_output(
+      'FedEM, whose losses are likelihoods (tip: the ensemble, IFCA or PERM)'
+  )
   num_models = hyperparameters.num_models or num_models
 
   def mixing_of(message, client_state, data):
@@ -125,7 +131,7 @@ def negative_log_likelihoods(
     targets = model.y_spec.shape[1:].num_elements()
     losses *= tf.constant(targets, losses.dtype)
   elif 'loss' in model.weights_of:
-    y = data['examples']['y']
+    y = model.targets_of(data['examples']['x'], data['examples']['y'])
     losses *= model.row_weights(y, losses.dtype)[:, None]
   elif model.labels is not None:
     # A mean over the steps of a sequence, or over several labels.
@@ -169,11 +175,12 @@ def weighted_loss(
   total = 0.0
   num_models = responsibilities.shape[1]
   for c, weights in enumerate(mixtures.unstack(models, num_models)):
+    y = model.targets_of(batch.x, batch.y)
     losses = responsibilities[:, c] * model.example_loss(
-        batch.y, model.predict(weights, batch.x, True, batch.seed)
+        y, model.predict(weights, batch.x, True, batch.seed)
     )
     if 'loss' in model.weights_of:
-      losses *= model.row_weights(batch.y, losses.dtype)
+      losses *= model.row_weights(y, losses.dtype)
     # Not a product: an overflow in a filler row must not spread.
     losses = tf.where(batch.mask, losses, tf.zeros_like(losses))
     count = tf.maximum(model.batch_weight(batch, losses.dtype), 1)

@@ -16,6 +16,7 @@ from tff_pers.client_works import local_step
 from tff_pers.config import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
+from tff_pers.models import adaptors
 from tff_pers.models import export
 from tff_pers.models import keras
 from tff_pers.models import partition
@@ -215,6 +216,38 @@ def test_statistics_do_not_count_in_the_norm():
       local.start(weights), (tf.constant([0.3, 0.4]), tf.constant([100.0])), 1.0
   )
   rounds.assert_close(line.weights, (np.array([0.7, 0.6], np.float32), [-95.0]))
+
+
+def test_masks_of_steps_on_axis_1_are_those_of_keras():
+  """Each step is a channel there, and has other rows that count."""
+  layers = tf.keras.layers
+  network = tf.keras.Sequential([
+      layers.Input([3, 2]), layers.Masking(),
+      layers.BatchNormalization(axis=1, momentum=0.8), layers.Flatten(),
+      layers.Dense(2),
+  ])
+  model = keras.from_keras(network, _LOSS)
+  x = np.random.default_rng(0).normal(size=[4, 3, 2]).astype(np.float32)
+  x[0, 1:], x[1, 2] = 0, 0
+  batch = client_data.Batch(
+      tf.constant(x), tf.constant([0, 1, 1, 0]), tf.fill([4], True),
+      tf.zeros([2], tf.int64),
+  )
+  weights = model.initial_weights(0)
+  _, moved = model.loss_and_gradient(weights, batch)
+  network.compile(tf.keras.optimizers.SGD(0.0), _LOSS)
+  network.train_on_batch(x, batch.y)
+  for position, theirs in zip((-2, -1), network.non_trainable_variables):
+    np.testing.assert_allclose(
+        weights[position] - moved[position], theirs, rtol=1e-5
+    )
+
+
+def test_adaptors_leave_statistics_alone(task):
+  plan = adaptors.full(task.model, 2).plan
+  assert [entry.adaptor is None for entry in plan] == list(
+      task.model.statistics
+  )
 
 
 def test_wide_kernels_are_not_held_as_factors():

@@ -342,7 +342,7 @@ def test_raises_on_a_model_that_trains_in_its_own_way(step):
 def test_raises_on_several_outputs():
   inputs = tf.keras.Input([4])
   network = tf.keras.Model(inputs, [L.Dense(2)(inputs), L.Dense(3)(inputs)])
-  with pytest.raises(ValueError, match='must have one output tensor'):
+  with pytest.raises(ValueError, match='must have the form of the outputs'):
     keras.from_keras(network, LOSS)
 
 

@@ -17,6 +17,7 @@ import tensorflow_federated as tff
 from tff_pers.config import methods
 from tff_pers.core import interception
 from tff_pers.core import process as process_lib
+from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
@@ -97,11 +98,10 @@ def tiny_task(
   shapes = (model.x_spec, model.y_spec)
 
   def data(index):
-    x, y = (
-        np.zeros([2, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
-        for spec in shapes
-    )
-    return client_data.dense(index, x, y)
+    return client_data.dense(index, *tf.nest.map_structure(
+        lambda spec: np.zeros([2, *spec.shape[1:]], spec.dtype.as_numpy_dtype),
+        shapes,
+    ))
 
   dense = [data(index) for index in range(clients)]
   return task_lib.Task(
@@ -130,7 +130,6 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
   outputs = tf.function(model.predict, autograph=False).get_concrete_function(
       spec, model.x_spec, False, tf.TensorSpec([2], tf.int64)
   ).structured_outputs
-  output_shape, dtype = outputs.shape[1:], outputs.dtype
 
   def init(seed):
     del seed  # Always the same.
@@ -139,8 +138,11 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
   def predict(weights, x, training, seed):
     # All weights take part: where a method takes gradients, they exist.
     total = tf.add_n([tf.reduce_sum(leaf) for leaf in _tensors(weights)])
-    constant = tf.fill(
-        [tf.shape(x)[0], *output_shape], tf.cast(total, dtype)
+    constant = tf.nest.map_structure(
+        lambda spec: tf.fill(
+            [structures.num_rows(x), *spec.shape[1:]],
+            tf.cast(total, spec.dtype),
+        ), outputs,
     )
     return interception.changed(
         'prediction', constant,

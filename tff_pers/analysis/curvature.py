@@ -228,7 +228,8 @@ def extreme_eigenvalues(
 
 def _rows(data):
   count = int(data['num_examples'])
-  return data['examples']['x'][:count], data['examples']['y'][:count]
+  found = tf.nest.map_structure(lambda rows: rows[:count], data['examples'])
+  return found['x'], found['y']
 
 
 def _numpy(tensor) -> np.ndarray:

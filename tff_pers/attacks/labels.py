@@ -34,8 +34,17 @@ def flipped(y: tf.Tensor, num_classes: int) -> tf.Tensor:
 def flipped_where(
     flips: tf.Tensor, data: Mapping[str, Any], num_classes: int
 ) -> Any:
-  """Returns dense client data, with flipped labels if `flips`, a bool."""
+  """Returns dense client data, with flipped labels if `flips`, a bool.
+
+  Raises:
+    ValueError: If there are several outputs.
+  """
   examples = data['examples']
+  if tf.nest.is_nested(examples['y']):
+    raise ValueError(
+        'Labels of one output can be flipped, found several outputs. Tip: an'
+        ' attack on messages.'
+    )
   y = tf.cond(
       flips, lambda: flipped(examples['y'], num_classes), lambda: examples['y']
   )

@@ -16,6 +16,7 @@ import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.core import round_metrics
+from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -136,7 +137,7 @@ def client_weight(
     total = data.reduce(
         0,
         lambda count, xy: count
-        + (tf.shape(_labels(xy))[0] if by_examples else 1),
+        + (structures.num_rows(xy) if by_examples else 1),
     )
     return tf.cast(total, tf.float32)
   examples = data['num_examples']
@@ -145,14 +146,10 @@ def client_weight(
   return tf.cast(examples, tf.float32)
 
 
-def _labels(xy):
-  return xy['y'] if isinstance(xy, dict) else xy[1]
-
-
 def _has_examples(dataset):
   """Returns whether the first batch of a data set, if any, has a row, bool."""
   return dataset.take(1).reduce(
-      False, lambda _, xy: tf.shape(_labels(xy))[0] > 0
+      False, lambda _, xy: structures.num_rows(xy) > 0
   )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import tensorflow as tf
 
+from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import mixtures
@@ -26,12 +27,12 @@ def compute(
     data: Dense client data; rows of padding have finite but no useful losses.
   """
   dtype = tf.nest.flatten(models)[0].dtype
-  num_rows = tf.shape(data['examples']['y'])[0]
+  num_rows = structures.num_rows(data['examples'])
 
   def step(table, batch):
     losses = tf.stack([
         tf.cast(model.example_loss(
-            batch.y,
+            model.targets_of(batch.x, batch.y),
             model.predict(mixtures.select(models, c), batch.x, False,
                           batch.seed),
         ), dtype)
@@ -58,8 +59,8 @@ class RowBatch(NamedTuple):
     rows: int32[batch_size].
   """
 
-  x: tf.Tensor
-  y: tf.Tensor
+  x: Any
+  y: Any
   mask: tf.Tensor
   seed: tf.Tensor
   rows: tf.Tensor
@@ -79,7 +80,7 @@ def fold_rows(
     **options: See `fold_batches`.
   """
   examples = data['examples']
-  rows = tf.range(tf.shape(examples['y'])[0])
+  rows = tf.range(structures.num_rows(examples))
   # Batches of row numbers in place of examples. As y, too: a batch has one.
   numbers = collections.OrderedDict(
       data, examples=collections.OrderedDict(x=rows, y=rows)
@@ -87,10 +88,8 @@ def fold_rows(
 
   def row_step(state, batch):
     rows = batch.x
-    return step(state, RowBatch(
-        tf.gather(examples['x'], rows), tf.gather(examples['y'], rows),
-        batch.mask, batch.seed, rows,
-    ))
+    x, y = (structures.take(examples[name], rows) for name in ('x', 'y'))
+    return step(state, RowBatch(x, y, batch.mask, batch.seed, rows))
 
   return client_data.fold_batches(numbers, row_step, init, **options)
 
@@ -116,7 +115,8 @@ def mean_loss(
   """
   if 'loss' not in model.weights_of:
     return mean_rows(data, losses)
-  units = model.row_weights(data['examples']['y'], losses.dtype)[:, None]
+  y = model.targets_of(data['examples']['x'], data['examples']['y'])
+  units = model.row_weights(y, losses.dtype)[:, None]
   count = tf.maximum(_sum_rows(data, units), 1)
   return _sum_rows(data, units * losses) / count
 

@@ -199,9 +199,11 @@ def check_quadratic(
         f' parameters, found {model.num_parameters}. Tip: tuner=cg.'
     )
   rng = tf.random.Generator.from_seed(0)
+  x, y = tf.nest.map_structure(
+      lambda spec: _random(spec, rng), (model.x_spec, model.y_spec)
+  )
   batch = client_data.Batch(
-      _random(model.x_spec, rng), _random(model.y_spec, rng),
-      tf.ones([_PROBES], tf.bool), tf.zeros([2], tf.int64),
+      x, y, tf.ones([_PROBES], tf.bool), tf.zeros([2], tf.int64),
   )
   way = tf.nest.map_structure(
       lambda w: rng.normal(w.shape, dtype=w.dtype), weights

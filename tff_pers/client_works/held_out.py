@@ -5,6 +5,8 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
+from tff_pers.core import structures
+
 
 def count(size: tf.Tensor, share: float) -> tf.Tensor:
   """Returns how many of `size` examples are held out, int32."""
@@ -21,7 +23,7 @@ def split(
     share: Of the examples, held out.
     key: int64[2].
   """
-  size, capacity = data['num_examples'], tf.shape(data['examples']['y'])[0]
+  size, capacity = data['num_examples'], structures.num_rows(data['examples'])
   held = count(size, share)
   draws = tf.random.stateless_uniform([capacity], key)
   # Padding comes last and stays there.
@@ -29,8 +31,6 @@ def split(
   start = tf.concat([order[held:], order[:held]], axis=0)
   take = lambda rows, number: collections.OrderedDict(
       data, num_examples=number,
-      examples=tf.nest.map_structure(
-          lambda leaf: tf.gather(leaf, rows), data['examples']
-      ),
+      examples=structures.take(data['examples'], rows),
   )
   return take(start, size - held), take(order, held)

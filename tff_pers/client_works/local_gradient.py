@@ -4,6 +4,7 @@ from typing import Any, Mapping, NamedTuple
 
 import tensorflow as tf
 
+from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
@@ -42,7 +43,7 @@ def compute(
     seed: int64[2], draws the rows and the halves.
     num_rows: M random rows; 0 takes all.
   """
-  capacity = tf.shape(data['examples']['y'])[0]
+  capacity = structures.num_rows(data['examples'])
   size = num_rows or tf.minimum(tf.maximum(capacity, 1), _CHUNK)
   zeros = tf.nest.map_structure(tf.zeros_like, weights)
   dtype = tf.nest.flatten(weights)[0].dtype
@@ -90,10 +91,8 @@ def compute(
 
 def _rows(batch, rows):
   # Gathered: a slice in steps of two takes several times as long.
-  take = lambda leaf: tf.gather(leaf, rows)
-  return batch._replace(
-      x=take(batch.x), y=take(batch.y), mask=take(batch.mask)
-  )
+  x, y, mask = structures.take((batch.x, batch.y, batch.mask), rows)
+  return batch._replace(x=x, y=y, mask=mask)
 
 
 def _variance(a, b):

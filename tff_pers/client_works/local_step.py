@@ -107,10 +107,9 @@ class LocalStep:
 
   def direction(self, weights: Any, gradient: Any) -> Any:
     """Returns d: the gradient, clipped, and that of the penalty."""
-    clipped = gradient
     if self.clip_norm:
-      clipped = clip(gradient, self.clip_norm, self.statistics)
-    return self.with_statistics(self.penalized(weights, clipped), gradient)
+      gradient = clip(gradient, self.clip_norm, self.statistics)
+    return self.with_statistics(self.penalized(weights, gradient), gradient)
 
   def penalized(self, weights: Any, gradient: Any) -> Any:
     """Returns the gradient plus that of the penalty."""

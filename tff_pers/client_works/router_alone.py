@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import router_training
+from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.models import functional
@@ -103,7 +104,7 @@ def full_mean(
 
   size = None  # A dataset has its own batches.
   if not isinstance(data, tf.data.Dataset):
-    capacity = tf.shape(data['examples']['y'])[0]
+    capacity = structures.num_rows(data['examples'])
     size = tf.minimum(tf.maximum(capacity, 1), _CHUNK)
   total, count = client_data.fold_batches(
       data, add, (zero, tf.zeros([], zero.dtype)),

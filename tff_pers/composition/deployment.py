@@ -82,9 +82,11 @@ def deployed_metrics(
   def step(sums, batch):
     return tf.nest.map_structure(tf.add, sums, measured(batch))
 
-  one = lambda spec: tf.zeros(
-      # Steps or pixels that the model leaves open, enough for its windows.
-      [1, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])], spec.dtype
+  one = lambda specs: tf.nest.map_structure(
+      lambda spec: tf.zeros(
+          # Steps or pixels that the model leaves open, enough for its windows.
+          [1, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])], spec.dtype
+      ), specs,
   )
   # A batch of one masked row gives zeros of the names and types of the sums,
   # whatever metrics the model has.
@@ -102,8 +104,11 @@ def deployed_metrics(
   count = data['num_examples']
   means = collections.OrderedDict(
       (name, total / tf.cast(_divisor(count, units.get(name)), total.dtype))
-      for name, total in sums.items()
+      for name, total in sums.items() if name not in deployed.states
   )
+  for name, state in deployed.states.items():
+    found = tf.cast(state.result(sums[name]), tf.float32)
+    means[name] = tf.where(count > 0, found, tf.constant(np.nan))
   means['num_examples'] = count
   return means
 

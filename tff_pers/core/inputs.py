@@ -196,16 +196,55 @@ def fitted(
         f' {type(examples).__name__}.'
     )
   fit = collections.OrderedDict(
-      (name, arrays.fitted(
-          examples[name], expected[name], f'`{name}` of client {index}'
-      ))
+      (name, _fitted(examples[name], expected[name], name, index))
       for name in ('x', 'y')
   )
   if labels is not None:
-    _check_labels(fit['y'], int(client['num_examples']), labels, index)
-  if all(fit[name] is examples[name] for name in fit):
+    outputs = [fit['y']]
+    if isinstance(labels, list):
+      outputs = tf.nest.flatten(fit['y'])
+    else:
+      labels = [labels]
+    for y, own in zip(outputs, labels):
+      if own is not None:
+        _check_labels(y, int(client['num_examples']), own, index)
+  before, after = tf.nest.flatten(examples), tf.nest.flatten(fit)
+  if all(old is new for old, new in zip(before, after)):
     return client
   return collections.OrderedDict(client, examples=fit)
+
+
+def _fitted(value, expected: tff.Type, path: str, index: int):
+  """Returns one array, or the several of the type, in its structure."""
+  if isinstance(expected, tff.TensorType):
+    return arrays.fitted(value, expected, f'`{path}` of client {index}')
+  names = tff.structure.name_list_with_nones(expected)
+  is_dict = None not in names
+  found = list(value) if isinstance(value, (Mapping, tuple, list)) else None
+  if found is None or isinstance(value, Mapping) != is_dict or (
+      set(found) != set(names) if is_dict else len(found) != len(names)
+  ):
+    wanted = f'a dict with {", ".join(names)}'
+    if not is_dict:
+      wanted = f'a tuple of {len(names)} arrays'
+    shown = f'a {type(value).__name__}'
+    if isinstance(value, Mapping):
+      shown = f'one with {", ".join(map(str, value))}'
+    elif isinstance(value, (tuple, list)):
+      shown += f' of {len(value)}'
+    raise TypeError(
+        f'`{path}` of client {index} must be {wanted}, as the model takes it,'
+        f' found {shown}.'
+    )
+  if is_dict:
+    return collections.OrderedDict(
+        (name, _fitted(value[name], expected[name], f'{path}[{name}]', index))
+        for name in names
+    )
+  return tuple(
+      _fitted(part, expected[i], f'{path}[{i}]', index)
+      for i, part in enumerate(value)
+  )
 
 
 def _check_labels(y, num_examples: int, labels, index: int) -> None:

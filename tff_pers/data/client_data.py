@@ -16,51 +16,55 @@ import tensorflow_federated as tff
 
 from tff_pers.core import arrays
 from tff_pers.core import random
+from tff_pers.core import structures
 
 
 class Batch(NamedTuple):
   """One minibatch of a client.
 
   Attributes:
-    x: Features, [batch_size, ...].
-    y: Labels, [batch_size, ...].
+    x: Features, [batch_size, ...]; several inputs are a dict or a tuple.
+    y: Labels, [batch_size, ...]; those of several outputs likewise.
     mask: bool[batch_size]; False rows are filler of a short last batch.
     seed: int64[2], a key of this step (dropout).
   """
 
-  x: tf.Tensor
-  y: tf.Tensor
+  x: Any
+  y: Any
   mask: tf.Tensor
   seed: tf.Tensor
 
 
-def client_data_type(x_spec: tf.TensorSpec, y_spec: tf.TensorSpec) -> tff.Type:
+def client_data_type(x_spec: Any, y_spec: Any) -> tff.Type:
   """Returns the TFF type of one client's data.
 
   Args:
-    x_spec: Spec of the features with leading batch dimension None.
-    y_spec: Spec of the labels with leading batch dimension None.
+    x_spec: Spec of the features with leading batch dimension None, or a dict or
+      tuple of specs.
+    y_spec: Spec of the labels, likewise.
   """
+  of = lambda spec, _: tff.TensorType(spec.dtype.as_numpy_dtype, spec.shape)
   return tff.to_type(
       collections.OrderedDict(
           index=np.int32,
           num_examples=np.int32,
           examples=collections.OrderedDict(
-              x=tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
-              y=tff.TensorType(y_spec.dtype.as_numpy_dtype, y_spec.shape),
+              x=structures.mapped(of, x_spec),
+              y=structures.mapped(of, y_spec),
           ),
       )
   )
 
 
 def dense(
-    index: int, x: np.ndarray, y: np.ndarray
+    index: int, x: Any, y: Any
 ) -> collections.OrderedDict[str, Any]:
   """Returns one client's arrays as dense client data.
 
   Args:
     index: The client's number in 0..N-1; -1: the examples are of no client.
     x: Features, [num_examples, ...]; also a table of pandas, or nested lists.
+      Those of a model of several inputs are a dict or a tuple of such arrays.
     y: Labels, [num_examples, ...]; likewise.
 
   Raises:
@@ -69,18 +73,17 @@ def dense(
       than the others.
   """
   index = arrays.client_index(index, '`index`')
-  x, y = (
-      arrays.as_array(rows, f'`{name}` of client {index}')
-      for name, rows in (('x', x), ('y', y))
-  )
-  if len(x) != len(y):
+  of = lambda rows, path: arrays.as_array(rows, f'`{path}` of client {index}')
+  x, y = structures.mapped(of, x, 'x'), structures.mapped(of, y, 'y')
+  sizes = [len(rows) for rows in tf.nest.flatten((x, y))]
+  if len(set(sizes)) > 1:
     raise ValueError(
-        f'`x` and `y` must have one row per example, found {len(x)} and'
-        f' {len(y)} rows at client {index}.'
+        '`x` and `y` must have one row per example, found'
+        f' {" and ".join(map(str, sizes))} rows at client {index}.'
     )
   return collections.OrderedDict(
       index=np.int32(index),
-      num_examples=np.int32(len(x)),
+      num_examples=np.int32(sizes[0]),
       examples=collections.OrderedDict(x=x, y=y),
   )
 
@@ -93,9 +96,10 @@ def constant(data: Mapping[str, Any]) -> collections.OrderedDict[str, Any]:
   """
   return collections.OrderedDict(
       data,
-      examples=collections.OrderedDict(
-          (name, np.frombuffer(rows.tobytes(), rows.dtype).reshape(rows.shape))
-          for name, rows in data['examples'].items()
+      examples=tf.nest.map_structure(
+          lambda rows: np.frombuffer(rows.tobytes(), rows.dtype).reshape(
+              rows.shape
+          ), data['examples'],
       ),
   )
 
@@ -117,9 +121,8 @@ def pool(
       )
       for data in clients
   ]
-  return dense(-1, *(
-      np.concatenate([part[name] for part in parts]) for name in ('x', 'y')
-  ))
+  together = tf.nest.map_structure(lambda *rows: np.concatenate(rows), *parts)
+  return dense(-1, together['x'], together['y'])
 
 
 def pad(
@@ -136,9 +139,7 @@ def pad(
     widths = [(0, num_rows - len(rows))] + [(0, 0)] * (rows.ndim - 1)
     return np.pad(rows, widths)
   padded = collections.OrderedDict(data)
-  padded['examples'] = collections.OrderedDict(
-      (name, _pad(rows)) for name, rows in data['examples'].items()
-  )
+  padded['examples'] = tf.nest.map_structure(_pad, data['examples'])
   return padded
 
 
@@ -261,18 +262,22 @@ def _summing_reports(step):
 
 def _fold_dense(data, step, init, seeds, **options):
   """Folds over dense data; `options` are those of `batch_rows`."""
-  x, y = data['examples']['x'], data['examples']['y']
+  examples = data['examples']
   if _is_whole(options['batch_size']):
     return _fold_whole(data, step, init, seeds, **options)
   uses = [
-      batch_rows(data['num_examples'], tf.shape(x)[0], seed=seed, **options)
+      batch_rows(
+          data['num_examples'], structures.num_rows(examples), seed=seed,
+          **options
+      )
       for seed in seeds
   ]
   def body(t, state):
     batches = tuple(
         Batch(
-            tf.gather(x, rows[t]), tf.gather(y, rows[t]), mask[t],
-            random.fold_in(seed, t),
+            structures.take(examples['x'], rows[t]),
+            structures.take(examples['y'], rows[t]),
+            mask[t], random.fold_in(seed, t),
         )
         for seed, (rows, mask) in zip(seeds, uses)
     )
@@ -307,11 +312,12 @@ def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
     data: Dense client data.
     seed: int64[2], the key of the batch.
   """
-  size = tf.shape(data['examples']['y'])[0]
+  examples = data['examples']
+  size = structures.num_rows(examples)
   rows = filler(tf.range(size), data['num_examples'])
   return Batch(
-      tf.gather(data['examples']['x'], rows),
-      tf.gather(data['examples']['y'], rows),
+      structures.take(examples['x'], rows),
+      structures.take(examples['y'], rows),
       tf.range(size) < data['num_examples'], seed,
   )
 
@@ -430,4 +436,4 @@ def _fold_dataset(dataset, step, init, seeds, num_steps, num_epochs):
 def _dataset_batch(xy, seed):
   """Returns the `Batch` of one element `<x, y>` of a dataset of batches."""
   x, y = (xy['x'], xy['y']) if isinstance(xy, dict) else xy
-  return Batch(x, y, tf.ones([tf.shape(y)[0]], tf.bool), seed)
+  return Batch(x, y, tf.ones([structures.num_rows(y)], tf.bool), seed)

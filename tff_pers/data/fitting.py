@@ -32,7 +32,9 @@ def fit(
   if task.recipe is None:
     return task
   recipe = task.recipe
-  held_out = holdout.choose(task.num_clients, num_held_out, seed)
+  held_out = holdout.choose(
+      task.num_clients, num_held_out, seed, task.client_keys
+  )
   fitted = features.fit(
       [
           data['examples']['x'] for client, data in enumerate(task.train)

@@ -40,6 +40,8 @@ class Task:
       the file says what is tested, and what is validated are the last rows.
     validation_order: The training rows of each client, int64, in the order in
       which they are held out for validation; None: at random.
+    client_keys: uint64[N], numbers of the clients that hang on their rows
+      alone; by them clients are held out. None: by their places.
     groups: int32[N], the true cluster of each client, -1 unknown.
     num_classes: Number of labels, 0 for regression.
     client_weighting: Default of `--client_weighting`.
@@ -96,6 +98,7 @@ class Task:
   validation: Optional[Sequence[Any]] = None
   splits: str = ''
   validation_order: Optional[Sequence[np.ndarray]] = None
+  client_keys: Optional[np.ndarray] = None
   groups: Optional[np.ndarray] = None
   num_classes: int = 0
   client_weighting: str = 'examples'

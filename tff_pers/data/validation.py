@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from tff_pers.data import client_data
 from tff_pers.data import errors
@@ -180,7 +181,8 @@ def _cut(
 
 def _rows(data, rows: np.ndarray):
   """Returns x and y of some rows of a client."""
-  return data['examples']['x'][rows], data['examples']['y'][rows]
+  found = tf.nest.map_structure(lambda leaf: leaf[rows], data['examples'])
+  return found['x'], found['y']
 
 
 def _class_counts(task: task_lib.Task, train: Sequence[Any]):

@@ -94,7 +94,7 @@ def metric(task: task_lib.Task, asked: str) -> str:
   """
   usual = 'accuracy' if task.num_classes else 'loss'
   others: Sequence[str] = ()
-  if task.model.y_spec.shape.rank == 1:
+  if task.model.has_one_label:
     others = (
         *(summary.OF_LABELS if task.num_classes else summary.OF_TARGETS),
         *task.metrics,

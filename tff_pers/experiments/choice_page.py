@@ -45,7 +45,7 @@ _NOTES = """\
   at most a standard error of the paired difference behind the best, all on
   validation data. Test data decide nothing.
 * `share_hurt_vs_X`: share of clients that are worse off than with X, mean over
-  seeds. `accuracy_worst_decile`: mean over the worst 10 % of the clients.
+  seeds. `{}_worst_decile`: mean over the worst 10 % of the clients.
 * `seconds` and `bytes_per_client` (down and up) are those of one whole run."""
 
 _SPLITS_NOTE = """
@@ -133,12 +133,12 @@ def write(found: Results) -> int:
   differences = results.markdown(columns, rows)
   _plot(top, what, trials, runs)
   effort = _effort(found, trials, methods)
-  notes = _NOTES + _SPLITS_NOTE * found.by_split
+  notes = _NOTES.format(metric) + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
   _write_text(os.path.join(top, folder_data.SENTENCES), [
       *(sentence.replace('**', '') for sentence in sentences), effort,
-      f'To train and export the models: {" ".join(command)}',
-      ' '.join(line[2:] for line in named),
+      f'To train and export the models: `{" ".join(command)}`',
+      folder_data.NOTES, *(line[2:] for line in named),
       *(' '.join(note.split()) for note in notes[2:].split('\n* ')),
   ])
   _write_text(os.path.join(top, _TEXT), [

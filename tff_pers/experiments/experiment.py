@@ -141,7 +141,8 @@ def build(
   full = task or _build_task(given, family, task_options)
   with flags.sentences():
     held_out = holdout.choose(
-        full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0)
+        full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0),
+        full.client_keys,
     )
   clients: np.ndarray = np.setdiff1d(np.arange(full.num_clients), held_out)
   if byzantine_last:

@@ -10,6 +10,8 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
+import tensorflow as tf
+
 from tff_pers.core import files as files_lib
 from tff_pers.data import client_names
 from tff_pers.data import task as task_lib
@@ -140,8 +142,11 @@ def write_models(
   record = dict(
       task=task.name, num_classes=task.num_classes,
       classes=None if fitted is None else fitted.classes,
-      x_shape=model.x_spec.shape.as_list()[1:],
-      x_dtype=model.x_spec.dtype.name, clients=models,
+      x_shape=tf.nest.map_structure(
+          lambda spec: spec.shape.as_list()[1:], model.x_spec
+      ),
+      x_dtype=tf.nest.map_structure(lambda s: s.dtype.name, model.x_spec),
+      clients=models,
   )
   files_lib.write_text(
       os.path.join(folder, RECORD),

@@ -100,7 +100,7 @@ def has_quality(task: task_lib.Task, metric: str) -> bool:
     task: The task.
     metric: What validation data choose by.
   """
-  return task.model.y_spec.shape.rank == 1 and bool(
+  return task.model.has_one_label and bool(
       task.about or task.metrics or metric not in summary.COMMON
   )
 
@@ -163,7 +163,8 @@ def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
     predictions = task.model.predict(
         weights, examples['x'], False, functional.init_key(seed)
     )
-    loss = task.model.example_loss(examples['y'], predictions)
+    y = task.model.targets_of(examples['x'], examples['y'])
+    loss = task.model.example_loss(y, predictions)
     losses.append(float(np.mean(loss)))
   return float(np.mean(losses))
 

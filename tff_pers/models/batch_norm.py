@@ -137,8 +137,13 @@ def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
     ones = [1] * (x.shape.rank - mask.shape.rank)
     counts &= tf.reshape(mask, tf.concat([tf.shape(mask), ones], 0))
   counts = tf.cast(counts, x.dtype)
-  # Of each channel: with a mask, one of steps may have more than another.
-  number = tf.reduce_sum(tf.ones_like(x) * counts, axes)
+  if mask is not None:
+    # Of each channel: one of steps may have more than another.
+    number = tf.reduce_sum(tf.ones_like(x) * counts, axes)
+  else:
+    others = tf.constant(axes[1:], tf.int32)
+    places = tf.reduce_prod(tf.gather(tf.shape(x), others))
+    number = tf.reduce_sum(counts) * tf.cast(places, x.dtype)
   total = lambda values: (
       tf.reduce_sum(values * counts, axes) / tf.maximum(number, 1)
   )

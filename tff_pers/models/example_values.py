@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.models import captured
+from tff_pers.models import comparing
 
 _SAFE = ('keras.', 'tff_pers.')
 _ROWS = 3
@@ -20,6 +21,18 @@ _SCALAR = 'a scalar'
 _OTHERS = 'values that change with the other rows'
 # Between float32 sums in another order, and values of other examples.
 _TOLERANCE = dict(rtol=1e-4, atol=1e-6)
+
+
+class Masked(NamedTuple):
+  """Labels some of whose steps do not count.
+
+  Attributes:
+    y: Labels, [batch, steps, ...].
+    mask: bool [batch, steps].
+  """
+
+  y: Any
+  mask: Any
 
 
 class Trial(NamedTuple):
@@ -90,6 +103,8 @@ def by_example(
   As in Keras, labels that lack the last axis of predictions with one output get
   it; but not where `function` gives examples their own values only without.
   Where both are numbers, both get one: Keras' functions take a mean over it.
+  Of `Masked` labels the mean is over the steps that count. The attribute `rank`
+  of what is returned is that of the values of `function`.
 
   Args:
     what: 'loss', or what else the messages call it.
@@ -135,13 +150,29 @@ def by_example(
 def _averaged(function, of_y, of_predictions):
 
   def averaged(y, predictions):
-    values = function(of_y(y), of_predictions(predictions))
+    mask = None
+    if isinstance(y, Masked):
+      y, mask = y
+    with comparing.elementwise():
+      values = function(of_y(y), of_predictions(predictions))
     values = tf.convert_to_tensor(values)
     if values.dtype.is_bool or values.dtype.is_integer:
       values = tf.cast(values, tf.float32)
     if values.shape.rank == 0:
       raise ValueError(_SCALAR)
-    return tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
+    axes = list(range(1, values.shape.rank))
+    setattr(averaged, 'rank', values.shape.rank)
+    # A function that takes its own mean over the steps is left alone.
+    if mask is None or values.shape.rank < mask.shape.rank:
+      return tf.reduce_mean(values, axis=axes)
+    ones = [1] * (values.shape.rank - mask.shape.rank)
+    counts = tf.reshape(mask, tf.concat([tf.shape(mask), ones], 0))
+    counts = tf.broadcast_to(counts, tf.shape(values))
+    total = tf.where(counts, values, tf.zeros_like(values))
+    return tf.math.divide_no_nan(
+        tf.reduce_sum(total, axes),
+        tf.reduce_sum(tf.cast(counts, values.dtype), axes),
+    )
 
   return averaged
 
@@ -154,7 +185,7 @@ def _in_any_graph(what, form, examples):
   except (AttributeError, NotImplementedError, TypeError) as error:
     raise ValueError(
         f'{what} must be made of operations of TensorFlow alone, found'
-        f' {_first_line(error)}.'
+        f' {first_line(error)}.'
     ) from None
   found = captured.Captured(trace)
   if found.handles:
@@ -172,7 +203,7 @@ def _problem(form, examples, check):
     together = form(*examples)
     rows = [form(*(t[i:i + 1] for t in examples)) for i in range(_ROWS)]
   except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
-    return _first_line(error)
+    return first_line(error)
   alone = tf.concat(rows, axis=0)
   if not together.shape == alone.shape == [_ROWS]:
     return f'values of shape {_batch(together)}'
@@ -181,7 +212,7 @@ def _problem(form, examples, check):
   return None
 
 
-def _first_line(error) -> str:
+def first_line(error: Exception) -> str:
   """Returns a message without what TensorFlow puts around it."""
   text = re.sub(r'{{.*?}}|\[Op:.*', '', str(error)).strip()
   return text.partition('\n')[0].rstrip('. ')

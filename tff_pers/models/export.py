@@ -7,6 +7,9 @@ made with them, and needs nothing of this package:
     loaded.predict(x)                       # predictions of the model, [n, ...]
     loaded.signatures['serving_default']    # the same, for TensorFlow Serving
 
+Several inputs are a dict or tuple as in training, and so are predictions of
+several outputs; a signature names them by their keys or places.
+
 With class labels the predictions are logits (or logarithms of probabilities,
 where a method mixes models): their softmax are the probabilities. With two
 classes some models give one logit, that of class 1 against class 0.
@@ -19,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.core import process as process_lib
+from tff_pers.core import structures
 from tff_pers.models import functional
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
@@ -86,15 +90,27 @@ def save_model(
   module = tf.Module()
   predict = _predict(model, weights, module)
   module.predict = tf.function(predict, input_signature=[model.x_spec])
-  served = tf.function(
-      lambda x: dict(predictions=predict(x)),
-      input_signature=[
-          tf.TensorSpec(model.x_spec.shape, model.x_spec.dtype, 'x')
-      ],
-  )
+  inputs = tf.nest.flatten(structures.mapped(
+      lambda spec, path: tf.TensorSpec(spec.shape, spec.dtype, _plain(path)),
+      model.x_spec, 'x',
+  ))
+
+  @tf.function(input_signature=inputs)
+  def served(*flat):
+    outputs = predict(tf.nest.pack_sequence_as(model.x_spec, flat))
+    names = structures.mapped(
+        lambda _, path: _plain(path), outputs, 'predictions'
+    )
+    return dict(zip(tf.nest.flatten(names), tf.nest.flatten(outputs)))
+
   tf.saved_model.save(
       module, path, signatures=served.get_concrete_function()
   )
+
+
+def _plain(path: str) -> str:
+  """Returns a name that a signature may have: `x[a]` as `x_a`."""
+  return path.replace('[', '_').replace(']', '')
 
 
 def to_keras(model: functional.FunctionalModel, weights: Any) -> tf.keras.Model:
@@ -102,7 +118,10 @@ def to_keras(model: functional.FunctionalModel, weights: Any) -> tf.keras.Model:
 
   Its weights are variables in the order of `tf.nest.flatten`.
   """
-  inputs = tf.keras.Input(model.x_spec.shape[1:], dtype=model.x_spec.dtype)
+  inputs = tf.nest.map_structure(
+      lambda spec: tf.keras.Input(spec.shape[1:], dtype=spec.dtype),
+      model.x_spec,
+  )
   layer = _Layer(model, weights, name=_name(model.name))
   return tf.keras.Model(inputs, layer(inputs))
 

@@ -266,7 +266,8 @@ def slim(
   best = model.slim(width)
   # What is measured may have been added to the model since it was made.
   return dataclasses.replace(
-      best, metrics=model.metrics, weights_of=model.weights_of
+      best, metrics=model.metrics, weights_of=model.weights_of,
+      states=model.states,
   )
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.core import random
+from tff_pers.core import structures
 from tff_pers.models import batch_norm
 
 _INIT_USE = -1  # Folded into the run's seed.
@@ -81,6 +82,19 @@ class Frozen(NamedTuple):
   penalty: Callable[[Any], Any]
 
 
+class State(NamedTuple):
+  """A metric that is a function of sums over examples, as AUC is.
+
+  Attributes:
+    sums: `(y, predictions, weight: float[batch]) -> a structure of floats`, of
+      the rows of weight 1 alone; that of two batches is the sum of theirs.
+    result: `(sums) -> float32 scalar`.
+  """
+
+  sums: Callable[[Any, Any, Any], Any]
+  result: Callable[[Any], Any]
+
+
 def init_key(seed: tf.Tensor) -> tf.Tensor:
   """Returns the key of the initial weights of the run `seed`, int64[2]."""
   return random.key(seed, _INIT_USE)
@@ -102,14 +116,20 @@ class FunctionalModel:
     predict: `(weights, x, training: bool, seed: int64[2]) -> predictions`, with
       x [batch, ...] and predictions [batch, ...]; `seed` feeds dropout.
     example_loss: `(y, predictions) -> loss per example`, [batch].
-    x_spec: Spec of x; leading dimension None.
-    y_spec: Spec of y; leading dimension None.
+    x_spec: Spec of x; leading dimension None. Of several inputs a dict or a
+      tuple of specs, and x is one of tensors.
+    y_spec: Spec of y, likewise; of several outputs predictions are in the same
+      form.
     metrics: Further per-example metrics by name, e.g. accuracy:
       `(y, predictions) -> [batch]`.
     weights_of: For 'loss' and for metrics by name: `(y) -> [batch]`, the whole
       number of units >= 0, e.g. tokens, that an example's value is the mean
       over. Means are then over units; without an entry they are over examples.
+    targets: `(x, y) -> what loss, metrics and weights_of take for y`, where
+      that hangs on x, too, as on which steps of a text are padding; None: y.
+    states: Metrics that are no means over examples, by name.
     probabilities: Whether predictions for labels are probabilities, not logits.
+      Of several outputs a list.
     penalty: `(weights) -> scalar`, added to the mean loss of every batch (L2
       regularization); reported losses include it.
     name: For tables and messages.
@@ -131,21 +151,24 @@ class FunctionalModel:
     to_base: `(weights) -> weights of the model that this one was made of`,
       where they stand for these in another form, as factors; None: they are
       these, or several models.
-    labels: The `labels.Labels` that y holds; None: others, or not known.
+    labels: The `labels.Labels` that y holds; None: others, or not known. Of
+      several outputs a list, in the order of `tf.nest.flatten`.
   """
 
   init: Callable[[Any], Any]
   predict: Callable[[Any, Any, bool, Any], Any]
   example_loss: Callable[[Any, Any], Any]
-  x_spec: tf.TensorSpec
-  y_spec: tf.TensorSpec
+  x_spec: Any
+  y_spec: Any
   metrics: Mapping[str, Callable[[Any, Any], Any]] = dataclasses.field(
       default_factory=dict
   )
   weights_of: Mapping[str, Callable[[Any], Any]] = dataclasses.field(
       default_factory=dict
   )
-  probabilities: bool = False
+  targets: Optional[Callable[[Any, Any], Any]] = None
+  states: Mapping[str, State] = dataclasses.field(default_factory=dict)
+  probabilities: Any = False
   penalty: Callable[[Any], Any] = no_penalty
   name: str = 'model'
   layers: Optional[tuple[LayerWeight, ...]] = None
@@ -206,6 +229,40 @@ class FunctionalModel:
     return found if any(found) else ()
 
   @property
+  def num_outputs(self) -> int:
+    """How many outputs there are, each with labels of its own."""
+    return len(tf.nest.flatten(self.y_spec))
+
+  @property
+  def has_one_label(self) -> bool:
+    """Whether y is one number for each example."""
+    return self.num_outputs == 1 and self.y_spec.shape.rank == 1
+
+  def require_one_output(self, what: str) -> None:
+    """Refuses a model of several outputs.
+
+    Args:
+      what: For the message: what asks for one, and why.
+
+    Raises:
+      ValueError: If there are several.
+    """
+    if self.num_outputs > 1:
+      raise ValueError(
+          f'`model` must have one output with {what}, found'
+          f' {self.num_outputs} of {self.name}.'
+      )
+
+  def targets_of(self, x: Any, y: Any) -> Any:
+    """Returns what the losses, metrics and `row_weights` take for y.
+
+    Args:
+      x: Features, [batch, ...].
+      y: Labels, [batch, ...].
+    """
+    return y if self.targets is None else self.targets(x, y)
+
+  @property
   def of_all_weights(self) -> 'FunctionalModel':
     """The model over all weights; itself, if none are frozen."""
     if self.frozen is None:
@@ -251,26 +308,26 @@ class FunctionalModel:
       ValueError: If there is not one loss per example.
     """
     predictions = self.predict(weights, batch.x, training, batch.seed)
-    losses = self.example_loss(batch.y, predictions)
+    losses = self.example_loss(self.targets_of(batch.x, batch.y), predictions)
     # A batch of filler rows alone has loss 0, not 0 / 0.
     count = tf.maximum(self.batch_weight(batch, losses.dtype), 1)
     total = self._total('loss', losses, batch)
     return total / count + tf.cast(self.penalty(weights), losses.dtype)
 
   def row_weights(
-      self, y: tf.Tensor, dtype: tf.DType, name: str = 'loss'
+      self, y: Any, dtype: tf.DType, name: str = 'loss'
   ) -> tf.Tensor:
     """Returns how much each row counts in the mean `name`, [batch].
 
     Its units where it has `weights_of`, else 1.
 
     Args:
-      y: Labels, [batch, ...].
+      y: Labels, [batch, ...], as `targets_of` makes them.
       dtype: Of the result.
       name: 'loss', or that of a metric.
     """
     if name not in self.weights_of:
-      return tf.ones(tf.shape(y)[:1], dtype)
+      return tf.ones([structures.num_rows(y)], dtype)
     return tf.cast(self.weights_of[name](y), dtype)
 
   def batch_weight(
@@ -285,18 +342,21 @@ class FunctionalModel:
     """
     mask = tf.cast(batch.mask, dtype)
     if name in self.weights_of:
-      mask *= self.row_weights(batch.y, dtype, name)
+      y = self.targets_of(batch.x, batch.y)
+      mask *= self.row_weights(y, dtype, name)
     return tf.reduce_sum(mask)
 
   def _total(self, name: str, values, batch):
     """Returns the sum over the unmasked rows, or over their units."""
     if values.shape.rank != 1:
+      shapes = [str(y.shape) for y in tf.nest.flatten(batch.y)]
       raise ValueError(
           f'The {name} of {self.name} must be one value per example, [batch],'
-          f' found {values.shape}, for labels of shape {batch.y.shape}.'
+          f' found {values.shape}, for labels of shape {", ".join(shapes)}.'
       )
     if name in self.weights_of:
-      values *= self.row_weights(batch.y, values.dtype, name)
+      y = self.targets_of(batch.x, batch.y)
+      values *= self.row_weights(y, values.dtype, name)
     # `where`, not a product with the mask: an infinite loss in a filler row
     # times 0 would be NaN.
     return tf.reduce_sum(tf.where(batch.mask, values, tf.zeros_like(values)))
@@ -349,11 +409,11 @@ class FunctionalModel:
 
   def metric_sums(
       self, weights: Any, batch: Any
-  ) -> collections.OrderedDict[str, tf.Tensor]:
+  ) -> collections.OrderedDict[str, Any]:
     """Returns sums over unmasked rows: loss without penalty, and metrics.
 
     What has `weights_of` is summed over units; see `metric_weights`. Scalars by
-    name; those of metrics are float32.
+    name, those of metrics are float32; of `states` structures.
 
     Args:
       weights: Weights of the model; dropout is off.
@@ -363,12 +423,16 @@ class FunctionalModel:
       ValueError: If there is not one value per example.
     """
     predictions = self.predict(weights, batch.x, False, batch.seed)
+    y = self.targets_of(batch.x, batch.y)
     sums = collections.OrderedDict(
-        loss=self._total('loss', self.example_loss(batch.y, predictions), batch)
+        loss=self._total('loss', self.example_loss(y, predictions), batch)
     )
     for name, metric in self.metrics.items():
-      values = tf.cast(metric(batch.y, predictions), tf.float32)
+      values = tf.cast(metric(y, predictions), tf.float32)
       sums[name] = self._total(name, values, batch)
+    weight = tf.cast(batch.mask, tf.float32)
+    for name, state in self.states.items():
+      sums[name] = state.sums(y, predictions, weight)
     return sums
 
   def metric_weights(

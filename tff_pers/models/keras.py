@@ -4,7 +4,7 @@ Keras layers read their weights from variables and draw dropout masks from
 hidden generators; `keras_network` gives them tensors and keyed draws instead.
 """
 
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
 from absl import logging
 import tensorflow as tf
@@ -14,15 +14,16 @@ from tff_pers.models import functional
 from tff_pers.models import keras_checks
 from tff_pers.models import keras_losses
 from tff_pers.models import keras_network
-from tff_pers.models import labels
+from tff_pers.models import keras_outputs
 
 
 def from_keras(
     keras_model: Union[tf.keras.Model, Callable[[], tf.keras.Model]],
-    loss: Union[str, Callable[[Any, Any], Any]],
+    loss: Any,
     *,
-    y_spec: tf.TensorSpec = tf.TensorSpec([None], tf.int32),
-    x_spec: Optional[tf.TensorSpec] = None,
+    y_spec: Any = tf.TensorSpec([None], tf.int32),
+    x_spec: Any = None,
+    loss_weights: Any = None,
     metrics: keras_losses.Metrics = None,
     per_example: bool = True,
 ) -> functional.FunctionalModel:
@@ -41,22 +42,29 @@ def from_keras(
   weights, and the loss is not scaled. The Keras model itself is not changed.
 
   Args:
-    keras_model: An uncompiled Keras model with one input and one output: every
-      run starts from its present weights. Or a function that makes one: then
-      the initial weights follow the seed, drawn by the model's initializers.
+    keras_model: An uncompiled Keras model: every run starts from its present
+      weights. Or a function that makes one: then the initial weights follow the
+      seed, drawn by the model's initializers.
     loss: A Keras loss or its name, or `(y, predictions) -> loss per example`;
-      a loss per time step is averaged over the steps. Labels [n] of a model
-      with one output have its shape [n, 1] there, as in Keras, unless the
-      function takes them as they are.
-    y_spec: Spec of the labels, leading dimension None.
-    x_spec: Spec of the features, leading dimension None. None: as the model
-      says; a model without input shape (subclassed) needs it.
+      a loss per time step is averaged over the steps, those that the model
+      masks left out. Labels [n] of a model with one output have its shape
+      [n, 1] there, as in Keras, unless the function takes them as they are. Of
+      several outputs as Keras' `compile` takes them: a dict by the names of
+      outputs, a list, or one for all.
+    y_spec: Spec of the labels, leading dimension None. Of several outputs a
+      dict or a tuple of specs; labels and predictions are of the same form.
+    x_spec: Spec of the features, leading dimension None; of several inputs a
+      dict or a tuple of specs. None: as the model says; a model without input
+      shape (subclassed) needs it.
+    loss_weights: Of several outputs the factors of their losses, likewise;
+      None: 1.
     metrics: As Keras' `compile` takes them: names, functions, objects and
-      classes, in a list, or a dict whose keys are their names. Each must be a
-      mean over examples, as AUC is not; a function of one's own is `(y,
-      predictions) -> [batch]`. 'accuracy' is Keras', but of one logit it asks
-      for the sign. None: what fits the labels and the loss, see
-      `keras_losses.default_metrics`.
+      classes, in a list, or a dict whose keys are their names. A function of
+      one's own is `(y, predictions) -> [batch]`. 'accuracy' is Keras', but of
+      one logit it asks for the sign. None: what fits the labels and the loss,
+      see `keras_losses.default_metrics`. Of several outputs likewise, a dict by
+      their names or a list; a metric's name follows that of the output, and
+      `NAME_loss` is a metric, too.
     per_example: Whether model and loss must treat every row of a batch by
       itself. False takes a model or a loss that compares rows; those of filler,
       which repeat others where a batch is short, are then compared, too.
@@ -67,44 +75,47 @@ def from_keras(
       table, draws unseeded random numbers, adds losses in its layers,
       constrains weights, has a training step of its own, trainable weights of
       several dtypes or no weights, or if `x_spec` is needed; or if the loss or
-      a metric does not give each example a value of its own.
+      a metric does not give each example a value of its own, or what is given
+      for outputs has other names than they.
   """
   initializers: dict[Any, Any] = {}
   if not isinstance(keras_model, tf.keras.Model):
     keras_model = _construct(keras_model, x_spec, initializers)
-  x_spec = _input_spec(keras_model, x_spec)
+  x_spec, y_spec = _input_spec(keras_model, x_spec), _as_tuples(y_spec)
   keras_checks.check_layers(keras_model)
   keras_checks.check_weights(keras_model)
-  network = keras_network.Network(keras_model, initializers)
-  output = keras_checks.check_trace(keras_model, network, x_spec)
+  network = keras_network.Network(keras_model, y_spec, initializers)
+  outputs = keras_checks.check_trace(keras_model, network, x_spec)
   if network.still:  # They are constants, as those of frozen layers.
-    network = keras_network.Network(keras_model, initializers, network.still)
-    output = keras_checks.check_trace(keras_model, network, x_spec)
-  if network.masks_outputs:
-    logging.warning(
-        '%s masks steps of its outputs (e.g. by mask_zero=True), which Keras'
-        ' leaves out of the mean loss; here they count. Tip: a loss of your own'
-        ' that is 0 where the label is padding.', keras_model.name,
+    network = keras_network.Network(
+        keras_model, y_spec, initializers, network.still
     )
-  output_spec = tf.TensorSpec(output.shape, output.dtype)
+    outputs = keras_checks.check_trace(keras_model, network, x_spec)
+  mask = network.mask_of(x_spec) if network.masks_outputs else None
+  if network.masks_outputs and mask is None:
+    logging.warning(
+        '%s masks steps of its outputs by what it has learned, or of several'
+        ' outputs, which Keras leaves out of the mean loss; here they count.'
+        ' Tip: a loss of your own that is 0 where the label is padding.',
+        keras_model.name,
+    )
   keras_checks.check_added_losses(keras_model)
   if per_example:
     keras_checks.check_rows(keras_model, x_spec)
-  examples = example_values.trial(y_spec, output_spec)
-  example_loss = keras_losses.example_loss(loss, examples, per_example)
-  if metrics is None:
-    metrics = keras_losses.default_metrics(loss, y_spec, output)
-  probabilities = keras_losses.predicts_probabilities(loss, output)
+  measures = keras_outputs.measures(
+      keras_outputs.names(keras_model, y_spec), loss, loss_weights, metrics,
+      tf.nest.flatten(y_spec), outputs, per_example, mask is not None,
+  )
+  targets = None
+  if mask is not None:
+    targets = lambda x, y: example_values.Masked(y, mask(x))
   regularized = bool(network.regularizers)
   return functional.FunctionalModel(
-      init=network.init, predict=network.predict,
-      example_loss=example_loss, x_spec=x_spec, y_spec=y_spec,
-      labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
-      probabilities=probabilities,
-      metrics=keras_losses.example_metrics(metrics, examples, probabilities),
-      name=keras_model.name,
-      layers=network.layers, frozen=network.frozen,
+      init=network.init, predict=network.predict, x_spec=x_spec, y_spec=y_spec,
+      targets=targets, name=keras_model.name, layers=network.layers,
+      frozen=network.frozen,
       penalty=network.penalty if regularized else functional.no_penalty,
+      **measures,
   )
 
 
@@ -121,21 +132,37 @@ def _construct(constructor, x_spec, initializers):
     model = constructor()
     # Within the scope: a model without input shape makes its variables only
     # now.
-    if not model.built and x_spec is not None:
-      model.build(x_spec.shape)
+    if x_spec is not None:
+      _build(model, _as_tuples(x_spec))
   return model
 
 
-def _input_spec(model, x_spec) -> tf.TensorSpec:
+def _as_tuples(specs):
+  """Returns a structure of specs whose lists are tuples."""
+  return tuple(map(_as_tuples, specs)) if isinstance(specs, list) else specs
+
+
+def _input_spec(model, x_spec):
   """Returns the spec of x; builds the model for it if need be."""
   if x_spec is None:
-    inputs = getattr(model, 'inputs', None) or []
-    if len(inputs) != 1:
+    if not getattr(model, 'inputs', None):
       raise ValueError(
-          '`x_spec` must be given for a Keras model without exactly one input'
-          f' of known shape, found {len(inputs)} inputs.'
+          '`x_spec` must be given for a Keras model without inputs of known'
+          ' shape, found none.'
       )
-    x_spec = tf.TensorSpec([None, *inputs[0].shape[1:]], inputs[0].dtype)
-  if not model.built:
-    model.build(x_spec.shape)
+    x_spec = tf.nest.map_structure(
+        lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), model.input
+    )
+  x_spec = _as_tuples(x_spec)
+  _build(model, x_spec)
   return x_spec
+
+
+def _build(model, x_spec):
+  """Makes the variables of a model, if need be."""
+  if model.built:
+    return
+  if isinstance(x_spec, tf.TensorSpec):
+    model.build(x_spec.shape)
+  else:  # `build` would take a tuple for one shape.
+    model(tf.nest.map_structure(keras_checks.some_rows, x_spec))

@@ -3,7 +3,7 @@
 # pylint: disable=protected-access  Keras has no public list of all layers.
 
 import itertools
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -96,17 +96,18 @@ def check_weights(model: tf.keras.Model) -> None:
 
 
 def check_trace(
-    model: tf.keras.Model, network: Any, x_spec: tf.TensorSpec
-) -> tf.Tensor:
-  """Refuses models that are no pure functions; returns the output in a graph.
+    model: tf.keras.Model, network: Any, x_spec: Any
+) -> list[tf.Tensor]:
+  """Refuses models that are no pure functions; returns outputs in a graph.
 
   Args:
     model: The Keras model.
     network: Its `keras_network.Network`, which learns what its layers captured.
-    x_spec: Spec of x.
+    x_spec: Spec of x, or a dict or tuple of specs.
 
   Raises:
-    ValueError: If it draws or keeps anything by itself, or has several outputs.
+    ValueError: If it draws or keeps anything by itself, or its outputs are not
+      as the network expects them.
   """
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
@@ -142,12 +143,7 @@ def check_trace(
           f' {found or "values captured from outside"}. Tip: draw random'
           ' numbers with Keras\'s own layers; keep no state in layers.'
       )
-  output = traces[0].structured_outputs
-  if not isinstance(output, (tf.Tensor, tf.TensorSpec)):
-    raise ValueError(
-        f'`keras_model` must have one output tensor, found {output}.'
-    )
-  return traces[0].outputs[0]
+  return list(traces[0].outputs)
 
 
 def _about_write(model, variable) -> str:
@@ -186,26 +182,45 @@ def check_added_losses(model: tf.keras.Model) -> None:
       )
 
 
-def check_rows(model: tf.keras.Model, x_spec: tf.TensorSpec) -> None:
+def check_rows(model: tf.keras.Model, x_spec: Any) -> None:
   """Refuses models whose predictions depend on the other rows of a batch.
 
   Raises:
     ValueError: If they differ for three rows together and one by one.
   """
-  shape = [_ROWS, *(size or _UNKNOWN_SIZE for size in x_spec.shape[1:])]
   rng = np.random.default_rng(0)
-  # Also as integers words of any vocabulary, even where they come as floats.
-  is_float = x_spec.dtype.is_floating
-  x = rng.uniform(size=shape) if is_float else rng.integers(2, size=shape)
-  x = tf.as_string(x) if x_spec.dtype == tf.string else tf.cast(x, x_spec.dtype)
+  x = tf.nest.map_structure(lambda spec: some_rows(spec, rng), x_spec)
+  one = lambda i: tf.nest.map_structure(lambda leaf: leaf[i:i + 1], x)
   try:
     together = model(x, training=False)
-    rows = [model(x[i:i + 1], training=False) for i in range(_ROWS)]
+    rows = [model(one(i), training=False) for i in range(_ROWS)]
   except (ValueError, tf.errors.InvalidArgumentError):
-    if None in x_spec.shape[1:]:
+    if any(None in spec.shape[1:] for spec in tf.nest.flatten(x_spec)):
       return  # It may take other sizes than ours.
     raise
-  alone = tf.concat(rows, axis=0)
+  for output, *own in zip(*map(tf.nest.flatten, (together, *rows))):
+    _check_rows_of(output, tf.concat(own, axis=0))
+
+
+def some_rows(
+    spec: tf.TensorSpec, rng: Optional[np.random.Generator] = None
+) -> tf.Tensor:
+  """Returns rows that a model may take.
+
+  Args:
+    spec: Of x, or of one of several inputs.
+    rng: Draws them; None: by the seed 0.
+  """
+  rng = rng or np.random.default_rng(0)
+  shape = [_ROWS, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])]
+  # Also as integers words of any vocabulary, even where they come as floats.
+  is_float = spec.dtype.is_floating
+  x = rng.uniform(size=shape) if is_float else rng.integers(2, size=shape)
+  return tf.as_string(x) if spec.dtype == tf.string else tf.cast(x, spec.dtype)
+
+
+def _check_rows_of(together, alone):
+  """Refuses an output whose rows are others alone."""
   rtol, atol = 1e-3, 1e-5
   if together.dtype in (tf.float16, tf.bfloat16):
     rtol, atol = 0.05, 0.05  # Of mixed precision, which NumPy cannot compare.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tff_pers.models import example_values
 from tff_pers.models import functional
+from tff_pers.models import keras_metrics
 
 _losses = tf.keras.losses
 _metrics = tf.keras.metrics
@@ -17,6 +18,14 @@ _CATEGORICAL = (
     _losses.categorical_crossentropy, _losses.categorical_focal_crossentropy
 )
 SPARSE = _losses.sparse_categorical_crossentropy
+# Names of `--metric` that Keras has otherwise; the numbers are the same.
+_OF_KERAS: Mapping[str, Callable[[], Any]] = dict(
+    rmse=lambda: _metrics.RootMeanSquaredError('rmse'),
+    r2=lambda: _metrics.R2Score(name='r2'),
+    log_loss=lambda: 'crossentropy',
+)
+# Those that hang on all predictions at once.
+_OF_PREDICTIONS = ('auc', 'balanced_accuracy', 'calibration_error', 'f1')
 # Names that Keras takes for what fits the labels.
 _BY_SHAPE = dict(
     accuracy='accuracy', acc='accuracy', crossentropy='crossentropy',
@@ -31,7 +40,7 @@ Metrics = Union[
 
 def example_loss(
     loss: Union[str, Callable[[Any, Any], Any]], examples: example_values.Trial,
-    per_example: bool,
+    per_example: bool, masked: bool = False,
 ) -> Callable[[Any, Any], Any]:
   """Returns `(y, predictions) -> [batch]` of a Keras loss.
 
@@ -39,13 +48,16 @@ def example_loss(
     loss: A Keras loss, its name, or a function.
     examples: What it is tried on.
     per_example: Whether it must not compare the rows of a batch.
+    masked: Whether labels are `example_values.Masked`.
 
   Raises:
     ValueError: See `example_values.by_example`.
   """
   loss = _losses.get(loss)
   is_function = loss is _losses.mean_squared_error
-  if is_function or isinstance(loss, _losses.MeanSquaredError):
+  if not masked and (
+      is_function or isinstance(loss, _losses.MeanSquaredError)
+  ):
     # The same numbers; others recognize this function by its identity.
     example_values.by_example('`loss`', functional.squared_error, examples)
     return functional.squared_error
@@ -57,33 +69,40 @@ def example_loss(
 def example_metrics(
     metrics: Metrics, examples: example_values.Trial,
     probabilities: bool = False,
-) -> dict[str, Callable[[Any, Any], Any]]:
-  """Returns metrics as `(y, predictions) -> [batch]` by name.
+) -> tuple[dict[str, Any], dict[str, functional.State]]:
+  """Returns `(y, predictions) -> [batch]` by name, and metrics with a state.
 
   Args:
     metrics: As Keras' `compile` takes them for one output, or by name. Each is
       a name, a function `(y, predictions) -> [batch, ...]`, or an object or
-      class of Keras that is the mean of such a function.
+      class of Keras.
     examples: What they are tried on.
     probabilities: Whether predictions are probabilities, not logits, for
       'accuracy' and 'crossentropy' of a single output.
 
   Raises:
-    ValueError: See `example_values.by_example`; or if one is no mean over
-      examples, has a name that Keras does not know or that is taken.
+    ValueError: See `example_values.by_example` and `keras_metrics.state_of`;
+      or if one has a name that Keras does not know or that is taken.
   """
   found: dict[str, Callable[[Any, Any], Any]] = {}
+  states: dict[str, functional.State] = {}
   for name, metric in _named(metrics):
-    if name in ('loss', *found):
+    if name in ('loss', *found, *states):
       raise ValueError(
           f'`metrics` must have names of their own, found {name!r}, which is'
           ' taken. Tip: give a dict, whose keys are the names.'
       )
+    if isinstance(metric, _metrics.Metric) and (
+        type(metric).update_state
+        is not _metrics.MeanMetricWrapper.update_state
+    ):
+      states[name] = keras_metrics.state_of(name, metric, examples)
+      continue
     found[name] = example_values.by_example(
         f'The metric {name!r}', _function(metric, examples, probabilities),
         examples,
     )
-  return found
+  return found, states
 
 
 def _named(metrics, name=None):
@@ -109,8 +128,17 @@ def _named(metrics, name=None):
 def _resolved(metric):
   """Returns a metric that was given by name or as a class."""
   if isinstance(metric, str):
-    if metric.lower() in _BY_SHAPE:
-      return metric.lower()
+    name = metric.lower()
+    if metric in _OF_KERAS:
+      return _OF_KERAS[metric]()
+    if metric in _OF_PREDICTIONS:
+      raise ValueError(
+          f'`metrics` must be sums over examples, found {metric!r}, which'
+          ' programs compute from all predictions (--metric). Tip: an object,'
+          ' as tf.keras.metrics.AUC() or F1Score().'
+      )
+    if name in _BY_SHAPE:
+      return name
     try:
       metric = _metrics.get(metric)
     except (TypeError, ValueError):
@@ -121,20 +149,16 @@ def _resolved(metric):
         f' {metric!r}. Tip: \'accuracy\', \'mae\', or an object of'
         ' tf.keras.metrics.'
     )
-  kind: Any = metric if isinstance(metric, type) else type(metric)
-  if issubclass(kind, _metrics.Metric) and (
-      kind.update_state is not _metrics.MeanMetricWrapper.update_state
-  ):
-    raise ValueError(
-        '`metrics` must be means over examples, because clients send their'
-        f' sums, found {kind.__name__}, which is none. Tip: give a function'
-        ' `(y, predictions) -> [batch]`, or compute it from the predictions of'
-        ' what `process.deploy` returns.'
-    )
-  is_class = metric is kind and issubclass(
-      kind, (_metrics.Metric, _losses.Loss)
+  is_class = isinstance(metric, type) and issubclass(
+      metric, (_metrics.Metric, _losses.Loss)
   )
-  return metric() if is_class else metric
+  try:
+    return metric() if is_class else metric
+  except TypeError as error:
+    raise ValueError(
+        '`metrics` must be objects where a class has arguments, found'
+        f' {metric.__name__}: {error}.'
+    ) from None
 
 
 def _function(metric, examples, probabilities):
@@ -172,8 +196,8 @@ def _by_shape(name, examples, probabilities):
 
 def default_metrics(
     loss: Union[str, Callable[[Any, Any], Any]], y_spec: tf.TensorSpec,
-    output: tf.Tensor,
-) -> dict[str, Callable[[Any, Any], Any]]:
+    output: tf.Tensor, masked: bool = False,
+) -> dict[str, Any]:
   """Returns the metrics that fit the labels, for `example_metrics`.
 
   `accuracy` where each label is one of several classes, the mean over the steps
@@ -185,6 +209,7 @@ def default_metrics(
     loss: As given to `from_keras`.
     y_spec: Of the labels.
     output: The predictions, in a graph.
+    masked: Whether steps of it are masked.
   """
   loss = _losses.get(loss)
   function = getattr(loss, 'fn', loss)
@@ -200,9 +225,11 @@ def default_metrics(
     ))}
   if function in _CATEGORICAL:
     return {'categorical_accuracy': _metrics.categorical_accuracy}
-  return functional.default_metrics(
+  found = functional.default_metrics(
       y_spec, tf.TensorSpec(output.shape, output.dtype)
   )
+  # Keras' own keeps the steps apart.
+  return {name: name for name in found} if masked else found
 
 
 def predicts_probabilities(

@@ -11,7 +11,7 @@ computed by our own steps (`keras_recurrent`).
 import contextlib
 import functools
 import itertools
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import tensorflow as tf
 # Not exported by TensorFlow: whether a loop keeps what its gradient may need.
@@ -20,9 +20,11 @@ from tensorflow.python.ops import control_flow_util_v2
 from tff_pers.core import random
 from tff_pers.models import batch_norm
 from tff_pers.models import captured
+from tff_pers.models import comparing
 from tff_pers.models import functional
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
+from tff_pers.models import keras_outputs
 from tff_pers.models import keras_recurrent
 
 
@@ -33,19 +35,20 @@ class Network:
   """
 
   def __init__(
-      self, model: tf.keras.Model, initializers: Mapping[Any, Any],
-      still: Sequence[tf.Variable] = (),
+      self, model: tf.keras.Model, y_spec: Any,
+      initializers: Mapping[Any, Any], still: Sequence[tf.Variable] = (),
   ):
     """Initializes the network.
 
     Args:
       model: The Keras model, built.
+      y_spec: Spec of the labels, whose form that of the outputs becomes.
       initializers: How variables are initialized, by reference; the others
         start from their present values.
       still: Moving statistics that never move, see `find_still`.
     """
     layers = keras_layers.flatten(model)
-    self._model = model
+    self._model, self._y_spec = model, y_spec
     fixed = {v.ref() for v in still}
     norms = [
         layer for layer in layers if keras_batch_norm.is_trained(layer)
@@ -70,8 +73,12 @@ class Network:
         for layer in layers
         for regularizer in layer._callable_losses
     ]
-    self._own_calls = [
-        *keras_recurrent.calls(layers), *keras_batch_norm.calls(norms)
+    self._own = [
+        *((layer, dict(call=call)) for layer, call in (
+            *keras_recurrent.calls(layers), *keras_batch_norm.calls(norms)
+        )),
+        *((layer, dict(function=comparing.function_of(layer)))
+          for layer in layers if comparing.function_of(layer)),
     ]
     references = {v.ref() for v in moving}
     self._moving = [
@@ -80,8 +87,8 @@ class Network:
     # What its layers hold besides variables; set once it has been traced.
     self.captured: Optional[captured.Captured] = None
     self.still: list[tf.Variable] = []
-    # Whether the last call gave its outputs a mask.
-    self.masks_outputs = False
+    # Of each output the mask that the last call gave it, or None.
+    self._masks: list[Any] = []
     # The variable that a call tried to write.
     self.written: Optional[tf.Variable] = None
     self._traced = tf.function(self._predict_moving, reduce_retracing=True)
@@ -117,6 +124,41 @@ class Network:
         self._all[i] for i in self._moving
         if into.after(everything[i]) is everything[i]
     ]
+
+  @property
+  def masks_outputs(self) -> bool:
+    """Whether the last call gave an output a mask."""
+    return any(mask is not None for mask in self._masks)
+
+  def mask_of(self, x_spec: Any) -> Optional[Callable[[Any], tf.Tensor]]:
+    """Returns `(x) -> the mask of the one output`, bool[batch, ...].
+
+    None: there are several outputs, or it hangs on weights, too.
+
+    Args:
+      x_spec: Spec of x.
+    """
+    def trace(weights, x):
+      self._predict(weights, x, False, tf.zeros([2], tf.int64))
+      return self._masks[0]
+
+    weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in self._all)
+    if len(self._masks) > 1:
+      return None
+    graph = tf.compat.v1.wrap_function(trace, [weights, x_spec])
+    held, given = graph.inputs[:len(weights)], graph.inputs[len(weights):]
+    todo, needed = [graph.outputs[0].op], set()
+    while todo:
+      operation = todo.pop()
+      if operation not in needed:
+        needed.add(operation)
+        todo.extend(tensor.op for tensor in operation.inputs)
+    if any(tensor.op in needed for tensor in held):
+      return None
+    # Without the rest of the network.
+    pruned = graph.prune(given, graph.outputs)
+    dtypes = [tensor.dtype for tensor in given]
+    return lambda x: pruned(*map(tf.cast, tf.nest.flatten(x), dtypes))[0]
 
   def penalty(self, weights: Any) -> Any:
     """Returns the sum of the weights' regularizers."""
@@ -194,11 +236,16 @@ class Network:
             _seeded(generator, random.fold_in(seed, position))
         )
       outputs = self._model(x, training=training)
-    self.masks_outputs = getattr(outputs, '_keras_mask', None) is not None
-    if isinstance(outputs, tf.Tensor) and outputs.dtype.is_floating:
-      # With mixed precision: losses are summed in the dtype of the weights.
-      outputs = tf.cast(outputs, self._dtype)
-    return outputs
+    outputs = keras_outputs.arranged(self._model, outputs, self._y_spec)
+    self._masks = [
+        getattr(output, '_keras_mask', None)
+        for output in tf.nest.flatten(outputs)
+    ]
+    # With mixed precision: losses are summed in the dtype of the weights.
+    return tf.nest.map_structure(
+        lambda output: tf.cast(output, self._dtype)
+        if output.dtype.is_floating else output, outputs,
+    )
 
   def _penalty(self, weights):
     with self._substituted(weights):
@@ -216,8 +263,9 @@ class Network:
             getattr(variable, '_variable', variable),
             **_reads(tensor, functools.partial(self._refuse_write, variable)),
         ))
-      for layer, call in self._own_calls:
-        stack.enter_context(captured.overriding(layer, call=call))
+      for layer, attributes in self._own:
+        stack.enter_context(captured.overriding(layer, **attributes))
+      stack.enter_context(comparing.elementwise())
       yield
 
   def _refuse_write(self, variable, *args, **kwargs):

@@ -40,7 +40,9 @@ def count(model: functional.FunctionalModel) -> dict[str, int]:
       not known.
   """
   described = layers.describe(model)
-  one = tf.TensorSpec([1, *model.x_spec.shape[1:]], model.x_spec.dtype)
+  one = tf.nest.map_structure(
+      lambda spec: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype), model.x_spec
+  )
   traced = tf.function(
       lambda weights, x: model.predict(
           weights, x, False, tf.zeros([2], tf.int64)
@@ -48,7 +50,8 @@ def count(model: functional.FunctionalModel) -> dict[str, int]:
       autograph=False,
   ).get_concrete_function(model.spec, one)
   # What a tensor is made of: positions of weights, and -1 for x.
-  origins = [{position} for position in (*range(len(described)), -1)]
+  origins = [{position} for position in range(len(described))]
+  origins += [{-1}] * len(tf.nest.flatten(one))
   totals = {weight.layer: 0 for weight in described}
   for macs, position in _Walk(model.name).visit(
       traced.graph, dict(zip((x.name for x in traced.inputs), origins))

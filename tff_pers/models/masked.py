@@ -33,7 +33,7 @@ def head(
   kernels = [weight for weight in weights if weight.kind == 'dense']
   # One label per example: a text has one for every token.
   is_classifier = (
-      model.y_spec.dtype.is_integer and model.y_spec.shape.rank == 1
+      model.has_one_label and model.y_spec.dtype.is_integer
       and 'accuracy' in model.metrics and not model.probabilities
   )
   if not is_classifier or not kernels or kernels[-1].shape[-1] < 2:

@@ -121,16 +121,21 @@ def mixture(
       against the other), or regression targets.
     num_models: C; `mixing` is float[C] >= 0, leaves of `models` are [C, ...].
     mix: `logits` or `probabilities`.
+
+  Raises:
+    ValueError: If probabilities of several outputs are to be mixed.
   """
+  if mix == 'probabilities':
+    model.require_one_output(
+        'mixtures of probabilities (tip: an ensemble of logits)'
+    )
   has_tags = model.example_loss is tags.multilabel_crossentropy
   # Members that predict probabilities are mixed as they are.
   by_probability = (
       mix == 'probabilities' and not model.probabilities
       and (model.y_spec.dtype.is_integer or has_tags)
   )
-  is_binary = has_tags or (
-      model.labels is not None and model.labels.num_classes == 2
-  )
+  is_binary = has_tags or getattr(model.labels, 'num_classes', 0) == 2
 
   def init(seed):
     models = [model.init(random.fold_in(seed, c)) for c in range(num_models)]
@@ -145,13 +150,18 @@ def mixture(
         model.predict(own, x, training, seed)
         for own in unstack(weights['models'], num_models)
     ]
-    mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
     if by_probability:
+      mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
       rank = outputs[0].shape.rank
       of_each_label = is_binary and rank == model.y_spec.shape.rank
       one_logit = of_each_label or outputs[0].shape[-1] == 1
       return _log_mixture(mixing, outputs, one_logit)
-    return tf.add_n([pi * output for pi, output in zip(mixing, outputs)])
+
+    def mixed(*outputs):
+      mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
+      return tf.add_n([pi * output for pi, output in zip(mixing, outputs)])
+
+    return tf.nest.map_structure(mixed, *outputs)
 
   def penalty(weights):
     penalties = [

@@ -117,7 +117,7 @@ class Submodels:
     # What is measured may have been added to the model since it was made.
     return dataclasses.replace(
         self.base.slim(width, self.rounding), metrics=self.base.metrics,
-        weights_of=self.base.weights_of,
+        weights_of=self.base.weights_of, states=self.base.states,
     )
 
   @functools.cached_property

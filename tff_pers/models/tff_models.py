@@ -71,11 +71,12 @@ def from_tff_functional_model(
   output_spec = tf.TensorSpec(outputs.shape, outputs.dtype)
   if metrics is None:
     metrics = functional.default_metrics(y_spec, output_spec)
-  metrics = keras_losses.example_metrics(
+  functions, states = keras_losses.example_metrics(
       metrics, example_values.trial(y_spec, output_spec)
   )
   return functional.FunctionalModel(
-      init, predict, example_loss, x_spec, y_spec, metrics=metrics, name=name,
+      init, predict, example_loss, x_spec, y_spec, metrics=functions,
+      states=states, name=name,
       labels=labels.of_loss(model.loss, example_loss, y_spec, output_spec),
   )
 
@@ -85,8 +86,9 @@ def to_tff_functional_model(
 ) -> tff.learning.models.FunctionalModel:
   """Returns our model as TFF's, for `tff.learning.algorithms`.
 
-  TFF's models have no seed: dropout draws a fresh one for every batch, so that
-  runs of a model with dropout do not repeat.
+  Metrics with a state are left out. TFF's models have no seed: dropout draws a
+  fresh one for every batch, so that runs of a model with dropout do not
+  repeat.
 
   Args:
     model: A model without penalty.
@@ -94,7 +96,7 @@ def to_tff_functional_model(
 
   Raises:
     ValueError: If the model has a penalty: TFF's loss does not see the weights;
-      or batch normalization that is trained.
+      or batch normalization that is trained, or masked steps.
   """
   if model.statistics:
     raise ValueError(
@@ -106,6 +108,12 @@ def to_tff_functional_model(
     raise ValueError(
         '`model` must have no penalty on its weights, because TFF\'s loss does'
         f' not see them, found one in {model.name}. Tip: build it with l2=0.'
+    )
+  if model.targets is not None:
+    raise ValueError(
+        '`model` must mask no steps of its outputs, because TFF\'s loss does'
+        f' not see x, found {model.name}. Tip: mask_zero=False, and a loss that'
+        ' is 0 where the label is padding.'
     )
   initial = tf.nest.map_structure(
       lambda w: w.numpy(), model.init(random.key(seed))

@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
 from tff_pers.core import process as process_lib
+from tff_pers.core import structures
 
 
 def from_personalized(
@@ -233,7 +234,7 @@ def _build_first(process, skip: int = 0) -> tff.Computation:
     return collections.OrderedDict(
         # 0 without examples, which may be tested on: nobody looks at it.
         index=tf.reduce_sum(found['index'][:1]),
-        num_examples=tf.shape(found['x'])[0],
+        num_examples=structures.num_rows(found['x']),
         examples=collections.OrderedDict(x=found['x'], y=found['y']),
     )
 

@@ -53,8 +53,9 @@ def test_clients_are_dense_data_of_the_model(task_name: str) -> None:
       assert inputs.fitted(client, data_type, position) is client
       assert client['index'] == position
       x, y = client['examples']['x'], client['examples']['y']
-      assert client['num_examples'] == len(x) == len(y)
-      assert np.all(np.isfinite(np.asarray(x, np.float64)))
+      for rows in tf.nest.flatten((x, y)):
+        assert client['num_examples'] == len(rows)
+        assert np.all(np.isfinite(np.asarray(rows, np.float64)))
       if task.num_classes:
         assert np.all((0 <= y) & (y < task.num_classes))
   assert all(np.asarray(on_demand.sizes(task.train)) > 0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tff_pers.data import errors
+from tff_pers.data import holdout
 from tff_pers.data import tasks
 from tff_pers.data.tasks import own_data
 
@@ -262,6 +263,13 @@ def test_names_and_order_of_clients_do_not_decide_who_is_tested(
     other.sort(key=lambda row: row[4] == rows[0][4])
   second = built(other, 'zya')
   assert list(second.client_names) == ['a', 'y', 'z']
+  held = [
+      [names.index(task.client_names[holdout.choose(
+          3, 1, seed, task.client_keys
+      )[0]]) for seed in range(9)]
+      for task, names in ((first, 'abc'), (second, 'zya'))
+  ]
+  assert held[0] == held[1] and len(set(held[0])) > 1
   for part, number in (('train', 12), ('validation', 4), ('test', 4)):
     assert _held_rows(first, part) == _held_rows(second, part)
     assert [int(d['num_examples']) for d in getattr(first, part)] == [number] * 3

@@ -55,7 +55,9 @@ def test_the_choice(tmp_path):
 
 def test_sentences_and_differences_stand_beside_a_choice(tmp_path):
   _write(tmp_path, 'choice.csv', CHOICE)
-  (tmp_path / 'recommendation.txt').write_text('perm.\n\nOn test data.\n')
+  (tmp_path / 'recommendation.txt').write_text(
+      'perm.\n\nOn test data.\n\nHow to read this\n\n`seconds` are whole.\n'
+  )
   empty = dict.fromkeys(decision_page.DIFFERENCE_COLUMNS)
   _write(tmp_path, 'differences.csv', [
       dict(empty, algo='perm', variant='perm[lambda=2]', test=0.8, trials=4),
@@ -65,6 +67,7 @@ def test_sentences_and_differences_stand_beside_a_choice(tmp_path):
   ])
   choice, differences = _sections(tmp_path)
   assert choice['sentences'] == ['perm.', 'On test data.']
+  assert choice['notes'] == ['`seconds` are whole.']
   titles = [column['title'] for column in differences['table']['columns']]
   assert dict(zip(titles, differences['table']['rows'][1])) == {
       'Method': 'fedavg', 'Test': 0.6, 'Difference': -0.2, 'from': -0.3,

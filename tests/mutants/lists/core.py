@@ -117,8 +117,8 @@ FAULTS = (
         'one_dropout_for_all_steps',
         what='Every step of a round has the same key for dropout.',
         file=_CLIENT_DATA,
-        old='            random.fold_in(seed, t),\n        )\n        for seed, (rows',
-        new='            random.fold_in(seed, 0),\n        )\n        for seed, (rows',
+        old='            mask[t], random.fold_in(seed, t),\n        )\n        for seed, (rows',
+        new='            mask[t], random.fold_in(seed, 0),\n        )\n        for seed, (rows',
         tests=(f'{_CLIENT_DATA_TEST}::test_steps_have_keys_of_their_own',),
     ),
     Fault(

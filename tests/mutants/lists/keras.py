@@ -6,6 +6,8 @@ _VALUES = 'tff_pers/models/example_values.py'
 _LOSSES = 'tff_pers/models/keras_losses.py'
 _CHECKS = 'tff_pers/models/keras_checks.py'
 _TEST = 'tests/models/keras_losses_test.py'
+_OUTPUTS = 'tests/models/keras_outputs_test.py'
+_STATES = f'{_OUTPUTS}::test_metrics_with_a_state_are_those_of_keras'
 _RAISES = 'tests/models/keras_test.py::test_raises_on_layer'
 
 FAULTS = (
@@ -128,5 +130,73 @@ FAULTS = (
             'tests/baselines/fedem_test.py'
             '::test_likelihoods_of_a_sequence_are_of_all_its_steps',
         ),
+    ),
+    Fault(
+        'losses_of_outputs_have_no_weights',
+        what='Losses of several outputs are added without their weights.',
+        file='tff_pers/models/keras_outputs.py',
+        old="of_each('loss_weights', loss_weights, own, 1)",
+        new="of_each('loss_weights', None, own, 1)",
+        tests=(f'{_OUTPUTS}::test_several_outputs_are_those_of_keras',),
+    ),
+    Fault(
+        'metrics_are_of_the_first_output',
+        what='Every output has the metrics of the first.',
+        file='tff_pers/models/keras_outputs.py',
+        old='tf.nest.flatten(y)[position], tf.nest.flatten(predictions)[position]',
+        new='tf.nest.flatten(y)[0], tf.nest.flatten(predictions)[0]',
+        tests=(f'{_OUTPUTS}::test_several_outputs_are_those_of_keras',),
+    ),
+    Fault(
+        'masked_steps_count',
+        what='Steps that the model masks count in the mean of a text.',
+        file=_VALUES,
+        old='    total = tf.where(counts, values, tf.zeros_like(values))\n',
+        new='    counts = tf.ones_like(counts)\n    total = values\n',
+        tests=(
+            f'{_OUTPUTS}::test_masked_steps_are_left_out_as_in_keras',
+        ),
+    ),
+    Fault(
+        'masked_texts_count_alike',
+        what='A text with more masked steps counts as much as another.',
+        file='tff_pers/models/keras_outputs.py',
+        old='if function.rank > 1',
+        new='if False',
+        tests=(
+            f'{_OUTPUTS}::test_masked_steps_are_left_out_as_in_keras',
+        ),
+    ),
+    Fault(
+        'filler_rows_are_in_states',
+        what='Rows of filler count in metrics with a state.',
+        file='tff_pers/models/keras_metrics.py',
+        old='predictions, sample_weight=weight\n',
+        new='predictions\n',
+        tests=(_STATES,),
+    ),
+    Fault(
+        'metrics_that_do_not_add_up',
+        what='A metric whose state is no sum is taken.',
+        file='tff_pers/models/keras_metrics.py',
+        old='adds = starts_at_zero and _adds(found, examples)',
+        new='adds = True',
+        tests=(f'{_OUTPUTS}::test_raises_on_a_metric_that_is_no_sum',),
+    ),
+    Fault(
+        'tensors_are_objects',
+        what="In TFF's graphs == of tensors in a loss or a layer is False.",
+        file='tff_pers/models/comparing.py',
+        old='is_on = _IS_ON.get() and other is not None',
+        new='is_on = False',
+        tests=(f'{_OUTPUTS}::test_tensors_are_compared_in_any_graph',),
+    ),
+    Fault(
+        'comparing_layers_compare_objects',
+        what="In TFF's graphs a layer that Keras made of == says False.",
+        file='tff_pers/models/comparing.py',
+        old="}.get(getattr(layer, 'symbol', ''))",
+        new='}.get(None)',
+        tests=(f'{_OUTPUTS}::test_tensors_are_compared_in_any_graph',),
     ),
 )

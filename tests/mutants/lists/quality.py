@@ -59,6 +59,14 @@ FAULTS = (
         tests=(_SPLITS_TEST,),
     ),
     Fault(
+        'places_of_clients_hold_them_out',
+        what='With other names of clients others are held out.',
+        file='tff_pers/data/holdout.py',
+        old='  if keys is not None:\n',
+        new='  if False:\n',
+        tests=(_SPLITS_TEST,),
+    ),
+    Fault(
         'first_rows_validate',
         what='Of a file sorted by time the earliest rows are validated on.',
         file='tff_pers/data/tasks/assembly.py',

@@ -25,7 +25,7 @@ FAULTS = (
         'mean_over_sequences',
         what='A batch\'s loss counts a short text as much as a long one.',
         file=_FUNCTIONAL,
-        old='      values *= self.row_weights(batch.y, values.dtype, name)\n',
+        old='      values *= self.row_weights(y, values.dtype, name)\n',
         new='      pass\n',
         tests=(f'{_UNITS_TEST}::test_loss_of_a_batch_and_its_gradient',),
     ),

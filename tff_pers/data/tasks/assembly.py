@@ -134,6 +134,7 @@ def assemble(
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
       validation_order=order,
+      client_keys=_client_keys(made, examples),
       groups=made.groups,
       num_classes=examples.num_classes,
       class_counts=counts,
@@ -191,6 +192,13 @@ def _validation_order(made, examples: Examples, splits, seed: int):
           examples.row_keys[rows[split.train]], seed, validation.USE
       ) for rows, split in zip(made.indices, splits)
   ]
+
+
+def _client_keys(made, examples: Examples):
+  """Returns `Task.client_keys`: sums, which hang on no order of rows."""
+  if examples.row_keys is None:
+    return None
+  return np.array([examples.row_keys[rows].sum() for rows in made.indices])
 
 
 def _deal(made, examples: Examples, request: registry.TaskRequest):

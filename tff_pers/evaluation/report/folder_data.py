@@ -15,6 +15,8 @@ CHOICE, TRIALS, BEST = 'choice.csv', 'trials.csv', 'best.json'
 ROBUSTNESS = 'robustness.csv'
 # Beside a choice: each method against the recommended one, and sentences.
 DIFFERENCES, SENTENCES = 'differences.csv', 'recommendation.txt'
+# The sentences behind it stand below the table.
+NOTES = 'How to read this'
 _FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
 _CHOICE = (
     cells.Column('algo', 'Method', 'text'),
@@ -128,7 +130,7 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
           if column.name in ('value_validation', 'value_test') else column
           for column in _CHOICE
       ), numbers),
-      sentences=_sentences(folder), recommended=recommended,
+      **_sentences(folder), recommended=recommended,
       metric=metric, isHigherBetter=summary.is_higher_better(metric), rows=[
           dict(label=row['algo'], **dict(zip(
               ('value', 'low', 'high'),
@@ -143,12 +145,15 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
     yield _differences(folder)
 
 
-def _sentences(folder: str) -> list[str]:
+def _sentences(folder: str) -> dict[str, list[str]]:
+  """Returns `sentences` above the figure and `notes` below the table."""
   path = os.path.join(folder, SENTENCES)
   if not os.path.exists(path):
-    return []
+    return dict(sentences=[], notes=[])
   with open(path, encoding='utf-8') as file:
-    return file.read().strip().split('\n\n')
+    blocks = file.read().strip().split('\n\n')
+  end = blocks.index(NOTES) if NOTES in blocks else len(blocks)
+  return dict(sentences=blocks[:end], notes=blocks[end + 1:])
 
 
 def _differences(folder: str) -> dict[str, Any]:

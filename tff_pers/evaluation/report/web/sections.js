@@ -24,14 +24,24 @@ function folderSection(section, groups) {
       isChoice && recommended.length ?
           make('p', {class: 'lead'}, 'Recommended: ',
                make('strong', {}, recommended.join(', ')), '.') : null,
-      ...(section.sentences || []).map(text => make('p', {}, text)),
+      ...(section.sentences || []).map(text => make('p', {}, ...coded(text))),
       isChoice ? intervalFigure(
           section, `Test ${section.metric}, with 95 % interval`, groups) : null,
       tableOf(section.table, {
         caption: section.title, isNamed: true, marked: mark,
         sortBy: isChoice ? 'value_validation' : null,
         isDescending: isChoice && section.isHigherBetter,
-      }));
+      }),
+      (section.notes || []).length ? make(
+          'details', {open: true}, make('summary', {}, 'How to read this'),
+          make('ul', {}, ...section.notes.map(
+              text => make('li', {}, ...coded(text))))) : null);
+}
+
+/** Returns a text whose parts between backticks are code. */
+function coded(text) {
+  return text.split('`').map(
+      (part, i) => i % 2 ? make('code', {}, part) : part);
 }
 
 /** Returns a method's colour in the first group that has it. */

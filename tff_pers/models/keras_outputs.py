@@ -1,0 +1,218 @@
+"""The outputs of a Keras model, each with what Keras' `compile` gives it.
+
+A model has one output, or several in a dict or a list. As in Keras, labels,
+losses, their weights and metrics of several outputs are dicts by the names of
+the outputs, or lists in their order.
+"""
+
+import collections
+from typing import Any, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from tff_pers.models import example_values
+from tff_pers.models import keras_losses
+from tff_pers.models import labels
+
+
+def names(model: tf.keras.Model, y_spec: Any) -> Optional[list[str]]:
+  """Returns the names of the outputs in the order of `tf.nest.flatten`.
+
+  None: there is but one.
+
+  Args:
+    model: The Keras model.
+    y_spec: A spec, or a dict or tuple of specs.
+  """
+  if isinstance(y_spec, Mapping):
+    return sorted(y_spec)
+  if isinstance(y_spec, tuple):
+    own = getattr(model, 'output_names', None) or ()
+    if len(own) == len(y_spec):
+      return list(own)
+    # As Keras calls those of subclassed models.
+    return [f'output_{i + 1}' for i in range(len(y_spec))]
+  return None
+
+
+def arranged(model: tf.keras.Model, outputs: Any, y_spec: Any) -> Any:
+  """Returns what a model has returned, in the form of its labels.
+
+  Args:
+    model: The Keras model.
+    outputs: What it returns: a tensor, or a dict, list or tuple of tensors.
+    y_spec: See `names`.
+
+  Raises:
+    ValueError: If they are of another form.
+  """
+  several = isinstance(outputs, (list, tuple))
+  if isinstance(y_spec, Mapping):
+    if several and len(model.output_names or ()) == len(outputs):
+      outputs = dict(zip(model.output_names, outputs))
+    if isinstance(outputs, Mapping) and set(outputs) == set(y_spec):
+      return collections.OrderedDict(
+          (name, outputs[name]) for name in sorted(outputs)
+      )
+  elif isinstance(y_spec, tuple):
+    if several and len(outputs) == len(y_spec):
+      return tuple(outputs)
+  elif isinstance(outputs, tf.Tensor):
+    return outputs
+  found = 'one'
+  if isinstance(outputs, Mapping):
+    found = f'a dict with {", ".join(sorted(outputs))}'
+  elif several:
+    found = f'{len(outputs)}, {", ".join(getattr(model, "output_names", ()))}'
+  raise ValueError(
+      '`y_spec` must have the form of the outputs of `keras_model`, a spec for'
+      f' each, found outputs: {found}; y_spec: {y_spec}. Tip: a dict by names'
+      ' of outputs.'
+  )
+
+
+def of_each(
+    what: str, given: Any, own: Sequence[str], default: Any = None
+) -> list[Any]:
+  """Returns what Keras' `compile` takes, for each of several outputs.
+
+  Args:
+    what: The argument's name.
+    given: A dict by the names of outputs, a list or tuple in their order, or
+      one for all.
+    own: Their names.
+    default: Of outputs that a dict leaves out; None: there is none.
+
+  Raises:
+    ValueError: If names or number are others.
+  """
+  if isinstance(given, Mapping):
+    wrong = [name for name in given if name not in own]
+    missing = [name for name in own if name not in given]
+    if wrong or (missing and default is None):
+      raise ValueError(
+          f'`{what}` must have the names of the outputs, {", ".join(own)},'
+          f' found {", ".join(map(str, given)) or "none"}.'
+      )
+    return [given.get(name, default) for name in own]
+  if isinstance(given, (list, tuple)):
+    if len(given) != len(own):
+      raise ValueError(
+          f'`{what}` must have one for each of the {len(own)} outputs, found'
+          f' {len(given)}.'
+      )
+    return list(given)
+  return [default if given is None else given] * len(own)
+
+
+def measures(
+    own: Optional[Sequence[str]], loss: Any, loss_weights: Any, metrics: Any,
+    y_specs: Sequence[tf.TensorSpec], outputs: Sequence[tf.Tensor],
+    per_example: bool, masked: bool,
+) -> dict[str, Any]:
+  """Returns the fields of a `FunctionalModel` that losses and metrics make.
+
+  Args:
+    own: See `names`.
+    loss: Of all outputs, see `keras.from_keras`.
+    loss_weights: Likewise.
+    metrics: Likewise.
+    y_specs: Specs of the labels of each output.
+    outputs: The predictions, in a graph.
+    per_example: See `keras.from_keras`.
+    masked: Whether the labels of the one output are `example_values.Masked`.
+
+  Raises:
+    ValueError: See `keras.from_keras`.
+  """
+  if own is None:
+    if loss_weights is not None:
+      raise ValueError(
+          '`loss_weights` must be None for a model of one output, found'
+          f' {loss_weights!r}.'
+      )
+    return _of_one(
+        loss, metrics, y_specs[0], outputs[0], per_example, masked
+    )
+  each = [
+      _of_one(*given, per_example, False) for given in zip(
+          of_each('loss', loss, own), _metrics_of_each(metrics, own), y_specs,
+          outputs,
+      )
+  ]
+  factors = [
+      float(factor) for factor in of_each('loss_weights', loss_weights, own, 1)
+  ]
+
+  def example_loss(y, predictions):
+    pairs = zip(tf.nest.flatten(y), tf.nest.flatten(predictions))
+    losses = [
+        one['example_loss'](*pair) for one, pair in zip(each, pairs)
+    ]
+    return tf.add_n([
+        tf.constant(factor, losses[0].dtype) * tf.cast(own, losses[0].dtype)
+        for factor, own in zip(factors, losses)
+    ])
+
+  found: dict[str, Any] = dict(metrics={}, states={})
+  for position, (name, one) in enumerate(zip(own, each)):
+    found['metrics'][f'{name}_loss'] = _at(position, one['example_loss'])
+    for metric, function in one['metrics'].items():
+      found['metrics'][f'{name}_{metric}'] = _at(position, function)
+    for metric, state in one['states'].items():
+      found['states'][f'{name}_{metric}'] = state._replace(
+          sums=_at(position, state.sums)
+      )
+  return dict(
+      found, example_loss=example_loss,
+      labels=[one['labels'] for one in each],
+      probabilities=[one['probabilities'] for one in each],
+  )
+
+
+def _at(position, function):
+  """Returns a function of one output as one of all."""
+  return lambda y, predictions, *others: function(
+      tf.nest.flatten(y)[position], tf.nest.flatten(predictions)[position],
+      *others
+  )
+
+
+def _metrics_of_each(metrics, own):
+  """Returns the metrics of each output, None: what fits it."""
+  if isinstance(metrics, Mapping):
+    return of_each('metrics', metrics, own, ())
+  # As in Keras: a list of lists is one for each output.
+  if isinstance(metrics, (list, tuple)) and any(
+      isinstance(metric, (list, tuple)) for metric in metrics
+  ):
+    return of_each('metrics', metrics, own)
+  return [metrics] * len(own)
+
+
+def _of_one(loss, metrics, y_spec, output, per_example, masked):
+  """Returns the fields that one output makes."""
+  output_spec = tf.TensorSpec(output.shape, output.dtype)
+  examples = example_values.trial(y_spec, output_spec)
+  example_loss = keras_losses.example_loss(loss, examples, per_example, masked)
+  if metrics is None:
+    metrics = keras_losses.default_metrics(loss, y_spec, output, masked)
+  probabilities = keras_losses.predicts_probabilities(loss, output)
+  functions, states = keras_losses.example_metrics(
+      metrics, examples, probabilities
+  )
+  found = dict(
+      example_loss=example_loss, metrics=functions, states=states,
+      labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
+      probabilities=probabilities,
+  )
+  if masked:
+    steps = lambda y: tf.math.count_nonzero(
+        tf.reshape(y.mask, [tf.shape(y.mask)[0], -1]), 1
+    )
+    found['weights_of'] = {
+        name: steps for name, function in dict(
+            functions, loss=example_loss
+        ).items() if function.rank > 1
+    }
+  return found

@@ -56,6 +56,8 @@ class Reading(NamedTuple):
     dropped: Columns that are left out.
     only: The features to read; None: all.
     columns: Names of the columns of `client`, `y` and `split`.
+    offsets: What is subtracted from numbers by name of the feature, where that
+      is decided; see `features.Column`.
     needs: The columns that must be there. Without `y`, all y are 0; without
       `client`, all rows are of one client whose name is ''.
   """
@@ -68,6 +70,7 @@ class Reading(NamedTuple):
   dropped: frozenset[str] = frozenset()
   only: Optional[frozenset[str]] = None
   columns: Mapping[str, str] = {name: name for name in _FLAGS}
+  offsets: Mapping[str, float] = {}
   needs: tuple[str, ...] = tables.REQUIRED
 
   @classmethod
@@ -88,7 +91,7 @@ class Reading(NamedTuple):
     """Returns the names of the columns of the table that a column becomes."""
     if column not in self.date_columns:
       return [column]
-    return [f'{column} {part}' for part in cells.DATE_PARTS]
+    return cells.names_of_date(column)
 
   def names(self, file: arrow_files.File) -> list[Optional[str]]:
     """Returns what each column of a file is; None: it is left out.
@@ -245,7 +248,7 @@ class _Rows:
     self._names = [
         made for column in columns for made in reading.outputs(column)
     ]
-    self._offsets: dict[str, float] = {}
+    self._offsets = dict(reading.offsets)
     self._x = growing.Growing(np.float32, file.num_rows, len(self._names))
     self._y: Union[growing.Names, growing.Targets, None] = None
     self._codes = {
@@ -302,7 +305,9 @@ class _Rows:
           bad,
       )
     self._check_missing(name, column, np.isnan(values[:, 0]), start)
-    return values
+    return values - [
+        self._offsets.get(made, 0.0) for made in self._reading.outputs(name)
+    ]
 
   def _numbers(self, name: str, column, values, start: int) -> np.ndarray:
     """Returns numbers without the column's offset, float64[n]."""

@@ -122,6 +122,11 @@ class Features:
     return [name for feature in self.features for name in feature.outputs]
 
   @property
+  def is_named(self) -> bool:
+    """Whether the columns are those of a table, by name."""
+    return 'missing' in self.reading
+
+  @property
   def texts(self) -> list[str]:
     """Names of the columns of texts."""
     return [f.name for f in self.features if f.categories is not None]

@@ -221,6 +221,11 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
     reading = reading._replace(
         text_columns=frozenset(fitted.texts), texts=False,
         only=frozenset(feature.name for feature in fitted.features),
+        # Near 0 float32 is exact: an exported model has the same predictions.
+        offsets={
+            f.name: f.mean for f in fitted.features
+            if fitted.standardize and f.categories is None
+        },
     )
   reading = reading._replace(needs=tuple(needs))
   file = arrow_files.open_table(path, kind, reading.columns['client'])

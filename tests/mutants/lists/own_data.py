@@ -47,8 +47,8 @@ FAULTS = (
         'statistics_of_held_out_clients',
         what='Clients that never train take part in the statistics.',
         file=_FITTING,
-        old='          if client not in held_out\n',
-        new='          if client is not None\n',
+        old='      if client not in held_out\n',
+        new='      if client is not None\n',
         tests=(_OUTLIERS,),
     ),
     Fault(

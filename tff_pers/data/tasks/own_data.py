@@ -205,7 +205,7 @@ def _build(
       model='logistic_regression' if num_classes else 'linear_regression',
   )
   recipe, columns = None, table.columns
-  if columns is None and (classes or request.standardize):
+  if columns is None and (classes or request.standardize or not num_classes):
     columns = features.unnamed(table.x)
   if columns is not None:
     recipe = features.Recipe(

@@ -10,6 +10,7 @@ from tff_pers.data import arrow_files
 from tff_pers.data import columnar
 from tff_pers.data import features
 from tff_pers.data import new_data
+from tff_pers.data import readings
 from tff_pers.data import serving
 from tff_pers.data import task as task_lib
 from tff_pers.models import zoo
@@ -39,7 +40,7 @@ def test_cells_become_what_the_model_takes(standardize, tmp_path):
   ]), encoding='utf-8')
   table = columnar.read(
       arrow_files.open_table(str(path), 'csv'),
-      columnar.Reading.by_options('csv', _OPTIONS),
+      readings.Reading.by_options('csv', _OPTIONS),
   )
   fitted = features.fit(
       [table.x], features.Recipe(table.columns, standardize, None, _OPTIONS)

@@ -250,8 +250,8 @@ FAULTS = (
         'a_line_of_deleted_variables',
         what='The page loads a model in a line that drops its variables.',
         file='docs/after_training.md',
-        old='`model = tf.saved_model.load(path)`, then `predictions = model.predict(x)`',
-        new='`tf.saved_model.load(path).predict(x)`',
+        old='`model = tf.saved_model.load(path)`, then `answers = model.score(columns)`',
+        new='`tf.saved_model.load(path).score(columns)`',
         tests=('tests/docs_test.py::test_every_python_snippet_runs',),
     ),
     Fault(

@@ -139,7 +139,7 @@ FAULTS = (
     Fault(
         'index_is_a_feature',
         what='An unnamed column, an index, is a feature.',
-        file='tff_pers/data/columnar.py',
+        file='tff_pers/data/readings.py',
         old="  return not name or name.startswith((",
         new="  return name.startswith((",
         tests=(

@@ -17,7 +17,7 @@ from tff_pers.data import task as task_lib
 from tff_pers.models import export
 from tff_pers.models import functional
 
-# Rounds of day and time; 2024-01-31T23:59:59.5+01:00. Zones are not read.
+# 2024-01-31, and what may follow: T23:59:59.5+01:00. Zones change nothing.
 _DATE = (
     r'^(\d{4})-(\d{2})-(\d{2})'
     r'(?:[T ](\d{2})(?::(\d{2})(?::(\d{2}(?:\.\d+)?))?)?)?'

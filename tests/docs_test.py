@@ -63,6 +63,12 @@ _SETUP_OF = {
     'after_training.md': """
 data, path = data[0], 'client_a'
 weights = export.export_saved_model(process, state, data, path)
+export.save_model(process.deployed, weights, path, export.Serving(
+    dict(age=tf.TensorSpec([None], tf.float64),
+         colour=tf.TensorSpec([None], tf.string)),
+    lambda raw: tf.ones([tf.size(raw['age']), 3]),
+    lambda outputs: dict(label=outputs[:, 0], probabilities=outputs),
+    ['no', 'yes']))
 """,
     'tf.keras.models.load_model': """
 path = export.save('keras', process.deployed, weights, 'client_a')
@@ -73,7 +79,7 @@ _CHECK = {
 import pathlib
 assert output['state']['round'] == 1 and pathlib.Path('mine.npz').exists()
 """,
-    'model.predict(x)': 'assert predictions.shape == (4, 2)',
+    'model.score(columns)': 'assert answers["probabilities"].shape == (2, 2)',
 }
 
 

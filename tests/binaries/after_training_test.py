@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -278,6 +280,110 @@ def test_a_table_without_clients_is_predicted_by_the_named_one(
       f'--data_dir={tmp_path}/x.csv', f'--output={tmp_path}/x.out',
   ]) == 0
   assert len(results.read_rows(str(tmp_path), 'x.out')) == 2
+
+
+_BARE = """
+import csv, json, sys
+import numpy as np, tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+with open(sys.argv[2], newline='', encoding='utf-8') as file:
+  rows = list(csv.DictReader(file))
+texts = json.loads(sys.argv[4])
+answers = model.score({
+    name: tf.constant(
+        [row[name] for row in rows] if name in texts
+        else [float(row[name] or 'nan') for row in rows],
+        tf.string if name in texts else tf.float64,
+    ) for name in (column.decode() for column in model.columns().numpy())
+})
+answers['classes'] = model.classes()
+np.savez(sys.argv[3], **{
+    name: value.numpy().astype(str if value.dtype == tf.string else float)
+    for name, value in answers.items()
+})
+assert not {'tff_pers', 'tensorflow_federated'} & set(sys.modules)
+"""
+
+
+def _bare(model, data, output, texts):
+  """Returns what TensorFlow alone, in another process, makes of raw rows."""
+  subprocess.run(
+      [sys.executable, '-c', _BARE, model, data, output, json.dumps(texts)],
+      check=True, cwd=output.parent, stderr=subprocess.DEVNULL,
+  )
+  return np.load(output)
+
+
+def test_tensorflow_alone_scores_raw_rows_as_predict_does(folder, tmp_path):
+  data = _table(tmp_path / 'new.csv', ['bob'], 6, seed=9, labels=False)
+  assert predict.main([
+      'predict', f'--run={folder}/run', f'--data_dir={data}',
+      f'--output={tmp_path}/p.csv',
+  ]) == 0
+  answers = _bare(
+      folder / 'run/export/client_bob', data, tmp_path / 'a.npz', ['colour']
+  )
+  rows = results.read_rows(str(tmp_path), 'p.csv')
+  assert answers['classes'].tolist() == ['no', 'yes']
+  assert answers['label'].tolist() == [
+      row['prediction'] for row in rows
+  ]
+  np.testing.assert_allclose(answers['probabilities'], [
+      [float(row[f'probability_{name}']) for name in ('no', 'yes')]
+      for row in rows
+  ], atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('algo', ['perm', 'floral', 'ffgg', 'fedhm', 'fedavg'])
+@pytest.mark.parametrize('label', ['class', 'cost'])
+def test_tensorflow_alone_scores_as_every_method_does(label, algo, tmp_path):
+  """Texts, dates, times and gaps; y by name, or in hundred thousands."""
+  rng = np.random.default_rng(2)
+  columns = 'client,blood pressure (mm/Hg),colour,when,at,class,cost'
+  rows = [columns.split(',')]
+  for name in 'abc':
+    for row in range(30):
+      size, colour = rng.normal(120, 15), rng.choice(['red', 'deep blue'])
+      cost = 2e5 + 8e4 * ((size - 120) / 15 + (colour == 'red'))
+      rows.append([
+          name, '' if row == 3 else f'{size:.4f}', '' if row == 4 else colour,
+          f'2024-{row % 12 + 1:02d}-{row % 28 + 1:02d}T{row % 24:02d}:30',
+          1_700_000_000 + 61 * row, 'yes' if cost > 2e5 else 'no', f'{cost:.2f}',
+      ])
+  with open(tmp_path / 'a.csv', 'w', newline='', encoding='utf-8') as file:
+    csv.writer(file).writerows(rows)
+  other = dict(zip(('class', 'cost'), ('cost', 'class')))[label]
+  assert _train(
+      tmp_path / 'run', f'--data_dir={tmp_path}/a.csv', f'--algo={algo}',
+      f'--csv_label_column={label}', f'--csv_drop_columns={other}',
+      '--csv_dates=when', '--export=saved_model', '--model=mlp_20',
+  ) == 0
+  assert predict.main([
+      'predict', f'--run={tmp_path}/run', f'--data_dir={tmp_path}/a.csv',
+      '--client=b', f'--output={tmp_path}/p.csv',
+  ]) == 0
+  answers = _bare(
+      tmp_path / 'run/export/client_b', tmp_path / 'a.csv', tmp_path / 'a.npz',
+      ['colour', 'when'],
+  )
+  predicted = results.read_rows(str(tmp_path), 'p.csv')
+  if label == 'class':
+    np.testing.assert_allclose(answers['probabilities'][:, 1], [
+        float(row['probability_yes']) for row in predicted
+    ], atol=1e-6)
+  else:
+    found = np.array([float(row['prediction']) for row in predicted])
+    np.testing.assert_allclose(answers['y'], found, rtol=1e-6)
+    assert np.std(found) > 1e4
+
+
+def test_runs_of_unscaled_y_are_not_gone_on_with(folder, tmp_path, capsys):
+  config = dict(results.read_config(str(folder / 'run')))
+  shutil.copytree(folder / 'run', tmp_path / 'run')
+  results.write_config(str(tmp_path / 'run'), dict(config, y_is_scaled=True))
+  assert _train(tmp_path / 'run', '--resume', common=()) == 2
+  assert 'must have been trained on y as now' in capsys.readouterr().err
 
 
 def test_more_rounds_are_those_of_an_uninterrupted_run(folder, tmp_path):

@@ -442,7 +442,7 @@ AFTER = {
     ),
     'predict_of_nothing': (
         'predict --run={f}/exported --data_dir={f}/none.csv',
-        '`--data_dir` must name a .csv, .parquet or .npz file',
+        '`--data_dir` must name a .csv, .parquet, .tfrecord or',
     ),
     'predict_by_a_stranger': (
         'predict --run={f}/exported --data_dir={f}/good.npz --client=zoe',

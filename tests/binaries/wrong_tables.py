@@ -157,11 +157,26 @@ _FOLDERS = {
     ),
     'leaf_of_texts': (
         {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["to be"],'
-         b' "y": [1]}}}'}, 'leaf', "must hold numbers in x, found 'to be'. Tip",
+         b' "y": ["a"]}}}'}, 'leaf', "a character behind it, as 'to be'. Tip: --task",
     ),
     'leaf_of_ragged_rows': (
         {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [[1], [1, 2]],'
-         b' "y": [1, 0]}}}'}, 'leaf', 'must hold x of one shape in all examples',
+         b' "y": [1, 0]}}}'}, 'leaf', 'numbers of one shape, texts or names of images',
+    ),
+    'leaf_of_words': (
+        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [["to", "be"]],'
+         b' "y": [1]}}}'}, 'leaf', "found ['to', 'be'] in x. Tip: --task=shakesp",
+    ),
+    'leaf_of_missing_images': (
+        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["1.jpg"],'
+         b' "y": [1]}}}'}, 'leaf', 'or data/raw/img_align_celeba, found no 1.jpg',
+    ),
+    'records_that_are_none': (
+        {'ann.tfrecord': b'client,y,a\nann,0,1\n'}, 'tfrecord',
+        'must be a complete TFRecord file of tf.train.Example',
+    ),
+    'records_of_nothing': (
+        {'ann.tfrecord': b''}, 'tfrecord', 'found no client among none',
     ),
     'images_of_nothing': ({}, 'images', 'as client/class/image.png, found none'),
     'images_without_classes': (

@@ -14,9 +14,10 @@ from tff_pers.data import arrow_files
 from tff_pers.data import cells
 from tff_pers.data import columnar
 from tff_pers.data import errors
+from tff_pers.data import readings
 from tff_pers.data import tasks
 
-_ALL = columnar.Reading('csv', missing=True, texts=True)
+_ALL = readings.Reading('csv', missing=True, texts=True)
 
 
 def _csv(tmp_path, text, name='my.csv'):
@@ -26,7 +27,7 @@ def _csv(tmp_path, text, name='my.csv'):
   return str(path)
 
 
-def _read(path, reading=columnar.Reading('csv')):
+def _read(path, reading=readings.Reading('csv')):
   return columnar.read(arrow_files.CsvFile(path), reading)
 
 
@@ -38,7 +39,7 @@ def _parquet(tmp_path, **columns):
 
 def _read_parquet(path, **reading):
   return columnar.read(
-      arrow_files.ParquetFile(path), columnar.Reading('parquet', **reading)
+      arrow_files.ParquetFile(path), readings.Reading('parquet', **reading)
   )
 
 
@@ -112,13 +113,13 @@ def test_texts_have_codes_and_what_is_missing_is_nan(tmp_path):
 
 
 def test_columns_that_are_known_as_texts_stay_texts(tmp_path):
-  reading = columnar.Reading('csv', texts=True, text_columns=frozenset('a'))
+  reading = readings.Reading('csv', texts=True, text_columns=frozenset('a'))
   table = _read(_csv(tmp_path, 'client,y,a\nk,0,1\nk,1,2\n'), reading)
   assert table.columns[0].categories == ('1', '2')
 
 
 def test_without_y_all_are_zero_where_it_is_not_needed(tmp_path):
-  reading = columnar.Reading('csv', needs=('client',))
+  reading = readings.Reading('csv', needs=('client',))
   table = _read(_csv(tmp_path, 'client,a\nk,1\nk,2\n'), reading)
   np.testing.assert_array_equal(table.y, [0, 0])
 

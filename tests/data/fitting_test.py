@@ -8,6 +8,7 @@ change its part, too.
 import numpy as np
 import pytest
 
+from tff_pers.data import client_data
 from tff_pers.data import holdout
 from tff_pers.data import tasks
 
@@ -106,6 +107,38 @@ def test_training_rows_have_mean_0_and_variance_1(path, unscaled):
   for name, part in _parts(task).items():
     by_hand = (_part(_parts(unscaled)[name]) - mean) / scale
     np.testing.assert_allclose(_part(part), by_hand, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize('part, counts', [
+    ('training', True), ('test', False), ('validation', False),
+    ('held out, training', False),
+])
+def test_targets_are_scaled_by_training_rows_alone(
+    path, unscaled, part, counts
+):
+  rows = [[c, f'{1e3 * float(a):g}', a, *rest] for c, _, a, *rest in _rows()]
+  value = float(_part(_parts(unscaled)[part])[7])
+  changed = [
+      [c, '1e9' if np.float32(a) == np.float32(value) else y, a, *rest]
+      for c, y, a, *rest in rows
+  ]
+  before, after = (_build(path, some) for some in (rows, changed))
+  y = 1e3 * _part(_parts(unscaled)['training'])
+  np.testing.assert_allclose(
+      [before.features.y_mean, before.features.y_scale],
+      [y.mean(dtype=float), y.std(dtype=float)], rtol=1e-6,
+  )
+  assert (after.features != before.features) is counts
+  # Of the untrained model, which predicts the mean.
+  weights = before.model.initial_weights(0)
+  batch = client_data.Batch(
+      np.zeros([2, 4], np.float32), np.float32([y.mean(), y.mean() + y.std()]),
+      np.ones([2], bool), np.zeros([2], np.int64),
+  )
+  np.testing.assert_allclose(
+      before.model.batch_loss(weights, batch), 0.5, rtol=1e-4
+  )
+  assert 'MAE and RMSE are in its units.' in before.about
 
 
 def test_the_model_takes_what_was_made(path):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tff_pers.data import errors
 from tff_pers.data import leaf_tables
@@ -49,13 +50,46 @@ def test_a_folder_of_files_is_a_task_with_classes_by_name(tmp_path):
 
 
 @pytest.mark.parametrize('x, message', [
-    (['to be', 'or not'], "numbers in x, found 'to be'. Tip: --task=shakespeare"),
-    ([[1], [2, 3]], 'x of one shape in all examples'),
+    (['to be', 'or not'], "a class for each text, .* 'to be'. Tip: --task=shak"),
+    ([[1], [2, 3]], 'numbers of one shape, .*, found several shapes in x'),
+    ([['so', 'be'], ['it', 'is']], r"in y .*, found \['so', 'be'\] in x. Tip"),
+    (['1.jpg', '2.jpg'], 'the images that x names in raw/img_align.*no 1.jpg'),
 ])
 def test_raises_on_other_examples(tmp_path, x, message):
-  _write(tmp_path, {'ann': (x, [0, 1])})
+  _write(tmp_path, {'ann': (x, ['a', 'b'])})
   with pytest.raises(errors.DataError, match=message):
     leaf_tables.read(str(tmp_path))
+
+
+def test_tweets_are_the_shares_of_their_words(tmp_path):
+  """The form of Sent140; equal words are equal, wherever they stand."""
+  texts = ['Good day', 'day good!', 'bad night']
+  tweets = [['1', 'Mon', 'NO_QUERY', 'ann', text, 'x'] for text in texts]
+  _write(tmp_path / 'train', {'ann': (tweets, ['4', '4', '0'])})
+  _write(tmp_path / 'test', {'ann': (tweets[:1], ['4'])})
+  table = leaf_tables.read(str(tmp_path))
+  assert table.classes == ('0', '4') and table.x.shape == (4, 1000)
+  np.testing.assert_allclose(table.x.sum(axis=1), 1)
+  np.testing.assert_array_equal(table.x[0], table.x[3])
+  assert set(np.flatnonzero(table.x[0])) < set(np.flatnonzero(table.x[1]))
+  assert not set(np.flatnonzero(table.x[0])) & set(np.flatnonzero(table.x[2]))
+
+
+def test_images_are_read_by_their_names(tmp_path):
+  """As of CelebA, in the size that LEAF's model takes."""
+  images = tmp_path / 'data' / 'raw' / 'img_align_celeba'
+  images.mkdir(parents=True)
+  for name, value in (('1.png', 51), ('2.png', 255)):
+    tf.io.write_file(str(images / name), tf.io.encode_png(
+        np.full([20, 10, 3], value, np.uint8)
+    ))
+  for part in ('train', 'test'):
+    _write(
+        tmp_path / 'data' / part, {'7': (['1.png', '2.png'], [0, 1])}
+    )
+  table = leaf_tables.read(str(tmp_path))
+  assert table.x.shape == (4, 84, 84, 3)
+  np.testing.assert_allclose(table.x[:, 5, 5, 0], [0.2, 1, 0.2, 1], rtol=1e-6)
 
 
 def test_raises_without_files(tmp_path):

@@ -17,6 +17,7 @@ import pytest
 from tff_pers.data import arrow_files
 from tff_pers.data import columnar
 from tff_pers.data import errors
+from tff_pers.data import readings
 from tff_pers.data import tasks
 
 _ROWS = [
@@ -340,7 +341,7 @@ def test_a_form_gives(name, tmp_path):
   if isinstance(form.gives, str):
     assert form.gives in task.about
     return
-  reading = columnar.Reading.by_options(kind, form.options)
+  reading = readings.Reading.by_options(kind, form.options)
   table = columnar.read(
       arrow_files.open_table(path, kind, reading.columns['client']), reading
   )

@@ -165,6 +165,22 @@ def test_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
   np.testing.assert_array_equal(reopened.server_state((0,))[0], np.arange(3))
 
 
+def test_reading_writes_nothing(tmp_path):
+  path = tmp_path / 'checkpoint.sqlite'
+  path.touch()  # As a full disk leaves it.
+  with store.ClientStateStore(path, read_only=True) as states:
+    assert states.position() is None and not states.clients()
+  assert not path.stat().st_size
+  with store.ClientStateStore(path) as states:
+    states.put(1, (np.arange(4),))
+    states.commit((np.arange(3),), {'round': 1})
+  with store.ClientStateStore(path, read_only=True) as states:
+    assert states.position() == {'round': 1} and states.clients() == [1]
+    np.testing.assert_array_equal(states.get(1, (0,))[0], np.arange(4))
+    with pytest.raises(store.StoreError, match='readonly'):
+      states.set_position({'round': 2})
+
+
 def test_raises_on_a_file_that_is_no_store(tmp_path):
   path = tmp_path / 'checkpoint.sqlite'
   path.write_text('these are not the bytes of a database' * 100)

@@ -30,9 +30,11 @@ def whole(path: str, mode: str = 'w') -> Iterator[IO[Any]]:
     with open(temporary, mode, **options) as file:
       yield file
     os.replace(temporary, path)
-  except BaseException:
+  except BaseException as error:
     with contextlib.suppress(OSError):
       os.remove(temporary)
+    if isinstance(error, OSError):
+      error.filename = path  # Writing does not say where a disk is full.
     raise
 
 

@@ -1,4 +1,4 @@
-"""CSV and Parquet files in batches of Arrow columns, a few megabytes at a time.
+"""CSV, Parquet and TFRecord files in batches of Arrow columns, a few MB each.
 
 Cells of a CSV file are texts, as they are written; those of a Parquet file have
 the types of the file. A folder of such files is one of them.
@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from tff_pers.data import csv_forms
 from tff_pers.data import errors
+from tff_pers.data import record_files
 from tff_pers.data import tables
 
 _BATCH_BYTES = 4 * 2**20
@@ -191,6 +192,9 @@ class ParquetFile:
     )
 
 
+OneFile = Union[CsvFile, ParquetFile, record_files.RecordFile]
+
+
 class Folder:
   """A folder of files of the same columns as one; see `CsvFile`.
 
@@ -201,7 +205,7 @@ class Folder:
   num_rows = None
 
   def __init__(
-      self, path: str, files: Sequence[Union[CsvFile, ParquetFile]],
+      self, path: str, files: Sequence[OneFile],
       client: str = 'client',
   ):
     """Compares the columns.
@@ -259,7 +263,7 @@ class Folder:
     )
 
 
-File = Union[CsvFile, ParquetFile, Folder]
+File = Union[OneFile, Folder]
 
 
 def open_table(data_dir: str, kind: str, client: str = 'client') -> File:
@@ -267,14 +271,16 @@ def open_table(data_dir: str, kind: str, client: str = 'client') -> File:
 
   Args:
     data_dir: A file or a folder.
-    kind: `csv` or `parquet`.
+    kind: `csv`, `parquet` or `tfrecord`.
     client: The column of clients.
 
   Raises:
     errors.DataError: If there is none, or it cannot be read.
   """
-  files: list[Union[CsvFile, ParquetFile]] = [
-      CsvFile(path, client) if kind == 'csv' else ParquetFile(path)
-      for path in tables.locate(data_dir, kind)
+  paths = tables.locate(data_dir, kind)
+  files: list[OneFile] = [
+      CsvFile(path, client) if kind == 'csv'
+      else ParquetFile(path) if kind == 'parquet'
+      else record_files.RecordFile(path) for path in paths
   ]
   return files[0] if len(files) == 1 else Folder(data_dir, files, client)

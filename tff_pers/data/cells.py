@@ -17,7 +17,7 @@ INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 # The four numbers that `dates` makes.
 DATE_PARTS = ('year', 'month', 'weekday', 'days')
-_DAY_FIRST = re.compile(r'^(\d{2})\.(\d{2})\.(\d{4})')
+DAY_FIRST = r'^(\d{2})\.(\d{2})\.(\d{4})'
 
 _BOOLEANS = {'false': 0.0, 'true': 1.0}
 
@@ -104,9 +104,14 @@ def texts(column: pa.Array) -> Texts:
   )
 
 
+def names_of_date(name: str) -> list[str]:
+  """Returns what the four numbers of a column of dates are called."""
+  return [f'{name} {part}' for part in DATE_PARTS]
+
+
 def date(text: str) -> Optional[datetime.datetime]:
   """Returns the day and time of a text: 2024-01-31, 31.01.2024; else None."""
-  text = _DAY_FIRST.sub(r'\3-\2-\1', text)
+  text = re.sub(DAY_FIRST, r'\3-\2-\1', text)
   try:
     return datetime.datetime.fromisoformat(text.removesuffix('Z'))
   except ValueError:

@@ -1,13 +1,12 @@
-"""Reads CSV and Parquet files into a table, batch by batch.
+"""Reads CSV, Parquet and TFRecord files into a table, batch by batch.
 
 Columns: `client`, `y`, and `split`, `tier` if there (see `tables.py`), the
 first three also under other names; all others are features. The memory that
 this takes is that of the table, in float32, and of a few batches.
 """
 
-import collections
 import shlex
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Optional, Sequence, Union
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import growing
+from tff_pers.data import readings
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
@@ -31,101 +31,9 @@ _FEWEST = 20
 _ROUNDED = 1e-4
 _PARTS_OF_DATES = 'makes year, month, weekday and days of dates'
 _MEND = ' Tip: mend these cells, or empty them for --{}_missing=mean.'
-# What columns of clients and of y are called elsewhere, without marks.
-_OTHERWISE = {
-    'client': (
-        'clientid', 'user', 'userid', 'hospital', 'hospitalid', 'site',
-        'siteid', 'device', 'deviceid', 'patient', 'patientid', 'center',
-        'writer', 'subject', 'group',
-    ),
-    'y': ('label', 'target', 'class', 'outcome', 'response', 'diagnosis'),
-}
-_FLAGS = {'client': 'client_column', 'y': 'label_column',
-          'split': 'split_column'}
 
 
-class Reading(NamedTuple):
-  """How features are read.
-
-  Attributes:
-    task: The task, for the flags that messages name.
-    missing: Whether a cell may have no value; it is NaN in the table.
-    texts: Whether a column may hold texts.
-    text_columns: Columns to read as texts even if all are numbers.
-    date_columns: Columns of which year, month, weekday and days are made.
-    dropped: Columns that are left out.
-    only: The features to read; None: all.
-    columns: Names of the columns of `client`, `y` and `split`.
-    needs: The columns that must be there. Without `y`, all y are 0; without
-      `client`, all rows are of one client whose name is ''.
-  """
-
-  task: str
-  missing: bool = False
-  texts: bool = False
-  text_columns: frozenset[str] = frozenset()
-  date_columns: frozenset[str] = frozenset()
-  dropped: frozenset[str] = frozenset()
-  only: Optional[frozenset[str]] = None
-  columns: Mapping[str, str] = {name: name for name in _FLAGS}
-  needs: tuple[str, ...] = tables.REQUIRED
-
-  @classmethod
-  def by_options(cls, task: str, options: Mapping[str, Any]) -> 'Reading':
-    """Returns what options of the task, by name, say."""
-    listed = lambda name: frozenset(client_names.parse(options.get(name, '')))
-    return cls(
-        task, missing=options.get('missing') == 'mean',
-        texts=options.get('categories') == 'one_hot',
-        text_columns=listed('categorical'), date_columns=listed('dates'),
-        dropped=listed('drop_columns'),
-        columns={
-            name: options.get(flag, name) for name, flag in _FLAGS.items()
-        },
-    )
-
-  def outputs(self, column: str) -> list[str]:
-    """Returns the names of the columns of the table that a column becomes."""
-    if column not in self.date_columns:
-      return [column]
-    return [f'{column} {part}' for part in cells.DATE_PARTS]
-
-  def names(self, file: arrow_files.File) -> list[Optional[str]]:
-    """Returns what each column of a file is; None: it is left out.
-
-    Raises:
-      errors.DataError: If a column that is named is not there.
-    """
-    kind = {column: name for name, column in self.columns.items()}
-    names = [
-        None if name in self.dropped else kind.get(name, name)
-        for name in file.names
-    ]
-    if self.only is None:
-      self._check_named(file, names)
-    return names
-
-  def _check_named(self, file: arrow_files.File, names) -> None:
-    """Refuses options that name columns which are not there."""
-    own = {name: column for name, column in self.columns.items()
-           if name != column}
-    found = [name for name in names if name not in (None, *_FLAGS)]
-    for flag, columns, known in (
-        *((_FLAGS[name], [column], file.names) for name, column in own.items()),
-        ('drop_columns', self.dropped, file.names),
-        ('categorical', self.text_columns, found),
-        ('dates', self.date_columns, found),
-    ):
-      for column in sorted(set(columns).difference(known)):
-        near = errors.nearest(column, known)
-        raise errors.DataError(
-            f'{file.path} must have the column of --{self.task}_{flag}, found'
-            f' no {column!r} among {", ".join(known[:8])}.'
-            + (f' Tip: {near!r}.' if near else '')
-        )
-
-
-def read(file: arrow_files.File, reading: Reading) -> tables.Table:
+def read(file: arrow_files.File, reading: readings.Reading) -> tables.Table:
   """Returns the table of a file.
 
   y is of an integer dtype if all of it are whole numbers, and becomes the
@@ -137,7 +45,7 @@ def read(file: arrow_files.File, reading: Reading) -> tables.Table:
       the line (or row) and the client.
   """
   names = reading.names(file)
-  columns = _check_header(file, reading, names)
+  columns = readings.features(file, reading, names)
   texts = set(reading.text_columns)
   while True:
     rows = _Rows(file, names, columns, reading, texts)
@@ -152,80 +60,12 @@ def read(file: arrow_files.File, reading: Reading) -> tables.Table:
     texts |= found
 
 
-def _check_header(
-    file: arrow_files.File, reading: Reading, names: Sequence[Optional[str]]
-) -> list[str]:
-  """Returns the names of the columns of features."""
-  path = file.path
-  for required in reading.needs:
-    if required not in names:
-      raise errors.DataError(
-          f'{path} must have the columns client, y and features, found no'
-          f' {reading.columns.get(required, required)} among'
-          f' {", ".join(file.names[:8]) or "none"}.'
-          + _tip_for(required, file.names, reading.task)
-      )
-  for number, name in enumerate(names, start=1):
-    if name is not None and _is_unnamed(name):
-      raise errors.DataError(
-          f'{path} must name every column, found column {number} without a'
-          f' name{f" ({name})" if name else ""}. Tip: if it counts the rows'
-          ' (an index), leave it out, as pandas does with'
-          f' to_{reading.task}(..., index=False); else name it.'
-      )
-  for name, times in collections.Counter(names).items():
-    if name is not None and times > 1:
-      shown = reading.columns.get(name, name)
-      also = f', which is not --{reading.task}_{_FLAGS[name]}={shown}' if (
-          shown != name
-      ) else ''
-      raise errors.DataError(
-          f'{path} must name every column once, found {name} {times} times'
-          f'{also}.'
-      )
-  found = [
-      name for name in names
-      if name is not None
-      and name not in (*tables.REQUIRED, *tables.OPTIONAL)
-      and (reading.only is None or reading.only & {*reading.outputs(name)})
-  ]
-  if reading.only is not None:
-    made = {made for name in found for made in reading.outputs(name)}
-    for name in sorted(reading.only - made):
-      near = errors.nearest(name, file.names)
-      raise errors.DataError(
-          f'{path} must have the columns of the training data, found no'
-          f' {name!r} among {", ".join(file.names[:8])}.'
-          + (f' Tip: rename {near!r}.' if near else '')
-      )
-  if not found and reading.only is None:
-    raise errors.DataError(
-        f'{path} must have at least one column of features beside client, y,'
-        f' {" and ".join(tables.OPTIONAL)}, found none.'
-    )
-  return found
-
-
-def _tip_for(required: str, names: Sequence[str], task: str) -> str:
-  """Offers a column that may be the one of clients, or y."""
-  keys = {''.join(filter(str.isalnum, n.casefold())): n for n in names[::-1]}
-  for key in (required, *_OTHERWISE[required]):
-    if key in keys:
-      return f' Tip: --{task}_{_FLAGS[required]}={keys[key]!r}.'
-  return ''
-
-
-def _is_unnamed(name: str) -> bool:
-  """Returns whether a name is none, or what pandas makes of none."""
-  return not name or name.startswith(('Unnamed: ', '__index_level_'))
-
-
 class _Rows:
   """The rows of a file so far."""
 
   def __init__(
       self, file: arrow_files.File, names, columns: Sequence[str],
-      reading: Reading, texts,
+      reading: readings.Reading, texts,
   ):
     """Starts without rows.
 
@@ -245,7 +85,7 @@ class _Rows:
     self._names = [
         made for column in columns for made in reading.outputs(column)
     ]
-    self._offsets: dict[str, float] = {}
+    self._offsets = dict(reading.offsets)
     self._x = growing.Growing(np.float32, file.num_rows, len(self._names))
     self._y: Union[growing.Names, growing.Targets, None] = None
     self._codes = {
@@ -302,7 +142,9 @@ class _Rows:
           bad,
       )
     self._check_missing(name, column, np.isnan(values[:, 0]), start)
-    return values
+    return values - [
+        self._offsets.get(made, 0.0) for made in self._reading.outputs(name)
+    ]
 
   def _numbers(self, name: str, column, values, start: int) -> np.ndarray:
     """Returns numbers without the column's offset, float64[n]."""
@@ -355,7 +197,9 @@ class _Rows:
         name: (codes.codes, codes.distinct)
         for name, codes in self._codes.items()
     })
-    return table if self._y is None else _with_y(table, self._y.is_missing)
+    return table if self._y is None else tables.with_y(
+        table, self._y.is_missing
+    )
 
   def _check_categories(self, table: tables.Table) -> None:
     """Refuses texts that turned up in a column of numbers."""
@@ -509,22 +353,3 @@ def _offset(values: np.ndarray, rounded: np.ndarray) -> float:
   # Of numbers that are all alike so far, those of seconds need it.
   least = min(0.5, _ROUNDED * spread) if spread else 0.5
   return float(values[0]) if error > least else 0.0
-
-
-def _with_y(table: tables.Table, is_missing: np.ndarray) -> tables.Table:
-  """Returns the table without the rows whose y is empty, which are counted."""
-  empty = np.flatnonzero(is_missing)
-  if not len(empty):
-    return table
-  if len(empty) == len(is_missing):
-    raise errors.DataError(
-        f'{table.path} must hold y for at least one example, found none.'
-    )
-  first = table.position(int(empty[0]))
-  remark = (
-      f'{len(empty)} of {len(is_missing)} rows have no y and are left out, the'
-      f' first in {first}.'
-  )
-  return table.take(np.flatnonzero(~is_missing))._replace(
-      remarks=(*table.remarks, remark)
-  )

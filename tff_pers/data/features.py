@@ -109,17 +109,26 @@ class Features:
     standardize: Whether numbers are scaled.
     classes: Names of the labels 0..C-1, or None.
     reading: The options by which the table was read; later ones are read so.
+    y_mean: Mean of the targets of the training data; None: y are labels.
+    y_scale: Their standard deviation, 1 where they are all the same.
   """
 
   features: tuple[Feature, ...]
   standardize: bool
   classes: Optional[tuple[str, ...]] = None
   reading: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  y_mean: Optional[float] = None
+  y_scale: float = 1.0
 
   @property
   def outputs(self) -> list[str]:
     """Names of the numbers that the model takes, in order."""
     return [name for feature in self.features for name in feature.outputs]
+
+  @property
+  def is_named(self) -> bool:
+    """Whether the columns are those of a table, by name."""
+    return 'missing' in self.reading
 
   @property
   def texts(self) -> list[str]:
@@ -188,6 +197,8 @@ class Features:
         '{\n'
         f'  "standardize": {json.dumps(self.standardize)},\n'
         f'  "classes": {classes},\n'
+        f'  "y_mean": {json.dumps(self.y_mean)},\n'
+        f'  "y_scale": {json.dumps(self.y_scale)},\n'
         f'  "reading": {json.dumps(dict(self.reading), ensure_ascii=False)},\n'
         f'  "features": [\n{lines}\n  ]\n'
         '}\n'
@@ -203,16 +214,21 @@ class Features:
     )
     return cls(
         features, read['standardize'], _tuple(read['classes']),
-        dict(read.get('reading', {})),
+        dict(read.get('reading', {})), read.get('y_mean'),
+        read.get('y_scale', 1.0),
     )
 
 
-def fit(parts: Sequence[np.ndarray], recipe: Recipe) -> Features:
+def fit(
+    parts: Sequence[np.ndarray], recipe: Recipe,
+    targets: Optional[Sequence[np.ndarray]] = None,
+) -> Features:
   """Returns the recipe fitted to training rows.
 
   Args:
     parts: Values of the columns, float[n_c, ...] of each client c that trains.
     recipe: What to make of them.
+    targets: y of the same rows, float[n_c]; None: they are labels.
   """
   moments = _Moments(parts)
   fitted = []
@@ -233,8 +249,13 @@ def fit(parts: Sequence[np.ndarray], recipe: Recipe) -> Features:
     fitted.append(
         Feature(column.name, 0.0, 1.0, indicator, tuple(sorted(texts)))
     )
+  y_mean, y_scale = None, 1.0
+  if targets is not None:
+    of_y = _Moments([y[:, None] for y in targets])
+    y_mean, y_scale = float(of_y.mean[0]), float(of_y.scale[0]) or 1.0
   return Features(
-      tuple(fitted), recipe.standardize, recipe.classes, recipe.reading
+      tuple(fitted), recipe.standardize, recipe.classes, recipe.reading,
+      y_mean, y_scale,
   )
 
 

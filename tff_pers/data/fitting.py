@@ -9,6 +9,7 @@ from tff_pers.data import client_data
 from tff_pers.data import features
 from tff_pers.data import holdout
 from tff_pers.data import task as task_lib
+from tff_pers.models import target_units
 from tff_pers.models import zoo
 
 
@@ -35,12 +36,13 @@ def fit(
   held_out = holdout.choose(
       task.num_clients, num_held_out, seed, task.client_keys
   )
+  rows = [
+      data['examples'] for client, data in enumerate(task.train)
+      if client not in held_out
+  ]
   fitted = features.fit(
-      [
-          data['examples']['x'] for client, data in enumerate(task.train)
-          if client not in held_out
-      ],
-      recipe,
+      [examples['x'] for examples in rows], recipe,
+      None if task.num_classes else [examples['y'] for examples in rows],
   )
   def made(clients):
     return [
@@ -52,10 +54,13 @@ def fit(
         for data in clients
     ]
   train = made(task.train)
+  model = _of_width(task, train[0]['examples']['x'])
+  if fitted.y_mean is not None:
+    model = target_units.in_units(model, fitted.y_mean, fitted.y_scale)
   return dataclasses.replace(
       task, train=train, test=made(task.test),
       validation=task.validation and made(task.validation),
-      model=_of_width(task, train[0]['examples']['x']), recipe=None,
+      model=model, recipe=None,
       features=fitted,
       about=f'{task.about} {_sentence(fitted, recipe)}'.strip(),
   )
@@ -76,9 +81,17 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
       if fitted.standardize else 'left as they are'
   )
   width, before = len(fitted.outputs), len(recipe.columns)
-  if width == before:
-    return f'Features are {scaled}.'
-  return (
-      f'Features are {scaled}; with texts and missing values as zeros and ones'
-      f' they are {width} numbers.'
-  )
+  of_y = more = ''
+  if width != before:
+    more = (
+        f'; with texts and missing values as zeros and ones they are {width}'
+        ' numbers'
+    )
+  if fitted.y_mean is not None:
+    of_y = (
+        ' So is y in training: losses are of scaled y, predictions, MAE and'
+        ' RMSE are in its units.'
+    )
+    if not fitted.standardize:
+      of_y = of_y.replace('So is y in training', 'Training scales y')
+  return f'Features are {scaled}{more}.{of_y}'

@@ -10,7 +10,7 @@ from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import tables
 
-_ENDS = ('.png', '.jpg', '.jpeg', '.bmp', '.gif')
+ENDS = ('.png', '.jpg', '.jpeg', '.bmp', '.gif')
 
 
 def read(folder: str) -> tables.Table:
@@ -59,9 +59,9 @@ def _paths(folder: str) -> list[tuple[str, str, str]]:
     for name in names:
       if name.startswith('.'):  # Of the file system, not the user's.
         continue
-      if len(parts) != 2 or not name.lower().endswith(_ENDS):
+      if len(parts) != 2 or not name.lower().endswith(ENDS):
         raise errors.DataError(
-            f'{folder} must hold images {", ".join(_ENDS)} as'
+            f'{folder} must hold images {", ".join(ENDS)} as'
             ' client/class/image.png, found'
             f' {os.path.relpath(os.path.join(top, name), folder)}.'
         )
@@ -71,6 +71,19 @@ def _paths(folder: str) -> list[tuple[str, str, str]]:
         f'{folder} must hold images as client/class/image.png, found none.'
     )
   return sorted(found)
+
+
+def read_image(path: str, side: int) -> np.ndarray:
+  """Returns an image as float32[side, side, channels], from 0 to 1.
+
+  Args:
+    path: The file.
+    side: Pixels each way that it is made of.
+
+  Raises:
+    errors.DataError: If it cannot be read.
+  """
+  return tf.image.resize(_decoded(path), [side, side]).numpy() / 255
 
 
 def _decoded(path: str) -> Any:

@@ -1,31 +1,52 @@
-"""JSON files in the form of LEAF as a table, see `formats/leaf.py`."""
+"""JSON files in the form of LEAF as a table, see `formats/leaf.py`.
+
+x are numbers (FEMNIST, Synthetic), names of images (CelebA) or texts (Sent140).
+Texts become the shares of their words by number, a word's number being a hash
+(Weinberger et al., Feature Hashing for Large Scale Multitask Learning, 2009):
+no vocabulary is fitted, so that later texts are read alike.
+"""
 
 import os
+from typing import Any, Optional, Sequence
+import zlib
 
 import numpy as np
 
 from tff_pers.data import client_names
 from tff_pers.data import errors
+from tff_pers.data import image_folders
 from tff_pers.data import tables
+from tff_pers.data import texts
 from tff_pers.data.formats import leaf
+
+# Where in an example of Sent140 its text is.
+_TWEET = 4
+# Different numbers of words.
+_NUMBERS = 1000
+# Where LEAF has images, and how many pixels its models take each way.
+_IMAGES = (
+    (), ('raw', 'img_align_celeba'), ('data', 'raw', 'img_align_celeba')
+)
+_SIDE = 84
 
 
 def read(folder: str) -> tables.Table:
-  """Returns the examples of all users; x is a list of numbers each.
+  """Returns the examples of all users.
 
   Args:
     folder: A folder of .json files, or of folders `train` and `test` of such,
       which are the split; also LEAF's own, with these in `data`.
 
   Raises:
-    errors.DataError: If there are none, or their examples are no numbers of one
-      shape.
+    errors.DataError: If there are none, or their examples are neither numbers
+      of one shape, nor texts, nor names of images that are there.
   """
   if not folder or not os.path.isdir(folder):
     raise errors.DataError(
         '`data_dir` must name a folder of JSON files of LEAF, found'
         f' {folder!r}.'
     )
+  top = folder
   if os.path.isdir(os.path.join(folder, 'data', 'train')):
     folder = os.path.join(folder, 'data')
   parts = ['train', 'test']
@@ -42,12 +63,21 @@ def read(folder: str) -> tables.Table:
   names, client = np.unique(users, return_inverse=True)
   client_names.check(names.tolist(), folder)
   labels, classes, spelling = tables.labels(_array(y, 'y', folder), folder)
-  values = _array(x, 'x', folder)
-  if values.dtype.kind == 'U':
-    raise errors.DataError(
-        f'{folder} must hold numbers in x, found {values.flat[0]!r:.40}. Tip:'
-        ' --task=shakespeare reads LEAF\'s Shakespeare.'
-    )
+  written = _texts(x)
+  if written is None:
+    values = _array(x, 'x', folder)
+  elif written[0].lower().endswith(image_folders.ENDS):
+    values = _images(top, written)
+  else:
+    if classes and all(len(n) == 1 for n in classes) and any(
+        n.isalpha() for n in classes
+    ):
+      raise errors.DataError(
+          f'{folder} must hold a class for each text, found a character behind'
+          f' it, as {written[0]!r:.40}. Tip: --task=shakespeare reads LEAF\'s'
+          ' Shakespeare.'
+      )
+    values = np.stack(list(map(_shares, written)))
   return tables.Table(
       folder, values, labels, client.astype(np.int32), names,
       np.repeat([False, True], sizes) if len(parts) > 1 else None,
@@ -56,11 +86,57 @@ def read(folder: str) -> tables.Table:
   )
 
 
-def _array(values: list, name: str, folder: str) -> np.ndarray:
-  try:
-    return np.array(values)
-  except ValueError as error:
+def _texts(x: list[Any]) -> Optional[list[str]]:
+  """Returns texts; None: they are something else."""
+  # Of a tweet Sent140 has its number, date, query, user, text and more.
+  found = [
+      each[_TWEET] if isinstance(each, list) and len(each) > _TWEET else each
+      for each in x
+  ]
+  return found if all(isinstance(each, str) for each in found) else None
+
+
+def _shares(text: str) -> np.ndarray:
+  """Returns the share of each number among the words of a text."""
+  numbers = [zlib.crc32(word.encode()) % _NUMBERS for word in texts.words(text)]
+  counts = np.bincount(numbers, minlength=_NUMBERS)
+  return (counts / max(len(numbers), 1)).astype(np.float32)
+
+
+def _images(folder: str, names: Sequence[str]) -> np.ndarray:
+  """Returns images of a size as LEAF's models take them, from 0 to 1."""
+  places = [os.path.join(folder, *parts) for parts in _IMAGES]
+  place = next((
+      place for place in places
+      if os.path.exists(os.path.join(place, names[0]))
+  ), None)
+  if place is None:
     raise errors.DataError(
-        f'{folder} must hold {name} of one shape in all examples, found'
-        ' several.'
-    ) from error
+        f'{folder} must hold the images that x names in'
+        f' {" or ".join(os.path.join(*parts) for parts in _IMAGES[1:])}, found'
+        f' no {names[0]}.'
+    )
+  return np.stack([
+      image_folders.read_image(os.path.join(place, name), _SIDE)
+      for name in names
+  ])
+
+
+def _array(values: list[Any], name: str, folder: str) -> np.ndarray:
+  """Returns numbers of one shape; y may be texts."""
+  try:
+    found: Optional[np.ndarray] = np.array(values)
+  except ValueError:
+    found = None
+  if found is None or found.dtype.kind not in (
+      'biuf' if name == 'x' else 'biufU'
+  ):
+    raise errors.DataError(
+        f'{folder} must hold numbers of one shape, texts or names of images in'
+        ' x and one label or number in y of each example, as LEAF\'s FEMNIST,'
+        ' Synthetic, Sent140 and CelebA do, found'
+        f' {f"{values[0]!r:.40}" if found is not None else "several shapes"} in'
+        f' {name}. Tip: --task=shakespeare and --task=stackoverflow_nwp guess'
+        ' characters and words.'
+    )
+  return found

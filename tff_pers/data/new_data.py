@@ -17,6 +17,7 @@ from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import features as features_lib
 from tff_pers.data import image_folders
+from tff_pers.data import readings
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
@@ -37,8 +38,8 @@ def read(
   Texts that the training data had not become zeros; `remarks` names them.
 
   Args:
-    path: A .csv, .parquet or .npz file, or a folder of such files, or one of
-      images.
+    path: A .csv, .parquet, .tfrecord or .npz file, or a folder of such files,
+      or of images.
     fitted: What was made of the columns of the training data; None: x as it is.
     x_shape: Shape of an example.
     needs: Columns or arrays that must be there, of `client` and `y`. Without
@@ -63,7 +64,7 @@ def read(
     table = table._replace(
         remarks=(*table.remarks, *_remarks(table, fitted))
     )
-  elif kind in ('csv', 'parquet'):
+  elif kind != 'images':
     x = (x + np.array([column.offset for column in columns])).astype(np.float32)
   if list(x.shape[1:]) != list(x_shape):
     raise errors.DataError(
@@ -207,8 +208,8 @@ def _kind(path: str) -> str:
   } or kinds
   if len(kinds) != 1 or not os.path.exists(path):
     raise errors.DataError(
-        '`data_dir` must name a .csv, .parquet or .npz file or the folder of'
-        f' one, found {path!r}.'
+        '`data_dir` must name a .csv, .parquet, .tfrecord or .npz file or the'
+        f' folder of one, found {path!r}.'
     )
   return kinds.pop()
 
@@ -216,14 +217,26 @@ def _kind(path: str) -> str:
 def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
   """Returns the table of a file of columns, read as in training."""
   options = {} if fitted is None else fitted.reading
-  reading = columnar.Reading.by_options(kind, options)
+  reading = readings.Reading.by_options(kind, options)
   if fitted is not None:
     reading = reading._replace(
         text_columns=frozenset(fitted.texts), texts=False,
         only=frozenset(feature.name for feature in fitted.features),
+        # Near 0 float32 is exact: an exported model has the same predictions.
+        offsets={
+            f.name: f.mean for f in fitted.features
+            if fitted.standardize and f.categories is None
+        },
     )
   reading = reading._replace(needs=tuple(needs))
   file = arrow_files.open_table(path, kind, reading.columns['client'])
+  label = reading.columns['y']
+  if 'y' in needs and label not in file.names:
+    raise errors.DataError(
+        f'{path} must have the column {label} to be tested on, found none among'
+        f' {", ".join(file.names[:_NAMED])}. Tip: binaries.predict takes rows'
+        ' without it.'
+    )
   try:
     return columnar.read(file, reading)
   except errors.DataError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from tff_pers.data import client_names
 from tff_pers.data import tables
 
+_NAMED_COLUMNS = ('csv', 'parquet', 'tfrecord')
 # How many columns and texts a sentence names.
 _NAMED = 8
 # Of fewer rows, whole numbers may all differ by chance.
@@ -38,7 +39,7 @@ def find(table: tables.Table, task: str) -> list[str]:
     )
   identifiers, codes = [], []
   # Arrays have neither names nor flags for columns.
-  columns = table.columns if task in ('csv', 'parquet') else None
+  columns = table.columns if task in _NAMED_COLUMNS else None
   for column, values in zip(columns or (), table.x.T):
     there = values[~np.isnan(values)]
     if column.of_date:

@@ -34,6 +34,7 @@ OPTIONAL = ('split', 'tier')
 EXTENSIONS = {
     'csv': ('.csv', '.csv.gz', '.tsv', '.tsv.gz'), 'npz': ('.npz',),
     'parquet': ('.parquet',),
+    'tfrecord': ('.tfrecord', '.tfrecords', '.tfrecord.gz', '.tfrecords.gz'),
 }
 
 
@@ -156,17 +157,46 @@ def read_npz(path: str) -> Table:
     )
   names, codes = np.unique(client, return_inverse=True)
   client_names.check(names, path)
-  y, classes, spelling = labels(arrays['y'], path)
   table = Table(
-      path, arrays['x'], y, codes.astype(np.int32), names, None,
-      classes=classes, spelling=spelling,
+      path, arrays['x'], arrays['y'], codes.astype(np.int32), names, None
   )
   given = {}
   for name in OPTIONAL:
     if name in arrays:
       distinct, codes = np.unique(arrays[name], return_inverse=True)
       given[name] = codes, [str(value) for value in distinct.tolist()]
-  return with_optional(table, given)
+  table = with_optional(table, given)
+  if table.y.ndim == 1 and table.y.dtype.kind == 'f':
+    table = with_y(table, np.isnan(table.y))
+  y, classes, spelling = labels(table.y, path)
+  return table._replace(y=y, classes=classes, spelling=spelling)
+
+
+def with_y(table: Table, is_missing: np.ndarray) -> Table:
+  """Returns the table without the rows whose y is empty, which are counted.
+
+  Args:
+    table: The table.
+    is_missing: bool[n], which they are.
+
+  Raises:
+    errors.DataError: If they are all.
+  """
+  empty = np.flatnonzero(is_missing)
+  if not len(empty):
+    return table
+  if len(empty) == len(is_missing):
+    raise errors.DataError(
+        f'{table.path} must hold y for at least one example, found none.'
+    )
+  first = table.position(int(empty[0]))
+  remark = (
+      f'{len(empty)} of {len(is_missing)} rows have no y and are left out, the'
+      f' first in {first}.'
+  )
+  return table.take(np.flatnonzero(~is_missing))._replace(
+      remarks=(*table.remarks, remark)
+  )
 
 
 def labels(

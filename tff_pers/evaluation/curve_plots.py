@@ -70,7 +70,10 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
     is_both = any(figures.has(run.metrics, validation) for run in runs)
     axis.set_xlabel(curves.across(runs))
     log_if_wide(axis, runs, [name, validation])
-    axis.set_ylabel(axis_label(name, is_both=is_both))
+    label = axis_label(name, is_both=is_both)
+    if name == 'loss_mean' and runs[0].config.get('y_is_scaled'):
+      label += ' (scaled y)'
+    axis.set_ylabel(label)
     if name == 'accuracy_mean':
       figures.draw_baseline(axis.axhline, runs)
     figures.tick_at(axis, np.concatenate([[], *drawn]))

@@ -47,7 +47,7 @@ def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
 
 
 def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-  """Refuses a run whose rows would now be split in another way.
+  """Refuses a run whose rows would now be split or scaled in another way.
 
   Args:
     saved: `config.json` of the run.
@@ -62,6 +62,12 @@ def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         f' for it to be gone on with, found a run in whose config.json they are'
         f' split by {saved.get("splits") or "the order of clients"!r}, and not'
         f' by {config["splits"]!r}. Tip: another --output_dir.'
+    )
+  if saved.get('y_is_scaled', False) != config['y_is_scaled']:
+    raise flags.UsageError(
+        'A run must have been trained on y as now, in regression on scaled y,'
+        ' for it to be gone on with, found one that was not. Tip: another'
+        ' --output_dir.'
     )
 
 
@@ -179,7 +185,7 @@ def check_fits(
         f' {experiment.method.name}.'
     )
   path = os.path.join(source, results.CHECKPOINT)
-  with store.ClientStateStore(path) as states:
+  with store.ClientStateStore(path, read_only=True) as states:
     done = states.position()['round']
     fits = has_form_of(states, process, experiment)
   if not fits:

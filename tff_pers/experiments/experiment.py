@@ -202,6 +202,9 @@ def build(
           seeds=dict(run=shared['seed']),
           metric=metric,
           splits=task.splits,
+          y_is_scaled=(
+              task.features is not None and task.features.y_mean is not None
+          ),
       ),
       stopping=stopping,
       plan=plan,

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tff_pers.core import files as files_lib
 from tff_pers.data import client_names
+from tff_pers.data import serving as serving_lib
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import flags
 from tff_pers.models import export
@@ -133,9 +134,13 @@ def write_models(
   """
   written = read_record(folder) or {}
   models = dict(written.get('clients', {}))
+  serving = None
+  if model.y_spec.shape.rank == 1:
+    serving = serving_lib.of_task(task, model)
   for name, leaves in weights.items():
     path = export.save(
-        kind, model, leaves, os.path.join(folder, f'client_{files[name]}')
+        kind, model, leaves, os.path.join(folder, f'client_{files[name]}'),
+        serving,
     )
     models[name] = {**models.get(name, {}), kind: os.path.basename(path)}
   fitted = task.features

@@ -15,6 +15,7 @@ import textwrap
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from absl import flags as absl_flags
+import tensorflow as tf
 
 from tff_pers import attacks
 from tff_pers import runtime
@@ -410,6 +411,21 @@ class sentences:  # pylint: disable=invalid-name
     raise UsageError(' '.join(text.split())) from error
 
 
+def outside_cause(error: Exception) -> str:
+  """Returns the sentence of what stopped a program from outside."""
+  text = f'{type(error).__name__}: {error}'
+  reason, place = getattr(error, 'strerror', ''), getattr(error, 'filename', '')
+  of_tensorflow = re.search(r'(/[^}]+); (.+?)( \[Op:.*)?$', str(error))
+  if isinstance(error, tf.errors.OpError) and of_tensorflow:
+    place, reason = of_tensorflow.group(1, 2)
+  if reason:
+    text = (
+        'Files must stay readable and writable until a program ends, found'
+        f' {reason}' + (f' ({place})' if place else '')
+    )
+  return f'{" ".join(text.split())[:500].rstrip(".")}.'
+
+
 def resolve_path(path: str) -> str:
   """Returns an absolute path; `bazel run` starts elsewhere than the user."""
   base = os.environ.get('BUILD_WORKING_DIRECTORY', os.getcwd())
@@ -510,6 +526,8 @@ def run(
     code, text = 2, str(error)
   except (Failure, errors.ComputationError) as error:
     code, text = 1, str(error)
+  except (OSError, tf.errors.OpError) as error:
+    code, text = 1, outside_cause(error)
   except KeyboardInterrupt:
     code, text = 130, 'Stopped by the keyboard. Tip: the same command goes on.'
   print(f'{name}: {text}', file=sys.stderr)

@@ -365,7 +365,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   chosen = _chosen(asked, opened.names)
   runner.use_runtime(opened.experiment.flag, None)
   with store.ClientStateStore(
-      os.path.join(folder, results.CHECKPOINT)
+      os.path.join(folder, results.CHECKPOINT), read_only=True
   ) as states:
     trainer = open_trainer(opened, states, folder)
     opened = testing_on_all(opened, trainer)

@@ -97,7 +97,7 @@ def _with_new(
   opened = later_clients.newcomer(opened.experiment, strangers[0])
   runner.use_runtime(opened.experiment.flag, None)
   with store.ClientStateStore(
-      os.path.join(folder, results.CHECKPOINT)
+      os.path.join(folder, results.CHECKPOINT), read_only=True
   ) as states:
     trainer = later_clients.open_trainer(opened, states, folder)
     with later_clients.taking_new(opened):

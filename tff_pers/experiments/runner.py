@@ -260,9 +260,8 @@ def _sentences(experiment, folder: str):
         error, (OSError, tf.errors.OpError, errors.ComputationError)
     ):
       traceback.print_exc()
-    text = ' '.join(f'{type(error).__name__}: {error}'.split())[:500]
     raise flags.Failure(
-        f'{text.rstrip(".")}. {_last_checkpoint(folder)}'
+        f'{flags.outside_cause(error)} {_last_checkpoint(folder)}'
     ) from error
 
 
@@ -601,6 +600,8 @@ def _last_checkpoint(folder: str) -> str:
     position = saved_runs.position(folder)
   except damaged.DamagedError as error:
     return f'The last checkpoint cannot be read: {error}'
+  if not os.path.isdir(folder):
+    return f'Its folder is gone: {folder}.'
   if position is None:
     return 'There is no checkpoint yet.'
   path = os.path.join(folder, results.CHECKPOINT)

@@ -52,7 +52,7 @@ def position(folder: str) -> Optional[position_lib.Position]:
   if not os.path.exists(path):
     return None
   with damaged.reading(path, damaged.RUN_AGAIN), store.ClientStateStore(
-      path
+      path, read_only=True
   ) as states:
     saved = states.position()
     return None if saved is None else position_lib.read(saved)

@@ -10,13 +10,24 @@ made with them, and needs nothing of this package:
 Several inputs are a dict or tuple as in training, and so are predictions of
 several outputs; a signature names them by their keys or places.
 
+What `--export` writes takes rows as they stand in a file, too, see `Serving`:
+
+    loaded.score({'age': ages, 'colour': colours})['label']
+    loaded.signatures['serving_default']    # the same, for TensorFlow Serving
+    loaded.signatures['features']           # predictions of x
+
 With class labels the predictions are logits (or logarithms of probabilities,
 where a method mixes models): their softmax are the probabilities. With two
 classes some models give one logit, that of class 1 against class 0.
 """
 
+import functools
+import itertools
 import os
-from typing import Any, Mapping, Optional, Sequence
+import re
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+)
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +39,22 @@ from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 
 FORMATS = ('saved_model', 'keras', 'npz')
+
+
+class Serving(NamedTuple):
+  """What a SavedModel takes and returns where that is not x and predictions.
+
+  Attributes:
+    inputs: Specs by name.
+    to_x: `(inputs by name) -> x`.
+    answers: `(predictions) -> outputs by name`.
+    classes: Names of the classes; empty: y are numbers.
+  """
+
+  inputs: Mapping[str, tf.TensorSpec]
+  to_x: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]
+  answers: Callable[[tf.Tensor], Mapping[str, tf.Tensor]]
+  classes: Sequence[str]
 
 
 def export_saved_model(
@@ -55,9 +82,17 @@ def export_saved_model(
 
 
 def save(
-    kind: str, model: functional.FunctionalModel, weights: Any, path: str
+    kind: str, model: functional.FunctionalModel, weights: Any, path: str,
+    serving: Optional[Serving] = None,
 ) -> Any:
   """Writes a model in one of `FORMATS`; `path` is without an ending.
+
+  Args:
+    kind: The format.
+    model: The model.
+    weights: Its weights.
+    path: Where.
+    serving: See `save_model`.
 
   Returns:
     The file or folder that was written.
@@ -72,7 +107,7 @@ def save(
     np.savez(path, **leaves(weights))
     return path
   if kind == 'saved_model':
-    save_model(model, weights, path)
+    save_model(model, weights, path, serving)
     return path
   if kind == 'keras':
     path = f'{path}_keras'
@@ -84,9 +119,20 @@ def save(
 
 
 def save_model(
-    model: functional.FunctionalModel, weights: Any, path: str
+    model: functional.FunctionalModel, weights: Any, path: str,
+    serving: Optional[Serving] = None,
 ) -> None:
-  """Writes a functional model and its weights as a SavedModel."""
+  """Writes a functional model and its weights as a SavedModel.
+
+  Args:
+    model: The model.
+    weights: Its weights.
+    path: The folder to write.
+    serving: What its function `score` and its default signature take and
+      return, `columns()` and `classes()` have their names, and a second
+      signature, `features`, is of x and predictions; None: the default
+      signature is.
+  """
   module = tf.Module()
   predict = _predict(model, weights, module)
   module.predict = tf.function(predict, input_signature=[model.x_spec])
@@ -103,9 +149,47 @@ def save_model(
     )
     return dict(zip(tf.nest.flatten(names), tf.nest.flatten(outputs)))
 
-  tf.saved_model.save(
-      module, path, signatures=served.get_concrete_function()
-  )
+  signatures = dict(serving_default=served.get_concrete_function())
+  if serving is not None:
+    inputs = dict(serving.inputs)
+    score = tf.function(
+        lambda raw: serving.answers(predict(serving.to_x(raw))),
+        input_signature=[inputs], autograph=False,
+    )
+    arguments = dict(zip(_arguments(inputs), inputs))
+    of_columns = tf.function(
+        lambda **raw: score({arguments[name]: raw[name] for name in raw}),
+        autograph=False,
+    )
+    signatures = dict(
+        features=signatures['serving_default'],
+        serving_default=of_columns.get_concrete_function(**{
+            name: tf.TensorSpec(inputs[key].shape, inputs[key].dtype, name)
+            for name, key in arguments.items()
+        }),
+    )
+    module.score = score
+    for name, texts in (('columns', inputs), ('classes', serving.classes)):
+      setattr(module, name, tf.function(
+          functools.partial(tf.constant, list(texts), tf.string),
+          input_signature=[],
+      ))
+  tf.saved_model.save(module, path, signatures=signatures)
+
+
+def _arguments(names: Iterable[str]) -> list[str]:
+  """Returns different names that TensorFlow allows for arguments."""
+  made: list[str] = []
+  for name in names:
+    name = re.sub('[^A-Za-z0-9_]', '_', name)
+    if not name[0].isalpha():
+      name = f'column_{name}'
+    used = {other.lower() for other in made}
+    more = (f'{name}_{number}' for number in itertools.count(2))
+    made.append(next(
+        n for n in itertools.chain([name], more) if n.lower() not in used
+    ))
+  return made
 
 
 def _plain(path: str) -> str:

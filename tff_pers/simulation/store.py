@@ -11,6 +11,7 @@ import collections
 import io
 import json
 import os
+import pathlib
 import sqlite3
 import types
 from typing import Any, Iterator, Mapping, Optional, Union
@@ -61,12 +62,16 @@ class ClientStateStore:
       path: Optional[Union[str, os.PathLike[str]]] = None,
       *,
       max_cached_bytes: int = MAX_CACHED_BYTES,
+      read_only: bool = False,
   ):
     """Opens or makes a store.
 
     Args:
       path: The file; None: in memory, gone when closed.
       max_cached_bytes: Bound on the states kept as arrays in memory, >= 0.
+      read_only: Whether nothing is written, so that a full or read-only disk
+        does; but if the process that wrote the file was killed in the midst of
+        it, the file is put right.
 
     Raises:
       StoreError: If the file cannot be opened or is not a store.
@@ -76,27 +81,53 @@ class ClientStateStore:
     self._cache: collections.OrderedDict[int, Any] = collections.OrderedDict()
     self._cached_bytes, self._at_least = 0, 1
     self._dirty: set[int] = set()
+    # Where the newest states are; without writing, `working` stays what it is,
+    # left by a process that was killed.
+    self._tables = ('committed',) if read_only else ('working', 'committed')
     with self._errors():
-      # Transactions are opened and closed by hand, see `_transaction`.
-      self._db = sqlite3.connect(self._path, isolation_level=None)
-      # Before the tables are made: it has no effect on a file that has pages.
-      self._db.execute(f'PRAGMA page_size = {_PAGE_BYTES}')
-      # A commit must survive a power failure, not only a kill.
-      self._db.execute('PRAGMA synchronous = FULL')
-      with self._transaction():
-        for statement in _TABLES.split(';'):
-          self._db.execute(statement)
-        # Deleting from an empty table might still write to the file; opening a
-        # finished store must not change it.
-        if self._db.execute('SELECT 1 FROM working LIMIT 1').fetchone():
-          self._db.execute('DELETE FROM working')
-      self._check_version()
+      if not read_only or not self._open_to_read():
+        self._open()
       self._known = {
           owner
           for (owner,) in self._db.execute(
               'SELECT DISTINCT owner FROM committed WHERE owner >= 0'
           )
       }
+
+  def _open(self) -> None:
+    # Transactions are opened and closed by hand, see `_transaction`.
+    self._db = sqlite3.connect(self._path, isolation_level=None)
+    # Before the tables are made: it has no effect on a file that has pages.
+    self._db.execute(f'PRAGMA page_size = {_PAGE_BYTES}')
+    # A commit must survive a power failure, not only a kill.
+    self._db.execute('PRAGMA synchronous = FULL')
+    with self._transaction():
+      for statement in _TABLES.split(';'):
+        self._db.execute(statement)
+      self._db.execute(
+          f"INSERT OR IGNORE INTO meta VALUES ('version', '{_VERSION}')"
+      )
+      # Deleting from an empty table might still write to the file; opening a
+      # finished store must not change it.
+      if self._db.execute('SELECT 1 FROM working LIMIT 1').fetchone():
+        self._db.execute('DELETE FROM working')
+    self._check_version()
+
+  def _open_to_read(self) -> bool:
+    """Opens the file for reading alone; False if it must be put right first."""
+    uri = f'{pathlib.Path(self._path).absolute().as_uri()}?mode=ro'
+    self._db = sqlite3.connect(uri, isolation_level=None, uri=True)
+    try:
+      if not self._db.execute('SELECT 1 FROM sqlite_master').fetchone():
+        # A disk was full before there was anything in it.
+        self._db.close()
+        self._path = ':memory:'
+        return False
+      self._check_version()
+      return True
+    except sqlite3.OperationalError:
+      self._db.close()
+      return False
 
   def __enter__(self):
     return self
@@ -146,7 +177,9 @@ class ClientStateStore:
       with self._errors(_BYTES):
         state = tf.nest.pack_sequence_as(
             like,
-            self._read('working', client) or self._read('committed', client),
+            next(filter(None, (
+                self._read(table, client) for table in self._tables
+            )), []),
         )
       self._remember(client, state)
     self._cache.move_to_end(client)
@@ -282,13 +315,10 @@ class ClientStateStore:
     row = self._db.execute(
         "SELECT value FROM meta WHERE key = 'version'"
     ).fetchone()
-    if row is None:
-      with self._transaction():
-        self._set_meta('version', str(_VERSION))
-    elif row[0] != str(_VERSION):
+    if row is None or row[0] != str(_VERSION):
       raise StoreError(
           f'{self._path} must be a store of version {_VERSION}, found version'
-          f' {row[0]}.'
+          f' {row and row[0]}.'
       )
 
   def _set_meta(self, key: str, value: str) -> None:

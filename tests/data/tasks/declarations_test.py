@@ -54,7 +54,7 @@ def _build(name, **request):
   return family.build(tasks.TaskRequest(**request), family.options())
 
 
-_OWN = ('csv', 'images', 'leaf', 'npz', 'parquet')
+_OWN = ('csv', 'images', 'leaf', 'npz', 'parquet', 'tfrecord')
 _BUILT_IN = [name for name in tasks.names() if name not in _OWN]
 
 
@@ -118,7 +118,7 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
   for name in ('images', 'leaf'):
     assert tasks.get(name).declares == declares
   columns = dataclasses.replace(declares, standardize=True)
-  for name in ('csv', 'parquet'):
+  for name in ('csv', 'parquet', 'tfrecord'):
     assert tasks.get(name).declares == columns
 
 

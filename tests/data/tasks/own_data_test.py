@@ -313,7 +313,7 @@ _X = np.arange(24.0).reshape(12, 2)
         (dict(y=np.array(['a'] * 12)), 'at least 2 classes, found 1'),
         (dict(y=np.array(['a', ''] * 6)), "name of a class .* '' in row 1"),
         (
-            dict(y=_changed(np.linspace(0, 1, 12), 11, np.nan)),
+            dict(y=_changed(np.linspace(0, 1, 12), 11, np.inf)),
             'targets must be finite.*row 11 of client zoe',
         ),
         (dict(client=np.arange(12.0)), 'client must be one integer or text'),
@@ -337,6 +337,20 @@ def test_raises_on_bad_npz_and_names_it(tmp_path, changes, message):
   assert '\n' not in str(info.value)
 
 
+def test_rows_of_an_npz_without_y_are_left_out_and_counted(tmp_path):
+  y = _changed(np.arange(12) % 2 * 1.0, 3, np.nan)
+  task = _build('npz', _npz(tmp_path, y=y))
+  assert '1 of 12 rows have no y and are left out, the first in row 3' in (
+      task.about
+  )
+  assert task.class_names == ['0', '1'] or task.class_names == ['0.0', '1.0']
+  sizes = [
+      int(data['num_examples']) for part in (task.train, task.test)
+      for data in part
+  ]
+  assert sum(sizes) == 11
+
+
 @pytest.mark.parametrize(
     'y,options,message',
     [
@@ -349,8 +363,8 @@ def test_raises_on_bad_npz_and_names_it(tmp_path, changes, message):
             'must be integers, found 0.09.* in row 1 of client anna',
         ),
         (
-            _changed(np.zeros(12), 3, np.nan), dict(kind='classification'),
-            'must be integers, found nan in row 3 of client anna',
+            _changed(np.zeros(12), 3, np.inf), dict(kind='classification'),
+            'must be integers, found inf in row 3 of client anna',
         ),
     ],
 )

@@ -12,6 +12,7 @@ _CELLS = (
 _ROUNDS = _AFTER + 'test_more_rounds_are_those_of_an_uninterrupted_run'
 _FORK = _AFTER + 'test_a_fork_starts_where_the_run_is'
 _NEW = _AFTER + 'test_new_clients_are_adapted_evaluated_exported'
+_SERVED = 'tests/data/serving_test.py'
 
 FAULTS = (
     Fault(
@@ -250,8 +251,8 @@ FAULTS = (
         'a_line_of_deleted_variables',
         what='The page loads a model in a line that drops its variables.',
         file='docs/after_training.md',
-        old='`model = tf.saved_model.load(path)`, then `predictions = model.predict(x)`',
-        new='`tf.saved_model.load(path).predict(x)`',
+        old='`model = tf.saved_model.load(path)`, then `answers = model.score(columns)`',
+        new='`tf.saved_model.load(path).score(columns)`',
         tests=('tests/docs_test.py::test_every_python_snippet_runs',),
     ),
     Fault(
@@ -261,5 +262,78 @@ FAULTS = (
         old='--output=both.html',
         new='--page=both.html',
         tests=('tests/docs_test.py::test_every_command_is_one',),
+    ),
+    Fault(
+        'served_gaps_are_nan',
+        what='An exported model does not fill gaps.',
+        file='tff_pers/data/serving.py',
+        old='      column = tf.where(missing, mean, column)\n',
+        new='',
+        tests=(f'{_SERVED}::test_cells_become_what_the_model_takes',),
+    ),
+    Fault(
+        'served_dates_are_a_day_late',
+        what='Days of an exported model begin on the second of January 1970.',
+        file='tff_pers/data/serving.py',
+        old='+ day - 719469',
+        new='+ day - 719470',
+        tests=(f'{_SERVED}::test_cells_become_what_the_model_takes',),
+    ),
+    Fault(
+        'served_label_is_of_the_first_class',
+        what='Probabilities of one logit are in the order of no file.',
+        file='tff_pers/data/serving.py',
+        old='    outputs = tf.stack([first, second], 1)\n',
+        new='    outputs = tf.stack([second, first], 1)\n',
+        tests=(f'{_SERVED}::test_answers_are_names_and_probabilities',),
+    ),
+    Fault(
+        'predictions_without_units',
+        what='Regression predicts scaled y.',
+        file='tff_pers/models/target_units.py',
+        old='    return tf.constant(mean, scaled.dtype) + scale * scaled\n',
+        new='    return scaled\n',
+        tests=('tests/models/target_units_test.py::test_only_units_differ',),
+    ),
+    Fault(
+        'scale_of_held_out_targets',
+        what='Targets of all clients decide on the scale of y.',
+        file='tff_pers/data/fitting.py',
+        old="[examples['y'] for examples in rows]",
+        new="[data['examples']['y'] for data in task.train]",
+        tests=(
+            'tests/data/fitting_test.py'
+            '::test_targets_are_scaled_by_training_rows_alone',
+        ),
+    ),
+    Fault(
+        'old_runs_of_unscaled_y_go_on',
+        what='Weights for y as it is are taken for those of scaled y.',
+        file='tff_pers/experiments/continuing.py',
+        old="  if saved.get('y_is_scaled', False) != config['y_is_scaled']:",
+        new='  if False:',
+        tests=(
+            'tests/binaries/after_training_test.py'
+            '::test_runs_of_unscaled_y_are_not_gone_on_with',
+        ),
+    ),
+    Fault(
+        'reading_makes_tables',
+        what='Who only reads a checkpoint writes to it.',
+        file='tff_pers/simulation/store.py',
+        old='      if not read_only or not self._open_to_read():',
+        new='      if True:',
+        tests=('tests/simulation/store_test.py::test_reading_writes_nothing',),
+    ),
+    Fault(
+        'nan_of_y_is_a_target',
+        what='Rows of an .npz without y stop the program.',
+        file='tff_pers/data/tables.py',
+        old="  if table.y.ndim == 1 and table.y.dtype.kind == 'f':",
+        new='  if False:',
+        tests=(
+            'tests/data/tasks/own_data_test.py'
+            '::test_rows_of_an_npz_without_y_are_left_out_and_counted',
+        ),
     ),
 )

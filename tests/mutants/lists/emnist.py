@@ -46,7 +46,7 @@ FAULTS = (
         'standardized_over_clients_that_never_train',
         what='Pixels are standardized over all clients.',
         file='tff_pers/data/fitting.py',
-        old='          if client not in held_out',
+        old='      if client not in held_out',
         new='',
         tests=(
             f'{_TEST}::test_standardized_pixels_are_so_over_what_is_trained_on',

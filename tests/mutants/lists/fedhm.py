@@ -511,7 +511,7 @@ FAULTS = (
     Fault(
         'tier_is_a_feature',
         what='The tier of the clients is one of the features.',
-        file='tff_pers/data/columnar.py',
+        file='tff_pers/data/readings.py',
         old='      and name not in (*tables.REQUIRED, *tables.OPTIONAL)',
         new="      and name not in (*tables.REQUIRED, 'split')",
         tests=(

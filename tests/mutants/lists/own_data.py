@@ -47,8 +47,8 @@ FAULTS = (
         'statistics_of_held_out_clients',
         what='Clients that never train take part in the statistics.',
         file=_FITTING,
-        old='          if client not in held_out\n',
-        new='          if client is not None\n',
+        old='      if client not in held_out\n',
+        new='      if client is not None\n',
         tests=(_OUTLIERS,),
     ),
     Fault(
@@ -139,7 +139,7 @@ FAULTS = (
     Fault(
         'index_is_a_feature',
         what='An unnamed column, an index, is a feature.',
-        file='tff_pers/data/columnar.py',
+        file='tff_pers/data/readings.py',
         old="  return not name or name.startswith((",
         new="  return name.startswith((",
         tests=(

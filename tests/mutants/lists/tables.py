@@ -46,7 +46,7 @@ FAULTS = (
     Fault(
         'empty_y_is_zero',
         what='Rows without y train as if it were 0.',
-        file=_COLUMNAR,
+        file='tff_pers/data/tables.py',
         old='  empty = np.flatnonzero(is_missing)\n  if not',
         new='  empty = np.flatnonzero(is_missing)[:0]\n  if not',
         tests=(f'{_FORM}[rows with y]', f'{_FORM}[empty y]'),

@@ -15,6 +15,7 @@ from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import image_folders
 from tff_pers.data import leaf_tables
+from tff_pers.data import readings
 from tff_pers.data import split
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
@@ -141,6 +142,17 @@ def build_parquet(
 
 
 @registry.register(
+    'tfrecord', ColumnOptions, declares=_COLUMNS,
+    summary='your own data: --data_dir names a .tfrecord of tf.train.Example',
+)
+def build_tfrecord(
+    request: registry.TaskRequest, options: ColumnOptions
+) -> task_lib.Task:
+  """Builds the task from the features of a file, or of a folder of files."""
+  return _build_from_columns('tfrecord', request, options)
+
+
+@registry.register(
     'images', OwnDataOptions, declares=_ARRAYS,
     summary='your own images: --data_dir names a folder client/class/image.png',
 )
@@ -171,7 +183,7 @@ def _build_from_columns(
 ):
   file = arrow_files.open_table(request.data_dir, name, options.client_column)
   return _build(name, request, options, columnar.read(
-      file, columnar.Reading.by_options(name, dataclasses.asdict(options))
+      file, readings.Reading.by_options(name, dataclasses.asdict(options))
   ))
 
 
@@ -205,7 +217,7 @@ def _build(
       model='logistic_regression' if num_classes else 'linear_regression',
   )
   recipe, columns = None, table.columns
-  if columns is None and (classes or request.standardize):
+  if columns is None and (classes or request.standardize or not num_classes):
     columns = features.unnamed(table.x)
   if columns is not None:
     recipe = features.Recipe(

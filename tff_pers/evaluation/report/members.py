@@ -161,7 +161,11 @@ def own_prefix(run: results.Run) -> str:
 def _data_flags(run: results.Run) -> dict[str, Any]:
   flags = run.config['flags']
   own = [name for name in flags if name.startswith(f"{flags['task']}_")]
-  return {name: flags.get(name) for name in (*_DATA_FLAGS, *own)}
+  return {
+      **{name: flags.get(name) for name in (*_DATA_FLAGS, *own)},
+      # Older runs have losses in squared units of y.
+      'y_is_scaled': bool(run.config.get('y_is_scaled')),
+  }
 
 
 def _group_name(

@@ -1,0 +1,40 @@
+"""Targets in thousands are trained on as scaled ones, and predicted as they are.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.data import client_data
+from tff_pers.models import functional
+from tff_pers.models import target_units
+from tff_pers.models import zoo
+
+_MEAN, _SCALE = 250_000.0, 90_000.0
+
+
+def _batch(x, y):
+  return client_data.Batch(
+      tf.constant(x), tf.constant(y, tf.float32), tf.ones([len(x)], tf.bool),
+      functional.init_key(0),
+  )
+
+
+def test_only_units_differ():
+  x = np.random.default_rng(0).normal(size=[9, 3]).astype(np.float32)
+  scaled = x[:, 0] - x[:, 1]
+  base = zoo.build('mlp_50', tf.TensorSpec([None, 3], tf.float32), 0)
+  model = target_units.in_units(base, _MEAN, _SCALE)
+  for one, other in ((base, model), (base.slim(0.5), model.slim(0.5))):
+    weights = one.initial_weights(4)
+    loss, gradient = one.loss_and_gradient(weights, _batch(x, scaled))
+    in_units, same = other.loss_and_gradient(
+        weights, _batch(x, _MEAN + _SCALE * scaled)
+    )
+    np.testing.assert_allclose(in_units, loss, rtol=1e-5)
+    for a, b in zip(tf.nest.flatten(gradient), tf.nest.flatten(same)):
+      np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        other.predict(weights, x, False, functional.init_key(0)),
+        _MEAN + _SCALE * one.predict(weights, x, False, functional.init_key(0)),
+        rtol=1e-6,
+    )

@@ -1,0 +1,183 @@
+"""How a table is read: what its columns are, by the flags of a task."""
+
+import collections
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from tff_pers.data import arrow_files
+from tff_pers.data import cells
+from tff_pers.data import client_names
+from tff_pers.data import errors
+from tff_pers.data import tables
+
+# What columns of clients and of y are called elsewhere, without marks.
+_OTHERWISE = {
+    'client': (
+        'clientid', 'user', 'userid', 'hospital', 'hospitalid', 'site',
+        'siteid', 'device', 'deviceid', 'patient', 'patientid', 'center',
+        'writer', 'subject', 'group',
+    ),
+    'y': ('label', 'target', 'class', 'outcome', 'response', 'diagnosis'),
+}
+_FLAGS = {'client': 'client_column', 'y': 'label_column',
+          'split': 'split_column'}
+
+
+class Reading(NamedTuple):
+  """How features are read.
+
+  Attributes:
+    task: The task, for the flags that messages name.
+    missing: Whether a cell may have no value; it is NaN in the table.
+    texts: Whether a column may hold texts.
+    text_columns: Columns to read as texts even if all are numbers.
+    date_columns: Columns of which year, month, weekday and days are made.
+    dropped: Columns that are left out.
+    only: The features to read; None: all.
+    columns: Names of the columns of `client`, `y` and `split`.
+    offsets: What is subtracted from numbers by name of the feature, where that
+      is decided; see `features.Column`.
+    needs: The columns that must be there. Without `y`, all y are 0; without
+      `client`, all rows are of one client whose name is ''.
+  """
+
+  task: str
+  missing: bool = False
+  texts: bool = False
+  text_columns: frozenset[str] = frozenset()
+  date_columns: frozenset[str] = frozenset()
+  dropped: frozenset[str] = frozenset()
+  only: Optional[frozenset[str]] = None
+  columns: Mapping[str, str] = {name: name for name in _FLAGS}
+  offsets: Mapping[str, float] = {}
+  needs: tuple[str, ...] = tables.REQUIRED
+
+  @classmethod
+  def by_options(cls, task: str, options: Mapping[str, Any]) -> 'Reading':
+    """Returns what options of the task, by name, say."""
+    listed = lambda name: frozenset(client_names.parse(options.get(name, '')))
+    return cls(
+        task, missing=options.get('missing') == 'mean',
+        texts=options.get('categories') == 'one_hot',
+        text_columns=listed('categorical'), date_columns=listed('dates'),
+        dropped=listed('drop_columns'),
+        columns={
+            name: options.get(flag, name) for name, flag in _FLAGS.items()
+        },
+    )
+
+  def outputs(self, column: str) -> list[str]:
+    """Returns the names of the columns of the table that a column becomes."""
+    if column not in self.date_columns:
+      return [column]
+    return cells.names_of_date(column)
+
+  def names(self, file: arrow_files.File) -> list[Optional[str]]:
+    """Returns what each column of a file is; None: it is left out.
+
+    Raises:
+      errors.DataError: If a column that is named is not there.
+    """
+    kind = {column: name for name, column in self.columns.items()}
+    names = [
+        None if name in self.dropped else kind.get(name, name)
+        for name in file.names
+    ]
+    if self.only is None:
+      self._check_named(file, names)
+    return names
+
+  def _check_named(self, file: arrow_files.File, names) -> None:
+    """Refuses options that name columns which are not there."""
+    own = {name: column for name, column in self.columns.items()
+           if name != column}
+    found = [name for name in names if name not in (None, *_FLAGS)]
+    for flag, columns, known in (
+        *((_FLAGS[name], [column], file.names) for name, column in own.items()),
+        ('drop_columns', self.dropped, file.names),
+        ('categorical', self.text_columns, found),
+        ('dates', self.date_columns, found),
+    ):
+      for column in sorted(set(columns).difference(known)):
+        near = errors.nearest(column, known)
+        raise errors.DataError(
+            f'{file.path} must have the column of --{self.task}_{flag}, found'
+            f' no {column!r} among {", ".join(known[:8])}.'
+            + (f' Tip: {near!r}.' if near else '')
+        )
+
+
+def features(
+    file: arrow_files.File, reading: Reading, names: Sequence[Optional[str]]
+) -> list[str]:
+  """Returns the names of the columns of features.
+
+  Args:
+    file: The file.
+    reading: How to read it.
+    names: What each of its columns is, see `Reading.names`.
+
+  Raises:
+    errors.DataError: If one has no name, or the name of another, or is missing.
+  """
+  path = file.path
+  for required in reading.needs:
+    if required not in names:
+      raise errors.DataError(
+          f'{path} must have the columns client, y and features, found no'
+          f' {reading.columns.get(required, required)} among'
+          f' {", ".join(file.names[:8]) or "none"}.'
+          + _tip_for(required, file.names, reading.task)
+      )
+  for number, name in enumerate(names, start=1):
+    if name is not None and _is_unnamed(name):
+      raise errors.DataError(
+          f'{path} must name every column, found column {number} without a'
+          f' name{f" ({name})" if name else ""}. Tip: if it counts the rows'
+          ' (an index), leave it out, as pandas does with'
+          f' to_{reading.task}(..., index=False); else name it.'
+      )
+  for name, times in collections.Counter(names).items():
+    if name is not None and times > 1:
+      shown = reading.columns.get(name, name)
+      also = f', which is not --{reading.task}_{_FLAGS[name]}={shown}' if (
+          shown != name
+      ) else ''
+      raise errors.DataError(
+          f'{path} must name every column once, found {name} {times} times'
+          f'{also}.'
+      )
+  found = [
+      name for name in names
+      if name is not None
+      and name not in (*tables.REQUIRED, *tables.OPTIONAL)
+      and (reading.only is None or reading.only & {*reading.outputs(name)})
+  ]
+  if reading.only is not None:
+    made = {made for name in found for made in reading.outputs(name)}
+    for name in sorted(reading.only - made):
+      near = errors.nearest(name, file.names)
+      raise errors.DataError(
+          f'{path} must have the columns of the training data, found no'
+          f' {name!r} among {", ".join(file.names[:8])}.'
+          + (f' Tip: rename {near!r}.' if near else '')
+      )
+  if not found and reading.only is None:
+    raise errors.DataError(
+        f'{path} must have at least one column of features beside client, y,'
+        f' {" and ".join(tables.OPTIONAL)}, found none.'
+    )
+  return found
+
+
+def _tip_for(required: str, names: Sequence[str], task: str) -> str:
+  """Offers a column that may be the one of clients, or y."""
+  keys = {''.join(filter(str.isalnum, n.casefold())): n for n in names[::-1]}
+  for key in (required, *_OTHERWISE[required]):
+    if key in keys:
+      return f' Tip: --{task}_{_FLAGS[required]}={keys[key]!r}.'
+  return ''
+
+
+def _is_unnamed(name: str) -> bool:
+  """Returns whether a name is none, or what pandas makes of none."""
+  return not name or name.startswith(('Unnamed: ', '__index_level_'))

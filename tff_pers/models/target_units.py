@@ -1,0 +1,41 @@
+"""Models that train on scaled targets and predict them in their units."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_pers.models import functional
+
+
+def in_units(
+    model: functional.FunctionalModel, mean: float, scale: float
+) -> functional.FunctionalModel:
+  """Returns a model whose outputs are mean + scale times those of `model`.
+
+  Its loss is that of `model` on scaled targets, (y - mean) / scale, so that
+  rates and initial weights do as well whatever the units of y are. Its weights
+  are those of `model`.
+
+  Args:
+    model: A model of numbers.
+    mean: Of the targets.
+    scale: Their standard deviation.
+  """
+  slim = model.slim
+
+  def predict(weights, x, training, seed):
+    scaled = model.predict(weights, x, training, seed)
+    return tf.constant(mean, scaled.dtype) + scale * scaled
+
+  def example_loss(y, predictions):
+    return model.example_loss(
+        (tf.cast(y, predictions.dtype) - mean) / scale,
+        (predictions - mean) / scale,
+    )
+
+  return dataclasses.replace(
+      model, predict=predict, example_loss=example_loss,
+      slim=slim and (
+          lambda *args, **kw: in_units(slim(*args, **kw), mean, scale)
+      ),
+  )

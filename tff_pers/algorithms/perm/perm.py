@@ -119,10 +119,11 @@ def build_perm(
   Returns:
     A `PersonalizedProcess` for these N clients. A client deploys its row of
     `models`, weights of `model`, or with `devices` its units of them, after the
-    steps of `own_rounds` rounds on its own examples. The metrics of a round have, beside those of all methods, what the rows of A
-    are like (`perm_mixing.measurements`, `perm_clusters.measurements`),
-    `lambda_scale` where kappa is chosen, and `visits_idle`, the share of the
-    cohort that trained no model.
+    steps of `own_rounds` rounds on its own examples. The metrics of a round
+    have, beside those of all methods, what the rows of A are like
+    (`perm_mixing.measurements`, `perm_clusters.measurements`), `lambda_scale`
+    where kappa is chosen, and `visits_idle`, the share of the cohort that
+    trained no model.
 
   Raises:
     TypeError: If `model`, `num_clients` or `hyperparameters` is of another
@@ -218,15 +219,16 @@ def build_perm(
         ),
     )
 
-  dispatch, deployed = None, client.deployed
-  if num_new_clients:
-    dispatch = perm_new_clients.build_dispatch(
-        client, state_type, num_new_clients
-    )
-    deployed = lambda row, data: perm_new_clients.deployed(client, row, data)
+  for_new = dict(deployed=client.deployed) if not num_new_clients else dict(
+      dispatch=perm_new_clients.build_dispatch(
+          client, state_type, num_new_clients
+      ),
+      deployed=lambda weights, data: perm_new_clients.deployed(
+          client, weights, data
+      ),
+  )
   return own_rows.deploying(
-      client, initialize_seeded=initialize_seeded, next_fn=next_fn,
-      dispatch=dispatch, deployed=deployed,
+      client, initialize_seeded=initialize_seeded, next_fn=next_fn, **for_new
   )
 
 

@@ -36,7 +36,7 @@ def water_filling(
   Args:
     distances: c >= 0, floats [..., N]; +infinity excludes a client.
     sizes: n > 0, floats [N].
-    lambda_: Scalar >= 0, in squared gradient norm times examples.
+    lambda_: >= 0, in squared gradient norm times examples; scalar or [..., 1].
 
   Returns:
     alpha, float64 [..., N], rows on the simplex.

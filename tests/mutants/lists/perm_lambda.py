@@ -65,11 +65,8 @@ FAULTS = (
         'kappa_by_another_lambda',
         what='The choice takes gradients of M examples for those of all.',
         file=_LAMBDA,
-        old=(
-            'perm_mixing.choose_lambda(\n          table, kappa, self.hyperpa'
-            'rameters\n      ))'
-        ),
-        new="kappa * mixing.auto_lambda(table['variances'], own == own, 1.0))",
+        old='        table, tf.constant(self._kappas)',
+        new="        {**table, 'rows': table['sizes']}, tf.constant(self._kappas)",
         tests=_ROWS,
     ),
     Fault(

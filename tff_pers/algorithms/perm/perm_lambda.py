@@ -194,14 +194,14 @@ class Trial(perm_client.Client):
 
   def _alpha(self, table, place):
     """Returns alpha of Eq. (2) for every kappa, float64[kappa, M]."""
-    def alpha(kappa):
-      problem = perm_mixing.Problem(self, table, perm_mixing.choose_lambda(
-          table, kappa, self.hyperparameters
-      ))
-      c = problem.distances(table['keys'], place[None])[0]
-      return mixing.water_filling(c, table['sizes'], problem.lambda_)
-
-    return tf.stack(list(map(alpha, self._kappas)))
+    lambdas = perm_mixing.choose_lambda(
+        table, tf.constant(self._kappas)[:, None], self.hyperparameters
+    )
+    problem = perm_mixing.Problem(self, table, lambdas)
+    c = problem.distances(table['keys'], place[None])
+    return mixing.water_filling(
+        tf.tile(c, [len(self._kappas), 1]), table['sizes'], lambdas
+    )
 
   def _remembered(self, alpha, key):
     """Returns what models remember of rows float64[kappa, M].

@@ -161,8 +161,8 @@ def initial(setting: setting_lib.PermSetting) -> Any:
   return mixing_rows.identity(n, setting.kept_per_row)
 
 
-def choose_lambda(table: Any, scale: float, hyperparameters: Any) -> tf.Tensor:
-  """Returns lambda of Eq. (2), a float64 scalar; `scale` is kappa.
+def choose_lambda(table: Any, scale: Any, hyperparameters: Any) -> tf.Tensor:
+  """Returns lambda of Eq. (2), float64 of the shape of `scale`, kappa.
 
   `auto` is kappa times the gradients' variance, and allows for gradients of M <
   n_i examples.

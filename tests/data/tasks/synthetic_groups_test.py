@@ -32,7 +32,7 @@ def test_default_is_the_sheets_configuration():
       lam=1.0, inner_lr=0.1
   )
   assert settings.TABLE['synthetic_groups']['perm'] == dict(
-      warmup_rounds=10, global_learning_rate=1.0, stage1_rounds=50
+      global_learning_rate=1.0, stage1_rounds=50
   )
 
 

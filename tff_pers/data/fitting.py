@@ -88,10 +88,9 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
         ' numbers'
     )
   if fitted.y_mean is not None:
+    begin = 'So is y in training' if fitted.standardize else 'Training scales y'
     of_y = (
-        ' So is y in training: losses are of scaled y, predictions, MAE and'
-        ' RMSE are in its units.'
+        f' {begin}: losses are of scaled y, predictions, MAE and RMSE are in'
+        ' its units.'
     )
-    if not fitted.standardize:
-      of_y = of_y.replace('So is y in training', 'Training scales y')
   return f'Features are {scaled}{more}.{of_y}'

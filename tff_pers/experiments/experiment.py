@@ -309,11 +309,9 @@ def of_variant(
   _open_brackets(given, method, options, table, brackets_win=True)
   own = _own(given, table, 'method', name)
   with flags.sentences(f'{name}_', option_names(method.hyperparameters)):
-    kind = method.hyperparameters
-    acting = hp.without_idle(
-        kind, {n: recipe[n] for n in recipe if n in hp.specs(kind)}, own
-    )
-    return method, hp.replace(kind(), **acting, **own)
+    recipe.pop('client_weighting', None)  # Which is of the task.
+    acting = hp.without_idle(method.hyperparameters, recipe, own)
+    return method, hp.replace(method.hyperparameters(), **acting, **own)
 
 
 def folder_name(variant: str) -> str:

@@ -113,8 +113,8 @@ def build_perm(
       that come after the run, though nothing in the run needs it.
     devices: What the clients' devices hold of the model; None: all of it.
     num_visits: How many visits a model has in the run, (R - T_w) m / N of R
-      rounds with m clients each. No kappa is chosen whose rows have more than
-      half as many hosts; None: any may be.
+      rounds with m clients each. Kappa is chosen by what so many visits reach,
+      see `perm_lambda`; None: by whole epochs.
 
   Returns:
     A `PersonalizedProcess` for these N clients. A client deploys its row of

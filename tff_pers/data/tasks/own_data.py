@@ -119,37 +119,21 @@ def build_npz(
   return _build('npz', request, options, table._replace(x=x))
 
 
-@registry.register(
-    'csv', ColumnOptions, declares=_COLUMNS,
-    summary='your own data: --data_dir names a .csv with client, y, ...',
-)
-def build_csv(
-    request: registry.TaskRequest, options: ColumnOptions
-) -> task_lib.Task:
-  """Builds the task from the columns of a file, or of a folder of files."""
-  return _build_from_columns('csv', request, options)
+def _register_columns(kind: str, what: str) -> None:
+  @registry.register(
+      kind, ColumnOptions, declares=_COLUMNS,
+      summary=f'your own data: --data_dir names a .{kind} {what}',
+  )
+  def _build_columns(request, options):
+    file = arrow_files.open_table(request.data_dir, kind, options.client_column)
+    return _build(kind, request, options, columnar.read(
+        file, readings.Reading.by_options(kind, dataclasses.asdict(options))
+    ))
 
 
-@registry.register(
-    'parquet', ColumnOptions, declares=_COLUMNS,
-    summary='your own data: --data_dir names a .parquet with client, y, ...',
-)
-def build_parquet(
-    request: registry.TaskRequest, options: ColumnOptions
-) -> task_lib.Task:
-  """Builds the task from the columns of a file, or of a folder of files."""
-  return _build_from_columns('parquet', request, options)
-
-
-@registry.register(
-    'tfrecord', ColumnOptions, declares=_COLUMNS,
-    summary='your own data: --data_dir names a .tfrecord of tf.train.Example',
-)
-def build_tfrecord(
-    request: registry.TaskRequest, options: ColumnOptions
-) -> task_lib.Task:
-  """Builds the task from the features of a file, or of a folder of files."""
-  return _build_from_columns('tfrecord', request, options)
+_register_columns('csv', 'with client, y, ...')
+_register_columns('parquet', 'with client, y, ...')
+_register_columns('tfrecord', 'of tf.train.Example')
 
 
 @registry.register(
@@ -176,15 +160,6 @@ def build_leaf(
   table = leaf_tables.read(request.data_dir)
   x = checks.features(table.x, f'{table.path}, x', table.place)
   return _build('leaf', request, options, table._replace(x=x))
-
-
-def _build_from_columns(
-    name: str, request: registry.TaskRequest, options: ColumnOptions
-):
-  file = arrow_files.open_table(request.data_dir, name, options.client_column)
-  return _build(name, request, options, columnar.read(
-      file, readings.Reading.by_options(name, dataclasses.asdict(options))
-  ))
 
 
 def _build(

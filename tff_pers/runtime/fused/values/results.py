@@ -40,7 +40,7 @@ class ResultTensors:
   def rows(self, tensor: tf.Tensor) -> list:
     """Returns the rows of a tensor, results of clients, as NumPy values."""
     is_worth = lies_on_device(tensor) and tensor.shape.rank > 1 and (
-        tensor[:1].numpy().nbytes >= LEAST_BYTES
+        tensor.dtype.size * np.prod(tensor.shape[1:]) >= LEAST_BYTES
     )
     if not is_worth:
       return list(tensor.numpy())

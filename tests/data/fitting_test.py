@@ -152,6 +152,38 @@ def test_targets_are_scaled_by_training_rows_alone(
   assert 'MAE and RMSE are in its units.' in before.about
 
 
+def test_default_rates_are_safe_where_a_rare_column_is_constant(path):
+  """Standardized, the column is 3.3 at every row of one of twelve clients."""
+  rows = [
+      [c, f'{1e3 * float(a):g}', a, str(int(c == _rows()[0][0])), *rest]
+      for c, _, a, _, *rest in _rows()
+  ]
+  task = _build(path, rows)
+  values = [
+      np.linalg.eigvalsh(x.T @ x / len(x))[-1]
+      for x in (data['examples']['x'] for data in task.train)
+  ]
+  np.testing.assert_allclose(
+      4 * task.features.x_scale ** 2, max(values), rtol=1e-3
+  )
+  assert max(values) > 9
+  assert 'The model divides features by' in task.about
+  # Full steps of the default rate lower the loss of each client.
+  for data in task.train:
+    examples = data['examples']
+    batch = client_data.Batch(
+        examples['x'], examples['y'], np.ones([len(examples['x'])], bool),
+        np.zeros([2], np.int64),
+    )
+    weights = start = task.model.initial_weights(0)
+    for _ in range(20):
+      _, gradient = task.model.loss_and_gradient(weights, batch)
+      weights = [w - 0.1 * g for w, g in zip(weights, gradient)]
+    assert task.model.batch_loss(weights, batch) < task.model.batch_loss(
+        start, batch
+    )
+
+
 def test_the_model_takes_what_was_made(path):
   task = _build(path, _rows())
   assert task.features.outputs == [

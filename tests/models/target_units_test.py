@@ -20,21 +20,22 @@ def _batch(x, y):
 
 
 def test_only_units_differ():
-  x = np.random.default_rng(0).normal(size=[9, 3]).astype(np.float32)
+  raw = 5 * np.random.default_rng(0).normal(size=[9, 3]).astype(np.float32)
+  x = raw / 5
   scaled = x[:, 0] - x[:, 1]
   base = zoo.build('mlp_50', tf.TensorSpec([None, 3], tf.float32), 0)
-  model = target_units.in_units(base, _MEAN, _SCALE)
+  model = target_units.in_units(base, _MEAN, _SCALE, x_scale=5.0)
   for one, other in ((base, model), (base.slim(0.5), model.slim(0.5))):
     weights = one.initial_weights(4)
     loss, gradient = one.loss_and_gradient(weights, _batch(x, scaled))
     in_units, same = other.loss_and_gradient(
-        weights, _batch(x, _MEAN + _SCALE * scaled)
+        weights, _batch(raw, _MEAN + _SCALE * scaled)
     )
     np.testing.assert_allclose(in_units, loss, rtol=1e-5)
     for a, b in zip(tf.nest.flatten(gradient), tf.nest.flatten(same)):
       np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
-        other.predict(weights, x, False, functional.init_key(0)),
+        other.predict(weights, raw, False, functional.init_key(0)),
         _MEAN + _SCALE * one.predict(weights, x, False, functional.init_key(0)),
         rtol=1e-6,
     )

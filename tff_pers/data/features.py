@@ -111,6 +111,7 @@ class Features:
     reading: The options by which the table was read; later ones are read so.
     y_mean: Mean of the targets of the training data; None: y are labels.
     y_scale: Their standard deviation, 1 where they are all the same.
+    x_scale: What a regression divides its inputs by, see `fitting`.
   """
 
   features: tuple[Feature, ...]
@@ -119,6 +120,7 @@ class Features:
   reading: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   y_mean: Optional[float] = None
   y_scale: float = 1.0
+  x_scale: float = 1.0
 
   @property
   def outputs(self) -> list[str]:
@@ -199,6 +201,7 @@ class Features:
         f'  "classes": {classes},\n'
         f'  "y_mean": {json.dumps(self.y_mean)},\n'
         f'  "y_scale": {json.dumps(self.y_scale)},\n'
+        f'  "x_scale": {json.dumps(self.x_scale)},\n'
         f'  "reading": {json.dumps(dict(self.reading), ensure_ascii=False)},\n'
         f'  "features": [\n{lines}\n  ]\n'
         '}\n'
@@ -215,7 +218,7 @@ class Features:
     return cls(
         features, read['standardize'], _tuple(read['classes']),
         dict(read.get('reading', {})), read.get('y_mean'),
-        read.get('y_scale', 1.0),
+        read.get('y_scale', 1.0), read.get('x_scale', 1.0),
     )
 
 

@@ -1,6 +1,8 @@
 """Features of a task, fitted to the training data of the clients that train."""
 
 import dataclasses
+import math
+from typing import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +13,9 @@ from tff_pers.data import holdout
 from tff_pers.data import task as task_lib
 from tff_pers.models import target_units
 from tff_pers.models import zoo
+
+_CURVATURE = 4.0
+_POWERS = 20
 
 
 def fit(
@@ -36,10 +41,11 @@ def fit(
   held_out = holdout.choose(
       task.num_clients, num_held_out, seed, task.client_keys
   )
-  rows = [
-      data['examples'] for client, data in enumerate(task.train)
+  in_training = lambda clients: [
+      data['examples'] for client, data in enumerate(clients)
       if client not in held_out
   ]
+  rows = in_training(task.train)
   fitted = features.fit(
       [examples['x'] for examples in rows], recipe,
       None if task.num_classes else [examples['y'] for examples in rows],
@@ -56,7 +62,12 @@ def fit(
   train = made(task.train)
   model = _of_width(task, train[0]['examples']['x'])
   if fitted.y_mean is not None:
-    model = target_units.in_units(model, fitted.y_mean, fitted.y_scale)
+    fitted = dataclasses.replace(fitted, x_scale=_x_scale(
+        [examples['x'] for examples in in_training(train)]
+    ))
+    model = target_units.in_units(
+        model, fitted.y_mean, fitted.y_scale, fitted.x_scale
+    )
   return dataclasses.replace(
       task, train=train, test=made(task.test),
       validation=task.validation and made(task.validation),
@@ -72,6 +83,34 @@ def _of_width(task: task_lib.Task, x: np.ndarray):
     return task.model
   spec = tf.TensorSpec([None, *x.shape[1:]], tf.float32)
   return zoo.build(task.model.name, spec, task.num_classes)
+
+
+def _x_scale(parts: Sequence[np.ndarray]) -> float:
+  """Returns what makes the default rate, .1, safe for linear regression.
+
+  The mean squared error of client c, with an intercept, has curvature at most
+  2 (l_c + 1), l_c the largest eigenvalue of x'x / n_c. With l_c <= 4 everywhere
+  the rate is at most 1 / curvature. Columns that are rarely other than 0 have
+  large values once they are standardized, and a client at which such a column
+  is constant has a large l_c: without this every method diverges there.
+
+  Args:
+    parts: What the model takes, float32[n_c, ...] of each client c that trains.
+  """
+  return max(1.0, math.sqrt(max(map(_largest_eigenvalue, parts)) / _CURVATURE))
+
+
+def _largest_eigenvalue(x: np.ndarray) -> float:
+  """Returns that of x'x / n, by the power method."""
+  x = x.reshape(len(x), -1)
+  vector = np.random.default_rng(0).standard_normal(x.shape[1]).astype(x.dtype)
+  value = 0.0
+  for _ in range(_POWERS):
+    vector = x.T @ (x @ (vector / np.linalg.norm(vector))) / len(x)
+    value = float(np.linalg.norm(vector))
+    if not value:
+      break
+  return value
 
 
 def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
@@ -92,5 +131,10 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
     of_y = (
         f' {begin}: losses are of scaled y, predictions, MAE and RMSE are in'
         ' its units.'
+    )
+  if fitted.x_scale > 1:
+    of_y += (
+        f' The model divides features by {fitted.x_scale:.3g}, with which the'
+        ' default rates are safe.'
     )
   return f'Features are {scaled}{more}.{of_y}'

@@ -8,7 +8,8 @@ from tff_pers.models import functional
 
 
 def in_units(
-    model: functional.FunctionalModel, mean: float, scale: float
+    model: functional.FunctionalModel, mean: float, scale: float,
+    x_scale: float = 1.0,
 ) -> functional.FunctionalModel:
   """Returns a model whose outputs are mean + scale times those of `model`.
 
@@ -20,11 +21,12 @@ def in_units(
     model: A model of numbers.
     mean: Of the targets.
     scale: Their standard deviation.
+    x_scale: What x is divided by before `model` sees it.
   """
   slim = model.slim
 
   def predict(weights, x, training, seed):
-    scaled = model.predict(weights, x, training, seed)
+    scaled = model.predict(weights, x / x_scale, training, seed)
     return tf.constant(mean, scaled.dtype) + scale * scaled
 
   def example_loss(y, predictions):
@@ -36,6 +38,6 @@ def in_units(
   return dataclasses.replace(
       model, predict=predict, example_loss=example_loss,
       slim=slim and (
-          lambda *args, **kw: in_units(slim(*args, **kw), mean, scale)
+          lambda *args, **kw: in_units(slim(*args, **kw), mean, scale, x_scale)
       ),
   )

@@ -296,6 +296,17 @@ FAULTS = (
         tests=('tests/models/target_units_test.py::test_only_units_differ',),
     ),
     Fault(
+        'regression_at_any_curvature',
+        what='A client whose features are large diverges at the default rate.',
+        file='tff_pers/data/fitting.py',
+        old='  return max(1.0, math.sqrt(max(map(_largest_eigenvalue, parts)) / _CURVATURE))\n',
+        new='  return 1.0\n',
+        tests=(
+            'tests/data/fitting_test.py'
+            '::test_default_rates_are_safe_where_a_rare_column_is_constant',
+        ),
+    ),
+    Fault(
         'scale_of_held_out_targets',
         what='Targets of all clients decide on the scale of y.',
         file='tff_pers/data/fitting.py',

@@ -39,8 +39,8 @@ FAULTS = (
         'statistics_of_test_rows',
         what='Features are scaled to training and test rows together.',
         file=_FITTING,
-        old='for client, data in enumerate(task.train)\n',
-        new='for client, data in enumerate([*task.train, *task.test])\n',
+        old='  rows = in_training(task.train)\n',
+        new='  rows = in_training([*task.train, *task.test])\n',
         tests=(_OUTLIERS,),
     ),
     Fault(

@@ -378,12 +378,15 @@ def test_tensorflow_alone_scores_as_every_method_does(label, algo, tmp_path):
     assert np.std(found) > 1e4
 
 
-def test_runs_of_unscaled_y_are_not_gone_on_with(folder, tmp_path, capsys):
+@pytest.mark.parametrize('change', [dict(y_is_scaled=True), dict(x_scale=2.0)])
+def test_runs_of_other_scales_are_not_gone_on_with(
+    folder, tmp_path, capsys, change
+):
   config = dict(results.read_config(str(folder / 'run')))
   shutil.copytree(folder / 'run', tmp_path / 'run')
-  results.write_config(str(tmp_path / 'run'), dict(config, y_is_scaled=True))
+  results.write_config(str(tmp_path / 'run'), dict(config, **change))
   assert _train(tmp_path / 'run', '--resume', common=()) == 2
-  assert 'must have been trained on y as now' in capsys.readouterr().err
+  assert 'must have been trained on x and y as they' in capsys.readouterr().err
 
 
 def test_more_rounds_are_those_of_an_uninterrupted_run(folder, tmp_path):

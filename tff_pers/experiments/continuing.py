@@ -63,11 +63,13 @@ def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         f' split by {saved.get("splits") or "the order of clients"!r}, and not'
         f' by {config["splits"]!r}. Tip: another --output_dir.'
     )
-  if saved.get('y_is_scaled', False) != config['y_is_scaled']:
+  if (saved.get('y_is_scaled', False), saved.get('x_scale', 1.0)) != (
+      config['y_is_scaled'], config['x_scale']
+  ):
     raise flags.UsageError(
-        'A run must have been trained on y as now, in regression on scaled y,'
-        ' for it to be gone on with, found one that was not. Tip: another'
-        ' --output_dir.'
+        'A run must have been trained on x and y as they are scaled now in'
+        ' regression for it to be gone on with, found one that was not. Tip:'
+        ' another --output_dir.'
     )
 
 

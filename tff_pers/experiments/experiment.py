@@ -205,6 +205,7 @@ def build(
           y_is_scaled=(
               task.features is not None and task.features.y_mean is not None
           ),
+          x_scale=task.features.x_scale if task.features else 1.0,
       ),
       stopping=stopping,
       plan=plan,

@@ -322,7 +322,7 @@ FAULTS = (
         what='Weights for y as it is are taken for those of scaled y.',
         file='tff_pers/experiments/continuing.py',
         old="  if (saved.get('y_is_scaled', False), saved.get('x_scale', 1.0)) != (",
-        new='  if (False, 1.0) == (',
+        new='  if (0, 0) == (',
         tests=(
             'tests/binaries/after_training_test.py'
             '::test_runs_of_other_scales_are_not_gone_on_with',

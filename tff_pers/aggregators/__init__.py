@@ -1,5 +1,6 @@
 """TFF aggregation factories and keyed exchanges."""
 
+from tff_pers.aggregators import private_mean
 from tff_pers.aggregators import robust
 from tff_pers.aggregators.dispersion import DispersionFactory
 from tff_pers.aggregators.entry_weight import EntryWeightFactory

@@ -21,6 +21,8 @@ from tff_pers.simulation import store
 _SAME_DATA = (
     'task', 'seed', 'partition', 'num_clients', 'holdout_clients',
     'train_fraction', 'validation_fraction', 'standardize', 'num_byzantine',
+    # A promise is about all rounds.
+    'dp_noise_multiplier', 'dp_clip', 'dp_target_delta',
 )
 # What decides which messages are under way at a checkpoint.
 _SAME_EVENTS = (

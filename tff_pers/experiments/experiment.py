@@ -15,6 +15,7 @@ import baselines  # pylint: disable=unused-import
 from tff_pers import attacks
 from tff_pers.aggregators import robust
 import tff_pers.algorithms  # pylint: disable=unused-import
+from tff_pers.analysis import privacy
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.config import settings
@@ -29,6 +30,7 @@ from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import continuing
 from tff_pers.experiments import events
 from tff_pers.experiments import flags
+from tff_pers.experiments import privacy as privacy_flags
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 
@@ -64,6 +66,7 @@ class Experiment:
       do not.
     plan: What happens when.
     metric: What validation data choose by.
+    promised: What it guarantees to its clients, None: nothing.
   """
 
   variant: str
@@ -77,6 +80,7 @@ class Experiment:
   stopping: Optional[stopping_lib.Rule] = None
   plan: events.Plan = events.Plan()
   metric: str = 'accuracy'
+  promised: Optional[privacy.Guarantee] = None
 
   def names(self, numbers: Iterable[int]) -> list[Any]:
     """Returns clients as users know them.
@@ -170,6 +174,9 @@ def build(
   )
   with flags.sentences(f'{method.name}_', ['aggregator']):
     informed(hyperparameters, task)
+  promised = privacy_flags.guarantee(
+      given, method, hyperparameters, driver, task
+  )
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   _check_needs(method, hyperparameters, task, family)
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
@@ -210,6 +217,7 @@ def build(
       stopping=stopping,
       plan=plan,
       metric=metric,
+      promised=promised,
   )
 
 
@@ -386,16 +394,25 @@ def check_owners(
       )
 
 
-def informed(hyperparameters: Any, task: task_lib.Task) -> Any:
+def informed(
+    hyperparameters: Any, task: task_lib.Task, private_mean: str = ''
+) -> Any:
   """Returns hyperparameters whose rule knows how many clients are Byzantine.
 
   With cohorts it assumes their share of the clients, rounded up; a cohort may
   hold more.
 
+  Args:
+    hyperparameters: Those of a method.
+    task: What it trains on.
+    private_mean: The rule in the place of the mean; '': none.
+
   Raises:
     ValueError: If cohorts are too small for the rule.
   """
   aggregator = getattr(hyperparameters, 'aggregator', 'mean')
+  if private_mean:
+    return hp.replace(hyperparameters, aggregator=private_mean)
   if aggregator == 'mean':
     return hyperparameters
   cohort_size = task.clients_per_round or task.num_clients

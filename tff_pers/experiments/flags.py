@@ -180,6 +180,19 @@ class SharedFlags:
       ' tasks overpersonalized and overpersonalized_control, and are drawn from'
       ' the clients in others.', minimum=0
   )
+  dp_noise_multiplier: float = hp.field(
+      0.0, 'Client-level differential privacy of the mean of updates: standard'
+      ' deviation of the noise by the clipping norm; epsilon is in metrics.csv'
+      ' (docs/privacy.md). 0: no noise.', minimum=0.0,
+  )
+  dp_clip: float = hp.field(
+      0.0, 'The clipping norm of --dp_noise_multiplier; 0: it follows the'
+      ' median norm of the updates, privately.', minimum=0.0,
+  )
+  dp_target_delta: float = hp.field(
+      0.0, 'The delta that epsilon is for; 0: N^-1.1 with N clients.',
+      minimum=0.0, below=1.0,
+  )
   runtime: str = hp.field(
       'fused', 'Where computations run: in this process as one TensorFlow'
       ' function, in TFF\'s C++ worker, or on --workers.',

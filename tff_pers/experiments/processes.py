@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from tff_pers import attacks
+from tff_pers.aggregators import private_mean
 from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
@@ -20,6 +21,7 @@ from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+from tff_pers.experiments import privacy
 
 
 class Built(NamedTuple):
@@ -63,7 +65,11 @@ def build(experiment: experiment_lib.Experiment) -> Built:
   method, task = experiment.method, experiment.task
   names = experiment_lib.option_names(method.hyperparameters)
   with flags.sentences(f'{method.name}_', names):
-    hyperparameters = experiment_lib.informed(experiment.hyperparameters, task)
+    promised = experiment.promised
+    hyperparameters = experiment_lib.informed(
+        experiment.hyperparameters, task,
+        promised and privacy.rule(promised, experiment.flag('dp_clip')),
+    )
     key = (
         method, type(hyperparameters), hyperparameters,
         experiment.flag('attack'),
@@ -80,6 +86,8 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     _last = None  # Its memory is free before the next one takes some.
     reads: dict[str, Any] = {}
     built = _build(_watched(task, reads), *key)
+    if promised:
+      privacy.check(built.process, method, promised)
   _last = _Last(key, reads, built)
   return built
 
@@ -100,7 +108,10 @@ def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
   """Returns the scope in which Byzantine clients do what --attack says."""
   known = {}
   if isinstance(hyperparameters, hp.Aggregation):
-    known['rule'] = robust.parse(hyperparameters.aggregator)
+    name = hyperparameters.aggregator
+    known['rule'] = robust.parse(
+        'mean' if name.startswith(private_mean.NAME) else name
+    )
   return attacks.carried_out(
       attacks.parse(attack), task.byzantine, num_classes=task.num_classes,
       **known,

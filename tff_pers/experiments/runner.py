@@ -30,6 +30,7 @@ from tff_pers.experiments import exports
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
 from tff_pers.experiments import outputs
+from tff_pers.experiments import privacy
 from tff_pers.experiments import processes
 from tff_pers.experiments import saved_runs
 from tff_pers.runtime import errors
@@ -218,9 +219,13 @@ def execute(
       mixed = outputs.mixing_sentence(finished.metrics)
       if mixed:
         print(mixed)
+    promise = ''
+    if experiment.promised:
+      rows = results.read_run(folder).metrics
+      promise = privacy.sentence(experiment.promised, int(rows['round'][-1]))
     for sentence in (
-        outputs.dropped_sentence(folder), outputs.worse_sentence(folder),
-        outputs.rarity_sentence(folder),
+        promise, outputs.dropped_sentence(folder),
+        outputs.worse_sentence(folder), outputs.rarity_sentence(folder),
     ):
       if sentence:
         print(f'{experiment.variant}: {sentence}')
@@ -341,6 +346,7 @@ def open_trainer(
       optimum=task.optimum,
       on_non_finite=experiment.flag('on_non_finite'),
       metric=experiment.metric, own_metrics=task.metrics,
+      epsilon=experiment.promised and experiment.promised.epsilon,
   )
   if plan.schedule is None:
     return program.TrainingProgram(

@@ -1,7 +1,7 @@
 """The columns of `metrics.csv`, and the numbers of a row."""
 
 import types
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 import tensorflow_federated as tff
@@ -46,6 +46,7 @@ class MetricRows:
       metric: str = 'accuracy',
       has_distance: bool = False,
       has_dropped: bool = False,
+      epsilon: Optional[Callable[[int], float]] = None,
   ):
     """Decides on the columns.
 
@@ -63,7 +64,10 @@ class MetricRows:
       has_dropped: Whether there is `dropped`: how often, so far, a client of a
         round was dropped because its loss or update was not finite. It is there
         anyway if the method reports who was `refused`.
+      epsilon: A column of its own: that of differential privacy after so many
+        rounds; None: there is none.
     """
+    self._epsilon = epsilon
     self._paths, self._refused_paths = _scalar_paths(process), [
         path for path, _ in _tensors(_metrics_type(process), ())
         if path[-1] == 'refused'
@@ -77,6 +81,7 @@ class MetricRows:
         *(_ROUTER_COLUMNS if self._routes else ()),
         *(() if metric in summary.COMMON else [f'{metric}_mean']),
         *(_validation_columns(metric) if has_validation else ()),
+        *(['epsilon'] if epsilon else ()),
         *(['distance'] if has_distance else ()),
         *(['dropped'] if has_dropped or self._refused_paths else ()),
         *(_CLUSTER_COLUMNS if self._groups is not None else ()),
@@ -142,6 +147,8 @@ class MetricRows:
           accuracy_validation=accuracy and accuracy.mean,
           loss_validation=loss.mean,
       )
+    if self._epsilon:
+      values['epsilon'] = self._epsilon(position.round)
     if distances is not None:
       values['distance'] = float(np.mean(distances))
     return {name: values[name] for name in self.columns}

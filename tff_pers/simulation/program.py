@@ -94,6 +94,7 @@ class TrainingProgram:
       clock: Optional[Any] = None,
       metric: str = 'accuracy',
       own_metrics: quality.Own = types.MappingProxyType({}),
+      epsilon: Optional[Callable[[int], float]] = None,
   ):
     """Starts at round 0, or at the checkpoint that `states` holds.
 
@@ -113,6 +114,8 @@ class TrainingProgram:
       clock: The virtual clock, see `asynchrony_clocks`, or None.
       metric: What validation data choose by.
       own_metrics: See `Task.metrics`.
+      epsilon: Returns that of differential privacy after so many rounds; None:
+        no guarantee.
     """
     self._process, self._states, self._clock = process, states, clock
     self._data = Data(
@@ -137,6 +140,7 @@ class TrainingProgram:
         process, groups=groups, honest=self._evaluated,
         has_validation=data.validation is not None, metric=metric,
         has_distance=self._distances is not None, has_dropped=self._drops,
+        epsilon=epsilon,
     )
     self._initialize = _build_initialize_clients(process)
     self._like = None

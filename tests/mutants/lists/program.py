@@ -91,4 +91,48 @@ FAULTS = (
             '::test_a_block_within_somebody_elses_block',
         ),
     ),
+    Fault(
+        'a_replaced_client_changes_as_much_as_an_absent_one',
+        what='With cohorts the sensitivity is the clipping norm, not twice it.',
+        file='tff_pers/analysis/privacy.py',
+        old='dp_accounting.GaussianDpEvent(self.noise_multiplier / 2)',
+        new='dp_accounting.GaussianDpEvent(self.noise_multiplier)',
+        tests=(
+            'tests/analysis/privacy_test.py::'
+            'test_with_cohorts_it_is_for_a_client_that_is_replaced',
+        ),
+    ),
+    Fault(
+        'epsilon_of_one_round',
+        what='Rounds do not add up.',
+        file='tff_pers/analysis/privacy.py',
+        old='    accountant.compose(event, rounds)\n',
+        new='    accountant.compose(event)\n',
+        tests=(
+            'tests/analysis/privacy_test.py::'
+            'test_with_all_clients_it_is_little_above_the_exact_one',
+        ),
+    ),
+    Fault(
+        'noise_on_a_part_of_the_message',
+        what='Methods that send more than the mean takes are promised epsilon.',
+        file='tff_pers/aggregators/private_mean.py',
+        old="      state.aggregator, 'is_init_state'\n",
+        new="      state, 'aggregator'\n",
+        tests=(
+            'tests/aggregators/private_mean_test.py::'
+            'test_a_method_whose_mean_is_not_all_that_is_sent_is_known',
+        ),
+    ),
+    Fault(
+        'a_norm_that_was_given_is_ignored',
+        what='The norm follows the median whatever --dp_clip says.',
+        file='tff_pers/experiments/processes.py',
+        old="promised and privacy.rule(promised, experiment.flag('dp_clip'))",
+        new='promised and privacy.rule(promised, 0.0)',
+        tests=(
+            'tests/binaries/privacy_test.py'
+            '::test_epsilon_grows_and_is_said_with_what_it_covers',
+        ),
+    ),
 )

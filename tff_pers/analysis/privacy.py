@@ -1,0 +1,54 @@
+"""What differential privacy costs: epsilon of a run, by dp-accounting."""
+
+import dataclasses
+import functools
+
+import dp_accounting
+from dp_accounting import rdp
+
+
+@dataclasses.dataclass(frozen=True)
+class Guarantee:
+  """Client-level (epsilon, delta) differential privacy of released means.
+
+  With all clients in every round it is about a client being there or not: one
+  client changes a sum of clipped updates by at most the clipping norm. With
+  cohorts, drawn without replacement as programs do, it is about one client
+  being replaced by another, which changes a sum by up to twice the norm; who
+  trains in a round must stay secret.
+
+  Attributes:
+    noise_multiplier: z, the standard deviation of the noise by the clipping
+      norm, > 0.
+    num_clients: N.
+    cohort_size: m, the clients of a round.
+    delta: In (0, 1).
+  """
+
+  noise_multiplier: float
+  num_clients: int
+  cohort_size: int
+  delta: float
+
+  @functools.lru_cache(maxsize=None)
+  def epsilon(self, rounds: int) -> float:
+    """Returns epsilon after so many rounds, by Renyi differential privacy.
+
+    Sampling without replacement: Wang, Balle, Kasiviswanathan. Subsampled Renyi
+    Differential Privacy and Analytical Moments Accountant. AISTATS 2019,
+    Theorem 27 of the long version.
+    """
+    if not rounds:
+      return 0.0
+    if self.cohort_size == self.num_clients:
+      relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+      event = dp_accounting.GaussianDpEvent(self.noise_multiplier)
+    else:
+      relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+      event = dp_accounting.SampledWithoutReplacementDpEvent(
+          self.num_clients, self.cohort_size,
+          dp_accounting.GaussianDpEvent(self.noise_multiplier / 2),
+      )
+    accountant = rdp.RdpAccountant(neighboring_relation=relation)
+    accountant.compose(event, rounds)
+    return float(accountant.get_epsilon(self.delta))

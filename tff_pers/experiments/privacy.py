@@ -1,0 +1,108 @@
+"""--dp_noise_multiplier, --dp_clip and --dp_target_delta."""
+
+from typing import Any, Mapping, Optional
+
+from tff_pers.aggregators import private_mean
+from tff_pers.analysis import privacy
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import process as process_lib
+from tff_pers.data import task as task_lib
+from tff_pers.experiments import flags
+
+
+def guarantee(
+    given: Mapping[str, Any], method: methods.Method, hyperparameters: Any,
+    driver: str, task: task_lib.Task,
+) -> Optional[privacy.Guarantee]:
+  """Returns what a run guarantees to its clients; None: nothing.
+
+  Args:
+    given: Values of the flags that were given.
+    method: What is run.
+    hyperparameters: Its hyperparameters.
+    driver: What drives it.
+    task: What it trains on.
+
+  Raises:
+    flags.UsageError: If the flags do not fit each other, or the method.
+  """
+  noise = given.get('dp_noise_multiplier', 0.0)
+  for name in ('dp_clip', 'dp_target_delta'):
+    if not noise and given.get(name):
+      raise flags.UsageError(
+          f'`--{name}` must be left out without --dp_noise_multiplier, found'
+          f' {given[name]:g}.'
+      )
+  if not noise:
+    return None
+  # FedHM's server averages products of factors, which are no updates to clip.
+  if (
+      not isinstance(hyperparameters, hp.Aggregation) or driver != 'rounds'
+      or method.travels is None or method.travels.up != ('weights',)
+  ):
+    _refuse(method, noise)
+  if hyperparameters.aggregator != 'mean':
+    raise flags.UsageError(
+        f'`--{method.name}_aggregator` must be mean with'
+        f' --dp_noise_multiplier={noise:g}, found'
+        f' {hyperparameters.aggregator}. Tip: docs/privacy.md says why robust'
+        ' rules and noise do not go together.'
+    )
+  number = task.num_clients
+  return privacy.Guarantee(
+      noise, number, task.clients_per_round or number,
+      given.get('dp_target_delta') or number ** -1.1,
+  )
+
+
+def rule(promised: privacy.Guarantee, clip: float) -> str:
+  """Returns the value of `aggregator` that keeps a promise.
+
+  Args:
+    promised: The promise.
+    clip: --dp_clip.
+  """
+  return private_mean.PrivateMean(
+      promised.noise_multiplier, promised.cohort_size, clip
+  ).text
+
+
+def check(
+    process: process_lib.PersonalizedProcess, method: methods.Method,
+    promised: privacy.Guarantee,
+) -> None:
+  """Refuses a method whose clients send more than the private mean takes.
+
+  Args:
+    process: The method, built with `rule`.
+    method: What it was built from.
+    promised: What the run is to guarantee.
+
+  Raises:
+    flags.UsageError: Says so.
+  """
+  if not private_mean.takes_all(process):
+    _refuse(method, promised.noise_multiplier)
+
+
+def _refuse(method, noise):
+  raise flags.UsageError(
+      f'`--dp_noise_multiplier` must be 0 with {method.name}, whose server does'
+      f' not take one mean of updates in a round, found {noise:g}. Tip:'
+      ' docs/privacy.md names the methods that take noise.'
+  )
+
+
+def sentence(promised: privacy.Guarantee, rounds: int) -> str:
+  """Returns what is promised after so many rounds."""
+  who = 'one client more or less'
+  if promised.cohort_size < promised.num_clients:
+    who = 'another client in the place of one (who trains when is secret)'
+  return (
+      f'Client-level differential privacy of the shared model after {rounds}'
+      f' rounds: epsilon = {promised.epsilon(rounds):.4g} at delta ='
+      f' {promised.delta:.3g}, for {who}. It covers what the server makes of'
+      ' the means: neither metrics, nor what clients keep or deploy after steps'
+      ' of their own, nor what was chosen by validation data.'
+  )

@@ -66,7 +66,7 @@ def fit(
         [examples['x'] for examples in in_training(train)]
     ))
     model = target_units.in_units(
-        model, fitted.y_mean, fitted.y_scale, fitted.x_scale
+        model, fitted.y_mean or 0.0, fitted.y_scale, fitted.x_scale
     )
   return dataclasses.replace(
       task, train=train, test=made(task.test),

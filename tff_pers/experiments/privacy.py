@@ -56,13 +56,15 @@ def guarantee(
   )
 
 
-def rule(promised: privacy.Guarantee, clip: float) -> str:
-  """Returns the value of `aggregator` that keeps a promise.
+def rule(promised: Optional[privacy.Guarantee], clip: float) -> str:
+  """Returns the value of `aggregator` that keeps a promise; '' for none.
 
   Args:
     promised: The promise.
     clip: --dp_clip.
   """
+  if promised is None:
+    return ''
   return private_mean.PrivateMean(
       promised.noise_multiplier, promised.cohort_size, clip
   ).text

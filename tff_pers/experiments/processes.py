@@ -68,7 +68,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     promised = experiment.promised
     hyperparameters = experiment_lib.informed(
         experiment.hyperparameters, task,
-        promised and privacy.rule(promised, experiment.flag('dp_clip')),
+        privacy.rule(promised, experiment.flag('dp_clip')),
     )
     key = (
         method, type(hyperparameters), hyperparameters,

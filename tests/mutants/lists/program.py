@@ -128,8 +128,8 @@ FAULTS = (
         'a_norm_that_was_given_is_ignored',
         what='The norm follows the median whatever --dp_clip says.',
         file='tff_pers/experiments/processes.py',
-        old="promised and privacy.rule(promised, experiment.flag('dp_clip'))",
-        new='promised and privacy.rule(promised, 0.0)',
+        old="privacy.rule(promised, experiment.flag('dp_clip'))",
+        new='privacy.rule(promised, 0.0)',
         tests=(
             'tests/binaries/privacy_test.py'
             '::test_epsilon_grows_and_is_said_with_what_it_covers',

@@ -77,8 +77,9 @@ path = export.save('keras', process.deployed, weights, 'client_a')
 _CHECK = {
     'README.md': """
 import pathlib
-assert output['state']['round'] == 1 and pathlib.Path('mine.npz').exists()
+assert pathlib.Path('mine.npz').exists()
 """,
+    'building_blocks.md': "assert output.state['round'] == 1",
     'model.score(columns)': 'assert answers["probabilities"].shape == (2, 2)',
 }
 

@@ -13,9 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def _example() -> str:
-  """Returns the code block of the section "Add a method"."""
+  """Returns the code block of the section "You build your own"."""
   text = (ROOT / 'README.md').read_text()
-  section = text[text.index('## Add a method'):]
+  section = text[text.index('## You build your own'):]
   return re.search(r'```python\n(.*?)```', section, re.DOTALL).group(1)
 
 

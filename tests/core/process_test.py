@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from tests import small_method
 from tff_pers import composition
 from tff_pers.core import process
+from tff_pers.data import client_data
 
 CLIENT, DATA = small_method.CLIENT, small_method.DATA
 tensorflow = tff.tensorflow.computation
@@ -153,6 +154,16 @@ PROCESS_ERRORS = [
     ),
     ('client_model', _client_model_scalar, 'result .*<float32.*found float32'),
 ]
+
+
+def test_a_round_has_its_parts_by_key_and_by_attribute(composed):
+  data = client_data.dense(0, np.ones([1, 2], 'float32'), np.ones([1], 'float32'))
+  output = composed.next(
+      composed.initialize_seeded(0), [composed.initialize_client(composed.initialize_seeded(0), 0)], [data]
+  )
+  assert output.state is output['state'] and output.state['round'] == 1
+  assert output.metrics is output['metrics']
+  assert output.client_states is output['client_states']
 
 
 def _build(composed, **replaced):

@@ -146,7 +146,7 @@ def compose(
     message = send_all(state, index)
     outputs = tff.federated_map(guarded, (message, client_states, data))
     applied = apply(state, aggregate(state, outputs))
-    return collections.OrderedDict(
+    return process.RoundOutput(
         state=applied.state,
         client_states=outputs.client_state,
         metrics=applied.metrics,

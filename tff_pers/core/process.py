@@ -9,6 +9,7 @@ Methods are made by `composition.compose`, or write their own `next`.
 
 import collections
 import functools
+import operator
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
@@ -51,6 +52,14 @@ class Parts(NamedTuple):
 
 # A computation, or what makes it when somebody first asks for it.
 Built = Union[tff.Computation, Callable[[], tff.Computation]]
+
+
+class RoundOutput(collections.OrderedDict):
+  """<state=S, client_states={C}, metrics=M>, by key or by attribute."""
+
+  state = property(operator.itemgetter('state'))
+  client_states = property(operator.itemgetter('client_states'))
+  metrics = property(operator.itemgetter('metrics'))
 
 
 class PersonalizedProcess(tff.templates.IterativeProcess):

@@ -11,7 +11,6 @@ Distributed Personalized Empirical Risk Minimization
     NeurIPS 2023. Algorithms 1 (visits), 2 (single loop), 3 (two stages).
 """
 
-import collections
 from typing import Any, Optional
 
 import tensorflow_federated as tff
@@ -205,7 +204,7 @@ def build_perm(
         round_metrics.of_reports, data,
         (work.report, visit_report, *trial_reports),
     )
-    return collections.OrderedDict(
+    return process.RoundOutput(
         state=server_state.advance(
             state, aggregator=mean.state, weights=weights, models=models,
             mixing=solved.mixing, pending=hosts.pending, table=solved.table,

@@ -112,7 +112,7 @@ def build_shuffling(
         setting, state, state.models, state.mixing, hosts.owners, index, data
     )
     metrics = server_state.computed(round_metrics.of_reports, data, (report,))
-    return collections.OrderedDict(
+    return process.RoundOutput(
         state=server_state.advance(state, models=models, pending=hosts.pending),
         client_states=client_states,
         metrics=round_metrics.aggregate(metrics),

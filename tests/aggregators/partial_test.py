@@ -112,3 +112,14 @@ def test_type_of_the_result_is_that_of_the_update():
   result = _process().next.type_signature.result.result.member
   tf.nest.assert_same_structure(result, STRUCTURE['update'])
   assert result == STRUCTURE['update']
+
+
+def test_a_list_is_a_tuple_of_the_same_tensors():
+  process = _process(tff.to_type(
+      collections.OrderedDict(kept=[VECTOR], update=(VECTOR,))
+  ))
+  sent = _sent(2, 1.0)
+  result = process.next(
+      process.initialize(), [dict(sent, kept=list(sent['kept']))], [np.float32(1)]
+  ).result
+  np.testing.assert_allclose(result[0], sent['update'][0])

@@ -93,3 +93,10 @@ def test_raises_on_scalars_and_on_no_rows():
     shuffling.RowCollectionFactory(3).create(tff.to_type(np.int32))
   with pytest.raises(ValueError, match='`max_rows` must be >= 1, found 0'):
     shuffling.RowCollectionFactory(0)
+
+
+@pytest.mark.parametrize('keys', [[1, 1], [0, 2, 2]])
+def test_no_row_of_two_with_one_key_is_lost_without_a_word(keys):
+  rows = np.zeros([len(keys), 2], np.float32)
+  with pytest.raises(tf.errors.InvalidArgumentError, match='must be distinct'):
+    shuffling.scatter(tf.zeros([3, 2]), tf.constant(keys), rows)

@@ -61,9 +61,10 @@ class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
     @tff.tensorflow.computation(result_type)
     def over_owners(result):
-      return tf.nest.map_structure(
-          tf.math.divide_no_nan, result['update'], result['kept']
-      )
+      update, kept = result['update'], result['kept']
+      return tf.nest.pack_sequence_as(update, list(map(
+          tf.math.divide_no_nan, tf.nest.flatten(update), tf.nest.flatten(kept)
+      )))
 
     @tff.federated_computation(
         mean.initialize.type_signature.result,
@@ -86,8 +87,9 @@ def _check_type(value_type: tff.Type) -> None:
       tff.structure.name_list(value_type)
       if isinstance(value_type, tff.StructType) else []
   )
-  if sorted(names) != ['kept', 'update'] or (
-      value_type['kept'] != value_type['update']
+  # A list or a tuple of the same tensors is one to TFF.
+  if sorted(names) != ['kept', 'update'] or not (
+      value_type['kept'].is_equivalent_to(value_type['update'])
   ):
     raise TypeError(
         '`value_type` must be a structure <kept, update> of two structures of'

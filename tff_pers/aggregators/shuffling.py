@@ -266,7 +266,15 @@ def scatter(table: Any, keys: tf.Tensor, rows: Any) -> Any:
     table: Structure of tensors [N, ...].
     keys: int32[M], distinct.
     rows: Structure like `table` of tensors [M, ...].
+
+  Raises:
+    tf.errors.InvalidArgumentError: If a key occurs twice: one of its rows would
+      be lost. In a graph when it runs.
   """
+  tf.debugging.assert_equal(
+      tf.size(tf.unique(keys)[0]), tf.size(keys),
+      '`keys` must be distinct, found one twice.',
+  )
 
   def permuted():  # All rows are new: nothing of the table is read.
     at = tf.math.invert_permutation(keys)

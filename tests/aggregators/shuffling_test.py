@@ -98,5 +98,10 @@ def test_raises_on_scalars_and_on_no_rows():
 @pytest.mark.parametrize('keys', [[1, 1], [0, 2, 2]])
 def test_no_row_of_two_with_one_key_is_lost_without_a_word(keys):
   rows = np.zeros([len(keys), 2], np.float32)
+  write = lambda keys: shuffling.scatter(tf.zeros([3, 2]), keys, rows)
+  keys = tf.constant(keys)
   with pytest.raises(tf.errors.InvalidArgumentError, match='must be distinct'):
-    shuffling.scatter(tf.zeros([3, 2]), tf.constant(keys), rows)
+    write(keys)
+  in_tff = tff.tensorflow.computation(write, (np.int32, keys.shape))
+  with pytest.raises(Exception, match='must be distinct'):
+    in_tff(keys)

@@ -271,10 +271,13 @@ def scatter(table: Any, keys: tf.Tensor, rows: Any) -> Any:
     tf.errors.InvalidArgumentError: If a key occurs twice: one of its rows would
       be lost. In a graph when it runs.
   """
-  tf.debugging.assert_equal(
+  distinct = tf.debugging.assert_equal(
       tf.size(tf.unique(keys)[0]), tf.size(keys),
       '`keys` must be distinct, found one twice.',
   )
+  # The graphs of TFF's computations run no check that nothing depends on.
+  with tf.control_dependencies([] if distinct is None else [distinct]):
+    keys = tf.identity(keys)
 
   def permuted():  # All rows are new: nothing of the table is read.
     at = tf.math.invert_permutation(keys)
@@ -289,6 +292,8 @@ def scatter(table: Any, keys: tf.Tensor, rows: Any) -> Any:
         rows,
     )
 
+  if not keys.shape.is_compatible_with(tf.nest.flatten(table)[0].shape[:1]):
+    return updated()  # Known to be fewer.
   return tf.cond(tf.equal(tf.size(keys), _num_rows(table)), permuted, updated)
 
 

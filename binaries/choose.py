@@ -19,19 +19,16 @@ SUMMARY = """\
 python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
     [--trials=N] [--seeds=0,1,2] [--splits=K] [--flag=value ...]
 
-Recommends a method for a task, above all for one's own data. Runs the defaults
-of every method, searches the hyperparameters of each for the same time (see
-tune), trains the chosen values with all seeds, and writes a page, choice.html,
-which any browser shows (choice.md: the same in short), with choice.csv,
-differences.csv, trials.csv, best.json and plots. It ranks the methods, compares
-each with the recommended one at the same clients (95 % intervals, paired t
-tests), and says for whom a method hurts and what it costs. Validation data
-alone decide what is recommended, among methods that they cannot tell apart the
-first in --algos, where simple methods come first. --budget is for the whole
-program; if it is short, there are fewer seeds, then fewer methods. In its place
---trials gives every method as many trials and all seeds, however long they
-take, so that two runs of the command end alike. The same command goes on after
-a kill: its clock, too."""
+Recommends a method for a task, usually for your own data. It runs every method
+with its defaults, searches the hyperparameters of each for the same time (see
+tune), trains the chosen values with all seeds, and writes choice.html, a page
+for any browser, with choice.md, choice.csv, differences.csv, trials.csv,
+best.json and plots. The page compares every method with the recommended one at
+the same clients, and says which clients a method hurts and what it costs. Only
+validation data decide; among methods that they cannot tell apart, the first in
+--algos is recommended, where simple methods come first. If --budget is short,
+there are fewer seeds, then fewer methods; --trials replaces it by a number of
+trials for each method. After a kill the same command continues."""
 
 _DEFAULTS: dict[str, Any] = dict(
     seeds='0,1,2', jobs=0, validation_fraction=0.2,

@@ -22,27 +22,21 @@ python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
     --seeds=0,1,2 [--extensions=3] [--flag=value ...]
 
 Trains every variant with each value of one hyperparameter on the first seed,
-chooses the value with the best mean validation accuracy over clients (loss on
-regression tasks; test data choose nothing), and trains with it on all seeds. A
-run that diverges loses; a value with which that of a later seed does is given
-up for the next best. --grid='A:1,2;B:3,4' tries all combinations of two, and
---grid='A:1,2;perm.B:3,4;apfl.C:5,6' those of A with one that the method alone
-has; every variant must have a grid of the same size.
+chooses the value with the best mean validation accuracy over clients (the loss
+in regression; test data choose nothing), and trains with that value on all
+seeds. A run that diverges loses; if a later seed diverges, the next best value
+takes its place. --grid='A:1,2;B:3,4' tries all combinations of two ('perm.B' if
+perm alone has B); every variant must have a grid of the same size.
 
-While the best value of a variant is at an end of its grid, the value beyond is
-tried, too, in the ratio of the two outermost ones: three times at most, within
-the hyperparameter's range, and not where that value diverged. Whenever one grid
-grows, every other variant has one more trial as well, beyond its own end, or
-between its best value and the better neighbour (the geometric mean). Of several
-hyperparameters at whose ends the best is, that which gained the least is first,
-the others stay as in the best; one with a single value, or with one that is no
-number, does not grow. What is at a border after that is marked so.
+If the best value of a variant is at an end of its grid, the next value beyond
+that end is tried, too: at most three times, within the range of the
+hyperparameter, and not where the value at the end diverged. Whenever one grid
+grows, every other variant gets one more trial as well. Whatever is still at an
+end after that is marked.
 
-All are training runs in OUTPUT_DIR/<variant>/seed<seed>, as those of compare:
-finished runs are not run again, interrupted ones are resumed. Writes
-trials.csv, runs.csv, summary.csv, summary.md, tiers.csv and the plots of
-compare, of the chosen values, and of their runs of the first seed those that a
-comparison does not have."""
+Every run is a training run in OUTPUT_DIR/<variant>/seed<seed>, as in compare; a
+finished run is not repeated, an interrupted one is resumed. Writes trials.csv,
+runs.csv, summary.csv, summary.md, tiers.csv and the plots of compare."""
 
 _DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',

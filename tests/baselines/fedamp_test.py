@@ -77,7 +77,9 @@ def test_server_step_is_along_the_gradient_of_attraction():
     )
 
 
-@pytest.mark.parametrize('start', ['own', 'received'])
+@pytest.mark.parametrize('start', [
+    'own', pytest.param('received', marks=pytest.mark.slow),
+])
 def test_a_round_is_that_of_numpy(start):
   """Steps implicit in s/2 ||w - u||^2; rows of the cohort alone."""
   process = fedamp.build_fedamp(

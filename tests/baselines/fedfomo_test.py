@@ -91,7 +91,8 @@ def test_identical_models_do_not_move():
 
 def test_the_one_model_that_is_better_replaces_the_own():
   """Check 2, before local training."""
-  models = known_models.MODELS + 100.0 * np.sign(known_models.MODELS)
+  models = 100.0 * known_models.MODELS
+  models[0] = known_models.MODELS[0]
   models[1] = problems.q6().centers[0]
   _, theta, _ = known_models.play(
       _process(), cohort=(0,), models=models, preferences=np.zeros((6, 6))

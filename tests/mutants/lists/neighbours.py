@@ -62,6 +62,17 @@ FAULTS = (
         tests=_FEDAMP_ROUND,
     ),
     Fault(
+        'fedamp_short_steps_without_a_pull',
+        what='Steps are of size eta / (1 + eta), whatever pulls.',
+        file='baselines/client_models.py',
+        old='eta / (1 + eta * implicit)',
+        new='eta / (1 + eta)',
+        tests=(
+            f'{_FEDAMP_TEST}'
+            '::test_without_lambda_it_is_local_training_bit_for_bit',
+        ),
+    ),
+    Fault(
         'fedamp_itself_among_the_others',
         what='Weights of the others count the own model, which is nearest.',
         file=_FEDAMP,
@@ -84,6 +95,17 @@ FAULTS = (
         old='tf.norm(steps, axis=1)',
         new='tf.norm(steps, axis=1) ** 2',
         tests=(f'{_FEDFOMO_TEST}::test_preferences_follow_the_formula',),
+    ),
+    Fault(
+        'fedfomo_weights_do_not_sum_to_1',
+        what='The positive w_n mix as they are.',
+        file=_FEDFOMO,
+        old='v = tf.math.divide_no_nan(positive, tf.reduce_sum(positive))',
+        new='v = positive',
+        tests=(
+            f'{_FEDFOMO_TEST}'
+            '::test_the_one_model_that_is_better_replaces_the_own',
+        ),
     ),
     Fault(
         'fedfomo_clipped_preferences',

@@ -176,6 +176,15 @@ _BASELINES = (
     ('l2gd', 'lambda', 0.1, 'baselines 3.5'),
     ('l2gd', 'p', 'auto', 'baselines 13: lambda / (L + lambda), or 1 / K'),
     ('l2gd', 'smoothness', 0.0, 'baselines 13: L is unknown'),
+    ('fedamp', 'lambda', 0.05, 'ours: neighbours 2 has 1 in another unit'),
+    ('fedamp', 'sigma', 2.0, 'ours: neighbours 2 has 1, at which pairs form'),
+    ('fedamp', 'sigma_absolute', False, 'neighbours 2'),
+    ('fedamp', 'pull', 0.5, 'neighbours 2'),
+    ('fedamp', 'variant', 'attention', 'neighbours 2'),
+    ('fedamp', 'start', 'own', 'neighbours 2'),
+    ('fedfomo', 'num_models', 5, 'neighbours 3: M'),
+    ('pfedgraph', 'lambda', 0.8, 'neighbours 5'),
+    ('pfedgraph', 'mu', 0.01, 'neighbours 5'),
 )
 _PARTIAL = (
     ('ffgg', 'split', 'output_layer', 'partial 5.2'),

@@ -107,10 +107,8 @@ def test_raises_on_no_hyperparameters(name):
 @pytest.mark.parametrize('name', _taking('num_clients'))
 def test_raises_on_no_clients(name):
   build = BUILDERS[name]
-  known = inspect.signature(build).parameters['hyperparameters'].default
-  given = _given(build, num_clients=0, hyperparameters=known)
   with pytest.raises(ValueError, match='`num_clients` must be >= 1, .*found 0'):
-    build(**given)
+    build(**_given(build, num_clients=0))
 
 
 @pytest.mark.parametrize('model, found', [

@@ -74,6 +74,8 @@ TEXTS = {
 SMALL = {
     # Either limit ends the reconstruction at some client.
     'fedrecon': dict(private_epochs=2, private_steps=3),
+    # Of more models a client would receive all that there are.
+    'fedfomo': dict(num_models=2),
     # One more epoch is a better choice.
     'fedavg_finetuned': dict(max_epochs=1),
     # Each ratio is a branch, which takes time.

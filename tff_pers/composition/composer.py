@@ -25,6 +25,7 @@ from tff_pers.client_works import client_work
 from tff_pers.composition import builders
 from tff_pers.composition import deployment
 from tff_pers.composition import dispatch
+from tff_pers.composition import own_messages
 from tff_pers.composition import round_steps
 from tff_pers.composition import server_state
 from tff_pers.core import interception
@@ -92,7 +93,8 @@ def compose(
       evaluates them.
 
   Returns:
-    A `PersonalizedProcess`, with its `parts`.
+    A `PersonalizedProcess`, with its `parts`, unless messages are those of a
+    whole cohort, `own_messages.OfCohort`: nobody can be sent one alone.
 
   Raises:
     TypeError: If `model` is none of ours, or the pieces do not fit; the message
@@ -152,8 +154,11 @@ def compose(
         metrics=applied.metrics,
     )
 
+  of_cohort = isinstance(send, own_messages.OfCohort)
   deploy_all = deployment.build_deploy(
-      send_all, client_type, data_type, deploy, deployed
+      dispatch.build_broadcast(lambda state: {}, state_type)
+      if of_cohort else send_all,
+      client_type, data_type, deploy, deployed,
   )
   if tiers:
     deployment.check_tiers(tiers, state_type)
@@ -172,7 +177,7 @@ def compose(
           client_model, state_type, client_type, np.int32
       ),
       deployed=deployed,
-      parts=process.Parts(
+      parts=None if of_cohort else process.Parts(
           dispatch=dispatch.one_by_one(send_all),
           work=round_steps.placed(guarded),
           aggregate=aggregate,

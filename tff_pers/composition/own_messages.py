@@ -39,6 +39,65 @@ class Row(NamedTuple):
     return collections.OrderedDict(sorted(fields.items()))
 
 
+class OfCohort(NamedTuple):
+  """What is sent to each client alone, and depends on who else takes part.
+
+  Clients that deploy are no cohort: they are sent the seed and the round alone.
+
+  Attributes:
+    prepare: `(S, cohort) -> V`, a TensorFlow function; the cohort is int32[m],
+      the indices of who takes part in the round, in their order.
+    num_clients: Indices are 0..num_clients - 1.
+    select: `(V, place) -> fields`, a TensorFlow function, of client
+      cohort[place].
+  """
+
+  prepare: Callable[[Any, Any], Any]
+  num_clients: int
+  select: Callable[[Any, Any], Mapping[str, Any]] = lambda value, place: (
+      tf.nest.map_structure(lambda rows: rows[place], value)
+  )
+
+  def message_type(self, state_type: tff.Type) -> tff.Type:
+    """See `dispatch.Own`."""
+    return self.build(state_type).type_signature.result.member
+
+  def build(self, state_type: tff.Type) -> tff.Computation:
+    """See `dispatch.Own`."""
+
+    @tff.tensorflow.computation(state_type, tff.TensorType(np.int32, [None]))
+    def prepared(state, keys):
+      cohort = tf.sort(keys)
+      return collections.OrderedDict(
+          cohort=cohort, round=state['round'], seed=state['seed'],
+          value=self.prepare(state, cohort),
+      )
+
+    def message(prepared, index):
+      place = tf.searchsorted(prepared['cohort'], index[None])[0]
+      fields = dispatch.fields_of(
+          prepared, self.select(prepared['value'], place)
+      )
+      return collections.OrderedDict(sorted(fields.items()))  # As in `Row`.
+
+    fetch = shuffling.build_fetch(
+        prepared.type_signature.result, message, self.num_clients
+    )
+    as_row = tff.tensorflow.computation(lambda index: index[None], np.int32)
+
+    @tff.federated_computation(
+        tff.FederatedType(state_type, tff.SERVER),
+        tff.FederatedType(np.int32, tff.CLIENTS),
+    )
+    def dispatch_to_cohort(state, index):
+      keys = shuffling.collect(
+          tff.federated_map(as_row, index), self.num_clients
+      )
+      return fetch(tff.federated_map(prepared, (state, keys)), index)
+
+    return dispatch_to_cohort
+
+
 class Numbered(NamedTuple):
   """What is sent to all, and to each client a number that it shares with none.
 

@@ -73,6 +73,35 @@ def to_points(points: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
   return tf.maximum(squared, 0)  # Rounding may leave less.
 
 
+def cosines(vectors: tf.Tensor) -> tf.Tensor:
+  """Returns cos(v_i, v_j), [N, N]; 0 where a vector is 0.
+
+  Args:
+    vectors: Floats [N, d].
+  """
+  units = tf.math.divide_no_nan(
+      vectors, tf.norm(vectors, axis=1, keepdims=True)
+  )
+  return tf.matmul(units, units, transpose_b=True)
+
+
+def cosine_gradient(theta: Any, c: Any) -> Any:
+  """Returns the gradient of cos(theta, c) by theta; 0 where one of them is 0.
+
+  Args:
+    theta: A structure of tensors.
+    c: Another like it.
+  """
+  norm, other = (tf.linalg.global_norm(tf.nest.flatten(x)) for x in (theta, c))
+  product = tf.add_n([
+      tf.reduce_sum(x * y)
+      for x, y in zip(tf.nest.flatten(theta), tf.nest.flatten(c))
+  ])
+  toward = tf.math.divide_no_nan(tf.ones_like(norm), norm * other)
+  back = toward * tf.math.divide_no_nan(product, norm**2)
+  return tf.nest.map_structure(lambda x, y: toward * y - back * x, theta, c)
+
+
 def sketch(vector: tf.Tensor, dimension: int, seed: tf.Tensor) -> tf.Tensor:
   """Returns a count-sketch of `vector`: E ||S g - S h||^2 = ||g - h||^2.
 
@@ -103,4 +132,14 @@ def flatten(structure: Any) -> tf.Tensor:
   """Returns all leaves of a structure of tensors as one vector [d]."""
   return tf.concat(
       [tf.reshape(leaf, [-1]) for leaf in tf.nest.flatten(structure)], axis=0
+  )
+
+
+def flatten_rows(table: Any) -> tf.Tensor:
+  """Returns a table, leaves [N, ...], as vectors [N, d]."""
+  return tf.concat(
+      [
+          tf.reshape(leaf, [-1, leaf.shape[1:].num_elements()])
+          for leaf in tf.nest.flatten(table)
+      ], axis=1,
   )

@@ -19,7 +19,10 @@ from tff_pers.experiments import flags
 from tff_pers.testing import tiny
 
 # With a second exchange in a round, or a model for each client.
-_WITHOUT = ('oracle_groups', 'perm', 'uniform_shuffling')
+_WITHOUT = (
+    'fedamp', 'fedfomo', 'oracle_groups', 'perm', 'pfedgraph', 'splitmix',
+    'uniform_shuffling',
+)
 flags.all_flags()  # Registers them.
 _NAMES = methods.names()
 _FIRST = ('fedavg',)

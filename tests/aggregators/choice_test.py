@@ -87,8 +87,9 @@ def test_the_base_of_adaptors_has_a_rule_of_its_own():
 # Who averages nothing, a table of models whose rows have weights of their own,
 # or each coordinate over the clients that have it.
 WITHOUT = {
-    'ensemble', 'fedasync', 'fedbuff', 'fedem', 'fedrolex', 'fjord', 'heterofl',
-    'ifca', 'local_only', 'oracle_groups', 'splitmix', 'uniform_shuffling',
+    'ensemble', 'fedamp', 'fedasync', 'fedbuff', 'fedem', 'fedfomo', 'fedrolex',
+    'fjord', 'heterofl', 'ifca', 'local_only', 'oracle_groups', 'pfedgraph',
+    'splitmix', 'uniform_shuffling',
 }
 
 

@@ -192,8 +192,8 @@ FAULTS = (
         ),
     ),
     Fault(
-        'dropped_clients_write_the_first_row',
-        what='The zeros of who was dropped are taken for client 0.',
+        'numbers_from_0',
+        what='Client 0 counts as dropped, and others write the row before theirs.',
         file='baselines/client_models.py',
         old="number=data['index'] + 1",
         new="number=data['index'] + 0",

@@ -78,10 +78,10 @@ def _numpy_features(weights, x):
 
 @pytest.fixture(scope='module', name='trained')
 def _trained():
-  """Returns (process, server state, clients) after two rounds; k = 10."""
+  """Returns (process, server state, clients) after two rounds; k = 3."""
   clients = [_client(size, index=i) for i, size in enumerate([23, 4, 1, 0])]
   process = knn_per.build_knn_per(
-      problems.tiny_model(), knn_per.KnnPerHyperparameters(**_OPTIONS)
+      problems.tiny_model(), knn_per.KnnPerHyperparameters(k=3, **_OPTIONS)
   )
   states, _, _ = rounds.train(process, [(0, 1), (0, 2)], clients)
   return process, states[-1], clients
@@ -105,7 +105,7 @@ def test_predictions_are_those_of_numpy(trained):
     losses = [0.0]
     if len(x_held):
       phi, logits = _numpy_features(w, x_held)
-      near = _numpy_neighbours(phi, _numpy_features(w, x_kept)[0], y_kept, 10)
+      near = _numpy_neighbours(phi, _numpy_features(w, x_kept)[0], y_kept, 3)
       losses = [
           -np.sum(np.log(
               m * near + (1 - m) * _softmax(logits) + 1e-9
@@ -116,7 +116,7 @@ def test_predictions_are_those_of_numpy(trained):
     x, y = (client['examples'][name] for name in 'xy')
     queries = np.random.default_rng(5).normal(size=[50, 3])
     phi, logits = _numpy_features(w, queries)
-    near = _numpy_neighbours(phi, _numpy_features(w, x)[0], y, 10)
+    near = _numpy_neighbours(phi, _numpy_features(w, x)[0], y, 3)
     for share in (chosen[-1], 0.3, 1.0):
       found = _predict(
           process.deployed, dict(weights, mixing=np.float64(share)), queries

@@ -159,7 +159,7 @@ def write_models(
   )
   print(f'Exported {len(weights)} client models to {folder} ({kind}).')
   if model.holds:
-    print(f'They hold {model.holds}: hand them to nobody who may not see those.')
+    print(f'They hold {model.holds}: only who may see those may have them.')
 
 
 def read_record(folder: str) -> Optional[dict[str, Any]]:

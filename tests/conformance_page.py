@@ -8,6 +8,7 @@ is written by hand.
 """
 
 import collections
+import contextlib
 import math
 import pathlib
 import re
@@ -41,13 +42,19 @@ class Recorder:
     self.largest: dict[str, float] = collections.defaultdict(float)
     self.failed: list[str] = []
 
+  @contextlib.contextmanager
+  def recording(self, nodeid: str):
+    """Notes what is compared inside, as that of a test."""
+    with mock.patch.multiple(np.testing, **{
+        name: self._noting(nodeid, getattr(np.testing, name))
+        for name in _COMPARISONS
+    }):
+      yield
+
   @pytest.hookimpl(hookwrapper=True)
   def pytest_runtest_call(self, item):
     """Surrounds the call of a test."""
-    with mock.patch.multiple(np.testing, **{
-        name: self._recording(item.nodeid, getattr(np.testing, name))
-        for name in _COMPARISONS
-    }):
+    with self.recording(item.nodeid):
       yield
 
   def pytest_runtest_logreport(self, report):
@@ -55,7 +62,7 @@ class Recorder:
     if report.failed:
       self.failed.append(report.nodeid)
 
-  def _recording(self, nodeid, compare):
+  def _noting(self, nodeid, compare):
     name = nodeid.partition('[')[0]
 
     def comparing(actual, expected, *args, **kwargs):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tff_pers.analysis import cost
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
+from tff_pers.core import interception
 from tff_pers.core import random
 from tff_pers.models import factorized
 from tff_pers.models import macs
@@ -105,7 +106,7 @@ def test_stand_in_computes_only_if_asked(model):
   np.testing.assert_allclose(
       other.predict(weights, x, True, seed), np.full([5, 3], total), rtol=1e-5
   )
-  with cost.computing():
+  with interception.computing():
     np.testing.assert_array_equal(
         other.predict(weights, x, True, seed),
         model.predict(weights, x, True, seed),

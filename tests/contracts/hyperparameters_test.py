@@ -78,6 +78,8 @@ SMALL = {
     'fedfomo': dict(num_models=2),
     # One more epoch is a better choice.
     'fedavg_finetuned': dict(max_epochs=1),
+    # Clients have 5 to 12 examples, so that more neighbours are all of them.
+    'knn_per': dict(k=2),
     # Each ratio is a branch, which takes time.
     'fedhm': dict(tiers='1:0.125'),
     # The second round has visits.

@@ -17,9 +17,10 @@ from tff_pers.testing import tiny
 
 # Methods whose clients take the plain steps of `local_sgd`.
 APPLIES = (
-    'ditto', 'fedadagrad', 'fedadam', 'fedalt', 'fedavg', 'fedavg_finetuned',
-    'fedavgm', 'fedbuff', 'fedfomo', 'fedrecon', 'fedrep', 'fedrolex',
-    'fedyogi', 'fomaml', 'heterofl', 'ifca', 'local_only', 'maml',
+    'ditto', 'fedadagrad', 'fedadam', 'fedala', 'fedalt', 'fedavg',
+    'fedavg_finetuned', 'fedavgm', 'fedbuff', 'fedfomo', 'fedrecon', 'fedrep',
+    'fedrolex', 'fedyogi', 'fomaml', 'heterofl', 'ifca', 'knn_per',
+    'local_only', 'maml',
     'oracle_groups', 'perfedavg', 'perm', 'reptile', 'uniform_shuffling',
 )
 

@@ -8,7 +8,7 @@ where a round with the model itself would take minutes.
 
 import collections
 import dataclasses
-from typing import Any, ContextManager, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -123,8 +123,8 @@ def num_clients(hyperparameters: Any) -> int:
 def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
   """Returns a model of the same weights, which start at 0.
 
-  It predicts the sum of its weights, whatever x is; within `computing` what
-  `model` predicts.
+  It predicts the sum of its weights, whatever x is; within
+  `interception.computing` what `model` predicts.
   """
   spec = model.spec
   outputs = tf.function(model.predict, autograph=False).get_concrete_function(
@@ -152,21 +152,9 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
   return dataclasses.replace(model, init=init, predict=predict)
 
 
-class _Computing(interception.Change):
-  """See `computing`."""
-
-  def prediction(self, prediction, predict):
-    return predict()
-
-
-def computing() -> ContextManager[None]:
-  """Within it stand-ins compute what their models compute."""
-  return interception.changing(_Computing())
-
-
 def count_macs(model: functional.FunctionalModel) -> Optional[int]:
   """Returns the MACs of one example going forward, None if not countable."""
-  with computing():
+  with interception.computing():
     try:
       return macs.total(model)
     except ValueError:

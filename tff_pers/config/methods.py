@@ -58,6 +58,12 @@ NEEDS = {
         'the option of the task that keeps all rows, e.g.'
         ' --overpersonalized_rows=all',
     ),
+    'features': Need(
+        'a model that ends in a dense layer, whose inputs are features of an'
+        ' example',
+        lambda traits: traits.has_features,
+        '--model=mlp',
+    ),
     'kernel': Need(
         'a model with a kernel of a dense layer or a convolution, to factorise',
         lambda traits: traits.has_kernel,

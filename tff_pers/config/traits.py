@@ -10,6 +10,9 @@ ONE_LAYER = ('linear_regression', 'logistic_regression', 'logistic_tags')
 # Models without a kernel of a dense layer or a convolution.
 NO_KERNEL = ('least_squares',)
 
+# Models of several labels per example.
+SEVERAL_LABELS = ('logistic_tags',)
+
 # Models with batch normalization.
 BATCH_NORM = ('cnn_bn', 'mlp_bn', 'resnet18_bn', 'resnet34_bn')
 
@@ -48,6 +51,13 @@ class Traits:
   def has_kernel(self) -> Optional[bool]:
     """Whether the model has a kernel, which can be factorised."""
     return None if self.model is None else self.model not in NO_KERNEL
+
+  @property
+  def has_features(self) -> Optional[bool]:
+    """Whether the model ends in a dense layer, of one label per example."""
+    if self.model is None:
+      return None
+    return self.model not in (*NO_KERNEL, *SEQUENCES, *SEVERAL_LABELS)
 
   @property
   def has_widths(self) -> Optional[bool]:

@@ -54,7 +54,7 @@ class Change:
     return is_reported
 
   def prediction(self, prediction: Any, predict: Any) -> Any:
-    """Returns the predictions of a stand-in for `predict()` (`cost`)."""
+    """Returns the predictions of a stand-in for `predict()` (`computing`)."""
     del predict  # Unused.
     return prediction
 
@@ -67,6 +67,18 @@ def changing(change: Change) -> Iterator[None]:
     yield
   finally:
     _CHANGES.reset(token)
+
+
+class _Computing(Change):
+  """See `computing`."""
+
+  def prediction(self, prediction, predict):
+    return predict()
+
+
+def computing() -> contextlib.AbstractContextManager[None]:
+  """Within it stand-ins compute what their models compute."""
+  return changing(_Computing())
 
 
 def changed(part: str, value: Any, *known: Any) -> Any:

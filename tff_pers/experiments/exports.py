@@ -151,13 +151,15 @@ def write_models(
           lambda spec: spec.shape.as_list()[1:], model.x_spec
       ),
       x_dtype=tf.nest.map_structure(lambda s: s.dtype.name, model.x_spec),
-      clients=models,
+      clients=models, holds=model.holds,
   )
   files_lib.write_text(
       os.path.join(folder, RECORD),
       json.dumps(record, indent=2, ensure_ascii=False),
   )
   print(f'Exported {len(weights)} client models to {folder} ({kind}).')
+  if model.holds:
+    print(f'They hold {model.holds}: only who may see those may have them.')
 
 
 def read_record(folder: str) -> Optional[dict[str, Any]]:

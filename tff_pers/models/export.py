@@ -285,8 +285,11 @@ def merge_into(
 def _tip(keras_model, shapes) -> str:
   """Returns what may help with weights of these shapes."""
   own = [tuple(v.shape) for v in keras_model.trainable_variables]
-  if own and set(own) <= {shape[1:] for shape in shapes}:
-    return 'several models do not fit into one; `to_keras` keeps them all'
+  if own and set(own) <= {*shapes, *(shape[1:] for shape in shapes)}:
+    return (
+        'several models do not fit into one, nor what is kept beside a model;'
+        ' `to_keras` keeps them all'
+    )
   return (
       'weights with adaptors are merged first (`merge(weights, router)`), those'
       ' of tiers need model=process.deployed'

@@ -153,6 +153,8 @@ class FunctionalModel:
       these, or several models.
     labels: The `labels.Labels` that y holds; None: others, or not known. Of
       several outputs a list, in the order of `tf.nest.flatten`.
+    holds: What of a client's data its weights hold as they are, in words; empty
+      of models that were only trained on them.
   """
 
   init: Callable[[Any], Any]
@@ -179,6 +181,7 @@ class FunctionalModel:
   frozen: Optional[Frozen] = None
   to_base: Optional[Callable[[Any], Any]] = None
   labels: Any = None
+  holds: str = ''
 
   def initial_weights(self, seed: tf.Tensor) -> Any:
     """Returns w^0 of the run `seed`, the same in every method.

@@ -6,7 +6,7 @@ A table is a structure like the model's weights with a leading axis C.
 import collections
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -129,13 +129,6 @@ def mixture(
     model.require_one_output(
         'mixtures of probabilities (tip: an ensemble of logits)'
     )
-  has_tags = model.example_loss is tags.multilabel_crossentropy
-  # Members that predict probabilities are mixed as they are.
-  by_probability = (
-      mix == 'probabilities' and not model.probabilities
-      and (model.y_spec.dtype.is_integer or has_tags)
-  )
-  is_binary = has_tags or getattr(model.labels, 'num_classes', 0) == 2
 
   def init(seed):
     models = [model.init(random.fold_in(seed, c)) for c in range(num_models)]
@@ -150,18 +143,7 @@ def mixture(
         model.predict(own, x, training, seed)
         for own in unstack(weights['models'], num_models)
     ]
-    if by_probability:
-      mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
-      rank = outputs[0].shape.rank
-      of_each_label = is_binary and rank == model.y_spec.shape.rank
-      one_logit = of_each_label or outputs[0].shape[-1] == 1
-      return _log_mixture(mixing, outputs, one_logit)
-
-    def mixed(*outputs):
-      mixing = tf.unstack(tf.cast(weights['mixing'], outputs[0].dtype))
-      return tf.add_n([pi * output for pi, output in zip(mixing, outputs)])
-
-    return tf.nest.map_structure(mixed, *outputs)
+    return mix_outputs(model, mix, weights['mixing'], outputs)
 
   def penalty(weights):
     penalties = [
@@ -176,6 +158,39 @@ def mixture(
       model, init=init, predict=predict, penalty=penalty, layers=None,
       frozen=None, name=f'mixture of {num_models} {model.name}',
   )
+
+
+def mix_outputs(
+    model: functional.FunctionalModel, mix: str, mixing: tf.Tensor,
+    outputs: Sequence[Any],
+) -> Any:
+  """Returns the mixture of what members predict; see `mixture`.
+
+  Args:
+    model: A member.
+    mix: `logits` or `probabilities`.
+    mixing: float[C] >= 0.
+    outputs: C predictions in the form of `model`'s.
+  """
+  has_tags = model.example_loss is tags.multilabel_crossentropy
+  # Members that predict probabilities are mixed as they are.
+  by_probability = (
+      mix == 'probabilities' and not model.probabilities
+      and (model.y_spec.dtype.is_integer or has_tags)
+  )
+  if by_probability:
+    is_binary = has_tags or getattr(model.labels, 'num_classes', 0) == 2
+    mixing = tf.unstack(tf.cast(mixing, outputs[0].dtype))
+    rank = outputs[0].shape.rank
+    of_each_label = is_binary and rank == model.y_spec.shape.rank
+    one_logit = of_each_label or outputs[0].shape[-1] == 1
+    return _log_mixture(mixing, outputs, one_logit)
+
+  def mixed(*outputs):
+    shares = tf.unstack(tf.cast(mixing, outputs[0].dtype))
+    return tf.add_n([pi * output for pi, output in zip(shares, outputs)])
+
+  return tf.nest.map_structure(mixed, *outputs)
 
 
 def _log_mixture(mixing, logits, one_logit: bool):

@@ -19,7 +19,7 @@ import dataclasses
 import fnmatch
 import functools
 import itertools
-from typing import Any, Callable, ClassVar, Sequence
+from typing import Any, Callable, ClassVar, Optional, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -213,6 +213,33 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
   return partition
 
 
+def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
+  """Returns the partition whose private weights are the last layers.
+
+  Layers are those that have a kernel, or if none has, all of them; a
+  normalization between two of them stays global.
+
+  Args:
+    model: The model.
+    count: How many, >= 0; more than there are: all of them.
+
+  Raises:
+    ValueError: If the model does not say which layer comes last.
+  """
+  weights = layers.describe(model)
+  named = [w.layer for w in weights if _is_kernel(w)]
+  named = list(dict.fromkeys(named or [w.layer for w in weights]))
+  reason = _unknown(model, weights, 'output_layer')
+  if count and len(weights) > 1 and reason is not None:
+    raise ValueError(
+        f'`model` must say which layer is its last one, but {model.name} does'
+        f' not say {reason}. Tip: describe all weights in'
+        ' FunctionalModel.layers.'
+    )
+  last = named[-count:] if count else []
+  return by_predicate(model, lambda weight: weight.layer in last)
+
+
 def items(split: str) -> list[str]:
   """Returns the schemes and patterns of a flag, see `from_scheme`."""
   return [item.strip() for item in split.split(':')]
@@ -243,21 +270,26 @@ def _check_is_described(model, weights, scheme: str) -> None:
   """Raises ValueError if a scheme would have to guess."""
   if scheme == 'adapter':
     return  # Adaptors are never inferred from shapes: the kind is certain.
-  reason = None
-  unknown = [weight for weight in weights if weight.kind == 'unknown']
-  if unknown:
-    reason = f'what {unknown[0].name} of shape {unknown[0].shape} is'
-  elif model.layers is None and scheme in ('input_layer', 'output_layer'):
-    # `tf.nest` sorts the leaves of a mapping by key: 'head' comes before
-    # 'hidden', although it is applied after it.
-    if _has_mapping(model.spec):
-      reason = 'in which order its layers are applied'
+  reason = _unknown(model, weights, scheme)
   if reason is not None:
     raise ValueError(
         f'`split` must be a pattern of names, because {model.name} does not say'
         f' {reason}, found {scheme!r}. Tip: describe all weights in'
         ' FunctionalModel.layers.'
     )
+
+
+def _unknown(model, weights, scheme: str) -> Optional[str]:
+  """Returns what a scheme needs and the model does not say; None: nothing."""
+  unknown = [weight for weight in weights if weight.kind == 'unknown']
+  if unknown:
+    return f'what {unknown[0].name} of shape {unknown[0].shape} is'
+  # `tf.nest` sorts the leaves of a mapping by key: 'head' comes before
+  # 'hidden', although it is applied after it.
+  is_ordered = scheme in ('input_layer', 'output_layer')
+  if is_ordered and model.layers is None and _has_mapping(model.spec):
+    return 'in which order its layers are applied'
+  return None
 
 
 def _has_mapping(structure) -> bool:

@@ -281,6 +281,8 @@ def test_a_round_without_examples_changes_nothing(case: rounds.Case) -> None:
 def test_training_lowers_every_clients_loss(case: rounds.Case) -> None:
   """On what it trained on, after three rounds."""
   task, process = case.task, case.process
+  if process.deployed.holds:
+    pytest.skip('What clients deploy knows these examples by heart.')
   first = case.snapshots[0].state
   start = rounds.Snapshot(
       first, {i: process.initialize_client(first, i) for i in range(4)}

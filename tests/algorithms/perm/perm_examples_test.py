@@ -31,7 +31,7 @@ _NUM_ROUNDS = 20  # Two rounds for w, then three epochs of visits.
 _OPTIONS = dict(
     warmup_rounds=2, stage1_rounds=2, local_steps=3, batch_size=8,
     learning_rate=0.1, global_learning_rate=0.5, step_cap=2.0,
-    warmup='gradient', lambda_scale=10.0,
+    warmup='gradient', lambda_scale=10.0, own_rounds=0,
 )
 
 
@@ -64,7 +64,8 @@ def _task():
           _NUM_CLASSES, dtype=tf.float64, l2=_L2,
       ),
       num_clients=len(_GROUPS), groups=_GROUPS, has_groups=True,
-      client_weighting='examples', full_participation=True, num_new_clients=0,
+      client_weighting='examples', full_participation=True, clients_per_round=0,
+      num_new_clients=0,
       rounds=_NUM_ROUNDS,
       train=dense(0), test=dense(1),
   )

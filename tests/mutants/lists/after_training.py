@@ -173,8 +173,8 @@ FAULTS = (
         'tip_of_adaptors_for_several_models',
         what='Who has several models is told to merge adaptors.',
         file='tff_pers/models/export.py',
-        old='  if own and set(own) <= {shape[1:] for shape in shapes}:',
-        new='  if own and set(own) <= set(shapes):',
+        old='{*shapes, *(shape[1:] for shape in shapes)}',
+        new='set(shapes)',
         tests=(_EXPORT + 'test_raises_on_the_weights_of_several_models',),
     ),
     Fault(

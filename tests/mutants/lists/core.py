@@ -256,8 +256,8 @@ FAULTS = (
         'probabilities_mixed_as_logits',
         what='Mixtures of probabilities mix logits.',
         file=_MIXTURES,
-        old='    if by_probability:\n',
-        new='    if False:\n',
+        old='  if by_probability:\n',
+        new='  if False:\n',
         tests=(
             f'{_MIXTURES_TEST}::test_probabilities_and_logits_may_disagree',
         ),

@@ -171,7 +171,7 @@ FAULTS = (
         'macs_of_the_stand_in',
         what='MACs are those of the stand-in.',
         file=_COST,
-        old='  with computing():\n    try:',
+        old='  with interception.computing():\n    try:',
         new='  if True:\n    try:',
         tests=(f'{_COST_TEST}::test_tiers_of_fedhm',),
     ),

@@ -85,8 +85,8 @@ FAULTS = (
         'order_of_keys_is_that_of_layers',
         what='The first and last layers are guessed from sorted keys.',
         file=_PARTITION,
-        old='    if _has_mapping(model.spec):',
-        new='    if False:',
+        old='if is_ordered and model.layers is None and',
+        new='if False and',
         tests=(
             f'{_PARTITION_TEST}::test_order_of_layers_is_not_guessed_from_keys',
         ),

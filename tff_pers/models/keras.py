@@ -154,6 +154,12 @@ def _input_spec(model, x_spec):
         lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), model.input
     )
   x_spec = _as_tuples(x_spec)
+  if tf.string in {spec.dtype for spec in tf.nest.flatten(x_spec)}:
+    raise ValueError(
+        '`keras_model` must take numbers, because clients hold no texts, found'
+        f' `x_spec` {x_spec}. Tip: call the layers that read texts on the data,'
+        ' and begin the model behind them.'
+    )
   _build(model, x_spec)
   return x_spec
 
@@ -162,7 +168,9 @@ def _build(model, x_spec):
   """Makes the variables of a model, if need be."""
   if model.built:
     return
-  if isinstance(x_spec, tf.TensorSpec):
+  if isinstance(x_spec, tf.TensorSpec) and isinstance(
+      model, tf.keras.Sequential
+  ):
     model.build(x_spec.shape)
-  else:  # `build` would take a tuple for one shape.
+  else:  # `build` knows no dtypes, several inputs or loops of Python.
     model(tf.nest.map_structure(keras_checks.some_rows, x_spec))

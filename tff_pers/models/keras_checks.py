@@ -3,6 +3,7 @@
 # pylint: disable=protected-access  Keras has no public list of all layers.
 
 import itertools
+import re
 from typing import Any, Optional
 
 import numpy as np
@@ -13,10 +14,11 @@ from tff_pers.models import captured
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 
-# What must not be in a trace: writes of variables, draws from hidden states.
+# What must not be in a trace: writes of variables, draws from hidden states,
+# calls of Python.
 _STATEFUL_OPS = (
-    'Assign', 'Multinomial', 'ParameterizedTruncatedNormal', 'Random', 'Rng',
-    'Stateful', 'TruncatedNormal',
+    'Assign', 'EagerPyFunc', 'Multinomial', 'ParameterizedTruncatedNormal', 'PyFunc', 'Random',
+    'Rng', 'Stateful', 'TruncatedNormal',
 )
 # Its name begins like the draws above, but it is only a function call.
 _FUNCTION_CALL = 'StatefulPartitionedCall'
@@ -125,10 +127,17 @@ def check_trace(
         train.get_concrete_function(weights, x_spec, key),
         init.get_concrete_function(key),
     ]
-  except ValueError:
-    if network.written is None:
+  except (ValueError, TypeError, NotImplementedError) as error:
+    if network.written is not None:
+      raise ValueError(_about_write(model, network.written)) from None
+    if isinstance(error, ValueError):
       raise
-    raise ValueError(_about_write(model, network.written)) from None
+    where = re.search(r"layer '.*?' \(type \w+\)", str(error))
+    raise ValueError(
+        '`keras_model` must run as a graph, because rounds are compiled, found'
+        f' {where[0] if where else model.name}, which does not'
+        f' ({type(error).__name__}). Tip: test it in a tf.function.'
+    ) from error
   network.captured = captured.Captured(traces[0])
   outside = [network.captured.handles, traces[1].captured_inputs]
   for trace, values in zip(traces, outside):
@@ -141,7 +150,9 @@ def check_trace(
           '`keras_model` must be a pure function of its weights and input,'
           ' because clients share nothing else, found'
           f' {found or "values captured from outside"}. Tip: draw random'
-          ' numbers with Keras\'s own layers; keep no state in layers.'
+          ' numbers with Keras\'s own layers; keep no state in layers, no'
+          ' metrics (`add_metric`) and no NumPy; load a SavedModel with its'
+          ' classes (`custom_objects`).'
       )
   return list(traces[0].outputs)
 

@@ -38,8 +38,9 @@ def from_keras(
   trained. Frozen batch normalization uses its moving statistics in training,
   too, as in Keras; they are constants of the model that no adaptor changes, and
   so is what a `Normalization` was adapted to. Regularizers of weights become
-  the penalty. With mixed precision predictions are cast to the dtype of the
-  weights, and the loss is not scaled. The Keras model itself is not changed.
+  the penalty, which is in the loss of training, not in that of evaluations.
+  With mixed precision predictions are cast to the dtype of the weights, and the
+  loss is not scaled. The Keras model itself is not changed.
 
   Args:
     keras_model: An uncompiled Keras model: every run starts from its present

@@ -17,8 +17,8 @@ from tff_pers.models import keras_layers
 # What must not be in a trace: writes of variables, draws from hidden states,
 # calls of Python.
 _STATEFUL_OPS = (
-    'Assign', 'EagerPyFunc', 'Multinomial', 'ParameterizedTruncatedNormal', 'PyFunc', 'Random',
-    'Rng', 'Stateful', 'TruncatedNormal',
+    'Assign', 'EagerPyFunc', 'Multinomial', 'ParameterizedTruncatedNormal',
+    'PyFunc', 'Random', 'Rng', 'Stateful', 'TruncatedNormal',
 )
 # Its name begins like the draws above, but it is only a function call.
 _FUNCTION_CALL = 'StatefulPartitionedCall'

@@ -57,8 +57,8 @@ def example_loss(
   if getattr(loss, 'reduction', None) == tf.keras.losses.Reduction.SUM:
     raise ValueError(
         '`loss` must be a mean over examples, because batches differ in size,'
-        f' found {loss.name} with reduction="sum". Tip: leave the reduction'
-        ' out, and take a larger learning rate.'
+        f' found {type(loss).__name__} with reduction="sum". Tip: leave the'
+        ' reduction out, and take a larger learning rate.'
     )
   is_function = loss is _losses.mean_squared_error
   if not masked and (

@@ -155,12 +155,6 @@ def _input_spec(model, x_spec):
         lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), model.input
     )
   x_spec = _as_tuples(x_spec)
-  if tf.string in {spec.dtype for spec in tf.nest.flatten(x_spec)}:
-    raise ValueError(
-        '`keras_model` must take numbers, because clients hold no texts, found'
-        f' `x_spec` {x_spec}. Tip: call the layers that read texts on the data,'
-        ' and begin the model behind them.'
-    )
   _build(model, x_spec)
   return x_spec
 

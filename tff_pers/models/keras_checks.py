@@ -108,9 +108,15 @@ def check_trace(
     x_spec: Spec of x, or a dict or tuple of specs.
 
   Raises:
-    ValueError: If it draws or keeps anything by itself, or its outputs are not
-      as the network expects them.
+    ValueError: If it takes texts, draws or keeps anything by itself, or its
+      outputs are not as the network expects them.
   """
+  if tf.string in {spec.dtype for spec in tf.nest.flatten(x_spec)}:
+    raise ValueError(
+        '`keras_model` must take numbers, because clients hold no texts, found'
+        f' `x_spec` {x_spec}. Tip: call the layers that read texts on the data,'
+        ' and begin the model behind them.'
+    )
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
 

@@ -12,6 +12,7 @@ from baselines import fedavg_finetuned
 from tests import acting
 from tests.baselines import rounds
 from tff_pers.client_works import kernel_factors
+from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_step
 from tff_pers.config import methods
 from tff_pers.data import client_data
@@ -41,6 +42,7 @@ _AVERAGED = (
 )
 _PRIVATE = ('fedalt', 'fedbn', 'fedper', 'fedrep', 'fedsim')
 _OWN = ('ditto', 'local_only')
+_VISITING = ('perm',)
 _SPLIT = ('async_ffgg', 'ffgg', 'local_ffgg')  # Only with split=norm.
 
 
@@ -115,13 +117,54 @@ def test_the_client_keeps_what_keras_computes(name, task, expected):
       np.testing.assert_allclose(found, all_clients[i], rtol=1e-5)
 
 
+def test_perm_averages_them_in_its_warm_up(task, expected):
+  """One model for all is that of FedAvg."""
+  process = _build('perm', task, warmup_rounds=1, lambda_=1.0)
+  states, _, _ = rounds.train(process, [(0, 1, 2)], task.train)
+  shares = np.array(_SIZES) / sum(_SIZES)
+  for found, all_clients in zip(_statistics(states[0]['weights']), expected):
+    np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)
+
+
+def test_they_travel_with_the_models_of_perm(task, expected):
+  """At lambda -> 0 every model stays with its client.
+
+  The shared model takes one step down the gradient, which moves no statistics,
+  though weights decay; and where gradients are compared theirs are 0.
+  """
+  process = _build(
+      'perm', task, warmup_rounds=0, lambda_=1e-9, global_learning_rate=0.01
+  )
+  states, _, _ = rounds.train(process, [(0, 1, 2)], task.train)
+  tables = [
+      leaf for leaf in rounds.leaves(states[0]['models'])
+      if leaf.shape == (3, 3)
+  ][-2:]
+  for found, all_clients in zip(tables, expected):
+    np.testing.assert_allclose(found, all_clients, rtol=1e-5)
+  initial = _statistics(process.initialize_seeded(0)['weights'])
+  for found, before in zip(_statistics(states[0]['weights']), initial):
+    np.testing.assert_array_equal(found, before)
+  gradient = local_gradient.compute(
+      task.model, task.model.initial_weights(0), task.train[0],
+      seed=tf.zeros([2], tf.int64),
+  ).gradient
+  assert not any(map(np.any, _statistics(gradient)))
+
+
+def test_perm_refuses_tiers_with_statistics(task):
+  model = zoo.build('mlp_bn', task.model.x_spec, 2)
+  with pytest.raises(ValueError, match='is trained with tiers, whose parts'):
+    _build('perm', dataclasses.replace(task, model=model), tiers='1:0.5')
+
+
 def test_all_other_methods_refuse(task):
   """In one sentence, before anything is built."""
   task = dataclasses.replace(
       task, groups=np.array([0, 1, 1], np.int32),
       model=zoo.build('mlp_bn', task.model.x_spec, 2),
   )
-  known = (*_AVERAGED, *_PRIVATE, *_OWN, *_SPLIT)
+  known = (*_AVERAGED, *_PRIVATE, *_OWN, *_VISITING, *_SPLIT)
   assert set(known) <= set(methods.names())
   for name in sorted(set(methods.names()) - set(known)):
     with pytest.raises(ValueError, match='no batch normalization that is'):

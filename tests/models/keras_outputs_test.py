@@ -340,6 +340,77 @@ def test_metrics_with_a_state_are_those_of_keras(
   )
 
 
+class _Excess(M.Metric):
+  """One's own: how far predictions are above labels, where they are."""
+
+  def __init__(self):
+    super().__init__('excess')
+    self.total = self.add_weight('total', initializer='zeros')
+    self.count = self.add_weight('count', initializer='zeros')
+
+  def update_state(self, y_true, y_pred, sample_weight=None):
+    above = tf.nn.relu(y_pred - tf.cast(y_true, y_pred.dtype))
+    weight = tf.ones_like(above)
+    if sample_weight is not None:
+      weight *= tf.reshape(tf.cast(sample_weight, above.dtype), [-1, 1])
+    self.total.assign_add(tf.reduce_sum(weight * above))
+    self.count.assign_add(tf.reduce_sum(weight * tf.sign(above)))
+
+  def result(self):
+    return tf.math.divide_no_nan(self.total, self.count)
+
+
+def test_metrics_with_a_state_are_those_of_keras_on_all_rows_of_all_clients():
+  """Of clients of unlike size, and of their rows together: no means of means.
+
+  The largest client has more rows than are evaluated at a time.
+  """
+  tf.keras.utils.set_random_seed(0)
+  inputs = tf.keras.Input([4])
+  network = tf.keras.Model(inputs, dict(
+      event=L.Dense(1, 'sigmoid', name='event')(inputs),
+      kind=L.Dense(3, 'softmax', name='kind')(inputs),
+  ))
+  compiled = dict(
+      loss=dict(
+          event='binary_crossentropy', kind='sparse_categorical_crossentropy'
+      ),
+      metrics=dict(
+          event=[M.AUC(name='auc'), M.Precision(name='precision'),
+                 M.Recall(name='recall'), _Excess()],
+          kind=[M.MeanIoU(3, sparse_y_pred=False, name='iou')],
+      ),
+  )
+  model = keras.from_keras(
+      network, y_spec=dict(event=_LABELS, kind=_LABELS), **compiled
+  )
+  process = fedavg.build_fedavg(model)
+  rng = np.random.default_rng(0)
+  clients = [
+      client_data.dense(
+          index, rng.normal(index, size=[size, 4]).astype(np.float32),
+          {name: rng.integers(count, size=size).astype(np.int32)
+           for name, count in (('event', 2), ('kind', 3))},
+      ) for index, size in enumerate((7, 2, 600))
+  ]
+  pooled = client_data.pool(clients)
+  state = process.initialize_seeded(0)
+  found = agree.on_fused(
+      process.evaluate, state, [()] * 3,
+      [dict(adapt=data, test=data) for data in clients],
+  )
+  together = agree.on_fused(process.evaluate_global, state, pooled)['1']
+  network.compile(**compiled)
+  for data, ours in zip([*clients, pooled], [*found, together]):
+    expected = network.test_on_batch(
+        data['examples']['x'], dict(data['examples']['y']), return_dict=True
+    )
+    for name, value in expected.items():
+      np.testing.assert_allclose(
+          ours[name], value, rtol=1e-5, atol=1e-6, err_msg=name
+      )
+
+
 def test_names_of_programs_give_their_numbers():
   """RMSE, R2 and log loss, as `--metric` has them."""
   from sklearn import metrics as sklearn  # pylint: disable=g-import-not-at-top

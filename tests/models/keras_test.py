@@ -350,3 +350,102 @@ def test_raises_on_nothing_to_train():
   network = tf.keras.Sequential([L.InputLayer([4]), L.Flatten()])
   with pytest.raises(ValueError, match='must have weights.*found 0'):
     keras.from_keras(network, LOSS)
+
+
+class _Traced(tf.keras.Model):
+  """Its methods are functions of TensorFlow, as in many tutorials."""
+
+  def __init__(self):
+    super().__init__()
+    self.hidden, self.norm = L.Dense(5), L.BatchNormalization()
+    self.classifier = L.Dense(3)
+
+  @tf.function
+  def encode(self, x, training):
+    return tf.tanh(self.norm(self.hidden(x), training=training))
+
+  @tf.function
+  def call(self, x, training=False):
+    for _ in tf.range(2):
+      x = 2 * x
+    return self.classifier(self.encode(x, training))
+
+
+def test_functions_of_tensorflow_take_the_weights_of_each_call():
+  """Their traces would hold those of the first; Keras' own stay as they are."""
+  tf.keras.utils.set_random_seed(0)
+  network = _Traced()
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=[4, 4]).astype(np.float32)
+  y = np.array([0, 1, 2, 1], np.int32)
+  model = keras.from_keras(network, LOSS, x_spec=tf.TensorSpec([None, 4]))
+  weights = model.initial_weights(tf.constant(0, tf.int64))
+  batch = client_data.Batch(
+      x, y, tf.fill([4], True), tf.zeros([2], tf.int64)
+  )
+  for _ in range(2):
+    _, moves = model.loss_and_gradient(weights, batch)
+    weights = [
+        w - (1.0 if moves_alone else 0.1) * move
+        for w, move, moves_alone in zip(weights, moves, model.statistics)
+    ]
+  network.compile(tf.keras.optimizers.SGD(0.1), LOSS)
+  for _ in range(2):
+    network.train_on_batch(x, y)
+  pairs = zip(
+      weights, [*network.trainable_variables, *network.non_trainable_variables],
+      strict=True,
+  )
+  for ours, theirs in pairs:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+class _Integers(tf.keras.Model):
+  """Fails on floats."""
+
+  def __init__(self):
+    super().__init__()
+    self.classifier = L.Dense(3)
+
+  def call(self, x):
+    return self.classifier(tf.reduce_sum(tf.one_hot(x, 9), 1))
+
+
+def test_a_subclassed_model_is_built_by_what_it_takes():
+  spec = tf.TensorSpec([None, 2], tf.int32)
+  model = keras.from_keras(_Integers, LOSS, x_spec=spec)
+  assert model.num_parameters == 9 * 3 + 3
+
+
+@pytest.mark.parametrize('layer, message', [
+    (
+        lambda: L.SpectralNormalization(L.Dense(4)),
+        r'must run as a graph.*layer .* \(type SpectralNormalization\)',
+    ),
+    (
+        lambda: L.Lambda(lambda x: tf.ensure_shape(tf.numpy_function(
+            np.negative, [x], tf.float32
+        ), [None, 4])), "pure function .*'PyFunc'.* no NumPy",
+    ),
+])
+def test_raises_on_what_is_no_graph(layer, message):
+  network = tf.keras.Sequential([L.InputLayer([4]), layer(), L.Dense(3)])
+  with pytest.raises(ValueError, match=message):
+    keras.from_keras(network, LOSS)
+
+
+def test_raises_on_texts():
+  inputs = tf.keras.Input([2], dtype=tf.string)
+  network = tf.keras.Model(inputs, L.Dense(3)(
+      L.Flatten()(L.Embedding(5, 2)(L.Hashing(5)(inputs)))
+  ))
+  with pytest.raises(ValueError, match='must take numbers, .* hold no texts'):
+    keras.from_keras(network, LOSS)
+
+
+def test_raises_on_a_loss_that_is_a_sum():
+  """Its gradient is as many times larger as a batch has rows."""
+  network = tf.keras.Sequential([L.InputLayer([4]), L.Dense(3)])
+  loss = tf.keras.losses.MeanSquaredError(reduction='sum')
+  with pytest.raises(ValueError, match='mean over examples.*reduction="sum"'):
+    keras.from_keras(network, loss, y_spec=tf.TensorSpec([None, 3]))

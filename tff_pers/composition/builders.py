@@ -171,7 +171,7 @@ def _check_statistics(build, given) -> None:
         '`model` must have no batch normalization that is trained for'
         f' {build.__name__}, which would move its statistics like weights,'
         f' found {name}. {tip} FedAvg, FedProx, FedOpt, Ditto, FedBN, FedSim,'
-        ' FedPer, FedRep, FedAlt and local training take it.'
+        ' FedPer, FedRep, FedAlt, PERM and local training take it.'
     )
   if how == 'private' and parts is not None and any(parts.statistics[0]):
     raise ValueError(

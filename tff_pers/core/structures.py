@@ -20,6 +20,15 @@ def take(structure: Any, rows: tf.Tensor) -> Any:
   return tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), structure)
 
 
+def plain(path: str) -> str:
+  """Returns a name that a signature may have: `x[a]` as `x_a`.
+
+  Args:
+    path: As `mapped` gives it.
+  """
+  return path.replace('[', '_').replace(']', '')
+
+
 def mapped(
     function: Callable[..., Any], structure: Any, path: str = '',
     **options: Any,

@@ -38,7 +38,7 @@ def features(x: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
   with np.errstate(over='ignore'):
     x = x.astype(np.float32, copy=False)
   finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
-  _all_finite(finite, 'features', where, place)
+  all_finite(finite, 'features', where, place)
   return x
 
 
@@ -52,7 +52,7 @@ def targets(y: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
     )
   with np.errstate(over='ignore'):
     y = y.astype(np.float32)
-  _all_finite(np.isfinite(y), 'targets', where, place)
+  all_finite(np.isfinite(y), 'targets', where, place)
   return y
 
 
@@ -109,7 +109,20 @@ def _each(good, rule: str, y, where: str, place) -> None:
     )
 
 
-def _all_finite(finite, what: str, where: str, place) -> None:
+def all_finite(
+    finite: np.ndarray, what: str, where: str, place: Place = _row
+) -> None:
+  """Refuses numbers that are not finite.
+
+  Args:
+    finite: bool[n], which rows are.
+    what: What they are, in the plural.
+    where: The file (and array), for messages.
+    place: Returns what a row is called in messages.
+
+  Raises:
+    errors.DataError: If a row is not.
+  """
   if not finite.all():
     row = int(np.argmin(finite))
     raise errors.DataError(

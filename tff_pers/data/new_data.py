@@ -258,17 +258,6 @@ def _of_arrays(path: str, needs) -> tables.Table:
     table = tables.read_npz(path)
   else:
     arrays = tables.load_arrays(path, ('x', *needs), ('client',))
-    x = arrays['x']
-    size = len(x) if x.ndim else 0
-    client = arrays.get('client', np.full([size], ''))
-    if client.shape != (size,):
-      raise errors.DataError(
-          f'{path} must hold one row per example in every array, found'
-          f' {size} of x and shape {list(client.shape)} of client.'
-      )
-    names, codes = np.unique(client, return_inverse=True)
-    table = tables.Table(
-        path, x, np.zeros([size], np.int64), codes.astype(np.int32), names, None
-    )
+    table = tables.of_clients(path, arrays, arrays['x'], None)
   x = checks.features(table.x, f'{path}, x', table.place)
   return table._replace(x=x, columns=features_lib.unnamed(x))

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from tff_pers.data import brackets
 from tff_pers.data import cluster_partitioners  # pylint: disable=unused-import
@@ -34,18 +35,21 @@ class Partition:
     return get(brackets.parse(self.name)[0]).deals_test
 
   def clients(
-      self, x: np.ndarray, y: np.ndarray,
+      self, x: Any, y: Any,
       indices: Optional[Sequence[np.ndarray]] = None,
-  ) -> list[tuple[np.ndarray, np.ndarray]]:
+  ) -> list[tuple[Any, Any]]:
     """Returns (x, y) of every client, as they look there.
 
     Args:
-      x: Features, [n, ...].
-      y: Labels or targets, [n].
+      x: Features, [n, ...], or a structure of such arrays.
+      y: Labels or targets, [n], likewise.
       indices: Rows of each client instead of `self.indices`.
     """
     rows_of = self.indices if indices is None else indices
-    parts = [(x[rows], y[rows]) for rows in rows_of]
+    parts = [
+        tf.nest.map_structure(lambda array, own=rows: array[own], (x, y))
+        for rows in rows_of
+    ]
     if self.transforms is None:
       return parts
     return [move(*part) for move, part in zip(self.transforms, parts)]

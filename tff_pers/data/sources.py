@@ -11,7 +11,7 @@ from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
 
 
-def from_arrays(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Any]:
+def from_arrays(parts: Sequence[tuple[Any, Any]]) -> list[Any]:
   """Returns (x, y) of every client as dense client data, in order."""
   return [cd.dense(index, x, y) for index, (x, y) in enumerate(parts)]
 

@@ -10,11 +10,14 @@ Parquet) are read in `columnar.py`.
 import itertools
 import os
 import re
-from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+)
 import zipfile
 import zlib
 
 import numpy as np
+import tensorflow as tf
 
 from tff_pers.data import cells
 from tff_pers.data import client_names
@@ -44,8 +47,8 @@ class Table(NamedTuple):
   Attributes:
     path: The file.
     x: Values of the columns without their offsets, [n, ...]. Of an .npz they
-      are not checked yet.
-    y: Labels (an integer dtype) or targets, [n]; not checked yet.
+      are not checked yet. Of `named_arrays` a structure of arrays.
+    y: Labels (an integer dtype) or targets, [n]; not checked yet. Likewise.
     client: int32[n], positions in `names`.
     names: The clients, distinct and sorted: int64[C], or text [C].
     is_test: bool[n], or None if the file has no `split`.
@@ -59,8 +62,8 @@ class Table(NamedTuple):
   """
 
   path: str
-  x: np.ndarray
-  y: np.ndarray
+  x: Any
+  y: Any
   client: np.ndarray
   names: np.ndarray
   is_test: Optional[np.ndarray]
@@ -82,9 +85,12 @@ class Table(NamedTuple):
   def take(self, rows: np.ndarray) -> 'Table':
     """Returns the table of these rows, int[m], and of the clients they have."""
     names, client = np.unique(self.client[rows], return_inverse=True)
-    pick = lambda column: None if column is None else column[rows]
+    # None and single arrays are structures, too.
+    pick = lambda column: tf.nest.map_structure(
+        lambda a: None if a is None else a[rows], column
+    )
     return self._replace(
-        x=self.x[rows], y=self.y[rows], client=client.astype(np.int32),
+        x=pick(self.x), y=pick(self.y), client=client.astype(np.int32),
         names=self.names[names], is_test=pick(self.is_test),
         tier=pick(self.tier),
         position=lambda row: self.position(int(rows[row])),
@@ -144,32 +150,50 @@ def read_npz(path: str) -> Table:
       ones (dtype object), or they differ in length.
   """
   arrays = load_arrays(path, ('x', 'y', 'client'), optional=OPTIONAL)
+  table = of_clients(path, arrays, arrays['x'], arrays['y'])
+  if table.y.ndim == 1 and table.y.dtype.kind == 'f':
+    table = with_y(table, np.isnan(table.y))
+  y, classes, spelling = labels(table.y, path)
+  return table._replace(y=y, classes=classes, spelling=spelling)
+
+
+def of_clients(
+    path: str, arrays: Mapping[str, np.ndarray], x: Any, y: Any
+) -> Table:
+  """Returns the table of x and y with what the arrays say of their clients.
+
+  Args:
+    path: The file.
+    arrays: Those of the file by name. Without `client` all rows are of one
+      client with the name ''.
+    x: Features.
+    y: Labels or targets.
+
+  Raises:
+    errors.DataError: If arrays differ in length, or `client`, `split` or `tier`
+      holds something else.
+  """
   lengths = {name: len(a) if a.ndim else 0 for name, a in arrays.items()}
   if len(set(lengths.values())) > 1:
     raise errors.DataError(
         f'{path} must hold one row per example in every array, found {lengths}.'
     )
-  client = arrays['client']
+  client = arrays.get('client', np.full([max(lengths.values())], ''))
   if client.ndim != 1 or client.dtype.kind not in 'iuU':
     raise errors.DataError(
         f'{path}: client must be one integer or text per example, found shape'
         f' {list(client.shape)} of dtype {client.dtype}.'
     )
   names, codes = np.unique(client, return_inverse=True)
-  client_names.check(names, path)
-  table = Table(
-      path, arrays['x'], arrays['y'], codes.astype(np.int32), names, None
-  )
+  if 'client' in arrays:
+    client_names.check(names, path)
+  table = Table(path, x, y, codes.astype(np.int32), names, None)
   given = {}
   for name in OPTIONAL:
     if name in arrays:
       distinct, codes = np.unique(arrays[name], return_inverse=True)
       given[name] = codes, [str(value) for value in distinct.tolist()]
-  table = with_optional(table, given)
-  if table.y.ndim == 1 and table.y.dtype.kind == 'f':
-    table = with_y(table, np.isnan(table.y))
-  y, classes, spelling = labels(table.y, path)
-  return table._replace(y=y, classes=classes, spelling=spelling)
+  return with_optional(table, given)
 
 
 def with_y(table: Table, is_missing: np.ndarray) -> Table:
@@ -244,6 +268,7 @@ def load_arrays(
       found = [n for n in (*required, *optional) if n in file.files]
       npy_headers.check_npz(path, found)
       arrays = {name: file[name] for name in found}
+      every = list(file.files)
   # Of a .npy file `np.load` returns an array, which is no context manager.
   except (AttributeError, TypeError) as error:
     raise errors.DataError(
@@ -261,9 +286,16 @@ def load_arrays(
     ) from error
   missing = [name for name in required if name not in arrays]
   if missing:
+    several = [name for name in every if name.startswith(f'{missing[0]}_')]
+    tip = ''
+    if several:
+      tip = (
+          f' Tip: several inputs or outputs ({", ".join(several)}) take a model'
+          ' of your own, registered by tff_pers.data.tasks.register_npz.'
+      )
     raise errors.DataError(
         f'{path} must hold the arrays {", ".join(required)}, found no'
-        f' {missing[0]}.'
+        f' {missing[0]}.{tip}'
     )
   return arrays
 

@@ -85,6 +85,7 @@ class Task:
       better.
     about: What the data were taken for, a sentence to print; '' where users
       know the task.
+    named_arrays: Whether files of its data are those of `data/named_arrays.py`.
     recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
     features: What was made of x, or None: x is as the task has it.
     arrivals: Where messages are applied as they arrive: what is known of them;
@@ -124,6 +125,7 @@ class Task:
       dataclasses.field(default_factory=dict)
   )
   about: str = ''
+  named_arrays: bool = False
   recipe: Optional[features_lib.Recipe] = None
   features: Optional[features_lib.Features] = None
   arrivals: Optional[Arrivals] = None

@@ -135,7 +135,7 @@ def write_models(
   written = read_record(folder) or {}
   models = dict(written.get('clients', {}))
   serving = None
-  if model.y_spec.shape.rank == 1:
+  if model.has_one_label and isinstance(model.x_spec, tf.TensorSpec):
     serving = serving_lib.of_task(task, model)
   for name, leaves in weights.items():
     path = export.save(
@@ -151,6 +151,8 @@ def write_models(
           lambda spec: spec.shape.as_list()[1:], model.x_spec
       ),
       x_dtype=tf.nest.map_structure(lambda s: s.dtype.name, model.x_spec),
+      named_arrays=task.named_arrays,
+      are_probabilities=model.has_one_label and model.probabilities,
       clients=models, holds=model.holds,
   )
   files_lib.write_text(

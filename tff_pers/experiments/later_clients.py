@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tff_pers.data import client_data
 from tff_pers.data import client_names
+from tff_pers.data import named_arrays
 from tff_pers.data import new_data
 from tff_pers.data import on_demand
 from tff_pers.data import split as split_lib
@@ -105,12 +106,17 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
   """Returns the clients of a file; those that did not train get new indices."""
   task = experiment.task
   fitted = results.read_features(folder)
-  table = new_data.read(path, fitted, task.model.x_spec.shape[1:].as_list())
+  if task.named_arrays:
+    [path] = tables.locate(path, 'npz')
+    table = named_arrays.read(path, task.model.x_spec, task.model.y_spec)
+    y = table.y
+  else:
+    table = new_data.read(path, fitted, task.model.x_spec.shape[1:].as_list())
+    y = new_data.labels(
+        table, task.num_classes, None if fitted is None else fitted.classes
+    )
   for remark in table.remarks:
     print(remark, file=sys.stderr)
-  y = new_data.labels(
-      table, task.num_classes, None if fitted is None else fitted.classes
-  )
   trained = {
       str(name): position for position, name in
       enumerate(experiment.names(experiment.clients))
@@ -126,8 +132,8 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
   train, test = [], []
   for code, name in enumerate(names):
     rows = np.flatnonzero(table.client == code)
-    part = lambda some, name=name: client_data.dense(
-        index[name], table.x[some], y[some]
+    part = lambda some, name=name: _dense_of(
+        index[name], dict(x=table.x, y=y), some
     )
     if name in trained:
       train.append(task.train[trained[name]])
@@ -300,18 +306,33 @@ def _of_each_y(data: Mapping[str, Any], num_classes: int) -> Iterator[Any]:
   No two models are the better one for every label of one x (or for both a very
   small and a very large target), so that who chooses a model does so here.
   """
-  x, y = (np.asarray(data['examples'][name]) for name in ('x', 'y'))
-  far = 1e3 * max(1.0, float(np.abs(y).max()))
-  for value in range(min(num_classes, _PROBED)) if num_classes else (-far, far):
+  of_each = tf.nest.map_structure
+  x, y = (of_each(np.asarray, data['examples'][name]) for name in ('x', 'y'))
+  first = of_each(lambda rows: np.repeat(rows[:1], len(rows), axis=0), x)
+
+  def filled(rows, value):
+    # Labels of an own model, of which each has the first two.
+    if not num_classes and rows.dtype.kind != 'f':
+      return np.full_like(rows, value > 0)
+    far = 1.0 if num_classes else 1e3 * max(1.0, float(np.abs(rows).max()))
+    return np.full_like(rows, value * far)
+
+  for value in range(min(num_classes, _PROBED)) if num_classes else (-1, 1):
     yield client_data.dense(
-        data['index'], np.repeat(x[:1], len(x), axis=0), np.full_like(y, value)
+        data['index'], first, of_each(lambda rows, v=value: filled(rows, v), y)
     )
 
 
 def _emptied(data: Mapping[str, Any]) -> Any:
   """Returns the data of a client without its rows."""
-  return client_data.dense(data['index'], *(
-      np.asarray(data['examples'][name])[:0] for name in ('x', 'y')
+  return _dense_of(data['index'], data['examples'], slice(0))
+
+
+def _dense_of(index: int, examples: Mapping[str, Any], rows: Any) -> Any:
+  """Returns these rows of examples as dense data of a client."""
+  take = lambda array: np.asarray(array)[rows]
+  return client_data.dense(index, *(
+      tf.nest.map_structure(take, examples[name]) for name in ('x', 'y')
   ))
 
 

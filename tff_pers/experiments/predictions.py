@@ -9,8 +9,11 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.core import structures
+from tff_pers.data import named_arrays
 from tff_pers.data import new_data
 from tff_pers.data import table_remarks
+from tff_pers.data import tables
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
 from tff_pers.experiments import exports
@@ -41,9 +44,8 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   record = _record(folder)
   known: Mapping[str, str] = _saved_models(record, folder)
   with flags.sentences('', ['data_dir']):
-    examples = new_data.read(
-        flags.resolve_path(given.get('data_dir', '')),
-        results.read_features(folder), record['x_shape'],
+    examples = _examples(
+        flags.resolve_path(given.get('data_dir', '')), folder, record,
         needs=() if given.get('client') else ('client',),
     )
   for remark in examples.remarks:
@@ -71,6 +73,26 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     resume_flags.write(os.path.join(top, _RECORD), asked_for)
   print(f'{len(owners)} predictions are in {path}.')
   return 0
+
+
+def _examples(path: str, folder: str, record, needs) -> tables.Table:
+  """Returns the rows to predict."""
+  if not record.get('named_arrays'):
+    return new_data.read(
+        path, results.read_features(folder), record['x_shape'], needs
+    )
+  [path] = tables.locate(path, 'npz')
+  spec = _specs(record['x_shape'], record['x_dtype'])
+  return named_arrays.read(path, spec, None, needs)
+
+
+def _specs(shapes, dtypes):
+  """Returns the spec of x that a record holds; lists stand for tuples."""
+  if isinstance(dtypes, str):
+    return tf.TensorSpec([None, *shapes], dtypes)
+  if isinstance(dtypes, Mapping):
+    return {name: _specs(shapes[name], dtypes[name]) for name in dtypes}
+  return tuple(map(_specs, shapes, dtypes))
 
 
 def _with_new(
@@ -147,7 +169,7 @@ def _saved_models(record, folder: str) -> dict[str, str]:
 def _owners(client: str, table, known: Mapping[str, str]) -> list[str]:
   """Returns the client whose model predicts each row."""
   if client:
-    owners = [client] * len(table.x)
+    owners = [client] * len(table.client)
   else:
     owners = [str(table.names[code]) for code in table.client]
   for name in dict.fromkeys(owners):
@@ -163,28 +185,32 @@ def _owners(client: str, table, known: Mapping[str, str]) -> list[str]:
 
 def _write(path: str, table, owners, known, folder, record) -> None:
   """Writes the predictions, whole or not at all."""
-  outputs = np.empty([len(owners)], object)
+  found = np.empty([len(owners)], object)
+  x_spec = _specs(record['x_shape'], record['x_dtype'])
+  columns: list[str] = []
   for name in dict.fromkeys(owners):
     model = _load(known[name])
     rows = np.flatnonzero([owner == name for owner in owners])
     for first in range(0, len(rows), _ROWS_AT_ONCE):
       some = rows[first:first + _ROWS_AT_ONCE]
-      x = tf.cast(table.x[some], record['x_dtype'])
-      for row, output in zip(some, model.predict(x).numpy()):
-        outputs[row] = output
+      x = tf.nest.map_structure(
+          lambda values, spec, own=some: tf.cast(values[own], spec.dtype),
+          table.x, x_spec,
+      )
+      columns, values = _flat(model.predict(x))
+      for row, output in zip(some, values):
+        found[row] = output
   classes = record['classes'] or list(map(str, range(record['num_classes'])))
-  width = np.size(outputs[0])
-  header = ['row', 'client', 'prediction'] + [
-      f'probability_{name}' for name in classes
-  ] if classes or width == 1 else [
-      'row', 'client', *(f'prediction_{target}' for target in range(width))
-  ]
+  if classes:
+    columns = ['prediction', *(f'probability_{name}' for name in classes)]
+  header = ['row', 'client', *columns]
+  are_probabilities = record.get('are_probabilities', False)
   try:
     results.write_csv(path, header, (
-        dict(zip(
-            header, [row, owner, *_cells(np.atleast_1d(output), classes)]
-        ))
-        for row, (owner, output) in enumerate(zip(owners, outputs))
+        dict(zip(header, [
+            row, owner, *_cells(output, classes, are_probabilities)
+        ]))
+        for row, (owner, output) in enumerate(zip(owners, found))
     ))
   except OSError as error:
     raise flags.UsageError(
@@ -198,12 +224,32 @@ def _load(path: str):
     return tf.saved_model.load(path)
 
 
-def _cells(output: np.ndarray, classes: Sequence[str]) -> list[Any]:
+def _flat(outputs: Any) -> tuple[list[str], np.ndarray]:
+  """Returns names of columns, and what was predicted, [n, columns]."""
+  parts = []
+
+  def add(output, path):
+    rows = output.numpy().reshape(len(output), -1)
+    name, width = structures.plain(path), rows.shape[1]
+    parts.append((
+        [name] if width == 1 else [f'{name}_{i}' for i in range(width)], rows
+    ))
+
+  structures.mapped(add, outputs, 'prediction')
+  names, rows = zip(*parts)
+  return list(itertools.chain(*names)), np.concatenate(rows, axis=1)
+
+
+def _cells(
+    output: np.ndarray, classes: Sequence[str], are_probabilities: bool
+) -> list[Any]:
   """Returns the prediction (or several targets), and probabilities."""
   if not classes:
-    return output.reshape(-1).tolist()
-  if len(output) == 1:  # One logit, of class 1.
-    output = np.array([0.0, output[0]])
-  shifted = np.exp(output - output.max(), dtype=np.float64)
-  probabilities = shifted / shifted.sum()
+    return output.tolist()
+  if len(output) == 1:  # Of class 1.
+    output = np.array([1 - output[0] if are_probabilities else 0.0, output[0]])
+  probabilities = output
+  if not are_probabilities:
+    shifted = np.exp(output - output.max(), dtype=np.float64)
+    probabilities = shifted / shifted.sum()
   return [classes[int(output.argmax())], *probabilities.tolist()]

@@ -137,7 +137,9 @@ def save_model(
   predict = _predict(model, weights, module)
   module.predict = tf.function(predict, input_signature=[model.x_spec])
   inputs = tf.nest.flatten(structures.mapped(
-      lambda spec, path: tf.TensorSpec(spec.shape, spec.dtype, _plain(path)),
+      lambda spec, path: tf.TensorSpec(
+          spec.shape, spec.dtype, structures.plain(path)
+      ),
       model.x_spec, 'x',
   ))
 
@@ -145,7 +147,7 @@ def save_model(
   def served(*flat):
     outputs = predict(tf.nest.pack_sequence_as(model.x_spec, flat))
     names = structures.mapped(
-        lambda _, path: _plain(path), outputs, 'predictions'
+        lambda _, path: structures.plain(path), outputs, 'predictions'
     )
     return dict(zip(tf.nest.flatten(names), tf.nest.flatten(outputs)))
 
@@ -190,11 +192,6 @@ def _arguments(names: Iterable[str]) -> list[str]:
         n for n in itertools.chain([name], more) if n.lower() not in used
     ))
   return made
-
-
-def _plain(path: str) -> str:
-  """Returns a name that a signature may have: `x[a]` as `x_a`."""
-  return path.replace('[', '_').replace(']', '')
 
 
 def to_keras(model: functional.FunctionalModel, weights: Any) -> tf.keras.Model:

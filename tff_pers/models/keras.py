@@ -38,8 +38,9 @@ def from_keras(
   trained. Frozen batch normalization uses its moving statistics in training,
   too, as in Keras; they are constants of the model that no adaptor changes, and
   so is what a `Normalization` was adapted to. Regularizers of weights become
-  the penalty. With mixed precision predictions are cast to the dtype of the
-  weights, and the loss is not scaled. The Keras model itself is not changed.
+  the penalty, which is in the loss of training, not in that of evaluations.
+  With mixed precision predictions are cast to the dtype of the weights, and the
+  loss is not scaled. The Keras model itself is not changed.
 
   Args:
     keras_model: An uncompiled Keras model: every run starts from its present
@@ -162,7 +163,9 @@ def _build(model, x_spec):
   """Makes the variables of a model, if need be."""
   if model.built:
     return
-  if isinstance(x_spec, tf.TensorSpec):
+  if isinstance(x_spec, tf.TensorSpec) and isinstance(
+      model, tf.keras.Sequential
+  ):
     model.build(x_spec.shape)
-  else:  # `build` would take a tuple for one shape.
+  else:  # `build` knows no dtypes, several inputs or loops of Python.
     model(tf.nest.map_structure(keras_checks.some_rows, x_spec))

@@ -3,6 +3,7 @@
 # pylint: disable=protected-access  Keras has no public list of all layers.
 
 import itertools
+import re
 from typing import Any, Optional
 
 import numpy as np
@@ -13,10 +14,11 @@ from tff_pers.models import captured
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 
-# What must not be in a trace: writes of variables, draws from hidden states.
+# What must not be in a trace: writes of variables, draws from hidden states,
+# calls of Python.
 _STATEFUL_OPS = (
-    'Assign', 'Multinomial', 'ParameterizedTruncatedNormal', 'Random', 'Rng',
-    'Stateful', 'TruncatedNormal',
+    'Assign', 'EagerPyFunc', 'Multinomial', 'ParameterizedTruncatedNormal',
+    'PyFunc', 'Random', 'Rng', 'Stateful', 'TruncatedNormal',
 )
 # Its name begins like the draws above, but it is only a function call.
 _FUNCTION_CALL = 'StatefulPartitionedCall'
@@ -106,9 +108,15 @@ def check_trace(
     x_spec: Spec of x, or a dict or tuple of specs.
 
   Raises:
-    ValueError: If it draws or keeps anything by itself, or its outputs are not
-      as the network expects them.
+    ValueError: If it takes texts, draws or keeps anything by itself, or its
+      outputs are not as the network expects them.
   """
+  if tf.string in {spec.dtype for spec in tf.nest.flatten(x_spec)}:
+    raise ValueError(
+        '`keras_model` must take numbers, because clients hold no texts, found'
+        f' `x_spec` {x_spec}. Tip: call the layers that read texts on the data,'
+        ' and begin the model behind them.'
+    )
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
 
@@ -125,10 +133,17 @@ def check_trace(
         train.get_concrete_function(weights, x_spec, key),
         init.get_concrete_function(key),
     ]
-  except ValueError:
-    if network.written is None:
+  except (ValueError, TypeError, NotImplementedError) as error:
+    if network.written is not None:
+      raise ValueError(_about_write(model, network.written)) from None
+    if isinstance(error, ValueError):
       raise
-    raise ValueError(_about_write(model, network.written)) from None
+    where = re.search(r"layer '.*?' \(type \w+\)", str(error))
+    raise ValueError(
+        '`keras_model` must run as a graph, because rounds are compiled, found'
+        f' {where[0] if where else model.name}, which does not'
+        f' ({type(error).__name__}). Tip: test it in a tf.function.'
+    ) from error
   network.captured = captured.Captured(traces[0])
   outside = [network.captured.handles, traces[1].captured_inputs]
   for trace, values in zip(traces, outside):
@@ -141,7 +156,9 @@ def check_trace(
           '`keras_model` must be a pure function of its weights and input,'
           ' because clients share nothing else, found'
           f' {found or "values captured from outside"}. Tip: draw random'
-          ' numbers with Keras\'s own layers; keep no state in layers.'
+          ' numbers with Keras\'s own layers; keep no state in layers, no'
+          ' metrics (`add_metric`) and no NumPy; load a SavedModel with its'
+          ' classes (`custom_objects`).'
       )
   return list(traces[0].outputs)
 

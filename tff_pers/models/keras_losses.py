@@ -54,6 +54,12 @@ def example_loss(
     ValueError: See `example_values.by_example`.
   """
   loss = _losses.get(loss)
+  if getattr(loss, 'reduction', None) == tf.keras.losses.Reduction.SUM:
+    raise ValueError(
+        '`loss` must be a mean over examples, because batches differ in size,'
+        f' found {type(loss).__name__} with reduction="sum". Tip: leave the'
+        ' reduction out, and take a larger learning rate.'
+    )
   is_function = loss is _losses.mean_squared_error
   if not masked and (
       is_function or isinstance(loss, _losses.MeanSquaredError)

@@ -77,6 +77,7 @@ class Network:
         *((layer, dict(call=call)) for layer, call in (
             *keras_recurrent.calls(layers), *keras_batch_norm.calls(norms)
         )),
+        *((layer, _untraced(layer)) for layer in layers),
         *((layer, dict(function=comparing.function_of(layer)))
           for layer in layers if comparing.function_of(layer)),
     ]
@@ -274,6 +275,20 @@ class Network:
     raise ValueError(
         f'`keras_model` must not write {variable.name!r} when it is called.'
     )
+
+
+def _untraced(layer):
+  """Returns the methods that are `tf.function`s without their traces.
+
+  A trace would keep the tensors of its first call.
+  """
+  own = type(layer)
+  names = [
+      name for name in dir(own) if isinstance(
+          getattr(own, name, None), tf.types.experimental.GenericFunction
+      )
+  ]
+  return {name: getattr(layer, name).python_function for name in names}
 
 
 def _initial_weight(initial, key):

@@ -184,4 +184,12 @@ FAULTS = (
         new='weight, None if False\n',
         tests=(f'{_TEST}::test_adaptors_leave_statistics_alone',),
     ),
+    Fault(
+        'perm_decays_statistics',
+        what='The step of the shared model of PERM decays its statistics.',
+        file='tff_pers/algorithms/perm/perm_client.py',
+        old='local_step.build(hyperparameters).of(self.devices.model)',
+        new='local_step.build(hyperparameters)',
+        tests=(f'{_TEST}::test_they_travel_with_the_models_of_perm',),
+    ),
 )

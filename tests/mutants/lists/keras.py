@@ -199,4 +199,26 @@ FAULTS = (
         new='}.get(None)',
         tests=(f'{_OUTPUTS}::test_tensors_are_compared_in_any_graph',),
     ),
+    Fault(
+        'traces_keep_the_first_weights',
+        what='A method of a layer that is a tf.function runs as its own trace.',
+        file='tff_pers/models/keras_network.py',
+        old='        *((layer, _untraced(layer)) for layer in layers),\n',
+        new='',
+        tests=(
+            'tests/models/keras_test.py'
+            '::test_functions_of_tensorflow_take_the_weights_of_each_call',
+        ),
+    ),
+    Fault(
+        'sums_are_means',
+        what='A loss that is a sum is taken for a mean.',
+        file=_LOSSES,
+        old="if getattr(loss, 'reduction', None) ==",
+        new='if loss ==',
+        tests=(
+            'tests/models/keras_test.py'
+            '::test_raises_on_a_loss_that_is_a_sum',
+        ),
+    ),
 )

@@ -35,8 +35,8 @@ FAULTS = (
         'rows_of_others_after_small_clients',
         what='With a small client left out, test rows are those of others.',
         file='tff_pers/data/tables.py',
-        old='x=self.x[rows], y=self.y[rows],',
-        new='x=self.x[:len(rows)], y=self.y[rows],',
+        old='x=pick(self.x), y=pick(self.y),',
+        new='x=self.x[:len(rows)], y=pick(self.y),',
         tests=(
             _OWN_TEST
             + 'test_clients_with_too_few_rows_are_left_out_and_counted',

@@ -41,6 +41,7 @@ _FEW_NUMBERS = 2**24
 
 
 @builders.checked
+@builders.takes_statistics('averaged')
 def build_perm(
     model: functional.FunctionalModel,
     num_clients: int,
@@ -94,6 +95,11 @@ def build_perm(
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
 
+  Moving statistics of batch normalization (`models.batch_norm`) are averaged in
+  local steps of w, and travel with the visiting models, which every host moves
+  by its batches, whatever s_i alpha_i(c) > 0 is. G_i is taken with those of w,
+  and 0 in them: no comparison sees them, and w keeps them where it descends.
+
   Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
   with flipped labels their work in all of it. The G_i of (b) and the visited
   models of (c) are not attacked: they are never averaged.
@@ -127,11 +133,18 @@ def build_perm(
   Raises:
     TypeError: If `model`, `num_clients` or `hyperparameters` is of another
       kind.
-    ValueError: If `num_clients` is below 1; if `alpha_update=epoch` meets
+    ValueError: If `num_clients` is below 1; if `devices` have parts of a model
+      with moving statistics; if `alpha_update=epoch` meets
       matchings, which have no common epoch; if `freeze_after` has no update to
       prevent; if `row_nonzeros` or `models` exceed N.
   """
   hyperparameters.check(num_clients, full_participation)
+  if model.statistics and devices is not None and devices.parts is not None:
+    raise ValueError(
+        '`model` must have no batch normalization that is trained with tiers,'
+        f' whose parts have statistics of their own, found {model.name}. Tip:'
+        ' group or layer normalization, or tiers=none.'
+    )
   setting_values = (
       devices or perm_devices.Devices(model), hyperparameters, num_clients,
       full_participation, client_weighting, num_visits,

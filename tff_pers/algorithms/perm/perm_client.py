@@ -186,7 +186,7 @@ class Client(setting.PermSetting):
     The third is whether the update is finite, except where it is G_i itself.
     """
     weights, hyperparameters = message['weights'], self.hyperparameters
-    local = local_step.build(hyperparameters)
+    local = local_step.build(hyperparameters).of(self.devices.model)
 
     def train():  # FedAvg: stage 1 (Algorithm 3), and the warm-up.
       final, loss = self.devices.train(

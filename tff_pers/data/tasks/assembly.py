@@ -1,7 +1,7 @@
 """From labelled examples to a task: partition, split, model."""
 
 import dataclasses
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 import tensorflow as tf
@@ -24,8 +24,8 @@ class Examples:
   """Checked examples of all clients together.
 
   Attributes:
-    x: float32[n, ...].
-    y: int32[n] labels 0..C-1, or float32[n] targets.
+    x: float32[n, ...]; of a model of one's own a structure of any arrays.
+    y: int32[n] labels 0..C-1, or float32[n] targets; likewise.
     num_classes: C, or 0 for regression.
     where: Where they are from, for messages.
     clients: The natural client of each example, or None; sorted, they are in
@@ -39,8 +39,8 @@ class Examples:
       content; None: by the order of clients.
   """
 
-  x: np.ndarray
-  y: np.ndarray
+  x: Any
+  y: Any
   num_classes: int
   where: str
   clients: Optional[np.ndarray] = None
@@ -59,7 +59,7 @@ def assemble(
     partition: str,
     num_clients: int,
     train_fraction: float,
-    model: str,
+    model: Union[str, functional.FunctionalModel],
     flatten: bool = False,
     center: bool = False,
     **task_fields: Any,
@@ -79,7 +79,7 @@ def assemble(
     partition: Default of `--partition`.
     num_clients: Default of `--num_clients`.
     train_fraction: Default of `--train_fraction` where tests are not dealt.
-    model: Default of `--model`.
+    model: Default of `--model`, or the model.
     flatten: Whether clients get x as vectors (after images were turned).
     center: Whether every client subtracts the mean of what it trains on.
     **task_fields: Further fields of `Task`.
@@ -88,7 +88,7 @@ def assemble(
     ValueError: If the request does not fit the data (also `errors.DataError`).
   """
   made = partition_lib.build(
-      request.partition or partition, examples.y,
+      request.partition or partition, tf.nest.flatten(examples.y)[0],
       request.num_clients or num_clients, request.seed, examples.clients,
   )
   names = None
@@ -107,8 +107,9 @@ def assemble(
     splits = _splits(made, examples, fraction, request.seed, names)
     order = _validation_order(made, examples, splits, request.seed)
     parts = made.clients(examples.x, examples.y)
-    train = [(x[s.train], y[s.train]) for (x, y), s in zip(parts, splits)]
-    test = [(x[s.test], y[s.test]) for (x, y), s in zip(parts, splits)]
+    take = lambda part, rows: tf.nest.map_structure(lambda a: a[rows], part)
+    train = [take(part, s.train) for part, s in zip(parts, splits)]
+    test = [take(part, s.test) for part, s in zip(parts, splits)]
   # Only now, because the partition may have turned the images.
   if flatten:
     train, test = (
@@ -128,9 +129,11 @@ def assemble(
   tiers = None
   if examples.tier is not None:
     tiers = np.array([examples.tier[rows[0]] for rows in made.indices])
+  if not isinstance(model, functional.FunctionalModel):
+    model = build_model(request.model or model, train, examples.num_classes)
   return task_lib.Task(
       name=name,
-      model=build_model(request.model or model, train, examples.num_classes),
+      model=model,
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
       validation_order=order,

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers.models import last_layer
 from tff_pers.models import target_units
 from tff_pers.models import zoo
 
@@ -39,3 +40,17 @@ def test_only_units_differ():
         _MEAN + _SCALE * one.predict(weights, x, False, functional.init_key(0)),
         rtol=1e-6,
     )
+
+
+def test_features_keep_their_neighbours():
+  """kNN-Per looks at distances by their median, in which units cancel."""
+  x = np.random.default_rng(0).normal(size=[6, 3]).astype(np.float32)
+  base = zoo.build('mlp_50', tf.TensorSpec([None, 3], tf.float32), 0)
+  weights, key = base.initial_weights(4), functional.init_key(0)
+  phi = last_layer.of(base).predict(weights, x, key)[1]
+  model = target_units.in_units(base, _MEAN, _SCALE)
+  predictions, features = last_layer.of(model).predict(weights, x, key)
+  np.testing.assert_allclose(
+      predictions, model.predict(weights, x, False, key), rtol=1e-6
+  )
+  np.testing.assert_allclose((features - _MEAN) / _SCALE, phi, atol=1e-5)

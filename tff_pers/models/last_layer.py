@@ -104,7 +104,11 @@ def _is_plain(model) -> bool:
 
 
 def _is_linear(layer: LastLayer) -> bool:
-  """Whether -2 (K, b) gives -2 z: no activation does that, and no softmax."""
+  """Whether -2 (K, b) gives -2 z: no activation does that, and no softmax.
+
+  A model in units of y (`target_units`) gives m + s z, and m + s phi(x) for the
+  features, among which neighbours are the same.
+  """
   model, rng = layer.model, np.random.default_rng(0)
   x = tf.nest.map_structure(
       lambda spec: tf.cast(
@@ -120,5 +124,7 @@ def _is_linear(layer: LastLayer) -> bool:
     with interception.computing():
       return model.predict(layer.parts.merge(body, scaled), x, False, key)
 
-  one, other = outputs(1), outputs(-2)
-  return one.shape.rank == 2 and np.allclose(other, -2 * one, rtol=1e-3)
+  zero, one, other = outputs(0), outputs(1), outputs(-2)
+  return one.shape.rank == 2 and np.allclose(
+      other - zero, -2 * (one - zero), rtol=1e-3
+  )

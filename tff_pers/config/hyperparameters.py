@@ -409,8 +409,8 @@ class Hyperparameters:
   def __post_init__(self):
     validate(self)
 
-  def describe(self, model: Any) -> str:
-    """Returns what `train` prints of `model` first; '' is nothing."""
+  def describe(self, task: Any) -> str:
+    """Returns what `train` prints of the task's model first; '' is nothing."""
     return ''  # Methods that change or split it say how.
 
   @property

@@ -570,7 +570,7 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
     print(partition.table(
         task.class_counts, task.groups, names=names, classes=task.class_names
     ))
-  described = experiment.hyperparameters.describe(task.model)
+  described = experiment.hyperparameters.describe(task)
   if described and not quiet:
     print(described)
   if not (

@@ -1,6 +1,7 @@
 """Hyperparameters of methods that split the model."""
 
 import dataclasses
+from typing import Any
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.models import adaptors
@@ -56,9 +57,9 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
       )
     return partition.from_scheme(model, self.split)
 
-  def describe(self, model: functional.FunctionalModel) -> str:
+  def describe(self, task: Any) -> str:
     """Returns the split: every weight, its side, and the counts."""
-    return self.partition(model).summary()
+    return self.partition(task.model).summary()
 
 
 def _has_adapters(model: functional.FunctionalModel) -> bool:

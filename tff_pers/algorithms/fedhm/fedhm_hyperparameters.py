@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.models import factorized
 from tff_pers.models import functional
+from tff_pers.models import layers
 from tff_pers.models import tiers as tiers_lib
 
 
@@ -110,6 +111,29 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     return tiers_lib.TieredModel(
         model, self.ratios(of_task), self.layers_of_full_rank(), self.rank_base
     )
+
+  def describe(self, task: Any) -> str:
+    """Returns the ranks and sizes of the tiers, and what may be too small."""
+    tiered = self.tiered(task.model, task.rank_ratios)
+    names = [weight.name for weight in layers.describe(task.model)]
+    lines = [
+        f'tier {ratio:g}: {tier.num_parameters} parameters; ' + (
+            ', '.join(f'{names[at]} of rank {r}' for at, r in tier.ranks.items())
+            or 'no kernel is factorised'
+        ) for ratio, tier in zip(tiered.ratios, tiered.tiers)
+    ]
+    rank, name = min(
+        ((rank, names[at]) for at, rank in tiered.least_ranks.items()),
+        default=(task.num_classes, ''),
+    )
+    if rank < task.num_classes - 1:
+      lines.append(
+          f'The smallest rank, {rank} of {name}, is below the number of classes'
+          f' less 1, {task.num_classes - 1}: through it {task.num_classes}'
+          ' classes cannot be told apart. Tip: larger --fedhm_tiers, or a'
+          ' --model with wider layers.'
+      )
+    return '\n'.join(lines)
 
 
 def _number(text: str) -> float:

@@ -118,7 +118,7 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     names = [weight.name for weight in layers.describe(task.model)]
     lines = [
         f'tier {ratio:g}: {tier.num_parameters} parameters; ' + (
-            ', '.join(f'{names[at]} of rank {r}' for at, r in tier.ranks.items())
+            ', '.join(f'{names[k]} of rank {r}' for k, r in tier.ranks.items())
             or 'no kernel is factorised'
         ) for ratio, tier in zip(tiered.ratios, tiered.tiers)
     ]

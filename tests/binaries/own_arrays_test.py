@@ -152,6 +152,20 @@ def test_rows_are_split_by_what_they_hold(tmp_path):
   assert found[0] == found[1] and len(found[0][0]) == 2
 
 
+def test_counts_are_no_classes(tmp_path):
+  """A loss that knows no labels: 0, 1 and 4 would be classes with a gap."""
+  tasks.register_npz('counts', lambda: keras.from_keras(
+      lambda: tf.keras.Sequential([L.Dense(1, 'exponential', input_shape=[2])]),
+      'poisson',
+  ))
+  path = tmp_path / 'counts.npz'
+  np.savez(path, x=np.ones([6, 2]), y=[0, 1, 4] * 2, client=[0] * 3 + [1] * 3)
+  task = tasks.get('counts').build(
+      tasks.TaskRequest(data_dir=str(path)), tasks.NoOptions()
+  )
+  assert task.num_classes == 0 and task.class_counts is None
+
+
 def test_texts_of_rows_count(tmp_path):
   """Two rows that differ in a text alone have keys of their own."""
   path = tmp_path / 'texts.npz'

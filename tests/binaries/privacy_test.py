@@ -39,6 +39,11 @@ def test_epsilon_grows_and_is_said_with_what_it_covers(tmp_path, capsys):
     (['--algo=fedavg', '--driver=events'], 'must be 0 with fedavg'),
     (['--algo=fedavg', '--dp_noise_multiplier=0', '--dp_clip=1'],
      '`--dp_clip` must be left out without --dp_noise_multiplier, found 1'),
+    (['--algo=l2gd'], 'must be 0 with l2gd'),
+    (['--algo=fedavg', '--num_byzantine=1', '--attack=ipm'],
+     'must be 0 with Byzantine clients'),
+    (['--algo=fedavg', '--dp_target_delta=0.2'],
+     '`--dp_target_delta` must be at most 1 / 6'),
     (['--algo=fedavg', '--dp_target_delta=1'], '>= 0.0 and < 1.0, found 1.0'),
 ])
 def test_what_gives_no_guarantee_is_refused(tmp_path, capsys, argv, sentence):
@@ -46,3 +51,23 @@ def test_what_gives_no_guarantee_is_refused(tmp_path, capsys, argv, sentence):
   assert train.main(argv) == 2
   assert sentence in capsys.readouterr().err
   assert not (tmp_path / 'run').exists()
+
+
+def test_statistics_of_all_clients_are_refused(tmp_path, capsys):
+  path = tmp_path / 'mine.csv'
+  rows = [f'{c},{r % 2},{r},{c}' for c in range(6) for r in range(6)]
+  path.write_text('client,y,a,b\n' + '\n'.join(rows) + '\n')
+  argv = ['train', '--algo=fedavg', '--task=csv', f'--data_dir={path}',
+          '--rounds=1', '--dp_noise_multiplier=2', f'--output_dir={tmp_path}/r']
+  assert train.main(argv) == 2
+  assert 'where statistics of all clients scale' in capsys.readouterr().err
+  assert train.main([*argv, '--standardize=false']) == 0
+
+
+def test_a_fork_has_cohorts_of_the_same_size(tmp_path, capsys):
+  run = [*_TINY, '--rounds=1', f'--output_dir={tmp_path}/run']
+  assert train.main(run) == 0
+  fork = ['train', f'--fork={tmp_path}/run', f'--output_dir={tmp_path}/fork',
+          '--rounds=2', '--clients_per_round=2']
+  assert train.main(fork) == 2
+  assert '`--clients_per_round` must be 3' in capsys.readouterr().err

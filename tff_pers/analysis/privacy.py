@@ -11,11 +11,10 @@ from dp_accounting import rdp
 class Guarantee:
   """Client-level (epsilon, delta) differential privacy of released means.
 
-  With all clients in every round it is about a client being there or not: one
-  client changes a sum of clipped updates by at most the clipping norm. With
-  cohorts, drawn without replacement as programs do, it is about one client
-  being replaced by another, which changes a sum by up to twice the norm; who
-  trains in a round must stay secret.
+  It is about one client being replaced by another, which changes a sum of
+  clipped updates by at most twice the clipping norm. Cohorts are drawn without
+  replacement, as programs draw them; if there are any, who trains in a round
+  must be secret.
 
   Attributes:
     noise_multiplier: z, the standard deviation of the noise by the clipping
@@ -40,15 +39,12 @@ class Guarantee:
     """
     if not rounds:
       return 0.0
-    if self.cohort_size == self.num_clients:
-      relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-      event = dp_accounting.GaussianDpEvent(self.noise_multiplier)
-    else:
-      relation = dp_accounting.NeighboringRelation.REPLACE_ONE
-      event = dp_accounting.SampledWithoutReplacementDpEvent(
-          self.num_clients, self.cohort_size,
-          dp_accounting.GaussianDpEvent(self.noise_multiplier / 2),
-      )
-    accountant = rdp.RdpAccountant(neighboring_relation=relation)
+    accountant = rdp.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    event = dp_accounting.SampledWithoutReplacementDpEvent(
+        self.num_clients, self.cohort_size,
+        dp_accounting.GaussianDpEvent(self.noise_multiplier / 2),
+    )
     accountant.compose(event, rounds)
     return float(accountant.get_epsilon(self.delta))

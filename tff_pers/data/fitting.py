@@ -97,16 +97,19 @@ def _x_scale(parts: Sequence[np.ndarray]) -> float:
   Args:
     parts: What the model takes, float32[n_c, ...] of each client c that trains.
   """
-  return max(1.0, math.sqrt(max(map(_largest_eigenvalue, parts)) / _CURVATURE))
+  scale = math.sqrt(max(map(_largest_eigenvalue, parts)) / _CURVATURE)
+  # Up, to two digits: the last ones depend on how many cores add.
+  digit = 10.0 ** (math.floor(math.log10(max(scale, 1.0))) - 1)
+  return max(1.0, round(math.ceil(scale / digit) * digit, 10))
 
 
 def _largest_eigenvalue(x: np.ndarray) -> float:
   """Returns that of x'x / n, by the power method."""
-  x = x.reshape(len(x), -1)
-  vector = np.random.default_rng(0).standard_normal(x.shape[1]).astype(x.dtype)
+  x = x.reshape(len(x), int(np.prod(x.shape[1:]))).astype(np.float64)
+  vector = np.random.default_rng(0).standard_normal(x.shape[1])
   value = 0.0
   for _ in range(_POWERS):
-    vector = x.T @ (x @ (vector / np.linalg.norm(vector))) / len(x)
+    vector = x.T @ (x @ (vector / np.linalg.norm(vector))) / max(len(x), 1)
     value = float(np.linalg.norm(vector))
     if not value:
       break
@@ -134,7 +137,9 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
     )
   if fitted.x_scale > 1:
     of_y += (
-        f' The model divides features by {fitted.x_scale:.3g}, with which the'
-        ' default rates are safe.'
+        f' The model divides features by {fitted.x_scale:g}, because at some'
+        ' client they are too large for gradient steps of .1.'
     )
+    if not fitted.standardize:
+      of_y += ' Tip: --standardize scales each feature by itself.'
   return f'Features are {scaled}{more}.{of_y}'

@@ -46,7 +46,7 @@ def read(
   table = tables.of_clients(path, found, x, y)
   for name, rows in found.items():
     if rows.dtype.kind == 'f':
-      finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+      finite = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
       checks.all_finite(finite, 'numbers', f'{path}, {name}', table.place)
   return table
 
@@ -54,7 +54,7 @@ def read(
 def contents(table: tables.Table) -> Iterator[np.ndarray]:
   """Yields y and x as columns for `split.content_keys`, uint64[n] each."""
   for rows in tf.nest.flatten((table.y, table.x)):
-    for values in rows.reshape(len(rows), -1).T:
+    for values in rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).T:
       if values.dtype.kind in 'SU':
         values = np.array([zlib.crc32(v) for v in values.astype('S').tolist()])
       yield values.astype(np.float64).view(np.uint64)

@@ -21,7 +21,6 @@ from tff_pers.simulation import store
 _SAME_DATA = (
     'task', 'seed', 'partition', 'num_clients', 'holdout_clients',
     'train_fraction', 'validation_fraction', 'standardize', 'num_byzantine',
-    # A promise is about all rounds.
     'dp_noise_multiplier', 'dp_clip', 'dp_target_delta',
 )
 # What decides which messages are under way at a checkpoint.
@@ -120,13 +119,15 @@ def forked(
     raise flags.UsageError(
         f'`--fork` must name a run with a checkpoint, found none in {source}.'
     )
-  for name in _SAME_DATA:
+  private = bool(saved['flags'].get('dp_noise_multiplier'))
+  # A promise of privacy is about all rounds, of cohorts of one size.
+  for name in (*_SAME_DATA, *(['clients_per_round'] if private else [])):
     before = saved['flags'].get(name)
     if name in given and given[name] != before:
       raise flags.UsageError(
           f'`--{name}` must be {before!r} as in the run of --fork, because it'
-          ' decides which examples are trained on and which are tested, found'
-          f' {given[name]!r}.'
+          ' decides which examples are trained on and which are tested, or what'
+          f' privacy costs, found {given[name]!r}.'
       )
   for name in _SAME_EVENTS:
     before = saved['flags'].get(name, flags.DEFAULTS.get(name))

@@ -7,6 +7,7 @@ from tff_pers.analysis import privacy
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process as process_lib
+from tff_pers.data import features
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import flags
 
@@ -37,11 +38,27 @@ def guarantee(
   if not noise:
     return None
   # FedHM's server averages products of factors, which are no updates to clip.
+  # L2GD's clients are told what follows from the sizes of all.
   if (
       not isinstance(hyperparameters, hp.Aggregation) or driver != 'rounds'
-      or method.travels is None or method.travels.up != ('weights',)
+      or method.travels != methods.Travels()
   ):
     _refuse(method, noise)
+  for is_so, what in (
+      (task.byzantine is not None,
+       'with Byzantine clients, who see what others send'),
+      (any(task.model.statistics),
+       'for a model whose batch normalization is trained, because its moving'
+       ' statistics bear no noise'),
+      (_tells_of_clients(task.features),
+       'where statistics of all clients scale or encode the data without noise'
+       ' (--standardize, texts, missing values, y of a regression)'),
+      (task.num_clients < 2, 'with one client'),
+  ):
+    if is_so:
+      raise flags.UsageError(
+          f'`--dp_noise_multiplier` must be 0 {what}, found {noise:g}.'
+      )
   if hyperparameters.aggregator != 'mean':
     raise flags.UsageError(
         f'`--{method.name}_aggregator` must be mean with'
@@ -50,9 +67,23 @@ def guarantee(
         ' rules and noise do not go together.'
     )
   number = task.num_clients
+  delta = given.get('dp_target_delta') or number ** -1.1
+  if delta > 1 / number:
+    raise flags.UsageError(
+        f'`--dp_target_delta` must be at most 1 / {number}, one by the number'
+        f' of clients, found {delta:g}: publishing the data of one would do.'
+    )
   return privacy.Guarantee(
-      noise, number, task.clients_per_round or number,
-      given.get('dp_target_delta') or number ** -1.1,
+      noise, number, task.clients_per_round or number, delta
+  )
+
+
+def _tells_of_clients(fitted: Optional[features.Features]) -> bool:
+  """Whether what is made of columns follows from the rows of all clients."""
+  return fitted is not None and (
+      fitted.standardize or fitted.y_mean is not None or any(
+          f.indicator or f.categories is not None for f in fitted.features
+      )
   )
 
 
@@ -98,13 +129,16 @@ def _refuse(method, noise):
 
 def sentence(promised: privacy.Guarantee, rounds: int) -> str:
   """Returns what is promised after so many rounds."""
-  who = 'one client more or less'
+  who = ''
   if promised.cohort_size < promised.num_clients:
-    who = 'another client in the place of one (who trains when is secret)'
+    who = (
+        ' if nobody knows who trains in which round, which follows from --seed,'
+    )
   return (
       f'Client-level differential privacy of the shared model after {rounds}'
       f' rounds: epsilon = {promised.epsilon(rounds):.4g} at delta ='
-      f' {promised.delta:.3g}, for {who}. It covers what the server makes of'
-      ' the means: neither metrics, nor what clients keep or deploy after steps'
-      ' of their own, nor what was chosen by validation data.'
+      f' {promised.delta:.3g},{who} for one client in the place of another. It'
+      ' covers what the server makes of the means: neither metrics, nor what'
+      ' clients keep or deploy after steps of their own, nor what was chosen by'
+      ' validation data.'
   )

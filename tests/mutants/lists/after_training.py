@@ -299,7 +299,7 @@ FAULTS = (
         'regression_at_any_curvature',
         what='A client whose features are large diverges at the default rate.',
         file='tff_pers/data/fitting.py',
-        old='  return max(1.0, math.sqrt(max(map(_largest_eigenvalue, parts)) / _CURVATURE))\n',
+        old='  return max(1.0, round(math.ceil(scale / digit) * digit, 10))\n',
         new='  return 1.0\n',
         tests=(
             'tests/data/fitting_test.py'

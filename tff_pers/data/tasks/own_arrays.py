@@ -54,7 +54,10 @@ def _task(
   [path] = tables.locate(request.data_dir, 'npz')
   table = named_arrays.read(path, model.x_spec, model.y_spec)
   num_classes = 0
-  if model.has_one_label and model.y_spec.dtype.is_integer:
+  # Whole y are also counts, for a loss that knows no labels.
+  if model.labels is not None and model.has_one_label and (
+      model.y_spec.dtype.is_integer
+  ):
     known = getattr(model.labels, 'num_classes', 0)
     num_classes = checks.labels(table.y, f'{path}, y', known, table.place)[1]
   return assembly.assemble(

@@ -25,7 +25,6 @@ from tff_pers.client_works import client_work
 from tff_pers.composition import builders
 from tff_pers.composition import deployment
 from tff_pers.composition import dispatch
-from tff_pers.composition import own_messages
 from tff_pers.composition import round_steps
 from tff_pers.composition import server_state
 from tff_pers.core import interception
@@ -154,7 +153,7 @@ def compose(
         metrics=applied.metrics,
     )
 
-  of_cohort = isinstance(send, own_messages.OfCohort)
+  of_cohort = dispatch.is_of_cohort(send)
   deploy_all = deployment.build_deploy(
       dispatch.build_broadcast(lambda state: {}, state_type)
       if of_cohort else send_all,

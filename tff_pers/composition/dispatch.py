@@ -25,6 +25,11 @@ class Own(Protocol):
 Send = Union[Callable[[Any], Mapping[str, Any]], Own]
 
 
+def is_of_cohort(send: Send) -> bool:
+  """Whether messages depend on who else takes part in a round."""
+  return getattr(send, 'of_cohort', False)
+
+
 def build_broadcast(
     send: Callable[[Any], Mapping[str, Any]], state_type: tff.Type
 ) -> tff.Computation:

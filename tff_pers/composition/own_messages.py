@@ -58,6 +58,11 @@ class OfCohort(NamedTuple):
       tf.nest.map_structure(lambda rows: rows[place], value)
   )
 
+  @property
+  def of_cohort(self) -> bool:
+    """See `dispatch.is_of_cohort`."""
+    return True
+
   def message_type(self, state_type: tff.Type) -> tff.Type:
     """See `dispatch.Own`."""
     return self.build(state_type).type_signature.result.member

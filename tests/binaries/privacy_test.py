@@ -61,7 +61,6 @@ def test_statistics_of_all_clients_are_refused(tmp_path, capsys):
           '--rounds=1', '--dp_noise_multiplier=2', f'--output_dir={tmp_path}/r']
   assert train.main(argv) == 2
   assert 'where statistics of all clients scale' in capsys.readouterr().err
-  assert train.main([*argv, '--standardize=false']) == 0
 
 
 def test_a_fork_has_cohorts_of_the_same_size(tmp_path, capsys):

@@ -15,6 +15,7 @@ from tff_pers.models import target_units
 from tff_pers.models import zoo
 
 _CURVATURE = 4.0
+_FAR = 100
 _POWERS = 20
 
 
@@ -97,7 +98,11 @@ def _x_scale(parts: Sequence[np.ndarray]) -> float:
   Args:
     parts: What the model takes, float32[n_c, ...] of each client c that trains.
   """
-  scale = math.sqrt(max(map(_largest_eigenvalue, parts)) / _CURVATURE)
+  found = np.array([_largest_eigenvalue(x) for x in parts])
+  # Clients far beyond the others are wrong: they diverge, and are named.
+  scale = math.sqrt(
+      np.max(found[found <= _FAR * np.median(found)], initial=0) / _CURVATURE
+  )
   # Up, to two digits: the last ones depend on how many cores add.
   digit = 10.0 ** (math.floor(math.log10(max(scale, 1.0))) - 1)
   return max(1.0, round(math.ceil(scale / digit) * digit, 10))

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from tff_pers import attacks
-from tff_pers.aggregators import private_mean
 from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
@@ -107,11 +106,11 @@ def _build(
 def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
   """Returns the scope in which Byzantine clients do what --attack says."""
   known = {}
-  if isinstance(hyperparameters, hp.Aggregation):
-    name = hyperparameters.aggregator
-    known['rule'] = robust.parse(
-        'mean' if name.startswith(private_mean.NAME) else name
-    )
+  # Without attackers nobody asks; a private mean, which has none, is no rule.
+  if task.byzantine is not None and isinstance(
+      hyperparameters, hp.Aggregation
+  ):
+    known['rule'] = robust.parse(hyperparameters.aggregator)
   return attacks.carried_out(
       attacks.parse(attack), task.byzantine, num_classes=task.num_classes,
       **known,

@@ -63,6 +63,7 @@ FAST = ('fedavg',)
 # Values of hyperparameters that are texts.
 TEXTS = {
     'aggregator': ['median', 'trimmed_mean[f=1]'],
+    'budgets': ['2:1', '3:2'],
     'epochs_range': ['1:1', '2:3'],
     'full_rank': ['none', 'dense_0'],
     'learning_rate_rounds': ['1', '2', '1:3'],
@@ -83,7 +84,11 @@ SMALL = {
     # Each ratio is a branch, which takes time.
     'fedhm': dict(tiers='1:0.125'),
     # The second round has visits.
-    'perm': dict(warmup_rounds=1, stage1_rounds=1),
+    # Of 20 units 7.4.
+    'heterofl': dict(tiers='1:0.37'),
+    'splitmix': dict(tiers='1:0.37'),
+    # The choice might be rows with one host each, whose weight is 1.
+    'perm': dict(warmup_rounds=1, stage1_rounds=1, lambda_scale=10.0),
 }
 
 

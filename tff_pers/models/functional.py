@@ -506,7 +506,7 @@ def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     logits: [batch, ..., num_classes].
   """
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
-  if y.shape.rank == logits.shape.rank:
+  if len(y.shape) == len(logits.shape):
     y = y[..., 0]
   # `tf.equal`, because TFF traces legacy graphs, in which `==` on tensors
   # compares identities.

@@ -512,7 +512,7 @@ def test_runs_in_tff_learning_on_sequences():
   for _ in range(3):
     output = learning.next(state, data)
     state = output.state
-    losses.append(output.metrics['client_work']['train_loss'])
+    losses.append(output.metrics['client_work']['train']['loss'])
   assert losses[2] < losses[0]
   trained = state.global_model_weights.trainable
   assert all(np.any(leaf) for leaf in tf.nest.flatten(trained['adaptors']))

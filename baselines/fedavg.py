@@ -9,7 +9,6 @@ import dataclasses
 from typing import Any, Callable, Mapping, Optional, Union
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers import composition
 from tff_pers.aggregators import choice
@@ -22,6 +21,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers import tff
 
 _Deploy = Union[Callable[..., Any], deployment.Choosing, None]
 

@@ -13,8 +13,6 @@ import dataclasses
 import functools
 from typing import Any, Callable, Optional
 
-import tensorflow_federated as tff
-
 from baselines import fedavg
 from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
@@ -27,6 +25,7 @@ from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
+from tff_pers import tff
 
 NEEDS = split_hyperparameters.NEEDS
 

@@ -3,7 +3,6 @@
 from typing import Any, Callable, Optional
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers import composition
 from tff_pers.aggregators import router as router_aggregation
@@ -14,6 +13,7 @@ from tff_pers.core import process
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import mixtures
+from tff_pers import tff
 
 
 @builders.checked

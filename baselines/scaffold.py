@@ -8,7 +8,6 @@ import collections
 import dataclasses
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from baselines import fedavg
 from tff_pers import composition
@@ -24,6 +23,7 @@ from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers import tff
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,6 @@ import dataclasses
 from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from baselines import heterofl
 from tff_pers import composition
@@ -30,6 +29,7 @@ from tff_pers.models import submodels
 from tff_pers.models import tiers as tiers_lib
 from tff_pers.models import width_hyperparameters as width_hp
 from tff_pers.numerics import schedule
+from tff_pers import tff
 
 _CYCLE_USE = -7  # Of the run's seed: the order in which bases come.
 _OTHERS_USE = 1  # Of a client's key, beside its batches.

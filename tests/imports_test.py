@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first. A module imports what is below it, and modules of its own entry;
 # entries that share a floor know nothing of each other.
 FLOORS = (
-    ('tff_pers.console', 'tff_pers.moved'),
+    ('tff_pers.console', 'tff_pers.moved', 'tff_pers.tff'),
     ('tff_pers.config', 'tff_pers.core'),
     ('tff_pers.numerics',),
     ('tff_pers.models',),
@@ -47,6 +47,9 @@ FLOORS = (
 # does not know where it runs.
 RUNTIME = 'tff_pers.runtime'
 RUNTIME_USERS = ('binaries', 'tff_pers.experiments', 'tff_pers.testing')
+# TensorFlow Federated: the only module that imports it, but for what TFF does not
+# publish, which the runtime needs.
+TFF = 'tff_pers.tff'
 # Its own floors, lowest first; the entries of one are three products.
 _FUSED = RUNTIME + '.fused'
 RUNTIME_FLOORS = (
@@ -72,6 +75,14 @@ RUNTIME_FLOORS = (
     (_FUSED,),
     (RUNTIME,),
 )
+PRIVATE = [
+    'proto.v0',
+    'python.core.environments.tensorflow_backend',
+    'python.core.environments.tensorflow_frontend',
+    'python.core.impl.compiler',
+    'python.core.impl.executors',
+    'python.core.impl.types',
+]
 # The only module that may import by a string.
 FINDER = 'tff_pers.config.discovery'
 
@@ -105,6 +116,8 @@ def _place(name, floors=FLOORS):
 
 def _may_import(name, imported):
   """Returns whether the module `name` may import `imported`."""
+  if imported == TFF:
+    return True
   if _is_in(name, RUNTIME) or _is_in(imported, RUNTIME):
     if not _is_in(imported, RUNTIME) or not _is_in(name, RUNTIME):
       return _is_in(imported, RUNTIME) and any(
@@ -170,6 +183,25 @@ def test_the_page_has_the_floors():
 )
 def test_floors_mean_what_they_say(name, imported, may):
   assert _may_import(name, imported) == may
+
+
+def test_tff_is_imported_in_one_module():
+  """And its private modules in the runtime, listed."""
+  found = {}
+  for name, path in MODULES.items():
+    for node in ast.walk(ast.parse(path.read_text())):
+      imported = [] if not isinstance(node, ast.Import) else [
+          alias.name for alias in node.names
+      ]
+      if isinstance(node, ast.ImportFrom):
+        imported = [node.module]
+      for module in imported:
+        if module.split('.')[0] == 'tensorflow_federated':
+          found.setdefault(module, set()).add(name)
+  assert found.pop('tensorflow_federated') == {TFF}
+  private = sorted(module.removeprefix('tensorflow_federated.') for module in found)
+  assert private == PRIVATE
+  assert all(_is_in(n, RUNTIME) for names in found.values() for n in names)
 
 
 def test_only_the_finder_imports_by_a_string():

@@ -24,11 +24,11 @@ from absl import app  # pylint: disable=g-import-not-at-top
 from absl import flags
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers import runtime
 from tff_pers.aggregators import shuffling
 from tff_pers.runtime import native
+from tff_pers import tff
 
 _CLIENTS = flags.DEFINE_integer(
     'clients', 100, 'Messages of a round.', lower_bound=1

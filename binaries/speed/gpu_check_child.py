@@ -15,7 +15,6 @@ from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 import tree
 
 from binaries.speed.runtime_benchmark import processes
@@ -25,6 +24,7 @@ from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import devices
 from tff_pers.testing import rounds
 from tff_pers.testing import tiny
+from tff_pers import tff
 
 STAND_IN = 'stand_in'
 _SIZES = (8, 8, 8, 8)

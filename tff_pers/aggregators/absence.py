@@ -7,7 +7,8 @@ unweighted one would count it, and make the step of the others smaller.
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 
 def leave_out_absent(

@@ -9,9 +9,9 @@ import collections
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
+from tff_pers import tff
 
 _LATEST = np.iinfo(np.int32).max
 

@@ -3,10 +3,9 @@
 import re
 from typing import Callable, Optional
 
-import tensorflow_federated as tff
-
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import registry
+from tff_pers import tff
 
 # `text -> factory` by the first word of the text. `aggregators` imports what
 # registers some.

@@ -2,7 +2,7 @@
 
 from typing import Optional
 
-import tensorflow_federated as tff
+from tff_pers import tff
 
 
 class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):

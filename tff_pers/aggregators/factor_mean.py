@@ -5,7 +5,8 @@ from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 
 class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):

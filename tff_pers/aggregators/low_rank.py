@@ -11,11 +11,11 @@ from typing import Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import mapped
 from tff_pers.numerics import factorization
 from tff_pers.numerics import low_rank
+from tff_pers import tff
 
 
 class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):

@@ -1,6 +1,6 @@
 """Aggregation of what is made of the clients' values one by one."""
 
-import tensorflow_federated as tff
+from tff_pers import tff
 
 
 def map_first(

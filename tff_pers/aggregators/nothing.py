@@ -1,6 +1,6 @@
 """The aggregation of clients that send nothing."""
 
-import tensorflow_federated as tff
+from tff_pers import tff
 
 
 class NothingFactory(tff.aggregators.WeightedAggregationFactory):

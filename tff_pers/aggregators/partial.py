@@ -8,7 +8,8 @@ Heterogeneous Clients
 from typing import Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 
 class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):

@@ -8,13 +8,12 @@ Differentially Private Learning with Adaptive Clipping
 
 import dataclasses
 
-import tensorflow_federated as tff
-
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import choice
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
 from tff_pers.data import brackets
+from tff_pers import tff
 
 NAME = 'private_mean'
 _COUNT = 0.05

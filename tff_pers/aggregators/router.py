@@ -13,7 +13,8 @@ from typing import Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 # Weights below this count as 0: products of them with values would underflow in
 # float32. Routers do get there: the softmax of logits 0 and -100 has the weight

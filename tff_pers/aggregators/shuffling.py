@@ -10,7 +10,8 @@ from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 # Blocks that the collected rows are kept in: appending to one block would copy
 # all rows at every client (and TFF's native runtime keeps all the copies). One

@@ -3,9 +3,8 @@
 import collections
 from typing import Mapping, Union
 
-import tensorflow_federated as tff
-
 from tff_pers.aggregators import absence
+from tff_pers import tff
 
 Factory = Union[
     tff.aggregators.UnweightedAggregationFactory,

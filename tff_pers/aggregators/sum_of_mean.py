@@ -2,9 +2,9 @@
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
+from tff_pers import tff
 
 
 class SumOfMeanFactory(tff.aggregators.WeightedAggregationFactory):

@@ -8,7 +8,8 @@ from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 
 def width(message_type: tff.Type) -> Optional[int]:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.config import methods
 from tff_pers.core import interception
@@ -24,6 +23,7 @@ from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
 from tff_pers.models import macs
 from tff_pers.numerics import low_rank
+from tff_pers import tff
 
 COLUMNS = (
     'algo', 'model', 'tier', 'parameters', 'macs', 'bytes_down', 'bytes_up'

@@ -4,7 +4,6 @@ import collections
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import mapped
@@ -14,6 +13,7 @@ from tff_pers.aggregators import structure
 from tff_pers.attacks import attack as attack_lib
 from tff_pers.attacks import computations
 from tff_pers.numerics import attacks_adaptive
+from tff_pers import tff
 
 
 def attacked(

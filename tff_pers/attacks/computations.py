@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
 from tff_pers.aggregators import vectors
 from tff_pers.attacks import attack as attack_lib
 from tff_pers.core import random
 from tff_pers.core import round_metrics
+from tff_pers import tff
 
 # Messages that collecting is laid out for; more of them are slower.
 EXPECTED = 128

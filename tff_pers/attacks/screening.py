@@ -8,9 +8,9 @@ TFF would end the whole round with an error at the first one that does not fit.
 from typing import Any, Mapping, Sequence
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import factor_mean
+from tff_pers import tff
 
 
 def screen(

@@ -12,13 +12,13 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.core import round_metrics
 from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers import tff
 
 
 class ClientOutput(NamedTuple):

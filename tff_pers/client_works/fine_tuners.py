@@ -18,13 +18,13 @@ Heterogeneity
 from typing import Any, Callable
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.numerics import distances
+from tff_pers import tff
 
 FineTuner = Callable[..., Any]
 

@@ -14,11 +14,11 @@ import typing
 from typing import Any, Callable, Optional, Sequence, TypeVar
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers import tff
 
 # What people have who come from TFF or Keras, and how it becomes our model.
 _WAYS = (

@@ -16,7 +16,6 @@ from typing import Any, Callable, Mapping, Optional, Union
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import nothing
@@ -32,6 +31,7 @@ from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers import tff
 
 # Any factory that aggregates the update, or one for each field of it.
 Aggregator = Union[structure.Factory, Mapping[str, structure.Factory]]

@@ -7,11 +7,11 @@ from typing import (
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import process
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers import tff
 
 _UNKNOWN_SIZE = 32
 EVALUATION_BATCH = 256

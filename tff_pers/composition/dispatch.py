@@ -9,7 +9,8 @@ import collections
 from typing import Any, Callable, Mapping, Protocol, Union
 
 import numpy as np
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 
 class Own(Protocol):

@@ -11,13 +11,12 @@ Meta-Learning
 import collections
 from typing import Sequence
 
-import tensorflow_federated as tff
-
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.composition import deployment
 from tff_pers.core import process as process_lib
+from tff_pers import tff
 
 
 def build_evaluate_finetuned(

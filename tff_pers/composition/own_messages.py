@@ -5,10 +5,10 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
 from tff_pers.composition import dispatch
+from tff_pers import tff
 
 
 class Row(NamedTuple):

@@ -9,11 +9,11 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import absence
 from tff_pers.core import process
 from tff_pers.core import round_metrics
+from tff_pers import tff
 
 
 _GUARDED = ('client_state', 'update', 'weight', 'loss')

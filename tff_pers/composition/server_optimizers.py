@@ -31,7 +31,8 @@ import collections
 from typing import Callable, Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 

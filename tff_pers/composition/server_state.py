@@ -9,9 +9,9 @@ from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import seeding
+from tff_pers import tff
 
 
 def own_fields(init: Callable[[Any], Mapping[str, Any]]) -> tff.Computation:

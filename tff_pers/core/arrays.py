@@ -4,7 +4,8 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 
 def client_index(value: Any, what: str) -> int:

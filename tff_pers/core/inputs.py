@@ -12,9 +12,9 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import arrays
+from tff_pers import tff
 
 _FORM = 'as `client_data.dense(index, x, y)` makes them'
 

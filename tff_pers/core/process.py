@@ -14,9 +14,9 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import inputs
+from tff_pers import tff
 
 
 class Parts(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Any, ContextManager, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import interception
+from tff_pers import tff
 
 
 class _LeftOut(interception.Change):

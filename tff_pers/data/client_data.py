@@ -12,11 +12,11 @@ from typing import (
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import arrays
 from tff_pers.core import random
 from tff_pers.core import structures
+from tff_pers import tff
 
 
 class Batch(NamedTuple):

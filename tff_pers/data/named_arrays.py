@@ -9,13 +9,13 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import arrays
 from tff_pers.core import structures
 from tff_pers.data import checks
 from tff_pers.data import errors
 from tff_pers.data import tables
+from tff_pers import tff
 
 
 def read(

@@ -4,11 +4,11 @@ from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.data import client_data as cd
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
+from tff_pers import tff
 
 
 def from_arrays(parts: Sequence[tuple[Any, Any]]) -> list[Any]:

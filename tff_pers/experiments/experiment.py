@@ -9,7 +9,6 @@ from typing import Any, Collection, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 import baselines  # pylint: disable=unused-import
 from tff_pers import attacks
@@ -33,6 +32,7 @@ from tff_pers.experiments import flags
 from tff_pers.experiments import privacy as privacy_flags
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
+from tff_pers import tff
 
 # Flags that may differ when a run is resumed: they change no number.
 _FREE = (

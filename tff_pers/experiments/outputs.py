@@ -4,7 +4,6 @@ import math
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers.analysis import cost as cost_lib
 from tff_pers.config import hyperparameters as hp
@@ -17,6 +16,7 @@ from tff_pers.evaluation import summary
 from tff_pers.models import functional
 from tff_pers.models import split_hyperparameters
 from tff_pers.simulation import program
+from tff_pers import tff
 
 
 def final_table(clients: Mapping[str, np.ndarray]) -> str:

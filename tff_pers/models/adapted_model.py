@@ -6,13 +6,13 @@ import functools
 from typing import Any, ClassVar
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
 from tff_pers.models import functional
 from tff_pers.models import layers as layers_lib
+from tff_pers import tff
 
 _ADAPTORS_USE = -2  # Folded into the model's key.
 

@@ -10,11 +10,11 @@ import functools
 from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.core import structures
 from tff_pers.models import batch_norm
+from tff_pers import tff
 
 _INIT_USE = -1  # Folded into the run's seed.
 

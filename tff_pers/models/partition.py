@@ -22,11 +22,11 @@ import itertools
 from typing import Any, Callable, ClassVar, Optional, Sequence
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
+from tff_pers import tff
 
 _SIDES = ('global', 'private')
 _NORM = ('norm', batch_norm.KIND)

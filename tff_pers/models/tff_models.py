@@ -5,13 +5,13 @@ from typing import Mapping
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses
 from tff_pers.models import labels
+from tff_pers import tff
 
 
 def from_tff_functional_model(

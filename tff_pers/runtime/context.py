@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any, Callable
 
-import tensorflow_federated as tff
+from tff_pers import tff
 
 
 class Installed:

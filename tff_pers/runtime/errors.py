@@ -6,7 +6,8 @@ from typing import Any, Iterator, Optional
 
 import grpc
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 
 _MAX_TYPE_CHARACTERS = 200
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable
 
-import tensorflow_federated as tff
+from tff_pers import tff
 # Not exported by TFF: the interface of its executors.
 from tensorflow_federated.python.core.impl.executors import executor_base
 from tensorflow_federated.python.core.impl.executors import executor_value_base

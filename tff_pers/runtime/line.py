@@ -9,7 +9,7 @@ need to know of TFF's compiler is here.
 import dataclasses
 from typing import Optional
 
-import tensorflow_federated as tff
+from tff_pers import tff
 import typing_extensions
 # Not exported by TFF: its compiler.
 from tensorflow_federated.python.core.environments.tensorflow_backend import tensorflow_tree_transformations

@@ -8,9 +8,9 @@ weights that is.
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers.core import process as process_lib
+from tff_pers import tff
 
 # Tasks computed in one call; bounds the memory.
 _TASKS_PER_CALL = 128

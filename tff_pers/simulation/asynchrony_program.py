@@ -9,7 +9,6 @@ import time
 from typing import Any, Sequence
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers.core import process as process_lib
 from tff_pers.simulation import asynchrony
@@ -18,6 +17,7 @@ from tff_pers.simulation import asynchrony_flight
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
 from tff_pers.simulation import store
+from tff_pers import tff
 
 
 class AsynchronousProgram(program.TrainingProgram):

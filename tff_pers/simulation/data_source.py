@@ -8,9 +8,9 @@ import weakref
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.simulation import cohort
+from tff_pers import tff
 
 # By digest of the data: an iterator in a program's saved state is a digest and
 # a position, else every checkpoint would hold the data of all clients.

@@ -14,11 +14,11 @@ import collections
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
 from tff_pers.core import process as process_lib
 from tff_pers.core import structures
+from tff_pers import tff
 
 
 def from_personalized(

@@ -4,12 +4,12 @@ import types
 from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers.core import process as process_lib
 from tff_pers.evaluation import clusters
 from tff_pers.evaluation import summary
 from tff_pers.simulation import position as position_lib
+from tff_pers import tff
 
 # Metrics of M that get their columns elsewhere: bytes are means over all rounds
 # so far, not values of one round.

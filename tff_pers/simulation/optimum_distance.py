@@ -4,9 +4,9 @@ from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import process as process_lib
+from tff_pers import tff
 
 
 def is_comparable(

@@ -15,7 +15,6 @@ from typing import (
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import process as process_lib
 from tff_pers.data import on_demand
@@ -32,6 +31,7 @@ from tff_pers.simulation import prefetch
 from tff_pers.simulation import progress as progress_lib
 from tff_pers.simulation import release
 from tff_pers.simulation import store
+from tff_pers import tff
 
 # Clients evaluated in one call; bounds the memory, changes no number.
 _CLIENTS_PER_CALL = 128

@@ -8,11 +8,11 @@ import os
 from typing import Any, Mapping, Sequence
 
 from absl import logging as absl_logging
-import tensorflow_federated as tff
 
 from tff_pers.core import files
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
+from tff_pers import tff
 
 METRICS = 'metrics.csv'
 LOG = 'train.log'

@@ -9,7 +9,6 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.analysis import cost
 from tff_pers.composition import deployment
@@ -18,6 +17,7 @@ from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
 from tff_pers.testing import rounds
 from tff_pers.testing import tiny
+from tff_pers import tff
 
 METRICS = ('train_loss', 'num_examples', 'bytes_down', 'bytes_up', 'non_finite')
 

@@ -5,7 +5,6 @@ from typing import Any, Iterator
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from baselines import fedavg
 from binaries.speed.runtime_benchmark import workloads
@@ -13,6 +12,7 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.client_works import factored_sgd
 from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
+from tff_pers import tff
 
 
 class Rounds:

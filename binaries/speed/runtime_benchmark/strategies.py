@@ -11,11 +11,11 @@ import time
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from binaries.speed.runtime_benchmark import processes
 from binaries.speed.runtime_benchmark import workloads
 from tff_pers.runtime import fused
+from tff_pers import tff
 
 _STRATEGIES = ('loop', 'vectorized', 'measured')
 _EXAMPLES_AND_FEATURES = ((10, 10), (20, 100), (100, 784))

@@ -5,7 +5,6 @@ from typing import Union
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
 from tff_pers.aggregators import vectors
@@ -13,6 +12,7 @@ from tff_pers.aggregators.robust import naming
 from tff_pers.aggregators.robust import rules
 from tff_pers.core import random
 from tff_pers.numerics import robust
+from tff_pers import tff
 
 # Messages that collecting is laid out for; more of them are slower.
 _EXPECTED = 128

@@ -17,7 +17,6 @@ import math
 from typing import Any, Callable, Optional, Sequence
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers import composition
 from tff_pers.aggregators import choice
@@ -34,6 +33,7 @@ from tff_pers.core import random
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import masked
 from tff_pers.models import tiers as tiers_lib
+from tff_pers import tff
 
 # In the place of a client: keeps it apart from their draws.
 _DIRECTIONS_USE = -9

@@ -5,7 +5,6 @@ import math
 from typing import Any, Optional, Union
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.client_works import fine_tuners
 from tff_pers.client_works import local_step
@@ -14,6 +13,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.data import task as task_lib
 from tff_pers.models import partition
 from tff_pers.models import split_hyperparameters
+from tff_pers import tff
 
 _Rate = Union[float, str]
 _STEPS = 'tuner=sgd or tuner=adam'

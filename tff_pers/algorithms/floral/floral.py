@@ -15,7 +15,6 @@ from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers import composition
 from tff_pers.aggregators import choice
@@ -32,6 +31,7 @@ from tff_pers.composition import builders
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import adaptors
+from tff_pers import tff
 
 
 @builders.checked

@@ -3,8 +3,6 @@
 import dataclasses
 from typing import Any, Mapping, Union
 
-import tensorflow_federated as tff
-
 from tff_pers.config import conditions
 from tff_pers.config import hyperparameters as hp
 from tff_pers.models import adaptor_forms
@@ -12,6 +10,7 @@ from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptors
 from tff_pers.models import functional
 from tff_pers.models import layers
+from tff_pers import tff
 
 # When routers are logits that SGD trains, see `floral_routers.Learned`.
 _LEARNED = 'router=learned and objective=fml'

@@ -26,7 +26,6 @@ import collections
 from typing import Any, Callable, Optional, Sequence, Union
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers import composition
 from tff_pers.aggregators import choice
@@ -42,6 +41,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers import tff
 
 # eta, or `S -> eta`, e.g. of a schedule.
 Rate = Union[float, Callable[[Any], Any]]

@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any, Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.composition import server_optimizers
 from tff_pers.config import hyperparameters as hp
 from tff_pers.numerics import thetas
+from tff_pers import tff
 
 _NAMED: dict[str, Any] = {
     'sum': thetas.FirstGradients, 'last': thetas.LastGradient,

@@ -4,13 +4,13 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.composition import deployment
 from tff_pers.composition import server_state
 from tff_pers.core import process
+from tff_pers import tff
 
 
 def tile(weights: Any, num_models: int) -> Any:

@@ -13,8 +13,6 @@ Distributed Personalized Empirical Risk Minimization
 
 from typing import Any, Optional
 
-import tensorflow_federated as tff
-
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import fingerprints
 from tff_pers.algorithms.perm import own_rows
@@ -32,6 +30,7 @@ from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import round_metrics
 from tff_pers.models import functional
+from tff_pers import tff
 
 # A `federated_map`: its values are all at the server, or all at the clients.
 computed = server_state.computed

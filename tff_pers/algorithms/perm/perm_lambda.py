@@ -17,7 +17,6 @@ from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import perm_client
@@ -33,6 +32,7 @@ from tff_pers.core import interception
 from tff_pers.core import random
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing
+from tff_pers import tff
 
 DEFAULT = 10.0  # Where nothing can be chosen (papers/perm.md 7, trap 3).
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # The s of M_i(kappa, s).

@@ -20,7 +20,6 @@ import collections
 from typing import Any, Mapping
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import own_rows
@@ -33,6 +32,7 @@ from tff_pers.composition import server_state
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import simplex
+from tff_pers import tff
 
 _MOST_MODELS = 100  # Of a combination: those of largest weight.
 

@@ -5,7 +5,6 @@ from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import choice
 from tff_pers.algorithms.perm import fingerprints
@@ -20,6 +19,7 @@ from tff_pers.client_works import local_step
 from tff_pers.core import interception
 from tff_pers.numerics import distances
 from tff_pers.numerics import mixing_rows
+from tff_pers import tff
 
 
 class Server(setting.PermSetting):

@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any, Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.data import client_data
+from tff_pers import tff
 
 # A dense table of all pairs of this many clients takes 4 MB; it grows with the
 # square.

@@ -15,7 +15,6 @@ from typing import Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import own_rows
@@ -29,6 +28,7 @@ from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import round_metrics
 from tff_pers.models import functional
+from tff_pers import tff
 
 ShufflingHyperparameters = visit_schedule.ShufflingHyperparameters
 

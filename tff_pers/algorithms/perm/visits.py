@@ -13,7 +13,6 @@ import collections
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import setting as setting_lib
@@ -24,6 +23,7 @@ from tff_pers.composition import server_state
 from tff_pers.core import interception
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing_rows
+from tff_pers import tff
 
 
 def step_multiplier(

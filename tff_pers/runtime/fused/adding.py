@@ -8,10 +8,10 @@ it adds products of two factors, one product of all factors side by side.
 from typing import Any, Callable, Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused.values import structure
+from tff_pers import tff
 
 
 # What is added to a tensor of the accumulator: the positions, among the tensors

@@ -10,13 +10,13 @@ from typing import Any, Callable, Sequence
 from absl import logging
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused import measuring
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import serialized
+from tff_pers import tff
 
 CHOOSE = ('auto', 'measured')
 # On a CPU the operations of all clients as one save what TensorFlow spends on

@@ -6,13 +6,12 @@ A stage (`stages`) says what one client does and how messages are folded;
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-import tensorflow_federated as tff
-
 from tff_pers.runtime.fused import evaluation
 from tff_pers.runtime.fused import singles as singles_lib
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 
 class Demand(NamedTuple):

@@ -7,7 +7,6 @@ from typing import Any, Callable, Sequence
 
 from absl import logging
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import choosing
@@ -23,6 +22,7 @@ from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 # Data of cohorts that is kept on the device from round to round.
 _CACHE_BYTES = 2 * 2**30

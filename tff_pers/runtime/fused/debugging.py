@@ -10,7 +10,6 @@ import contextlib
 from typing import Any, Iterator, NamedTuple, Optional, cast
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime import errors
 from tff_pers.runtime.fused import client_loop
@@ -25,6 +24,7 @@ from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 
 class Debugged:

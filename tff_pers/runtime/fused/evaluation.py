@@ -4,12 +4,12 @@ import itertools
 from typing import Any, Iterable, Protocol
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused.graphs import graph as graph_lib
 from tff_pers.runtime.fused import intrinsics
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 
 class Scope(Protocol):

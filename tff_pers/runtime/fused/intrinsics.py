@@ -3,10 +3,10 @@
 from typing import Any, Callable
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
+from tff_pers import tff
 
 AGGREGATE = 'federated_aggregate'
 _SELECT = ('federated_select', 'federated_secure_select')

@@ -13,7 +13,6 @@ from typing import Any, Callable, Optional, Sequence, Union
 import weakref
 
 from absl import logging
-import tensorflow_federated as tff
 # Not exported by TFF: values that it puts into executors.
 from tensorflow_federated.python.core.impl.executors import ingestable_base
 
@@ -27,6 +26,7 @@ from tff_pers.runtime.fused import devices
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import native
+from tff_pers import tff
 
 STRATEGIES = (*choosing.CHOOSE, *schedule_lib.STRATEGIES, 'debug')
 

@@ -11,12 +11,12 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 # Not exported by TensorFlow: values and branches that are known in a graph.
 from tensorflow.python.framework import smart_cond
 from tensorflow.python.ops import cond_v2
 
 from tff_pers.runtime.fused.values import structure
+from tff_pers import tff
 
 # One with side effects may assert something, which must not be passed by.
 _CONDITIONAL = 'StatelessIf'

@@ -9,8 +9,6 @@ import collections
 import math
 from typing import Any, Callable
 
-import tensorflow_federated as tff
-
 from tff_pers.runtime.fused import adding
 from tff_pers.runtime.fused import client_loop
 from tff_pers.runtime.fused import evaluation
@@ -19,6 +17,7 @@ from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 
 class Stage:

@@ -13,13 +13,13 @@ import threading
 from typing import Optional
 
 from absl import logging
-import tensorflow_federated as tff
 # Not exported by TFF: how its own contexts convert arguments and results.
 from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
 
 from tff_pers.runtime import context
 from tff_pers.runtime import errors
 from tff_pers.runtime import worker_process
+from tff_pers import tff
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
@@ -114,7 +114,7 @@ def drop_default_context() -> None:
   stack = tff.framework.get_context_stack()
   default = type(stack._stack[0])  # pylint: disable=protected-access
   # A runtime of ours has one of its own, or has started the worker.
-  if worker_pid() is None and default.__module__.startswith(tff.__name__):
+  if worker_pid() is None and default.__module__.startswith('tensorflow_federated'):
     tff.framework.set_default_context(_NoContext())
 
 

@@ -13,12 +13,12 @@ A round of FedAvg has two levels, one with two dependent aggregations three.
 
 from typing import NamedTuple, Optional
 
-import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2
 # Not exported by TFF: its compiler.
 from tensorflow_federated.python.core.impl.compiler import building_block_factory
 
 from tff_pers.runtime import line
+from tff_pers import tff
 
 
 class Turn(NamedTuple):

@@ -8,11 +8,11 @@ import functools
 import threading
 from typing import Any, Callable, Sequence
 
-import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2
 
 from tff_pers.runtime.remote import levels
 from tff_pers.runtime.remote import worker as worker_lib
+from tff_pers import tff
 
 
 def run(

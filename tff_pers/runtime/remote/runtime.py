@@ -12,7 +12,6 @@ import time
 from typing import Any, Sequence
 
 from absl import logging
-import tensorflow_federated as tff
 # Not exported by TFF: how its own contexts convert arguments and results.
 from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
 
@@ -24,6 +23,7 @@ from tff_pers.runtime.remote import round as round_lib
 from tff_pers.runtime.remote import worker as worker_lib
 from tff_pers.runtime.serving import lease
 from tff_pers.runtime.serving import tls
+from tff_pers import tff
 
 
 class RemoteError(RuntimeError):

@@ -6,7 +6,6 @@ from typing import Any, Optional, Sequence
 
 from absl import logging
 import grpc
-import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import computation_pb2
 from tensorflow_federated.proto.v0 import executor_pb2
 from tensorflow_federated.proto.v0 import executor_pb2_grpc
@@ -14,6 +13,7 @@ from tensorflow_federated.proto.v0 import executor_pb2_grpc
 from tff_pers.runtime import worker_process
 from tff_pers.runtime.serving import lease as lease_lib
 from tff_pers.runtime.serving import tls as tls_lib
+from tff_pers import tff
 
 # What a worker that is gone, or that was started anew, looks like.
 _LOST = (

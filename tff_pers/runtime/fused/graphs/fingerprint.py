@@ -10,12 +10,12 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 # Not exported by TensorFlow: what it knows of its operations.
 from tensorflow.python.framework import op_def_registry
 
 from tff_pers.runtime.fused.graphs import graph as graph_lib
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 # Names and settings of a process, and not what is computed.
 _IGNORED = frozenset({

@@ -11,7 +11,6 @@ import collections
 from typing import Any, Callable
 
 import tensorflow as tf
-import tensorflow_federated as tff
 # Not exported by TensorFlow: types of functions, and function libraries as traceable functions (names
 # made unique, bodies with graphs, which `vectorized_map` needs).
 from tensorflow.core.function import trace_type
@@ -24,6 +23,7 @@ from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
+from tff_pers import tff
 
 # TensorFlow's name of a variable that no other operation shares, and that dies
 # with its last handle.

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 # Not exported by TFF: its errors.
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
@@ -18,6 +17,7 @@ from tff_pers.runtime.fused.values import reading
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import serialized
+from tff_pers import tff
 
 # Cohorts whose return is noticed.
 _MAX_SEEN = 100

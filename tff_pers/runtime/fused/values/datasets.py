@@ -4,10 +4,10 @@ import collections
 from typing import Any, Sequence
 
 import numpy as np
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import sequences
+from tff_pers import tff
 
 
 def segments(elements: Sequence[Any], types: Sequence[tff.TensorType]) -> list:

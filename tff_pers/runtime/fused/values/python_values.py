@@ -7,7 +7,8 @@ from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tff_pers import tff
 # Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 

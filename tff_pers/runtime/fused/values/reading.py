@@ -5,7 +5,6 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused.values import cache
 from tff_pers.runtime.fused.values import contents
@@ -14,6 +13,7 @@ from tff_pers.runtime.fused.values import lines
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import pipelines
 from tff_pers.runtime.fused.values import sequences
+from tff_pers import tff
 
 # Larger data sets are not read before the computation asks for their elements.
 _MOST_ELEMENTS = 2**24

@@ -6,13 +6,13 @@ import weakref
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 # Not exported by TFF: the containers that its types name.
 from tensorflow_federated.python.core.impl.types import type_conversions
 
 from tff_pers.runtime.fused.values import cache
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
+from tff_pers import tff
 
 # Smaller arrays are not worth a place in the memory of result tensors.
 LEAST_BYTES = 1024

@@ -11,9 +11,9 @@ import itertools
 from typing import Any, Callable, Iterable, Iterator, Optional
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.runtime.fused.values import packing
+from tff_pers import tff
 
 
 class Unsupported(NotImplementedError):

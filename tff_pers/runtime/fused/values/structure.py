@@ -6,9 +6,8 @@ The tensors of an element of a sequence stand in another order, that of
 
 from typing import Any, Iterable
 
-import tensorflow_federated as tff
-
 from tff_pers.runtime.fused.values import sequences
+from tff_pers import tff
 
 
 def leaves(type_signature: tff.Type) -> list:

@@ -2,11 +2,9 @@
 
 import functools
 import pathlib
-import re
 from typing import Sequence
 
 _FILE = pathlib.Path(__file__).parents[1] / 'methods.md'
-_LABELS = (re.escape('**For:**'), re.escape('**Not:**'))
 
 
 def families(names: Sequence[str]) -> dict[str, list[str]]:
@@ -41,10 +39,13 @@ def _read() -> dict[str, dict[str, tuple[str, str]]]:
     members = {}
     for entry in entries:
       name, _, text = entry.partition('\n')
-      members[name] = tuple(
-          re.search(f'{label} (.*)', ' '.join(text.split()))[1].split(' **')[0]
-          for label in _LABELS
-      )
+      members[name] = _item(text, 'For'), _item(text, 'Not')
     if members:
       found[title.partition('\n')[0]] = members
   return found
+
+
+def _item(text: str, label: str) -> str:
+  """Returns the list item of a label, in one line."""
+  item = text.partition(f'* **{label}:** ')[2].partition('\n* ')[0]
+  return ' '.join(item.split())

@@ -52,7 +52,7 @@ def _write(folder: pathlib.Path, pages) -> None:
 def _methods():
   """Returns the page of every method, and the list of them."""
   names = methods.names()
-  index = ['# Methods', '']
+  index = ['# Algorithms and flags', '']
   for title, own in advice.families(names).items():
     index += [
         f'## {title}', '',

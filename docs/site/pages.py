@@ -163,7 +163,7 @@ def _cell(entry) -> str:
 def _reference():
   """Returns a page per package, and the list of them."""
   index = [
-      '# Reference', '', 'From the docstrings of the code.', '',
+      '# API', '', 'From the docstrings of the code.', '',
       '```{toctree}', '', *_PACKAGES, 'tff_pers.plugins', '```',
   ]
   own = {'tff_pers.plugins': _automodules(

@@ -22,7 +22,7 @@ help:
 	@echo 'make types       annotations, ours and what a user of the package sees of them (mypy)'
 	@echo 'make gpu-check   on a machine with a GPU: is it right there, does it repeat its bits, how quick is it (ARGS adds flags)'
 	@echo 'make audit       known advisories for what requirements.lock pins (needs the package index itself)'
-	@echo 'make docs        make docs/methods_and_tasks.md anew, and measure docs/conformance.md, after a method or task was added'
+	@echo 'make docs        make the end of docs/tasks.md anew, and measure docs/conformance.md, after a method or task was added'
 	@echo 'make site        the documentation as a site, build/site/index.html; executes the tutorials'
 	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
 	@echo 'make clean       remove caches and build outputs; .venv and runs/ stay'
@@ -73,8 +73,9 @@ gpu-check: setup
 	$(PYTHON_VENV) -m binaries.gpu_check $(ARGS)
 
 docs: setup
-	$(PYTHON_VENV) -m tff_pers.experiments.methods_and_tasks > docs/methods_and_tasks.new
-	mv docs/methods_and_tasks.new docs/methods_and_tasks.md
+	sed '/^## Methods on tasks/,$$d' docs/tasks.md > docs/tasks.new
+	$(PYTHON_VENV) -m tff_pers.experiments.methods_and_tasks >> docs/tasks.new
+	mv docs/tasks.new docs/tasks.md
 	$(PYTHON_VENV) -m tests.conformance_page
 
 site: setup

@@ -20,7 +20,9 @@ from tff_pers.data import brackets
 from tff_pers.experiments import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
+PAGES = [
+    ROOT / 'README.md', ROOT / 'SECURITY.md', *sorted((ROOT / 'docs').rglob('*.md'))
+]
 
 # Texts in Python snippets, and why they are only compiled.
 _NOT_RUN = {

@@ -1,11 +1,10 @@
-"""Reads advice.md: families of methods, and when to use each of them."""
+"""Reads methods.md: families of methods, and when to use each of them."""
 
 import functools
 import pathlib
 from typing import Sequence
 
-_FILE = pathlib.Path(__file__).with_name('advice.md')
-_NOT = 'Not:'
+_FILE = pathlib.Path(__file__).parents[1] / 'methods.md'
 
 
 def families(names: Sequence[str]) -> dict[str, list[str]]:
@@ -34,12 +33,19 @@ def of(name: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=None)
 def _read() -> dict[str, dict[str, tuple[str, str]]]:
-  found, members = {}, {}
-  for part in _FILE.read_text(encoding='utf-8').split('\n#')[1:]:
-    head, _, text = part.partition('\n')
-    if head.startswith('#'):
-      when, _, when_not = ' '.join(text.split()).partition(f' {_NOT} ')
-      members[head.strip('# ')] = when, when_not
-    else:
-      members = found.setdefault(head.strip(), {})
+  found = {}
+  for section in _FILE.read_text(encoding='utf-8').split('\n## ')[1:]:
+    title, *entries = section.split('\n### ')
+    members = {}
+    for entry in entries:
+      name, _, text = entry.partition('\n')
+      members[name] = _item(text, 'For'), _item(text, 'Not')
+    if members:
+      found[title.partition('\n')[0]] = members
   return found
+
+
+def _item(text: str, label: str) -> str:
+  """Returns the list item of a label, in one line."""
+  item = text.partition(f'* **{label}:** ')[2].partition('\n* ')[0]
+  return ' '.join(item.split())

@@ -52,7 +52,7 @@ def _write(folder: pathlib.Path, pages) -> None:
 def _methods():
   """Returns the page of every method, and the list of them."""
   names = methods.names()
-  index = ['# Methods', '']
+  index = ['# Algorithms and flags', '']
   for title, own in advice.families(names).items():
     index += [
         f'## {title}', '',
@@ -73,8 +73,9 @@ def method(name: str) -> list[str]:
       f'# `{name}`', '', f'{_capital(family.summary)}.', '',
       *_fenced(_with_references(inspect.getdoc(module).splitlines())), '',
       '## Algorithm', '', *_fenced(_before_sections(text)), '',
-      '## When to use it', '', when, '', '## When not', '',
+      '## When to use it', '', _capital(when), '', '## When not', '',
       _capital(when_not), '',
+      f'[What it costs, and who sees what](../../methods.md#{name}).', '',
       '## Run it', '', '```',
       f'python -m binaries.train --algo={name} --task=digits{_tips(family)}',
       '```', '', *_hyperparameters(name), '', f'Source: `{module.__name__}`.',
@@ -162,7 +163,7 @@ def _cell(entry) -> str:
 def _reference():
   """Returns a page per package, and the list of them."""
   index = [
-      '# Reference', '', 'From the docstrings of the code.', '',
+      '# API', '', 'From the docstrings of the code.', '',
       '```{toctree}', '', *_PACKAGES, 'tff_pers.plugins', '```',
   ]
   own = {'tff_pers.plugins': _automodules(

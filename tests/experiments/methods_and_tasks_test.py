@@ -7,12 +7,14 @@ from tff_pers.config import methods
 from tff_pers.data import tasks
 from tff_pers.experiments import methods_and_tasks
 
-PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'methods_and_tasks.md'
+PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'tasks.md'
 
 
 def test_the_page_is_up_to_date():
   """Else: `make docs`."""
-  assert PAGE.read_text() == methods_and_tasks.page()
+  made = methods_and_tasks.page()
+  head, heading, rest = PAGE.read_text().partition(made.split('\n')[0])
+  assert head and heading + rest == made
 
 
 def test_the_table_is_whole_and_narrow():

@@ -2,7 +2,7 @@
 
     python -m tff_pers.experiments.methods_and_tasks
 
-prints docs/methods_and_tasks.md. It reads what methods and tasks declare; no
+prints the end of docs/tasks.md. It reads what methods and tasks declare; no
 data are loaded and nothing is built. A test checks that the page in docs/ is up
 to date.
 """
@@ -73,13 +73,13 @@ def help_lines() -> list[str]:
 
 
 def page() -> str:
-  """Returns the page of the documentation, in Markdown."""
+  """Returns the end of a page of the documentation, in Markdown."""
   lines = [
-      '# Methods and tasks', '',
+      '## Methods on tasks', '',
       'Made by `make docs` from what methods and'
       ' tasks declare; not to be edited.', '',
       f'{_LEGEND[0].upper()}{_LEGEND[1:]}.', '', '```', *matrix(), '```', '',
-      '## What methods need', '',
+      '### What methods need', '',
       '| method | needs | flags that help |', '|---|---|---|',
   ]
   lines += [
@@ -87,7 +87,7 @@ def page() -> str:
       f' {methods.NEEDS[need].tip} |' for method, need in _needs()
   ]
   lines += [
-      '', '## What tasks have by default', '',
+      '', '### What tasks have by default', '',
       '| task | y | model | clients | per round | partition | groups |',
       '|---|---|---|---|---|---|---|',
   ]

@@ -258,7 +258,7 @@ FAULTS = (
     Fault(
         'a_flag_that_no_program_has',
         what='A command of the documentation has a flag that is gone.',
-        file='docs/report.md',
+        file='docs/after_training.md',
         old='--output=both.html',
         new='--page=both.html',
         tests=('tests/docs_test.py::test_every_command_is_one',),

@@ -5,7 +5,14 @@ from concurrent.futures import process
 import multiprocessing
 import os
 import signal
+import sys
+import threading
 from typing import Any, Callable, Sequence
+
+import tensorflow as tf
+
+# Whether TensorFlow has started its threads is not public.
+from tensorflow.python.eager import context as eager_context
 
 from tff_pers.experiments import flags
 from tff_pers.experiments import quiet
@@ -38,7 +45,7 @@ class WorkerPool:
     """
     self._pool = None
     if workers > 1:
-      context = multiprocessing.get_context('spawn')
+      context = multiprocessing.get_context('fork' if _can_fork() else 'spawn')
       shares = context.Queue()
       cores = sorted(os.sched_getaffinity(0))
       for worker in range(workers):
@@ -95,3 +102,30 @@ def _start(shares, parent: int, is_quiet: bool) -> None:
   native.drop_default_context()
   # Ctrl-C reaches all; the parent ends us.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _can_fork() -> bool:
+  """Returns whether children can begin as copies of this process.
+
+  A copy has imported everything, which is most of what a small run costs. It
+  lacks all threads but ours, and cannot use this process's GPU.
+  """
+  eager = eager_context.context_safe()
+  return (
+      # pylint: disable-next=protected-access
+      (eager is None or not eager._initialized)
+      and all(map(_is_idle, threading.enumerate()))
+      and not tf.config.list_physical_devices('GPU')
+  )
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+  """Whether a thread is this one, or that of TFF's own context.
+
+  TFF starts it when it is imported; nothing uses it without that context.
+  """
+  # pylint: disable-next=protected-access
+  frame = sys._current_frames().get(thread.ident or 0)
+  while frame and not frame.f_code.co_filename.endswith('async_utils.py'):
+    frame = frame.f_back
+  return thread is threading.current_thread() or frame is not None

@@ -13,7 +13,10 @@ import pytest
 pytestmark = pytest.mark.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PLACES = ('tff_pers/__init__.py',)
+PLACES = (
+    'tff_pers/composition', 'tff_pers/config', 'tff_pers/core',
+    'tff_pers/simulation',
+)
 _SELF = pathlib.Path(__file__).resolve()
 # Between two words: spaces, or a line break in a comment or between strings.
 _GAP = r"""(?:[\s#]|['"]\s*\n\s*f?['"])+"""

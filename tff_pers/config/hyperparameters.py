@@ -1,12 +1,12 @@
-"""Hyperparameters of a method: one frozen dataclass is the single source.
+"""Hyperparameters of a method, declared in one frozen dataclass.
 
 A field made by `field` carries its help text, range and unit; the programs
 build their flags from it, `validate` checks it, records store it. A trailing
-underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
+underscore avoids a name that Python reserves (`lambda_` is the flag `lambda`).
 A field with a condition `when` acts only if others have certain values;
 otherwise it must be left at its default, so that no flag is silently ignored.
-It also says where it is searched (`search_spaces` makes the space of a method);
-only what matters most is, so that ten trials are enough.
+A field may declare a search range (`search_spaces` makes the space of a
+method); only the most important ones do, so that ten trials are enough.
 
     learning_rate: float = hp.field(0.1, '...', search=hp.Around(20))
     num_models: int = hp.field(0, '...', search=hp.Between(2, 5))
@@ -22,21 +22,21 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import conditions
 
-# TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
-# else have these bounds; `--help` does not repeat them for each.
+# TensorFlow holds integers as int32, seeds as int64. These are the bounds of
+# fields that declare no others; `--help` does not repeat them for each field.
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
 
 
 class Around(NamedTuple):
-  """From the default on the task, divided by a factor, to its multiple.
+  """From the task's default divided by `factor` to the default times it.
 
-  Logarithmic, for rates and amounts of work, whose scale the task knows.
+  On a logarithmic scale, for rates and amounts of work that depend on the task.
 
   Attributes:
     factor: The factor, > 1.
-    of: The hyperparameter that a default of 0 or auto stands for; empty: with a
-      default of 0 there is nothing to search.
+    of: The hyperparameter whose value a default of 0 or auto means; empty: a
+      default of 0 is not searched.
   """
 
   factor: float
@@ -80,14 +80,14 @@ def field(
     help: One sentence with the unit, shown by `--help`.
     minimum: Smallest allowed value.
     above: Exclusive lower bound.
-    maximum: Largest allowed value; of an integer 2^31 - 1 if it is not given.
+    maximum: Largest allowed value; an integer's is 2^31 - 1 if it is not given.
     below: Exclusive upper bound.
     choices: Allowed strings.
-    auto: Whether the string `auto` is allowed beside a number, an integer if
-      the default is one.
-    when: On what other hyperparameters it depends whether this one acts, as
-      `router=learned`, see `conditions`; empty: it always does.
-    search: Where tuners search it; None: they leave it alone.
+    auto: Whether the string `auto` is allowed as well as a number, which is an
+      integer if the default is one.
+    when: The condition on other hyperparameters under which this one acts, e.g.
+      `router=learned`, see `conditions`; empty: it always acts.
+    search: The range in which tuners search; None: they do not change it.
   """
   return dataclasses.field(
       default=default,
@@ -118,7 +118,7 @@ def inherited(
 
 
 def flag_name(name: str) -> str:
-  """Returns the name of a field as users write it: `lambda_` is `lambda`."""
+  """Returns the name of a field's flag: `lambda` for `lambda_`."""
   return name.rstrip('_')
 
 
@@ -154,7 +154,7 @@ def parse(spec: dataclasses.Field, text: str) -> Any:
 
 
 def _sentence(spec: dataclasses.Field, value) -> str:
-  """Returns what is allowed, and what was found."""
+  """Returns the message with what is allowed and what was found."""
   limit = ''
   if _is_too_large(spec, value):
     limit = f' and <= {LARGEST_INTEGER}'
@@ -165,12 +165,12 @@ def _sentence(spec: dataclasses.Field, value) -> str:
 
 
 def validate(hyperparameters: Any) -> None:
-  """Checks every field against its range, and that it acts if it is set.
+  """Checks every field against its range, and that non-default fields act.
 
   Raises:
-    ValueError: Names the first field out of range, or the first that differs
-      from its default though it has no effect beside the others; what is
-      allowed, and what was found.
+    ValueError: Names the first field out of range, or else the first that
+      differs from its default though the others leave it without effect; says
+      what is allowed and what was found.
   """
   fields = dataclasses.fields(hyperparameters)
   for spec in fields:
@@ -195,7 +195,7 @@ def check(spec: dataclasses.Field, value: Any) -> None:
 
 
 def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
-  """Returns whether the field has an effect beside `values`, by flag name."""
+  """Returns whether the field has an effect, given all values by flag name."""
   when = spec.metadata['when']
   return not when or conditions.holds(when, values)
 

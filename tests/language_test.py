@@ -15,7 +15,7 @@ pytestmark = pytest.mark.text
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PLACES = (
     'tff_pers/composition', 'tff_pers/config', 'tff_pers/core',
-    'tff_pers/simulation',
+    'tff_pers/runtime', 'tff_pers/simulation',
 )
 _SELF = pathlib.Path(__file__).resolve()
 # Between two words: spaces, or a line break in a comment or between strings.
@@ -32,7 +32,6 @@ PHRASES = {
     r'\b(?:come|comes|came) to lie\b': 'be placed',
     r'\b(?:stand|stands|stood|lie|lies|lay) beside\b': 'be next to, accompany',
     r'\b(?:tell|tells|told) of\b': 'report, mention',
-    r'\b(?:is|are|was|were|been) begun\b': 'be started',
     r'\banew\b': 'again',
     r'\beach for itself\b': 'independently, separately',
     r'\bfor ever\b': 'indefinitely, or the limit itself',

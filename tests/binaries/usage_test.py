@@ -235,7 +235,7 @@ def test_resume_refuses_other_flags(argv, message, tmp_path, capsys):
 
 @pytest.mark.parametrize('make, sentence', [
     (lambda path: path.write_text('{"a": 3}'), 'must hold the choices'),
-    (lambda path: path.mkdir(), 'must be a file to keep choices in'),
+    (lambda path: path.mkdir(), 'must be a file that stores choices'),
 ])
 def test_a_bad_file_of_the_runtime_is_named(make, sentence, tmp_path, capsys):
   """A file, not a flag."""

@@ -530,7 +530,7 @@ class LocalTraining(LocalBatches):
     if self.momentum and self.longest_line() == 1:
       raise ValueError(
           '`momentum` must be 0 where a client takes one step whenever it takes'
-          f' part, because it starts anew each time, found {self.momentum}.'
+          f' part, because it restarts each time, found {self.momentum}.'
       )
 
   def cadence(

@@ -46,8 +46,7 @@ class Flight:
     self._received.update(zip(tasks, messages))
 
   def answer(self, task: int) -> Any:
-    """Returns the answer of a task's client; the task is no longer under
-    way."""
+    """Returns the answer to a task, which is then no longer under way."""
     if task not in self._answers:
       self._compute_waiting()
     return self._answers.pop(task)

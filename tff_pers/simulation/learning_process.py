@@ -201,8 +201,7 @@ class _Tables:
     self.as_row, self.store, self._pick = as_row, store, pick
 
   def fetch(self, state, data):
-    """Returns the states of the clients of `data`, initial ones for new
-    ones."""
+    """Returns the states of the clients of `data`, initial if they are new."""
     initial = tff.federated_map(
         self._process.initialize_client,
         (tff.federated_broadcast(state.server), data.index),

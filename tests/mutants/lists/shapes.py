@@ -118,7 +118,7 @@ FAULTS = (
         'a_loop_for_whatever_fails',
         what='What fails in a loop, too, changes the recorded choice.',
         file=_COMPILED,
-        old='        is_new = True  # Recorded if that helps.',
+        old='        is_new = True  # Is recorded if it works.',
         new='        self._record(argument_layout, schedules)',
         tests=(
             f'{_CHOOSING_TEST}::test_what_fails_in_a_loop_too_leaves_the_choice',

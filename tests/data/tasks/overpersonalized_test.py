@@ -263,7 +263,7 @@ def test_splits_make_one_of_the_vectors_private(split, private):
 
 
 def test_adapter_split_is_refused_in_one_sentence():
-  with pytest.raises(ValueError, match="found 'adapter', which fits none"):
+  with pytest.raises(ValueError, match="found 'adapter', which matches none"):
     partition_lib.from_scheme(_build().model, 'adapter')
 
 

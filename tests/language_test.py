@@ -14,7 +14,7 @@ pytestmark = pytest.mark.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PLACES = (
-    'tff_pers/composition', 'tff_pers/config', 'tff_pers/core',
+    'tff_pers/composition', 'tff_pers/config', 'tff_pers/core', 'tff_pers/data',
     'tff_pers/models', 'tff_pers/runtime', 'tff_pers/simulation',
 )
 _SELF = pathlib.Path(__file__).resolve()

@@ -99,7 +99,7 @@ _TABLES = {
     ),
     'typing_error_as_category': (
         _column([*range(20), '2O']), '--csv_categories=one_hot',
-        "in 20, found 1 that is none ('2O'), the first at client ann in line 22.",
+        "in 20, found 1 that is not ('2O'), the first at client ann in line 22.",
     ),
     'thousands': (_column(['"1,234"', '"2,345"']), '', "found '1,234' at client"),
     'decimals_of_two_kinds': (
@@ -157,7 +157,7 @@ _FOLDERS = {
     ),
     'leaf_of_texts': (
         {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["to be"],'
-         b' "y": ["a"]}}}'}, 'leaf', "a character behind it, as 'to be'. Tip: --task",
+         b' "y": ["a"]}}}'}, 'leaf', "a character after it, as 'to be'. Tip: --task",
     ),
     'leaf_of_ragged_rows': (
         {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [[1], [1, 2]],'

@@ -95,7 +95,7 @@ _TABLES = {
     ),
     'typing_error': (
         _column([*range(20), '2O']), '',
-        "is one but for '2O'; it must be in every line, found '2O' at client ann",
+        "is one except for '2O'; it must be in every line, found '2O' at client ann",
     ),
     'typing_error_as_category': (
         _column([*range(20), '2O']), '--csv_categories=one_hot',

@@ -218,7 +218,7 @@ FORMS = {
     ),
     'a typing error among numbers': _refused(
         _many('a', [*range(30), '3o']),
-        "a must be a number and is one but for '3o'; it must be in every line,"
+        "a must be a number and is one except for '3o'; it must be in every line,"
         " found '3o' at client ann in line 32. Tip: --csv_missing=mean",
     ),
     'a typing error, one-hot': _refused(

@@ -326,7 +326,7 @@ class _Rows:
     if share(lambda text: cells.number(text) is not None) > _MOSTLY:
       tip = 'missing=mean fills in cells that are made empty'
       shown = table_remarks.listed(list(map(repr, others)))
-      rule += f' and is one but for {shown}; it must be'
+      rule += f' and is one except for {shown}; it must be'
     elif share(cells.date) > _MOSTLY:
       tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'
     elif len(others) == len(column) >= _FEWEST:

@@ -294,7 +294,7 @@ class Converter:
     ]
 
   def _row(self, value, array):
-    """Returns an array as a tensor on the device; None at first sight."""
+    """Returns an array as a tensor on the device; None the first time."""
     if not _is_for_device(value, array):
       return None
     row = self._result_tensors.row(value)

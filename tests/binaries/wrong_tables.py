@@ -122,7 +122,7 @@ _TABLES = {
     ),
     'too_many_texts': (
         _column([f't{row}' for row in range(1001)]), '--csv_categories=one_hot',
-        'at most 1000 different texts',
+        'at most 1000 distinct texts',
     ),
     'codes_of_nobody': (
         _rows('ann,0,,1'), '--csv_categorical=a', 'a must be a text in every line'

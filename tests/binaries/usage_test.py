@@ -204,7 +204,7 @@ def test_a_folder_that_holds_another_run_needs_resume(tmp_path, capsys):
   assert train.main([*argv, '--seed=1']) == 2
   assert 'must not hold another run' in _stderr_sentence(capsys)
   assert train.main(argv[:-2] + argv[-1:]) == 2  # A flag fewer.
-  # The same command goes on with it, here to nothing.
+  # The same command resumes it, here without any round left.
   assert train.main(argv) == 0
   assert sorted(os.listdir(tmp_path)) == written
   assert (tmp_path / 'metrics.csv').read_bytes() == metrics

@@ -1,7 +1,7 @@
 """Forms of files that people have, and what each of them gives.
 
 The table of the documentation in lines: a form is a file (or a folder) with the
-options that its owner needs, and what becomes of it: the clients, and numbers
+options that its owner needs, and the result: the clients, and numbers
 or a part of the sentence that says what was found.
 """
 

@@ -146,7 +146,7 @@ def test_rows_of_a_trial_differ(size):
   """Also those of labels: a loss that compares them must not pass."""
   several = _trial(tf.TensorSpec([None, size], tf.int32), [size])
   steps = _trial(tf.TensorSpec([None, size], tf.int32), [size, 3])
-  # Of one label there are but two kinds.
+  # A single label has only two kinds.
   assert len(np.unique(several.y, axis=0)) == (2 if size == 1 else 3)
   assert len(np.unique(steps.y, axis=0)) == 3
 

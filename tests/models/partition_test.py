@@ -311,7 +311,7 @@ def test_adapted_models_name_their_factors_as_adaptors():
 
 
 def test_a_factor_is_not_taken_for_a_dense_layer():
-  """Whoever looks for kernels in an adapted model finds those of its base."""
+  """A search for kernels in an adapted model finds those of its base."""
   adapted = adaptors.floral(_zoo('mlp_small'), 1, rank=2).mixed([1.0])
   again = adaptors.floral(adapted, 1, rank=2)
   assert [entry.weight.name for entry in again.plan if entry.adaptor] == [

@@ -129,7 +129,7 @@ def test_all_rows_are_the_two_terms_of_the_paper():
     np.testing.assert_allclose(x[:40, :10] @ theta_o, y[:40], atol=1e-12)
     own = np.linalg.lstsq(x[40:, 10:], y[40:] - x[40:, :10] @ theta_o, None)[0]
     np.testing.assert_allclose(x @ np.concatenate([theta_o, own]), y, atol=1e-12)
-    # y is no more than A theta_o without a w of one's own.
+    # y is not more than A theta_o without a personal w.
     assert np.linalg.norm(own) > 0.3
 
 

@@ -105,7 +105,7 @@ FAULTS = (
     ),
     Fault(
         'clients_that_come_to_differ_end_the_run',
-        what='A round whose clients cannot be done together any more fails.',
+        what='A round whose clients can no longer be vectorized fails.',
         file=_COMPILED,
         old='        if not self._may_repeat(schedules):',
         new='        if True:',

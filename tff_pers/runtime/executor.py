@@ -3,7 +3,7 @@
 from typing import Any, Callable
 
 import tensorflow_federated as tff
-# TFF does not export the interface of its executors.
+# Not exported by TFF: the interface of its executors.
 from tensorflow_federated.python.core.impl.executors import executor_base
 from tensorflow_federated.python.core.impl.executors import executor_value_base
 

@@ -14,7 +14,7 @@ import weakref
 
 from absl import logging
 import tensorflow_federated as tff
-# TFF does not export the values that it puts into executors.
+# Not exported by TFF: values that it puts into executors.
 from tensorflow_federated.python.core.impl.executors import ingestable_base
 
 from tff_pers.runtime import context

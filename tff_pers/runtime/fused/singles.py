@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-# TensorFlow does not export how it finds constant values and branches.
+# Not exported by TensorFlow: values and branches that are known in a graph.
 from tensorflow.python.framework import smart_cond
 from tensorflow.python.ops import cond_v2
 

@@ -14,7 +14,7 @@ from typing import Optional
 
 from absl import logging
 import tensorflow_federated as tff
-# TFF does not export how its contexts convert arguments and results.
+# Not exported by TFF: how its own contexts convert arguments and results.
 from tensorflow_federated.python.core.environments.tensorflow_frontend import tensorflow_computation
 
 from tff_pers.runtime import context

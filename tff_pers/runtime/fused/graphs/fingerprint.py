@@ -11,7 +11,7 @@ from typing import Any, Iterable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-# TensorFlow does not export its registry of operations.
+# Not exported by TensorFlow: what it knows of its operations.
 from tensorflow.python.framework import op_def_registry
 
 from tff_pers.runtime.fused.graphs import graph as graph_lib

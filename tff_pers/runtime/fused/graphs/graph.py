@@ -12,9 +12,8 @@ from typing import Any, Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
-# TensorFlow does not export the types of functions, nor the loading of function
-# libraries as traceable functions (with unique names, and bodies with graphs,
-# which `vectorized_map` needs).
+# Not exported by TensorFlow: types of functions, and function libraries as traceable functions (names
+# made unique, bodies with graphs, which `vectorized_map` needs).
 from tensorflow.core.function import trace_type
 from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization

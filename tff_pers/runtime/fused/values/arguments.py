@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-# TFF does not export its errors.
+# Not exported by TFF: its errors.
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 
 from tff_pers.runtime.fused.values import cache

@@ -8,7 +8,7 @@ from typing import Any, Sequence
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-# TFF does not export which Python values belong to a type.
+# Not exported by TFF: which Python values are of a type.
 from tensorflow_federated.python.core.impl.compiler import array as array_lib
 
 _NUMPY = (np.ndarray, np.generic)

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-# TFF does not export the containers that its types name.
+# Not exported by TFF: the containers that its types name.
 from tensorflow_federated.python.core.impl.types import type_conversions
 
 from tff_pers.runtime.fused.values import cache

@@ -14,8 +14,16 @@ pytestmark = pytest.mark.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PLACES = (
-    'tff_pers/composition', 'tff_pers/config', 'tff_pers/core', 'tff_pers/data',
-    'tff_pers/models', 'tff_pers/runtime', 'tff_pers/simulation',
+    'README.md', 'CONTRIBUTING.md', 'baselines', 'binaries', 'docs', 'examples',
+    'tests', 'tff_pers', 'tools',
+)
+# Their revision is under way; what is done is to be taken out of this list.
+NOT_YET = (
+    'README.md', 'CONTRIBUTING.md', 'baselines', 'binaries', 'docs', 'examples',
+    'tests/examples', 'tff_pers/aggregators', 'tff_pers/algorithms',
+    'tff_pers/analysis', 'tff_pers/attacks', 'tff_pers/client_works',
+    'tff_pers/evaluation', 'tff_pers/experiments', 'tff_pers/numerics',
+    'tff_pers/testing', 'tools',
 )
 _SELF = pathlib.Path(__file__).resolve()
 # Between two words: spaces, or a line break in a comment or between strings.
@@ -53,7 +61,7 @@ PHRASES = {
     r'\bof a stranger\b': "another program's",
     r'\bof ours\b': 'of this package',
     r'\bon a leash\b': 'regularised',
-    r"\bone's\b": 'your',
+    r"\bone's own\b": "your own, a user's",
     r'\bothers have it\b': 'release it',
     r'\bshall\b': 'must, should or will',
     r'\bthe same bits\b': 'bit-identical',
@@ -82,10 +90,11 @@ def findings(text: str) -> list:
 
 
 def _files():
+  later = tuple(str(ROOT / place) for place in NOT_YET)
   for place in map(ROOT.joinpath, PLACES):
-    yield from [place] if place.is_file() else sorted(
-        path for path in place.rglob('*') if path.suffix in ('.py', '.md')
-    )
+    for path in [place] if place.is_file() else sorted(place.rglob('*')):
+      if path.suffix in ('.py', '.md') and not str(path).startswith(later):
+        yield path
 
 
 def test_no_phrase_of_the_table_comes_back():

@@ -79,7 +79,7 @@ def build_dispatch(send: Any, state_type: tff.Type) -> tff.Computation:
 
 
 def one_by_one(dispatch: tff.Computation) -> tff.Computation:
-  """Returns `dispatch` with one message per client, also where all are equal.
+  """Returns `dispatch` with one message per client, even if all are equal.
 
   If TFF knows that a value is equal at all clients, it returns one member
   rather than a list, which the next computation does not accept as one message

@@ -215,7 +215,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def deploy(self) -> tff.Computation:
-    """What clients use after adapting to their data, as `evaluate` does."""
+    """The weights that clients use after adapting to their data."""
     return self._deploy
 
   @functools.cached_property

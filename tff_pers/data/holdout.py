@@ -1,4 +1,4 @@
-"""Chooses the clients that never train, which nothing may be fitted to."""
+"""Chooses the clients that never train; nothing is fitted to their data."""
 
 from typing import Optional
 

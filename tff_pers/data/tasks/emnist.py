@@ -90,7 +90,7 @@ class EmnistOptions:
     )
 
   def fewest(self, usual: tuple[int, int]) -> tuple[int, int]:
-    """Returns the minimum numbers of training and test images."""
+    """Returns the minimum numbers of images; `usual` is for all characters."""
     default = _FEWEST_DIGITS if self.characters == 'digits' else usual
     return self.min_train or default[0], self.min_test or default[1]
 

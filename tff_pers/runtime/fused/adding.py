@@ -96,7 +96,7 @@ def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
 
 
 def _term(output, names, position: int, count: int) -> Optional[_Term]:
-  """Returns what is added to tensor `position`, None if it is no sum."""
+  """Returns what is added to tensor `position`, or None if not a sum."""
   op = _source(output).op
   if op.type not in ('Add', 'AddV2'):
     return None

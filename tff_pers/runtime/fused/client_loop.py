@@ -28,7 +28,7 @@ class Demand(NamedTuple):
 
 
 class Contribution(NamedTuple):
-  """What one client contributes.
+  """The contribution of one client.
 
   Attributes:
     demanded: Values of the demands.
@@ -173,7 +173,7 @@ class ClientLoop:
     ]
 
   def client(self, i: Any, is_loop: bool = False) -> Contribution:
-    """Returns what client `i` contributes.
+    """Returns the contribution of client `i`.
 
     Args:
       i: int32 scalar.

@@ -58,7 +58,7 @@ def _no_rows(member):
 
 
 def _run_range(schedule, loop, start, stop, device):
-  """Returns what clients start..stop-1 contribute: (collected, folded)."""
+  """Returns contributions of clients start..stop-1: (collected, folded)."""
   if schedule.strategy == 'vectorized':
     return _vectorized(loop, start, stop, schedule.clients_at_once)
   if schedule.strategy == 'xla':
@@ -75,7 +75,7 @@ def _run_range(schedule, loop, start, stop, device):
 
 
 def _joined(loop, shards, num_clients) -> dict:
-  """Returns the values by name from what the shards contribute."""
+  """Returns the values by name from the contributions of the shards."""
   members = loop.collected_types
   collected = [
       structure.unflatten(member, [

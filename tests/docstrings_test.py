@@ -1,7 +1,7 @@
 """Docstrings: every public object has one, those that are exported a full one.
 
 Files are read, not imported. A method that overrides a documented one of a base
-class of ours needs none of its own.
+class of this package needs none of its own.
 """
 
 import ast
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# Packages whose `__init__` imports the names that users shall find.
+# Packages whose `__init__` imports the names that users should find.
 _EXPORTING = (
     'tff_pers.aggregators', 'tff_pers.aggregators.robust', 'tff_pers.attacks',
     'tff_pers.client_works', 'tff_pers.models',
@@ -73,7 +73,7 @@ class Project:
     owner, _, name = full.rpartition('.')
     if name in self._own.get(owner, {}):
       return owner, self._own[owner][name]
-    # A package hands on what it imports, one of its own modules also to itself.
+    # A package re-exports what it imports, one of its own modules also to itself.
     if name in self._imports.get(owner, {}) and (owner, name) != (module, text):
       return self.find(owner, ast.Name(name))
     return None
@@ -184,7 +184,7 @@ class Project:
     return raised
 
   def _callee(self, module, expression):
-    """Returns the function that is called, None if it is none of ours."""
+    """Returns the called function, None if it is not in these packages."""
     text = ast.unparse(expression)
     if text.startswith('self.'):
       return self._methods_of[module].get(text[len('self.'):])

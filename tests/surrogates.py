@@ -1,6 +1,6 @@
 """What local update methods descend on quadratics, in NumPy.
 
-Independent of the code under test: matrix powers in the place of local steps.
+Independent of the code under test: matrix powers instead of local steps.
 """
 
 import numpy as np

@@ -8,9 +8,9 @@
     tff_pers.runtime.use('fused')
     output = process.next(process.initialize(), [()] * 5, data)
 
-What is listed in `__all__` is imported when it is first used: TensorFlow takes
-seconds, and `import tff_pers` nothing. Everything else is found where it is
-defined, as `from tff_pers.aggregators import shuffling`.
+Names in `__all__` are imported on first use: TensorFlow takes seconds to
+import, `import tff_pers` no time. Import everything else from the module that
+defines it, e.g. `from tff_pers.aggregators import shuffling`.
 """
 
 import importlib
@@ -53,8 +53,8 @@ __all__ = ('__version__', *sorted([*_MODULE_OF, *_PACKAGES]))
 
 
 if TYPE_CHECKING:
-  # For type checkers and editors, which do not run `__getattr__`: all of
-  # `__all__`, where it is defined. `tests/package_test.py` compares both.
+  # For type checkers and editors, which do not run `__getattr__`: all names of
+  # `__all__`. `tests/package_test.py` compares both.
   # pylint: disable=useless-import-alias
   from tff_pers import aggregators as aggregators
   from tff_pers import algorithms as algorithms

@@ -1,10 +1,10 @@
 """The console programs, `tff-pers-train` and the others.
 
 The programs and the baselines are packages with common names, `binaries` and
-`baselines`. A folder of that name may stand in the current directory of a user
-whose PYTHONPATH has it, or in another package. So before a program is imported,
-the folder that this package is in comes before such a place; it is the program
-itself that imports them by name, and so this file is not part of it.
+`baselines`. Another package may contain a folder of that name, and so may the
+user's current directory if PYTHONPATH has it. So before a program is imported,
+the folder of this package is put in front of such places. The program imports
+`binaries` and `baselines` by name, so this file is part of neither.
 """
 
 import os
@@ -13,7 +13,7 @@ import runpy
 import sys
 
 _OURS = ('baselines', 'binaries')
-# What the programs import and the library does not: the extra `programs`.
+# Packages that only the programs import: the extra `programs`.
 _OF_PROGRAMS = (
     'h5py', 'matplotlib', 'optuna', 'pandas', 'psutil', 'sklearn', 'yaml',
 )
@@ -25,9 +25,9 @@ PROGRAMS = (
 
 
 def put_ours_first(path: list[str], root: str) -> None:
-  """Puts a folder before the first one that has modules of our names.
+  """Puts a folder before the first one that contains modules of our names.
 
-  Children that are spawned get a copy of the path, so that it holds for them.
+  Child processes that are spawned get a copy of the path.
 
   Args:
     path: `sys.path`, changed in place.

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import warnings
 
-# Their folders now, and what was directly in `tff_pers` or in its `algorithms`.
+# New folders, with modules that were in `tff_pers` or `tff_pers.algorithms`.
 _CORE = 'arrays inputs interception locks process random round_metrics'
 _CONFIG = (
     'cadence conditions discovery entry_points hyperparameters methods'
@@ -75,7 +75,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
   def create_module(self, spec):
     new = _MOVED[spec.name]
-    # Shown where the import stands, also to who runs a program.
+    # Points at the import. Users of programs see a FutureWarning, too.
     warnings.warn(
         f'{spec.name} is now {new}; the next release will not find the old'
         ' path.', FutureWarning, stacklevel=2,
@@ -85,7 +85,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     return module
 
   def exec_module(self, module):
-    # It has run; only what the import has changed is put back.
+    # The module has run; only restore what this import has changed.
     module.__spec__ = module.__spec__.loader_state
 
 

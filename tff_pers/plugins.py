@@ -8,8 +8,8 @@ An installed package names the modules that register them:
     tff_pers.tasks =
         moons = my_package.moons
 
-Programs find these by themselves; a script calls `plugins.load()`. Code that is
-not installed is named to a program, `--import=my_package.trimmed_prox`.
+Programs find these automatically; a script calls `plugins.load()`. For code
+that is not installed, name it to a program: `--import=my_package.trimmed_prox`.
 """
 
 from tff_pers.config import discovery
@@ -21,8 +21,8 @@ from tff_pers.data import tasks
 def load() -> list[str]:
   """Imports what installed packages have registered.
 
-  One package that is broken must not stop all programs, so that what is wrong
-  is returned.
+  One broken package must not stop all programs, so this function returns what
+  is wrong.
 
   Returns:
     A sentence for every entry point whose module cannot be imported, or does
@@ -50,7 +50,7 @@ def import_named(text: str) -> None:
     text: Their names, with commas between them.
 
   Raises:
-    ValueError: If one is no name, or cannot be imported, whatever the reason.
+    ValueError: If one is not a name, or cannot be imported for any reason.
   """
   for name in filter(None, (part.strip() for part in text.split(','))):
     if not all(part.isidentifier() for part in name.split('.')):

@@ -76,7 +76,7 @@ def test_it_is_the_mean_of_the_products(rows, weights):
 
 
 def test_state_and_measurements_are_those_of_the_mean():
-  """Runs go on from checkpoints of a server that takes the dense mean."""
+  """Runs resume from checkpoints of a server that takes the dense mean."""
   process = _process()
   mean = tff.aggregators.MeanFactory(no_nan_division=True).create(
       process.next.type_signature.result['result'].member,

@@ -99,7 +99,7 @@ def test_any_mean_of_whole_models_can_be_inside():
 
 
 def test_rows_of_classes_are_means_over_their_owners():
-  """A13: weights are renormalised per class; nobody's row is 0."""
+  """A13: weights are renormalised per class; a row of no client is 0."""
   process = aggregators.LowRankMeanFactory(head=(0,)).create(
       _type(owned=tff.TensorType(np.float32, [5])), tff.TensorType(np.float32)
   )

@@ -41,7 +41,7 @@ def test_eigenvalues_are_those_of_the_hessians(quadratics, measured):
 
 
 def test_optima_are_those_of_the_clients(quadratics, measured):
-  """With the penalty; clients count alike, whatever their examples."""
+  """With the penalty; clients have equal weights, whatever their examples."""
   hessians = quadratics.curvatures + _L2 * np.eye(6)
   pulls = np.einsum('nij,nj->ni', quadratics.curvatures, quadratics.centers)
   optima = np.linalg.solve(hessians, pulls[..., None])[..., 0]

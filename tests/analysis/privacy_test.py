@@ -30,7 +30,7 @@ def test_with_all_clients_it_is_little_above_the_exact_one(
 ):
   """R rounds are one with noise z / sqrt(R); Renyi's bound is above it.
 
-  A client in the place of another changes the sum by up to twice the norm.
+  Replacing a client changes the sum by up to twice the norm.
   """
   found = privacy.Guarantee(2 * noise, 100, 100, delta).epsilon(rounds)
   exact = _exact(noise / math.sqrt(rounds), delta)

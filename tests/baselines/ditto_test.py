@@ -35,7 +35,7 @@ def test_without_pull_it_is_local_training_bit_for_bit():
 def test_closed_form():
   """Baselines B15, 3.4: Q6, K = 5, eta = .1.
 
-  Both lines contract by 0.95^5 per round or faster: 300 rounds are for ever.
+  Both lines contract by 0.95^5 per round or faster: both have converged after 300 rounds.
   """
   problem = problems.q6()
   distances = []

@@ -57,7 +57,7 @@ def test_with_equal_durations_and_a_full_buffer_it_is_fedavg(staleness):
     pytest.param('batches', marks=pytest.mark.slow),
 ])
 def test_a_round_with_a_full_buffer_is_one_of_fedavg(client_weighting):
-  """B1, with the weights of their sum in the place of their number."""
+  """B1, divided by the sum of the weights, not by their number."""
   problem = _three_clients()
   process = fedbuff.build_fedbuff(
       problem.model, fedbuff.FedBuffHyperparameters(

@@ -46,7 +46,7 @@ def test_rounds_are_those_of_numpy():
 
 
 def test_window_rolls_one_unit_per_round(rolling):
-  """Baselines 7.3: from unit t on in round t, whoever takes part."""
+  """Baselines 7.3: from unit t on in round t, for all participants."""
   state, _ = sr.start(rolling)
   times = np.zeros(sr.HIDDEN, int)
   for round_num in range(2 * sr.HIDDEN):
@@ -72,7 +72,7 @@ def test_each_unit_is_trained_equally_often(rolling):
 
 
 def test_resuming_continues_the_window(rolling):
-  """The state alone says where the window is, of a process made anew."""
+  """The position of the window is in the state, also for a new process."""
   state, _ = sr.start(rolling)
   for cohort in ((1, 2), (2,), (1,), (2, 4)):
     state, _ = sr.play(rolling, state, cohort)

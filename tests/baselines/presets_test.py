@@ -47,7 +47,7 @@ def test_fedsgd_sums_as_many_gradients_as_there_are_batches():
 
 
 def test_minibatch_sgd_takes_one_gradient_of_every_client():
-  """Clients weigh alike, whatever the weighting of the task."""
+  """Clients have equal weights, whatever the weighting of the task."""
   before, after = _one_round('minibatch_sgd', batch_size=7, learning_rate=0.3)
   rounds.assert_close(after, _expected(before, [1] * 5, 0.3))
 

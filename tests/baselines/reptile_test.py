@@ -22,7 +22,7 @@ def _fedavg():
 
 
 def test_reptile_with_an_outer_step_of_one_trains_as_fedavg():
-  """Baselines B1; clients weigh alike, whatever the weighting of the task.
+  """Baselines B1; equal weights, whatever the weighting of the task.
 
   The step sizes of clients fall, and that of the server with them.
   """

@@ -65,7 +65,7 @@ def leaves(structure):
 
 
 def assert_identical(actual, expected):
-  """Checks that two structures hold the same bits."""
+  """Checks that two structures are bit-identical."""
   actual, expected = leaves(actual), leaves(expected)
   assert len(actual) == len(expected) > 0
   for a, e in zip(actual, expected):

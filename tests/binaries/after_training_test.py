@@ -171,9 +171,9 @@ def test_categories_that_training_had_not_are_named(
       *(flag.format(tmp_path) for flag in flags),
   ]) == 0
   assert capsys.readouterr().err == (
-      f'{tmp_path}/next.csv, column colour holds what the training data had'
-      " not: 'violet' in 3 rows, 'two words' in 1 row, no value in 1 row. The"
-      ' model takes zeros there.\n'
+      f'{tmp_path}/next.csv, column colour holds what the training data'
+      " lacked: 'violet' in 3 rows, 'two words' in 1 row, no value in 1 row. The"
+      ' model uses zeros there.\n'
   )
 
 

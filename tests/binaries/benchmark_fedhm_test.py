@@ -1,4 +1,4 @@
-"""`benchmark fedhm`: two rounds on the digits, and what it hands on."""
+"""`benchmark fedhm`: two rounds on the digits, and the flags it passes."""
 
 import pytest
 

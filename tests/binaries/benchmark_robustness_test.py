@@ -1,4 +1,4 @@
-"""`benchmark_robustness`: what it hands on, and which rules are best."""
+"""`benchmark_robustness`: the flags it passes, and which rules are best."""
 
 import os
 

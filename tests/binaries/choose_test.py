@@ -157,7 +157,7 @@ def test_every_method_has_as_much_time_and_the_budget_is_kept(
   spent = {}
   for row in _table(tmp_path, 'trials.csv'):
     spent[row['algo']] = spent.get(row['algo'], 0) + float(row['seconds'])
-  # None is begun that would not come to its end; one was pruned or not.
+  # None is started that could not finish; one was pruned or not.
   assert max(spent.values()) - min(spent.values()) < 20
   assert 'stopped' not in {
       row['state'] for row in _table(tmp_path, 'trials.csv')

@@ -79,7 +79,7 @@ def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
 
 
 def test_runs_side_by_side_are_those_of_one_process(tmp_path):
-  """To the same bits, and one that diverges does not stop the others."""
+  """Bit-identical, and one that diverges does not stop the others."""
   argv = ['--algos=fedavg,fedavg[learning_rate=1e38]']
   rows = []
   for jobs in (1, 2):

@@ -95,7 +95,7 @@ class Training:
 
     Args:
       monkeypatch: The fixture.
-      curve: What comes of a run.
+      curve: The results of a run.
       seconds: What a round takes.
     """
     self._curve, self._seconds = curve, seconds

@@ -1,4 +1,4 @@
-"""A task of one's own, of several inputs and outputs, through the programs."""
+"""A user's task with several inputs and outputs, through the programs."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""A table of one's own: what is said, scaled, written; equal to by hand."""
+"""A user's table: what is said, scaled, written; equal to by hand."""
 
 import csv
 import json
@@ -300,7 +300,7 @@ def test_training_that_made_it_worse_is_said(hearts, tmp_path, capsys):
   assert config['initial_loss'] == pytest.approx(np.log(2), rel=1e-6)
   assert _train(tmp_path / 'scaled', *argv) == 0
   assert 'untrained' not in capsys.readouterr().out
-  # A step that is too large is no matter of scale.
+  # A step that is too large is not caused by the scale.
   assert _train(
       tmp_path / 'wild', *argv, '--fedavg_learning_rate=3000'
   ) == 0

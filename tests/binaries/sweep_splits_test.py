@@ -47,7 +47,7 @@ def test_splits_are_ordered_by_their_share_and_finished_runs_are_kept(
 @pytest.mark.parametrize('argv, sentence', [
     (['--algo=fedavg'], 'must be a method that splits the model, one of'),
     (['--algo=fedavg'], 'found fedavg, which has no private part'),
-    (['--splits=norm'], 'found \'norm\', which fits none'),
+    (['--splits=norm'], 'found \'norm\', which matches none'),
     (['--splits=bias,bias'], '`--splits` must name each split once'),
     (['--algo=fedper[split=bias]'], '`--algo` must leave split to `--splits`'),
 ])

@@ -252,7 +252,7 @@ def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
   np.testing.assert_allclose(
       found, np.average(losses, weights=sizes), rtol=1e-5
   )
-  # What another comparison in the folder left is not taken for this one's.
+  # Files of another comparison in the folder are not used for this one.
   argv[2:4] = ['--algos=fedavg', '--seeds=0']
   assert compare.main(argv) == 0
   assert not (tmp_path / 'tiers.csv').exists()

@@ -255,7 +255,7 @@ def test_models_of_clusters_are_told_drawn_and_scored(tmp_path, capsys):
 
 
 def test_metrics_are_released_before_their_checkpoint(tmp_path, monkeypatch):
-  """Else a kill between the two would lose a row for ever."""
+  """Else a kill between the two would lose a row."""
   order = []
   commit, released = store.ClientStateStore.commit, release.Releases.release
   monkeypatch.setattr(

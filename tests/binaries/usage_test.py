@@ -204,7 +204,7 @@ def test_a_folder_that_holds_another_run_needs_resume(tmp_path, capsys):
   assert train.main([*argv, '--seed=1']) == 2
   assert 'must not hold another run' in _stderr_sentence(capsys)
   assert train.main(argv[:-2] + argv[-1:]) == 2  # A flag fewer.
-  # The same command goes on with it, here to nothing.
+  # The same command resumes it, here without any round left.
   assert train.main(argv) == 0
   assert sorted(os.listdir(tmp_path)) == written
   assert (tmp_path / 'metrics.csv').read_bytes() == metrics
@@ -235,7 +235,7 @@ def test_resume_refuses_other_flags(argv, message, tmp_path, capsys):
 
 @pytest.mark.parametrize('make, sentence', [
     (lambda path: path.write_text('{"a": 3}'), 'must hold the choices'),
-    (lambda path: path.mkdir(), 'must be a file to keep choices in'),
+    (lambda path: path.mkdir(), 'must be a file that stores choices'),
 ])
 def test_a_bad_file_of_the_runtime_is_named(make, sentence, tmp_path, capsys):
   """A file, not a flag."""

@@ -77,7 +77,7 @@ def test_serves_repairs_and_stops(start):
   _, errors = program.communicate(timeout=PATIENCE_SECONDS)
   assert program.returncode == 0
   assert _are_gone([second])
-  assert errors == 'worker: it ended with exit code -9 and is started again.\n'
+  assert errors == 'worker: it ended with exit code -9 and is restarted.\n'
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_warns_where_others_can_reach_it(monkeypatch, capsys):
                       ('0.0.0.0', True)]:
     port = portpicker.pick_unused_port()
     assert worker.main(['worker', f'--host={address}', f'--port={port}']) == 1
-    assert ('can run anything' in capsys.readouterr().err) == warns
+    assert ('can run any code' in capsys.readouterr().err) == warns
 
 
 def test_says_that_the_binary_is_missing(monkeypatch, tmp_path, capsys):

@@ -95,11 +95,11 @@ _TABLES = {
     ),
     'typing_error': (
         _column([*range(20), '2O']), '',
-        "is one but for '2O'; it must be in every line, found '2O' at client ann",
+        "is one except for '2O'; it must be in every line, found '2O' at client ann",
     ),
     'typing_error_as_category': (
         _column([*range(20), '2O']), '--csv_categories=one_hot',
-        "in 20, found 1 that is none ('2O'), the first at client ann in line 22.",
+        "in 20, found 1 that is not ('2O'), the first at client ann in line 22.",
     ),
     'thousands': (_column(['"1,234"', '"2,345"']), '', "found '1,234' at client"),
     'decimals_of_two_kinds': (
@@ -122,7 +122,7 @@ _TABLES = {
     ),
     'too_many_texts': (
         _column([f't{row}' for row in range(1001)]), '--csv_categories=one_hot',
-        'at most 1000 different texts',
+        'at most 1000 distinct texts',
     ),
     'codes_of_nobody': (
         _rows('ann,0,,1'), '--csv_categorical=a', 'a must be a text in every line'
@@ -157,7 +157,7 @@ _FOLDERS = {
     ),
     'leaf_of_texts': (
         {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["to be"],'
-         b' "y": ["a"]}}}'}, 'leaf', "a character behind it, as 'to be'. Tip: --task",
+         b' "y": ["a"]}}}'}, 'leaf', "a character after it, as 'to be'. Tip: --task",
     ),
     'leaf_of_ragged_rows': (
         {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [[1], [1, 2]],'

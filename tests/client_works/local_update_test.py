@@ -66,7 +66,7 @@ def _three_examples():
 def _mean_update(work, problem, x, orders):
   """Returns the mean update over the given orders of one-example batches."""
 
-  @tf.function(autograph=False)  # A dataset is traced anew in each eager call.
+  @tf.function(autograph=False)  # Every eager call traces a dataset again.
   def update(order):
     dataset = tf.data.Dataset.from_tensor_slices(collections.OrderedDict(
         x=tf.gather(tf.constant(x), order), y=tf.zeros_like(order)

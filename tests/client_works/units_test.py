@@ -1,4 +1,4 @@
-"""An example of k units counts as k examples, whoever takes a mean."""
+"""An example of k units counts as k examples in all means."""
 
 import collections
 

@@ -18,7 +18,7 @@ from tff_pers.models import partition
 from tff_pers.models import zoo
 
 MODEL = zoo.build('logistic_regression', tf.TensorSpec([None, 3]), 2)
-# What builders take in the place of a model, or that itself.
+# What builders take instead of a model, or the model itself.
 _MLP = zoo.build('mlp', tf.TensorSpec([None, 3]), 2)
 _MADE = {
     functional.FunctionalModel: MODEL,

@@ -400,7 +400,7 @@ def test_measurements_of_the_aggregator_reach_the_metrics():
 
 
 class _Drawing(tff.aggregators.UnweightedAggregationFactory):
-  """A sum that keeps a key, as random aggregators of ours do."""
+  """A sum that keeps a key, as our random aggregators do."""
 
   def create(self, value_type):
     inner = tff.aggregators.SumFactory().create(value_type)

@@ -43,7 +43,7 @@ def on_fused(
   Args:
     computation: A `tff.Computation`, or a function that calls one.
     *args: Its arguments.
-    strategy: How to go over the clients.
+    strategy: How to run the clients.
     fuses: Whether the call is fused, not left to the native runtime.
 
   Raises:
@@ -74,7 +74,7 @@ def agree(
     *args: Its arguments.
     rtol: Relative tolerance of floats; everything else must be equal.
     atol: Absolute tolerance of floats.
-    strategies: How the fused runtime goes over the clients: every one of these.
+    strategies: How the fused runtime runs the clients: in each of these ways.
     fuses: Whether the fused runtime runs it itself.
 
   Returns:

@@ -17,7 +17,7 @@ _KINDS = ('list', 'slices', 'filter', 'shuffle', 'file')
 
 
 def data_set(data, part, elements):
-  """Returns a data set of elements, made anew; None if they stay a list.
+  """Returns a new data set of elements; None if they stay a list.
 
   Args:
     data: Hypothesis's `data()`.

@@ -54,7 +54,7 @@ def _new_clients():
 
 
 def _shuffled_clients():
-  """Datasets that are read anew in every round, of 1 MB."""
+  """Data sets of 1 MB that are read again in every round."""
   data = tf.data.Dataset.from_tensor_slices(
       dict(problems.examples(2**16, seed=0))
   ).shuffle(100).batch(2**12)

@@ -1,4 +1,4 @@
-"""Data sets of all kinds, made anew or not, have the elements that they have
+"""Data sets of all kinds, new ones or not, have the elements that they have
 natively, in the same order, and are read as far as the computation takes.
 """
 

@@ -49,7 +49,7 @@ def _noise_in_result(factory, call):
 
 
 def test_gaussian_noise():
-  """Standard deviation multiplier * clip / clients; anew in every round.
+  """Standard deviation multiplier * clip / clients; new in every round.
 
   1,000 draws: the relative error of the deviation is 1 / sqrt(2000) = 2.2 %,
   five of these are 11 %.

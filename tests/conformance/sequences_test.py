@@ -301,7 +301,7 @@ def test_unsorted_names():
 
 
 def test_data_that_differs_from_pass_to_pass():
-  """A shuffled dataset is read anew by every call."""
+  """Every call reads a shuffled data set again."""
   data = tf.data.Dataset.range(1000).shuffle(1000)
 
   @tff.tensorflow.computation(tff.SequenceType(np.int64))

@@ -1,4 +1,4 @@
-"""All ways of going over the clients give the same numbers."""
+"""All strategies for the clients give the same numbers."""
 
 import asyncio
 import collections

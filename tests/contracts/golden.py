@@ -1,9 +1,9 @@
 """Three rounds of every method give the values that the repository holds.
 
-    .venv/bin/python -m tests.contracts.golden   # Writes them anew.
+    .venv/bin/python -m tests.contracts.golden   # Writes them again.
 
 They are rounded, for other machines add in another order; `tools/golden.py`
-compares two commits bit by bit. Whoever changes a value says so in CHANGELOG.
+compares two commits bit by bit. A change of a value is noted in CHANGELOG.
 """
 
 import json

@@ -370,7 +370,7 @@ class _WithFlagsThatDoNothing(fedavg.FedAvgHyperparameters):
   """One that is never read, and one that is read and multiplied by zero."""
 
   forgotten: int = hp.field(1, 'Never read.', minimum=1)
-  fruitless: float = hp.field(0.5, 'Read in vain.', above=0.0)
+  fruitless: float = hp.field(0.5, 'Read without effect.', above=0.0)
 
 
 def test_flags_that_do_nothing_are_found(monkeypatch):

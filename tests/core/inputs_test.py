@@ -117,7 +117,7 @@ def test_raises_on_what_is_no_dense_data(client, sentence):
     ([0, -1], False, 'must be in 0..2, .*, found -1.'),
     ([0, 2, 0], False, 'client of the round once, found client 0 2 times.'),
     ([0, 1], True,
-     'must be those of all 3 clients in every round, found 2 clients. Tip:'
+     'must hold all 3 clients in every round, found 2 clients. Tip:'
      ' build the process with full_participation=False.'),
 ])
 def test_raises_on_another_cohort(indices, is_whole, sentence):

@@ -296,7 +296,7 @@ def test_raises_on_bad_examples_and_names_the_line(tmp_path, text, message):
 def test_raises_on_texts_that_are_no_categories(tmp_path, monkeypatch):
   monkeypatch.setattr(columnar, 'MAX_CATEGORIES', 3)
   rows = ''.join(f'k,0,n{i}\n' for i in range(4))
-  with pytest.raises(errors.DataError, match='a must have at most 3 different'):
+  with pytest.raises(errors.DataError, match='a must have at most 3 distinct'):
     _read(_csv(tmp_path, 'client,y,a\n' + rows), _ALL)
 
 

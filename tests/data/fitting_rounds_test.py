@@ -1,4 +1,4 @@
-"""Default rounds of one's own data."""
+"""Default rounds of users' data."""
 
 from tff_pers.data import fitting_rounds
 

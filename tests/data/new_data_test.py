@@ -77,7 +77,7 @@ def test_what_is_not_as_in_training_is_said(tmp_path):
   assert (
       'deviations, age from 50 to 600, time from 1.7e+09 to 0, same from 3 to 4.'
   ) in moved
-  assert "column town holds what the training data had not: 'Rome' in 1" in texts
+  assert "column town holds what the training data lacked: 'Rome' in 1" in texts
   assert table.x[0, 0] == 0
 
 

@@ -1,7 +1,7 @@
 """Forms of files that people have, and what each of them gives.
 
 The table of the documentation in lines: a form is a file (or a folder) with the
-options that its owner needs, and what becomes of it: the clients, and numbers
+options that its owner needs, and the result: the clients, and numbers
 or a part of the sentence that says what was found.
 """
 
@@ -202,29 +202,29 @@ FORMS = {
     ),
     'clients in capitals': _csv(
         _plain(rows=[*_ROWS, *[('Bob', *row[1:]) for row in _ROWS]]),
-        "capitals or spaces alone count as different, with so many rows: 'Bob'"
-        " (4) and 'bob' (2).", ('Bob', 'ann', 'bob'),
+        "only in capitals or spaces count as different, with these numbers of"
+        " rows: 'Bob' (4) and 'bob' (2).", ('Bob', 'ann', 'bob'),
     ),
     'classes in capitals': _csv(
         _plain(rows=[*_ROWS, ('bob', 'NO', '1', '2')]),
-        "Classes that differ in capitals or spaces alone count as different,"
-        " with so many rows: 'NO' (1) and 'no' (2).",
+        "Classes that differ only in capitals or spaces count as different,"
+        " with these numbers of rows: 'NO' (1) and 'no' (2).",
     ),
     'texts with other spaces': _csv(
         _with('town', 'new  york', 'New York', 'rome', 'rome'),
-        "Texts of town that differ in capitals or spaces alone count as"
-        " different, with so many rows: 'new  york' (1) and 'New York' (1).",
+        "Texts of town that differ only in capitals or spaces count as different,"
+        " with these numbers of rows: 'new  york' (1) and 'New York' (1).",
         categories='one_hot',
     ),
     'a typing error among numbers': _refused(
         _many('a', [*range(30), '3o']),
-        "a must be a number and is one but for '3o'; it must be in every line,"
+        "a must be a number and is one except for '3o'; it must be in every line,"
         " found '3o' at client ann in line 32. Tip: --csv_missing=mean",
     ),
     'a typing error, one-hot': _refused(
         _many('a', [*range(30), '3o']),
-        "must be a number in every line, as it is in 30, found 1 that is none"
-        " ('3o'), the first at client ann in line 32. Tip: mend these cells",
+        "must be a number in every line, as it is in 30, found 1 that is not"
+        " ('3o'), the first at client ann in line 32. Tip: correct these cells",
         categories='one_hot',
     ),
     'over 50 texts': _csv(

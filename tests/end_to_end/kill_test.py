@@ -1,4 +1,4 @@
-"""SIGKILL at any point, then `--resume`: the same bits as without.
+"""SIGKILL at any point, then `--resume`: bit-identical results.
 
 Issue 3, must show 3. APFL has server state and client states, the cohorts are
 partial, so that states are made, changed and left alone. A kill in the middle

@@ -9,7 +9,7 @@ from tff_pers.evaluation import curve_plots
 
 @pytest.fixture(name='saved')
 def _saved(monkeypatch):
-  """The pictures that were made, in the place of files."""
+  """The figures that were made, instead of files."""
   saved = []
   monkeypatch.setattr(
       curve_plots.figures, 'save', lambda picture, *rest: saved.append(picture)

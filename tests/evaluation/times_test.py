@@ -73,7 +73,7 @@ def test_runs_without_a_clock_are_left_out():
 
 @pytest.fixture(name='saved')
 def _saved(monkeypatch):
-  """The pictures that were made, in the place of files."""
+  """The figures that were made, instead of files."""
   saved = []
   monkeypatch.setattr(
       time_plots.figures, 'save', lambda picture, *rest: saved.append(picture)

@@ -1,4 +1,4 @@
-"""`--rounds=auto` and default rounds of one's own data, by the programs."""
+"""`--rounds=auto` and default rounds of users' data, by the programs."""
 
 import csv
 import math

@@ -161,7 +161,7 @@ def test_half_a_line_of_a_killed_process_is_cut_off(kept, tmp_path):
   path.write_bytes(whole[:last + max(1, int(kept * (len(whole) - last) - 1))])
   again = _study(tmp_path)
   assert again.trials()[0].values == first
-  # The line held the values of the second one; they are drawn anew, the same.
+  # The line held the values of the second one; they are drawn again, the same.
   found = again.claim()
   assert (found.number, found.values) == (2, claim.values)
   for line in path.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Exported models predict what clients predict, and need nothing of ours."""
+"""Exported models predict what clients predict, and do not need this package."""
 
 import dataclasses
 import subprocess

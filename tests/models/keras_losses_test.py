@@ -146,7 +146,7 @@ def test_rows_of_a_trial_differ(size):
   """Also those of labels: a loss that compares them must not pass."""
   several = _trial(tf.TensorSpec([None, size], tf.int32), [size])
   steps = _trial(tf.TensorSpec([None, size], tf.int32), [size, 3])
-  # Of one label there are but two kinds.
+  # A single label has only two kinds.
   assert len(np.unique(several.y, axis=0)) == (2 if size == 1 else 3)
   assert len(np.unique(steps.y, axis=0)) == 3
 
@@ -258,7 +258,7 @@ def test_a_loss_of_the_batch_may_be_meant():
 @pytest.mark.parametrize('metric, message', [
     (lambda y, p: tf.reduce_mean(p) + 0 * p[:, 0],
      "The metric 'm' must return .* found values that change"),
-    (lambda y, p: p[:, 0].numpy(), "The metric 'm' must be made of operations"),
+    (lambda y, p: p[:, 0].numpy(), "The metric 'm' must consist only of Te"),
     (lambda y, p: p[:, 0] * SCALE, "The metric 'm' .* reads variables"),
     ('MeanIoU', "names that Keras knows, found 'MeanIoU'"),
     ('acuracy', "names that Keras knows, found 'acuracy'"),

@@ -341,7 +341,7 @@ def test_metrics_with_a_state_are_those_of_keras(
 
 
 class _Excess(M.Metric):
-  """One's own: how far predictions are above labels, where they are."""
+  """A user's metric: how far predictions are above labels, where they are."""
 
   def __init__(self):
     super().__init__('excess')

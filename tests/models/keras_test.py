@@ -310,7 +310,7 @@ class _Counting(L.Layer):
         ),
         (
             lambda: L.Lambda(lambda x: x - tf.reduce_mean(x, 0)),
-            'must predict every row by itself',
+            'must predict every row independently',
         ),
         (lambda: L.Dense(4, dtype=tf.float64), "dtypes .'float32', 'float64'"),
     ],

@@ -119,7 +119,7 @@ def test_raises_where_the_only_layer_would_be_private(name, scheme):
 
 @pytest.mark.parametrize('name', ZOO)
 def test_raises_on_norms_of_the_zoo(name):
-  with pytest.raises(ValueError, match="found 'norm', which fits none"):
+  with pytest.raises(ValueError, match="found 'norm', which matches none"):
     partition.from_scheme(_zoo(name), 'norm')
 
 
@@ -311,7 +311,7 @@ def test_adapted_models_name_their_factors_as_adaptors():
 
 
 def test_a_factor_is_not_taken_for_a_dense_layer():
-  """Whoever looks for kernels in an adapted model finds those of its base."""
+  """A search for kernels in an adapted model finds those of its base."""
   adapted = adaptors.floral(_zoo('mlp_small'), 1, rank=2).mixed([1.0])
   again = adaptors.floral(adapted, 1, rank=2)
   assert [entry.weight.name for entry in again.plan if entry.adaptor] == [
@@ -358,9 +358,9 @@ def test_raises_on_a_rank_without_adaptors():
     ('*', r"must leave mlp_small a global weight, found '\*', which .* local_o"),
     ('*/kernel:bias', 'must leave mlp_small a global weight'),
     ('input:bias', r"input_layer, .* \(dense_0/kernel, .*found 'input', which"),
-    ('conv_*', r"found 'conv_\*', which fits none.$"),
-    ('', "found '', which fits none"),
-    ('adapter', 'which fits none. Tip: adapt the model first, see adaptors.fl'),
+    ('conv_*', r"found 'conv_\*', which matches none.$"),
+    ('', "found '', which matches none"),
+    ('adapter', 'which matches none. Tip: adapt the model first, see adaptors.fl'),
 ])
 def test_raises_on_a_split_that_leaves_a_part_empty(split, message):
   with pytest.raises(ValueError, match=message):

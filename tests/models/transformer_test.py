@@ -1,4 +1,4 @@
-"""The transformer is the one of the papers, computed anew in NumPy."""
+"""The transformer is the one of the papers, recomputed in NumPy."""
 
 import numpy as np
 import pytest

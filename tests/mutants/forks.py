@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
 
 class Result(NamedTuple):
-  """What became of a task.
+  """The outcome of a task.
 
   Attributes:
     key: That of the task.

@@ -86,7 +86,7 @@ def test_damage_is_that_of_the_table(name):
         damage(rule, x, full.message), full.damage, rtol=1e-9
     )
     assert full.damage >= max(damage(rule, x, v) for v in others) - 1e-12
-    # A clipped message turns towards its direction for ever.
+    # A clipped message keeps turning towards its direction.
     assert name == 'centered_clipping' or not full.is_capped
 
 

@@ -1,4 +1,4 @@
-"""Weighted k-means that goes on from an assignment, against NumPy."""
+"""Weighted k-means that starts from an assignment, against NumPy."""
 
 import numpy as np
 import pytest

@@ -152,7 +152,7 @@ def test_centering_truncates_as_a_full_svd(num_products, rank):
 
 
 def test_centered_zeros_can_still_learn():
-  """Two zero factors would have zero gradients for ever."""
+  """Two zero factors would always have zero gradients."""
   p = tf.constant([0.2, 0.5, 0.3], tf.float64)
   v, u = (tf.constant(f) for f in _factors(10))
   mean, new_v, new_u = low_rank.centered(v, tf.zeros_like(u), p)

@@ -177,7 +177,7 @@ def test_raises_on_missing_worker(monkeypatch, tmp_path):
 
 
 def _script(folder, text):
-  """Returns a program in the place of TFF's worker."""
+  """Returns a program that replaces TFF's worker."""
   binary = folder / 'worker_binary'
   binary.write_text(f'#!/bin/sh\necho started >> {folder}/starts\n{text}\n')
   binary.chmod(0o755)

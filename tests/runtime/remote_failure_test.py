@@ -1,4 +1,4 @@
-"""Workers that die, hang or take too long; nothing waits for ever.
+"""Workers that die, hang or take too long; nothing waits without a limit.
 
 Every test catches two workers in the middle of a round: each holds one client
 of two. The heartbeat is fast, and slow enough for a busy machine.

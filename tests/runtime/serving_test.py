@@ -90,7 +90,7 @@ def test_one_program_has_the_worker(relay, monkeypatch):
 
 
 def test_after_a_driver_the_worker_is_started_before_the_next(relay):
-  """Else the next one's work would be lost with the worker of the first."""
+  """Else the next driver's work would be lost with the first driver's worker."""
   lease.Lease(relay.address).close()
   workers.wait_for(lambda: relay.left is not None)
   with pytest.raises(lease.NotYet, match='is being started'):

@@ -39,7 +39,7 @@ def test_computes_with_certificates_of_one_authority(worker, own):
 
 
 def test_refuses_who_has_no_certificate(worker):
-  """Not as a driver of ours, and not as any other client either."""
+  """Neither as our driver nor as any other client."""
   with pytest.raises(
       remote.WrongWorkerError, match='with TLS, found ' + worker.address
   ):

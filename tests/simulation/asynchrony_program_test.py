@@ -197,7 +197,7 @@ def test_other_events_than_those_of_the_checkpoint_are_refused():
   event_runs.trainer(_fedavg(), clients, longer, states)
   for other in (dict(seed=1), dict(delays=event_runs.Durations(*range(1, 7)))):
     events = event_runs.schedule(6, 20, in_flight=4, **other)
-    with pytest.raises(ValueError, match='`delays` must give the events of'):
+    with pytest.raises(ValueError, match='`delays` must give the same events as'):
       event_runs.trainer(_fedavg(), clients, events, states)
 
 

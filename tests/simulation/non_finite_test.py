@@ -109,7 +109,7 @@ def test_there_is_no_column_when_the_run_would_stop(problem):
     [
         ([BROKEN], []),
         ([BROKEN, 5], []),  # Client 5 has nothing to train on.
-        ([1, BROKEN], [1]),  # A Byzantine client is nobody to go on with.
+        ([1, BROKEN], [1]),  # A Byzantine client is not enough for a round.
         ([BROKEN], [BROKEN]),
     ],
 )

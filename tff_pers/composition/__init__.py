@@ -1,4 +1,4 @@
-"""A method from plain TensorFlow functions."""
+"""Composes methods from plain TensorFlow functions."""
 
 from tff_pers.composition.composer import Aggregator
 from tff_pers.composition.composer import Choosing

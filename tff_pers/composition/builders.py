@@ -1,9 +1,9 @@
-"""Builders of methods check what a caller hands them, in one sentence each.
+"""Checks the arguments of method builders, each with a one-sentence error.
 
     @builders.checked
     def build_fedavg(model: functional.FunctionalModel, hyperparameters: ...)
 
-An argument is known by its name, and what it must be by its annotation.
+Arguments are recognized by name, and their required type by annotation.
 """
 
 import functools
@@ -20,7 +20,7 @@ from tff_pers.core import process
 from tff_pers.models import functional
 from tff_pers import tff
 
-# What people have who come from TFF or Keras, and how it becomes our model.
+# Model types of TFF and Keras, and how to convert each into our model.
 _WAYS = (
     (tf.keras.Model, 'Keras model', 'models.from_keras(keras_model, loss)'),
     (
@@ -38,9 +38,9 @@ _Builder = TypeVar('_Builder', bound=Callable[..., Any])
 
 
 def takes_statistics(how: str) -> Callable[[_Builder], _Builder]:
-  """Marks a builder, below `checked`, whose method trains batch normalization.
+  """Marks a builder, below `checked`, whose method handles batch normalization.
 
-  Moving statistics (`models.batch_norm`) may not be moved as weights are, so
+  Moving statistics (`models.batch_norm`) must not be updated as weights are, so
   all other builders refuse a model that has some.
 
   Args:
@@ -56,25 +56,24 @@ def takes_statistics(how: str) -> Callable[[_Builder], _Builder]:
 
 
 def checked(build: _Builder) -> _Builder:
-  """Returns the builder, which looks at its arguments first.
+  """Returns the builder with a check of its arguments.
 
-  A process of a builder that is told `num_clients`, or the `groups` of all
-  clients, takes those clients alone; see `PersonalizedProcess.require`.
+  A process whose builder is given `num_clients`, or the `groups` of all
+  clients, accepts only those clients; see `PersonalizedProcess.require`.
 
   Args:
-    build: `(...) -> PersonalizedProcess`. Those of its arguments are looked at
-      that are annotated as a model, or as what is made of one (a class with a
-      text `made_by`, which says how), and those that are called
-      `hyperparameters` or `num_clients`. Its docstring gets what it raises
-      then, and what it returns.
+    build: `(...) -> PersonalizedProcess`. Checked are the arguments annotated
+      as a model or as a class built from one (with a text `made_by`, which says
+      how), and those named `hyperparameters` or `num_clients`. The docstring is
+      extended by what the builder returns and by the errors of these checks.
   """
   signature = inspect.signature(build)
-  # Annotations may be texts, and Python 3.9 has no other way to read these.
+  # Annotations may be strings; on Python 3.9 only this resolves them.
   kinds = typing.get_type_hints(build)
 
   @functools.wraps(build)
   def build_checked(*args, **kwargs):
-    # Python's own sentence where an argument is missing or unknown.
+    # Raises Python's own error where an argument is missing or unknown.
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     given = bound.arguments
@@ -101,11 +100,11 @@ def checked(build: _Builder) -> _Builder:
 
 
 def _with_results(build, names: Sequence[str]) -> str:
-  """Returns the docstring with what all builders return and raise.
+  """Returns the docstring, with what all builders return and raise.
 
   Args:
-    build: The builder; what its docstring says itself is not said again.
-    names: Of the arguments that are looked at.
+    build: The builder; what its docstring already says is not repeated.
+    names: Names of the arguments that are checked.
   """
   text, _, errors = inspect.cleandoc(build.__doc__ or '').partition('Raises:\n')
   if 'Returns:\n' not in text:
@@ -113,7 +112,7 @@ def _with_results(build, names: Sequence[str]) -> str:
   raised = []
   if 'TypeError:' not in errors:
     looked_at = ', '.join(f'`{name}`' for name in names)
-    raised += [f'TypeError: If one of {looked_at} is of another kind.']
+    raised += [f'TypeError: If one of {looked_at} has the wrong type.']
   if 'num_clients' in names and '`num_clients` is below 1' not in errors:
     raised += ['ValueError: If `num_clients` is below 1.']
   own = [
@@ -124,11 +123,11 @@ def _with_results(build, names: Sequence[str]) -> str:
 
 
 def check_model(model: Any, name: str = 'model') -> None:
-  """Raises a TypeError unless it is a functional model of ours.
+  """Raises a TypeError unless it is a functional model of this package.
 
   Args:
     model: What a caller gave.
-    name: Of the argument, for the message.
+    name: Name of the argument, for the message.
   """
   if isinstance(model, functional.FunctionalModel):
     return
@@ -136,7 +135,7 @@ def check_model(model: Any, name: str = 'model') -> None:
   for kind, name_of_kind, way in _WAYS:
     if isinstance(model, kind):
       found, tip = name_of_kind, f' Tip: {way}.'
-  if inspect.isfunction(model):  # One that makes a Keras model, perhaps.
+  if inspect.isfunction(model):  # Perhaps one that builds a Keras model.
     tip = f' Tip: {_WAYS[0][2]}, where keras_model may be a function.'
   raise TypeError(
       f'`{name}` must be a tff_pers.models.FunctionalModel, found a'
@@ -145,7 +144,7 @@ def check_model(model: Any, name: str = 'model') -> None:
 
 
 def _check_made(value, name: str, kind) -> None:
-  """Refuses what is not made of a model yet."""
+  """Raises a TypeError unless the value is of the class built from a model."""
   if not isinstance(value, kind):
     raise TypeError(
         f'`{name}` must be a {kind.__module__}.{kind.__name__}, found a'
@@ -154,12 +153,12 @@ def _check_made(value, name: str, kind) -> None:
 
 
 def _check_statistics(build, given) -> None:
-  """Refuses moving statistics where something else than a mean moves them."""
+  """Refuses moving statistics unless the method averages or keeps them."""
   how = getattr(build, _STATISTICS, None)
   name = next((x.name for x in map(_model_of, given.values()) if x), None)
   if name is None:
     return
-  # Of a `partition.Partition`, which most methods need not import.
+  # A `partition.Partition`, which most methods need not import.
   parts = next((x for x in given.values() if hasattr(x, 'is_private')), None)
   hyperparameters = given.get('hyperparameters')
   tip = (
@@ -185,8 +184,8 @@ def _check_statistics(build, given) -> None:
   if parts is not None and any(parts.statistics[1]) and forgets:
     raise ValueError(
         f'The clients of {build.__name__} must keep the moving statistics of'
-        f' {name} from round to round, because they cannot follow in one, found'
-        ' clients that forget. Tip: stateful=true, or stateless=false.'
+        f' {name} from round to round, because one round is too short for them,'
+        ' found stateless clients. Tip: stateful=true, or stateless=false.'
     )
   rule = given.get('model_aggregator') or getattr(
       hyperparameters, 'aggregator', 'mean'
@@ -199,18 +198,18 @@ def _check_statistics(build, given) -> None:
 
 
 def _model_of(value) -> Optional[functional.FunctionalModel]:
-  """Returns the model of an argument, if it has moving statistics."""
+  """Returns the model of an argument if it has moving statistics, else None."""
   model = getattr(value, 'model', getattr(value, 'base', value))
   is_model = isinstance(model, functional.FunctionalModel)
   return model if is_model and model.statistics else None
 
 
 def _check_hyperparameters(hyperparameters, kind) -> None:
-  """Refuses what is no instance of the dataclass of the method."""
+  """Raises a TypeError unless it is an instance of the method's dataclass."""
   if isinstance(hyperparameters, hp.Hyperparameters):
     return
   is_one = inspect.isclass(kind) and issubclass(kind, hp.Hyperparameters)
-  # Else the builder is that of several methods, as FedAdam's.
+  # Otherwise several methods share the builder, e.g. FedAdam's.
   name = kind.__name__ if is_one else 'Hyperparameters'
   tip = f'leave it out for the defaults, {name}()'
   if isinstance(hyperparameters, dict):
@@ -235,7 +234,7 @@ def _check_num_clients(num_clients) -> None:
 
 
 def _among(built, given):
-  """Returns what was built; a process knows for how many clients it is."""
+  """Returns what was built; a process then requires the given clients."""
   num_clients = given.get('num_clients')
   if num_clients is None and given.get('groups') is not None:
     num_clients = len(given['groups'])

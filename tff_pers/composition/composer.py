@@ -1,14 +1,14 @@
-"""Composes a method from plain TensorFlow functions; TFF's types are derived.
+"""Composes a method from plain TensorFlow functions; TFF types are derived.
 
 A round of a method, from top to bottom:
 
     S --send--> message --work(message, C, D)--> C, update, weight
       --aggregator--> aggregate --finalize(S, aggregate)--> S
 
-`compose` takes these pieces as functions of tensors and makes a
-`PersonalizedProcess` of them. Types are found by tracing: S without the state
-of the aggregator from `init`, then the message, the update, the aggregator's
-state, and the whole of S in the end.
+`compose` takes these pieces as functions of tensors and builds a
+`PersonalizedProcess` from them. Types are found by tracing: first S without the
+aggregator's state from `init`, then the message, the update, the aggregator's
+state, and finally all of S.
 """
 
 import collections
@@ -33,7 +33,7 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers import tff
 
-# Any factory that aggregates the update, or one for each field of it.
+# Any factory that aggregates the update, or one for each of its fields.
 Aggregator = Union[structure.Factory, Mapping[str, structure.Factory]]
 Choosing = deployment.Choosing
 Deployed = deployment.Deployed
@@ -58,33 +58,33 @@ def compose(
 ) -> process.PersonalizedProcess:
   """Composes a method whose round has one exchange with the clients.
 
-  All functions are TensorFlow functions of structures of tensors. In S, beside
-  the method's own fields, they see `seed` and `round`.
+  All functions are TensorFlow functions of structures of tensors. Their S has
+  the fields `seed` and `round` in addition to the method's own.
 
   A client whose update, state or loss is not finite is dropped: it sends zeros
   of weight 0, keeps its state, and its index is listed in the metric
-  `non_finite`. One without examples sends zeros of weight 0, too. A client of
-  weight 0 is absent, also where the aggregator has no weights
-  (`aggregators.absence` says how, and where that ends).
+  `non_finite`. A client without examples sends zeros of weight 0, too. A client
+  of weight 0 counts as absent, even if the aggregator has no weights
+  (`aggregators.absence` says how, and with which limits).
 
   Args:
     model: D is dense data of its `x_spec` and `y_spec`.
     init: `seed -> fields`, the method's own fields of S in order.
     send: `S -> fields`, the same message for all; or each client's own, see
-      `own_messages`. `seed` and `round` are added, which the keys of its draws
-      come from.
+      `own_messages`. `seed` and `round` are added, from which a client derives
+      the keys of its draws.
     work: What a client does, `(message, C, D) -> ClientOutput`.
-    finalize: `(S, aggregate) -> fields`, those fields of S that change.
+    finalize: `(S, aggregate) -> fields`, the fields of S that change.
     deploy: `(message, C, D) -> W`, what a client deploys after adapting to its
-      training data; or it returns a `Deployed`, with more to be reported; or a
-      `Choosing`, where all clients choose together.
-    client_model: `(S, C, index) -> W`, what it deploys without looking at data.
-    aggregator: Any factory of TFF's or ours that aggregates the update, or one
-      for each field of it. None: TFF's weighted mean; nothing is aggregated if
-      the update is empty.
+      training data; or it returns a `Deployed`, with a report; or a `Choosing`,
+      where all clients choose together.
+    client_model: `(S, C, index) -> W`, what it deploys without adapting.
+    aggregator: Any factory of TFF or this package that aggregates the update,
+      or one for each of its fields. None: TFF's weighted mean; nothing is
+      aggregated if the update is empty.
     init_client: `seed -> C`, the state of a client never seen before.
-    init_each_client: Whether the seed is the client's own, made of the run's
-      and its index; else it is the run's, and all clients start alike.
+    init_each_client: Whether each client has its own seed, derived from the
+      run's seed and its index; else all start alike from the run's seed.
     deployed: The model over W; None: `model`.
     measure: `(S, aggregate) -> fields`, float scalars that become metrics of
       the round.
@@ -92,12 +92,12 @@ def compose(
       evaluates them.
 
   Returns:
-    A `PersonalizedProcess`, with its `parts`, unless messages are those of a
-    whole cohort, `own_messages.OfCohort`: nobody can be sent one alone.
+    A `PersonalizedProcess`, with its `parts` unless messages depend on the
+    whole cohort (`own_messages.OfCohort`), which a single client is not.
 
   Raises:
-    TypeError: If `model` is none of ours, or the pieces do not fit; the message
-      names the offending type.
+    TypeError: If `model` is not a model of this package, or the pieces do not
+      fit; the message names the offending type.
     ValueError: If the weights of the deployed model are all frozen.
   """
   builders.check_model(model)
@@ -109,8 +109,8 @@ def compose(
   client_type = tff.tensorflow.computation(
       init_client, np.int64
   ).type_signature.result
-  # S without the state of the aggregator, whose type depends on the update,
-  # which in turn depends on the message. So `send` cannot read it.
+  # S without the aggregator's state, whose type depends on the update, which
+  # depends on the message. So `send` cannot read that state.
   message_type = dispatch.message_type(send, server_state.state_type(fields))
   client_update = client_work.as_personalized(
       work, message_type, client_type, data_type
@@ -202,7 +202,7 @@ def _work_and_factory(work, aggregator):
   plain = _factory(aggregator)
   factory = interception.changed('aggregator', plain)
   update = work.update
-  # Rules and attackers look at updates; a mean may have them in any form.
+  # Rules and attackers need separate updates; a mean works on any form of them.
   if work.summed is not None and aggregator is None and factory is plain:
     update, factory = work.summed
 

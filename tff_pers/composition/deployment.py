@@ -1,4 +1,4 @@
-"""How a client deploys a model, and how what it deploys is evaluated."""
+"""Builds the computations that deploy and evaluate models of clients."""
 
 import collections
 from typing import (
@@ -18,12 +18,12 @@ EVALUATION_BATCH = 256
 
 
 class Deployed(NamedTuple):
-  """What a client deploys, and what else is to be known about it.
+  """What a client deploys, and what it reports about that.
 
   Attributes:
     weights: W.
     report: Tensors by name (e.g. `router`, float[C]); `evaluate` returns them
-      beside the client's metrics.
+      along with the client's metrics.
   """
 
   weights: Any
@@ -31,11 +31,11 @@ class Deployed(NamedTuple):
 
 
 class Choosing(NamedTuple):
-  """What a client deploys after the clients have chosen one option together.
+  """The deployment of clients that first choose one of E options together.
 
   Attributes:
-    score: `(message, C, D) -> float[E]`, what a client finds about E options,
-      larger is better; zeros if it cannot tell. The option of the largest sum
+    score: `(message, C, D) -> float[E]`, a client's scores of the options,
+      larger is better; zeros if it cannot tell. The option with the largest sum
       over the clients that are evaluated together is chosen.
     deploy: `(message, C, D, int32) -> W` or `Deployed`; the last argument is
       the option, 0 to E - 1.
@@ -51,8 +51,8 @@ class Tier(NamedTuple):
   Attributes:
     model: The `FunctionalModel` of this tier.
     weights: `S -> W`, a TensorFlow function.
-    variants: `S -> [W, ...]`, where no one W is the tier's: its metrics are
-      means over these.
+    variants: `S -> [W, ...]`, if the tier has several W: its metrics are means
+      over these.
   """
 
   model: functional.FunctionalModel
@@ -65,8 +65,8 @@ def deployed_metrics(
 ) -> collections.OrderedDict[str, tf.Tensor]:
   """Returns `<loss, metrics..., num_examples>`, means over a client's data.
 
-  What has `FunctionalModel.weights_of` is a mean over units, e.g. tokens: 0 if
-  the client has examples, but no unit in any. Without examples all are NaN.
+  Metrics with `FunctionalModel.weights_of` are means over units, e.g. tokens: 0
+  if the client has examples, but none has units. Without examples all are NaN.
 
   Args:
     deployed: The model.
@@ -84,11 +84,11 @@ def deployed_metrics(
 
   one = lambda specs: tf.nest.map_structure(
       lambda spec: tf.zeros(
-          # Steps or pixels that the model leaves open, enough for its windows.
+          # Sizes that the model leaves open: large enough for its windows.
           [1, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])], spec.dtype
       ), specs,
   )
-  # A batch of one masked row gives zeros of the names and types of the sums,
+  # A batch of one masked row gives zeros with the names and types of the sums,
   # whatever metrics the model has.
   nothing = client_data.Batch(
       one(deployed.x_spec), one(deployed.y_spec), tf.constant([False]),
@@ -117,7 +117,7 @@ def _divisor(count, units):
   """Returns what a sum is divided by: the examples, or their units if known."""
   if units is None:
     return count
-  # No units in some examples are 0 / 1; no examples are 0 / 0.
+  # Examples without units give 0 / 1; no examples give 0 / 0.
   return tf.maximum(units, tf.cast(tf.minimum(count, 1), units.dtype))
 
 
@@ -154,12 +154,12 @@ def build_deploy(
 
   Args:
     dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), by the clients'
-      indices; or with {D}@CLIENTS, their training data, in the place of these.
+      indices; or with {D}@CLIENTS, their training data, instead of indices.
     client_type: C.
     data_type: D.
-    deploy: `(message, C, D) -> W`, a TensorFlow function, the client's own
-      part: adaptation on its training data D. Or it returns a `Deployed`, or
-      is a `Choosing`.
+    deploy: `(message, C, D) -> W`, a TensorFlow function: the client's
+      adaptation to its training data D. Or it returns a `Deployed`, or is a
+      `Choosing`.
     deployed: The model over W.
 
   Raises:
@@ -179,7 +179,7 @@ def build_deploy(
   else:
     adapt = deploy
 
-  # TFF takes no `*arguments`, so they are one tuple.
+  # TFF accepts no `*arguments`, so they are one tuple.
   @tff.tensorflow.computation(
       tff.to_type((*own_types, np.int32) if choosing else own_types)
   )
@@ -259,7 +259,7 @@ def build_evaluate(
 
 
 def check_tiers(tiers: Mapping[str, Tier], state_type: tff.Type) -> None:
-  """Raises a TypeError if what a tier makes of S is no weights of its model."""
+  """Raises a TypeError if a tier's function of S does not give its weights."""
 
   @tff.tensorflow.computation(state_type)
   def weights_of(state):
@@ -284,7 +284,7 @@ def build_evaluate_global(
   """Returns (S@SERVER, D@SERVER -> <tier=<loss, ..., num_examples>>@SERVER).
 
   Args:
-    tiers: The models by name; every one is evaluated on the same examples.
+    tiers: The models by name; all are evaluated on the same examples.
     state_type: S.
     data_type: D.
   """

@@ -1,8 +1,8 @@
-"""What the server sends to the clients of a cohort.
+"""Builds the messages that the server sends to the clients of a cohort.
 
-A message is `seed` and `round`, which the keys of a client's draws come from,
-and what the method adds: the same for all, with a number of the client's own,
-or each client's own row.
+A message is `seed` and `round`, from which a client derives the keys of its
+draws, and the method's fields: the same for all clients, with a number that
+differs between clients, or a separate row for each client.
 """
 
 import collections
@@ -14,7 +14,7 @@ from tff_pers import tff
 
 
 class Own(Protocol):
-  """Messages of which each client gets one of its own, see `own_messages`."""
+  """Messages that differ from client to client, see `own_messages`."""
 
   def message_type(self, state_type: tff.Type) -> tff.Type:
     """Returns the type of what a client receives."""
@@ -34,7 +34,7 @@ def is_of_cohort(send: Send) -> bool:
 def build_broadcast(
     send: Callable[[Any], Mapping[str, Any]], state_type: tff.Type
 ) -> tff.Computation:
-  """Returns (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), alike for all.
+  """Returns (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), equal for all.
 
   Args:
     send: `S -> fields`; the message is `seed`, `round` and these, sorted.
@@ -80,10 +80,10 @@ def build_dispatch(send: Any, state_type: tff.Type) -> tff.Computation:
 
 
 def one_by_one(dispatch: tff.Computation) -> tff.Computation:
-  """Returns `dispatch` with one message per client, also where all are equal.
+  """Returns `dispatch` with one message per client, even if all are equal.
 
-  If TFF knows that a value is equal at all clients, it returns one member and
-  not a list, and then the next computation does not accept it as one message
+  If TFF knows that a value is equal at all clients, it returns one member
+  rather than a list, which the next computation does not accept as one message
   per client. `next` uses `dispatch` itself, where the extra map would only copy
   the message once per client.
   """

@@ -1,7 +1,7 @@
-"""What a global model becomes in the hands of clients: metrics after s steps.
+"""Evaluates a global model after s local steps on each client.
 
-In the view of meta-learning a global model is judged by how good it is after a
-few local steps, not as it is.
+Meta-learning judges a global model by its performance after a few local steps,
+not by its own.
 
 On the Convergence and Accuracy Trade-Offs in Federated Learning and
 Meta-Learning
@@ -33,8 +33,8 @@ def build_evaluate_finetuned(
     client i: v <- w;  s times: v <- v - eta g_i(v; b)  on its training data
               the metrics of v on its test data, for each s
 
-  Every s starts at w and sees the same batches, those of the coming round.
-  There is no schedule, which is made for the rounds. Nothing changes any state.
+  Every s starts at w and sees the same batches, those of the coming round. The
+  learning rate is constant: schedules are for rounds. No state changes.
 
   Args:
     process: The method.
@@ -45,8 +45,8 @@ def build_evaluate_finetuned(
     local: The step, e.g. with the momentum and the clipping of training.
 
   Returns:
-    (S@SERVER, {<adapt=D, test=D>}@CLIENTS -> {<s=metrics, ...>}@CLIENTS), the
-    names being the numbers, the metrics those of `process.evaluate`.
+    (S@SERVER, {<adapt=D, test=D>}@CLIENTS -> {<s=metrics, ...>}@CLIENTS), named
+    by the numbers s; the metrics are those of `process.evaluate`.
   """
   both_type = process_lib.adapt_and_test(process.data_type)
 

@@ -1,4 +1,4 @@
-"""Messages of which each client gets one of its own: `send` of `compose`."""
+"""Messages that differ from client to client: `send` of `compose`."""
 
 import collections
 from typing import Any, Callable, Mapping, NamedTuple
@@ -12,7 +12,7 @@ from tff_pers import tff
 
 
 class Row(NamedTuple):
-  """What is sent to each client alone, in the place of a broadcast.
+  """Sends each client its own message, instead of a broadcast.
 
   Attributes:
     select: `(S, index) -> message`, a TensorFlow function.
@@ -33,22 +33,22 @@ class Row(NamedTuple):
     return shuffling.build_fetch(state_type, self._message, self.num_clients)
 
   def _message(self, state, index):
-    # A row passes through a sequence, and TFF's worker fails at run time on
-    # structures in a sequence whose fields are not sorted by name.
+    # A row passes through a sequence, and TFF's worker fails at run time on a
+    # sequence of structures whose fields are not sorted by name.
     fields = dispatch.fields_of(state, self.select(state, index))
     return collections.OrderedDict(sorted(fields.items()))
 
 
 class OfCohort(NamedTuple):
-  """What is sent to each client alone, and depends on who else takes part.
+  """Sends each client its own message, which depends on the whole cohort.
 
-  Clients that deploy are no cohort: they are sent the seed and the round alone.
+  Clients that deploy form no cohort: they are sent only the seed and the round.
 
   Attributes:
     prepare: `(S, cohort) -> V`, a TensorFlow function; the cohort is int32[m],
-      the indices of who takes part in the round, in their order.
+      the sorted indices of the clients that take part in the round.
     num_clients: Indices are 0..num_clients - 1.
-    select: `(V, place) -> fields`, a TensorFlow function, of client
+    select: `(V, place) -> fields`, a TensorFlow function: the message of client
       cohort[place].
   """
 
@@ -104,13 +104,13 @@ class OfCohort(NamedTuple):
 
 
 class Numbered(NamedTuple):
-  """What is sent to all, and to each client a number that it shares with none.
+  """Sends the same fields to all, and a different number to each client.
 
   Attributes:
     fields: `S -> fields`, a TensorFlow function.
     number: Name of one of the fields, an int32 scalar: each client gets it plus
-      its own place in the cohort, 0 to m - 1, in the order of the indices.
-    num_clients: How many clients there are.
+      its place in the cohort, 0 to m - 1, in the order of the indices.
+    num_clients: Number of clients.
   """
 
   fields: Callable[[Any], Mapping[str, Any]]

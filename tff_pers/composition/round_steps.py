@@ -1,7 +1,7 @@
-"""The steps of a round as federated computations: work, aggregate, apply.
+"""Builds the steps of a round: work, aggregate, apply.
 
-`next` of a composed process is made of them, and who drives a round step by
-step uses the same (see `process.Parts`).
+The `next` of a composed process consists of them, and so do drivers that run a
+round step by step (see `process.Parts`).
 """
 
 import collections
@@ -20,7 +20,7 @@ _GUARDED = ('client_state', 'update', 'weight', 'loss')
 
 
 def build_guard(client_update: tff.Computation) -> tff.Computation:
-  """Wraps `client_update`: drops clients, adds the metrics.
+  """Wraps `client_update`: drops failed clients and adds the metrics.
 
   A client whose result is not finite, or that has no examples, sends zeros of
   weight 0 and keeps its state.
@@ -37,7 +37,7 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
     sent = collections.OrderedDict(
         update=output['update'], weight=output['weight']
     )
-    # A client without examples has learned nothing, whatever its weight.
+    # A client without examples has not trained, whatever its weight.
     counts = tf.logical_and(finite, data['num_examples'] > 0)
     new_state, sent = _kept(
         counts, (output['client_state'], sent),
@@ -79,9 +79,9 @@ def _kept(counts, new, old, by_branches: bool):
   Args:
     counts: bool scalar.
     new: A structure of tensors.
-    old: Another like it.
-    by_branches: Whether to choose a branch, which copies no tensor but takes
-      several passes where clients are done together.
+    old: A structure like `new`.
+    by_branches: Whether to use a conditional, which copies no tensor but takes
+      several passes where clients are vectorized.
   """
   if by_branches:
     return tf.cond(counts, lambda: new, lambda: old)
@@ -93,14 +93,14 @@ def _kept(counts, new, old, by_branches: bool):
 
 
 def _bytes(output, name: str, payload):
-  """Returns what the work says was sent, else the size of the tensors."""
+  """Returns the bytes that the work reports, else the size of the tensors."""
   if name in output:
     return tf.cast(output[name], tf.float32)
   return round_metrics.payload_bytes(payload)
 
 
 def placed(work_fn: tff.Computation) -> tff.Computation:
-  """Returns `work_fn` over the clients of a cohort."""
+  """Returns `work_fn`, mapped over the clients of a cohort."""
   types = work_fn.type_signature.parameter
 
   @tff.federated_computation(
@@ -152,10 +152,10 @@ def build_aggregate(
 
 
 def _unless_impossible(num_present, measured):
-  """Returns 0 if a rule had too few messages for a result, else the number.
+  """Returns 0 if a rule had too few messages for a result, else `num_present`.
 
-  Then the round is one in which nobody took part. Robust rules measure
-  `impossible`, also inside of others.
+  The round then counts as one in which nobody took part. Robust rules measure
+  `impossible`, also inside other aggregators.
   """
   found = list(_named('impossible', measured))
   if not found:
@@ -170,7 +170,7 @@ def _unless_impossible(num_present, measured):
 
 
 def _named(field: str, value):
-  """Yields the parts of a value@SERVER with this name, however deep."""
+  """Yields the parts of a value@SERVER with this name, at any depth."""
   member = value.type_signature.member
   if not isinstance(member, tff.StructType):
     return
@@ -199,7 +199,7 @@ def build_apply(
     result, someone = aggregated['result'], aggregated['num_present'] > 0
     changed = collections.OrderedDict(finalize(state, result))
     changed['aggregator'] = aggregated['state']
-    # If nobody took part there is no step: an optimizer would still move by
+    # Without participants there is no step: an optimizer would still move by
     # its momentum, and an adaptive aggregator by zeros that nobody sent.
     changed = _if(
         someone, changed, {name: state[name] for name in changed}
@@ -210,7 +210,7 @@ def build_apply(
     return collections.OrderedDict(
         state=collections.OrderedDict(
             # The round counts even if nobody took part: the keys of all draws
-            # depend on it and would repeat otherwise.
+            # depend on it and would otherwise repeat.
             state, **changed, round=state['round'] + 1
         ),
         metrics=metrics,

@@ -1,12 +1,12 @@
-"""Server optimizers that TFF does not have, or has otherwise.
+"""Server optimizers that TFF lacks or defines differently.
 
 Nesterov's momentum, in the form that stores the look-ahead point:
 
     m <- beta m + g
     w <- w - eta (g + beta m)
 
-The adaptive ones as their paper states them. The server of FedAvg moves by D,
-the mean of u_i - w. Per coordinate, from m = 0 and v = v_0:
+The adaptive optimizers, as in their paper. The server of FedAvg moves by D, the
+mean of u_i - w. Per coordinate, from m = 0 and v = v_0:
 
     m <- beta1 m + (1 - beta1) D
     v <- v + D^2                                    (FedAdagrad)
@@ -14,10 +14,10 @@ the mean of u_i - w. Per coordinate, from m = 0 and v = v_0:
          v - (1 - beta2) D^2 sign(v - D^2)          (FedYogi)
     w <- w + eta_g m / (sqrt(v) + epsilon)
 
-TFF's own Adam and Yogi correct the bias of m and v, and its Adagrad has no m
-and epsilon inside the root: other trajectories, most of all in early rounds. An
-optimizer of TFF subtracts a "gradient", which is -D here, the mean of w - u_i:
-what our clients send.
+TFF's own Adam and Yogi correct the bias of m and v; its Adagrad has no m, and
+epsilon is inside the root. Trajectories differ, most of all in early rounds. A
+TFF optimizer subtracts a "gradient", which is -D here: the mean of w - u_i,
+which our clients send.
 
 Adaptive Federated Optimization
     Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
@@ -44,8 +44,8 @@ def build_heavy_ball(
 
   Args:
     learning_rate: eta.
-    beta: Momentum, in [0, 1); it has no dampening, as the heavy ball has none.
-    dtype: That of the weights.
+    beta: Momentum, in [0, 1), without dampening.
+    dtype: Dtype of the weights.
   """
   # NumPy numbers of the weights' type, because TFF's optimizer multiplies
   # tensors by them.
@@ -56,8 +56,8 @@ def build_heavy_ball(
 class _Optimizer(tff.learning.optimizers.Optimizer):
   """An optimizer whose hyperparameters are in its state, by name.
 
-  As in TFF's optimizers, so that a program can change them. They have the dtype
-  of the weights: float64 stays float64.
+  As in TFF's optimizers, a program can change them. They have the dtype of the
+  weights: float64 stays float64.
   """
 
   def __init__(self, hparams):
@@ -137,8 +137,8 @@ class _Adaptive(_Optimizer):
     fill = lambda value: tf.nest.map_structure(
         lambda spec: tf.cast(tf.fill(spec.shape, value), spec.dtype), specs
     )
-    # Python floats times a float64: `tf.cast` alone would take them through
-    # float32.
+    # A multiple of a float64 tensor, because `tf.cast` of a Python float goes
+    # through float32.
     one = tf.constant(1.0, tf.float64)
     state.update(m=fill(0 * one), v=fill(self._initial_v * one))
     return state
@@ -153,8 +153,8 @@ class _Adaptive(_Optimizer):
       # epsilon outside the root, as in the paper.
       return w - rate * m / (tf.sqrt(v) + tf.cast(state['epsilon'], w.dtype))
 
-    # m <- beta1 m + (1 - beta1) g with g = -D, so m has the other sign than in
-    # the paper, and `step` subtracts it.
+    # m <- beta1 m + (1 - beta1) g with g = -D, so m has the opposite sign of
+    # the paper's, and `step` subtracts it.
     m = tf.nest.map_structure(mean, state['m'], gradients)
     v = tf.nest.map_structure(
         lambda v, g: self._second_moment(state, v, tf.square(g)),

@@ -1,4 +1,4 @@
-"""The server state S of a method, and its start.
+"""The server state S of a method, and how it is initialized.
 
 S is `seed` (int64), `round` (int32), `aggregator` (the aggregator's own state),
 then the method's fields.
@@ -47,7 +47,7 @@ def build_initialize(
 
   Args:
     init: `seed -> fields`, the method's own fields of S in order.
-    aggregation: Its initial state becomes the field `aggregator`; None: `()`.
+    aggregation: Its initial state is the field `aggregator`; None: `()`.
   """
   fields = own_fields(init)
   inner = () if aggregation is None else (
@@ -61,7 +61,7 @@ def build_initialize(
     return collections.OrderedDict(
         seed=seed,
         round=tf.constant(0, tf.int32),
-        # TFF initializes aggregators without a seed, so it is put in here.
+        # TFF initializes aggregators without a seed, so it is added here.
         aggregator=seeding.seed_state(aggregator_state, seed),
         **own,
     )
@@ -85,7 +85,7 @@ def build_initialize(
 
 
 def stateless_client(state_type: tff.Type) -> tff.Computation:
-  """Returns `initialize_client` of clients that keep nothing."""
+  """Returns `initialize_client` for clients without a state."""
   return tff.tensorflow.computation(
       lambda state, index: (), state_type, np.int32
   )
@@ -114,7 +114,7 @@ def advance(state: Any, **fields: Any) -> Any:
 
   Args:
     state: S@SERVER.
-    **fields: Values@SERVER in the place of those of `state`.
+    **fields: Values@SERVER that replace those of `state`.
   """
   names = tff.structure.name_list(state.type_signature.member)
   values = tff.federated_zip(

@@ -1,1 +1,1 @@
-"""What can be chosen: hyperparameters, methods, settings, search spaces."""
+"""Hyperparameters, methods, settings for tasks, and search spaces."""

@@ -1,11 +1,11 @@
-"""When a hyperparameter acts: conditions on others, as users write them.
+"""Conditions under which a hyperparameter acts, as users write them.
 
     variant=single_loop
     router=learned and objective=fml
     objective=fml or router=oracle
 
-`and` binds tighter than `or`; `!=` is allowed in place of `=`. The text is at
-once what is checked and what errors and `--help` say.
+`and` binds tighter than `or`; `!=` is allowed instead of `=`. The same text is
+checked, and shown by errors and `--help`.
 """
 
 import re
@@ -19,13 +19,13 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
 
   Args:
     condition: See the module.
-    values: Of all hyperparameters, under their flag names.
+    values: The values of all hyperparameters, by flag name.
 
   Raises:
     ValueError: If the condition is malformed or names an unknown
       hyperparameter.
   """
-  # A list first: every term is checked, also behind one that decides.
+  # A list, so that every term is checked, even if an earlier one decides.
   alternatives = [
       all([_term_holds(term, values) for term in alternative.split(' and ')])
       for alternative in condition.split(' or ')
@@ -34,12 +34,12 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
 
 
 def names(condition: str) -> list[str]:
-  """Returns the hyperparameters that the condition is about, in order."""
+  """Returns the hyperparameters that the condition names, in order."""
   return list(dict.fromkeys(match[1] for match in _TERM.finditer(condition)))
 
 
 def found(condition: str, values: Mapping[str, Any]) -> str:
-  """Returns what its hyperparameters are: `router=oracle and objective=fml`."""
+  """Returns their values as text: `router=oracle and objective=fml`."""
   return ' and '.join(
       f'{name}={as_text(values[name])}' for name in names(condition)
   )

@@ -1,7 +1,7 @@
 """Finds the modules of a package, so that nobody has to list them.
 
-This is the only place that imports modules by a string. What they import
-themselves stays visible in their files, where a test reads it.
+Only this module imports modules by a string. What those import is visible in
+their files, where a test reads it.
 """
 
 import importlib
@@ -22,11 +22,11 @@ def import_modules(package: str, path: Iterable[str]) -> list[types.ModuleType]:
     The modules, sorted by name.
 
   Raises:
-    ImportError: If a module cannot be imported, whatever the reason; names it.
-      A method must not be missing from the programs without a word.
+    ImportError: If a module cannot be imported for any reason; it is named.
+      A method must not silently be missing from the programs.
   """
-  # `walk_packages` is lazy: a package in it is imported here before it looks
-  # inside, so that it never meets (and hides) a package that fails.
+  # `walk_packages` is lazy: a subpackage is imported here before it is walked
+  # into, so that the walk never meets (and hides) a package that fails.
   return [
       _import(info.name, 'all modules of its package are found and used')
       for info in pkgutil.walk_packages(path, prefix=f'{package}.')
@@ -37,7 +37,7 @@ def import_named(name: str) -> types.ModuleType:
   """Imports a module of another package; see `plugins`.
 
   Raises:
-    ImportError: If it cannot be imported, whatever the reason; names it.
+    ImportError: If it cannot be imported for any reason; it is named.
   """
   return _import(name, 'it registers methods or tasks')
 
@@ -53,15 +53,16 @@ def _import(name: str, reason: str) -> types.ModuleType:
 
 
 def builders(modules: Sequence[types.ModuleType]) -> dict[str, Any]:
-  """Returns what methods are built with, by name, from where it is defined.
+  """Returns the builders and hyperparameters of methods, by name.
 
-  These are the functions `build_*` and the classes `*Hyperparameters`.
+  These are functions `build_*` and classes `*Hyperparameters`, each from the
+  module that defines it.
 
   Args:
-    modules: Those of a package.
+    modules: The modules of a package.
 
   Raises:
-    ValueError: If two modules define something of the same name.
+    ValueError: If two modules define the same name.
   """
   found: dict[str, Any] = {}
   for module in modules:

@@ -1,12 +1,12 @@
-"""Hyperparameters of a method: one frozen dataclass is the single source.
+"""Hyperparameters of a method, declared in one frozen dataclass.
 
 A field made by `field` carries its help text, range and unit; the programs
 build their flags from it, `validate` checks it, records store it. A trailing
-underscore keeps a name that Python reserves (`lambda_` is the flag `lambda`).
+underscore avoids a name that Python reserves (`lambda_` is the flag `lambda`).
 A field with a condition `when` acts only if others have certain values;
 otherwise it must be left at its default, so that no flag is silently ignored.
-It also says where it is searched (`search_spaces` makes the space of a method);
-only what matters most is, so that ten trials are enough.
+A field may declare a search range (`search_spaces` makes the space of a
+method); only the most important ones do, so that ten trials are enough.
 
     learning_rate: float = hp.field(0.1, '...', search=hp.Around(20))
     num_models: int = hp.field(0, '...', search=hp.Between(2, 5))
@@ -22,21 +22,21 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import conditions
 
-# TensorFlow holds integers as int32, seeds as int64. Fields that say nothing
-# else have these bounds; `--help` does not repeat them for each.
+# TensorFlow holds integers as int32, seeds as int64. These are the bounds of
+# fields that declare no others; `--help` does not repeat them for each field.
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
 
 
 class Around(NamedTuple):
-  """From the default on the task, divided by a factor, to its multiple.
+  """From the task's default divided by `factor` to the default times it.
 
-  Logarithmic, for rates and amounts of work, whose scale the task knows.
+  On a logarithmic scale, for rates and amounts of work that depend on the task.
 
   Attributes:
     factor: The factor, > 1.
-    of: The hyperparameter that a default of 0 or auto stands for; empty: with a
-      default of 0 there is nothing to search.
+    of: The hyperparameter whose value a default of 0 or auto means; empty: a
+      default of 0 is not searched.
   """
 
   factor: float
@@ -80,14 +80,14 @@ def field(
     help: One sentence with the unit, shown by `--help`.
     minimum: Smallest allowed value.
     above: Exclusive lower bound.
-    maximum: Largest allowed value; of an integer 2^31 - 1 if it is not given.
+    maximum: Largest allowed value; an integer's is 2^31 - 1 if it is not given.
     below: Exclusive upper bound.
     choices: Allowed strings.
-    auto: Whether the string `auto` is allowed beside a number, an integer if
-      the default is one.
-    when: On what other hyperparameters it depends whether this one acts, as
-      `router=learned`, see `conditions`; empty: it always does.
-    search: Where tuners search it; None: they leave it alone.
+    auto: Whether the string `auto` is allowed as well as a number, which is an
+      integer if the default is one.
+    when: The condition on other hyperparameters under which this one acts, e.g.
+      `router=learned`, see `conditions`; empty: it always acts.
+    search: The range in which tuners search; None: they do not change it.
   """
   return dataclasses.field(
       default=default,
@@ -118,7 +118,7 @@ def inherited(
 
 
 def flag_name(name: str) -> str:
-  """Returns the name of a field as users write it: `lambda_` is `lambda`."""
+  """Returns the name of a field's flag: `lambda` for `lambda_`."""
   return name.rstrip('_')
 
 
@@ -154,7 +154,7 @@ def parse(spec: dataclasses.Field, text: str) -> Any:
 
 
 def _sentence(spec: dataclasses.Field, value) -> str:
-  """Returns what is allowed, and what was found."""
+  """Returns the message with what is allowed and what was found."""
   limit = ''
   if _is_too_large(spec, value):
     limit = f' and <= {LARGEST_INTEGER}'
@@ -165,12 +165,12 @@ def _sentence(spec: dataclasses.Field, value) -> str:
 
 
 def validate(hyperparameters: Any) -> None:
-  """Checks every field against its range, and that it acts if it is set.
+  """Checks every field against its range, and that non-default fields act.
 
   Raises:
-    ValueError: Names the first field out of range, or the first that differs
-      from its default though it has no effect beside the others; what is
-      allowed, and what was found.
+    ValueError: Names the first field out of range, or else the first that
+      differs from its default though the others leave it without effect; says
+      what is allowed and what was found.
   """
   fields = dataclasses.fields(hyperparameters)
   for spec in fields:
@@ -195,7 +195,7 @@ def check(spec: dataclasses.Field, value: Any) -> None:
 
 
 def acts(spec: dataclasses.Field, values: Mapping[str, Any]) -> bool:
-  """Returns whether the field has an effect beside `values`, by flag name."""
+  """Returns whether the field has an effect, given all values by flag name."""
   when = spec.metadata['when']
   return not when or conditions.holds(when, values)
 
@@ -231,15 +231,15 @@ def replace(hyperparameters: Any, **values: Any) -> Any:
 def without_idle(
     kind: type[Any], settings: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-  """Returns those of the settings that act beside the given values.
+  """Returns the settings that act together with the given values.
 
-  Settings are suggestions for a method whatever its variant; one that has no
-  effect in the variant that was asked for is dropped, not refused.
+  Settings are suggestions for all variants of a method; a setting without
+  effect in the requested variant is dropped, not refused.
 
   Args:
     kind: The dataclass.
     settings: Suggested values by flag name; those `given` are left out.
-    given: Values that were asked for, by flag name.
+    given: Values that the user has set, by flag name.
   """
   kept = {k: value for k, value in settings.items() if k not in given}
   values = {**as_dict(kind()), **kept, **given}
@@ -249,7 +249,7 @@ def without_idle(
   }
   if idle.isdisjoint(kept):
     return kept
-  # Without one setting, another that acted beside it may be idle too.
+  # Without one setting, another that depended on it may be idle, too.
   return without_idle(
       kind, {k: v for k, v in kept.items() if k not in idle}, given
   )
@@ -271,7 +271,7 @@ def is_allowed(spec: dataclasses.Field, value: Any) -> bool:
     return False
   return not (
       _is_too_large(spec, value)
-      # Not `math.isfinite`, for which an integer may be too large.
+      # Not `math.isfinite`, which fails for very large integers.
       or not -math.inf < value < math.inf
       or (meta['minimum'] is not None and value < meta['minimum'])
       or (meta['above'] is not None and value <= meta['above'])
@@ -281,7 +281,7 @@ def is_allowed(spec: dataclasses.Field, value: Any) -> bool:
 
 
 def _is_too_large(spec: dataclasses.Field, value) -> bool:
-  """Whether an integer exceeds the bound of fields that give none."""
+  """Whether an integer exceeds the bound of fields that declare none."""
   return (
       isinstance(spec.default, int) and isinstance(value, int)
       and spec.metadata['maximum'] is None
@@ -290,7 +290,7 @@ def _is_too_large(spec: dataclasses.Field, value) -> bool:
 
 
 def allowed(spec: dataclasses.Field) -> str:
-  """Returns the allowed values in words: `a number > 0.0`."""
+  """Returns the allowed values as text: `a number > 0.0`."""
   meta = spec.metadata
   if meta['choices'] is not None:
     return 'one of ' + ', '.join(meta['choices'])
@@ -316,22 +316,22 @@ def allowed(spec: dataclasses.Field) -> str:
 
 _RAISES = (
     'Raises:',
-    '  ValueError: If a value is out of its range, or is set though it has no',
-    '    effect beside the others.',
+    '  ValueError: If a value is out of its range, or is set though the others',
+    '    leave it without effect.',
 )
 
 
 def _with_attributes(kind) -> str:
   """Returns the docstring of a dataclass, with its fields as attributes.
 
-  Their help texts say it all; nobody has to write it twice.
+  Their help texts are used, so that nothing is written twice.
   """
   fields: dict[str, dataclasses.Field] = {}
   for base in reversed(kind.__mro__):
     if '__dataclass_fields__' in vars(base):
-      # Not this dictionary, which has class variables, too.
+      # Not `__dataclass_fields__`, which has class variables, too.
       fields.update({spec.name: spec for spec in dataclasses.fields(base)})
-    # Those of `kind` itself: the decorator has not seen it yet.
+    # Fields of `kind` itself, which the decorator has not processed yet.
     fields.update({
         name: value for name, value in vars(base).items()
         if isinstance(value, dataclasses.Field)
@@ -359,33 +359,33 @@ def _description(spec: dataclasses.Field) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
-  """What methods have whose server averages what clients send.
+  """Hyperparameters of methods whose server averages clients' messages.
 
-  `aggregators.choice` makes a factory of it.
+  `aggregators.choice` builds a factory from them.
   """
 
   aggregator: str = field(
       'mean',
-      'How the server combines what clients send: mean (weighted), or a robust'
-      ' rule for all of them alike, median, trimmed_mean, geometric_median,'
-      ' krum, multi_krum, centered_clipping, norm_clipping; also as'
-      ' bucketing(median), nnm(krum). A rule is told --num_byzantine, or by f,'
-      ' as in krum[f=2].',
+      'How the server combines clients\' messages: mean (weighted), or a robust'
+      ' rule with equal weights: median, trimmed_mean, geometric_median, krum,'
+      ' multi_krum, centered_clipping, norm_clipping; also in the form'
+      ' bucketing(median), nnm(krum). A rule assumes --num_byzantine attackers,'
+      ' or f, as in krum[f=2].',
   )
 
 
 @dataclasses.dataclass(frozen=True)
 class NewClients:
-  """What a client may spend that never trains, the same in every method.
+  """Hyperparameters of the adaptation of clients that never train.
 
-  It learns what it would keep for itself (a router, mixing weights, adaptors,
-  private weights) from what an initial state has; all that is shared is frozen.
+  They train their private part (a router, mixing weights, adaptors, private
+  weights), starting from an initial state; everything shared is frozen.
   """
 
   adapt_epochs: int = field(
       5,
       'Passes over its training data in which a client that never trains learns'
-      ' what is its own, all else frozen, before it is evaluated.',
+      ' its private part, with all else frozen, before it is evaluated.',
       minimum=0,
   )
 
@@ -400,7 +400,7 @@ _HAS_DECAY = (
 
 @dataclasses.dataclass(frozen=True)
 class Hyperparameters:
-  """What the hyperparameters of every method can do."""
+  """Base class of the hyperparameters of every method."""
 
   def __init_subclass__(cls, **options):
     super().__init_subclass__(**options)
@@ -410,12 +410,12 @@ class Hyperparameters:
     validate(self)
 
   def describe(self, task: Any) -> str:
-    """Returns what `train` prints of the task's model first; '' is nothing."""
+    """Returns what `train` first prints about the task's model; '': nothing."""
     return ''  # Methods that change or split it say how.
 
   @property
   def messages_per_update(self) -> int:
-    """How many messages a server update takes where it is driven by events."""
+    """Number of messages per server update in a run by events."""
     return 1  # Methods with a buffer say how many fill it.
 
   def cadence(
@@ -424,8 +424,8 @@ class Hyperparameters:
     """Returns when the models of different rounds can be compared.
 
     Args:
-      num_clients: N, those that train.
-      cohort_size: How many of them take part in a round.
+      num_clients: N, the number of clients that train.
+      cohort_size: Number of clients per round.
     """
     return cadence_lib.Cadence(cycle=math.ceil(num_clients / cohort_size))
 
@@ -468,10 +468,10 @@ class LocalBatches(Hyperparameters):
     )
 
   def num_visited(self, num_examples: int) -> int:
-    """Returns how many examples a client visits in a round, repeats included.
+    """Returns how many examples a client visits in a round, with repeats.
 
     Args:
-      num_examples: How many it has; the last minibatch of a pass is short.
+      num_examples: Its number of examples; a pass may end in a short minibatch.
     """
     if self.local_epochs or not num_examples:
       return self.local_epochs * num_examples
@@ -482,17 +482,17 @@ class LocalBatches(Hyperparameters):
 
 @dataclasses.dataclass(frozen=True)
 class LocalTraining(LocalBatches):
-  """What every method with local SGD has; methods extend it.
+  """Hyperparameters of local SGD; methods extend them.
 
-  See `client_works.local_step` for what they do to a gradient.
+  See `client_works.local_step` for their effect on a gradient.
   """
 
   learning_rate_schedule: str = field(
       'constant',
-      'How the step sizes of training fall from round to round; exponential and'
-      ' cosine have fallen to the share learning_rate_decay after'
-      ' learning_rate_rounds, steps multiplies by it in each of these rounds,'
-      ' linear rises for a tenth of them and then falls to almost 0.',
+      'Schedule of the step sizes over rounds; exponential and cosine decay to'
+      ' the share learning_rate_decay after learning_rate_rounds, steps'
+      ' multiplies by it in each of these rounds, linear rises for a tenth of'
+      ' them and then falls to almost 0.',
       choices=SCHEDULES,
   )
   learning_rate_rounds: str = field(
@@ -530,27 +530,27 @@ class LocalTraining(LocalBatches):
     if self.momentum and self.longest_line() == 1:
       raise ValueError(
           '`momentum` must be 0 where a client takes one step whenever it takes'
-          f' part, because it starts anew each time, found {self.momentum}.'
+          f' part, because it restarts each time, found {self.momentum}.'
       )
 
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    """See the base; models still improve when a step size falls."""
+    """See the base class; models still improve while a step size falls."""
     whole = super().cadence(num_clients, cohort_size)
     if self.learning_rate_schedule == 'constant':
       return whole
     return whole.after(self.schedule_rounds()[-1])
 
   def longest_line(self) -> int:
-    """Returns the most steps that one momentum lives; 0 if data decide."""
+    """Returns the maximum number of steps per momentum; 0: data decide."""
     return self.local_steps
 
   def schedule_rounds(self) -> list[int]:
     """Returns `learning_rate_rounds` as numbers.
 
     Raises:
-      ValueError: If they are not positive integers that increase.
+      ValueError: If they are not increasing positive integers.
     """
     try:
       rounds = [int(text) for text in self.learning_rate_rounds.split(':')]
@@ -570,7 +570,7 @@ class LocalTraining(LocalBatches):
 
 @dataclasses.dataclass(frozen=True)
 class AveragedTraining(Aggregation, LocalTraining):
-  """Local SGD, of which the server averages the results."""
+  """Local SGD whose results the server averages."""
 
 
 def _check_schedule(training: LocalTraining) -> None:

@@ -1,9 +1,9 @@
-"""The registry of methods: one registration makes a method known everywhere.
+"""The registry of methods, read by programs, contract tests and `--help`.
 
     @methods.register('fedavg', FedAvgHyperparameters)
     def build(task, hyperparameters): ...
 
-Programs, contract tests and `--help` walk this registry.
+One registration makes a method known everywhere.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from tff_pers.config import traits as traits_lib
 
 
 class Need(NamedTuple):
-  """Something that a method may need of a task.
+  """Something that a method may require of a task.
 
   Attributes:
-    sentence: What it is, to follow 'needs'.
+    sentence: What it is, a phrase that follows 'needs'.
     holds: `(Traits) -> bool`, or None if that depends on the data. It reads
-      declarations alone, so that the table of methods and tasks can be made
+      only declarations, so that the table of methods and tasks can be made
       without data.
     tip: The flags that may help a task that lacks it.
   """
@@ -53,7 +53,7 @@ NEEDS = {
         '--model=mlp',
     ),
     'examples': Need(
-        'rows that are examples, of which it learns on some and not on others',
+        'rows that are examples, to learn on some and hold out others',
         lambda traits: traits.rows_are_examples,
         'the option of the task that keeps all rows, e.g.'
         ' --overpersonalized_rows=all',
@@ -82,16 +82,16 @@ DRIVERS = ('rounds', 'events')
 
 @dataclasses.dataclass(frozen=True)
 class Travels:
-  """What may leave the server and the clients.
+  """The fields that may leave the server and the clients.
 
-  Nothing else may be in a message: a contract test compares the types, so that
+  A message may hold nothing else: a contract test compares the types, so that
   nothing personal is sent by mistake.
 
   Attributes:
-    down: The fields of the server state that the message to a client holds,
-      beside `seed` and `round`.
+    down: The fields of the server state in the message to a client, besides
+      `seed` and `round`.
     up: Fields of the server state. The update of a client consists of tensors
-      of the same types as theirs, of which some dimensions may be unknown.
+      of the same types, of which some dimensions may be unknown.
   """
 
   down: tuple[str, ...] = ('weights',)
@@ -106,14 +106,14 @@ class Method:
     name: The value of `--algo`.
     hyperparameters: Its dataclass (see `config.hyperparameters`).
     build: `(task, hyperparameters) -> PersonalizedProcess`.
-    needs: When it needs what: names from `NEEDS`, each with a function
+    needs: Its needs: names from `NEEDS`, each with a function
       `(hyperparameters) -> bool`.
     summary: One line for `--help`.
     driver: One of `DRIVERS`.
     travels: What may be sent; None if the method has a `next` of its own.
     weighs_clients: Whether `client_weighting` of the task has an effect.
     recipes: Options by name, for `perm[recipe=paper]`: hyperparameters by flag
-      name, and maybe `client_weighting`.
+      name, and possibly `client_weighting`.
   """
 
   name: str
@@ -161,13 +161,13 @@ def register(
     name: The value of `--algo`.
     hyperparameters: Its dataclass.
     needs: Names from `NEEDS`; or a dictionary from such names to functions
-      `(hyperparameters) -> bool`, for what only some hyperparameters need,
-      the defaults among them.
+      `(hyperparameters) -> bool`, for needs that only some hyperparameters,
+      including the defaults, have.
     summary: One line for `--help`.
     driver: One of `DRIVERS`.
     travels: See `Travels`; None if the method has a `next` of its own.
     weighs_clients: Whether `client_weighting` of the task has an effect; if
-      not, programs refuse `--client_weighting` but for `uniform`.
+      not, programs accept only `--client_weighting=uniform`.
     recipes: See `Method`.
 
   Raises:
@@ -204,7 +204,7 @@ def names() -> list[str]:
 
 
 def _always(hyperparameters) -> bool:
-  del hyperparameters  # Whatever they are.
+  del hyperparameters  # Every choice of them has the need.
   return True
 
 
@@ -229,7 +229,7 @@ def fit(
     method: Method, default: traits_lib.Traits,
     alternatives: Iterable[traits_lib.Traits] = (),
 ) -> str:
-  """Returns whether a method runs on a task, as far as declarations tell.
+  """Returns whether a method runs on a task, as far as declarations say.
 
   Args:
     method: The method.
@@ -255,7 +255,7 @@ def _holds_all(
 ) -> Optional[bool]:
   """Returns whether all needs are met; None: that depends on the data."""
   answers = [NEEDS[need].holds(traits) for need in needs]
-  # One need that is not met decides, whatever the data say of the others.
+  # One unmet need decides, whatever the data say about the others.
   if False in answers:
     return False
   return None if None in answers else True

@@ -1,4 +1,4 @@
-"""A registry: things known by name, to programs, tests and `--help`."""
+"""A registry of named things, for programs, tests and `--help`."""
 
 import difflib
 from typing import Any, Callable, Generic, TypeVar
@@ -8,7 +8,7 @@ _Decorated = TypeVar('_Decorated')
 
 
 class Registry(Generic[Entry]):
-  """Entries by name; a name is taken once and for all."""
+  """Entries by name; no name can be registered twice."""
 
   def __init__(self, kind: str):
     """Initializes an empty registry.
@@ -38,8 +38,8 @@ class Registry(Generic[Entry]):
     """Returns the entry of that name.
 
     Raises:
-      ValueError: If there is none; lists the known names, and those that are
-        almost the same.
+      ValueError: If there is none; lists the known names, and suggests those
+        that are similar.
     """
     if name not in self._entries:
       close = difflib.get_close_matches(name, self.names(), n=3)

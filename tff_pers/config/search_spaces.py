@@ -1,8 +1,8 @@
-"""The search space of a method: what a tuner may change, and how far.
+"""The search space of a method: what a tuner may change, and in which range.
 
 Every hyperparameter that declares a range (`hp.field(search=...)`) is a
-dimension, unless it is fixed by whoever asks, or has no effect. Any sample of
-the space is a set of hyperparameters that the method takes.
+dimension, unless the caller fixes it or it has no effect. Any sample of the
+space is a valid set of the method's hyperparameters.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Union
 from tff_pers.config import conditions
 from tff_pers.config import hyperparameters as hp
 
-# Digits of sampled numbers; more than anybody can tell apart.
+# Significant digits of sampled numbers; more would make no difference.
 _DIGITS = 3
-# Share of a range, on its scale, that is near its end.
+# Share of a range, on its scale, that counts as near its end.
 _NEAR = 0.1
 
 
@@ -25,7 +25,7 @@ class Interval:
   Attributes:
     low: The smallest.
     high: The largest.
-    log: Whether they are spread evenly on a logarithmic scale.
+    log: Whether they are spaced evenly on a logarithmic scale.
     is_int: Whether they are integers.
   """
 
@@ -35,7 +35,7 @@ class Interval:
   is_int: bool
 
   def __contains__(self, value) -> bool:
-    # A text, as `auto`, is no number of any interval.
+    # A text, e.g. `auto`, is in no interval.
     return not isinstance(value, str) and self.low <= value <= self.high
 
   def ends_near(self, value: Any) -> bool:
@@ -47,7 +47,7 @@ class Interval:
     return margin > 0 and not low + margin < own < high - margin
 
   def rounded(self, value: Any) -> Any:
-    """Returns the number in the form in which it is used."""
+    """Returns the number as it is used: an integer, or few digits."""
     return int(value) if self.is_int else _round(value)
 
 
@@ -77,9 +77,9 @@ class Space:
   Attributes:
     kind: The dataclass of the hyperparameters.
     base: The defaults on the task, by flag name.
-    dimensions: By flag name, those that do not depend on others first.
-    defaults: The base as a point of the space, without the dimensions that do
-      not contain it.
+    dimensions: By flag name, first those that do not depend on others.
+    defaults: The base as a point of the space; a default outside its dimension
+      is left out.
   """
 
   kind: type[Any]
@@ -88,7 +88,7 @@ class Space:
   defaults: Mapping[str, Any]
 
   def acting_base(self) -> dict[str, Any]:
-    """Returns the base values of those dimensions that act beside them."""
+    """Returns the base values of the dimensions that act given the base."""
     specs = hp.specs(self.kind)
     return {
         name: self.base[name] for name in self.dimensions
@@ -112,8 +112,8 @@ class Space:
     """Returns the drawn hyperparameters that act, by flag name.
 
     Args:
-      draw: Is asked for one dimension after the other. Whether a hyperparameter
-        acts may depend on those drawn before; the others are not drawn.
+      draw: Is called with one dimension after another. Whether a hyperparameter
+        acts may depend on those drawn before; if not, it is not drawn.
     """
     specs = hp.specs(self.kind)
     drawn: dict[str, Any] = {}
@@ -127,8 +127,8 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
   """Returns the search space around `hyperparameters`.
 
   Args:
-    hyperparameters: Those of a method on a task.
-    fixed: Flag names of those that were asked for. They are not searched, and
+    hyperparameters: The hyperparameters of a method on a task.
+    fixed: Flag names of those that the user has set. They are not searched, and
       neither are those that decide whether these act.
   """
   specs = hp.specs(hyperparameters)
@@ -145,7 +145,7 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
       name: found.keys() & set(conditions.names(specs[name].metadata['when']))
       for name in found
   }
-  # Without another dimension, nothing can make it act.
+  # If no other dimension can make it act, it must act already.
   names = [n for n in found if depends[n] or hp.acts(specs[n], base)]
   names.sort(key=lambda name: bool(depends[name]))
   meanings = {name: _meaning(specs[name], base) for name in names}
@@ -159,14 +159,14 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
 
 
 def as_options(drawn: Mapping[str, Any]) -> dict[str, str]:
-  """Returns drawn hyperparameters as texts, as brackets and flags take them."""
+  """Returns drawn hyperparameters as texts for brackets and flags."""
   return {name: conditions.as_text(value) for name, value in drawn.items()}
 
 
 def _dimension(
     spec: dataclasses.Field, base: Mapping[str, Any]
 ) -> Optional[Dimension]:
-  """Returns where a hyperparameter is searched, None: it is not."""
+  """Returns where a hyperparameter is searched, or None if it is not."""
   declared = spec.metadata['search']
   if declared is None:
     return None
@@ -187,7 +187,7 @@ def _dimension(
 
 
 def _meaning(spec: dataclasses.Field, base: Mapping[str, Any]):
-  """Returns the base value, or that of the one it stands for."""
+  """Returns the base value, or that of the hyperparameter it refers to."""
   value = base[hp.flag_name(spec.name)]
   declared = spec.metadata['search']
   if isinstance(declared, hp.Around) and declared.of and value in (

@@ -1,18 +1,18 @@
-"""Hyperparameters that suit a task: the defaults of methods on tasks.
+"""Default hyperparameters of methods on tasks.
 
-They come between the defaults of a method's dataclass and the flags. Reasons
-stand beside the tasks, in `tff_pers/data/tasks`.
+They override the defaults of a method's dataclass; flags override them. The
+reasons are documented with the tasks, in `tff_pers/data/tasks`.
 """
 
 from typing import Any, Iterable, Mapping, Sequence
 
-# By method.
+# By method, then by hyperparameter.
 _Settings = Mapping[str, Mapping[str, Any]]
 
 _EPOCH = dict(local_steps=0, local_epochs=1)
 _STEPS = dict(local_epochs=0)
-# FLoRAL, section 5: one epoch per round, on clusters of images; "reduced" data
-# have another step size of the router (papers/floral.md 5.2).
+# FLoRAL, section 5: one epoch per round, on clusters of images; the "reduced"
+# data have another step size of the router (papers/floral.md 5.2).
 _IMAGES = dict(_EPOCH, router_learning_rate=0.1)
 _REDUCED = {'': dict(router_learning_rate=0.3)}
 # All rows in one batch: gradients are exact. The step sizes are below 1 / L_f,
@@ -24,14 +24,13 @@ _TINY_SYSTEMS: _Settings = {
         learning_rate=0.45, local_steps=40, server_learning_rate=0.24,
         adapt_epochs=40,
     ),
-    # The theory of delays has exact solutions.
+    # The theory of delays assumes exact solutions.
     'async_ffgg': dict(tuner='exact'),
     'local_ffgg': dict(
         private_learning_rate=0.45, private_steps=40, private_epochs=0,
         adapt_epochs=40,
     ),
-    # The step size of a visit is up to as many times larger as there are
-    # clients.
+    # The step size of a visit is multiplied by up to the number of clients.
     'perm': dict(learning_rate=0.01),
     'pfedme': dict(lam=1.0, inner_lr=0.2),
 }
@@ -86,17 +85,17 @@ TABLE: Mapping[str, _Settings] = {
         ),
     },
     'gaussian_modes': {
-        # All methods alike, as in the paper of FedHM.
+        # The same for all methods, as in the paper of FedHM.
         '': dict(
             local_steps=0, local_epochs=2, batch_size=32, learning_rate=0.05,
             learning_rate_schedule='steps', learning_rate_rounds='39:54',
             momentum=0.9, weight_decay=1e-4,
         ),
-        # It takes the way of a client, by its steps, for a gradient.
+        # It takes a client's displacement per step for a gradient.
         'scaffold': dict(momentum=0.0),
     },
     'low_rank_regression': {
-        # Exact gradients; nothing but the ranks keeps FedHM from the map.
+        # Exact gradients; only the ranks keep FedHM from the true map.
         '': dict(_STEPS, batch_size=0, local_steps=5, learning_rate=0.02),
         'fedhm': dict(frobenius_decay=0.0),
     },
@@ -117,15 +116,15 @@ TABLE: Mapping[str, _Settings] = {
     },
     'stackoverflow_tags': {
         # The loss is a mean over 500 tags, and x are shares: both make
-        # gradients small. FedAvg, 100 users of the sample: the test loss is
-        # 0.029 after 40 rounds, with 100 it is 0.063 after 100.
+        # gradients small. FedAvg on 100 users of the sample has a test loss of
+        # 0.029 after 40 rounds; a step size of 100 has 0.063 after 100 rounds.
         '': dict(_EPOCH, batch_size=100, learning_rate=1000.0),
     },
     'synthetic_groups': {  # papers/perm.md 4.1.
         '': dict(
             _STEPS, batch_size=50, local_steps=20, learning_rate=0.5,
         ),
-        # Times 20 gradients: above 2 / L, about 6, it diverges.
+        # Multiplied by local_steps = 20; above 2 / L, about 6, it diverges.
         'fedsgd': dict(learning_rate=0.1),
         'perfedavg': dict(a=1.0, learning_rate=0.1),
         'perm': dict(global_learning_rate=1.0, stage1_rounds=50),
@@ -139,11 +138,11 @@ def of(
 ) -> dict[str, Any]:
   """Returns the values of a method's hyperparameters that suit a task.
 
-  What is said of the method comes before what is said of all methods, then a
-  later regime before an earlier one.
+  Values for the method override values for all methods; then a later regime
+  overrides an earlier one.
 
   Args:
-    task: Name of the task; one that has no row has no settings.
+    task: Name of the task; a task without a row has no settings.
     method: Name of the method.
     names: Names of its hyperparameters, as in flags.
     regimes: See `Task.regimes`.

@@ -1,10 +1,10 @@
-"""What methods may ask of a task, known before its data are read."""
+"""Traits of a task that methods may require, known before data are read."""
 
 import dataclasses
 from typing import Optional
 
-# Models of the zoo that are one layer. There is nothing to share once that is
-# private, and nothing private once it is shared.
+# Models of the zoo with a single layer: they cannot have both a shared and a
+# private layer.
 ONE_LAYER = ('linear_regression', 'logistic_regression', 'logistic_tags')
 
 # Models without a kernel of a dense layer or a convolution.
@@ -16,7 +16,7 @@ SEVERAL_LABELS = ('logistic_tags',)
 # Models with batch normalization.
 BATCH_NORM = ('cnn_bn', 'mlp_bn', 'resnet18_bn', 'resnet34_bn')
 
-# Models of sequences, whose hidden layers have but one width.
+# Models of sequences, whose hidden layers cannot be made narrower.
 SEQUENCES = (
     'char_lstm', 'char_lstm_small', 'lstm_670', 'lstm_small', 'transformer',
     'transformer_adapters', 'transformer_small', 'transformer_small_adapters',
@@ -25,12 +25,12 @@ SEQUENCES = (
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-  """What a task is like; None: that depends on the data.
+  """The traits of a task; None: that depends on the data.
 
   Attributes:
     groups: Whether the true group of every client is known.
     full_participation: Whether all clients take part in every round.
-    classification: Whether y are labels; else they are numbers to predict.
+    classification: Whether y are labels; else it is regression.
     model: The name of the model that clients train.
     rows_are_examples: Whether some rows of a client can be held out; if not,
       they are mixtures of examples.
@@ -54,7 +54,7 @@ class Traits:
 
   @property
   def has_features(self) -> Optional[bool]:
-    """Whether the model ends in a dense layer, of one label per example."""
+    """Whether the model ends in a dense layer with one label per example."""
     if self.model is None:
       return None
     return self.model not in (*NO_KERNEL, *SEQUENCES, *SEVERAL_LABELS)
@@ -68,5 +68,5 @@ class Traits:
 
   @property
   def has_batch_norm(self) -> Optional[bool]:
-    """Whether the model normalizes batches, with parameters of its own."""
+    """Whether the model has batch normalization with its own parameters."""
     return None if self.model is None else self.model in BATCH_NORM

@@ -1,1 +1,1 @@
-"""The one interface, its inputs and randomness, the seam for extras, files."""
+"""The process interface, its inputs and randomness, interception, files."""

@@ -1,4 +1,4 @@
-"""Arrays that callers hand over, cast or refused in one sentence."""
+"""Checks and casts arrays that callers pass, with one-sentence errors."""
 
 from typing import Any, Optional, Sequence
 
@@ -9,14 +9,14 @@ from tff_pers import tff
 
 
 def client_index(value: Any, what: str) -> int:
-  """Returns the number of a client.
+  """Returns the index of a client as an int.
 
   Args:
-    value: An integer, as a number of Python, an array or a tensor.
-    what: For the message.
+    value: An integer: a Python number, an array or a tensor.
+    what: What the value is, for the message.
 
   Raises:
-    TypeError: If it is no integer of 32 bits.
+    TypeError: If it is not a 32-bit integer.
   """
   number = np.asarray(value)
   is_integer = not number.ndim and number.dtype.kind in 'iu'
@@ -29,15 +29,15 @@ def client_index(value: Any, what: str) -> int:
 
 
 def as_array(value: Any, where: str) -> Any:
-  """Returns an array or tensor as it is, anything else as an array.
+  """Returns an array or tensor unchanged, anything else as an array.
 
   Args:
-    value: Also a table or a column of pandas, or nested lists of numbers.
+    value: An array, tensor, pandas table or column, or nested lists of numbers.
     where: What it is, for messages.
 
   Raises:
-    TypeError: If it is no such table, but a data set, say.
-    ValueError: If its examples have several lengths.
+    TypeError: If it is not an array of numbers but, for example, a data set.
+    ValueError: If its examples differ in shape.
   """
   if isinstance(value, (np.ndarray, tf.Tensor)):
     if value.dtype != object and len(value.shape):
@@ -61,14 +61,14 @@ def as_array(value: Any, where: str) -> Any:
       if shape != shapes[0]:
         raise ValueError(
             f'{where} must have one shape for all examples, found {shape} in'
-            f' row {row} and {shapes[0]} in row 0. Tip: fill short examples up'
-            ' to one length.'
+            f' row {row} and {shapes[0]} in row 0. Tip: pad short examples to'
+            ' one length.'
         )
     found += ' of objects'
   raise TypeError(
-      f'{where} must be an array of numbers, a row per example of one shape,'
-      f' found {found}. Tip: leave out what is no number, and fill what is'
-      ' missing.'
+      f'{where} must be an array of numbers, one row of one shape per example,'
+      f' found {found}. Tip: leave out what is not a number, and fill in'
+      ' missing values.'
   )
 
 
@@ -92,8 +92,8 @@ def fitted(value: Any, expected: tff.TensorType, where: str) -> Any:
     where: What it is, for messages.
 
   Raises:
-    TypeError: If it is no array of numbers.
-    ValueError: If its shape is another, or a number cannot be cast.
+    TypeError: If it is not an array of numbers.
+    ValueError: If its shape differs, or a number cannot be cast.
   """
   found = as_array(value, where)
   _check_shape(found, expected, where)
@@ -128,8 +128,8 @@ def _check_shape(found, expected: tff.TensorType, where: str) -> None:
     tip = ' Tip: leave out the axis of length 1, as in y[:, 0].'
   elif shape[2:] == tuple(expected.shape[1:]):
     tip = (
-        ' Tip: these look like batches; give all examples in one array, as the'
-        ' process makes the batches.'
+        ' Tip: these look like batches; give all examples in one array, because'
+        ' the process makes the batches.'
     )
   raise ValueError(
       f'{where} must be of shape [{", ".join(map(str, wanted))}], as the model'
@@ -138,13 +138,13 @@ def _check_shape(found, expected: tff.TensorType, where: str) -> None:
 
 
 def _cast(found: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
-  """Returns numbers in another dtype, of the same values."""
+  """Returns the numbers in another dtype; integers must keep their values."""
   if found.dtype.kind not in 'biuf' or dtype.kind not in 'biuf':
     raise TypeError(
         f'{where} must be of dtype {dtype}, found {found.dtype}.'
     )
   if dtype.kind == 'f':
-    # What is too large for float32 becomes infinite, and the round says so.
+    # Numbers too large for float32 become infinite; the round reports that.
     with np.errstate(over='ignore'):
       return found.astype(dtype)
   with np.errstate(invalid='ignore'):

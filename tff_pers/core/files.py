@@ -1,11 +1,11 @@
-"""Files of results: written whole or not at all, and texts in CSV files."""
+"""Atomic writes of result files, and escaping of texts in CSV files."""
 
 import contextlib
 import os
 import re
 from typing import IO, Any, Iterator
 
-# What a spreadsheet would take for a formula, or did not because of a mark.
+# What a spreadsheet takes for a formula, or would if a `'` did not escape it.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(
     r'[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)', re.IGNORECASE
@@ -14,13 +14,13 @@ _NUMBER = re.compile(
 
 @contextlib.contextmanager
 def whole(path: str, mode: str = 'w') -> Iterator[IO[Any]]:
-  """Opens a file that takes the place of `path` when the block has ended.
+  """Opens a temporary file that replaces `path` when the block ends.
 
-  If the block or the system fails, `path` is what it was.
+  If the block or the system fails, `path` is unchanged.
 
   Args:
     path: The file; its folder must exist.
-    mode: `w`, in UTF-8 and without changed ends of lines, or `wb`.
+    mode: `w`, for UTF-8 without translation of line ends, or `wb`.
   """
   temporary = path + '_temp'
   options: dict[str, Any] = {}
@@ -34,21 +34,21 @@ def whole(path: str, mode: str = 'w') -> Iterator[IO[Any]]:
     with contextlib.suppress(OSError):
       os.remove(temporary)
     if isinstance(error, OSError):
-      error.filename = path  # Writing does not say where a disk is full.
+      error.filename = path  # A full disk's error does not name the file.
     raise
 
 
 def write_text(path: str, text: str) -> None:
-  """Writes a text, whole or not at all."""
+  """Writes a text file, completely or not at all."""
   with whole(path) as file:
     file.write(text)
 
 
 def to_cell(value: Any) -> Any:
-  """Returns a cell of a CSV file, which no spreadsheet takes for a formula.
+  """Returns a CSV cell that no spreadsheet takes for a formula.
 
-  A text that begins like one, as a client named `=1+1`, gets `'` in front, and
-  so does one that looks as if it had been marked. Numbers stay as they are.
+  Text that begins like a formula, e.g. a client named `=1+1`, gets a leading
+  `'`, and so does text that already looks escaped. Numbers are unchanged.
 
   Args:
     value: A text, a number or None.

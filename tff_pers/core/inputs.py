@@ -1,9 +1,9 @@
-"""What callers hand a process: clients' data, checked and cast before a round.
+"""Checks and casts the clients' data that callers pass to a process.
 
-A runtime knows types alone: what it says of an array of the wrong type names
-neither the client nor what to do. So the computations of a process that take
-clients' data look at them first, whatever the runtime. Within another
-computation there are no arrays yet, and nothing is looked at.
+A runtime knows only types: its error about an array of the wrong type names
+neither the client nor the remedy. So the computations of a process that take
+clients' data check them first, whatever the runtime. Inside another computation
+the arguments are not arrays yet, and nothing is checked.
 """
 
 import collections
@@ -21,22 +21,22 @@ _FORM = 'as `client_data.dense(index, x, y)` makes them'
 
 @dataclasses.dataclass(frozen=True)
 class Cohort:
-  """Who may take part in a round.
+  """The clients that may take part in a round.
 
   Attributes:
-    num_clients: N, where indices must be in 0..N-1; None: any may.
-    is_whole: Whether it must be all N clients.
+    num_clients: N; indices must be in 0..N-1. None: any index is allowed.
+    is_whole: Whether all N clients must take part.
   """
 
   num_clients: Optional[int] = None
   is_whole: bool = False
 
   def check(self, indices: Sequence[int]) -> None:
-    """Refuses a cohort that the method was not built for.
+    """Raises if the method was not built for this cohort.
 
     Raises:
-      ValueError: If an index is not in 0..N-1 or is there twice, or a client is
-        missing that must not be.
+      ValueError: If an index is not in 0..N-1 or occurs twice, or a client of a
+        whole cohort is missing.
     """
     if self.num_clients is None:
       return
@@ -56,8 +56,8 @@ class Cohort:
       )
     if self.is_whole and len(indices) < self.num_clients:
       raise ValueError(
-          f'`data` must be those of all {self.num_clients} clients in every'
-          f' round, found {len(indices)} clients. Tip: build the process with'
+          f'`data` must hold all {self.num_clients} clients in every round,'
+          f' found {len(indices)} clients. Tip: build the process with'
           ' full_participation=False.'
       )
 
@@ -71,21 +71,21 @@ class CheckedComputation(tff.framework.ConcreteComputation):
     """Initializes the computation.
 
     Args:
-      check: `(arguments) -> arguments`, both lists; None: nothing is checked.
-      **arguments: Those of the base.
+      check: `(arguments) -> arguments`, both lists; None: no check.
+      **arguments: Arguments of the base class.
     """
     super().__init__(**arguments)
     self._check = check
 
   def __call__(self, *args, **kwargs):
     expected = self.type_signature.parameter
-    # By name they are taken apart by TFF; a call with a single structure, as
-    # some of TFF's programs make it, is left alone.
+    # TFF would take keyword arguments apart without a check. A call with a
+    # single structure, as in some of TFF's programs, is not checked.
     if kwargs and not args:
       names = tff.structure.name_list(expected)
       if sorted(kwargs) == sorted(names):
         args, kwargs = tuple(kwargs[name] for name in names), {}
-    # Values of a computation that is being built are no Python lists.
+    # In a computation that is being traced, arguments are not Python lists.
     if self._check and len(args) == len(expected) and not kwargs:
       args = self._check(list(args))
     return super().__call__(*args, **kwargs)
@@ -96,7 +96,7 @@ def checked(
 ) -> tff.Computation:
   """Returns the computation, which calls `check` on its arguments first."""
   if not isinstance(computation, tff.framework.ConcreteComputation):
-    return computation  # Of another kind, which only its maker can call.
+    return computation  # Of a kind that cannot be rebuilt from its proto.
   return CheckedComputation(
       computation_proto=tff.framework.ConcreteComputation.get_proto(
           computation
@@ -110,16 +110,16 @@ def checked_arguments(
     arguments: Sequence[Any], data_type: tff.Type,
     cohort: Callable[[], Cohort] = lambda: Cohort(), labels: Any = None,
 ) -> Sequence[Any]:
-  """Returns [state, client states, data], the data of the types expected.
+  """Returns [state, client states, data], the data cast to their types.
 
   Args:
     arguments: [S, list of C, list of D or of <adapt=D, test=D>].
     data_type: The TFF type of D.
-    cohort: Returns who may take part.
+    cohort: Returns the `Cohort` that may take part.
     labels: The `labels.Labels` that y holds, see `fitted`.
 
   Raises:
-    TypeError: If the data are of another kind, see `fitted`.
+    TypeError: If the data are not dense client data, see `fitted`.
     ValueError: If the numbers of states and data differ, or `Cohort.check` or
       `fitted` refuses the clients.
   """
@@ -142,7 +142,7 @@ def checked_arguments(
 
 
 def _fitted_all(client, data_type, *others):
-  """Returns data of a client, or what it adapts to and is tested on."""
+  """Returns the fitted data of a client, or its fitted adapt and test data."""
   if isinstance(client, Mapping) and set(client) == {'adapt', 'test'}:
     return collections.OrderedDict(
         (name, fitted(client[name], data_type, *others)) for name in client
@@ -154,11 +154,11 @@ def fitted(
     client: Any, data_type: tff.StructType, position: int = 0,
     labels: Any = None,
 ) -> Any:
-  """Returns dense data of a client as the type says.
+  """Returns the dense data of a client, cast to the expected type.
 
-  Numbers are cast, to whole ones only where none is lost: int64 labels to
-  int32, float64 or integer features to float32, which rounds them. What fits
-  already is returned as it is, the same arrays: a runtime knows them again.
+  int64 labels become int32 if none changes by it; float64 or integer features
+  become float32, which rounds them. Arrays that already fit are returned
+  themselves, not copied, so that a runtime recognizes them.
 
   Args:
     client: Dense data.
@@ -167,9 +167,9 @@ def fitted(
     labels: The `labels.Labels` that y must hold; None: any numbers.
 
   Raises:
-    TypeError: If they are no dense data of arrays of numbers.
-    ValueError: If a shape is another, a number cannot be cast, or the model
-      does not have a label.
+    TypeError: If they are not dense data of arrays of numbers.
+    ValueError: If a shape differs, a number cannot be cast, or the model does
+      not have a label.
   """
   names = tff.structure.name_list(data_type)
   if not isinstance(client, Mapping) or set(client) != set(names):
@@ -215,7 +215,7 @@ def fitted(
 
 
 def _fitted(value, expected: tff.Type, path: str, index: int):
-  """Returns one array, or the several of the type, in its structure."""
+  """Returns one array or several, in the structure of the type."""
   if isinstance(expected, tff.TensorType):
     return arrays.fitted(value, expected, f'`{path}` of client {index}')
   names = tff.structure.name_list_with_nones(expected)
@@ -248,7 +248,7 @@ def _fitted(value, expected: tff.Type, path: str, index: int):
 
 
 def _check_labels(y, num_examples: int, labels, index: int) -> None:
-  """Refuses labels that the model does not have; padding may hold any."""
+  """Raises on labels that the model does not have; padding may hold any."""
   wrong = labels.first_wrong(np.asarray(y)[:num_examples])
   if wrong is not None:
     label, row = wrong

@@ -1,4 +1,4 @@
-"""The seam through which a program changes what methods build.
+"""Lets a program change what methods build.
 
     with interception.changing(attack):
       process = method.build(task, hyperparameters)
@@ -19,10 +19,10 @@ _CHANGES: contextvars.ContextVar[tuple['Change', ...]] = contextvars.ContextVar(
 
 
 class Change:
-  """The places that may be changed, and who does. A subclass overrides them.
+  """The places that may be changed; a subclass overrides those it changes.
 
-  Each is called while a method is built, mostly with the tensors of a graph
-  that is being traced.
+  Each method is called while a method of learning is built, mostly with the
+  tensors of a graph that is being traced.
   """
 
   def data(self, data: Any) -> Any:
@@ -61,7 +61,7 @@ class Change:
 
 @contextlib.contextmanager
 def changing(change: Change) -> Iterator[None]:
-  """Applies `change` to what is built inside; inner changes come first."""
+  """Applies `change` to what is built inside; inner changes apply first."""
   token = _CHANGES.set((change, *_CHANGES.get()))
   try:
     yield
@@ -77,7 +77,7 @@ class _Computing(Change):
 
 
 def computing() -> contextlib.AbstractContextManager[None]:
-  """Within it stand-ins compute what their models compute."""
+  """Returns a context in which stand-ins compute what their models compute."""
   return changing(_Computing())
 
 
@@ -86,7 +86,7 @@ def changed(part: str, value: Any, *known: Any) -> Any:
 
   Args:
     part: The name of a method of `Change`.
-    value: Its first argument: what is there without any change.
+    value: Its first argument: the value without any change.
     *known: Its other arguments.
   """
   for change in _CHANGES.get():

@@ -12,14 +12,14 @@ from typing import Iterator, Optional
 class Lock:
   """A lock that is held until `release`, or until the process ends.
 
-  `with` releases it in the end.
+  `with` releases it at the end.
   """
 
   def __init__(self, descriptor: int):
     self._descriptor = descriptor
 
   def release(self) -> None:
-    """Lets others have it."""
+    """Releases the lock."""
     os.close(self._descriptor)
 
   def __enter__(self):

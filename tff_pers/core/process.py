@@ -1,10 +1,10 @@
-"""The one interface: `PersonalizedProcess`, a method as federated computations.
+"""`PersonalizedProcess`: a method as federated computations.
 
-A personalized process is a federated computation from end to end: server
-state, client states and data in, the same out. Types below: S server state, C
-state of one client, D dense data of one client, M metrics, W deployed weights.
+A personalized process takes and returns server state, client states and data
+as federated values. Types below: S server state, C state of one client, D dense
+data of one client, M metrics, W deployed weights.
 
-Methods are made by `composition.compose`, or write their own `next`.
+Methods are built by `composition.compose`, or define their own `next`.
 """
 
 import collections
@@ -32,7 +32,7 @@ class Parts(NamedTuple):
   `aggregate` the outputs of clients that were dispatched at different rounds.
 
   Attributes:
-    dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), what is sent to
+    dispatch: (S@SERVER, {int32}@CLIENTS -> {message}@CLIENTS), the messages to
       clients of these indices.
     work: ({message}@CLIENTS, {C}@CLIENTS, {D}@CLIENTS -> {<client_state=C,
       update, weight, own_metrics, metrics>}@CLIENTS). Results that are not
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
   apply: tff.Computation
 
 
-# A computation, or what makes it when somebody first asks for it.
+# A computation, or a function that builds it on first use.
 Built = Union[tff.Computation, Callable[[], tff.Computation]]
 
 
@@ -100,25 +100,25 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
       evaluate_global: Optional[Built] = None,
       tiers: Optional[Mapping[str, Any]] = None,
   ):
-    """Checks the types and keeps the computations; those are the class's.
+    """Checks the types and stores the computations that the class lists.
 
     Args:
       initialize_seeded: (int64@SERVER -> S@SERVER).
-      initialize_client: (S, int32 -> C), what it is for this index.
+      initialize_client: (S, int32 -> C), the first state of this client.
       next_fn: A round, see the class.
       deploy: What clients use after adapting, see the class.
       evaluate: What that scores on test data, see the class; or a function
-        without arguments that builds it, called when it is first asked for.
+        without arguments that builds it on first use.
       client_model: (S, C, int32 -> W).
       deployed: The `FunctionalModel` over W.
-      parts: The steps of a round, where it is made of such.
+      parts: The steps of a round, if it consists of such steps.
       evaluate_global: (S@SERVER, D@SERVER -> <tier=metrics, ...>@SERVER), or
-        what builds it; None: the server has no models of its own.
+        a function that builds it; None: the server has no models of its own.
       tiers: The `deployment.Tier`s that `evaluate_global` evaluates, by name.
 
     Raises:
       TypeError: If a computation does not fit the others; the message names the
-        offending type. What is built later is checked then.
+        offending type. A computation that is built later is checked then.
     """
     state_type = _server_member(
         'initialize_seeded', initialize_seeded.type_signature.result
@@ -183,19 +183,19 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
     self._types = (state_type, client_type, data_type)
     for name, given in zip(('evaluate', 'evaluate_global'), self._given):
       if isinstance(given, tff.Computation):
-        getattr(self, name)  # It is there: a wrong type is told at once.
+        getattr(self, name)  # Already built, so its type is checked now.
 
   def require(
       self, num_clients: int, full_participation: bool = False
   ) -> 'PersonalizedProcess':
-    """Makes `next` refuse other clients than those it was built for.
+    """Makes `next` refuse clients that it was not built for.
 
     Where a method has a table with a row per client, an index without a row
-    would be an error of a runtime, or on a GPU none at all.
+    would be an error of the runtime or, on a GPU, no error at all.
 
     Args:
-      num_clients: N; indices must be in 0..N-1, each there once.
-      full_participation: Whether all N clients must be there.
+      num_clients: N; indices must be in 0..N-1, each at most once.
+      full_participation: Whether all N clients must take part.
 
     Returns:
       This process.
@@ -215,7 +215,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def deploy(self) -> tff.Computation:
-    """What clients use after adapting to their data, as `evaluate` does."""
+    """The weights that clients use after adapting to their data."""
     return self._deploy
 
   @functools.cached_property
@@ -246,7 +246,7 @@ class PersonalizedProcess(tff.templates.IterativeProcess):
 
   @property
   def tiers(self) -> Mapping[str, Any]:
-    """The server's models, each a `deployment.Tier`; '1' is the whole one."""
+    """The server's models, each a `deployment.Tier`; '1' is the full model."""
     return self._tiers
 
   @property
@@ -342,8 +342,8 @@ def _check_parameters(name: str, computation, expected: list[Any]) -> None:
         f'`{name}` must take {len(expected)} argument(s), found {parameter}.'
     )
   for position, (want, have) in enumerate(zip(expected, found)):
-    # A parameter must accept what it is given, so the type that was found is
-    # the target here; for results, the expected type is.
+    # A parameter must accept its argument, so the type found is the target
+    # here; for results, the expected type is.
     check_assignable(name, f'argument {position}', have, want)
 
 

@@ -1,4 +1,4 @@
-"""Stateless random keys: a run is a function of its flags.
+"""Stateless random keys: a run depends on nothing but its flags.
 
 A key is an int64[2] tensor for `tf.random.stateless_*`. Folding integers into
 it gives independent keys, so that what is drawn for (round, client, use) does
@@ -15,7 +15,7 @@ def key(seed: Any, *data: Any) -> tf.Tensor:
 
   Args:
     seed: An integer scalar, the run's seed.
-    *data: Integer scalars, folded in one after the other.
+    *data: Integer scalars, folded in one after another.
 
   Returns:
     An int64 tensor of shape [2].

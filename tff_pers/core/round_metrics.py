@@ -28,17 +28,17 @@ class _LeftOut(interception.Change):
 
 
 def leaving_out(clients: Optional[np.ndarray]) -> ContextManager[None]:
-  """What is built inside leaves `clients` out of its training metrics.
+  """Leaves `clients` out of the training metrics of what is built inside.
 
-  They train as everybody does; their loss and own metrics have weight 0 in the
-  means of a round. A program builds the method inside, since it alone knows
-  who is Byzantine: no method has to pass the mask on.
+  They train like all others; their loss and own metrics have weight 0 in the
+  means of a round. A program builds the method inside, since only the program
+  knows who is Byzantine: no method has to pass the mask on.
 
       with round_metrics.leaving_out(task.byzantine):
         process = method.build(task, hyperparameters)
 
   Args:
-    clients: bool[N], or None: nobody is left out, and nothing is traced.
+    clients: bool[N], or None: all are reported, and nothing is traced.
   """
   if clients is None:
     return contextlib.nullcontext()
@@ -64,8 +64,8 @@ def all_finite(structure: Any) -> tf.Tensor:
   leaves = _floats(structure)
   if not leaves:
     return tf.constant(True)
-  # Squared norms take a third of the time that looking at each element takes.
-  # One that is not finite may be an overflow of finite elements: look then.
+  # Squared norms take a third of the time of checking each element. A norm may
+  # overflow although all elements are finite, so check these if it does.
   norms = tf.stack([_squared_norm(leaf) for leaf in leaves])
   are_finite = tf.reduce_all(tf.math.is_finite(norms))
   return tf.cond(
@@ -74,7 +74,7 @@ def all_finite(structure: Any) -> tf.Tensor:
 
 
 def each_finite(structure: Any) -> tf.Tensor:
-  """Returns `all_finite` by looking at each element, one by one."""
+  """Returns `all_finite` by checking each element."""
   return tf.reduce_all([
       tf.reduce_all(tf.math.is_finite(leaf)) for leaf in _floats(structure)
   ])
@@ -99,7 +99,8 @@ def client_metrics(
   Args:
     data: Dense client data.
     loss: Scalar, its training loss.
-    finite: bool, whether its result was finite; if not, it is listed.
+    finite: bool, whether its result was finite; if not, it is listed as
+      dropped.
     bytes_down: float32, see `payload_bytes`.
     bytes_up: float32.
     weight: Scalar >= 0, the weight of `loss` in the mean `train_loss`.
@@ -114,18 +115,18 @@ def client_metrics(
       num_examples=data['num_examples'],
       bytes_down=bytes_down,
       bytes_up=bytes_up,
-      # The index if the client was dropped, else -1: of one shape, or clients
-      # could not be done together.
+      # The index if the client was dropped, else -1. The shape is fixed, since
+      # clients of different shapes could not be vectorized.
       non_finite=tf.where(finite, -1, data['index'])[None],
   )
 
 
 def of_reports(data: Mapping[str, Any], reports: Any) -> Any:
-  """Returns `client_metrics` of a client that did several things in a round.
+  """Returns `client_metrics` of a client with several reports in a round.
 
   Args:
     data: Dense client data.
-    reports: Of one after the other, each `<loss, weight, finite, bytes_down,
+    reports: One after another, each `<loss, weight, finite, bytes_down,
       bytes_up>`; the losses are averaged by their weights.
   """
   total = lambda name: sum(report[name] for report in reports)
@@ -204,14 +205,14 @@ def mean(metrics: Any, counted: Any, weight: Any) -> Any:
 
 
 def of_aggregator(measurements: Any) -> list[Any]:
-  """Returns [<aggregator>@SERVER], or [] if the rule measures nothing."""
+  """Returns [<aggregator>@SERVER], or [] if it measures nothing."""
   if not tff.structure.flatten(measurements.type_signature.member):
     return []
   return [tff.federated_zip(collections.OrderedDict(aggregator=measurements))]
 
 
 def merge(metrics: Any, *others: Any) -> Any:
-  """Returns one structure@SERVER of several (traced in a computation)."""
+  """Returns one structure@SERVER with the fields of several (while tracing)."""
   values = (metrics, *others)
 
   @tff.tensorflow.computation(

@@ -1,7 +1,7 @@
-"""Rows of examples whose x or y are several tensors, in a dict or a tuple.
+"""Helpers for rows of examples whose x or y are several tensors.
 
-A single tensor is such a structure, too. Lists are not: they are rows of
-numbers.
+They come in a dict or a tuple; a single tensor is such a structure, too. Lists
+are not: they are rows of numbers.
 """
 
 import collections
@@ -21,7 +21,7 @@ def take(structure: Any, rows: tf.Tensor) -> Any:
 
 
 def plain(path: str) -> str:
-  """Returns a name that a signature may have: `x[a]` as `x_a`.
+  """Returns a path as a name valid in a signature: `x[a]` as `x_a`.
 
   Args:
     path: As `mapped` gives it.
@@ -35,7 +35,7 @@ def mapped(
 ) -> Any:
   """Returns the structure of `function(leaf, path)`, dicts sorted by key.
 
-  Unlike `tf.nest.map_structure` it takes lists, and all else, as leaves.
+  Unlike `tf.nest.map_structure` it takes lists, and everything else, as leaves.
 
   Args:
     function: `(leaf, path, **options) -> leaf`.

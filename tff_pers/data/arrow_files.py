@@ -1,7 +1,7 @@
-"""CSV, Parquet and TFRecord files in batches of Arrow columns, a few MB each.
+"""Reads CSV, Parquet and TFRecord files as small batches of Arrow columns.
 
-Cells of a CSV file are texts, as they are written; those of a Parquet file have
-the types of the file. A folder of such files is one of them.
+Cells of a CSV file are texts, as written; those of a Parquet file have the
+types of the file. A folder of such files is treated as one file.
 """
 
 import csv
@@ -23,31 +23,31 @@ from tff_pers.data import tables
 
 _BATCH_BYTES = 4 * 2**20
 _BATCH_ROWS = 2**14
-# What unreadable files raise. (`pa.ArrowInvalid` and `UnicodeDecodeError` are
+# Errors of unreadable files. (`pa.ArrowInvalid` and `UnicodeDecodeError` are
 # ValueErrors.)
 _UNREADABLE = (
     OSError, EOFError, ValueError, csv.Error, zlib.error, pa.ArrowException
 )
 _DECIMAL_COMMA = r'^\s*[+-]?(\d*|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?\s*$'
-# A folder of such files is one split, not one client a file.
+# A folder of these files is one split, not one file per client.
 _PARTS = frozenset(('train', 'test', 'val', 'valid', 'validation', 'dev'))
 
 
 class CsvFile:
-  """A file of separated values with one line of names; see `csv_forms`.
+  """A file of separated values with a header line; see `csv_forms`.
 
   Attributes:
     path: The file.
     names: Names of the columns, without spaces around them.
-    about: What is unusual about its form, a sentence or ''.
-    unit: What a row is called in messages.
-    num_rows: None: known when all is read.
+    about: A sentence about what is unusual in its form, or ''.
+    unit: The name of a row in messages.
+    num_rows: None: unknown until everything is read.
   """
 
   unit, num_rows = 'line', None
 
   def __init__(self, path: str, client: str = 'client'):
-    """Reads the names.
+    """Reads the header.
 
     Args:
       path: The file.
@@ -69,11 +69,11 @@ class CsvFile:
     self.about = self._form.about
 
   def batches(self) -> Iterator[Sequence[pa.Array]]:
-    """Yields the columns of some rows after the other, as texts.
+    """Yields the columns of consecutive rows, as texts.
 
     Raises:
-      errors.DataError: If the file cannot be read, or a line has another number
-        of values than there are names; names the line and its client.
+      errors.DataError: If the file cannot be read, or a line has more or fewer
+        values than there are names; names the line and its client.
     """
     form = self._form
     encoding = 'utf8' if form.encoding == 'utf-8-sig' else form.encoding
@@ -85,7 +85,7 @@ class CsvFile:
           read_options=arrow_csv.ReadOptions(
               block_size=_BATCH_BYTES, encoding=encoding
           ),
-          # In quotes, a line may end.
+          # Within quotes, values may contain line ends.
           parse_options=arrow_csv.ParseOptions(
               delimiter=form.separator, newlines_in_values=True
           ),
@@ -103,12 +103,12 @@ class CsvFile:
       raise self._unreadable(error) from error
 
   def position(self, row: int) -> str:
-    """Returns the line of an example in words: the one in which it ends."""
+    """Returns the line in which an example ends, as text."""
     line, _ = next(itertools.islice(self._rows(), row, None))
     return f'line {line}'
 
   def _check_widths(self) -> None:
-    """Refuses lines with another number of values than there are names."""
+    """Raises if a line has more or fewer values than there are names."""
     try:
       for line, row in self._rows():
         if len(row) != len(self.names):
@@ -125,7 +125,7 @@ class CsvFile:
       raise self._unreadable(error) from error
 
   def _rows(self):
-    """Yields (line, cells) of each example; empty lines are none."""
+    """Yields (line, cells) of each example; empty lines are skipped."""
     with self._form.open(self.path) as file:
       reader = self._reader(file)
       next(reader)
@@ -144,7 +144,7 @@ class CsvFile:
 
 
 def _with_points(column: pa.Array) -> pa.Array:
-  """Returns a column whose numbers have decimal points, 1234.5 for 1.234,5."""
+  """Returns a column with decimal points: 1234.5 for 1.234,5."""
   return compute.if_else(
       compute.match_substring_regex(column, _DECIMAL_COMMA),
       compute.replace_substring(
@@ -169,7 +169,7 @@ class ParquetFile:
       raise self._unreadable(error) from error
 
   def batches(self) -> Iterator[Sequence[pa.Array]]:
-    """Yields the columns of some rows after the other.
+    """Yields the columns of consecutive rows.
 
     Raises:
       errors.DataError: If the file cannot be read.
@@ -182,7 +182,7 @@ class ParquetFile:
       raise self._unreadable(error) from error
 
   def position(self, row: int) -> str:
-    """Returns a row in words; the first one is row 0."""
+    """Returns a row as text; the first one is row 0."""
     return f'row {row}'
 
   def _unreadable(self, error: Exception) -> errors.DataError:
@@ -196,10 +196,10 @@ OneFile = Union[CsvFile, ParquetFile, record_files.RecordFile]
 
 
 class Folder:
-  """A folder of files of the same columns as one; see `CsvFile`.
+  """A folder of files with the same columns, as one file; see `CsvFile`.
 
-  Without a column of clients a file is that of one client, whose name is that
-  of the file.
+  Without a column of clients, each file belongs to one client, named after the
+  file.
   """
 
   num_rows = None
@@ -208,11 +208,11 @@ class Folder:
       self, path: str, files: Sequence[OneFile],
       client: str = 'client',
   ):
-    """Compares the columns.
+    """Compares the columns of the files.
 
     Raises:
-      errors.DataError: If a file has other columns than the first, or the names
-        are those of a split.
+      errors.DataError: If the columns of two files differ, or the files are
+        named like a split.
     """
     self.path, self._files = path, files
     self.unit, self.about = files[0].unit, files[0].about
@@ -235,7 +235,7 @@ class Folder:
     self.names = [*own, client] if self._clients else own
 
   def batches(self) -> Iterator[Sequence[pa.Array]]:
-    """Yields the columns of all files, one after the other.
+    """Yields the columns of all files, one after another.
 
     Raises:
       errors.DataError: If a file cannot be read.
@@ -253,7 +253,7 @@ class Folder:
       self._starts.append(self._starts[-1] + size)
 
   def position(self, row: int) -> str:
-    """Returns a row in words, with its file."""
+    """Returns a row and its file as text."""
     number = int(np.searchsorted(self._starts, row, side='right')) - 1
     number = min(number, len(self._files) - 1)
     file = self._files[number]
@@ -267,7 +267,7 @@ File = Union[OneFile, Folder]
 
 
 def open_table(data_dir: str, kind: str, client: str = 'client') -> File:
-  """Returns the file `data_dir`, or those of that folder.
+  """Returns the file `data_dir`, or the files in that folder as one.
 
   Args:
     data_dir: A file or a folder.

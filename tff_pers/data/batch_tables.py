@@ -1,4 +1,4 @@
-"""Which examples make which batch, for clients that are worked on together."""
+"""Batches of examples as tables, for clients that are vectorized."""
 
 from typing import Optional
 
@@ -12,10 +12,10 @@ def batch_table(
     batch_size: Optional[int], num_steps: Optional[int] = None,
     num_epochs: Optional[int] = None, shuffle: bool = True,
 ) -> tf.Tensor:
-  """Returns `batch_rows` as a table whose shape depends on `capacity` alone.
+  """Returns `batch_rows` as a table whose shape depends only on `capacity`.
 
-  Clients that are stacked can then be worked on together: all of them go over
-  the same number of batches, and those that a client does not have are filler.
+  Stacked clients can then be vectorized: all of them iterate over the same
+  number of batches, and batches that a client does not have are filler.
 
   Args:
     num_examples: int32, number of rows that count.
@@ -28,9 +28,9 @@ def batch_table(
 
   Returns:
     `rows` int32[T, batch_size], `mask` bool[T, batch_size], and the number of
-    steps that count, int32: up to there both are those of `batch_rows`, and
-    from there on no row of the mask is True. T is the number of steps of a
-    client with `capacity` examples.
+    steps that count, int32: both are those of `batch_rows` up to that step, and
+    after it the mask is False everywhere. T is the number of steps of a client
+    with `capacity` examples.
   """
   num_examples = tf.convert_to_tensor(num_examples, tf.int32)
   per_epoch = tf.maximum(
@@ -39,18 +39,18 @@ def batch_table(
   if num_steps is None:
     taken = num_epochs * per_epoch
     size = num_epochs * client_data.batches_per_epoch(capacity, batch_size)
-    assert num_epochs is not None  # One of both is given.
+    assert num_epochs is not None  # One of the two is given.
     epochs = most_epochs = num_epochs
   else:
-    # Nobody takes a step where there is no row at all, not even of filler.
+    # Without any row, even of padding, there is no step.
     size = num_steps * tf.cast(capacity > 0, tf.int32)
     taken = num_steps
-    # A client whose examples fit into one batch passes over them in each step.
+    # A client whose examples fit into one batch has one epoch per step.
     epochs, most_epochs = -(-num_steps // per_epoch), num_steps
   taken = tf.where(num_examples > 0, taken, 0)
   if shuffle:
-    # The draws of `batch_rows`: it has as many columns as there are epochs, and
-    # an entry of a draw does not depend on how many there are.
+    # The same draws as in `batch_rows`: it has a column per epoch, and an entry
+    # of a draw does not depend on the number of entries.
     drawn = tf.random.stateless_uniform([capacity * most_epochs], seed)
     position = tf.range(capacity)[:, None] * epochs + tf.range(most_epochs)
     order_keys = tf.gather(drawn, position)
@@ -60,7 +60,7 @@ def batch_table(
   step = tf.range(size)
   position = (step % per_epoch)[:, None] * batch_size + tf.range(batch_size)
   cell = client_data.filler(position, num_examples) * most_epochs
-  # Beyond the last step any column will do.
+  # After the last step, any column will do.
   cell += tf.minimum(step // per_epoch, most_epochs - 1)[:, None]
   rows = tf.gather(tf.reshape(order, [-1]), cell)
   mask = (position < num_examples) & (step < taken)[:, None]

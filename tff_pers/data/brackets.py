@@ -11,10 +11,10 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     parse('dirichlet[alpha=0.5,min=40]')  # ('dirichlet', {'alpha': '0.5', ...})
     parse('iid')                          # ('iid', {})
 
-  A value may hold brackets of its own, whose commas do not split.
+  A value may contain brackets, within which commas do not split.
 
   Raises:
-    ValueError: If `text` has another form, or an option twice.
+    ValueError: If `text` has another form, or repeats an option.
   """
   stripped = text.strip()
   name, bracket, rest = stripped.partition('[')
@@ -65,12 +65,12 @@ def split_list(text: str) -> list[str]:
 
 
 def fill(defaults: Any, options: dict[str, str], owner: str) -> Any:
-  """Returns the dataclass `defaults` with `options` set, given as texts.
+  """Returns the dataclass `defaults` with `options`, given as texts, set.
 
   Args:
     defaults: An instance of a dataclass of `hyperparameters.field`s.
     options: Texts by name, as `parse` returns them.
-    owner: Whose options they are, for the message.
+    owner: The name that the options belong to, for the message.
 
   Raises:
     ValueError: If an option is unknown, or its value is not allowed.

@@ -1,4 +1,4 @@
-"""Which clients are Byzantine: they need not follow the protocol."""
+"""Appoints Byzantine clients, which need not follow the protocol."""
 
 import dataclasses
 
@@ -7,15 +7,15 @@ import numpy as np
 from tff_pers.data import partition
 from tff_pers.data import task as task_lib
 
-_USE = 5  # Of the seed; 0 to 4 are those of partitions, splits, and systems.
+_USE = 5  # Of the seed; 0 to 4 are for partitions, splits, and systems.
 
 
 def check(number: int, num_clients: int) -> None:
-  """Refuses half of the clients or more, against whom no rule can help.
+  """Raises if half of the clients or more are Byzantine: no rule can help.
 
   Args:
     number: `--num_byzantine`.
-    num_clients: All clients, the Byzantine ones included.
+    num_clients: Number of all clients, including Byzantine ones.
 
   Raises:
     ValueError: If 2 number >= num_clients.
@@ -30,16 +30,16 @@ def check(number: int, num_clients: int) -> None:
 def appoint(task: task_lib.Task, number: int, seed: int) -> task_lib.Task:
   """Returns the task with `number` Byzantine clients.
 
-  A task that names its own keeps those; else they are drawn by the seed.
+  A task that names its Byzantine clients keeps them; else the seed draws them.
 
   Args:
     task: The task.
-    number: 0: nobody is drawn.
+    number: Number of Byzantine clients; 0: none are drawn.
     seed: The run's seed.
 
   Raises:
     ValueError: If they are half of the clients or more, or the task names
-      another number of them.
+      another number.
   """
   if not number:
     return task
@@ -58,11 +58,11 @@ def appoint(task: task_lib.Task, number: int, seed: int) -> task_lib.Task:
 
 
 def drawn(num_clients: int, number: int, seed: int) -> np.ndarray:
-  """Returns bool[num_clients] with `number` of them true, drawn by the seed."""
+  """Returns bool[num_clients] with `number` of them True, drawn by the seed."""
   order = partition.generator(seed, _USE).permutation(num_clients)
   return np.isin(np.arange(num_clients), order[:number])
 
 
 def last(num_clients: int, number: int) -> np.ndarray:
-  """Returns bool[num_clients] with the last `number` of them true."""
+  """Returns bool[num_clients] with the last `number` of them True."""
   return np.arange(num_clients) >= num_clients - number

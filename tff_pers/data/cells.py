@@ -1,4 +1,4 @@
-"""What is written in the cells of a column: numbers, texts, nothing."""
+"""Parses the cells of a column: numbers, texts, dates, missing values."""
 
 import datetime
 import re
@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-# Cells that say "no value", in small letters. (`none` is none of them: people
-# write it for a category.)
+# Cells that mean "no value", in lower case. (`none` is not among them, because
+# people use it for a category.)
 MISSING = frozenset(('', '?', 'na', 'n/a', '#n/a', '<na>', 'nan', 'null'))
 
-# An integer in its usual form, so that 01 stays a text, of at most 15 digits.
+# An integer in its usual form, so that 01 stays a text; at most 15 digits.
 INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
-# The four numbers that `dates` makes.
+# The four numbers that `dates` returns.
 DATE_PARTS = ('year', 'month', 'weekday', 'days')
 DAY_FIRST = r'^(\d{2})\.(\d{2})\.(\d{4})'
 
 _BOOLEANS = {'false': 0.0, 'true': 1.0}
 
-# More distinct numbers, or whole ones, than classes usually are.
+# With more distinct values, numbers are probably not classes.
 MAX_NAMED = 20
 
 
@@ -30,8 +30,7 @@ class Numbers(NamedTuple):
 
   Attributes:
     values: float64[n]; NaN where there is no value.
-    text: The first row that is neither a number nor missing; None: there is
-      none.
+    text: The first row that is neither a number nor missing, or None.
   """
 
   values: np.ndarray
@@ -43,7 +42,7 @@ class Texts(NamedTuple):
 
   Attributes:
     codes: int32[n], positions in `distinct`.
-    distinct: The texts, without spaces around them; '' where a value is null.
+    distinct: The texts, without surrounding spaces; '' for null values.
   """
 
   codes: np.ndarray
@@ -67,7 +66,7 @@ def are_whole(values: np.ndarray) -> bool:
 
 
 def spelling(column: pa.Array, row: int) -> str:
-  """Returns a cell as it stands in the file; a boolean is True or False."""
+  """Returns a cell as spelled in the file; a boolean is True or False."""
   cell = _decoded(column)[row].as_py()
   return cell.strip() if isinstance(cell, str) else str(cell)
 
@@ -83,7 +82,7 @@ def numbers(column: pa.Array) -> Numbers:
   try:
     return Numbers(_float64(column.cast(pa.float64())), None)
   except pa.ArrowInvalid:
-    pass  # Some cell is none: each distinct one is looked at.
+    pass  # Some cell is not a number, so each distinct one is parsed.
   encoded = texts(column)
   known = [number(text) for text in encoded.distinct]
   is_text = np.array([value is None for value in known])[encoded.codes]
@@ -92,7 +91,7 @@ def numbers(column: pa.Array) -> Numbers:
 
 
 def texts(column: pa.Array) -> Texts:
-  """Returns a column as texts; numbers are written as Python writes them."""
+  """Returns a column as texts; numbers are formatted as Python does."""
   column = _decoded(column)
   if pa.types.is_boolean(column.type):
     column = column.cast(pa.uint8())
@@ -105,12 +104,12 @@ def texts(column: pa.Array) -> Texts:
 
 
 def names_of_date(name: str) -> list[str]:
-  """Returns what the four numbers of a column of dates are called."""
+  """Returns the names of the four numbers made from a column of dates."""
   return [f'{name} {part}' for part in DATE_PARTS]
 
 
 def date(text: str) -> Optional[datetime.datetime]:
-  """Returns the day and time of a text: 2024-01-31, 31.01.2024; else None."""
+  """Returns the date and time of a text (2024-01-31, 31.01.2024), or None."""
   text = re.sub(DAY_FIRST, r'\3-\2-\1', text)
   try:
     return datetime.datetime.fromisoformat(text.removesuffix('Z'))
@@ -122,8 +121,8 @@ def dates(column: pa.Array) -> tuple[np.ndarray, Optional[int]]:
   """Returns year, month, weekday (Monday is 0) and days since 1970 of dates.
 
   Returns:
-    float64[n, 4], NaN where there is no value, and the first row that is no
-    date; None: there is none.
+    float64[n, 4], NaN where there is no value, and the first row that is not a
+    date, or None.
   """
   encoded = texts(column)
   values = np.full([len(encoded.distinct), 4], np.nan)
@@ -148,7 +147,7 @@ def nameless(num_rows: int) -> Texts:
 
 
 def number(text: str) -> Optional[float]:
-  """Returns the number that a text is; NaN: missing; None: it is none."""
+  """Returns the number that a text means; NaN: missing; None: not a number."""
   lower = text.lower()
   if lower in MISSING:
     return np.nan
@@ -161,7 +160,7 @@ def number(text: str) -> Optional[float]:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-  """Returns the cells themselves where a file holds a dictionary of them."""
+  """Returns the cells themselves if the file encodes them by a dictionary."""
   if pa.types.is_dictionary(column.type):
     return column.dictionary_decode()
   return column

@@ -1,4 +1,4 @@
-"""Checks of examples that come from outside."""
+"""Checks of examples from users' files."""
 
 from typing import Callable
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tff_pers.data import errors
 
-# Returns what a row is called in messages.
+# Returns the name of a row in messages.
 Place = Callable[[int], str]
 _row = 'row {}'.format
 
@@ -18,10 +18,10 @@ def features(x: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
   Args:
     x: Numbers, [n, ...].
     where: The file (and array), for messages.
-    place: Returns what a row is called in messages.
+    place: Returns the name of a row in messages.
 
   Raises:
-    errors.DataError: If x is no array of finite numbers with rows.
+    errors.DataError: If x is not an array of finite numbers with rows.
   """
   x = np.asarray(x)
   if x.dtype.kind not in 'biuf':
@@ -34,7 +34,7 @@ def features(x: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
         f'{where} must have the shape [examples, features...] with at least one'
         f' of each, found {list(x.shape)}.'
     )
-  # What is too large for float32 becomes inf here and is reported below.
+  # Numbers too large for float32 become inf here and are reported below.
   with np.errstate(over='ignore'):
     x = x.astype(np.float32, copy=False)
   finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
@@ -65,10 +65,10 @@ def labels(
     y: Integers 0..C-1, [n].
     where: The file (and array), for messages.
     num_classes: C; 0: the largest label + 1, and then every class must occur.
-    place: Returns what a row is called in messages.
+    place: Returns the name of a row in messages.
 
   Raises:
-    errors.DataError: If y is not that; names the client.
+    errors.DataError: If y is not as described; names the client.
   """
   y = np.asarray(y)
   if y.ndim != 1 or not len(y) or y.dtype.kind not in 'biuf':
@@ -79,8 +79,8 @@ def labels(
   whole = np.isfinite(y) & (y == np.round(y))
   _each(whole, 'must be integers', y, where, place)
   top = f'0..{num_classes - 1}' if num_classes else '0..C-1'
-  # Labels become int32, and nobody has a million classes: a larger number is
-  # a mistake, such as an identifier in the place of a label.
+  # Labels become int32, and no data set has a million classes: a larger number
+  # is a mistake, e.g. an identifier instead of a label.
   limit = num_classes or 10**6
   _each((y >= 0) & (y < limit), f'must be in {top}', y, where, place)
   y = y.astype(np.int32)
@@ -112,16 +112,16 @@ def _each(good, rule: str, y, where: str, place) -> None:
 def all_finite(
     finite: np.ndarray, what: str, where: str, place: Place = _row
 ) -> None:
-  """Refuses numbers that are not finite.
+  """Raises if numbers are not finite.
 
   Args:
-    finite: bool[n], which rows are.
-    what: What they are, in the plural.
+    finite: bool[n], whether each row is finite.
+    what: The name of the numbers, in the plural.
     where: The file (and array), for messages.
-    place: Returns what a row is called in messages.
+    place: Returns the name of a row in messages.
 
   Raises:
-    errors.DataError: If a row is not.
+    errors.DataError: If a row is not finite.
   """
   if not finite.all():
     row = int(np.argmin(finite))

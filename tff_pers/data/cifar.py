@@ -1,4 +1,4 @@
-"""Reads CIFAR-10 and CIFAR-100 as their authors distribute them.
+"""Reads CIFAR-10 and CIFAR-100 in the form their authors distribute.
 
 Learning Multiple Layers of Features from Tiny Images. Krizhevsky. 2009.
 
@@ -7,7 +7,7 @@ Learning Multiple Layers of Features from Tiny Images. Krizhevsky. 2009.
     subset           <name>_subset.npz with train_d, train_y, test_d, test_y:
                      planes G, R-G, B-G modulo 256, differenced along each row
 
-The folder may also be one above, named as after unpacking.
+`data_dir` may also be the parent of this folder, named as after unpacking.
 """
 
 import os
@@ -23,7 +23,7 @@ _PIXELS = 3 * 32 * 32
 
 
 class _Version(NamedTuple):
-  """How one data set is distributed.
+  """The files of one data set.
 
   Attributes:
     train: Names of the training files, without .bin.
@@ -55,11 +55,11 @@ _VERSIONS = {
 def read(
     name: str, data_dir: str
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-  """Returns ((x, y) to train on, (x, y) to test on), as in the files.
+  """Returns ((x, y) for training, (x, y) for testing), as in the files.
 
   Args:
     name: `cifar10` or `cifar100` (fine labels).
-    data_dir: A folder, see above.
+    data_dir: A folder, see the module.
 
   Returns:
     x uint8[n, 32, 32, 3] and y integers [n], twice.
@@ -83,7 +83,7 @@ def read(
 
 
 def _candidates(name: str, version: _Version, data_dir: str):
-  """Yields the folders to look into."""
+  """Yields the folders to search."""
   for top in (data_dir, os.path.join(data_dir, name)):
     yield top
     for inner in version.folders:
@@ -91,7 +91,7 @@ def _candidates(name: str, version: _Version, data_dir: str):
 
 
 def _both(version: _Version, folder: str, suffix: str, read_file: Callable):
-  """Returns training and test set from files of one version."""
+  """Returns training and test set from the files of one version."""
   def load(names):
     parts = []
     for file in names:
@@ -110,13 +110,13 @@ class _ArrayUnpickler(pickle.Unpickler):
   """Unpickles arrays and plain values; a file cannot run anything else."""
 
   def find_class(self, module, name):
-    # A pickle may call any function that it names, so only what arrays need is
-    # allowed. NumPy has moved these between modules (numpy.core, numpy._core),
-    # so the names decide, not the modules.
+    # A pickle may call any function that it names, so only those that arrays
+    # need are allowed. NumPy has moved these between modules (numpy.core,
+    # numpy._core), so names decide, not modules.
     arrays = module.split('.')[0] == 'numpy' and name in (
         '_reconstruct', 'ndarray', 'dtype'
     )
-    # Python 3 writes bytes in this way where it uses the protocols of Python 2.
+    # Python 3 pickles bytes in this way for the protocols of Python 2.
     if arrays or (module, name) == ('_codecs', 'encode'):
       return super().find_class(module, name)
     raise pickle.UnpicklingError(f'{module}.{name} is not allowed')
@@ -126,7 +126,7 @@ def _pickle(version: _Version, path: str):
   """Returns (planes, labels) of a file of the python version."""
   try:
     with open(path, 'rb') as file:
-      # The official files were written by Python 2, whose texts are bytes.
+      # The official files were written by Python 2, whose strings are bytes.
       content = _ArrayUnpickler(file, encoding='bytes').load()
     x, y = np.asarray(content[b'data']), np.asarray(content[version.labels])
   # A broken pickle can raise any exception.
@@ -168,7 +168,7 @@ def _subset(path: str, part: str):
         f'{path} must hold uint8 images [n, 3, 32, 32], one per label, found'
         f' {coded.dtype} of shape {list(coded.shape)} for {len(y)} labels.'
     )
-  # Sums in uint8 wrap at 256, as the differences did, which undoes them
+  # Sums in uint8 wrap at 256 as the differences did, so that they undo them
   # exactly.
   planes = np.cumsum(coded, axis=3, dtype=np.uint8)
   green = planes[:, 0]

@@ -1,8 +1,8 @@
-"""Dense client data, and folding over its batches.
+"""Dense client data, and folds over its batches.
 
-One client's data are `<index, num_examples, examples=<x, y>>`: all examples as
-dense tensors. Shuffling, batching and epochs happen inside the computation.
-Rows from `num_examples` on are padding and never touch a result.
+The data of a client are `<index, num_examples, examples=<x, y>>`: all examples
+as dense tensors. Shuffling, batching and epochs happen inside the computation.
+Rows from `num_examples` on are padding and never affect a result.
 """
 
 import collections
@@ -23,8 +23,8 @@ class Batch(NamedTuple):
   """One minibatch of a client.
 
   Attributes:
-    x: Features, [batch_size, ...]; several inputs are a dict or a tuple.
-    y: Labels, [batch_size, ...]; those of several outputs likewise.
+    x: Features, [batch_size, ...]; for several inputs a dict or a tuple.
+    y: Labels, [batch_size, ...]; likewise for several outputs.
     mask: bool[batch_size]; False rows are filler of a short last batch.
     seed: int64[2], a key of this step (dropout).
   """
@@ -62,15 +62,15 @@ def dense(
   """Returns one client's arrays as dense client data.
 
   Args:
-    index: The client's number in 0..N-1; -1: the examples are of no client.
-    x: Features, [num_examples, ...]; also a table of pandas, or nested lists.
-      Those of a model of several inputs are a dict or a tuple of such arrays.
+    index: The client's number in 0..N-1; -1: the examples belong to no client.
+    x: Features, [num_examples, ...]; also a pandas table, or nested lists. For
+      a model with several inputs, a dict or a tuple of such arrays.
     y: Labels, [num_examples, ...]; likewise.
 
   Raises:
-    TypeError: If `index` is no integer, or `x` or `y` is no array of numbers.
-    ValueError: If `x` and `y` differ in length, or an example has another shape
-      than the others.
+    TypeError: If `index` is not an integer, or `x` or `y` is not an array of
+      numbers.
+    ValueError: If `x` and `y` differ in length, or examples differ in shape.
   """
   index = arrays.client_index(index, '`index`')
   of = lambda rows, path: arrays.as_array(rows, f'`{path}` of client {index}')
@@ -89,10 +89,10 @@ def dense(
 
 
 def constant(data: Mapping[str, Any]) -> collections.OrderedDict[str, Any]:
-  """Returns dense client data whose arrays nobody can ever change.
+  """Returns dense client data whose arrays can never be changed.
 
-  The fused runtime keeps the stacked data of a cohort. Arrays that may change
-  it has to compare in every round, which takes half as long as stacking.
+  The fused runtime keeps the stacked data of a cohort. It has to compare arrays
+  that may change in every round, which takes half as long as stacking.
   """
   return collections.OrderedDict(
       data,
@@ -158,8 +158,8 @@ def fold_batches(
   """Returns `step(...step(step(init, batch_0), batch_1)...)`.
 
   Dense data are visited in epochs, each a fresh permutation cut into batches of
-  `batch_size`; the short last batch of an epoch is kept and its mask is False
-  on the filler rows. A `tf.data.Dataset` of batches is visited as it comes.
+  `batch_size`; the short last batch of an epoch is kept, and its mask is False
+  for filler rows. A `tf.data.Dataset` of batches is visited in its own order.
   The batches depend on `seed` and on the examples, not on padding. A client
   without examples takes no step.
 
@@ -169,7 +169,7 @@ def fold_batches(
     init: The initial state, a structure of tensors.
     seed: int64[2], the key of this use of the data.
     batch_size: Rows per batch (dense data only). 0 or None: all rows in one
-      batch, in their order: a sum over them does not depend on it.
+      batch, in their order, because a sum does not depend on it.
     num_steps: Number of batches to visit, or None.
     num_epochs: Number of passes over the data, or None; exactly one of
       `num_steps` and `num_epochs` must be given.
@@ -202,10 +202,10 @@ def fold_batch_tuples(
 ) -> Any:
   """Folds over several independent batches per step (see `fold_batches`).
 
-  Dense data: step t gets batch t of every key in `seeds`, each what
-  `fold_batches` visits under that key. A `tf.data.Dataset` is cut into runs of
-  `len(seeds)` consecutive batches, repeating from its start as needed, so that
-  they differ only if it holds as many batches.
+  For dense data, step t gets batch t of every key in `seeds`, as `fold_batches`
+  visits it with that key. A `tf.data.Dataset` is cut into runs of `len(seeds)`
+  consecutive batches, repeating from its start as needed, so that the batches
+  of a step differ only if it has as many batches.
 
   Args:
     data: See `fold_batches`.
@@ -242,7 +242,7 @@ def fold_batch_tuples(
 
 
 def _with_report_sum(init):
-  """Returns the state, the sum of the reports so far, and their number."""
+  """Returns the state, the sum of reports so far, and their number."""
   # The report itself is not known before the loop is traced, and a loop
   # variable cannot change its dtype.
   dtype = tf.nest.flatten(init)[0].dtype
@@ -250,7 +250,7 @@ def _with_report_sum(init):
 
 
 def _summing_reports(step):
-  """Returns a step on that carry from one that returns `(state, report)`."""
+  """Returns a step on that triple, from one that returns `(state, report)`."""
 
   def summing(carry, batches):
     state, total, count = carry
@@ -261,7 +261,7 @@ def _summing_reports(step):
 
 
 def _fold_dense(data, step, init, seeds, **options):
-  """Folds over dense data; `options` are those of `batch_rows`."""
+  """Folds over dense data; `options` are arguments of `batch_rows`."""
   examples = data['examples']
   if _is_whole(options['batch_size']):
     return _fold_whole(data, step, init, seeds, **options)
@@ -290,8 +290,8 @@ def _fold_dense(data, step, init, seeds, **options):
 def _fold_whole(
     data, step, init, seeds, *, batch_size, num_steps, num_epochs, shuffle
 ):
-  """Folds over all rows at once, which are not copied into batches."""
-  del batch_size, shuffle  # None, and without effect.
+  """Folds over all rows at once, without copying them into batches."""
+  del batch_size, shuffle  # All rows; shuffling has no effect.
   steps = num_epochs if num_steps is None else num_steps
   steps = tf.where(data['num_examples'] > 0, steps, 0)
   batch = whole_batch(data, seeds[0])
@@ -323,14 +323,14 @@ def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
 
 
 def filler(positions: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
-  """Returns the positions, those without an example as that of the last one.
+  """Returns the positions, with those beyond the examples moved to the last.
 
-  So masked rows repeat a real one: nothing is known of padding, and a loss that
-  is not finite there makes the gradient NaN, mask or not.
+  So masked rows repeat a real one. Padding may hold anything, and a loss that
+  is not finite there would make the gradient NaN even if it is masked.
 
   Args:
     positions: int32, >= 0.
-    num_examples: int32, examples stand at 0..num_examples - 1.
+    num_examples: int32, examples are at 0..num_examples - 1.
   """
   last = tf.convert_to_tensor(num_examples, tf.int32) - 1
   return tf.minimum(positions, tf.maximum(last, 0))
@@ -342,11 +342,11 @@ def batches_per_epoch(
   """Returns ceil(n / B), int32; 1 with all rows in one batch (B = 0, None)."""
   if _is_whole(batch_size):
     return tf.cast(num_examples > 0, tf.int32)
-  return -(-num_examples // batch_size)  # The short last batch is a batch.
+  return -(-num_examples // batch_size)  # Counts a short last batch.
 
 
 def _is_whole(batch_size) -> bool:
-  # It may be a tensor, which is no truth value and never 0.
+  # A tensor has no truth value here, and is never 0.
   return batch_size is None or (not tf.is_tensor(batch_size) and not batch_size)
 
 
@@ -355,7 +355,7 @@ def batch_rows(
     batch_size: Optional[int], num_steps: Optional[Any] = None,
     num_epochs: Optional[Any] = None, shuffle: bool = True,
 ) -> Any:
-  """Returns which rows make which batch.
+  """Returns the rows of each batch.
 
   Args:
     num_examples: int32, number of rows that count.
@@ -376,20 +376,20 @@ def batch_rows(
     num_steps = num_epochs * per_epoch
   num_steps = tf.where(num_examples > 0, num_steps, 0)
   epochs = -(-num_steps // tf.maximum(per_epoch, 1))
-  # Entry i of a stateless draw does not depend on how many entries there are.
-  # With the example as the leading axis, more padding only appends keys, and
-  # the examples keep theirs.
+  # Entry i of a stateless draw does not depend on the number of entries. With
+  # the example as the leading axis, more padding only appends keys, and the
+  # examples keep theirs.
   if shuffle:
     order_keys = tf.random.stateless_uniform([capacity, epochs], seed)
   else:
     order_keys = tf.zeros([capacity, epochs])
   order = orders(order_keys, num_examples, capacity)
   position = tf.range(per_epoch * batch_size)
-  # A batch has a fixed number of rows: the last one of an epoch is filled up
-  # with rows that exist but are masked.
+  # A batch has a fixed number of rows, so the last one of an epoch is padded
+  # with existing rows that are masked.
   rows = tf.gather(order, filler(position, num_examples), axis=0)
   mask = tf.broadcast_to((position < num_examples)[:, None], tf.shape(rows))
-  # Transposed first, so that all batches of an epoch come before the next
+  # Transposed first, so that all batches of an epoch precede those of the next
   # epoch.
   def batches(table):  # [per_epoch * batch_size, epochs] -> [T, size]
     return tf.reshape(tf.transpose(table), [-1, batch_size])[:num_steps]
@@ -402,7 +402,7 @@ def orders(
   """Returns the order of all rows in each epoch, int32[capacity, epochs].
 
   Args:
-    keys: float32[capacity, epochs] below 1: the smaller, the earlier.
+    keys: float32[capacity, epochs] below 1; smaller ones come first.
     num_examples: int32, number of rows that count; the others come last.
     capacity: int32, number of rows including padding.
   """

@@ -1,4 +1,4 @@
-"""Names of clients: which can be used, as a list in a flag, as file names."""
+"""Checks names of clients, and writes them in flags and file names."""
 
 import collections
 import csv
@@ -9,20 +9,20 @@ import urllib.parse
 
 from tff_pers.data import errors
 
-# Of a file's name; file systems take 255 bytes, with a prefix and a suffix.
+# Characters of a file name; file systems allow 255 bytes, with affixes.
 _LONGEST = 60
 
 
 def check(names: Sequence[Any], where: str) -> None:
-  """Refuses names that no message, table or flag could show.
+  """Raises on names that a message, table or flag could not show.
 
   Args:
     names: Numbers or texts.
     where: The file, for messages.
 
   Raises:
-    errors.DataError: If a name is empty, begins or ends with a space, or holds
-      a character that cannot be printed, such as the end of a line.
+    errors.DataError: If a name is empty, begins or ends with a space, or
+      contains a character that cannot be printed, e.g. a line end.
   """
   for name in map(str, names):
     if not name or name != name.strip() or not name.isprintable():
@@ -43,19 +43,19 @@ def parse(text: str) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-  """Returns the list of which `parse` makes these names."""
+  """Returns the list from which `parse` returns these names."""
   line = io.StringIO()
   csv.writer(line, lineterminator='').writerow(names)
   return line.getvalue()
 
 
 def file_names(names: Sequence[Any]) -> list[str]:
-  """Returns a part of a file's name for each client, all distinct.
+  """Returns a part of a file name for each client, all distinct.
 
-  Letters of any language, digits, `_`, `.` and `-` stay; other characters are
-  written as in web addresses (`/` is `%2F`). Where two names would still be one
-  file, also where case does not count, or are too long, `~` and the position of
-  the client follow.
+  Letters of any language, digits, `_`, `.` and `-` are kept; other characters
+  are encoded as in web addresses (`/` is `%2F`). If two results would be equal
+  except for case, or one is too long, `~` and the position of the client
+  follow.
 
   Args:
     names: Distinct numbers or texts.
@@ -71,7 +71,7 @@ def file_names(names: Sequence[Any]) -> list[str]:
 
 
 def _encoded(name: str) -> str:
-  # `quote` keeps `~`, which marks positions, and encodes all letters but ASCII.
+  # `quote` keeps `~`, which marks positions, and encodes non-ASCII letters.
   return ''.join(
       c if c.isalnum() or c in '_.-' else
       '%7E' if c == '~' else urllib.parse.quote(c, safe='')

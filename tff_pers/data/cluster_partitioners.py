@@ -1,7 +1,7 @@
 """Partitioners whose clients form clusters with conflicting examples.
 
-Same form as in `data/partitioners.py`. Unless told otherwise, client k is of
-cluster k mod C (papers/floral.md 5.1).
+They have the form described in `data/partitioners.py`. By default, client k is
+in cluster k mod C (papers/floral.md 5.1).
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ class ClusterOptions(partitioners.Options):
   clusters: int = hp.field(4, 'Number of clusters C.', minimum=1)
   order: str = hp.field(
       'modulo',
-      'modulo: client k is of cluster k mod C; blocks: consecutive clients.',
+      'modulo: client k is in cluster k mod C; blocks: consecutive clients.',
       choices=('modulo', 'blocks'),
   )
 
@@ -41,14 +41,14 @@ def rotated_clusters(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """IID clients; the images of cluster g are turned by g quarter turns.
+  """IID clients; the images of cluster g are rotated by g quarter turns.
 
   Raises:
     DataError: If there are more than 4 clusters, or more than clients.
   """
   del clients  # Unused.
-  # A fifth cluster would turn its images like the first one, and would not be a
-  # cluster of its own.
+  # A fifth cluster would rotate its images like the first one, and not be a
+  # separate cluster.
   if options.clusters > 4:
     raise errors.DataError(
         '`clusters` must be <= 4, the number of quarter turns, found'
@@ -68,11 +68,11 @@ def label_shift_clusters(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """IID clients; cluster g calls label y by the name (y + g) mod classes.
+  """IID clients; cluster g renames label y to (y + g) mod classes.
 
   Raises:
     DataError: If there are more clusters than classes or clients, or the
-      labels are no classes.
+      labels are not classes.
   """
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'label_shift_clusters')
@@ -96,13 +96,13 @@ def class_groups(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """Group g owns the classes y = g mod G; its clients share them out equally.
+  """Group g owns the classes y = g mod G, shared equally by its clients.
 
-  Client k is of group k mod G; a client has examples of its group alone.
+  Client k is in group k mod G and has only examples of that group.
 
   Raises:
     DataError: If there are more groups than classes or clients, or the labels
-      are no classes.
+      are not classes.
   """
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'class_groups')
@@ -134,7 +134,7 @@ def _clusters(num_clients: int, options: ClusterOptions) -> np.ndarray:
 
 
 def _rotation(turns: int) -> Callable[[Any, Any], Any]:
-  """Returns the transform by `turns` quarter turns of images [n, h, w, ...]."""
+  """Returns the rotation by `turns` quarter turns of images [n, h, w, ...]."""
   def rotate(x, y):
     if x.ndim < 3 or x.shape[1] != x.shape[2]:
       raise errors.DataError(

@@ -1,8 +1,8 @@
 """Reads CSV, Parquet and TFRecord files into a table, batch by batch.
 
-Columns: `client`, `y`, and `split`, `tier` if there (see `tables.py`), the
-first three also under other names; all others are features. The memory that
-this takes is that of the table, in float32, and of a few batches.
+Columns: `client`, `y`, and optionally `split` and `tier` (see `tables.py`), the
+first three also under other names; all others are features. Memory is needed
+only for the table, in float32, and for a few batches.
 """
 
 import shlex
@@ -21,27 +21,27 @@ from tff_pers.data import readings
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
-# More different texts are hardly categories, but names, dates or notes.
+# More distinct texts are probably names, dates or notes, not categories.
 MAX_CATEGORIES = 1000
-# A column with a larger share of numbers is one of numbers with typing errors.
+# A column with a larger share of numbers is numeric, with typing errors.
 _MOSTLY = 0.9
-# With fewer rows, texts that all differ may be categories.
+# With fewer rows, texts that all differ may still be categories.
 _FEWEST = 20
-# Of the spread of a column, what rounding to float32 may take.
+# Share of a column's spread that rounding to float32 may lose.
 _ROUNDED = 1e-4
 _PARTS_OF_DATES = 'makes year, month, weekday and days of dates'
-_MEND = ' Tip: mend these cells, or empty them for --{}_missing=mean.'
+_MEND = ' Tip: correct these cells, or empty them for --{}_missing=mean.'
 
 
 def read(file: arrow_files.File, reading: readings.Reading) -> tables.Table:
   """Returns the table of a file.
 
-  y is of an integer dtype if all of it are whole numbers, and becomes the
-  positions of names of classes if all of it are texts. Rows whose y is empty
-  are left out; `remarks` counts them.
+  y has an integer dtype if all its values are whole numbers; if all are texts,
+  they are class names and y is their positions. Rows with an empty y are
+  dropped; `remarks` counts them.
 
   Raises:
-    errors.DataError: If the file cannot be read, or a cell does not fit; names
+    errors.DataError: If the file cannot be read, or a cell is invalid; names
       the line (or row) and the client.
   """
   names = reading.names(file)
@@ -56,25 +56,26 @@ def read(file: arrow_files.File, reading: readings.Reading) -> tables.Table:
         break
     if not found:
       return rows.table()
-    # What looked like numbers so far is read again: as a text, 1.0 is not 1.
+    # Columns assumed to be numeric are read again, because as a text 1.0 is
+    # not 1.
     texts |= found
 
 
 class _Rows:
-  """The rows of a file so far."""
+  """The rows of a file that have been read so far."""
 
   def __init__(
       self, file: arrow_files.File, names, columns: Sequence[str],
       reading: readings.Reading, texts,
   ):
-    """Starts without rows.
+    """Initializes without rows.
 
     Args:
       file: The file.
-      names: What each of its columns is.
+      names: The meaning of each of its columns.
       columns: The columns of features.
       reading: How to read them.
-      texts: Which of them hold texts.
+      texts: The columns that hold texts.
     """
     self._file, self._columns, self._reading = file, columns, reading
     self._at = {
@@ -98,7 +99,7 @@ class _Rows:
     }
 
   def add(self, batch: Sequence[pa.Array]) -> set[str]:
-    """Adds rows; returns columns of features that unexpectedly hold texts."""
+    """Adds rows; returns feature columns that unexpectedly hold texts."""
     if not len(batch[0]):
       return set()
     start = self._x.size
@@ -147,9 +148,9 @@ class _Rows:
     ]
 
   def _numbers(self, name: str, column, values, start: int) -> np.ndarray:
-    """Returns numbers without the column's offset, float64[n]."""
+    """Returns numbers minus the column's offset, float64[n]."""
     self._check_missing(name, column, np.isnan(values), start)
-    # What is too large for float32 becomes inf here.
+    # Numbers too large for float32 become inf here.
     with np.errstate(over='ignore'):
       rounded = values.astype(np.float32)
     infinite = np.isinf(rounded)
@@ -202,7 +203,7 @@ class _Rows:
     )
 
   def _check_categories(self, table: tables.Table) -> None:
-    """Refuses texts that turned up in a column of numbers."""
+    """Raises on texts that occurred in a column of numbers."""
     for number, column in enumerate(table.columns or ()):
       if column.categories is None or (
           column.name in self._reading.text_columns
@@ -221,7 +222,7 @@ class _Rows:
             f'{table.path}: {column.name} must be a number in every'
             f' {self._file.unit}, as it is in {int((~is_text).sum())}, found'
             f' {is_text.sum()} that {"is" if is_text.sum() == 1 else "are"}'
-            f' none ({others}), the first {table.at(first)}.'
+            f' not ({others}), the first {table.at(first)}.'
             f'{_MEND.format(self._reading.task)}'
         )
 
@@ -230,7 +231,7 @@ class _Rows:
     return None if known is None else tuple(known.texts)
 
   def _texts(self, batch, name: str) -> cells.Texts:
-    """Returns a column that holds names, which fractions are not."""
+    """Returns a column of names, which must not be fractions."""
     column = batch[self._at[name]]
     self._check_type(name, column)
     if pa.types.is_floating(column.type):
@@ -242,7 +243,7 @@ class _Rows:
     return cells.texts(column)
 
   def _check_clients(self) -> None:
-    """Refuses rows of nobody, where others are of somebody."""
+    """Raises if some rows name a client and others do not."""
     if 'client' not in self._at:
       return
     row = self._codes['client'].find('')
@@ -253,7 +254,7 @@ class _Rows:
       )
 
   def _add_y(self, column: pa.Array, start: int) -> None:
-    """Adds y, numbers or else names of classes, as the first rows decide."""
+    """Adds y: numbers or class names, as its first rows decide."""
     self._check_type('y', column)
     y = self._y or growing.labels_or_targets(column, self._file.num_rows)
     self._y = y
@@ -273,7 +274,7 @@ class _Rows:
       )
 
   def _category(self, name: str, column: pa.Array, start: int) -> np.ndarray:
-    """Returns positions of texts, float64[n]; NaN: there is no text."""
+    """Returns positions of texts, float64[n]; NaN: missing."""
     encoded = cells.texts(column)
     missing = [text.lower() in cells.MISSING for text in encoded.distinct]
     is_missing = np.array(missing, bool)[encoded.codes]
@@ -286,7 +287,7 @@ class _Rows:
     if len(known.texts) > MAX_CATEGORIES:
       raise errors.DataError(
           f'{self._file.path}: {name} must have at most {MAX_CATEGORIES}'
-          ' different texts, found more. Tip: leave out names, dates and notes.'
+          ' distinct texts, found more. Tip: drop names, dates and notes.'
       )
     return np.array(codes, np.float64)[encoded.codes]
 
@@ -301,7 +302,7 @@ class _Rows:
   def _refuse(
       self, name: str, rule: str, column, start: int, row: int, tip: str = ''
   ) -> None:
-    """Raises what is wrong with a cell of the batch that begins at `start`."""
+    """Raises an error about a cell of the batch that begins at `start`."""
     client = self._codes['client']
     text = cells.texts(column.slice(row, 1)).distinct[0]
     if tip:
@@ -314,7 +315,7 @@ class _Rows:
     )
 
   def _refuse_text(self, name: str, column, start: int, row: int) -> None:
-    """Raises what is wrong with a text, and what can be done with such ones."""
+    """Raises an error about a text, with what to do about such texts."""
     encoded = cells.texts(column)
     counts = np.bincount(encoded.codes, minlength=len(encoded.distinct))
     share = lambda good: sum(
@@ -325,7 +326,7 @@ class _Rows:
     if share(lambda text: cells.number(text) is not None) > _MOSTLY:
       tip = 'missing=mean fills in cells that are made empty'
       shown = table_remarks.listed(list(map(repr, others)))
-      rule += f' and is one but for {shown}; it must be'
+      rule += f' and is one except for {shown}; it must be'
     elif share(cells.date) > _MOSTLY:
       tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'
     elif len(others) == len(column) >= _FEWEST:
@@ -335,21 +336,21 @@ class _Rows:
     self._refuse(name, rule, column, start, row, tip)
 
   def _shown(self, name: str) -> str:
-    """Returns what a column is called in the file."""
+    """Returns the name of a column in the file."""
     return self._reading.columns.get(name, name)
 
 
 def _offset(values: np.ndarray, rounded: np.ndarray) -> float:
-  """Returns what to subtract from numbers whose float32 would be alike.
+  """Returns an offset for numbers that would be equal as float32, else 0.
 
   Args:
-    values: The first of them, float64[n]; NaN where there is none.
-    rounded: The same as float32.
+    values: The first numbers, float64[n]; NaN: missing.
+    rounded: The same numbers as float32.
   """
   values, rounded = (some[~np.isnan(values)] for some in (values, rounded))
   if not len(values):
     return 0.0
   error, spread = np.abs(rounded - values).max(), values.std()
-  # Of numbers that are all alike so far, those of seconds need it.
+  # If all numbers are equal so far, only those as large as seconds need one.
   least = min(0.5, _ROUNDED * spread) if spread else 0.5
   return float(values[0]) if error > least else 0.0

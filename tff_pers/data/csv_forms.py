@@ -1,7 +1,7 @@
-"""What a file of comma-separated values is in fact, found by looking at it.
+"""Detects the actual form of a file of comma-separated values.
 
-Spreadsheets write semicolons and decimal commas where people write 1,5, UTF-16
-or the code page of the machine; files are compressed whatever their names say.
+In countries that write 1,5 spreadsheets use semicolons and decimal commas, and
+UTF-16 or the machine's code page; files may be compressed whatever their name.
 """
 
 import codecs
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, IO, NamedTuple
 from tff_pers.data import errors
 
 _CHUNK = 2**20
-# Rows that decide what separates cells, and how fractions are written.
+# Number of rows that decide about separators and decimal commas.
 _LOOKED_AT = 200
 _SEPARATORS = ',;\t|'
 _SPREADSHEET = 'a spreadsheet. Tip: save it as CSV there.'
@@ -28,12 +28,12 @@ _THOUSANDS = re.compile(r'[+-]?[1-9]\d{0,2}([.,]\d{3})+')
 
 
 class Form(NamedTuple):
-  """How a file is written.
+  """The form of a file.
 
   Attributes:
     gzipped: Whether it is compressed.
-    encoding: Of its text.
-    separator: What is between cells.
+    encoding: Encoding of its text.
+    separator: The separator between cells.
     decimal_comma: Whether 1,5 is a number (and 1.234,5 too).
   """
 
@@ -44,7 +44,7 @@ class Form(NamedTuple):
 
   @property
   def about(self) -> str:
-    """Says what is unusual about it; '' where nothing is."""
+    """A sentence about what is unusual in it; '' if nothing is."""
     parts = []
     if self.encoding != 'utf-8-sig':
       parts.append(f'text in {self.encoding}')
@@ -64,7 +64,7 @@ def look(path: str) -> Form:
   """Returns the form of a file.
 
   Raises:
-    errors.DataError: If it is no text, or one of several encodings.
+    errors.DataError: If it is not a text, or mixes encodings.
     OSError: If it cannot be read; `EOFError`, `zlib.error`, `csv.Error`,
       `UnicodeDecodeError` if it is damaged.
   """
@@ -88,7 +88,7 @@ def _encoding(file: BinaryIO, path: str) -> str:
     return 'utf-16'
   zeros = head[::2].count(0), head[1::2].count(0)
   if any(zeros):
-    # Every other byte of an ASCII character is 0.
+    # In UTF-16, every other byte of an ASCII character is 0.
     if 4 * min(zeros) > max(zeros):
       raise errors.DataError(
           f'{path} must be a text, found {sum(zeros)} bytes of 0 at its'
@@ -106,7 +106,7 @@ def _encoding(file: BinaryIO, path: str) -> str:
   invalid += decoder.decode(b'', final=True).count('\ufffd')
   if not invalid:
     return 'utf-8-sig'
-  # All other characters are whole UTF-8: this is none of another encoding.
+  # All other characters are valid UTF-8, so it is no other encoding.
   if valid > 2 * invalid:
     raise errors.DataError(
         f'{path} must be a readable CSV file in one encoding, found UTF-8 with'
@@ -116,7 +116,7 @@ def _encoding(file: BinaryIO, path: str) -> str:
 
 
 def _separator(path: str, form: Form) -> str:
-  """Returns what cuts the first lines into most cells, as many in each."""
+  """Returns the separator that gives the most cells, equally many per line."""
   def score(separator):
     with form.open(path) as file:
       lines = list(itertools.islice(csv.reader(file, delimiter=separator), 2))
@@ -126,7 +126,7 @@ def _separator(path: str, form: Form) -> str:
 
 
 def _has_decimal_commas(path: str, form: Form) -> bool:
-  """Returns whether numbers have commas, and these are not of thousands."""
+  """Returns whether numbers have decimal commas rather than thousands."""
   with form.open(path) as file:
     rows = csv.reader(file, delimiter=form.separator)
     found = {
@@ -138,7 +138,7 @@ def _has_decimal_commas(path: str, form: Form) -> bool:
       cell for cell in found
       if _WITH_POINT.fullmatch(cell) and not _THOUSANDS.fullmatch(cell)
   ]
-  # Who separates by ; does so because of the commas.
+  # Files are separated by ; because their numbers have commas.
   return bool(commas) and not points and (
       form.separator == ';'
       or not all(_THOUSANDS.fullmatch(cell) for cell in commas)

@@ -12,8 +12,8 @@ Files, one example per row, plain arrays:
 
 `writer` is a position in `writer_names`. Paper is 255 and ink is 0; labels
 0-9 are digits, 10-35 capital and 36-61 small letters. Both are as in LEAF and
-in `tff.simulation.datasets.emnist`, whose pixels are these divided by 255.
-Those files are read in `tasks/emnist.py`.
+in `tff.simulation.datasets.emnist`, whose pixels are divided by 255. Files of
+the latter are read in `tasks/emnist.py`.
 """
 
 import os
@@ -34,19 +34,19 @@ _FILES = {
     'full': 'femnist_writers.npz', 'partial': 'femnist_partial_writers.npz',
 }
 CHOICES = (*_FILES, 'all')
-# Where the files may be below `data_dir`.
+# Folders below `data_dir` that may contain the files.
 _FOLDERS = ('', 'emnist', 'femnist')
 
 
 class Writers(NamedTuple):
-  """Images of all writers together, as read.
+  """The images of all writers, as read.
 
   Attributes:
     where: The file or folder, for messages.
     x: uint8[n, 28, 28], 0 is ink and 255 is paper.
     y: int32[n], 0..61.
     writer: Name of the writer of each image, text [n].
-    split: int8[n]: TRAIN, TEST, or UNKNOWN where the files do not say.
+    split: int8[n]: TRAIN, TEST, or UNKNOWN if the files do not say.
   """
 
   where: str
@@ -57,17 +57,17 @@ class Writers(NamedTuple):
 
 
 def read(data_dir: str, writers: str) -> Optional[Writers]:
-  """Returns the images in the files of a folder; exact copies are left out.
+  """Returns the images in the files of a folder, without exact copies.
 
   Args:
-    data_dir: The folder of the files, or the one above; '': none.
+    data_dir: The folder of the files, or its parent; '': none.
     writers: One of `CHOICES`; `full` and `partial` read one file each.
 
   Returns:
-    The images, or None if a file is not there.
+    The images, or None if a file does not exist.
 
   Raises:
-    errors.DataError: If a file is unreadable, or of another form.
+    errors.DataError: If a file is unreadable, or has another form.
   """
   kinds = list(_FILES) if writers == 'all' else [writers]
   located = [_locate(data_dir, _FILES[kind]) for kind in kinds]
@@ -80,13 +80,13 @@ def read(data_dir: str, writers: str) -> Optional[Writers]:
 
 
 def files(writers: str) -> str:
-  """Returns the names of the files that `read` looks for, in words."""
+  """Returns the names of the files that `read` looks for, as text."""
   kinds = _FILES.values() if writers == 'all' else [_FILES[writers]]
   return ' with '.join(kinds)
 
 
 def folders(data_dir: str) -> list[str]:
-  """Returns where files may be: `data_dir`, if it is given, and below."""
+  """Returns the folders that may contain files, if `data_dir` is given."""
   return [os.path.join(data_dir, folder) for folder in _FOLDERS if data_dir]
 
 
@@ -102,7 +102,7 @@ def _read_file(path: str) -> Writers:
   arrays = tables.load_arrays(path, required, ('split', 'duplicate'))
   names = arrays.pop('writer_names')
   _check_form(path, arrays, names)
-  # A copy that is tested on would have been trained on.
+  # A copy in the test set might be in the training set as well.
   kept = np.ones([len(arrays['y'])], bool)
   if 'duplicate' in arrays:
     kept = arrays['duplicate'] == 0
@@ -118,7 +118,7 @@ def _read_file(path: str) -> Writers:
 
 
 def _check_form(path: str, arrays, names: np.ndarray) -> None:
-  """Raises if the arrays of a file do not fit each other."""
+  """Raises if the arrays of a file do not match each other."""
   x = arrays['x']
   if x.dtype != np.uint8 or x.shape[1:] != (28, 28):
     raise errors.DataError(
@@ -144,7 +144,7 @@ def _check_form(path: str, arrays, names: np.ndarray) -> None:
 
 
 def _check_values(path: str, name: str, values: np.ndarray, allowed) -> None:
-  """Raises unless `values` are a list of integers among `allowed`."""
+  """Raises unless `values` is a list of integers in `allowed`."""
   last = len(allowed) - 1
   if values.ndim != 1 or values.dtype.kind not in 'iu':
     found = f'{values.dtype} of shape {list(values.shape)}'

@@ -1,4 +1,4 @@
-"""What is wrong with somebody's data, in one sentence."""
+"""Errors about a user's data, each in one sentence."""
 
 import difflib
 from typing import Optional, Sequence
@@ -9,13 +9,13 @@ class DataError(ValueError):
 
 
 def first_line(error: Exception) -> str:
-  """Returns what a library says, as a part of a sentence."""
+  """Returns the first line of a library's message, to quote in a sentence."""
   text = str(error).strip() or type(error).__name__
   return text.splitlines()[0].rstrip('.')
 
 
 def nearest(name: str, names: Sequence[str]) -> Optional[str]:
-  """Returns the name most like another, whatever its case; None: none is."""
+  """Returns the name most similar to another, ignoring case, or None."""
   keys = {_key(other): other for other in reversed(names)}
   found = difflib.get_close_matches(_key(name), keys, 1, 0.7)
   return keys[found[0]] if found else None

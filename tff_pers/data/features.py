@@ -1,22 +1,22 @@
-"""From the columns of a table to what a model takes, fitted to training data.
+"""Converts table columns to model inputs, fitted to training data.
 
-What is made of a column, in its place:
+Each column becomes:
 
     numbers   a number: minus its mean and divided by its standard deviation
-              with `standardize`, else as it is. A missing one takes the mean.
-    texts     a number for each text (category) of the training data, 1 where
-              it is that text, else 0: all of them are 0 for any other text and
-              for a missing one.
+              with `standardize`, else unchanged. Missing ones become the mean.
+    texts     a number for each text (category) of the training data: 1 if the
+              value is that text, else 0; all are 0 for an unknown text and for
+              a missing one.
 
 If a column has missing values in the training data, one more number follows: 1
-where the value is missing, else 0. Only numbers are scaled; zeros and ones
-stay. A column that is the same everywhere in the training data becomes 0.
+if the value is missing, else 0. Only numbers are scaled, not zeros and ones. A
+column that is constant in the training data becomes 0.
 
-Everything is fitted to the training rows of the clients that train: neither
-their validation and test rows nor clients that are held out change it. It is
-one statistic of all those clients. In a federation each of them would send its
-count, its sum, the sum of its squared deviations and its set of categories to a
-secure sum (a secure union); here the rows are visited directly.
+Everything is fitted to the training rows of the clients that train: validation
+and test rows and held-out clients have no influence. The statistics are over
+all these clients. In a federation each of them would send its count, its sum,
+its sum of squared deviations and its set of categories to a secure sum (a
+secure union); here the rows are visited directly.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ import numpy as np
 
 from tff_pers.data import errors
 
-# Rows that are float64 at a time: a table of float32 may fill the memory.
+# Rows converted to float64 at a time: a float32 table may fill the memory.
 _BLOCK = 8192
 
 
@@ -37,11 +37,11 @@ class Column:
 
   Attributes:
     name: Its name.
-    categories: The texts that the table has there. The table holds the position
-      of the text; None: it holds numbers. Both are NaN where they are missing.
-    offset: What was subtracted from all numbers before they became float32, in
-      which large ones as times in seconds would lose their differences.
-    of_date: Whether it is a part of a date.
+    categories: The texts in the table's column, whose values are positions of
+      texts; None: the column has numbers. Missing values are NaN in both.
+    offset: What was subtracted from all numbers before they became float32,
+      which would lose the differences of large ones, e.g. times in seconds.
+    of_date: Whether it is part of a date.
   """
 
   name: str
@@ -51,19 +51,19 @@ class Column:
 
 
 def unnamed(x: np.ndarray) -> tuple[Column, ...]:
-  """Returns columns of numbers, `x0`, `x1`, ..., for an array [n, ...]."""
+  """Returns columns of numbers `x0`, `x1`, ... for an array [n, ...]."""
   return tuple(Column(f'x{place}') for place in range(int(x[0].size)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-  """What to make of the columns of a table, before it is fitted.
+  """The conversion of a table's columns, before it is fitted.
 
   Attributes:
     columns: The columns, in order.
     standardize: Whether numbers are scaled.
     classes: Names of the labels 0..C-1, or None.
-    reading: The options by which the table was read, by name.
+    reading: The options with which the table was read, by name.
   """
 
   columns: tuple[Column, ...]
@@ -74,14 +74,14 @@ class Recipe:
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-  """What is made of a column, see the module.
+  """The fitted conversion of a column, see the module.
 
   Attributes:
     name: Name of the column.
     mean: Mean of the training data; 0 for texts.
     scale: Their standard deviation (divided by n); 0: the column becomes 0.
       1 for texts.
-    indicator: Whether a number follows that says where the value is missing.
+    indicator: Whether a number follows that marks missing values.
     categories: The texts of the training data, sorted; None: numbers.
   """
 
@@ -93,7 +93,7 @@ class Feature:
 
   @property
   def outputs(self) -> list[str]:
-    """Names of the numbers that are made of the column."""
+    """Names of the numbers that the column becomes."""
     own = [self.name]
     if self.categories is not None:
       own = [f'{self.name} is {text}' for text in self.categories]
@@ -108,10 +108,10 @@ class Features:
     features: One for each column, in order.
     standardize: Whether numbers are scaled.
     classes: Names of the labels 0..C-1, or None.
-    reading: The options by which the table was read; later ones are read so.
+    reading: The options with which the table was read, used for later tables.
     y_mean: Mean of the targets of the training data; None: y are labels.
-    y_scale: Their standard deviation, 1 where they are all the same.
-    x_scale: What a regression divides its inputs by, see `fitting`.
+    y_scale: Their standard deviation, or 1 if they are constant.
+    x_scale: Divisor of the inputs of a regression, see `fitting`.
   """
 
   features: tuple[Feature, ...]
@@ -129,7 +129,7 @@ class Features:
 
   @property
   def is_named(self) -> bool:
-    """Whether the columns are those of a table, by name."""
+    """Whether columns are identified by name."""
     return 'missing' in self.reading
 
   @property
@@ -138,18 +138,18 @@ class Features:
     return [f.name for f in self.features if f.categories is not None]
 
   def apply(self, x: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
-    """Returns what the model takes, float32[n, len(outputs)].
+    """Returns the model's inputs, float32[n, len(outputs)].
 
-    Images and the like, [n, ...], keep their shape.
+    Images and other arrays [n, ...] keep their shape.
 
     Args:
       x: The values of a table, float[n, columns].
-      columns: Its columns, in any order: they are found by name, and others are
-        left out.
+      columns: Its columns in any order: they are identified by name, and others
+        are ignored.
 
     Raises:
-      errors.DataError: If the table lacks a column, or has texts in place of
-        numbers, or numbers in place of texts.
+      errors.DataError: If the table lacks a column, or has texts instead of
+        numbers, or numbers instead of texts.
     """
     shape, x = x.shape, x.reshape(len(x), -1)
     places = _places([feature.name for feature in self.features], columns)
@@ -167,7 +167,7 @@ class Features:
     return made.reshape(shape) if len(shape) > 2 else made
 
   def _apply_block(self, x, codes, made) -> None:
-    """Writes what becomes of some rows, float64[some, F], to `made`."""
+    """Writes the conversion of some rows, float64[some, F], to `made`."""
     missing = np.isnan(x)
     filled = np.where(missing, [f.mean for f in self.features], x)
     if self.standardize:
@@ -189,7 +189,7 @@ class Features:
         at += 1
 
   def to_json(self) -> str:
-    """Returns the text that `from_json` reads, a feature in a line."""
+    """Returns the text that `from_json` reads, with one feature per line."""
     lines = ',\n'.join(
         '    ' + json.dumps(dataclasses.asdict(feature), ensure_ascii=False)
         for feature in self.features
@@ -209,7 +209,7 @@ class Features:
 
   @classmethod
   def from_json(cls, text: str) -> 'Features':
-    """Returns what `to_json` wrote, to the last bit."""
+    """Returns the features that `to_json` wrote, bit-identical."""
     read = json.loads(text)
     features = tuple(
         Feature(**{**feature, 'categories': _tuple(feature['categories'])})
@@ -229,9 +229,9 @@ def fit(
   """Returns the recipe fitted to training rows.
 
   Args:
-    parts: Values of the columns, float[n_c, ...] of each client c that trains.
-    recipe: What to make of them.
-    targets: y of the same rows, float[n_c]; None: they are labels.
+    parts: Values of the columns, float[n_c, ...] for each client c that trains.
+    recipe: The conversion to fit.
+    targets: y of the same rows, float[n_c]; None: y are labels.
   """
   moments = _Moments(parts)
   fitted = []
@@ -263,12 +263,12 @@ def fit(
 
 
 class _Moments:
-  """What `fit` needs to know of columns [F], in float64.
+  """The statistics of columns [F] that `fit` needs, in float64.
 
   Attributes:
-    missing: int[F], how many values are missing.
-    mean: Of the others; 0 where there are none.
-    scale: Standard deviation; exactly 0 where all values are equal, which
+    missing: int[F], number of missing values.
+    mean: Mean of the others; 0 if there are none.
+    scale: Standard deviation; exactly 0 if all values are equal, which
       rounding would hide.
   """
 
@@ -286,7 +286,7 @@ class _Moments:
       high = np.fmax(high, np.fmax.reduce(x, axis=0))
     count = np.maximum(count, 1)
     self.mean = total / count
-    # In a second pass, because E[x^2] - E[x]^2 cancels where the mean is large.
+    # In a second pass, because E[x^2] - E[x]^2 cancels if the mean is large.
     squares = np.zeros(width)
     for x in _blocks(parts):
       deviations = np.where(np.isnan(x), 0, x - self.mean)
@@ -303,7 +303,7 @@ def _blocks(parts):
 
 
 def _places(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
-  """Returns the positions of the columns of these names."""
+  """Returns the positions of the columns with these names."""
   known = {column.name: place for place, column in enumerate(columns)}
   for name in names:
     if name not in known:
@@ -311,15 +311,15 @@ def _places(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
       raise errors.DataError(
           'A table must have the columns of the training data, found no'
           f' {name!r} among {", ".join(list(known)[:8])}.'
-          + (f' Tip: name {near!r} so.' if near else '')
+          + (f' Tip: rename {near!r}.' if near else '')
       )
   return [known[name] for name in names]
 
 
 def _codes(feature: Feature, column: Column) -> Optional[np.ndarray]:
-  """Returns the position in `feature.categories` by position in the column's.
+  """Returns the positions in `feature.categories`, by those in the column's.
 
-  int[K + 1], whose last entry is for a missing value, which has position -1.
+  int[K + 1], whose last entry is for missing values, which have position -1.
   """
   kinds = [
       'numbers' if categories is None else 'texts'

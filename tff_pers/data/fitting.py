@@ -1,4 +1,4 @@
-"""Features of a task, fitted to the training data of the clients that train."""
+"""Fits the features of a task to the training data of training clients."""
 
 import dataclasses
 import math
@@ -22,15 +22,14 @@ _POWERS = 20
 def fit(
     task: task_lib.Task, num_held_out: int, seed: int
 ) -> task_lib.Task:
-  """Returns the task with `features` made by its `recipe`; itself without one.
+  """Returns the task with `features` by its `recipe`; unchanged without one.
 
-  The recipe is fitted to the training rows that are left once validation rows
-  are cut out, and to those of clients that are not held out. All rows of all
-  clients go through the result.
+  The recipe is fitted to the training rows, without validation rows, of clients
+  that are not held out. It is then applied to all rows of all clients.
 
   Args:
-    task: The task; its model is one of `zoo`.
-    num_held_out: How many clients the run will hold out, as it does.
+    task: The task; its model is a model of `zoo`.
+    num_held_out: Number of clients that the run will hold out.
     seed: The run's seed.
 
   Raises:
@@ -79,7 +78,7 @@ def fit(
 
 
 def _of_width(task: task_lib.Task, x: np.ndarray):
-  """Returns the task's model for examples such as x."""
+  """Returns the task's model for examples with the shape of x."""
   if list(x.shape[1:]) == task.model.x_spec.shape[1:].as_list():
     return task.model
   spec = tf.TensorSpec([None, *x.shape[1:]], tf.float32)
@@ -87,29 +86,29 @@ def _of_width(task: task_lib.Task, x: np.ndarray):
 
 
 def _x_scale(parts: Sequence[np.ndarray]) -> float:
-  """Returns what makes the default rate, .1, safe for linear regression.
+  """Returns a divisor that makes the default rate 0.1 safe for regression.
 
   The mean squared error of client c, with an intercept, has curvature at most
-  2 (l_c + 1), l_c the largest eigenvalue of x'x / n_c. With l_c <= 4 everywhere
-  the rate is at most 1 / curvature. Columns that are rarely other than 0 have
+  2 (l_c + 1), where l_c is the largest eigenvalue of x'x / n_c. If l_c <= 4 at
+  all clients, the rate is at most 1 / curvature. Columns that are mostly 0 have
   large values once they are standardized, and a client at which such a column
-  is constant has a large l_c: without this every method diverges there.
+  is constant has a large l_c: without this, every method diverges there.
 
   Args:
-    parts: What the model takes, float32[n_c, ...] of each client c that trains.
+    parts: Model inputs, float32[n_c, ...] of each client c that trains.
   """
   found = np.array([_largest_eigenvalue(x) for x in parts])
-  # Clients far beyond the others are wrong: they diverge, and are named.
+  # Clients far beyond the others have bad data: they diverge, and are named.
   scale = math.sqrt(
       np.max(found[found <= _FAR * np.median(found)], initial=0) / _CURVATURE
   )
-  # Up, to two digits: the last ones depend on how many cores add.
+  # Rounded up to two digits: later ones depend on the number of cores.
   digit = 10.0 ** (math.floor(math.log10(max(scale, 1.0))) - 1)
   return max(1.0, round(math.ceil(scale / digit) * digit, 10))
 
 
 def _largest_eigenvalue(x: np.ndarray) -> float:
-  """Returns that of x'x / n, by the power method."""
+  """Returns the largest eigenvalue of x'x / n, by the power method."""
   x = x.reshape(len(x), int(np.prod(x.shape[1:]))).astype(np.float64)
   vector = np.random.default_rng(0).standard_normal(x.shape[1])
   value = 0.0
@@ -122,7 +121,7 @@ def _largest_eigenvalue(x: np.ndarray) -> float:
 
 
 def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
-  """Says what was made of the columns."""
+  """Returns a sentence about what was made of the columns."""
   scaled = (
       'scaled to mean 0 and variance 1 over the training examples'
       if fitted.standardize else 'left as they are'
@@ -143,8 +142,8 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
   if fitted.x_scale > 1:
     of_y += (
         f' The model divides features by {fitted.x_scale:g}, because at some'
-        ' client they are too large for gradient steps of .1.'
+        ' client they are too large for gradient steps of 0.1.'
     )
     if not fitted.standardize:
-      of_y += ' Tip: --standardize scales each feature by itself.'
+      of_y += ' Tip: --standardize scales each feature separately.'
   return f'Features are {scaled}{more}.{of_y}'

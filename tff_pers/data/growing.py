@@ -12,11 +12,11 @@ from tff_pers.data import cells
 def labels_or_targets(
     first: pa.Array, num_rows: Optional[int]
 ) -> Union['Names', 'Targets']:
-  """Returns an empty column y: names of classes, or else numbers.
+  """Returns an empty column y: class names, or else numbers.
 
   Args:
-    first: The first cells; names if none of them is a number.
-    num_rows: How many cells will come; None: unknown.
+    first: The first cells; class names if none of them is a number.
+    num_rows: Number of cells to come; None: unknown.
   """
   values = [cells.number(text) for text in cells.texts(first).distinct]
   is_name = [value is None for value in values]
@@ -37,11 +37,11 @@ class Targets:
 
   def __init__(self, num_rows: Optional[int]):
     self._values = Growing(np.float64, num_rows)
-    # As it stands in the file, by number; None: there are too many.
+    # Spelling in the file, by number; None: there are too many numbers.
     self._spelling: Optional[dict[float, str]] = {}
 
   def add(self, column: pa.Array) -> Optional[int]:
-    """Adds cells; returns the first that is a text."""
+    """Adds cells; returns the position of the first text, if any."""
     values, text = cells.numbers(column)
     self._values.extend(len(values))[:] = values
     if text is None:
@@ -50,7 +50,7 @@ class Targets:
 
   def _spell(self, values: np.ndarray, column: pa.Array) -> None:
     distinct, rows = np.unique(values, return_index=True)
-    # NaN, where there is no value, is the last.
+    # NaN, which means no value, is the last one.
     distinct = distinct[~np.isnan(distinct)]
     if self._spelling is None or len(distinct) > cells.MAX_NAMED:
       self._spelling = None
@@ -62,15 +62,15 @@ class Targets:
 
   @property
   def is_missing(self) -> np.ndarray:
-    """bool[n], which cells are empty."""
+    """bool[n], whether cells are empty."""
     return np.isnan(self._values.array)
 
   def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
-    """Returns numbers [n], and how each distinct one stands in the file.
+    """Returns numbers [n], and the spelling of each distinct one in the file.
 
-    The numbers are int64 if all of them are whole, else float64; those of empty
-    cells are 0. The texts are in the order of the numbers; None: there are more
-    than `cells.MAX_NAMED`.
+    The numbers are int64 if all are whole, else float64; for empty cells they
+    are 0. The texts are in the order of the numbers; None: there are more than
+    `cells.MAX_NAMED`.
     """
     values = np.where(self.is_missing, 0, self._values.array)
     if cells.are_whole(values):
@@ -81,7 +81,7 @@ class Targets:
 
 
 class Names:
-  """y as names of classes; see `Targets`."""
+  """y as class names; see `Targets`."""
 
   rule = 'the name of a class, as it is in the first rows,'
 
@@ -89,7 +89,7 @@ class Names:
     self._codes = Codes(num_rows)
 
   def add(self, column: pa.Array) -> Optional[int]:
-    """Adds cells; returns the first that is a number."""
+    """Adds cells; returns the position of the first number, if any."""
     encoded = cells.texts(column)
     self._codes.add(encoded)
     bad = np.array([
@@ -100,12 +100,12 @@ class Names:
 
   @property
   def is_missing(self) -> np.ndarray:
-    """bool[n], which cells are empty."""
+    """bool[n], whether cells are empty."""
     missing = list(map(_is_missing, self._codes.distinct))
     return np.array(missing, bool)[self._codes.codes]
 
   def result(self) -> tuple[np.ndarray, Optional[tuple[str, ...]]]:
-    """Returns labels, int64[n], and the names of the classes, sorted.
+    """Returns labels, int64[n], and the class names, sorted.
 
     The labels of empty cells are 0.
     """
@@ -120,7 +120,7 @@ def _is_missing(text: str) -> bool:
 
 
 class Known:
-  """Distinct texts in the order in which they came."""
+  """Distinct texts in order of first appearance."""
 
   def __init__(self):
     self._codes = {}
@@ -131,7 +131,7 @@ class Known:
     return list(self._codes)
 
   def code(self, text: str) -> int:
-    """Returns the position of a text, which may be new."""
+    """Returns the position of a text, which is added if it is new."""
     return self._codes.setdefault(text, len(self._codes))
 
   def __contains__(self, text: str) -> bool:
@@ -139,7 +139,7 @@ class Known:
 
 
 class Codes:
-  """A column of texts: positions in a list of distinct ones."""
+  """A column of texts, as positions in a list of distinct texts."""
 
   def __init__(self, num_rows: Optional[int]):
     self._rows, self._known = Growing(np.int32, num_rows), Known()
@@ -151,11 +151,11 @@ class Codes:
 
   @property
   def distinct(self) -> list[str]:
-    """The distinct texts, in the order in which they came."""
+    """The distinct texts, in order of first appearance."""
     return self._known.texts
 
   def find(self, text: str) -> Optional[int]:
-    """Returns the first row that holds `text`, None if none does."""
+    """Returns the first row that holds `text`, or None."""
     if text not in self._known:
       return None
     return int(np.argmax(self.codes == self._known.code(text)))
@@ -169,29 +169,29 @@ class Codes:
 
 
 class Growing:
-  """An array whose rows come in batches.
+  """An array that grows by batches of rows.
 
   Attributes:
-    size: How many there are.
+    size: Number of rows so far.
   """
 
   def __init__(
       self, dtype: npt.DTypeLike, num_rows: Optional[int], *width: int
   ):
-    """Starts without rows; `num_rows` will come, None: unknown."""
+    """Initializes without rows; `num_rows` is their expected number."""
     self._array = np.empty([num_rows or 0, *width], dtype)
     self.size = 0
 
   @property
   def array(self) -> np.ndarray:
-    """A view of the rows there are, [size, ...]; the next `extend` ends it."""
+    """A view of the rows so far, [size, ...], valid until `extend`."""
     return self._array[:self.size]
 
   def extend(self, number: int) -> np.ndarray:
-    """Returns a view of that many new rows, to be filled."""
+    """Returns a view of `number` new rows, to be filled."""
     first, self.size = self.size, self.size + number
     if self.size > len(self._array):
-      # In place: a copy would take twice the memory. Nobody holds a view now.
+      # In place, because a copy would take twice the memory. No view is in use.
       length = max(self.size, len(self._array) * 9 // 8)
       self._array.resize([length, *self._array.shape[1:]], refcheck=False)
     return self._array[first:self.size]

@@ -1,4 +1,4 @@
-"""Which clients never train: what is fitted to data must not see theirs."""
+"""Chooses the clients that never train; nothing is fitted to their data."""
 
 from typing import Optional
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from tff_pers.data import split
 
-# First number of a seed; 1 is that of cohorts (`simulation/cohort.py`), and the
-# two kinds of draws must not share their numbers.
+# First number of a seed sequence; 1 belongs to cohorts
+# (`simulation/cohort.py`), and different kinds of draws must not share numbers.
 _HOLDOUT = 2
 
 
@@ -15,17 +15,17 @@ def choose(
     num_clients: int, num_held_out: int, seed: int,
     keys: Optional[np.ndarray] = None,
 ) -> np.ndarray:
-  """Returns which clients never train, int32 and ascending.
+  """Returns the clients that never train, int32 and ascending.
 
   Args:
     num_clients: N.
-    num_held_out: How many.
+    num_held_out: Number of these clients.
     seed: The run's seed.
-    keys: uint64[N], numbers of the clients that hang on their rows alone: so
-      does the choice. None: it hangs on their places.
+    keys: uint64[N], keys that depend only on the clients' rows, and so does the
+      choice. None: the choice depends on the clients' positions.
 
   Raises:
-    ValueError: If not at least one client is left to train.
+    ValueError: If not at least one client remains to train.
   """
   if not 0 <= num_held_out < num_clients:
     raise ValueError(

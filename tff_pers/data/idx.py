@@ -19,7 +19,7 @@ _DTYPES: dict[int, np.dtype] = {
 
 
 def find(folder: str, name: str) -> str:
-  """Returns the path of `name` or `name`.gz in `folder`, '' if neither is."""
+  """Returns the path of `name` or `name`.gz in `folder`, '' without either."""
   for path in (os.path.join(folder, name), os.path.join(folder, name + '.gz')):
     if os.path.isfile(path):
       return path
@@ -33,7 +33,7 @@ def read(path: str) -> np.ndarray:
   then the values in C order, big-endian.
 
   Raises:
-    errors.DataError: If the file cannot be read, is cut short, or is not idx.
+    errors.DataError: If the file cannot be read, is truncated, or is not idx.
   """
   try:
     with open(path, 'rb') as file:
@@ -64,5 +64,5 @@ def read(path: str) -> np.ndarray:
         f' header, found {len(content)}.'
     )
   values = np.frombuffer(content, dtype, offset=start).reshape(shape)
-  # idx is big-endian; the rest of the program expects the machine's own order.
+  # idx is big-endian; the program expects the machine's byte order.
   return values.astype(dtype.newbyteorder('='))

@@ -1,4 +1,4 @@
-"""A folder `client/class/image.png` as a table."""
+"""Reads a folder `client/class/image.png` as a table."""
 
 import os
 from typing import Any
@@ -20,8 +20,8 @@ def read(folder: str) -> tables.Table:
     folder: The folder; y are the names of the folders of classes.
 
   Raises:
-    errors.DataError: If it is no such folder, a file cannot be read, or is of
-      another size than the first.
+    errors.DataError: If it is not such a folder, or a file cannot be read or
+      differs in size from the first one.
   """
   paths = _paths(folder)
   first = _decoded(os.path.join(folder, *paths[0]))
@@ -57,7 +57,7 @@ def _paths(folder: str) -> list[tuple[str, str, str]]:
   for top, _, names in os.walk(folder):
     parts = tuple(os.path.relpath(top, folder).split(os.sep))
     for name in names:
-      if name.startswith('.'):  # Of the file system, not the user's.
+      if name.startswith('.'):  # A file of the file system, not the user's.
         continue
       if len(parts) != 2 or not name.lower().endswith(ENDS):
         raise errors.DataError(
@@ -78,7 +78,7 @@ def read_image(path: str, side: int) -> np.ndarray:
 
   Args:
     path: The file.
-    side: Pixels each way that it is made of.
+    side: Height and width of the result in pixels.
 
   Raises:
     errors.DataError: If it cannot be read.

@@ -1,9 +1,9 @@
-"""JSON files in the form of LEAF as a table, see `formats/leaf.py`.
+"""Reads JSON files in LEAF's form as a table, see `formats/leaf.py`.
 
 x are numbers (FEMNIST, Synthetic), names of images (CelebA) or texts (Sent140).
-Texts become the shares of their words by number, a word's number being a hash
-(Weinberger et al., Feature Hashing for Large Scale Multitask Learning, 2009):
-no vocabulary is fitted, so that later texts are read alike.
+A text becomes the shares of its words among hashed numbers (Weinberger et al.,
+Feature Hashing for Large Scale Multitask Learning, 2009): no vocabulary is
+fitted, so that later texts are read in the same way.
 """
 
 import os
@@ -19,11 +19,11 @@ from tff_pers.data import tables
 from tff_pers.data import texts
 from tff_pers.data.formats import leaf
 
-# Where in an example of Sent140 its text is.
+# Position of the text in an example of Sent140.
 _TWEET = 4
-# Different numbers of words.
+# Number of hash values of words.
 _NUMBERS = 1000
-# Where LEAF has images, and how many pixels its models take each way.
+# LEAF's folders of images, and the size to which its models scale them.
 _IMAGES = (
     (), ('raw', 'img_align_celeba'), ('data', 'raw', 'img_align_celeba')
 )
@@ -34,12 +34,12 @@ def read(folder: str) -> tables.Table:
   """Returns the examples of all users.
 
   Args:
-    folder: A folder of .json files, or of folders `train` and `test` of such,
-      which are the split; also LEAF's own, with these in `data`.
+    folder: A folder of .json files, or of folders `train` and `test` of such
+      files, which are the split; or LEAF's own, with these in `data`.
 
   Raises:
     errors.DataError: If there are none, or their examples are neither numbers
-      of one shape, nor texts, nor names of images that are there.
+      of one shape, nor texts, nor names of existing images.
   """
   if not folder or not os.path.isdir(folder):
     raise errors.DataError(
@@ -73,7 +73,7 @@ def read(folder: str) -> tables.Table:
         n.isalpha() for n in classes
     ):
       raise errors.DataError(
-          f'{folder} must hold a class for each text, found a character behind'
+          f'{folder} must hold a class for each text, found a character after'
           f' it, as {written[0]!r:.40}. Tip: --task=shakespeare reads LEAF\'s'
           ' Shakespeare.'
       )
@@ -87,8 +87,8 @@ def read(folder: str) -> tables.Table:
 
 
 def _texts(x: list[Any]) -> Optional[list[str]]:
-  """Returns texts; None: they are something else."""
-  # Of a tweet Sent140 has its number, date, query, user, text and more.
+  """Returns texts, or None if the values are something else."""
+  # In Sent140 a tweet is its number, date, query, user, text and more.
   found = [
       each[_TWEET] if isinstance(each, list) and len(each) > _TWEET else each
       for each in x
@@ -97,14 +97,14 @@ def _texts(x: list[Any]) -> Optional[list[str]]:
 
 
 def _shares(text: str) -> np.ndarray:
-  """Returns the share of each number among the words of a text."""
+  """Returns the share of each hash value among the words of a text."""
   numbers = [zlib.crc32(word.encode()) % _NUMBERS for word in texts.words(text)]
   counts = np.bincount(numbers, minlength=_NUMBERS)
   return (counts / max(len(numbers), 1)).astype(np.float32)
 
 
 def _images(folder: str, names: Sequence[str]) -> np.ndarray:
-  """Returns images of a size as LEAF's models take them, from 0 to 1."""
+  """Returns images in the size that LEAF's models take, from 0 to 1."""
   places = [os.path.join(folder, *parts) for parts in _IMAGES]
   place = next((
       place for place in places
@@ -123,7 +123,7 @@ def _images(folder: str, names: Sequence[str]) -> np.ndarray:
 
 
 def _array(values: list[Any], name: str, folder: str) -> np.ndarray:
-  """Returns numbers of one shape; y may be texts."""
+  """Returns numbers of one shape; y may also be texts."""
   try:
     found: Optional[np.ndarray] = np.array(values)
   except ValueError:

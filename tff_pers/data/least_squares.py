@@ -3,7 +3,7 @@
     f_m(theta, w) = 1/2 ||H_m theta - b_m||^2
                     + 1/2 ||A_m theta + B_m w - y_m||^2
 
-The rows of client m are those of one system C theta + D w = y,
+The rows of client m form one system C theta + D w = y,
 
     C = [H_m; A_m],  D = [0; B_m],  y = [b_m; y_m].
 
@@ -22,15 +22,15 @@ from tff_pers.data import partition as partition_lib
 
 @dataclasses.dataclass(frozen=True)
 class Generator:
-  """How systems are drawn.
+  """A random generator of systems.
 
   Attributes:
-    examples: n, the rows of H_m and those of A_m.
+    examples: n, the number of rows of H_m and of A_m.
     theta_dim: d_theta.
     w_dim: d_w.
-    entries: Of H, A and B: `uniform` in [0, 1], divided by the number of
-      columns, or `normal`, divided by the root of n.
-    truths: Which theta generates b_m and y_m: the same `shared` one for all
+    entries: Entries of H, A and B: `uniform` in [0, 1], divided by the number
+      of columns, or `normal`, divided by the root of n.
+    truths: The theta that generates b_m and y_m: the same `shared` one for all
       clients; a `shifted` one for each client, theta + N(0, I); or
       `independent` ones for each client and each of the two terms.
   """
@@ -42,12 +42,12 @@ class Generator:
   truths: str
 
   def clients(self, num_clients: int, seed: int) -> Iterator['System']:
-    """Yields one system per client; a later one does not change the earlier.
+    """Yields one system per client; more clients do not change earlier ones.
 
     The same seed gives the same H, A, B and w whatever the `truths`.
     """
-    # A generator for each use: the number of rows does not change what
-    # generates the targets, nor do other truths change the matrices.
+    # A generator for each use, so that the number of rows does not change what
+    # generates the targets, and other truths do not change the matrices.
     entries, shared, own = (
         partition_lib.generator(seed, use)
         for use in (_ENTRIES, _SHARED, _OWN)
@@ -83,7 +83,7 @@ class Generator:
     return rng.standard_normal(shape) / np.sqrt(self.examples)
 
 
-# Uses of the seed (0 and 1 are those of partition and split).
+# Uses of the seed (0 and 1 belong to partition and split).
 _ENTRIES = 2
 _SHARED = 3
 _OWN = 4
@@ -97,7 +97,7 @@ class System(NamedTuple):
   Attributes:
     x: (C, D), float64[rows, d_theta + d_w].
     y: float64[rows].
-    theta: float64[d_theta], what generated b.
+    theta: float64[d_theta], the one that generated b.
   """
 
   x: np.ndarray
@@ -106,16 +106,16 @@ class System(NamedTuple):
 
 
 def reduced(system: System) -> System:
-  """Returns the fewest equations with the same f, for all theta and w.
+  """Returns the smallest system with the same f for all theta and w.
 
-  With the QR decomposition of (x, y) every sum of squared residuals is kept,
-  ||x v - y|| = ||Q^T (x v - y)||, and R has no more rows than columns. The rows
-  are mixtures of the examples, and no examples themselves.
+  The QR decomposition of (x, y) preserves every sum of squared residuals,
+  ||x v - y|| = ||Q^T (x v - y)||, and R has at most as many rows as columns.
+  The rows are mixtures of the examples, not examples.
   """
   joint = np.column_stack([system.x, system.y])
   if len(joint) <= joint.shape[1]:
     return system
-  # Blocks fit in the cache, which halves the time of 20000 rows.
+  # Blocks fit in the cache, which halves the time for 20000 rows.
   blocks = np.array_split(joint, -(-len(joint) // _BLOCK))
   joint = np.concatenate([np.linalg.qr(block, mode='r') for block in blocks])
   joint = np.asarray(np.linalg.qr(joint, mode='r'))
@@ -128,8 +128,8 @@ def operator(
   """Returns G_m, h_m of F_m(theta) = G_m theta - h_m (section 5.1).
 
   F_m is the gradient of f_m in theta at the best response to theta,
-  w = argmin_w f_m(theta, w): with the projector P onto what D cannot reach,
-  G_m = C^T P C and h_m = C^T P y.
+  w = argmin_w f_m(theta, w): with the projector P onto the complement of the
+  range of D, G_m = C^T P C and h_m = C^T P y.
 
   Args:
     x: (C, D), [rows, d_theta + d_w].
@@ -149,7 +149,7 @@ def root(operators: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def smoothness(clients: Iterable[Mapping[str, Any]], theta_dim: int) -> float:
-  """Returns L = max_m lambda_max(G_m), of which every F_m is 1/L-cocoercive.
+  """Returns L = max_m lambda_max(G_m): every F_m is 1/L-cocoercive.
 
   Args:
     clients: `<x, y>` of each client, see `operator`.

@@ -1,7 +1,7 @@
-"""An .npz for a model of one's own, with an array for each input and output.
+"""Reads an .npz with an array for each input and output of a user's model.
 
-They are called as in a signature of the exported model: `x_NAME` and `y_NAME`
-by the names of the specs, `x_0`, `x_1` of a tuple, `x` and `y` of a single one.
+They are named as in a signature of the exported model: `x_NAME` and `y_NAME` by
+the names of the specs, `x_0`, `x_1` for a tuple, `x` and `y` for a single one.
 """
 
 from typing import Any, Iterator, Sequence
@@ -22,17 +22,17 @@ def read(
     path: str, x_spec: Any, y_spec: Any,
     needs: Sequence[str] = tables.REQUIRED,
 ) -> tables.Table:
-  """Returns a table whose x and y are what a model takes, in its form.
+  """Returns a table whose x and y have the form that the model takes.
 
   Args:
     path: The file.
     x_spec: Spec of x, or a dict or tuple of specs.
     y_spec: Spec of y, likewise.
-    needs: Which of `client` and `y` must be there, see `new_data.read`.
+    needs: The required arrays among `client` and `y`, see `new_data.read`.
 
   Raises:
-    errors.DataError: If the file cannot be read, lacks an array, or one does
-      not fit its spec.
+    errors.DataError: If the file cannot be read, lacks an array, or an array
+      does not fit its spec.
   """
   named = lambda spec, path: structures.plain(path)
   x_names = structures.mapped(named, x_spec, 'x')

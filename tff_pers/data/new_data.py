@@ -1,8 +1,8 @@
-"""Tables that come after training: other data, new clients, no labels.
+"""Reads tables after training: other data, new clients, no labels.
 
-Columns are those of the training data, found by name, and become what the model
-takes by the statistics that were fitted then (`features.Features`): nothing is
-fitted to the new rows.
+Columns are those of the training data, identified by name, and become the
+model's inputs by the statistics fitted in training (`features.Features`):
+nothing is fitted to the new rows.
 """
 
 import os
@@ -21,9 +21,9 @@ from tff_pers.data import readings
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
-# The most texts of a column that a sentence names.
+# Maximum number of texts of a column that a sentence names.
 _NAMED = 8
-# How far a mean may be from that of training, in standard deviations.
+# Distance of a mean from training's that is reported, in deviations.
 _MOVED = 5
 
 
@@ -33,17 +33,17 @@ def read(
     x_shape: Sequence[Any],
     needs: Sequence[str] = tables.REQUIRED,
 ) -> tables.Table:
-  """Returns a table whose x is what the model takes, float32[n, *x_shape].
+  """Returns a table whose x is the model's input, float32[n, *x_shape].
 
-  Texts that the training data had not become zeros; `remarks` names them.
+  Texts that the training data lacked become zeros; `remarks` names them.
 
   Args:
     path: A .csv, .parquet, .tfrecord or .npz file, or a folder of such files,
       or of images.
-    fitted: What was made of the columns of the training data; None: x as it is.
+    fitted: The conversion of the training data; None: x is unchanged.
     x_shape: Shape of an example.
-    needs: Columns or arrays that must be there, of `client` and `y`. Without
-      `client` all rows are of one client with the name ''.
+    needs: The required columns or arrays among `client` and `y`. Without
+      `client`, all rows belong to one client named ''.
 
   Raises:
     errors.DataError: If the file cannot be read, or is not such a table.
@@ -58,7 +58,7 @@ def read(
   else:
     table = _of_columns(path, kind, fitted, needs)
   x, columns = table.x, table.columns
-  assert columns is not None  # All of them have names here.
+  assert columns is not None  # These tables have named columns.
   if fitted is not None:
     x = fitted.apply(x, columns)
     table = table._replace(
@@ -83,7 +83,7 @@ def labels(
   Args:
     table: The table.
     num_classes: C; 0: regression.
-    classes: Names of the labels, or None: they are numbers.
+    classes: Class names, or None if classes are numbers.
 
   Raises:
     errors.DataError: If y holds something else.
@@ -115,7 +115,7 @@ def labels(
 
 
 def _numbered(table: tables.Table, classes, where: str) -> np.ndarray:
-  """Returns the labels of numbers whose classes are named by numbers."""
+  """Returns labels for numbers in y, if classes are named by numbers."""
   y = np.asarray(table.y, np.float64)
   order = np.argsort(classes)
   known = np.array(classes)[order]
@@ -134,7 +134,7 @@ def _numbered(table: tables.Table, classes, where: str) -> np.ndarray:
 def _remarks(
     table: tables.Table, fitted: features_lib.Features
 ) -> tuple[str, ...]:
-  """Says what is not as in training: texts, gaps, and where numbers are."""
+  """Returns sentences about new texts, missing values, and moved means."""
   assert table.columns is not None
   places = {column.name: place for place, column in enumerate(table.columns)}
   values = table.x.reshape(len(table.x), -1)
@@ -148,7 +148,7 @@ def _remarks(
         gaps.append(f'{_rows(number)} of {feature.name}')
       if number < len(own):
         mean = float(np.nanmean(own, dtype=np.float64)) + column.offset
-        # Of a column that was the same everywhere, any other mean is far.
+        # If a column was constant, any other mean counts as far.
         if abs(mean - feature.mean) > max(
             _MOVED * feature.scale, 1e-6 * abs(feature.mean)
         ):
@@ -158,7 +158,7 @@ def _remarks(
   if gaps:
     remarks.append(
         f'{table.path} has no value in {table_remarks.listed(gaps)}, where the'
-        ' training data had all. The model takes the mean of training there.'
+        ' training data had all values. The model uses the training mean there.'
     )
   if moved:
     remarks.append(
@@ -170,7 +170,7 @@ def _remarks(
 
 
 def _unknown_texts(table, feature, texts, codes: np.ndarray) -> list[str]:
-  """Names the texts that training had not in a column, and their rows."""
+  """Returns a sentence about texts that training lacked, with their rows."""
   codes = np.where(np.isnan(codes), len(texts), codes).astype(int)
   known = {*feature.categories, *[''][:feature.indicator]}
   counts = zip((*texts, ''), np.bincount(codes).tolist())
@@ -182,7 +182,7 @@ def _unknown_texts(table, feature, texts, codes: np.ndarray) -> list[str]:
     return []
   return [
       f'{table.path}, column {feature.name} holds what the training data'
-      f' had not: {table_remarks.listed(found)}. The model takes zeros there.'
+      f' lacked: {table_remarks.listed(found)}. The model uses zeros there.'
   ]
 
 
@@ -191,9 +191,9 @@ def _rows(number: int) -> str:
 
 
 def _kind(path: str) -> str:
-  """Returns the key of `tables.EXTENSIONS` of a file, or of those in a folder.
+  """Returns the key of `tables.EXTENSIONS` for a file, or files in a folder.
 
-  A file of another name is one of separated values; folders hold images.
+  A file with any other name has separated values; folders hold images.
   """
   names, kinds = [path], set()
   if os.path.isdir(path):
@@ -222,7 +222,7 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
     reading = reading._replace(
         text_columns=frozenset(fitted.texts), texts=False,
         only=frozenset(feature.name for feature in fitted.features),
-        # Near 0 float32 is exact: an exported model has the same predictions.
+        # Near 0 float32 is exact, so an exported model predicts the same.
         offsets={
             f.name: f.mean for f in fitted.features
             if fitted.standardize and f.categories is None
@@ -240,15 +240,15 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
   try:
     return columnar.read(file, reading)
   except errors.DataError as error:
-    # The flags that its tip names are those of training.
+    # The flags in its tip are those of training.
     sentence, tip, _ = str(error).partition(f' Tip: --{kind}_')
     if not tip:
       raise
     if 'must have the columns' in sentence:
       raise errors.DataError(sentence) from error
     raise errors.DataError(
-        f'{sentence} Tip: the training data had no such cells; mend or leave'
-        ' out the row.'
+        f'{sentence} Tip: the training data had no such cells; correct or drop'
+        ' the row.'
     ) from error
 
 

@@ -1,7 +1,7 @@
-"""What headers of .npy and .npz files claim, compared with the files' sizes.
+"""Compares the sizes claimed by .npy and .npz headers with the files' sizes.
 
-NumPy makes room for what a header claims before it reads on: a damaged one that
-claims terabytes ends in a MemoryError, or in a machine without memory.
+NumPy allocates what a header claims before it reads on: a damaged header that
+claims terabytes causes a MemoryError, or exhausts the machine's memory.
 """
 
 import math
@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 
-# Deflate makes at most about 1032 bytes of one.
+# Deflate compresses by at most about 1032.
 _LARGEST_RATIO = 1100
 
 
@@ -22,14 +22,14 @@ def check_npy(path: str) -> None:
 
 
 def check_npz(path: str, names: Collection[str]) -> None:
-  """Raises unless arrays of an .npz file are as long as their headers say.
+  """Raises unless arrays of an .npz file have the length in their headers.
 
   Args:
     path: The file.
-    names: The arrays to look at; those that are not there are left out.
+    names: The arrays to check; missing ones are ignored.
 
   Raises:
-    ValueError: Names the array.
+    ValueError: If they differ; names the array.
     OSError: If the file cannot be read; also `zipfile.BadZipFile`.
   """
   with zipfile.ZipFile(path) as whole:
@@ -46,19 +46,19 @@ def check_npz(path: str, names: Collection[str]) -> None:
 
 
 def _check_size(member: zipfile.ZipInfo) -> None:
-  """Raises a ValueError if so many bytes cannot have been made so few."""
+  """Raises a ValueError if so many bytes cannot be compressed to so few."""
   ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _LARGEST_RATIO}.get(
       member.compress_type, math.inf
   )
   if member.file_size > ratio * member.compress_size:
     raise ValueError(
-        f'{member.file_size} bytes are claimed, and {member.compress_size}'
-        ' compressed ones are there'
+        f'{member.file_size} bytes are claimed, but there are'
+        f' {member.compress_size} compressed ones'
     )
 
 
 def _check(file: IO[bytes], size: int) -> None:
-  """Raises a ValueError unless `size` bytes are a header and what it claims."""
+  """Raises a ValueError unless `size` bytes are a header and its data."""
   version = np.lib.format.read_magic(file)
   read = {
       (1, 0): np.lib.format.read_array_header_1_0,
@@ -68,9 +68,9 @@ def _check(file: IO[bytes], size: int) -> None:
     raise ValueError(f'version {version} of the format')
   shape, _, dtype = read(file)
   claimed, there = math.prod(shape) * dtype.itemsize, size - file.tell()
-  # Objects are pickled, whatever their number; readers refuse them.
+  # Objects are pickled and have no fixed size; readers refuse them.
   if not dtype.hasobject and claimed != there:
     raise ValueError(
         f'its header claims {claimed} bytes, shape {list(shape)} of {dtype},'
-        f' and {there} are there'
+        f' but there are {there}'
     )

@@ -1,8 +1,8 @@
-"""Clients whose data are read when they are asked for.
+"""Clients whose data are read on demand.
 
 A task's `train`, `test` and `validation` are sequences of dense client data. A
-list holds all of them in memory. `OnDemand` holds none: what it takes does not
-grow with the number of clients, but for their sizes.
+list holds all of them in memory. `OnDemand` holds none: its memory does not
+grow with the number of clients, except for their sizes.
 """
 
 from collections import abc
@@ -19,7 +19,7 @@ Load = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
 class OnDemand(abc.Sequence):
-  """Dense data of N clients, read anew whenever an entry is taken."""
+  """Dense data of N clients, read again whenever an entry is taken."""
 
   def __init__(
       self,
@@ -30,12 +30,12 @@ class OnDemand(abc.Sequence):
       first: int = 0,
       indices: Optional[npt.ArrayLike] = None,
   ):
-    """Reads nothing yet.
+    """Initializes without reading anything.
 
     Args:
-      load: Reads one client; may be called from several threads at a time.
+      load: Reads one client; several threads may call it at the same time.
       sizes: Number of examples at each position, int[P].
-      positions: What `load` gets for each client, int[N]; None: 0..P-1.
+      positions: The argument of `load` for each client, int[N]; None: 0..P-1.
       first: Index of the first client; the others follow in order.
       indices: Index of each client instead, int[N].
     """
@@ -63,9 +63,9 @@ class OnDemand(abc.Sequence):
   def pick(
       self, clients: Sequence[int], first: Optional[int] = 0
   ) -> 'OnDemand':
-    """Returns `clients`, given by their places here, numbered from `first`.
+    """Returns the clients at these places, with indices from `first` on.
 
-    With None they keep the indices that they have.
+    With None they keep their indices.
     """
     chosen = np.asarray(clients, np.int64)
     return OnDemand(
@@ -77,10 +77,10 @@ class OnDemand(abc.Sequence):
     return len(self._positions)
 
   def __getitem__(self, place):
-    """Returns the dense data of a client, or a list of those of a slice."""
+    """Returns the dense data of a client, or of a slice of clients."""
     if isinstance(place, slice):
       return [self[p] for p in range(*place.indices(len(self)))]
-    place = range(len(self))[int(place)]  # IndexError where there is none.
+    place = range(len(self))[int(place)]  # Raises an IndexError beyond them.
     position, index = int(self._positions[place]), int(self._indices[place])
     x, y = self._load(position)
     if len(x) != self._all_sizes[position]:
@@ -106,12 +106,12 @@ def sizes(clients: Sequence[Any]) -> np.ndarray:
 def pick(
     clients: Sequence[Any], places: Sequence[int], first: Optional[int] = 0
 ) -> Sequence[Any]:
-  """Returns the clients at `places`, numbered from `first`; reads none.
+  """Returns the clients at `places`, with indices from `first` on; reads none.
 
   Args:
     clients: Dense client data, `OnDemand` or any sequence.
-    places: Which of them, in this order.
-    first: Index of the first one; None: they keep the indices that they have.
+    places: Positions of the clients, in this order.
+    first: Index of the first one; None: they keep their indices.
   """
   if isinstance(clients, OnDemand):
     return clients.pick(places, first)
@@ -124,11 +124,11 @@ def pick(
 
 
 def join(one: Sequence[Any], other: Sequence[Any]) -> Sequence[Any]:
-  """Returns the clients of both, with the indices that they have; reads none.
+  """Returns the clients of both, with their own indices; reads none.
 
   Args:
-    one: Dense client data, `OnDemand` if `other` are.
-    other: Those that come after them.
+    one: Dense client data, `OnDemand` if `other` is.
+    other: Clients that follow those of `one`.
   """
   if not isinstance(one, OnDemand) or not isinstance(other, OnDemand):
     return [*one, *other]

@@ -48,11 +48,11 @@ def pachinko(
 
   A client has weights theta ~ Dir(alpha) over the coarse classes and theta_c ~
   Dir(beta) over the classes of each. For every example it draws c from theta, y
-  from theta_c, and one of the examples of y that nobody has yet. Classes
-  without such examples leave both, and the weights are normalized.
+  from theta_c, and one of the examples of y that are still free. Classes
+  without free examples are removed from both, and the weights are normalized.
 
   Raises:
-    DataError: If the data have not the 100 classes of CIFAR-100.
+    DataError: If the data do not have the 100 classes of CIFAR-100.
   """
   del clients  # Unused.
   counts = partitioners.class_counts(labels, 'pachinko')
@@ -84,7 +84,7 @@ def pachinko(
 def _draw(weights: np.ndarray, some: np.ndarray, rng) -> int:
   """Returns a position where `some` is true, by weight."""
   weights = np.where(some, weights, 0.0)
-  # What is left may have weights too small for floats: then all are alike.
+  # The remaining weights may underflow: then all classes are equally likely.
   if weights.sum() <= 0.0:
     weights = some.astype(np.float64)
   return int(rng.choice(len(weights), p=weights / weights.sum()))

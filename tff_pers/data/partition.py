@@ -1,4 +1,4 @@
-"""Partitions: from one data set to clients, and what came out of it."""
+"""Partitions one data set into clients, and summarizes the result."""
 
 import dataclasses
 from typing import Any, Callable, Optional, Sequence
@@ -15,10 +15,10 @@ from tff_pers.data import partitioners
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-  """Which client gets which examples, and how they look there.
+  """The examples of each client, and how they are transformed there.
 
   Attributes:
-    name: In words, as given: `dirichlet[alpha=0.5]`.
+    name: Its text as given: `dirichlet[alpha=0.5]`.
     indices: Sorted row numbers of each client, int64.
     groups: int32[N], the true cluster of each client, -1 unknown.
     transforms: A function `(x, y) -> (x, y)` per client, or None: unchanged.
@@ -38,7 +38,7 @@ class Partition:
       self, x: Any, y: Any,
       indices: Optional[Sequence[np.ndarray]] = None,
   ) -> list[tuple[Any, Any]]:
-    """Returns (x, y) of every client, as they look there.
+    """Returns (x, y) of every client, after its transform.
 
     Args:
       x: Features, [n, ...], or a structure of such arrays.
@@ -66,7 +66,7 @@ def get(name: str) -> partitioners.Partitioner:
 
 
 def knows_groups(text: str) -> bool:
-  """Returns whether the partition `text` says which group a client is of.
+  """Returns whether the partition `text` determines the group of a client.
 
   Raises:
     ValueError: If `text` is not a known partition with known options.
@@ -76,7 +76,7 @@ def knows_groups(text: str) -> bool:
 
 
 def _parse(text: str):
-  """Returns the partitioner and the options that `text` asks for."""
+  """Returns the partitioner and the options that `text` specifies."""
   name, given = brackets.parse(text)
   partitioner = get(name)
   return partitioner, brackets.fill(
@@ -88,18 +88,18 @@ def build(
     text: str, labels: np.ndarray, num_clients: int, seed: int,
     clients: Optional[np.ndarray] = None,
 ) -> Partition:
-  """Returns the partition that `text` asks for.
+  """Returns the partition that `text` specifies.
 
   Args:
     text: Name and options, e.g. `shards[classes=2,order=random]`.
     labels: int[n] classes 0..C-1, or float[n] for regression.
-    num_clients: Number of clients N; 0 (with `by_client` only): all there are.
+    num_clients: Number of clients N; 0 (with `by_client` only): all clients.
     seed: The same seed gives the same partition.
-    clients: The natural client of each example, for `by_client`; or None.
+    clients: The natural client of each example for `by_client`, or None.
 
   Raises:
     ValueError: If `text` is not a known partition with known options.
-    errors.DataError: If the data cannot be partitioned so.
+    errors.DataError: If the data cannot be partitioned in this way.
   """
   partitioner, options = _parse(text)
   labels = np.asarray(labels)
@@ -120,13 +120,13 @@ def build(
 
 
 # Each use of a data seed has a number, so that no two uses share their draws:
-# the partition has 0, the split 1, and what a task generates 2 and above.
+# 0 is the partition, 1 the split, and 2 and above are what a task generates.
 _PARTITION = 0
 
 
 def generator(seed: int, use: int) -> np.random.Generator:
   """Returns the random generator of one use of the data seed, any int64."""
-  # NumPy takes no negative seeds; modulo 2^64 every int64 has its own.
+  # NumPy accepts no negative seeds; modulo 2^64 each int64 is distinct.
   return np.random.default_rng([int(seed) % 2**64, use])
 
 
@@ -157,8 +157,8 @@ def table(
     counts: Examples, int[N, num_classes].
     groups: int[N], shown where known (>= 0).
     max_rows: Longer tables keep the first and the last clients, >= 2.
-    names: What clients are called; None: by their position.
-    classes: What classes are called; None: by their position.
+    names: Names of clients; None: their positions.
+    classes: Names of classes; None: their positions.
   """
   num_clients, num_classes = counts.shape
   classes = classes or list(map(str, range(num_classes)))
@@ -187,7 +187,7 @@ def table(
 
 
 def _shown(num_clients: int, max_rows: int):
-  """Returns the clients to show; None stands for those left out."""
+  """Returns the clients to show; None stands for those omitted."""
   if num_clients <= max_rows:
     return list(range(num_clients))
   first = max_rows - max_rows // 2

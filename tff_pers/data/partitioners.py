@@ -1,11 +1,11 @@
-"""Partitioners: which client gets which examples.
+"""Partitioners: functions that decide which client gets which examples.
 
 Each is a function `(labels, num_clients, rng, options, clients) -> (indices,
 groups, transforms)`: labels int[n] (float[n] for regression), indices a list of
 num_clients sorted int64 arrays, groups int32[num_clients] (the true cluster of
 each client, -1 unknown), transforms a list of functions `(x, y) -> (x, y)` per
 client, or None. Except `by_client` on a sample of the clients, every example
-goes to exactly one client. `data/partition.py` puts them to use.
+goes to exactly one client. `data/partition.py` uses them.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from tff_pers.data import errors
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """Options of a partitioner that has none."""
+  """Options of a partitioner without options."""
 
   def __post_init__(self):
     hp.validate(self)
@@ -34,10 +34,10 @@ class Partitioner:
     assign: The function.
     options: Its options with their defaults.
     summary: One line for `--help`.
-    knows_groups: `(options) -> bool`: whether it says of every client which
-      group it is of.
-    deals_test: Whether the clients share out a given test set as they share the
-      training set, because they have none in common.
+    knows_groups: `(options) -> bool`: whether it determines the group of every
+      client.
+    deals_test: Whether a given test set is partitioned among the clients like
+      the training set, because it cannot be shared by all of them.
   """
 
   assign: Callable[..., Any]
@@ -73,7 +73,7 @@ def register(
 
 
 def always(options: Options) -> bool:
-  """Returns True: with any options."""
+  """Returns True, whatever the options."""
   del options
   return True
 
@@ -118,7 +118,7 @@ def by_client(
   Raises:
     DataError: If the data name no clients, or fewer than `num_clients`.
   """
-  del options  # None.
+  del options  # There are none.
   if clients is None:
     raise errors.DataError(
         '`partition` must not be by_client because these data name no clients.'
@@ -135,7 +135,7 @@ def by_client(
         f' {num_clients}.'
     )
   # Names are sorted before the seeded sample is drawn (papers/perm.md 4.3), so
-  # that it does not depend on the order of the rows in a file.
+  # that it does not depend on the order of rows in a file.
   chosen = np.sort(rng.permutation(len(names))[:num_clients])
   by_owner = np.argsort(owner, kind='stable')
   ends = np.cumsum(np.bincount(owner))
@@ -154,9 +154,9 @@ def shards(
   """Label-sorted slices, `classes` per client (papers/perm.md 4.2).
 
   Each class is cut into the same number of slices (one more for the largest
-  ones if that does not come out even). `sorted`: client c gets the slices c,
-  c+N, ..., which are of different classes, and clients with the same classes
-  are a group. `random`: any `classes` slices, so at most that many classes.
+  classes if that is not even). `sorted`: client c gets the slices c, c+N, ...,
+  which have different classes, and clients with the same classes are a group.
+  `random`: any `classes` slices, so at most that many classes.
 
   Raises:
     DataError: If there are fewer classes than a client gets, or a class has too
@@ -182,8 +182,8 @@ def shards(
       )
     pieces.extend(np.array_split(rows, many))
   # A class has at most num_clients slices (classes <= classes present), which
-  # stand side by side in `pieces`. So the slices c, c + N, ... of one client
-  # are of different classes.
+  # are adjacent in `pieces`. So the slices c, c + N, ... of one client have
+  # different classes.
   order = np.arange(num_slices)
   if options.order == 'random':
     order = rng.permutation(num_slices)
@@ -206,7 +206,7 @@ def one_class(
   """One class per client; the clients of a class are a group.
 
   Raises:
-    DataError: If there are fewer clients than classes, or the labels are no
+    DataError: If there are fewer clients than classes, or the labels are not
       classes.
   """
   del options, clients  # Unused.
@@ -236,15 +236,15 @@ def dirichlet(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """Each class is shared out in proportions ~ Dirichlet(alpha) over clients.
+  """Each class is divided in proportions ~ Dirichlet(alpha) over clients.
 
-  Drawn again until every client has at least `min` examples; a client that has
-  its equal share n/N already gets none of the next class (without this, small
-  alpha would practically never meet `min`).
+  This is repeated until every client has at least `min` examples. A client that
+  already has its equal share n/N gets nothing of the next class (otherwise,
+  small alpha would practically never satisfy `min`).
 
   Raises:
-    DataError: If `min` examples for each client are more than there are, or
-      were not reached in 1000 draws.
+    DataError: If `min` examples per client are more than exist, or were not
+      reached in 1000 draws.
   """
   del clients  # Unused.
   counts = class_counts(labels, 'dirichlet')
@@ -296,7 +296,7 @@ def class_counts(labels: np.ndarray, name: str) -> np.ndarray:
 
 
 def _shares(counts: np.ndarray, total: int) -> np.ndarray:
-  """Returns `total` slices shared out equally, the rest to the largest."""
+  """Returns `total` slices divided equally, the rest to the largest."""
   shares = np.full(len(counts), total // len(counts))
   largest = np.argsort(-counts, kind='stable')[:total % len(counts)]
   shares[largest] += 1
@@ -304,14 +304,14 @@ def _shares(counts: np.ndarray, total: int) -> np.ndarray:
 
 
 def _groups_of_equal_classes(labels, indices) -> np.ndarray:
-  """Returns one number per set of classes, in order of first appearance."""
+  """Returns one number per set of classes, by order of first appearance."""
   numbers: dict[tuple[int, ...], int] = {}
   sets = [tuple(np.unique(labels[rows])) for rows in indices]
   return np.array([numbers.setdefault(s, len(numbers)) for s in sets])
 
 
 def _dirichlet_draw(rows_of, num_clients: int, alpha: float, rng):
-  """Returns for each class its rows, cut for the clients."""
+  """Returns the rows of each class, cut into pieces for the clients."""
   share = sum(map(len, rows_of)) / num_clients
   sizes = np.zeros(num_clients, np.int64)
   parts = []
@@ -319,13 +319,13 @@ def _dirichlet_draw(rows_of, num_clients: int, alpha: float, rng):
     proportions = rng.dirichlet(np.full(num_clients, alpha))
     proportions = np.where(sizes < share, proportions, 0.0)
     total = proportions.sum()
-    # The total is 0 if all draws underflowed (tiny alpha), or if all mass is on
-    # clients that are full. Then the clients that are not full share equally.
+    # The total is 0 if all draws underflow (tiny alpha), or if all mass is on
+    # clients that are full. Then all others share equally.
     proportions = proportions / total if total > 0 else (
         (sizes < share) / max(np.count_nonzero(sizes < share), 1)
     )
-    # The cumulated shares are rounded, not the shares, so that the sizes add up
-    # to all rows.
+    # Cumulated shares are rounded, not the shares, so that the sizes add up to
+    # all rows.
     ends = np.round(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
     pieces = np.split(rows, ends)
     sizes += [len(piece) for piece in pieces]

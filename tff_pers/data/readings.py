@@ -1,4 +1,4 @@
-"""How a table is read: what its columns are, by the flags of a task."""
+"""How a table is read: the roles of its columns, by the flags of a task."""
 
 import collections
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
@@ -9,7 +9,7 @@ from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import tables
 
-# What columns of clients and of y are called elsewhere, without marks.
+# Other names of the columns of clients and of y, without punctuation.
 _OTHERWISE = {
     'client': (
         'clientid', 'user', 'userid', 'hospital', 'hospitalid', 'site',
@@ -23,21 +23,21 @@ _FLAGS = {'client': 'client_column', 'y': 'label_column',
 
 
 class Reading(NamedTuple):
-  """How features are read.
+  """The options for reading features.
 
   Attributes:
     task: The task, for the flags that messages name.
-    missing: Whether a cell may have no value; it is NaN in the table.
+    missing: Whether cells may be missing; they are NaN in the table.
     texts: Whether a column may hold texts.
-    text_columns: Columns to read as texts even if all are numbers.
-    date_columns: Columns of which year, month, weekday and days are made.
-    dropped: Columns that are left out.
+    text_columns: Columns to read as texts even if all cells are numbers.
+    date_columns: Columns that become year, month, weekday and days.
+    dropped: Columns that are dropped.
     only: The features to read; None: all.
     columns: Names of the columns of `client`, `y` and `split`.
-    offsets: What is subtracted from numbers by name of the feature, where that
-      is decided; see `features.Column`.
-    needs: The columns that must be there. Without `y`, all y are 0; without
-      `client`, all rows are of one client whose name is ''.
+    offsets: What is subtracted from numbers, by name of the feature, if it is
+      fixed already; see `features.Column`.
+    needs: The required columns. Without `y`, all y are 0; without `client`, all
+      rows belong to one client named ''.
   """
 
   task: str
@@ -53,7 +53,7 @@ class Reading(NamedTuple):
 
   @classmethod
   def by_options(cls, task: str, options: Mapping[str, Any]) -> 'Reading':
-    """Returns what options of the task, by name, say."""
+    """Returns the reading for options of the task, given by name."""
     listed = lambda name: frozenset(client_names.parse(options.get(name, '')))
     return cls(
         task, missing=options.get('missing') == 'mean',
@@ -66,16 +66,16 @@ class Reading(NamedTuple):
     )
 
   def outputs(self, column: str) -> list[str]:
-    """Returns the names of the columns of the table that a column becomes."""
+    """Returns the names of the table columns that a column becomes."""
     if column not in self.date_columns:
       return [column]
     return cells.names_of_date(column)
 
   def names(self, file: arrow_files.File) -> list[Optional[str]]:
-    """Returns what each column of a file is; None: it is left out.
+    """Returns the role of each column of a file; None: it is dropped.
 
     Raises:
-      errors.DataError: If a column that is named is not there.
+      errors.DataError: If a column that an option names does not exist.
     """
     kind = {column: name for name, column in self.columns.items()}
     names = [
@@ -87,7 +87,7 @@ class Reading(NamedTuple):
     return names
 
   def _check_named(self, file: arrow_files.File, names) -> None:
-    """Refuses options that name columns which are not there."""
+    """Raises if options name columns that do not exist."""
     own = {name: column for name, column in self.columns.items()
            if name != column}
     found = [name for name in names if name not in (None, *_FLAGS)]
@@ -114,10 +114,10 @@ def features(
   Args:
     file: The file.
     reading: How to read it.
-    names: What each of its columns is, see `Reading.names`.
+    names: The role of each of its columns, see `Reading.names`.
 
   Raises:
-    errors.DataError: If one has no name, or the name of another, or is missing.
+    errors.DataError: If one has no name or a duplicate name, or is missing.
   """
   path = file.path
   for required in reading.needs:
@@ -170,7 +170,7 @@ def features(
 
 
 def _tip_for(required: str, names: Sequence[str], task: str) -> str:
-  """Offers a column that may be the one of clients, or y."""
+  """Returns a tip naming a column that may be the one of clients, or y."""
   keys = {''.join(filter(str.isalnum, n.casefold())): n for n in names[::-1]}
   for key in (required, *_OTHERWISE[required]):
     if key in keys:
@@ -179,5 +179,5 @@ def _tip_for(required: str, names: Sequence[str], task: str) -> str:
 
 
 def _is_unnamed(name: str) -> bool:
-  """Returns whether a name is none, or what pandas makes of none."""
+  """Returns whether a name is empty, or pandas' substitute for an empty one."""
   return not name or name.startswith(('Unnamed: ', '__index_level_'))

@@ -1,8 +1,8 @@
-"""TFRecord files of `tf.train.Example` as columns; see `arrow_files.CsvFile`.
+"""Reads TFRecord files of `tf.train.Example` as columns; see `arrow_files`.
 
-Records describe themselves: the features that any of them has are the columns,
-a feature of n values is n columns (`pixels 0`, `pixels 1`, ...), and what a
-record lacks has no value.
+Records describe themselves: the columns are all features that occur in any
+record. A feature of n values is n columns (`pixels 0`, `pixels 1`, ...), and a
+feature that a record lacks has no value there.
 """
 
 import itertools
@@ -21,19 +21,19 @@ _TYPES = {
 
 
 class RecordFile:
-  """A TFRecord file, gzipped where its name ends so."""
+  """A TFRecord file, gzipped if its name ends in .gz."""
 
   unit, about, num_rows = 'record', '', None
 
   def __init__(self, path: str):
-    """Reads which features there are.
+    """Reads the names and kinds of the features.
 
     Args:
       path: The file.
 
     Raises:
       errors.DataError: If it cannot be read, or a feature has values of two
-        kinds, or another number of them than before.
+        kinds, or a varying number of values.
     """
     self.path = path
     self._kinds: dict[str, tuple[str, int]] = {}
@@ -57,7 +57,7 @@ class RecordFile:
     ]
 
   def batches(self) -> Iterator[Sequence[pa.Array]]:
-    """Yields the columns of some records after the other.
+    """Yields the columns of consecutive records.
 
     Raises:
       errors.DataError: If the file cannot be read.
@@ -72,17 +72,17 @@ class RecordFile:
       ]
 
   def position(self, row: int) -> str:
-    """Returns a record in words; the first one is record 0."""
+    """Returns a record as text; the first one is record 0."""
     return f'record {row}'
 
   def _examples(self) -> Iterator[dict[str, tuple[str, Any]]]:
-    """Yields kind and values by name of the features that have any."""
+    """Yields kind and values of each record's non-empty features, by name."""
     kind = 'GZIP' if self.path.endswith('.gz') else ''
     records = tf.data.TFRecordDataset(self.path, kind)
     try:
       for record in records.as_numpy_iterator():
         yield dict(sorted(_values(tf.train.Example.FromString(record))))
-    # Protocol buffers have an error of their own, which is no ValueError.
+    # The error of protocol buffers is not a ValueError.
     except Exception as error:
       raise errors.DataError(
           f'{self.path} must be a complete TFRecord file of tf.train.Example'

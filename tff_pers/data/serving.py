@@ -1,7 +1,7 @@
-"""What an exported model takes and returns: the columns of a file, its classes.
+"""Inputs and outputs of an exported model: columns of a file, classes.
 
-Everything here is TensorFlow, so that it travels in a SavedModel; it makes of
-rows what `columnar.read` and `features.Features.apply` make of them.
+Everything here is TensorFlow, so that it can be part of a SavedModel; it
+converts rows as `columnar.read` and `features.Features.apply` do.
 """
 
 import functools
@@ -17,7 +17,7 @@ from tff_pers.data import task as task_lib
 from tff_pers.models import export
 from tff_pers.models import functional
 
-# 2024-01-31, and what may follow: T23:59:59.5+01:00. Zones change nothing.
+# 2024-01-31, optionally followed by T23:59:59.5+01:00. Zones are ignored.
 _DATE = (
     r'^(\d{4})-(\d{2})-(\d{2})'
     r'(?:[T ](\d{2})(?::(\d{2})(?::(\d{2}(?:\.\d+)?))?)?)?'
@@ -28,16 +28,16 @@ _DATE = (
 def of_task(
     task: task_lib.Task, model: functional.FunctionalModel
 ) -> export.Serving:
-  """Returns what an exported model of a task takes and returns.
+  """Returns the inputs and outputs of a task's exported model.
 
-  It takes a tensor [n] for each column of a table: float64, NaN where there is
-  no value, or for texts and dates strings as in the file, `''` where there is
-  none. Where the task has no named columns it takes `x`, float32[n, ...]. It
-  returns `label` (names, [n]) and `probabilities` (float64[n, C]), or `y`.
+  It takes a tensor [n] for each column of a table: float64, NaN for no value,
+  or for texts and dates strings as in the file, `''` for no value. If the task
+  has no named columns, it takes `x`, float32[n, ...]. It returns `label`
+  (names, [n]) and `probabilities` (float64[n, C]), or `y`.
 
   Args:
     task: The task.
-    model: What its clients deploy; its y are labels, or one target each.
+    model: The model that clients deploy; its y are labels, or one target each.
   """
   spec = model.x_spec
   inputs = {'x': tf.TensorSpec(spec.shape, spec.dtype)}
@@ -70,7 +70,7 @@ def _columns(
 def _of_columns(
     fitted: features.Features, dates: list[str], raw: Mapping[str, tf.Tensor]
 ) -> tf.Tensor:
-  """Returns what the model takes, float32[n, len(fitted.outputs)]."""
+  """Returns the model's inputs, float32[n, len(fitted.outputs)]."""
   values = dict(raw)
   for name in dates:
     if name in raw:
@@ -96,7 +96,7 @@ def _of_columns(
 
 
 def _scaled(fitted: features.Features, x: tf.Tensor) -> tf.Tensor:
-  """Returns numbers without names as the model takes them, [n, ...]."""
+  """Returns unnamed numbers as the model's inputs, [n, ...]."""
   if not fitted.standardize:
     return x
   flat = tf.cast(tf.reshape(x, [-1, len(fitted.features)]), tf.float64)
@@ -106,27 +106,27 @@ def _scaled(fitted: features.Features, x: tf.Tensor) -> tf.Tensor:
 
 
 def _is_missing(text: tf.Tensor) -> tf.Tensor:
-  """Returns which texts say "no value", bool[n]."""
+  """Returns whether each text means "no value", bool[n]."""
   lower = tf.strings.lower(text)[:, None]
   return tf.reduce_any(lower == tf.constant(sorted(cells.MISSING)), 1)
 
 
 def _parts_of_date(column: tf.Tensor) -> list[tf.Tensor]:
-  """Returns year, month, weekday and days since 1970, as `cells.dates`.
+  """Returns year, month, weekday and days since 1970, like `cells.dates`.
 
-  A text that is no date is an error when it runs.
+  A text that is not a date causes an error at run time.
   """
   text = tf.strings.strip(column)
   missing = _is_missing(text)
   text = tf.strings.regex_replace(text, cells.DAY_FIRST, r'\3-\2-\1')
   text = tf.where(missing, '1970-01-01', text)
   year, month, day, hours, minutes, seconds = (
-      # The 0 is all there is of a time that is left out.
+      # If the time is left out, only this 0 remains.
       tf.strings.to_number(
           tf.strings.regex_replace(text, _DATE, f'0\\{group}'), tf.float64
       ) for group in range(1, 7)
   )
-  # Years begin in March, so that the day that some of them lack is the last.
+  # Years begin in March, so that February 29 is the last day.
   late = tf.cast(month <= 2, tf.float64)
   of_march = year - late
   days = (
@@ -149,7 +149,7 @@ def _answers(
   if not classes:
     return dict(y=tf.reshape(outputs, [-1]))
   if outputs.shape.rank == 1 or outputs.shape[1] == 1:
-    second = tf.reshape(outputs, [-1])  # Of the second of two classes.
+    second = tf.reshape(outputs, [-1])  # The second of two classes.
     first = 1 - second if are_probabilities else tf.zeros_like(second)
     outputs = tf.stack([first, second], 1)
   if not are_probabilities:

@@ -1,4 +1,4 @@
-"""Dense client data from arrays, from TFF's client data, from TFDS."""
+"""Dense client data from arrays, TFF's client data, and TFDS."""
 
 from typing import Any, Callable, Optional, Sequence
 
@@ -20,12 +20,12 @@ def from_partition(
     x: np.ndarray, y: np.ndarray, text: str, num_clients: int, seed: int,
     clients: Optional[np.ndarray] = None,
 ) -> list[Any]:
-  """Returns arrays as dense client data, by `partition.build`."""
+  """Returns arrays as dense client data, partitioned by `partition.build`."""
   made = partition_lib.build(text, y, num_clients, seed, clients)
   return from_arrays(made.clients(x, y))
 
 
-# Examples are fetched in batches because one call per example is slow.
+# Examples are read in batches, because one call per example is slow.
 _READ_BATCH = 4096
 
 
@@ -41,13 +41,13 @@ def from_client_data(
   Args:
     client_data: Any `ClientData` of `tff.simulation.datasets`.
     preprocess: From a client's dataset to a dataset of single (unbatched)
-      examples `(x, y)` or `<x, y>`; None: they have this form already.
+      examples `(x, y)` or `<x, y>`; None: they already have this form.
     client_ids: The clients to take, in this order; None: all, sorted by id.
     first_index: Index of the first client.
 
   Raises:
-    errors.DataError: If it is no `ClientData`, or a client has no example, or
-      its examples are not pairs of one shape; names the client.
+    errors.DataError: If it is not a `ClientData`, or a client has no examples,
+      or its examples are not pairs of one shape; names the client.
   """
   if not hasattr(client_data, 'create_tf_dataset_for_client'):
     raise errors.DataError(
@@ -99,15 +99,15 @@ def _read(dataset: tf.data.Dataset, client: str):
 
 
 def from_tfds(name: str, split: str = 'train') -> tuple[np.ndarray, np.ndarray]:
-  """Returns (x, y) of a supervised TensorFlow Datasets set, as arrays.
+  """Returns (x, y) of a supervised TensorFlow Datasets data set, as arrays.
 
   Args:
-    name: Its name there, e.g. `mnist`.
-    split: Which split, e.g. `train`.
+    name: Name of the data set, e.g. `mnist`.
+    split: Name of the split, e.g. `train`.
 
   Raises:
-    errors.DataError: If tensorflow_datasets is not installed, or the set cannot
-      be loaded or downloaded; names `--data_dir` as the way around.
+    errors.DataError: If tensorflow_datasets is not installed, or the data set
+      cannot be loaded or downloaded; suggests `--data_dir` instead.
   """
   try:
     import tensorflow_datasets as tfds  # pylint: disable=g-import-not-at-top
@@ -119,7 +119,7 @@ def from_tfds(name: str, split: str = 'train') -> tuple[np.ndarray, np.ndarray]:
   try:
     dataset = tfds.load(name, split=split, batch_size=-1, as_supervised=True)
     x, y = tfds.as_numpy(dataset)
-  # Whatever the downloader meets: no network, no disk, a changed address.
+  # Any error of the downloader: no network, no disk, a changed address.
   except Exception as error:  # pylint: disable=broad-exception-caught
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     raise errors.DataError(

@@ -1,4 +1,4 @@
-"""Each client's examples split into train and test."""
+"""Splits each client's examples into train and test."""
 
 import collections
 from typing import Iterable, NamedTuple, Optional, Sequence
@@ -10,14 +10,14 @@ from tff_pers.data import partition
 
 
 class Split(NamedTuple):
-  """Row numbers of one client, each sorted."""
+  """Row numbers of one client, sorted."""
 
   train: np.ndarray
   test: np.ndarray
 
 
-# The use of the data seed, see `partition.generator`. Both functions below can
-# share it because a task calls only one of them.
+# Use number of the data seed, see `partition.generator`. Both functions below
+# can share it because a task calls only one of them.
 _SPLIT = 1
 MIN_REDUCED = 10
 
@@ -32,10 +32,10 @@ def split_clients(
 ) -> list[Split]:
   """Returns a random split of every client's rows 0..size-1.
 
-  With `keys` that of a client hangs on the seed and on its rows, else on its
-  position among the others, too. Counts are rounded to the nearest; at least
-  one training and one test example are kept, so `train_fraction=1` leaves one
-  test example.
+  With `keys`, a client's split depends only on the seed and its rows, else also
+  on its position among the clients. Counts are rounded to the nearest integer;
+  at least one training and one test example are kept, so `train_fraction=1`
+  leaves one test example.
 
   Args:
     sizes: Number of examples of each client, >= 2.
@@ -43,8 +43,8 @@ def split_clients(
     train_fraction: Share of the examples to train on, in (0, 1].
     names: Clients' names for messages; None: their numbers.
     where: The file, for messages.
-    keys: The keys of each client's rows, see `content_keys`; None: the rows are
-      drawn one client after the other.
+    keys: The keys of each client's rows, see `content_keys`; None: rows are
+      drawn for one client after another.
 
   Raises:
     ValueError: If the fraction is out of range.
@@ -60,7 +60,7 @@ def split_clients(
           f'{where + ": " if where else ""}client {name} must have at least 2'
           f' examples, one to train and one to test on, found {size}.'
       )
-    # Neither side may be empty: a client must train and be evaluated.
+    # Neither part may be empty: a client must train and be evaluated.
     num_train = int(np.clip(round(train_fraction * size), 1, size - 1))
     order = (
         rng.permutation(size) if keys is None
@@ -72,7 +72,7 @@ def split_clients(
 
 
 def content_keys(columns: Iterable[np.ndarray]) -> np.ndarray:
-  """Returns a key of every row that hangs on its values alone, uint64[n].
+  """Returns a key of every row that depends only on its values, uint64[n].
 
   Args:
     columns: uint64[n] each, at least one.
@@ -86,7 +86,7 @@ def content_keys(columns: Iterable[np.ndarray]) -> np.ndarray:
 def drawn_order(keys: np.ndarray, seed: int, use: int) -> np.ndarray:
   """Returns the rows in random order, int64[n].
 
-  The order of their contents is the same however the rows are sorted.
+  The order by content is the same, however the rows are sorted.
 
   Args:
     keys: uint64[n], see `content_keys`.
@@ -94,7 +94,7 @@ def drawn_order(keys: np.ndarray, seed: int, use: int) -> np.ndarray:
     use: See `partition.generator`.
   """
   keys = keys.copy()
-  # Equal rows would come one after the other, all of them to train or to test.
+  # Equal rows would be adjacent, and all be in train or all in test.
   found: collections.Counter[int] = collections.Counter()
   for row, key in enumerate(keys.tolist()):
     keys[row] += np.uint64(found[key])
@@ -104,7 +104,7 @@ def drawn_order(keys: np.ndarray, seed: int, use: int) -> np.ndarray:
 
 
 def _mixed(keys: np.ndarray) -> np.ndarray:
-  """Returns other numbers for numbers, uint64[n]: SplitMix64's last step."""
+  """Returns mixed numbers, uint64[n], by the last step of SplitMix64."""
   for shift, factor in ((30, 0xbf58476d1ce4e5b9), (27, 0x94d049bb133111eb)):
     keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
   return keys ^ (keys >> np.uint64(31))
@@ -115,8 +115,8 @@ def reduce_clients(
 ) -> list[np.ndarray]:
   """Returns a random share of every client's training rows, each sorted.
 
-  At least `MIN_REDUCED` rows are kept, or all there are: "reduced" data in
-  papers/floral.md 5.2. `train_fraction=1` keeps all. Test sets stay whole.
+  At least `MIN_REDUCED` rows are kept, if there are as many: "reduced" data in
+  papers/floral.md 5.2. `train_fraction=1` keeps all. Test sets are unchanged.
 
   Args:
     sizes: Number of training examples of each client.

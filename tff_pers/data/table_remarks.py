@@ -1,7 +1,7 @@
-"""What may be wrong in a table although it can be read, in sentences.
+"""Remarks on possible mistakes in a table that can be read.
 
-Nothing here changes the data: people spell one name in two ways, number their
-rows, and write codes as numbers, and only they know whether they did.
+Nothing here changes the data: users may spell a name in two ways, number their
+rows, or write codes as numbers, and only they know whether they did.
 """
 
 import shlex
@@ -14,21 +14,21 @@ from tff_pers.data import client_names
 from tff_pers.data import tables
 
 _NAMED_COLUMNS = ('csv', 'parquet', 'tfrecord')
-# How many columns and texts a sentence names.
+# Maximum number of columns and texts that a sentence names.
 _NAMED = 8
-# Of fewer rows, whole numbers may all differ by chance.
+# With fewer rows, whole numbers may all differ by chance.
 _FEWEST = 20
-# As many different whole numbers may be codes; two are zeros and ones.
+# Numbers of distinct whole numbers that suggest codes; two are zeros and ones.
 _CODES = range(3, 11)
 _MANY_TEXTS = 50
 
 
 def find(table: tables.Table, task: str) -> list[str]:
-  """Returns sentences about spelling, identifiers, codes and many texts.
+  """Returns remarks about spelling, identifiers, codes and many texts.
 
   Args:
     table: The table.
-    task: The task, for the flags that they name.
+    task: The task, for the flags in the remarks.
   """
   found = [spelled_alike(
       'Clients', list(map(str, table.names)), np.bincount(table.client)
@@ -79,12 +79,12 @@ def find(table: tables.Table, task: str) -> list[str]:
 def spelled_alike(
     what: str, names: Sequence[str], counts: np.ndarray
 ) -> str:
-  """Names texts that are one but for case and spaces; '' where none are.
+  """Returns a remark on texts that are equal but for case and spaces, or ''.
 
   Args:
-    what: What they are, the beginning of the sentence.
+    what: Their name, which begins the sentence.
     names: Distinct texts.
-    counts: int[len(names)], how many rows each has.
+    counts: int[len(names)], number of rows of each.
   """
   groups: dict[str, list[str]] = {}
   for name, count in zip(names, counts):
@@ -93,18 +93,18 @@ def spelled_alike(
   if not alike:
     return ''
   return (
-      f'{what} that differ in capitals or spaces alone count as different, with'
-      f' so many rows: {listed(alike)}.'
+      f'{what} that differ only in capitals or spaces count as different, with'
+      f' these numbers of rows: {listed(alike)}.'
   )
 
 
 def spelling_key(name: str) -> str:
-  """Returns what names have in common that differ in capitals and spaces."""
+  """Returns a key shared by names that differ in capitals and spaces."""
   return ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
 
 
 def listed(texts: Sequence[str]) -> str:
-  """Returns the first texts with commas, and how many others there are."""
+  """Returns the first texts with commas, and the number of others."""
   more = len(texts) - _NAMED
   return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')
 

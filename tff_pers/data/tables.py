@@ -1,8 +1,8 @@
-"""A user's own per-client data as one table, and how an .npz becomes one.
+"""Tables of a user's own per-client data, and how an .npz becomes one.
 
 A table holds one row per example: features, `y` (label or target), `client`
-(whose it is, a number or a name) and optionally `split` (`train` or `test`; 0
-or 1) and `tier` (that of the client's device: 0 is the first tier of a method,
+(its client, a number or a name) and optionally `split` (`train` or `test`; 0 or
+1) and `tier` (the tier of the client's device: 0 is the first tier of a method,
 1 the second, ...; the same in all rows of a client). Files of columns (CSV,
 Parquet) are read in `columnar.py`.
 """
@@ -26,14 +26,14 @@ from tff_pers.data import features
 from tff_pers.data import npy_headers
 
 
-# What `np.load` raises on a file that is cut short or of another kind.
+# Errors of `np.load` on a file that is truncated or of another format.
 _UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
-# Columns that are no features: what a table must have, and what it may have.
+# Columns that are not features: the required and the optional ones of a table.
 REQUIRED = ('client', 'y')
 OPTIONAL = ('split', 'tier')
 
-# The tasks that read files, by the ends of their names.
+# The tasks that read files, with the endings of their names.
 EXTENSIONS = {
     'csv': ('.csv', '.csv.gz', '.tsv', '.tsv.gz'), 'npz': ('.npz',),
     'parquet': ('.parquet',),
@@ -42,23 +42,23 @@ EXTENSIONS = {
 
 
 class Table(NamedTuple):
-  """Examples as they are in the file.
+  """Examples as read from a file.
 
   Attributes:
     path: The file.
-    x: Values of the columns without their offsets, [n, ...]. Of an .npz they
-      are not checked yet. Of `named_arrays` a structure of arrays.
+    x: Values of the columns minus their offsets, [n, ...]; not checked yet if
+      from an .npz. A structure of arrays if from `named_arrays`.
     y: Labels (an integer dtype) or targets, [n]; not checked yet. Likewise.
     client: int32[n], positions in `names`.
     names: The clients, distinct and sorted: int64[C], or text [C].
     is_test: bool[n], or None if the file has no `split`.
     tier: int32[n], or None if the file has no `tier`.
-    columns: What x holds, or None: numbers without names.
+    columns: The columns in x, or None: numbers without names.
     classes: Names of the labels 0..C-1, or None: y holds numbers.
-    spelling: The distinct numbers of y as they stand in the file, in their
-      order; None: they are many, or y holds names.
-    remarks: Sentences about it that a user should read.
-    position: Returns the place of a row in the file in words, `line 7`.
+    spelling: The distinct numbers of y as spelled in the file, in their order;
+      None: there are many, or y holds names.
+    remarks: Sentences about the table for the user.
+    position: Returns the position of a row in the file as text, `line 7`.
   """
 
   path: str
@@ -75,7 +75,7 @@ class Table(NamedTuple):
   position: Callable[[int], str] = 'row {}'.format
 
   def place(self, row: int) -> str:
-    """Returns whose example a row is, and where: `line 7 of client bob`."""
+    """Returns the position of a row and its client: `line 7 of client bob`."""
     return f'{self.position(row)} of client {self.names[self.client[row]]}'
 
   def at(self, row: int) -> str:
@@ -83,9 +83,9 @@ class Table(NamedTuple):
     return f'at client {self.names[self.client[row]]} in {self.position(row)}'
 
   def take(self, rows: np.ndarray) -> 'Table':
-    """Returns the table of these rows, int[m], and of the clients they have."""
+    """Returns the table of these rows, int[m], and of their clients."""
     names, client = np.unique(self.client[rows], return_inverse=True)
-    # None and single arrays are structures, too.
+    # None and single arrays count as structures.
     pick = lambda column: tf.nest.map_structure(
         lambda a: None if a is None else a[rows], column
     )
@@ -98,15 +98,15 @@ class Table(NamedTuple):
 
 
 def locate(data_dir: str, kind: str) -> list[str]:
-  """Returns `data_dir` if it is a file, else such files in that folder, sorted.
+  """Returns `data_dir` if it is a file, else the files in that folder.
 
   Args:
     data_dir: A file or a folder.
     kind: A key of `EXTENSIONS`.
 
   Raises:
-    errors.DataError: If there is no such file, or several arrays, or it is of
-      another kind.
+    errors.DataError: If there is no such file, or several .npz files, or the
+      file is of another kind.
   """
   ends = EXTENSIONS[kind]
   if not data_dir:
@@ -134,7 +134,7 @@ def locate(data_dir: str, kind: str) -> list[str]:
 
 
 def stem(path: str) -> str:
-  """Returns the name of a file without its folder and its end."""
+  """Returns the name of a file without its folder and its ending."""
   name = os.path.basename(path)
   ends = sorted(itertools.chain(*EXTENSIONS.values()), key=len, reverse=True)
   return next(
@@ -143,7 +143,7 @@ def stem(path: str) -> str:
 
 
 def read_npz(path: str) -> Table:
-  """Returns the arrays `x`, `y`, `client` and, if there, `split`, `tier`.
+  """Returns the table of `x`, `y`, `client`, optionally `split` and `tier`.
 
   Raises:
     errors.DataError: If the file cannot be read, lacks an array, holds ragged
@@ -160,18 +160,18 @@ def read_npz(path: str) -> Table:
 def of_clients(
     path: str, arrays: Mapping[str, np.ndarray], x: Any, y: Any
 ) -> Table:
-  """Returns the table of x and y with what the arrays say of their clients.
+  """Returns the table of x and y, with their clients from other arrays.
 
   Args:
     path: The file.
-    arrays: Those of the file by name. Without `client` all rows are of one
-      client with the name ''.
+    arrays: Arrays of the file by name. Without `client`, all rows belong to one
+      client named ''.
     x: Features.
     y: Labels or targets.
 
   Raises:
     errors.DataError: If arrays differ in length, or `client`, `split` or `tier`
-      holds something else.
+      holds invalid values.
   """
   lengths = {name: len(a) if a.ndim else 0 for name, a in arrays.items()}
   if len(set(lengths.values())) > 1:
@@ -197,14 +197,14 @@ def of_clients(
 
 
 def with_y(table: Table, is_missing: np.ndarray) -> Table:
-  """Returns the table without the rows whose y is empty, which are counted.
+  """Returns the table without rows whose y is empty, with a remark on them.
 
   Args:
     table: The table.
-    is_missing: bool[n], which they are.
+    is_missing: bool[n], whether y is empty.
 
   Raises:
-    errors.DataError: If they are all.
+    errors.DataError: If all y are empty.
   """
   empty = np.flatnonzero(is_missing)
   if not len(empty):
@@ -228,17 +228,17 @@ def labels(
 ) -> tuple[
     np.ndarray, Optional[tuple[str, ...]], Optional[tuple[str, ...]]
 ]:
-  """Returns y as in a `Table`, its `classes` and its `spelling`.
+  """Returns y as in a `Table`, with its `classes` and its `spelling`.
 
   Args:
     y: Numbers or texts, [n].
     path: The file, for messages.
 
   Raises:
-    errors.DataError: If a text is none.
+    errors.DataError: If a text means "no value".
   """
   if y.ndim != 1 or y.dtype.kind not in 'biufU':
-    return y, None, None  # To be refused.
+    return y, None, None  # Another check refuses it.
   distinct, codes = np.unique(y, return_inverse=True)
   texts = tuple(str(value) for value in distinct.tolist())
   if y.dtype.kind == 'U':
@@ -263,13 +263,13 @@ def load_arrays(
     errors.DataError: If the file cannot be read, or lacks a required array.
   """
   try:
-    # No pickles: unpickling a file can run any code in it.
+    # No pickles, because unpickling a file can run any code.
     with np.load(path, allow_pickle=False) as file:
       found = [n for n in (*required, *optional) if n in file.files]
       npy_headers.check_npz(path, found)
       arrays = {name: file[name] for name in found}
       every = list(file.files)
-  # Of a .npy file `np.load` returns an array, which is no context manager.
+  # For a .npy file `np.load` returns an array, which is no context manager.
   except (AttributeError, TypeError) as error:
     raise errors.DataError(
         f'{path} must be an .npz file, found a single array.'
@@ -303,10 +303,10 @@ def load_arrays(
 def sorted_names(
     codes: np.ndarray, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns `codes` and `names` with the names sorted.
+  """Returns `codes` and `names`, with the names sorted.
 
-  As numbers, client 9 comes before client 10; as texts, after it. They are
-  numbers if all of them are integers in their usual form.
+  Names are sorted as numbers (9 before 10) if all of them are integers in their
+  usual form, else as texts (10 before 9).
 
   Args:
     codes: int[n], positions in `names`.
@@ -326,12 +326,11 @@ def with_optional(
 
   Args:
     table: The table without them.
-    given: For each of `OPTIONAL` that the file has: int[n], positions in a list
-      of distinct texts, and that list.
+    given: For each of `OPTIONAL` in the file: int[n], positions in a list of
+      distinct texts, and that list.
 
   Raises:
-    errors.DataError: If a text is none of those allowed, or a client has two
-      tiers.
+    errors.DataError: If a text is not allowed, or a client has two tiers.
   """
   if 'split' in given:
     table = table._replace(is_test=_is_test(table, *given['split']))
@@ -369,7 +368,7 @@ def _tiers(table: Table, codes, distinct) -> np.ndarray:
   numbers = [int(t) if _TIER.fullmatch(t) else 0 for t in distinct]
   tier = np.array(numbers, np.int32)[codes]
   of_client = np.zeros(len(table.names), np.int32)
-  # Backwards, so that the first row of a client is written last.
+  # In reverse, so that the first row of a client is written last.
   of_client[table.client[::-1]] = tier[::-1]
   same = tier == of_client[table.client]
   if not same.all():

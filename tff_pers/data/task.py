@@ -1,4 +1,4 @@
-"""A task: clients with data, a model, and what is known beyond examples."""
+"""A task: clients with data, a model, and what is known about them."""
 
 import dataclasses
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
@@ -11,12 +11,12 @@ from tff_pers.models import functional
 
 
 class Arrivals(NamedTuple):
-  """What is known of the messages of a run before it begins.
+  """What is known about the messages of a run before it starts.
 
   Attributes:
-    in_flight: P, how many clients compute at the same time.
-    max_delay: tau_max >= 1, the most server updates from the dispatch of a
-      task to the application of its message, that one included.
+    in_flight: P, number of clients that compute at the same time.
+    max_delay: tau_max >= 1, the largest number of server updates from the
+      dispatch of a task to the application of its message, inclusive.
   """
 
   in_flight: int
@@ -35,60 +35,59 @@ class Task:
     test: Dense held-out data per client, in order of the index.
     validation: Dense validation data per client, or None (see
       `data/validation.py`).
-    splits: By what test and validation rows are told from the others: '', the
-      seed and the order of clients; `content`, the seed and the rows; `file`,
-      the file says what is tested, and what is validated are the last rows.
+    splits: What determines test and validation rows: '', the seed and the order
+      of clients; `content`, the seed and the rows; `file`, the file marks test
+      rows, and the last of the other rows are for validation.
     validation_order: The training rows of each client, int64, in the order in
-      which they are held out for validation; None: at random.
-    client_keys: uint64[N], numbers of the clients that hang on their rows
-      alone; by them clients are held out. None: by their places.
+      which they are held out for validation; None: random.
+    client_keys: uint64[N], keys that depend only on the clients' rows, by which
+      clients are held out. None: by their positions.
     groups: int32[N], the true cluster of each client, -1 unknown.
     num_classes: Number of labels, 0 for regression.
     client_weighting: Default of `--client_weighting`.
     clients_per_round: Cohort size, 0 for all clients.
     rounds: Default of `--rounds`.
-    fits_rounds: Whether it is that of `fitting_rounds` instead.
+    fits_rounds: Whether `fitting_rounds` determines it instead.
     updates: Default of `--rounds` where messages are applied as they arrive; 0:
-      as many as take the messages of `rounds`.
+      as many as the messages of `rounds` make.
     eval_every: Default of `--eval_every`, in rounds.
-    regimes: What sets this task apart from others of its name where settings
-      of methods are chosen (`config/settings.py`), e.g. `reduced` data.
+    regimes: Variants of this task that have their own settings of methods
+      (`config/settings.py`), e.g. `reduced` data.
     class_counts: int64[N, num_classes] of training labels, or None.
-    partition: The partition in words, e.g. `dirichlet[alpha=0.5]`.
+    partition: The partition as text, e.g. `dirichlet[alpha=0.5]`.
     global_test: Dense data of a test set common to all clients, or None; its
       index is -1. Without it, the models of several tiers are evaluated on the
       test sets of all clients together.
     byzantine: bool[N], the clients that need not follow the protocol, or None:
-      all are honest. They take part in rounds, but not in the training loss,
-      in evaluations and in the files made of those.
+      all are honest. They take part in rounds, but are excluded from the
+      training loss, from evaluations and from the files with their results.
     eval_clients: int[K], the honest clients that are evaluated, ascending;
       None: all of them.
-    optimum: What each client should deploy, or None where it is not known in
-      closed form: a structure as the weights of `model`, every leaf
-      float[N, ...] with one row per client. It minimizes the client's expected
-      loss (not the loss on its few training examples). A leaf is None where
-      the weight is no part of the distance, e.g. a private one if the paper
-      measures the shared ones.
+    optimum: What each client should deploy, or None if there is no closed form:
+      a structure like the weights of `model`, every leaf float[N, ...] with one
+      row per client. It minimizes the client's expected loss (not the loss on
+      its few training examples). A leaf is None if the weight does not count in
+      the distance, e.g. a private one if the paper measures the shared ones.
     rank_ratios: The share of the model that devices of each tier can train,
       the rank ratios of FedHM, largest first.
     tier_assignment: `fixed` or `dynamic`, see `data/tiers.py`.
-    tiers: int32[N], the tier of each client, and then of those that were held
-      out; None: they are dealt.
-    num_new_clients: How many clients were held out: they never train, and are
+    tiers: int32[N], the tier of each client, followed by those of held-out
+      clients; None: they are assigned.
+    num_new_clients: Number of held-out clients: they never train, and are
       evaluated under the indices N and above.
-    client_names: The name that the data give to each of the N clients, and
-      then to those that were held out; None: they have numbers alone.
+    client_names: The name of each of the N clients in the data, followed by
+      those of held-out clients; None: they only have numbers.
     rows_are_examples: See `traits.Traits`.
-    metrics: Metrics of its own by name, for `--metric` and all tables:
-      functions `(y, outputs) -> float` of a client's examples [n] and of what
-      its model predicts of them, probabilities [n, C] or numbers [n]. More is
+    metrics: The task's own metrics by name, for `--metric` and all tables:
+      functions `(y, outputs) -> float` of a client's examples [n] and of its
+      model's predictions, probabilities [n, C] or numbers [n]. Larger is
       better.
-    about: What the data were taken for, a sentence to print; '' where users
-      know the task.
-    named_arrays: Whether files of its data are those of `data/named_arrays.py`.
-    recipe: What is still to be made of x, see `data/fitting.py`; None: nothing.
-    features: What was made of x, or None: x is as the task has it.
-    arrivals: Where messages are applied as they arrive: what is known of them;
+    about: How the data were interpreted, a sentence to print; '' if users know
+      the task.
+    named_arrays: Whether its data files are those of `data/named_arrays.py`.
+    recipe: The conversion of x to be fitted, see `data/fitting.py`, or None.
+    features: The fitted conversion of x, or None: x is unchanged.
+    arrivals: If messages are applied as they arrive: what is known about them;
       None: they are applied in rounds.
   """
 
@@ -132,7 +131,7 @@ class Task:
 
   @property
   def num_clients(self) -> int:
-    """N, how many clients train."""
+    """N, the number of clients that train."""
     return len(self.train)
 
   @property
@@ -159,14 +158,14 @@ class Task:
 
   @property
   def class_names(self) -> list[str]:
-    """What the classes are called: as in the user's file, else their labels."""
+    """Names of the classes: those in the user's file, else their labels."""
     if self.features is not None and self.features.classes:
       return list(self.features.classes)
     return [str(label) for label in range(self.num_classes)]
 
   @property
   def traits(self) -> traits_lib.Traits:
-    """What methods may ask of the task."""
+    """The traits that methods may require of the task."""
     return traits_lib.Traits(
         groups=self.has_groups,
         full_participation=self.full_participation,

@@ -1,15 +1,15 @@
 """Reads texts by client: plays by role, questions and posts by user.
 
-Files, gzipped JSON in UTF-8; they are in `data_dir` or in a folder of their
-task below:
+Files are gzipped JSON in UTF-8; they are in `data_dir` or in a folder of their
+task within it:
 
     roles.json.gz      {role: {"speeches": [text, ...], ...}, ...}
     questions.json.gz  columns of one length: user_id, title, tags; tags of a
                        question have | between them
-    posts.json.gz      the same, and the columns site and text; a user is of one
-                       site
+    posts.json.gz      the same, and the columns site and text; a user belongs
+                       to one site
 
-Texts stay in the order of the file. Others read other sources into a `Corpus`.
+Texts keep the order of the file. Other modules read other sources as `Corpus`.
 """
 
 import gzip
@@ -24,12 +24,12 @@ from tff_pers.data import errors
 
 
 class Text(NamedTuple):
-  """What a client wrote at one time.
+  """A text that a client wrote.
 
   Attributes:
     words: The text.
     tags: Its tags.
-    title: That of its question, unless the title is all there is.
+    title: Title of its question, unless `words` is the title.
   """
 
   words: str
@@ -44,14 +44,14 @@ class Corpus(NamedTuple):
     where: The file or folder, for messages.
     clients: The texts of each client by name.
     is_test: bool[n] for each client by name, which of its texts are held out;
-      None: that is still to be drawn.
-    vocabulary: Words, the most frequent first; None: they are to be counted.
+      None: the split is still to be drawn.
+    vocabulary: Words, the most frequent first; None: still to be counted.
     tags: Tags, likewise.
-    fewest: Fewest training and test sequences of a client whom the task keeps
+    fewest: Fewest training and test sequences of a client that the task keeps
       by default.
-    chosen: Whether these are the clients of the task already, with enough texts
-      in the split of `is_test`, and as many as were asked for.
-    spaced: Whether all that stands between spaces is a word.
+    chosen: Whether these are already the clients of the task: with enough texts
+      in the split of `is_test`, and as many as requested.
+    spaced: Whether everything between spaces is a word.
   """
 
   where: str
@@ -65,9 +65,9 @@ class Corpus(NamedTuple):
 
 
 ROLES = 'roles.json.gz'
-# The first that is there.
+# The first one that exists is read.
 POSTS = ('questions.json.gz', 'posts.json.gz')
-# What a question and its asker need; of titles alone no client has hundreds.
+# Required questions of an asker; in a sample, no client has hundreds of titles.
 _FEWEST_POSTS = (8, 2)
 
 
@@ -75,7 +75,7 @@ def read_roles(data_dir: str) -> Corpus:
   """Returns the speeches of every role.
 
   Raises:
-    errors.DataError: If the file is missing, damaged or of another form; names
+    errors.DataError: If the file is missing, damaged or in another form; names
       the role.
   """
   path = _locate(data_dir, 'shakespeare', (ROLES,), ('', 'shakespeare'))
@@ -97,10 +97,10 @@ def read_posts(data_dir: str, task: str) -> Corpus:
 
   Args:
     data_dir: The folder.
-    task: Its name, for messages.
+    task: Name of the task, for messages.
 
   Raises:
-    errors.DataError: If there is no file, or it is damaged or of another form;
+    errors.DataError: If there is no file, or it is damaged or in another form;
       names the row and the client.
   """
   path = _locate(
@@ -130,7 +130,7 @@ def read_posts(data_dir: str, task: str) -> Corpus:
 def _locate(
     data_dir: str, task: str, names: Sequence[str], folders: Sequence[str]
 ) -> str:
-  """Returns the path of the first of the files that is there."""
+  """Returns the path of the first existing file."""
   wanted = ' or '.join(names)
   if not data_dir:
     raise errors.DataError(
@@ -175,7 +175,7 @@ def _load(path: str) -> dict[str, Any]:
 
 
 def _check_columns(path: str, columns, names: Sequence[str]) -> None:
-  """Raises unless all columns are there, lists of one length."""
+  """Raises unless all columns exist and are lists of one length."""
   for name in names:
     if not isinstance(columns.get(name), list):
       raise errors.DataError(

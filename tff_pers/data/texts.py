@@ -1,8 +1,8 @@
-"""From texts to numbers: words, vocabularies, sequences, bags of words.
+"""Converts texts to numbers: words, vocabularies, sequences, bags of words.
 
-Numbers of tokens: see `models/tokens.py`. All is as in TFF's tasks Shakespeare
-and Stack Overflow (`tff.simulation.baselines`). TFF's posts are cut into words
-already, with spaces between them; `words` is for texts as people write them.
+Numbers of tokens: see `models/tokens.py`. Everything is as in TFF's tasks
+Shakespeare and Stack Overflow (`tff.simulation.baselines`). TFF's posts are
+already words separated by spaces; `words` is for ordinary texts.
 """
 
 import collections
@@ -22,9 +22,9 @@ _WORD = re.compile(r"[\w'+#]+|[^\w\s]")
 
 
 def words(text: str) -> list[str]:
-  """Returns the words of a text in small letters; other marks are words, too.
+  """Returns the words of a text in lower case; other marks count as words.
 
-  A word is a run of letters, digits and any of _ ' + #, as in c# and c++.
+  A word is a run of letters, digits and any of _ ' + #, e.g. c# and c++.
   """
   return _WORD.findall(text.lower())
 
@@ -32,7 +32,7 @@ def words(text: str) -> list[str]:
 def most_frequent(
     counted: Iterable[Iterable[str]], size: int
 ) -> list[str]:
-  """Returns the `size` most frequent entries, or all; ties by alphabet."""
+  """Returns the `size` most frequent entries, or all; ties alphabetically."""
   counts: collections.Counter[str] = collections.Counter()
   for entries in counted:
     counts.update(entries)
@@ -47,15 +47,15 @@ def numbered(vocabulary: Sequence[str]) -> dict[str, int]:
 def windows(
     text: str, token_of: Mapping[str, int], length: int
 ) -> np.ndarray:
-  """Returns a text's characters, cut into rows, int32[n, length + 1].
+  """Returns a text's characters cut into rows, int32[n, length + 1].
 
   The text has a mark at its beginning and at its end. x is a row without its
-  last column, y without its first. A row with nothing to guess is left out.
+  last column, y without its first. A row with nothing to predict is dropped.
 
   Args:
     text: The text.
     token_of: Token of each character.
-    length: Characters to guess in a row.
+    length: Number of characters to predict in a row.
   """
   vocabulary = len(token_of)
   unknown = tokens.out_of_vocabulary(vocabulary)
@@ -75,13 +75,13 @@ def sentence(
 ) -> np.ndarray:
   """Returns the first words of a text, int32[length + 1].
 
-  A mark is before the first word, and behind the last one if none was cut.
+  A mark precedes the first word, and follows the last one if none was cut.
 
   Args:
     text: The words.
     token_of: Token of each word of the vocabulary.
-    size: V, which may be more than there are words.
-    length: Words to guess.
+    size: V, which may exceed the number of words.
+    length: Number of words to predict.
   """
   unknown = tokens.out_of_vocabulary(size)
   row = [token_of.get(word, unknown) for word in text[:length]]
@@ -93,15 +93,15 @@ def sentence(
 
 
 def inputs_and_targets(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns (x, y) of rows of tokens: y is the token behind each of x."""
+  """Returns (x, y) of rows of tokens: y is the token that follows each x."""
   return rows[:, :-1], rows[:, 1:]
 
 
 class Bags:
-  """Texts as bags of words and sets of tags, dense only when asked for.
+  """Texts as bags of words and sets of tags, made dense only on demand.
 
-  x is the share of each word of the vocabulary among the known words of a text,
-  y is 1 for its tags.
+  x is the share of each vocabulary word among the known words of a text, and y
+  is 1 for its tags.
   """
 
   def __init__(
@@ -109,13 +109,13 @@ class Bags:
       word_at: Mapping[str, int], tag_at: Mapping[str, int],
       shape: tuple[int, int],
   ):
-    """Numbers words and tags; those that are not known are left out.
+    """Numbers words and tags; unknown ones are dropped.
 
     Args:
       texts: (words, tags) of each text.
       word_at: Column of each word.
       tag_at: Column of each tag.
-      shape: Number of columns of x and of y.
+      shape: Numbers of columns of x and of y.
     """
     self._shape = shape
     self._texts = [

@@ -1,4 +1,4 @@
-"""Which tier a client's device belongs to: tiers differ in capacity.
+"""Assigns clients' devices to tiers, which differ in capacity.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -19,7 +19,7 @@ ASSIGNMENTS = ('fixed', 'dynamic')
 Assign = Callable[[object, object, object], object]
 
 _TIER_USE = -3  # Folded into the key of a client's round.
-_DEAL = 0  # The seed with which clients are dealt to fixed tiers.
+_DEAL = 0  # The seed that assigns clients to fixed tiers.
 
 
 def assign(
@@ -29,22 +29,22 @@ def assign(
     assignment: str = 'fixed',
     given: Optional[np.ndarray] = None,
 ) -> Assign:
-  """Returns the rule that says in which tier a client is in a round.
+  """Returns the function from (seed, round, client) to a tier.
 
   fixed: groups of equal size (up to one) for the whole run, from a shuffle that
-  is the same in all runs, so that tiers do not go with what the order of the
-  clients means, such as their clusters. dynamic: drawn uniformly for each
-  client and round. A client that is not among the `num_clients` has the tier
-  index mod `num_tiers` if tiers are fixed.
+  is the same in all runs, so that tiers do not correlate with anything that the
+  order of clients means, such as clusters. dynamic: drawn uniformly for each
+  client and round. A client beyond the `num_clients` has the tier index mod
+  `num_tiers` if tiers are fixed.
 
   Args:
     num_clients: Number N of clients.
     num_tiers: Number of tiers.
     assignment: One of `ASSIGNMENTS`.
-    given: int32[N or more], the tiers of the clients if they are known.
+    given: int32[N or more], the known tiers of the clients, or None.
 
   Raises:
-    ValueError: If tiers that are given are drawn, or there are too few.
+    ValueError: If given tiers would be drawn, or `num_tiers` is too small.
   """
   if assignment not in ASSIGNMENTS:
     raise ValueError(
@@ -70,7 +70,7 @@ def assign(
   table = table.astype(np.int32)
 
   def of_client(seed, round_num, index):
-    del seed, round_num  # Fixed.
+    del seed, round_num  # The tier is fixed.
     known = tf.gather(table, tf.minimum(index, len(table) - 1))
     return tf.where(index < len(table), known, index % num_tiers)
 
@@ -78,6 +78,6 @@ def assign(
 
 
 def fixed(num_clients: int, num_tiers: int) -> np.ndarray:
-  """Returns the tiers of clients that are dealt, int32[num_clients]."""
+  """Returns the tiers assigned to clients, int32[num_clients]."""
   shuffled = np.random.default_rng(_DEAL).permutation(num_clients)
   return (shuffled % num_tiers).astype(np.int32)

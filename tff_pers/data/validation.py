@@ -1,7 +1,7 @@
-"""A validation part for any task, cut out of its training data.
+"""Takes a validation part out of the training data of any task.
 
 Choices (hyperparameters, methods, when to stop) are made on the validation
-part, so that the test data stay untouched. It comes out of the training share:
+part, so that the test data stay untouched. It is taken from the training data:
 the test data are the same with and without it.
 """
 
@@ -18,7 +18,7 @@ from tff_pers.data import partition
 from tff_pers.data import task as task_lib
 
 # No partition, split or generated task uses this number with the data seed, so
-# that their draws and those of the validation rows are independent.
+# that their draws are independent of those of the validation rows.
 USE = 100
 
 
@@ -27,9 +27,9 @@ def hold_out(
 ) -> task_lib.Task:
   """Returns `task` with a share of its training rows as validation.
 
-  They are random ones unless the task says which come first. Counts are rounded
-  to the nearest, and a client keeps at least one row to train on, so a client
-  with few rows may have none to validate on. Test data are the very same
+  These are random rows unless the task orders them. Counts are rounded to the
+  nearest integer, and a client keeps at least one row to train on, so a client
+  with few rows may have no validation rows. Test data are the very same
   objects.
 
   Args:
@@ -40,7 +40,7 @@ def hold_out(
 
   Raises:
     ValueError: If `fraction` is out of range.
-    errors.DataError: If no client gets a row to validate on.
+    errors.DataError: If no client gets a validation row.
   """
   check_fraction(fraction)
   if not fraction:
@@ -69,7 +69,7 @@ def hold_out(
 def kept_rows(
     sizes: Sequence[int], fraction: float, seed: int
 ) -> list[np.ndarray]:
-  """Returns which rows of each client `hold_out` leaves to train on, ascending.
+  """Returns the rows of each client that `hold_out` keeps, ascending.
 
   Args:
     sizes: Number of training rows of each client.
@@ -105,25 +105,25 @@ def _split(order: np.ndarray, num_held: int) -> _Split:
 
 
 class _Draws:
-  """The split of each client, drawn one client after the other.
+  """The split of each client, drawn for one client after another.
 
-  How far the generator is after a client depends on all clients before. So that
-  any client can be drawn alone, it keeps where the generator stood before each.
+  The generator's state depends on all earlier clients. So that any client can
+  be drawn alone, its state before each client is stored.
   """
 
   def __init__(
       self, rng: np.random.Generator, sizes: np.ndarray, num_held: np.ndarray
   ):
-    """Draws for all clients once, which reads none of them.
+    """Draws for all clients once, without reading their data.
 
     Args:
       rng: Generator of all draws.
       sizes: int64[N], rows of each client.
-      num_held: int64[N], how many of them are held out.
+      num_held: int64[N], number of rows of each that are held out.
     """
     self._sizes, self._num_held = sizes, num_held
     self._kind = type(rng.bit_generator)
-    # 128 bits of state; half of a draw of 64 bits may be left for the next one.
+    # A state has 128 bits; half of a 64-bit draw may be left for the next one.
     self._states = np.zeros([len(sizes), 4], np.uint64)
     self._increment = rng.bit_generator.state['state']['inc']
     for client, size in enumerate(sizes.tolist()):
@@ -146,8 +146,8 @@ class _Draws:
 
 
 def _num_held(sizes: np.ndarray, fraction: float) -> np.ndarray:
-  """Returns how many rows of clients of so many are held out, int64[N]."""
-  # Python rounds halves to even numbers, as NumPy does.
+  """Returns the number of held-out rows for clients of these sizes."""
+  # Rounds halves to even, as Python does.
   return np.minimum(
       np.rint(fraction * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
   )
@@ -161,9 +161,9 @@ def _cut(
     clients: Sequence[Any], sizes: np.ndarray, num_held: np.ndarray,
     draws: Callable[[int], _Split],
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-  """Returns what clients train on, and their validation data.
+  """Returns the training and the validation data of clients.
 
-  Of clients on demand neither is read before it is asked for.
+  Of clients on demand, neither is read before it is needed.
   """
   if isinstance(clients, on_demand.OnDemand):
     kept = lambda client: _rows(clients[client], draws(client).kept)
@@ -186,9 +186,9 @@ def _rows(data, rows: np.ndarray):
 
 
 def _class_counts(task: task_lib.Task, train: Sequence[Any]):
-  """Recounts the classes in what is left; None if they were not counted.
+  """Recounts the classes of the remaining rows; None if not counted before.
 
-  Nor are they where that would take reading everybody.
+  They are not counted either if that would read all clients.
   """
   if task.class_counts is None or isinstance(train, on_demand.OnDemand):
     return None

@@ -26,7 +26,7 @@ class AdaptedModel:
   vectors; the leading axis of every tensor is C.
 
   Attributes:
-    made_by: How one makes it of a model.
+    made_by: How to make one from a model, for messages.
     base: The model whose weights are adapted.
     num_adaptors: C.
     plan: One `adaptor_plan.AdaptedWeight` per leaf of the base weights; of all
@@ -40,11 +40,11 @@ class AdaptedModel:
 
   @functools.cached_property
   def merged(self) -> functional.FunctionalModel:
-    """The model over merged weights: the base, frozen weights included."""
+    """The model over merged weights: the base, with its frozen weights."""
     return self.base.of_all_weights
 
   def initial_adaptors(self, seed: tf.Tensor) -> Any:
-    """Returns the adaptors of the run `seed`; all change nothing."""
+    """Returns the adaptors of the run `seed`, which change nothing at first."""
     return self._init(functional.init_key(seed))
 
   @property
@@ -67,8 +67,8 @@ class AdaptedModel:
   def effective(self, base_weights: Any, adaptors: Any, mix: tf.Tensor) -> Any:
     """Returns W + sum_c mix_c L_c, weights of `merged`.
 
-    A structure like `base_weights`; with frozen weights all weights, in their
-    order.
+    It has the structure of `base_weights`; with frozen weights it has all
+    weights in order.
 
     Args:
       base_weights: Weights of the base model.
@@ -82,9 +82,9 @@ class AdaptedModel:
   def mixed(self, mix: tf.Tensor) -> functional.FunctionalModel:
     """Returns the model of one mixture, over the weights <adaptors, base>.
 
-    It computes what the base model does at the `effective` weights, penalty
-    included. A model that takes factors never sees dense kernels multiplied
-    out: a step costs at most about C times the relative budget more.
+    It computes what the base model does at the `effective` weights, including
+    the penalty. A model that takes factors never multiplies out dense kernels:
+    a step costs at most about C times the relative budget more.
 
     Args:
       mix: Floats [C].
@@ -112,7 +112,7 @@ class AdaptedModel:
       self, adaptors: Any, gradients: Any, eps: float = 1e-5,
       conv_norm: str = 'spatial',
   ) -> Any:
-    """Returns gradients scaled by the other, present factor (section 2.4).
+    """Returns gradients scaled by the other factor (section 2.4).
 
     dense: G_U <- G_U (V^T V + eps I)^-1,      G_V <- G_V (U^T U + eps I)^-1
     conv : G_U <- G_U / (||Gram(V)||_F + eps)
@@ -122,13 +122,13 @@ class AdaptedModel:
 
     Args:
       adaptors: The adaptors at which the gradients were taken.
-      gradients: Of the loss, a structure like `adaptors`.
+      gradients: Gradients of the loss, a structure like `adaptors`.
       eps: > 0, relative to factors of norm about one.
-      conv_norm: The Gram of a convolution's factor keeps the positions of the
-        window apart ('spatial'), or sums over them ('matrix').
+      conv_norm: Whether the Gram of a convolution's factor keeps the positions
+        of the window separate ('spatial') or sums over them ('matrix').
 
     Raises:
-      ValueError: If `conv_norm` is none of the two.
+      ValueError: If `conv_norm` is neither of these.
     """
     adaptor_plan.check_choice('conv_norm', conv_norm, adaptor_layers.CONV_NORMS)
     return tuple(
@@ -137,9 +137,9 @@ class AdaptedModel:
     )
 
   def merge(self, weights: Any, router: tf.Tensor) -> Any:
-    """Returns plain weights, those of `merged`, for one router.
+    """Returns plain weights, those of `merged`, for a client's router.
 
-    Of a Keras model these are all its weights in Keras's order:
+    For a Keras model these are all its weights in Keras's order:
     `keras_model.set_weights(adapted.merge(weights, router))`.
 
     Args:
@@ -153,9 +153,9 @@ class AdaptedModel:
   def center(self, weights: Any, probabilities: tf.Tensor) -> Any:
     """Moves the mean adaptor into the base (LoRA centering, section 2.5).
 
-    Vectors: u <- u + sum_c p_c a_c, a_c <- a_c - sum_c p_c a_c. Kernels alike
-    with products, of which the best approximation of the old rank is kept; the
-    merged weights of any router stay the same only where that loses nothing.
+    Vectors: u <- u + sum_c p_c a_c, a_c <- a_c - sum_c p_c a_c. Kernels do the
+    same with products, whose best approximation of the old rank is kept; merged
+    weights of all routers are unchanged only if that loses nothing.
 
     Args:
       weights: <adaptors, base>.
@@ -165,7 +165,7 @@ class AdaptedModel:
       <adaptors, base>.
 
     Raises:
-      ValueError: If the base has frozen weights, which nothing may move.
+      ValueError: If the base has frozen weights, which must not move.
     """
     if self.base.frozen is not None:
       raise ValueError(
@@ -231,7 +231,7 @@ class AdaptedModel:
 
   @property
   def _layers(self) -> tuple[functional.LayerWeight, ...]:
-    """What the leaves of <adaptors, base> are, in the order of `tf.nest`."""
+    """The weights <adaptors, base>, described in the order of `tf.nest`."""
     return (
         *adaptor_plan.describe(self.plan, self.num_adaptors),
         *layers_lib.describe(self.base),
@@ -246,7 +246,7 @@ class AdaptedModel:
     return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
 
   def _init(self, key):
-    """Returns initial adaptors; `key` is the base model's."""
+    """Returns initial adaptors, given the key of the base model."""
     key = random.fold_in(key, _ADAPTORS_USE)
     return tuple(
         adaptor.init(
@@ -273,7 +273,7 @@ class AdaptedModel:
       if entry.adaptor is None:
         return leaf
       own = next(parameters)
-      # `takes_factors` promises an update beside the kernel for dense kernels
+      # `takes_factors` covers an update next to the kernel for dense kernels
       # only; convolutions and lookups need a plain tensor.
       is_factorised = (
           entry.weight.kind == 'dense'
@@ -290,7 +290,7 @@ class AdaptedModel:
     )
 
   def _add(self, base_weights, deltas):
-    """Adds one change to each adapted leaf of weights of `merged`."""
+    """Adds the change of each adapted leaf to weights of `merged`."""
     deltas = iter(deltas)
     return tf.nest.pack_sequence_as(base_weights, [
         leaf if entry.adaptor is None else leaf + next(deltas)

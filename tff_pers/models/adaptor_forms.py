@@ -1,4 +1,4 @@
-"""Which axes of a kernel each factor of a low-rank adaptor takes, and its rank.
+"""Splits the axes of a kernel between the factors of a low-rank adaptor.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
@@ -19,8 +19,8 @@ _HEIGHT, _WIDTH, _IN, _OUT = range(4)
 class Form(NamedTuple):
   """A kernel as a sum of products of two factors over complementary axes.
 
-  delta[axes] = sum_q V[q, input axes] U[q, output axes], of the rank `r`
-  times `multiplicity` products.
+  delta[axes] = sum_q V[q, input axes] U[q, output axes], where the number of
+  products is the rank `r` times `multiplicity`.
 
   Attributes:
     shape: Shape of the kernel.
@@ -65,10 +65,10 @@ def matrix(shape: tuple[int, ...]) -> Form:
 def product(
     shape: tuple[int, ...], summed_axes: tuple[int, ...]
 ) -> Form:
-  """The form of a kernel of `tf.einsum`: V takes the axes that are summed over.
+  """The form of a kernel of `tf.einsum`: V takes the axes summed over.
 
-  It is that of the matrix [summed, others], e.g. of a query's kernel
-  [inputs, heads, size] seen as [inputs, heads * size]: ours, since the paper
+  It is the form of the matrix [summed, others], e.g. of a query's kernel
+  [inputs, heads, size] viewed as [inputs, heads * size]. Our choice: the paper
   has no such layers.
 
   Args:
@@ -81,8 +81,8 @@ def product(
 def depthwise(shape: tuple[int, ...]) -> Form:
   """The form of a kernel [height, width, in, multiplier].
 
-  V has r windows, U how much of each every channel takes. Ours: the paper
-  leaves grouped convolutions out.
+  V holds r windows, and U how much of each every channel takes. Our choice: the
+  paper excludes grouped convolutions.
   """
   return Form(shape, (_HEIGHT, _WIDTH))
 
@@ -90,10 +90,10 @@ def depthwise(shape: tuple[int, ...]) -> Form:
 def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
   """The form of a kernel [height, width, in, out] (section 3.2 of the sheet).
 
-  'out' and 'in' give the whole window to U and to V; 'balanced' to the side of
-  fewer channels. 'balanced_2d' splits the window into a column and a row, the
-  way round that costs fewer parameters; so does 'filter_wise', for each of
-  `out` channels anew. 'reshaped_linear' is 'out', seen as one matrix.
+  'out' and 'in' give the whole window to U or V, 'balanced' to the side with
+  fewer channels. 'balanced_2d' splits the window into a column and a row,
+  whichever way takes fewer parameters; 'filter_wise' does so separately for
+  each of `out` channels. 'reshaped_linear' is 'out', viewed as one matrix.
 
   Args:
     shape: Shape of the kernel.
@@ -117,7 +117,7 @@ def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
 
 
 def budget_rank(form: Form, budget: float, rank_rule: str) -> int:
-  """Returns the rank that a budget buys, 0 if it is too small for any.
+  """Returns the rank that a budget allows, 0 if it is too small for any.
 
   paper  : the largest r whose parameters are at most budget * kernel size
   release: the same, but every convolution counts as 'balanced_2d' of window
@@ -127,9 +127,9 @@ def budget_rank(form: Form, budget: float, rank_rule: str) -> int:
   Args:
     form: The form.
     budget: rho > 0, parameters of one adaptor relative to its kernel.
-    rank_rule: One of `RANK_RULES`; 'paper' for all but convolutions.
+    rank_rule: One of `RANK_RULES`; 'paper' unless it is a convolution.
   """
-  # The authors' code takes every window for one of 2 x 2 (section 3.2 of the
+  # The authors' code treats every window as one of 2 x 2 (section 3.2 of the
   # sheet).
   if rank_rule == 'release':
     form = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')

@@ -1,8 +1,8 @@
-"""What an adaptor adds to one weight: a low-rank product, or a tensor.
+"""Adaptors of one weight: a low-rank product, or a full tensor.
 
-Both are parameterisations of C changes of the weight, stacked on the leading
-axis, whose mixture sum_c pi_c L_c is added to it. All changes are zero at
-first. See `adaptors` for the paper.
+Both parametrize C changes of the weight, stacked on the leading axis, whose
+mixture sum_c pi_c L_c is added to it. All changes start at zero. See `adaptors`
+for the paper.
 """
 
 import collections
@@ -21,18 +21,19 @@ CONV_NORMS = ('spatial', 'matrix')
 
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-  """L_c = U_c V_c^T over the axes of a kernel that the form gives to each.
+  """L_c = U_c V_c^T over the kernel axes that the form gives to each factor.
 
   Parameters: <u, v>, with u [C, r, *output_shape] and v [C, r, *input_shape];
   for a dense kernel [n, m] these are u [C, r, m] and v [C, r, n].
 
   Attributes:
-    form: Which axes each factor takes.
+    form: The axes of each factor.
     rank: r >= 1; for filter-wise convolutions the leaves have r * out instead.
     has_matrix_gram: Preconditioned by a matrix (dense), else by a scalar.
-    zero_factor: Which factor starts at zero, 'output' (u) or 'input' (v).
-    is_table: The other factor is drawn N(0, 1), as an embedding table, not
-      uniformly on +-sqrt(6 / fan_in) (Kaiming), fan_in its entries per rank.
+    zero_factor: The factor that starts at zero, 'output' (u) or 'input' (v).
+    is_table: Whether the other factor is drawn from N(0, 1) like an embedding
+      table, not uniformly on +-sqrt(6 / fan_in) (Kaiming) with fan_in its
+      entries per rank.
   """
 
   form: adaptor_forms.Form
@@ -43,7 +44,7 @@ class LowRank:
 
   @property
   def num_parameters(self) -> int:
-    """Scalars of one adaptor."""
+    """Number of scalars of one adaptor."""
     return self.rank * self.form.parameters_per_rank
 
   def shapes(self, num_adaptors: int) -> dict[str, tuple[int, ...]]:
@@ -82,7 +83,7 @@ class LowRank:
   def mixed_update(
       self, kernel: tf.Tensor, factors: Mapping[str, Any], mix: tf.Tensor
   ) -> low_rank.UpdatedMatrix:
-    """Returns a dense kernel plus `mixed_delta`, not multiplied out."""
+    """Returns a dense kernel plus `mixed_delta`, as factors."""
     return low_rank.mixed_update(kernel, factors['v'], factors['u'], mix)
 
   def precondition(
@@ -109,7 +110,7 @@ class LowRank:
   def centered(
       self, factors: Mapping[str, Any], probabilities: tf.Tensor
   ) -> tuple[tf.Tensor, Any]:
-    """Returns (mean change, factors of the rest, truncated to the rank)."""
+    """Returns (mean change, factors of the rest truncated to the rank)."""
     mean, v, u = low_rank.centered(*self._as_matrices(factors), probabilities)
     return self._assemble(mean), collections.OrderedDict(
         u=tf.reshape(u, factors['u'].shape),
@@ -120,7 +121,7 @@ class LowRank:
     return _as_matrix(factors['v']), _as_matrix(factors['u'])
 
   def _assemble(self, product):
-    """[n, m], axes of V then axes of U -> the kernel."""
+    """Returns [n, m], axes of V then axes of U, as the kernel."""
     form = self.form
     axes = form.input_axes + form.output_axes
     split = tf.reshape(product, form.input_shape + form.output_shape)
@@ -131,7 +132,7 @@ class LowRank:
 
 @dataclasses.dataclass(frozen=True)
 class Additive:
-  """L_c of the weight's own shape: biases, scales and offsets of norms.
+  """L_c of the weight's own shape: for biases and norms' scales and offsets.
 
   Parameters: [C, *shape].
   """
@@ -140,16 +141,16 @@ class Additive:
 
   @property
   def num_parameters(self) -> int:
-    """Scalars of one adaptor."""
+    """Number of scalars of one adaptor."""
     return math.prod(self.shape)
 
   @property
   def rank(self) -> None:
-    """None: there are no factors."""
+    """None, because there are no factors."""
     return None
 
   def shapes(self, num_adaptors: int) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of the one parameter by name."""
+    """Returns the shape of the only parameter by name."""
     return dict(delta=(num_adaptors, *self.shape))
 
   def init(self, key: tf.Tensor, num_adaptors: int, dtype: tf.DType) -> Any:
@@ -166,14 +167,14 @@ class Additive:
   def precondition(
       self, parameters: Any, gradients: Any, eps: float, conv_norm: str
   ) -> Any:
-    """Returns `gradients`: there are no factors."""
+    """Returns `gradients` unchanged, because there are no factors."""
     del parameters, eps, conv_norm  # Unused.
     return gradients
 
   def centered(
       self, parameters: Any, probabilities: tf.Tensor
   ) -> tuple[tf.Tensor, Any]:
-    """Returns (mean change, the rest): the mixture stays what it is."""
+    """Returns (mean change, the rest); the mixture is unchanged."""
     mean = self.mixed_delta(parameters, probabilities)
     return mean, parameters - mean[None]
 
@@ -195,5 +196,5 @@ def _as_one_window(factor):
 
 
 def _reshape(tensor, shape):
-  """`tf.reshape`, left out where it would do nothing: steps are short."""
+  """`tf.reshape`, skipped if it would do nothing, because steps are short."""
   return tensor if tensor.shape == shape else tf.reshape(tensor, shape)

@@ -1,4 +1,4 @@
-"""Which weights of a model have adaptors, of which kind and rank, and why not.
+"""Plans which weights of a model have adaptors, and of which kind and rank.
 
 See `adaptors` for the paper.
 """
@@ -22,9 +22,9 @@ class AdaptedWeight(NamedTuple):
   """A leaf of the base weights and its adaptor, if it has one.
 
   Attributes:
-    weight: What the leaf is.
+    weight: The description of the leaf.
     adaptor: An `adaptor_layers.LowRank` or `Additive`, or None.
-    reason: Why there is none.
+    reason: Why there is none, if so.
   """
 
   weight: functional.LayerWeight
@@ -34,7 +34,7 @@ class AdaptedWeight(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-  """The choices of `adaptors.floral`, whose arguments these are."""
+  """The arguments of `adaptors.floral` that decide about adaptors."""
 
   budget: Optional[float]
   rank: Optional[int]
@@ -67,7 +67,7 @@ class Rules:
 
   @property
   def rho(self) -> Optional[float]:
-    """The budget of a kernel; None: its rank is given."""
+    """The budget of a kernel; None if its rank is given."""
     if self.budget is None and self.rank is None:
       return 0.01  # The smaller budget of the paper.
     return self.budget
@@ -76,8 +76,8 @@ class Rules:
       self, weights: Sequence[functional.LayerWeight]
   ) -> tuple[AdaptedWeight, ...]:
     """Returns one entry per `functional.LayerWeight`, in their order."""
-    # Kernels are decided first, because a bias has an adaptor only if the
-    # kernel of its layer has one (section 3.3 of the sheet).
+    # Kernels first, because a bias has an adaptor only if the kernel of its
+    # layer has one (section 3.3 of the sheet).
     others = [None if w.kind == 'bias' else self._other(w) for w in weights]
     layers_with_kernel = {
         weight.layer for weight, adaptor in zip(weights, others)
@@ -116,7 +116,7 @@ class Rules:
     if not self._accepts(weight):
       return 'left out by `predicate`'
     if weight.kind in ('norm', 'vector'):
-      return adaptor_layers.Additive(weight.shape)  # No smaller factors.
+      return adaptor_layers.Additive(weight.shape)  # Factors are not smaller.
     if weight.kind == 'conv':
       return self._low_rank(
           adaptor_forms.convolution(weight.shape, self.conv_form),
@@ -139,7 +139,7 @@ class Rules:
   ) -> adaptor_layers.LowRank:
     rank = self.rank
     if rank is None:
-      assert self.rho is not None  # One of both is given.
+      assert self.rho is not None  # One of the two is given.
       rank = adaptor_forms.budget_rank(form, self.rho, rank_rule)
     return adaptor_layers.LowRank(
         form, adaptor_forms.clip_rank(form, rank),
@@ -151,9 +151,9 @@ class Rules:
 
 
 def kernel_share(plan: Sequence[AdaptedWeight]) -> float:
-  """Returns the parameters of one adaptor of all kernels relative to them.
+  """Returns an adaptor's parameters relative to the kernels it adapts.
 
-  That is what a budget promises; biases and norms do not count. 0 without an
+  This is what a budget limits; biases and norms do not count. 0 without an
   adapted kernel.
   """
   kernels = [x for x in plan if isinstance(x.adaptor, adaptor_layers.LowRank)]
@@ -164,9 +164,9 @@ def kernel_share(plan: Sequence[AdaptedWeight]) -> float:
 def describe(
     plan: Sequence[AdaptedWeight], num_adaptors: int
 ) -> tuple[functional.LayerWeight, ...]:
-  """Returns what the leaves of the adaptors of a plan are, in their order.
+  """Returns descriptions of the leaves of a plan's adaptors, in their order.
 
-  Their layers are their own, e.g. 'adaptors/dense_0', because whoever looks for
+  They have layers of their own, e.g. 'adaptors/dense_0', because a search for
   the kernel or the bias of 'dense_0' must not find a factor.
   """
   return tuple(
@@ -194,7 +194,7 @@ def table(plan: Sequence[AdaptedWeight]) -> str:
 
 
 def check_choice(name: str, value: str, choices: Iterable[Any]) -> None:
-  """Raises ValueError if `value` is none of the choices."""
+  """Raises a ValueError if `value` is not one of the choices."""
   if value not in choices:
     raise ValueError(
         f'`{name}` must be one of {", ".join(choices)}, found {value!r}.'

@@ -5,7 +5,7 @@ A base model, C adaptors of all its layers, and one router per client:
     W + sum_c pi_c U_c V_c^T,  b + sum_c pi_c L_c,  pi = softmax(router)
 
 Products are mixed, never factors. Adaptors act on weights, not on layers: any
-functional model can be adapted, and `merge` gives plain weights back.
+functional model can be adapted, and `merge` returns plain weights.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
@@ -24,7 +24,7 @@ from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
 
-# Callers meet the class where they meet the functions that make it.
+# Exported here, next to the functions that build it.
 AdaptedModel = adapted_model.AdaptedModel
 
 
@@ -45,36 +45,36 @@ def floral(
 ) -> AdaptedModel:
   """Returns `model` with C adaptors: low rank for kernels, full for vectors.
 
-  Every adaptor changes nothing at first, whatever the router; its input
-  factors are random and differ between adaptors. With no adaptors the adapted
-  model is the model. Frozen weights have adaptors like all others: they stay
-  as they are, and what is added to them is trained.
+  At first no adaptor changes anything, whatever the router; input factors are
+  random and differ between adaptors. Without adaptors the adapted model equals
+  the model. Frozen weights have adaptors like all others: they stay fixed, and
+  what is added to them is trained.
 
   Args:
-    model: The base model; `layers.describe` says what its weights are.
+    model: The base model; `layers.describe` describes its weights.
     num_adaptors: C >= 0.
     budget: rho > 0: parameters of one adaptor of a kernel relative to the
-      kernel, which decides its rank; at least rank 1, which may be more than
-      the budget: then a warning says what it comes to. None: 0.01, unless
+      kernel, which determines its rank. The rank is at least 1, which may
+      exceed the budget; then a warning says by how much. None: 0.01, unless
       `rank` is given. Biases do not count.
-    rank: r >= 1 of every kernel, cut at its full rank.
+    rank: r >= 1 of every kernel, at most its full rank.
     conv_form: How convolution kernels are factorised: see
       `adaptor_forms.convolution`.
-    adapt_bias: Whether a bias has adaptors; only with its kernel, as in the
+    adapt_bias: Whether a bias has adaptors; only if its kernel has, as in the
       authors' code.
-    bias_only: Only biases have adaptors, of all layers.
+    bias_only: Whether only biases have adaptors, in all layers.
     adapt_norm: Whether scales and offsets of normalizations have adaptors.
     adapt_embedding: Whether embedding tables have low-rank adaptors.
     zero_factor: The factor that starts at zero, 'output' (U) or 'input' (V).
     rank_rule: 'paper', or 'release' (the authors' code), see
       `adaptor_forms.budget_rank`.
-    predicate: Whether a kernel, table or norm (with `bias_only`, a bias) has
-      adaptors; biases follow their kernels. None: all.
+    predicate: Decides whether a kernel, table or norm (with `bias_only`, a
+      bias) has adaptors; biases follow their kernels. None: all have.
 
   Raises:
     ValueError: If an argument is out of its range, if `rank` and `budget` are
-      both given, or if adaptors are wanted without `predicate`, but no weight
-      has any.
+      both given, or if no weight can have adaptors and no `predicate` says
+      why.
   """
   _check_num_adaptors(num_adaptors)
   rules = adaptor_plan.Rules(
@@ -104,10 +104,10 @@ def floral(
 def full(
     model: functional.FunctionalModel, num_adaptors: int
 ) -> AdaptedModel:
-  """Returns `model` with C adaptors as large as itself, zero at first.
+  """Returns `model` with C adaptors of its own size, zero at first.
 
-  With one-hot routers and a base that stays where it is these are C models.
-  Frozen weights have no adaptors here.
+  With one-hot routers and a base that does not move, these are C models. Frozen
+  weights have no adaptors here.
 
   Args:
     model: The base model.

@@ -1,7 +1,7 @@
-"""Models of images that are flipped and cropped at random in training.
+"""Models of images that are randomly flipped and cropped in training.
 
-Every example of a batch has draws of its own, which follow from the seed of the
-batch. What is predicted outside of training is not random.
+Every example of a batch has its own draws, derived from the batch's seed.
+Predictions outside of training are not random.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import tensorflow as tf
 from tff_pers.core import random
 from tff_pers.models import functional
 
-# Uses of the seed of a batch, which feeds dropout, too.
+# Different uses of a batch's seed, which feeds dropout, too.
 _FLIP, _ROWS, _COLUMNS = -1, -2, -3
 _SMALLEST_DEVIATION = 1e-6
 
@@ -20,10 +20,10 @@ _SMALLEST_DEVIATION = 1e-6
 def flip_and_crop(
     model: functional.FunctionalModel, fill: Sequence[float], padding: int = 4
 ) -> functional.FunctionalModel:
-  """Returns the model with images flipped, shifted and filled up in training.
+  """Returns the model with images randomly flipped and shifted in training.
 
-  FedHM and FLoRAL: a window of the image's size in the image with a frame
-  around it, after a flip from left to right with probability 1/2.
+  As in FedHM and FLoRAL: the image is flipped left to right with probability
+  1/2, framed, and cropped to a random window of its own size.
 
   Args:
     model: A model of images [batch, height, width, channels].
@@ -35,7 +35,7 @@ def flip_and_crop(
   def train(x, seed):
     black = tf.constant(fill, x.dtype)
     frame = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
-    # The frame of an image less black is 0.
+    # `tf.pad` fills with 0, so black is subtracted before.
     framed = tf.pad(_flip(x, seed) - black, frame) + black
     return _random_window(framed, height, width, seed)
 
@@ -51,10 +51,10 @@ def crop(
 
   Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
   (papers/local_update_methods.md 4.2): a random window of a flipped image in
-  training, else the one in the middle; each minus its mean, over its deviation.
+  training, else the window in the middle; minus its mean, over its deviation.
 
   Args:
-    build: From the spec of windows to their model.
+    build: Builds the model of windows from their spec.
     x_spec: Spec of the images, [None, height, width, channels].
     size: Height and width of the windows.
   """
@@ -73,7 +73,7 @@ def crop(
 
 
 def _wrap(model, x_spec, train, test) -> functional.FunctionalModel:
-  """Returns the model of `train(x, seed)` in training and of `test(x)` else."""
+  """Returns the model on `train(x, seed)` in training, else on `test(x)`."""
 
   def predict(weights, x, training: bool, seed) -> Any:
     x = tf.cast(x, model.dtype)
@@ -89,7 +89,7 @@ def _wrap(model, x_spec, train, test) -> functional.FunctionalModel:
 
 
 def _flip(x, seed):
-  """Returns x with every second image, on average, flipped left to right."""
+  """Returns x with each image flipped left to right with probability 1/2."""
   draws = tf.random.stateless_uniform(
       [tf.shape(x)[0], 1, 1, 1], random.fold_in(seed, _FLIP)
   )
@@ -97,7 +97,7 @@ def _flip(x, seed):
 
 
 def _random_window(x, height: int, width: int, seed):
-  """Returns a window of each image, at places of its own."""
+  """Returns a window of each image, at separately drawn places."""
   size = tf.shape(x)[0]
 
   def places(use: int, extent: int, room: int):

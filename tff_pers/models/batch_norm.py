@@ -1,16 +1,16 @@
-"""Batch normalization whose moving statistics are weights that no rate moves.
+"""Batch normalization whose moving statistics are weights without a gradient.
 
-In training a layer normalizes by mean and variance of the batch, over the rows
-that count, and its moving statistics follow by
+In training a layer normalizes by mean and variance of the batch's valid rows,
+and its moving statistics follow by
 
     moving <- momentum moving + (1 - momentum) statistic of the batch
 
-as in Keras. They are leaves of the model's weights (kind 'statistics'), so that
-they travel, are averaged, stay with a client and are exported as all others.
-`FunctionalModel.loss_and_gradient` opens a `Recording`, into which each layer
-puts where its statistics have moved to. What a batch moves them by stands in
-the gradient's place, and `local_step` subtracts it as it is: no rate, momentum,
-penalty or limit of the norm applies to it.
+as in Keras. They are leaves of the model's weights (kind 'statistics'), so they
+are sent, averaged, kept by a client and exported like all others.
+`FunctionalModel.loss_and_gradient` opens a `Recording`, in which each layer
+records the new values of its statistics. Their change takes the gradient's
+place, and `local_step` subtracts it unscaled: no learning rate, momentum,
+penalty or clipping applies to it.
 
 Batch Normalization: Accelerating Deep Network Training by Reducing Internal
 Covariate Shift
@@ -30,11 +30,11 @@ _CURRENT: contextvars.ContextVar[Optional['Recording']] = (
 
 
 class Recording:
-  """Where the moving statistics go while a batch passes through a model.
+  """Records moving statistics while a batch passes through a model.
 
   Attributes:
-    mask: bool[batch], the rows that count; None: all.
-    of_batch: Whether the statistics become those of the batch, without memory.
+    mask: bool[batch], the valid rows; None: all.
+    of_batch: Whether the statistics become those of the batch alone.
   """
 
   def __init__(self, mask: Optional[tf.Tensor], of_batch: bool = False):
@@ -43,11 +43,11 @@ class Recording:
     self._moved: dict[Any, tf.Tensor] = {}
 
   def put(self, statistic: tf.Tensor, value: tf.Tensor) -> None:
-    """Notes the next value of a leaf of the weights."""
+    """Records the next value of a leaf of the weights."""
     self._moved[statistic.ref()] = value
 
   def after(self, statistic: tf.Tensor) -> tf.Tensor:
-    """Returns the next value of a leaf; its own, if no layer has moved it."""
+    """Returns a leaf's next value; its current one if no layer moved it."""
     return self._moved.get(statistic.ref(), statistic)
 
 
@@ -55,7 +55,7 @@ class Recording:
 def recording(
     mask: Optional[tf.Tensor], of_batch: bool = False
 ) -> Iterator[Recording]:
-  """Opens a recording for what is computed inside; see there."""
+  """Opens a `Recording` for what is computed inside."""
   made = Recording(mask, of_batch)
   token = _CURRENT.set(made)
   try:
@@ -65,7 +65,7 @@ def recording(
 
 
 def current() -> Recording:
-  """Returns the innermost recording; outside of one all rows count."""
+  """Returns the innermost recording; outside of one, all rows are valid."""
   return _CURRENT.get() or Recording(None)
 
 
@@ -76,25 +76,25 @@ def normalize(
 ) -> tf.Tensor:
   """Returns scale (x - m) / sqrt(v + epsilon) + offset, shape and dtype of x.
 
-  In training m and v are those of the batch, whose `Recording` gets the next
-  moving statistics; else they are the moving ones. A batch without a row that
-  counts moves nothing; one row alone has v = 0.
+  In training m and v are those of the batch, and the `Recording` gets the next
+  moving statistics; else they are the moving ones. A batch without valid rows
+  moves nothing; a single row has v = 0.
 
   Args:
     x: [batch, ...].
     mean: Moving mean of each channel, [channels].
-    variance: Moving variance, [channels]; below 0, where an attacker has sent
-      it, it counts as 0.
+    variance: Moving variance, [channels]; values below 0, which an attacker may
+      have sent, count as 0.
     scale: [channels], or None: 1.
     offset: [channels], or None: 0.
     training: See above.
     momentum: See the module.
     epsilon: See above, > 0.
-    axis: That of the channels.
+    axis: The axis of the channels.
     unbiased: Whether the moving variance follows the variance with Bessel's
-      correction n / (n - 1), as that of TensorFlow's fused kernels.
-    mask: bool [batch, ...], the entries that count, axes up to that of the
-      channels may be left out; None: all of the recording's rows.
+      correction n / (n - 1), as in TensorFlow's fused kernels.
+    mask: bool [batch, ...], the valid entries; axes up to the channels' may be
+      left out; None: all entries of the recording's rows.
   """
   mean, variance = map(tf.convert_to_tensor, (mean, variance))
   values = tf.cast(x, mean.dtype)
@@ -122,15 +122,15 @@ def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
 
   Args:
     x: [batch, ...].
-    axes: All but that of the channels.
-    shape: That of a vector of the channels beside x.
+    axes: All axes except the channels'.
+    shape: Shape that broadcasts a vector of the channels to x.
     mask: See `normalize`.
   """
   rows = current().mask
   if rows is None:
     rows = tf.ones(tf.shape(x)[:1], tf.bool)
-  # A wrapped layer may see the steps of a sequence as rows, those of one
-  # example together.
+  # A wrapped layer may see the steps of a sequence as rows, with those of one
+  # example adjacent.
   rows = tf.repeat(rows, tf.shape(x)[0] // tf.shape(rows)[0])
   counts = tf.reshape(rows, [-1] + [1] * (x.shape.rank - 1))
   if mask is not None:
@@ -138,7 +138,7 @@ def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
     counts &= tf.reshape(mask, tf.concat([tf.shape(mask), ones], 0))
   counts = tf.cast(counts, x.dtype)
   if mask is not None:
-    # Of each channel: one of steps may have more than another.
+    # Per channel, because one channel may have more valid steps than another.
     number = tf.reduce_sum(tf.ones_like(x) * counts, axes)
   else:
     others = tf.constant(axes[1:], tf.int32)
@@ -155,7 +155,7 @@ def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
 def _record(
     mean, variance, batch_mean, batch_variance, count, momentum, unbiased
 ) -> None:
-  """Puts the next moving statistics into the recording."""
+  """Records the next moving statistics."""
   into = current()
   if unbiased:
     batch_variance *= tf.maximum(count, 1) / tf.maximum(count - 1, 1)

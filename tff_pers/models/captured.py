@@ -1,9 +1,9 @@
-"""Eager tensors that functions of somebody else take from outside.
+"""Makes eager tensors that users' functions capture usable in any graph.
 
-TFF traces graphs that are no functions: they take no tensor from outside, so
+TFF traces graphs that are not functions and cannot capture tensors, so that
 class weights as `tf.constant` in a loss, or the mean and variance in Keras'
-`Normalization`, would be refused there. While such a function is called, its
-tensors are constants of whatever graph asks for them.
+`Normalization`, would be refused. While a user's function is called, the
+tensors it captured become constants of the current graph.
 """
 
 import contextlib
@@ -16,22 +16,22 @@ _HANDLES = (tf.resource, tf.variant)
 
 
 class Captured:
-  """What a function takes from outside.
+  """The tensors that a function captures.
 
   Attributes:
-    handles: Those that are no values, e.g. of variables and tables.
+    handles: Those without a value, e.g. of variables and tables.
   """
 
   def __init__(self, trace: Any):
     """Initializes it from a `tf.types.experimental.ConcreteFunction`."""
     tensors = list(trace.captured_inputs)
     self.handles = [t for t in tensors if t.dtype in _HANDLES]
-    # The tensor is kept, because a new one could have its place in memory.
+    # Keeps the tensor, because a new one could reuse its place in memory.
     self._values = [(t, t.numpy()) for t in tensors if t.dtype not in _HANDLES]
 
   @contextlib.contextmanager
   def as_constants(self) -> Iterator[None]:
-    """Makes each of the tensors a constant where it is used."""
+    """Makes each of the tensors a constant wherever it is used."""
     with contextlib.ExitStack() as stack:
       for tensor, value in self._values:
         stack.enter_context(overriding(
@@ -40,7 +40,7 @@ class Captured:
       yield
 
   def held(self, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function`, whose tensors are constants in any graph."""
+    """Returns `function` with its captured tensors as constants."""
     if not self._values:
       return function
 
@@ -56,7 +56,7 @@ def _constant(value, own_dtype):
 
   def convert(dtype=None, name=None):
     constant = tf.constant(value, own_dtype, name=name)
-    # Of another type: TensorFlow's own complaint.
+    # For another dtype, TensorFlow raises its own error.
     return constant if dtype is None else tf.convert_to_tensor(constant, dtype)
 
   return convert
@@ -64,7 +64,7 @@ def _constant(value, own_dtype):
 
 @contextlib.contextmanager
 def overriding(target: Any, **attributes: Any) -> Iterator[None]:
-  """Sets attributes of the instance `target` for a while, untracked."""
+  """Sets attributes of the instance `target` temporarily, untracked."""
   before = {k: vars(target)[k] for k in attributes if k in vars(target)}
   vars(target).update(attributes)
   try:

@@ -1,8 +1,8 @@
-"""`==` and `!=` of tensors where functions of somebody else are called.
+"""Makes `==` and `!=` of tensors elementwise in users' functions.
 
-In the legacy graphs that TFF traces, TensorFlow compares objects by them, and
-the answer is False without a word. Within `elementwise` it is as everywhere
-else, a tensor.
+In the legacy graphs that TFF traces, TensorFlow compares identities, and the
+result is silently False. Within `elementwise` it is a tensor, as everywhere
+else.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ _IS_ON: contextvars.ContextVar[bool] = contextvars.ContextVar(
 def _switched(usual, compare):
 
   def switched(tensor, other):
-    # With None, too, it is a question about objects.
+    # A comparison with None is always about identity.
     is_on = _IS_ON.get() and other is not None
     return compare(tensor, other) if is_on else usual(tensor, other)
 
   return switched
 
 
-# A method that belongs to the class: instances cannot have their own.
+# Changed in the class, because Python ignores such methods of instances.
 tf.Tensor.__eq__ = _switched(tf.Tensor.__eq__, tf.equal)
 tf.Tensor.__ne__ = _switched(tf.Tensor.__ne__, tf.not_equal)
 
 
 @contextlib.contextmanager
 def elementwise() -> Iterator[None]:
-  """Makes comparisons tensors, whatever graph is being traced."""
+  """Makes comparisons elementwise, whatever graph is being traced."""
   token = _IS_ON.set(True)
   try:
     yield
@@ -42,10 +42,10 @@ def elementwise() -> Iterator[None]:
 
 
 def function_of(layer: Any) -> Optional[Callable[..., Any]]:
-  """Returns what a layer that Keras made of `==` or `!=` computes.
+  """Returns the function of a layer that Keras made from `==` or `!=`.
 
   Args:
-    layer: Any layer; None is returned of others.
+    layer: Any layer; for other layers the result is None.
   """
   return {
       '__operators__.eq': tf.equal, '__operators__.ne': tf.not_equal,

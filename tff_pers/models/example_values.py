@@ -1,8 +1,8 @@
-"""Losses and metrics that give every example a value of its own.
+"""Checks that losses and metrics give every example a value of its own.
 
-Labels [n] and predictions [n, 1] broadcast to a table [n, n] without a word; a
-mean over it is a loss, but not that of these examples. So functions of somebody
-else are tried on a few examples when a model is built: together and one by one.
+Labels [n] and predictions [n, 1] silently broadcast to a table [n, n]; a mean
+over it is a loss, but not that of these examples. So users' functions are tried
+on a few examples when a model is built: together and one by one.
 """
 
 import re
@@ -19,12 +19,13 @@ _ROWS = 3
 _UNKNOWN_SIZE = 4
 _SCALAR = 'a scalar'
 _OTHERS = 'values that change with the other rows'
-# Between float32 sums in another order, and values of other examples.
+# Above the error of float32 sums in another order, below other examples'
+# values.
 _TOLERANCE = dict(rtol=1e-4, atol=1e-6)
 
 
 class Masked(NamedTuple):
-  """Labels some of whose steps do not count.
+  """Labels with some steps masked.
 
   Attributes:
     y: Labels, [batch, steps, ...].
@@ -36,11 +37,11 @@ class Masked(NamedTuple):
 
 
 class Trial(NamedTuple):
-  """Made-up examples, three rows that differ.
+  """Three different made-up examples.
 
   Attributes:
     y: Labels.
-    predictions: In (0, 1), which are probabilities as well as logits.
+    predictions: Values in (0, 1), valid as probabilities and as logits.
   """
 
   y: tf.Tensor
@@ -53,19 +54,19 @@ class Trial(NamedTuple):
 
   @property
   def are_numbers(self) -> bool:
-    """Whether labels and predictions are a number each, without any axis."""
+    """Whether labels and predictions are one number each, without an axis."""
     return self.predictions.shape.rank == self.y.shape.rank == 1
 
 
 def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
-  """Returns examples of these specs, whose leading dimensions are None.
+  """Returns examples with these specs, whose leading dimensions are None.
 
   Args:
-    y_spec: Of the labels.
-    output_spec: Of the predictions.
+    y_spec: Spec of the labels.
+    output_spec: Spec of the predictions.
 
   Raises:
-    ValueError: If labels are no numbers.
+    ValueError: If labels are not numbers.
   """
   if y_spec.dtype == tf.string:
     raise ValueError(
@@ -83,8 +84,8 @@ def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
   if y_spec.dtype.is_floating:
     y = rng.uniform(0.1, 0.9, y_shape)
   else:
-    # Classes where there is a prediction for each, else zeros and ones; of some
-    # draws the one whose rows differ most.
+    # Classes if there is a prediction for each, else zeros and ones; of several
+    # draws, the one whose rows differ most.
     is_class = len(y_shape) == len(sizes) and sizes[-1] > 2
     most = 3 if is_class else 2
     draws = [rng.integers(most, size=y_shape) for _ in range(99)]
@@ -98,22 +99,22 @@ def by_example(
     what: str, function: Callable[[Any, Any], Any], examples: Trial,
     check: bool = True,
 ) -> Callable[[Any, Any], Any]:
-  """Returns `(y, predictions) -> [batch]`: means over axes behind the first.
+  """Returns `(y, predictions) -> [batch]`: means over axes after the first.
 
-  As in Keras, labels that lack the last axis of predictions with one output get
-  it; but not where `function` gives examples their own values only without.
-  Where both are numbers, both get one: Keras' functions take a mean over it.
-  Of `Masked` labels the mean is over the steps that count. The attribute `rank`
-  of what is returned is that of the values of `function`.
+  As in Keras, labels that lack the last axis of a single output get it, unless
+  `function` gives examples their own values only without it. If both are single
+  numbers, both get an axis, because Keras' functions take the mean over it. For
+  `Masked` labels the mean is over unmasked steps. The attribute `rank` of the
+  returned function is the rank of the values of `function`.
 
   Args:
-    what: 'loss', or what else the messages call it.
+    what: 'loss', or another name for messages.
     function: `(y, predictions) -> [batch, ...]`.
-    examples: What it is tried on.
-    check: Whether values must not depend on other rows of the batch.
+    examples: The examples on which it is tried.
+    check: Whether values must not depend on the other rows of the batch.
 
   Raises:
-    ValueError: If it fails, returns a scalar, or values that do depend on them.
+    ValueError: If it fails, returns a scalar, or its values depend on them.
   """
   add = lambda tensor: tensor[..., None]
   keep = lambda tensor: tensor
@@ -126,7 +127,7 @@ def by_example(
   for form in forms:
     problem = _problem(form, examples, check)
     if problem is None:
-      # Those of Keras and ours hold no tensors.
+      # Functions of Keras and of this package capture no tensors.
       is_own = not getattr(function, '__module__', '').startswith(_SAFE)
       return _in_any_graph(what, form, examples) if is_own else form
     problems.append(problem)
@@ -162,7 +163,7 @@ def _averaged(function, of_y, of_predictions):
       raise ValueError(_SCALAR)
     axes = list(range(1, values.shape.rank))
     setattr(averaged, 'rank', values.shape.rank)
-    # A function that takes its own mean over the steps is left alone.
+    # A function that itself takes a mean over the steps is left unchanged.
     if mask is None or values.shape.rank < mask.shape.rank:
       return tf.reduce_mean(values, axis=axes)
     ones = [1] * (values.shape.rank - mask.shape.rank)
@@ -178,27 +179,27 @@ def _averaged(function, of_y, of_predictions):
 
 
 def _in_any_graph(what, form, examples):
-  """Returns a function that takes its eager tensors along as constants."""
+  """Returns a function whose captured eager tensors become constants."""
   try:
     specs = [tf.TensorSpec(t.shape, t.dtype) for t in examples]
     trace = tf.function(form, autograph=False).get_concrete_function(*specs)
   except (AttributeError, NotImplementedError, TypeError) as error:
     raise ValueError(
-        f'{what} must be made of operations of TensorFlow alone, found'
+        f'{what} must consist only of TensorFlow operations, found'
         f' {first_line(error)}.'
     ) from None
   found = captured.Captured(trace)
   if found.handles:
     raise ValueError(
-        f'{what} must be a function of labels and predictions alone, found one'
-        ' that reads variables or tables. Tip: give it their values, as'
+        f'{what} must be a function of only labels and predictions, found one'
+        ' that reads variables or tables. Tip: pass their values as'
         ' tf.constant.'
     )
   return found.held(form)
 
 
 def _problem(form, examples, check):
-  """Returns what is wrong with a function, None: nothing."""
+  """Returns what is wrong with a function, None if nothing is."""
   try:
     together = form(*examples)
     rows = [form(*(t[i:i + 1] for t in examples)) for i in range(_ROWS)]
@@ -213,13 +214,13 @@ def _problem(form, examples, check):
 
 
 def first_line(error: Exception) -> str:
-  """Returns a message without what TensorFlow puts around it."""
+  """Returns the first line of a message, without TensorFlow's additions."""
   text = re.sub(r'{{.*?}}|\[Op:.*', '', str(error)).strip()
   return text.partition('\n')[0].rstrip('. ')
 
 
 def _batch(tensor) -> str:
-  """Returns a shape for messages; its first dimension is the batch."""
+  """Returns a shape as text for messages; its first dimension is the batch."""
   sizes = ['batch' if n == _ROWS and not axis else str(n)
            for axis, n in enumerate(tensor.shape)]
   return f'[{", ".join(sizes)}]'

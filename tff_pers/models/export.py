@@ -1,24 +1,24 @@
-"""A client's model for use elsewhere: TensorFlow's SavedModel, Keras, npz.
+"""Exports a client's model: TensorFlow's SavedModel, Keras, npz.
 
-A SavedModel holds the weights that a client deploys and the prediction that is
-made with them, and needs nothing of this package:
+A SavedModel holds the weights that a client deploys and the prediction
+function, and needs nothing from this package:
 
     loaded = tf.saved_model.load(path)
     loaded.predict(x)                       # predictions of the model, [n, ...]
     loaded.signatures['serving_default']    # the same, for TensorFlow Serving
 
 Several inputs are a dict or tuple as in training, and so are predictions of
-several outputs; a signature names them by their keys or places.
+several outputs; signatures name them by their keys or positions.
 
-What `--export` writes takes rows as they stand in a file, too, see `Serving`:
+The files of `--export` also take rows as they are in a file, see `Serving`:
 
     loaded.score({'age': ages, 'colour': colours})['label']
     loaded.signatures['serving_default']    # the same, for TensorFlow Serving
     loaded.signatures['features']           # predictions of x
 
-With class labels the predictions are logits (or logarithms of probabilities,
-where a method mixes models): their softmax are the probabilities. With two
-classes some models give one logit, that of class 1 against class 0.
+With class labels the predictions are logits (or logarithms of probabilities, if
+a method mixes models): their softmax gives the probabilities. With two classes
+some models give one logit, that of class 1 against class 0.
 """
 
 import functools
@@ -42,7 +42,7 @@ FORMATS = ('saved_model', 'keras', 'npz')
 
 
 class Serving(NamedTuple):
-  """What a SavedModel takes and returns where that is not x and predictions.
+  """The inputs and outputs of a SavedModel if they are not x and predictions.
 
   Attributes:
     inputs: Specs by name.
@@ -63,18 +63,18 @@ def export_saved_model(
 ) -> Any:
   """Writes what one client deploys after adapting, as a SavedModel.
 
-  The client adapts to its data as it does before it is evaluated: for a method
-  without such a step these are only asked for its index.
+  The client adapts to its data as it does before evaluation. For a method
+  without such a step, only the index in its data is used.
 
   Args:
     process: A `PersonalizedProcess`.
     state: Its server state.
-    data: Dense data of the client (`client_data.dense`), what it adapts to.
+    data: Dense data of the client (`client_data.dense`), to which it adapts.
     path: The folder to write.
     client_state: The client's own state; `()` if the method is stateless.
 
   Returns:
-    The weights that were written, a structure as `process.deployed` takes.
+    The written weights, in the structure of `process.deployed`.
   """
   weights = process.deploy(state, [client_state], [data])[0]['weights']
   save_model(process.deployed, weights, path)
@@ -85,21 +85,21 @@ def save(
     kind: str, model: functional.FunctionalModel, weights: Any, path: str,
     serving: Optional[Serving] = None,
 ) -> Any:
-  """Writes a model in one of `FORMATS`; `path` is without an ending.
+  """Writes a model in one of `FORMATS`.
 
   Args:
     kind: The format.
     model: The model.
     weights: Its weights.
-    path: Where.
+    path: The path without an ending.
     serving: See `save_model`.
 
   Returns:
-    The file or folder that was written.
+    The file or folder that has been written.
 
   Raises:
-    ValueError: If `kind` is none of `FORMATS`, or the model none that the
-      format can hold.
+    ValueError: If `kind` is not in `FORMATS`, or the format cannot hold the
+      model.
   """
   if kind == 'npz':
     path = f'{path}.npz'
@@ -128,10 +128,10 @@ def save_model(
     model: The model.
     weights: Its weights.
     path: The folder to write.
-    serving: What its function `score` and its default signature take and
-      return, `columns()` and `classes()` have their names, and a second
-      signature, `features`, is of x and predictions; None: the default
-      signature is.
+    serving: Inputs and outputs of its function `score` and of its default
+      signature; `columns()` and `classes()` return names, and a second
+      signature, `features`, takes x and returns predictions. None: the default
+      signature does that.
   """
   module = tf.Module()
   predict = _predict(model, weights, module)
@@ -180,7 +180,7 @@ def save_model(
 
 
 def _arguments(names: Iterable[str]) -> list[str]:
-  """Returns different names that TensorFlow allows for arguments."""
+  """Returns distinct names that TensorFlow allows for arguments."""
   made: list[str] = []
   for name in names:
     name = re.sub('[^A-Za-z0-9_]', '_', name)
@@ -195,7 +195,7 @@ def _arguments(names: Iterable[str]) -> list[str]:
 
 
 def to_keras(model: functional.FunctionalModel, weights: Any) -> tf.keras.Model:
-  """Returns a Keras model of one layer that predicts as the functional one.
+  """Returns a one-layer Keras model that predicts like the functional one.
 
   Its weights are variables in the order of `tf.nest.flatten`.
   """
@@ -208,7 +208,7 @@ def to_keras(model: functional.FunctionalModel, weights: Any) -> tf.keras.Model:
 
 
 class _Layer(tf.keras.layers.Layer):
-  """All of a functional model."""
+  """A layer that contains a whole functional model."""
 
   def __init__(self, model, weights, **options):
     super().__init__(dtype=model.dtype, **options)
@@ -229,14 +229,14 @@ def _predict(model, weights, owner):
     held = [tf.convert_to_tensor(v) for v in owner.variables_]
     return model.predict(
         tf.nest.pack_sequence_as(weights, held), x, False,
-        tf.zeros([2], tf.int64),  # Dropout is off; nothing is drawn.
+        tf.zeros([2], tf.int64),  # Without dropout, nothing is drawn.
     )
 
   return predict
 
 
 def _name(path: str) -> str:
-  """Returns a name that TensorFlow allows."""
+  """Returns a name with only the characters that TensorFlow allows."""
   return ''.join(c if c.isalnum() or c in '._/-' else '_' for c in path)
 
 
@@ -248,17 +248,17 @@ def merge_into(
   """Sets a Keras model's weights to those of a client; returns the model.
 
   Args:
-    keras_model: The model that `from_keras` was given, or one built alike.
-    weights: A flat tuple: what a method deploys over `from_keras` (its
-      trainable variables and, behind them, moving statistics), or with frozen
-      layers and adaptors all of its weights, as `AdaptedModel.merge` returns
+    keras_model: The model given to `from_keras`, or an equally built one.
+    weights: A flat tuple: what a method deploys after `from_keras` (its
+      trainable variables, followed by moving statistics), or, with frozen
+      layers and adaptors, all of its weights as `AdaptedModel.merge` returns
       them.
-    model: `process.deployed`, needed where a method deploys the weights in
+    model: `process.deployed`, needed if a method deploys the weights in
       another form, as FedHM does.
 
   Raises:
-    ValueError: If number or shapes of the weights are those of neither, as of
-      a method that deploys several models.
+    ValueError: If neither number and shapes of weights fit, e.g. because a
+      method deploys several models.
   """
   if model is not None and model.to_base is not None:
     weights = model.to_base(tf.nest.map_structure(tf.constant, weights))
@@ -280,21 +280,21 @@ def merge_into(
 
 
 def _tip(keras_model, shapes) -> str:
-  """Returns what may help with weights of these shapes."""
+  """Returns advice about weights of these shapes."""
   own = [tuple(v.shape) for v in keras_model.trainable_variables]
   if own and set(own) <= {*shapes, *(shape[1:] for shape in shapes)}:
     return (
-        'several models do not fit into one, nor what is kept beside a model;'
+        'several models do not fit into one, nor do additional weights;'
         ' `to_keras` keeps them all'
     )
   return (
-      'weights with adaptors are merged first (`merge(weights, router)`), those'
+      'weights with adaptors are merged first (`merge(weights, router)`); those'
       ' of tiers need model=process.deployed'
   )
 
 
 def leaves(weights: Any) -> Mapping[str, np.ndarray]:
-  """Returns the leaves by their paths, in the order of `tf.nest.flatten`."""
+  """Returns the leaves by path, in the order of `tf.nest.flatten`."""
   flat = tf.nest.flatten(weights)
   paths = ['/'.join(map(str, p)) for p in _paths(weights)] or ['weights']
   return {
@@ -303,7 +303,7 @@ def leaves(weights: Any) -> Mapping[str, np.ndarray]:
 
 
 def _paths(structure, path=()):
-  """Yields the paths of leaves, mappings by sorted keys as `tf.nest` does."""
+  """Yields the paths of leaves; mappings have sorted keys as in `tf.nest`."""
   if isinstance(structure, Mapping):
     items = [(name, structure[name]) for name in sorted(structure)]
   elif isinstance(structure, (tuple, list)):

@@ -1,4 +1,4 @@
-"""Models whose later kernels are products of two thin ones.
+"""Models whose later kernels are products of two thin factors.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -23,7 +23,7 @@ factorize = factorization.factorize
 recover = factorization.recover
 
 KERNELS = ('dense', 'conv')
-# What a rank ratio is a share of.
+# The numbers that a rank ratio can refer to.
 RANK_BASES = ('out_channels', 'min_channels', 'unrolled')
 
 
@@ -32,8 +32,8 @@ def rank_of(
 ) -> int:
   """Returns the rank of a kernel: max(1, round(ratio * base)), if it fits.
 
-  Only the number of output channels as the base gives the sizes that the paper
-  publishes; its text defines a share of the rank of the unrolled kernel.
+  The paper defines a share of the rank of the unrolled kernel, but only the
+  number of output channels as base gives the sizes that it publishes.
 
   Args:
     shape: [n, m] or [kh, kw, in, out].
@@ -43,7 +43,7 @@ def rank_of(
       rounded to even; the rank is never above that side.
 
   Raises:
-    ValueError: If `rank_base` is none of these.
+    ValueError: If `rank_base` is not one of these.
   """
   largest = min(factorization.unrolled_shape(shape))
   bases = dict(
@@ -60,11 +60,11 @@ def rank_of(
 def layers_of_full_rank(
     weights: Sequence[functional.LayerWeight],
 ) -> tuple[str, ...]:
-  """Returns the names of the layers that stay as they are by default.
+  """Returns the names of the layers that keep their full rank by default.
 
-  The first layer with a kernel, because errors in it reach all others; the
-  last, the classifier; and 1 x 1 convolutions. If that is all there is, then
-  of two layers the last stays, and a single one is factorised.
+  These are the first layer with a kernel, because its errors reach all others;
+  the last, the classifier; and 1 x 1 convolutions. If there is no other layer,
+  only the last of two is kept, and a single one is factorised.
   """
   kernels = [weight for weight in weights if weight.kind in KERNELS]
   thin = [k.layer for k in kernels if k.shape[:-2] == (1, 1)]
@@ -79,15 +79,15 @@ def layers_of_full_rank(
 
 @dataclasses.dataclass(frozen=True)
 class Factorization:
-  """The model of one capacity: kernels of full rank first, then factors.
+  """The model of one capacity: first kernels of full rank, then factors.
 
   Attributes:
     base: The model of full rank.
     ratio: Rank ratio gamma in (0, 1]; 1 is the base model itself, since factors
       of rank n_out would not be: a k x k convolution has rank k n_out.
-    full_rank: Names of the layers that stay as they are. None: those of
-      `base.full_rank`, or without any `layers_of_full_rank`. Biases and
-      normalizations always stay.
+    full_rank: Names of the layers that keep their full rank. None: those in
+      `base.full_rank` or, if it is empty, `layers_of_full_rank`. Biases and
+      normalizations always stay as they are.
     rank_base: See `rank_of`.
   """
 
@@ -115,7 +115,7 @@ class Factorization:
 
   @functools.cached_property
   def weights(self) -> tuple[functional.LayerWeight, ...]:
-    """What each leaf of the base model's weights is."""
+    """Descriptions of the leaves of the base model's weights."""
     return layers_lib.describe(self.base)
 
   @functools.cached_property
@@ -147,15 +147,15 @@ class Factorization:
     return sum(math.prod(weight.shape) for weight in self._layers)
 
   def factorized(self, weights: Any, key: tf.Tensor) -> tuple:
-    """Returns weights of `model`, made of weights of the base model.
+    """Returns weights of `model`, made from weights of the base model.
 
     Args:
-      weights: Of the base model.
-      key: int64[2], of the directions that a kernel does not have, see
+      weights: Weights of the base model.
+      key: int64[2], draws the directions that a kernel does not have, see
         `factorization.revive`.
 
     Returns:
-      A tuple of the leaves, `low_rank.Factors` in the place of some kernels.
+      A tuple of the leaves, with `low_rank.Factors` instead of some kernels.
     """
     return tuple(
         factorization.revive(
@@ -167,18 +167,18 @@ class Factorization:
     )
 
   def recovered(self, weights: Any) -> Any:
-    """Returns weights of the base model: factors are multiplied out."""
+    """Returns weights of the base model, with factors multiplied out."""
     return tf.nest.pack_sequence_as(self._spec, [
         recover(leaf) if isinstance(leaf, low_rank.Factors) else leaf
         for leaf in self.leaves(weights)
     ])
 
   def leaves(self, weights: Any) -> list:
-    """Returns the leaves with their `low_rank.Factors`.
+    """Returns the leaves, with pairs of factors as `low_rank.Factors`.
 
     Args:
-      weights: Of `model`; containers may have changed on the way, as they do
-        in TFF.
+      weights: Weights of `model`; containers may have changed, as they do in
+        TFF.
     """
     tensors = iter(tf.nest.flatten(weights))
     return [
@@ -189,7 +189,7 @@ class Factorization:
 
   @functools.cached_property
   def model(self) -> functional.FunctionalModel:
-    """The model over `factorized` weights: a tuple, whatever the base has."""
+    """The model over `factorized` weights, always a tuple."""
     base = self.base
     if base.takes_factors:
       def inner(weights):
@@ -200,7 +200,7 @@ class Factorization:
         base,
         init=lambda key: self.factorized(base.init(key), key),
         predict=lambda weights, *rest: base.predict(inner(weights), *rest),
-        # A norm needs the whole kernel.
+        # The norm in a penalty needs the whole kernel.
         penalty=base.penalty_by(
             lambda weights: base.penalty(self.recovered(weights))
         ),
@@ -234,7 +234,7 @@ class Factorization:
 
   @functools.cached_property
   def _layers(self) -> tuple[functional.LayerWeight, ...]:
-    """What each leaf of the weights of `model` is."""
+    """Descriptions of the leaves of the weights of `model`."""
     described = []
     for position, weight in enumerate(self.weights):
       if position not in self.ranks:
@@ -250,21 +250,21 @@ class Factorization:
 def slim(
     model: functional.FunctionalModel, num_parameters: int
 ) -> functional.FunctionalModel:
-  """Returns the model in the width of `slim_width`.
+  """Returns the model with hidden layers scaled to `slim_width`.
 
-  What a factorised model of that size is compared with.
+  Factorised models of that size are compared with it.
 
   Args:
-    model: A model that can be made slimmer.
-    num_parameters: The number to come close to.
+    model: A model whose width can be scaled.
+    num_parameters: The desired number of parameters.
 
   Raises:
-    ValueError: If the model has but one size.
+    ValueError: If the model has only one size.
   """
   width = slim_width(model, num_parameters)
-  assert model.slim is not None  # Else it has no other width.
+  assert model.slim is not None  # Otherwise `slim_width` has raised.
   best = model.slim(width)
-  # What is measured may have been added to the model since it was made.
+  # Metrics may have been added to the model after it was built.
   return dataclasses.replace(
       best, metrics=model.metrics, weights_of=model.weights_of,
       states=model.states,
@@ -275,17 +275,17 @@ def slim_width(
     model: functional.FunctionalModel, num_parameters: int,
     rounding: str = 'round',
 ) -> float:
-  """Returns the width with the nearest number of parameters.
+  """Returns the width whose number of parameters is nearest.
 
   Widths are thousandths of the model's own.
 
   Args:
-    model: A model that can be made slimmer.
-    num_parameters: The number to come close to.
+    model: A model whose width can be scaled.
+    num_parameters: The desired number of parameters.
     rounding: See `submodels.num_kept`.
 
   Raises:
-    ValueError: If the model has but one size.
+    ValueError: If the model has only one size.
   """
   slim = model.slim
   if slim is None:
@@ -302,11 +302,11 @@ def slim_width(
   def distance(thousandths):
     return abs(size(thousandths) - num_parameters)
 
-  # A wider model is never smaller, so the nearest is the first that is large
-  # enough, or the one before it.
+  # A wider model never has fewer parameters, so the nearest is the first that
+  # is large enough, or the one before it.
   widths = range(1, 1001)
   first, last = 0, len(widths) - 1
-  while first < last:  # The `bisect` of Python 3.9 has no key.
+  while first < last:  # `bisect` has no key in Python 3.9.
     middle = (first + last) // 2
     if size(widths[middle]) < num_parameters:
       first = middle + 1

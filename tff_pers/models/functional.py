@@ -1,7 +1,7 @@
 """Variable-free models with a stateless seed.
 
-A model is a few pure functions over a structure of weights; nothing is hidden
-in variables, so that the weights can live in a table, be mixed, or travel.
+A model is a few pure functions of a structure of weights. Nothing is hidden in
+variables, so that weights can be stored in a table, mixed, or sent.
 """
 
 import collections
@@ -20,12 +20,12 @@ _INIT_USE = -1  # Folded into the run's seed.
 
 
 class LayerWeight(NamedTuple):
-  """What one leaf of the weights is, for those who act on weights by layer.
+  """Describes one leaf of the weights, for code that treats layers separately.
 
   Attributes:
     name: Unique within the model, e.g. 'conv_0/kernel'.
-    layer: Name of its layer; a kernel and its bias have the same, and so do all
-      weights of a recurrent layer and of a block of a transformer.
+    layer: Name of its layer, the same for a kernel and its bias, and for all
+      weights of a recurrent layer or of a block of a transformer.
     kind: 'dense' (kernel [n, m], also of recurrent layers), 'conv' (kernel
       [height, width, in, out]), 'depthwise' (kernel [height, width, in,
       multiplier]), 'einsum' (kernel of any other product, as the projections
@@ -34,7 +34,7 @@ class LayerWeight(NamedTuple):
       'statistics' (moving mean or variance, see `batch_norm`), 'adaptor' (a
       factor or a change of one of these), 'unknown', or any other word.
     shape: Its shape.
-    summed_axes: Of kind 'einsum': the axes of the kernel that are summed over,
+    summed_axes: For kind 'einsum': the axes of the kernel that are summed over,
       ascending; the output has the others.
   """
 
@@ -46,14 +46,14 @@ class LayerWeight(NamedTuple):
 
 
 class Units(NamedTuple):
-  """The hidden units that an axis of a weight goes over.
+  """The hidden units along an axis of a weight.
 
   Attributes:
-    group: Its name; axes of one group go over the same units, so that they are
-      cut alike (see `submodels`).
+    group: Name of the units; axes of one group index the same units, so that
+      they are cut alike (see `submodels`).
     size: Number C of units.
-    positions: How often the axis goes over them: entry p C + c of the axis is
-      unit c at position p, as in an image that was flattened.
+    positions: How many times the axis repeats them: entry p C + c of the axis
+      is unit c at position p, as in an image that was flattened.
   """
 
   group: str
@@ -62,17 +62,17 @@ class Units(NamedTuple):
 
 
 class Frozen(NamedTuple):
-  """Weights of a network that are no weights of its model: nobody trains them.
+  """Weights of a network that are not weights of its model and not trained.
 
-  All weights are a tuple of both, in the network's own order.
+  Both together are all weights, a tuple in the network's own order.
 
   Attributes:
     join: `(weights of the model) -> all weights`; the frozen ones are
       constants.
-    layers: What each of all weights is.
-    dtype: Of the weights of the model, and of frozen kernels.
-    predict: As the model's, of all weights.
-    penalty: As the model's, of all weights.
+    layers: Descriptions of all weights.
+    dtype: Dtype of the weights of the model, and of frozen kernels.
+    predict: Like the model's, as a function of all weights.
+    penalty: Like the model's, as a function of all weights.
   """
 
   join: Callable[[Any], tuple[Any, ...]]
@@ -83,11 +83,11 @@ class Frozen(NamedTuple):
 
 
 class State(NamedTuple):
-  """A metric that is a function of sums over examples, as AUC is.
+  """A metric that is a function of sums over examples, e.g. AUC.
 
   Attributes:
-    sums: `(y, predictions, weight: float[batch]) -> a structure of floats`, of
-      the rows of weight 1 alone; that of two batches is the sum of theirs.
+    sums: `(y, predictions, weight: float[batch]) -> a structure of floats`,
+      over rows of weight 1 only; those of two batches are added.
     result: `(sums) -> float32 scalar`.
   """
 
@@ -96,12 +96,12 @@ class State(NamedTuple):
 
 
 def init_key(seed: tf.Tensor) -> tf.Tensor:
-  """Returns the key of the initial weights of the run `seed`, int64[2]."""
+  """Returns the key of the initial weights of a run, int64[2]."""
   return random.key(seed, _INIT_USE)
 
 
 def no_penalty(weights: Any) -> tf.Tensor:
-  """Returns 0.0, the penalty of a model that has none."""
+  """Returns 0.0, the penalty of a model without one."""
   del weights
   return 0.0
 
@@ -112,49 +112,48 @@ class FunctionalModel:
 
   Attributes:
     init: `(seed: int64[2]) -> weights`, a structure of float tensors of one
-      dtype; empty only where all weights are frozen.
+      dtype; empty only if all weights are frozen.
     predict: `(weights, x, training: bool, seed: int64[2]) -> predictions`, with
       x [batch, ...] and predictions [batch, ...]; `seed` feeds dropout.
     example_loss: `(y, predictions) -> loss per example`, [batch].
-    x_spec: Spec of x; leading dimension None. Of several inputs a dict or a
+    x_spec: Spec of x; leading dimension None. For several inputs, a dict or a
       tuple of specs, and x is one of tensors.
-    y_spec: Spec of y, likewise; of several outputs predictions are in the same
+    y_spec: Spec of y, likewise; for several outputs, predictions have the same
       form.
     metrics: Further per-example metrics by name, e.g. accuracy:
       `(y, predictions) -> [batch]`.
     weights_of: For 'loss' and for metrics by name: `(y) -> [batch]`, the whole
-      number of units >= 0, e.g. tokens, that an example's value is the mean
-      over. Means are then over units; without an entry they are over examples.
-    targets: `(x, y) -> what loss, metrics and weights_of take for y`, where
-      that hangs on x, too, as on which steps of a text are padding; None: y.
-    states: Metrics that are no means over examples, by name.
+      number of units >= 0, e.g. tokens, over which an example's value is the
+      mean. Means are then over units; without an entry they are over examples.
+    targets: `(x, y) -> y` for loss, metrics and weights_of, if it depends on x,
+      e.g. on which steps of a text are padding; None: y itself.
+    states: Metrics that are not means over examples, by name.
     probabilities: Whether predictions for labels are probabilities, not logits.
-      Of several outputs a list.
+      For several outputs, a list.
     penalty: `(weights) -> scalar`, added to the mean loss of every batch (L2
       regularization); reported losses include it.
     name: For tables and messages.
-    layers: What each leaf of the weights is, in the order of
+    layers: Descriptions of the leaves of the weights, in the order of
       `tf.nest.flatten`; None: unknown, see `layers.describe`.
-    takes_factors: Whether `predict` also takes kernels as `low_rank.Factors`,
-      and dense ones as `low_rank.UpdatedMatrix`, because it uses dense kernels
-      in `low_rank.matmul` only, and kernels of convolutions in
-      `low_rank.conv2d` only.
-    full_rank: Names of the layers that stay as they are when the model is
+    takes_factors: Whether `predict` also accepts kernels as `low_rank.Factors`,
+      and dense ones as `low_rank.UpdatedMatrix`: it uses dense kernels only in
+      `low_rank.matmul`, and kernels of convolutions only in `low_rank.conv2d`.
+    full_rank: Names of the layers that keep their full rank when the model is
       factorised; empty: the rule of `factorized.layers_of_full_rank`.
     slim: `(width: float, rounding: str) -> FunctionalModel`, the same
       architecture with the widths of hidden layers scaled, see
-      `submodels.num_kept`; None: it has but one size.
+      `submodels.num_kept`; None: the model has only one size.
     units: For each leaf of the weights the `Units` of each axis, None for an
-      axis that is never cut; None: not known.
-    frozen: The weights that stay as they are, which adaptors may change; None:
+      axis that is never cut; None: unknown.
+    frozen: The weights that are not trained, which adaptors may change; None:
       there are none.
-    to_base: `(weights) -> weights of the model that this one was made of`,
-      where they stand for these in another form, as factors; None: they are
-      these, or several models.
-    labels: The `labels.Labels` that y holds; None: others, or not known. Of
-      several outputs a list, in the order of `tf.nest.flatten`.
-    holds: What of a client's data its weights hold as they are, in words; empty
-      of models that were only trained on them.
+    to_base: `(weights) -> weights of the model that this one was made from`, if
+      this model's weights are another form of these, e.g. factors; None: they
+      are these, or several models.
+    labels: The `labels.Labels` that y holds; None: others, or unknown. For
+      several outputs, a list in the order of `tf.nest.flatten`.
+    holds: What data of a client its weights store unchanged, in words; empty
+      for models that were only trained on data.
   """
 
   init: Callable[[Any], Any]
@@ -184,7 +183,7 @@ class FunctionalModel:
   holds: str = ''
 
   def initial_weights(self, seed: tf.Tensor) -> Any:
-    """Returns w^0 of the run `seed`, the same in every method.
+    """Returns w^0 of the run `seed`, which is the same in every method.
 
     Args:
       seed: int64 scalar, the run's seed.
@@ -208,7 +207,7 @@ class FunctionalModel:
   @functools.cached_property
   def spec(self) -> Any:
     """Structure of `tf.TensorSpec`s of the weights."""
-    # Traced only: no weight is computed to learn its shape.
+    # Only traced: no weight is computed to get its shape.
     function = tf.function(self.init, autograph=False).get_concrete_function(
         tf.TensorSpec([2], tf.int64)
     )
@@ -227,28 +226,28 @@ class FunctionalModel:
 
   @functools.cached_property
   def statistics(self) -> tuple[bool, ...]:
-    """Which leaves are moving statistics (`batch_norm`); (): none is."""
+    """Whether each leaf is a moving statistic (`batch_norm`); (): none is."""
     found = tuple(x.kind == batch_norm.KIND for x in self.layers or ())
     return found if any(found) else ()
 
   @property
   def num_outputs(self) -> int:
-    """How many outputs there are, each with labels of its own."""
+    """Number of outputs, each with its own labels."""
     return len(tf.nest.flatten(self.y_spec))
 
   @property
   def has_one_label(self) -> bool:
-    """Whether y is one number for each example."""
+    """Whether y is one number per example."""
     return self.num_outputs == 1 and self.y_spec.shape.rank == 1
 
   def require_one_output(self, what: str) -> None:
-    """Refuses a model of several outputs.
+    """Raises if the model has several outputs.
 
     Args:
-      what: For the message: what asks for one, and why.
+      what: For the message: what needs a single output, and why.
 
     Raises:
-      ValueError: If there are several.
+      ValueError: If there are several outputs.
     """
     if self.num_outputs > 1:
       raise ValueError(
@@ -257,7 +256,7 @@ class FunctionalModel:
       )
 
   def targets_of(self, x: Any, y: Any) -> Any:
-    """Returns what the losses, metrics and `row_weights` take for y.
+    """Returns y in the form that losses, metrics and `row_weights` take.
 
     Args:
       x: Features, [batch, ...].
@@ -267,7 +266,7 @@ class FunctionalModel:
 
   @property
   def of_all_weights(self) -> 'FunctionalModel':
-    """The model over all weights; itself, if none are frozen."""
+    """The model over all weights; this model if none are frozen."""
     if self.frozen is None:
       return self
     return dataclasses.replace(
@@ -277,7 +276,7 @@ class FunctionalModel:
     )
 
   def all_weights(self, weights: Any) -> Any:
-    """Returns weights of `of_all_weights`: frozen ones join `weights`.
+    """Returns weights of `of_all_weights`: `weights` with the frozen ones.
 
     Args:
       weights: Weights of this model.
@@ -288,10 +287,10 @@ class FunctionalModel:
     """Returns the penalty of a model that wraps this one.
 
     Args:
-      penalty: The wrapper's, of its weights; what makes weights of this model
-        of them is not computed if this one has none.
+      penalty: The wrapper's penalty, a function of its weights; it is not used
+        if this model has none.
     """
-    # `no_penalty` is recognized by identity, so it must not be wrapped.
+    # `no_penalty` is recognized by identity, so it must be returned itself.
     return self.penalty if self.penalty is no_penalty else penalty
 
   def batch_loss(
@@ -299,8 +298,8 @@ class FunctionalModel:
   ) -> tf.Tensor:
     """Returns the mean loss over the unmasked rows of `batch`, plus penalty.
 
-    Over their units, where the loss has `weights_of`. A scalar of the dtype of
-    the example losses.
+    If the loss has `weights_of`, the mean is over units. A scalar with the
+    dtype of the example losses.
 
     Args:
       weights: Weights of the model.
@@ -308,11 +307,11 @@ class FunctionalModel:
       training: Whether dropout is on.
 
     Raises:
-      ValueError: If there is not one loss per example.
+      ValueError: If the loss does not give one value per example.
     """
     predictions = self.predict(weights, batch.x, training, batch.seed)
     losses = self.example_loss(self.targets_of(batch.x, batch.y), predictions)
-    # A batch of filler rows alone has loss 0, not 0 / 0.
+    # A batch with only filler rows has loss 0, not 0 / 0.
     count = tf.maximum(self.batch_weight(batch, losses.dtype), 1)
     total = self._total('loss', losses, batch)
     return total / count + tf.cast(self.penalty(weights), losses.dtype)
@@ -320,14 +319,14 @@ class FunctionalModel:
   def row_weights(
       self, y: Any, dtype: tf.DType, name: str = 'loss'
   ) -> tf.Tensor:
-    """Returns how much each row counts in the mean `name`, [batch].
+    """Returns the weight of each row in the mean `name`, [batch].
 
-    Its units where it has `weights_of`, else 1.
+    This is its number of units if the mean has `weights_of`, else 1.
 
     Args:
-      y: Labels, [batch, ...], as `targets_of` makes them.
-      dtype: Of the result.
-      name: 'loss', or that of a metric.
+      y: Labels, [batch, ...], as `targets_of` returns them.
+      dtype: Dtype of the result.
+      name: 'loss', or the name of a metric.
     """
     if name not in self.weights_of:
       return tf.ones([structures.num_rows(y)], dtype)
@@ -336,12 +335,12 @@ class FunctionalModel:
   def batch_weight(
       self, batch: Any, dtype: tf.DType, name: str = 'loss'
   ) -> tf.Tensor:
-    """Returns how many rows or units the mean `name` of a batch is over.
+    """Returns the number of rows or units in the mean `name` of a batch.
 
     Args:
       batch: A `client_data.Batch`; rows that are masked do not count.
-      dtype: Of the result, a scalar.
-      name: 'loss', or that of a metric.
+      dtype: Dtype of the result, a scalar.
+      name: 'loss', or the name of a metric.
     """
     mask = tf.cast(batch.mask, dtype)
     if name in self.weights_of:
@@ -350,7 +349,7 @@ class FunctionalModel:
     return tf.reduce_sum(mask)
 
   def _total(self, name: str, values, batch):
-    """Returns the sum over the unmasked rows, or over their units."""
+    """Returns the sum over the unmasked rows or their units."""
     if values.shape.rank != 1:
       shapes = [str(y.shape) for y in tf.nest.flatten(batch.y)]
       raise ValueError(
@@ -369,8 +368,8 @@ class FunctionalModel:
   ) -> tuple[tf.Tensor, Any]:
     """Returns `batch_loss` and its gradient, a structure like `weights`.
 
-    In the place of a moving statistic (`statistics`) stands what the batch
-    moves it by, to be subtracted as it is: see `local_step`.
+    The gradient has, for a moving statistic (`statistics`), the change by this
+    batch, which is to be subtracted unscaled: see `local_step`.
 
     Args:
       weights: Weights of the model, at which the gradient is taken.
@@ -380,14 +379,14 @@ class FunctionalModel:
     Raises:
       ValueError: See `batch_loss`.
     """
-    if self.statistics:  # A layer must be handed the very tensors of a leaf.
+    if self.statistics:  # Layers must get the very tensors of these leaves.
       weights = tf.nest.map_structure(tf.convert_to_tensor, weights)
     with tf.GradientTape() as tape, batch_norm.recording(batch.mask) as moved:
-      # The weights are tensors; a tape watches only variables by itself.
+      # A tape watches variables automatically, but not tensors.
       tape.watch(weights)
       loss = self.batch_loss(weights, batch, training)
-    # Weights that the loss does not use get zeros, not None, which could not be
-    # averaged.
+    # Weights that the loss does not use get zeros rather than None, which could
+    # not be averaged.
     gradient = tape.gradient(
         loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
@@ -399,7 +398,7 @@ class FunctionalModel:
     )
 
   def batch_statistics(self, weights: Any, batch: Any) -> Any:
-    """Returns `weights` with the statistics of one batch for the moving ones.
+    """Returns `weights` with moving statistics replaced by the batch's.
 
     Args:
       weights: Weights of the model.
@@ -415,15 +414,15 @@ class FunctionalModel:
   ) -> collections.OrderedDict[str, Any]:
     """Returns sums over unmasked rows: loss without penalty, and metrics.
 
-    What has `weights_of` is summed over units; see `metric_weights`. Scalars by
-    name, those of metrics are float32; of `states` structures.
+    Sums with `weights_of` are over units; see `metric_weights`. Scalars by
+    name, float32 for metrics; structures for `states`.
 
     Args:
       weights: Weights of the model; dropout is off.
       batch: A `client_data.Batch`.
 
     Raises:
-      ValueError: If there is not one value per example.
+      ValueError: If a function does not give one value per example.
     """
     predictions = self.predict(weights, batch.x, False, batch.seed)
     y = self.targets_of(batch.x, batch.y)
@@ -458,13 +457,13 @@ def at_statistics(
     statistics: tuple[bool, ...], replace: Callable[..., Any], structure: Any,
     *others: Any,
 ) -> Any:
-  """Returns `structure` with other leaves where moving statistics stand.
+  """Returns `structure` with the leaves of moving statistics replaced.
 
   Args:
     statistics: See `FunctionalModel.statistics`.
     replace: `(leaf, the leaf of each of the others) -> leaf`.
-    structure: Of leaves in the order of the weights.
-    *others: Structures alike.
+    structure: Structure with leaves in the order of the weights.
+    *others: Similar structures.
   """
   if not statistics:
     return structure
@@ -508,7 +507,7 @@ def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
   if len(y.shape) == len(logits.shape):
     y = y[..., 0]
-  # `tf.equal`, because TFF traces legacy graphs, in which `==` on tensors
+  # `tf.equal`, because in the legacy graphs that TFF traces, `==` on tensors
   # compares identities.
   hits = tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
   steps = list(range(1, hits.shape.rank))
@@ -516,7 +515,7 @@ def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def binary_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """1.0 where the logit's sign is the label: float32[batch]."""
+  """1.0 if the logit's sign matches the label: float32[batch]."""
   hit = tf.equal(logits[:, 0] > 0, tf.cast(y, tf.int32) > 0)
   return tf.cast(hit, tf.float32)
 
@@ -524,12 +523,12 @@ def binary_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def default_metrics(
     y_spec: tf.TensorSpec, output_spec: tf.TensorSpec
 ) -> dict[str, Callable[[Any, Any], Any]]:
-  """Returns the accuracy if each label is one of several classes, else nothing.
+  """Returns the accuracy if each label is one of several classes, else {}.
 
   Args:
-    y_spec: Spec of the labels; integers mean classes, unless there is one for
+    y_spec: Spec of the labels; integers are classes, unless there is one for
       each output.
-    output_spec: Spec of the predictions; one alone is no choice.
+    output_spec: Spec of the predictions; a single one is no choice.
   """
   y_shape, shape = y_spec.shape, output_spec.shape
   is_choice = y_spec.dtype.is_integer and (shape[-1] or 0) > 1

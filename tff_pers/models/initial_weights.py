@@ -1,4 +1,4 @@
-"""How weights start: `(LayerWeight, seed: int64[2], dtype) -> tensor`."""
+"""Initializers of weights: `(LayerWeight, seed: int64[2], dtype) -> tensor`."""
 
 import math
 
@@ -10,7 +10,7 @@ from tff_pers.models import functional
 def zeros(
     weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Zeros."""
+  """Returns zeros."""
   del seed  # Unused.
   return tf.zeros(weight.shape, dtype)
 
@@ -43,9 +43,9 @@ def vgg(
 def he(
     weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Gaussian kernels of variance 2 / inputs (He et al. 2015); scales are 1.
+  """Gaussian kernels of variance 2 / inputs (He et al. 2015).
 
-  So are moving variances.
+  Scales and moving variances are 1, all else is 0.
   """
   if len(weight.shape) > 1:
     inputs = math.prod(weight.shape[:-1])

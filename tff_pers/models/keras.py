@@ -1,7 +1,7 @@
-"""A Keras model as a variable-free functional model.
+"""Converts a Keras model to a variable-free functional model.
 
-Keras layers read their weights from variables and draw dropout masks from
-hidden generators; `keras_network` gives them tensors and keyed draws instead.
+Keras layers read weights from variables and draw dropout masks from hidden
+generators; `keras_network` gives them tensors and keyed draws instead.
 """
 
 from typing import Any, Callable, Union
@@ -29,55 +29,55 @@ def from_keras(
 ) -> functional.FunctionalModel:
   """Returns a functional model that computes what `keras_model` computes.
 
-  Dropout and noise layers draw from the seed given to `predict`; seeds of their
-  own are ignored. Weights are the trainable variables and, behind them, the
-  moving statistics of batch normalization that is trained (`batch_norm`), as a
-  flat tuple; what else is not trainable stays at its present value, and is in
-  no message between server and clients. Only adaptors change it
-  (`functional.Frozen`); without a trainable variable they are all that can be
-  trained. Frozen batch normalization uses its moving statistics in training,
-  too, as in Keras; they are constants of the model that no adaptor changes, and
-  so is what a `Normalization` was adapted to. Regularizers of weights become
-  the penalty, which is in the loss of training, not in that of evaluations.
-  With mixed precision predictions are cast to the dtype of the weights, and the
-  loss is not scaled. The Keras model itself is not changed.
+  Dropout and noise layers draw from the seed passed to `predict`; their own
+  seeds are ignored. Weights are the trainable variables, followed by the moving
+  statistics of trained batch normalization (`batch_norm`), as a flat tuple. All
+  other variables keep their current values and are never sent between server
+  and clients. Only adaptors change them (`functional.Frozen`); without
+  trainable variables only adaptors can be trained. Frozen batch normalization
+  uses its moving statistics in training, too, as in Keras; they are constants
+  that no adaptor changes, and so is what a `Normalization` was adapted to.
+  Regularizers of weights become the penalty, which is part of the training
+  loss, but not of evaluations. With mixed precision, predictions are cast to
+  the dtype of the weights, and the loss is not scaled. The Keras model itself
+  is not changed.
 
   Args:
-    keras_model: An uncompiled Keras model: every run starts from its present
-      weights. Or a function that makes one: then the initial weights follow the
+    keras_model: An uncompiled Keras model, from whose current weights every run
+      starts. Or a function that makes one: then the initial weights follow the
       seed, drawn by the model's initializers.
     loss: A Keras loss or its name, or `(y, predictions) -> loss per example`;
-      a loss per time step is averaged over the steps, those that the model
-      masks left out. Labels [n] of a model with one output have its shape
-      [n, 1] there, as in Keras, unless the function takes them as they are. Of
-      several outputs as Keras' `compile` takes them: a dict by the names of
-      outputs, a list, or one for all.
-    y_spec: Spec of the labels, leading dimension None. Of several outputs a
-      dict or a tuple of specs; labels and predictions are of the same form.
-    x_spec: Spec of the features, leading dimension None; of several inputs a
-      dict or a tuple of specs. None: as the model says; a model without input
+      a loss per time step is averaged over the steps that the model does not
+      mask. For a model with one output, labels [n] get the shape [n, 1] there,
+      as in Keras, unless the function only works without. For several outputs
+      as in Keras' `compile`: a dict by names of outputs, a list, or one for
+      all.
+    y_spec: Spec of the labels, leading dimension None. For several outputs, a
+      dict or a tuple of specs; labels and predictions have the same form.
+    x_spec: Spec of the features, leading dimension None; for several inputs, a
+      dict or a tuple of specs. None: from the model; a model without input
       shape (subclassed) needs it.
-    loss_weights: Of several outputs the factors of their losses, likewise;
+    loss_weights: For several outputs, the factors of their losses, likewise;
       None: 1.
-    metrics: As Keras' `compile` takes them: names, functions, objects and
-      classes, in a list, or a dict whose keys are their names. A function of
-      one's own is `(y, predictions) -> [batch]`. 'accuracy' is Keras', but of
-      one logit it asks for the sign. None: what fits the labels and the loss,
-      see `keras_losses.default_metrics`. Of several outputs likewise, a dict by
-      their names or a list; a metric's name follows that of the output, and
+    metrics: As in Keras' `compile`: names, functions, objects and classes, in a
+      list, or in a dict by name. A function of your own is
+      `(y, predictions) -> [batch]`. 'accuracy' is Keras', but for one logit it
+      tests its sign. None: metrics that fit the labels and the loss, see
+      `keras_losses.default_metrics`. For several outputs likewise, a dict by
+      their names or a list; a metric's name follows its output's, and
       `NAME_loss` is a metric, too.
-    per_example: Whether model and loss must treat every row of a batch by
-      itself. False takes a model or a loss that compares rows; those of filler,
-      which repeat others where a batch is short, are then compared, too.
+    per_example: Whether model and loss must treat every row of a batch
+      independently. False allows a model or a loss that compares rows; then it
+      also sees filler rows, which repeat others if a batch is short.
 
   Raises:
-    ValueError: If the model holds state that changes in training (other than
-      plain batch normalization's; stateful layers), looks words up in a
-      table, draws unseeded random numbers, adds losses in its layers,
-      constrains weights, has a training step of its own, trainable weights of
-      several dtypes or no weights, or if `x_spec` is needed; or if the loss or
-      a metric does not give each example a value of its own, or what is given
-      for outputs has other names than they.
+    ValueError: If the model has state that changes in training (other than
+      plain batch normalization's; stateful layers), looks words up in a table,
+      draws unseeded random numbers, adds losses in its layers, constrains
+      weights, has its own training step, trainable weights of several dtypes or
+      no weights, or if `x_spec` is needed; or if the loss or a metric does not
+      give each example its own value, or the names given for outputs do not
+      match them.
   """
   initializers: dict[Any, Any] = {}
   if not isinstance(keras_model, tf.keras.Model):
@@ -87,7 +87,7 @@ def from_keras(
   keras_checks.check_weights(keras_model)
   network = keras_network.Network(keras_model, y_spec, initializers)
   outputs = keras_checks.check_trace(keras_model, network, x_spec)
-  if network.still:  # They are constants, as those of frozen layers.
+  if network.still:  # They are constants, like those of frozen layers.
     network = keras_network.Network(
         keras_model, y_spec, initializers, network.still
     )
@@ -95,9 +95,9 @@ def from_keras(
   mask = network.mask_of(x_spec) if network.masks_outputs else None
   if network.masks_outputs and mask is None:
     logging.warning(
-        '%s masks steps of its outputs by what it has learned, or of several'
-        ' outputs, which Keras leaves out of the mean loss; here they count.'
-        ' Tip: a loss of your own that is 0 where the label is padding.',
+        '%s masks steps of its outputs, depending on its weights or in several'
+        ' outputs. Keras leaves these steps out of the mean loss; here they'
+        ' count. Tip: a loss of your own that is 0 where the label is padding.',
         keras_model.name,
     )
   keras_checks.check_added_losses(keras_model)
@@ -121,7 +121,7 @@ def from_keras(
 
 
 def _construct(constructor, x_spec, initializers):
-  """Makes a Keras model; notes how each variable is initialized."""
+  """Builds a Keras model; records how each variable is initialized."""
 
   def creator(next_creator, **kwargs):
     variable = next_creator(**kwargs)
@@ -131,20 +131,20 @@ def _construct(constructor, x_spec, initializers):
 
   with tf.variable_creator_scope(creator):
     model = constructor()
-    # Within the scope: a model without input shape makes its variables only
-    # now.
+    # Within the scope, because a model without input shape creates its
+    # variables only now.
     if x_spec is not None:
       _build(model, _as_tuples(x_spec))
   return model
 
 
 def _as_tuples(specs):
-  """Returns a structure of specs whose lists are tuples."""
+  """Returns a structure of specs with lists replaced by tuples."""
   return tuple(map(_as_tuples, specs)) if isinstance(specs, list) else specs
 
 
 def _input_spec(model, x_spec):
-  """Returns the spec of x; builds the model for it if need be."""
+  """Returns the spec of x; builds the model with it if necessary."""
   if x_spec is None:
     if not getattr(model, 'inputs', None):
       raise ValueError(
@@ -160,12 +160,12 @@ def _input_spec(model, x_spec):
 
 
 def _build(model, x_spec):
-  """Makes the variables of a model, if need be."""
+  """Creates the variables of a model, if necessary."""
   if model.built:
     return
   if isinstance(x_spec, tf.TensorSpec) and isinstance(
       model, tf.keras.Sequential
   ):
     model.build(x_spec.shape)
-  else:  # `build` knows no dtypes, several inputs or loops of Python.
+  else:  # `build` does not support dtypes, several inputs or Python loops.
     model(tf.nest.map_structure(keras_checks.some_rows, x_spec))

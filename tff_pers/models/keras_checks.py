@@ -1,4 +1,4 @@
-"""Which Keras models are pure functions of their weights, and which not."""
+"""Checks that a Keras model is a pure function of its weights."""
 
 # pylint: disable=protected-access  Keras has no public list of all layers.
 
@@ -14,29 +14,29 @@ from tff_pers.models import captured
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 
-# What must not be in a trace: writes of variables, draws from hidden states,
-# calls of Python.
+# Operations that a trace must not contain: writes of variables, draws from
+# hidden states, calls of Python.
 _STATEFUL_OPS = (
     'Assign', 'EagerPyFunc', 'Multinomial', 'ParameterizedTruncatedNormal',
     'PyFunc', 'Random', 'Rng', 'Stateful', 'TruncatedNormal',
 )
-# Its name begins like the draws above, but it is only a function call.
+# Its name begins like those above, but it is only a function call.
 _FUNCTION_CALL = 'StatefulPartitionedCall'
 _LOOKUPS = (
     tf.keras.layers.IntegerLookup, tf.keras.layers.StringLookup,
     tf.keras.layers.TextVectorization,
 )
 _ROWS = 3
-# Of what the input leaves open: the steps of a text, the pixels of an image.
+# Size of axes that the input leaves open: steps of a text, pixels of an image.
 _UNKNOWN_SIZE = 32
 
 
 def check_layers(model: tf.keras.Model) -> None:
-  """Refuses what we would leave out: states, losses, steps of Keras.
+  """Raises on what the conversion would ignore: states, losses, own steps.
 
   Raises:
     ValueError: If a layer looks words up, is stateful, or has an activity
-      regularizer, or the model has a training step of its own.
+      regularizer, or the model has its own training step.
   """
   for name in ('train_step', 'compute_loss'):
     if getattr(type(model), name) is not getattr(tf.keras.Model, name):
@@ -50,12 +50,12 @@ def check_layers(model: tf.keras.Model) -> None:
     if isinstance(layer, _LOOKUPS):
       raise ValueError(
           '`keras_model` must have no layer that looks up words in a table,'
-          ' because tables are no part of a pure function, found layer'
-          f' {layer.name!r} ({type(layer).__name__}). Tip: call that layer on'
-          ' the data, and begin the model behind it.'
+          ' because tables cannot be part of a pure function, found layer'
+          f' {layer.name!r} ({type(layer).__name__}). Tip: apply that layer to'
+          ' the data, and let the model begin after it.'
       )
-  # The model comes first and is stateful if a layer is. The message should name
-  # the layer, so the order is reversed.
+  # The model comes first and counts as stateful if a layer is. The message
+  # should name the layer, so the order is reversed.
   for layer in reversed(layers):
     name = layer.name
     if getattr(layer, 'stateful', False):
@@ -71,23 +71,23 @@ def check_layers(model: tf.keras.Model) -> None:
 
 
 def check_weights(model: tf.keras.Model) -> None:
-  """Refuses weights of several dtypes, constrained ones, and models without.
+  """Raises on weights of several dtypes, constrained weights, or no weights.
 
   Raises:
-    ValueError: If there are none, or of several dtypes, or one is constrained.
+    ValueError: If there are none, or several dtypes, or one is constrained.
   """
   for variable in model.trainable_variables:
     if variable.constraint is not None:
       raise ValueError(
-          '`keras_model` must have no weight constraints, because what is'
-          ' averaged would not keep them, found'
+          '`keras_model` must have no weight constraints, because averages'
+          ' would violate them, found'
           f' {type(variable.constraint).__name__} on {variable.name!r}. Tip:'
-          ' constrain in the layer what it computes with, e.g. the softplus of'
+          ' constrain within the layer, e.g. by computing with the softplus of'
           ' a weight.'
       )
   variables = [v for v in model.weights if v.dtype.is_floating]
   moving = keras_batch_norm.statistics(keras_layers.flatten(model))
-  # Without a trainable weight there are still adaptors to be trained.
+  # Without a trainable weight, adaptors can still be trained.
   variables = [*model.trainable_variables, *moving] or variables
   dtypes = sorted({v.dtype.name for v in variables})
   if len(dtypes) != 1:
@@ -100,22 +100,22 @@ def check_weights(model: tf.keras.Model) -> None:
 def check_trace(
     model: tf.keras.Model, network: Any, x_spec: Any
 ) -> list[tf.Tensor]:
-  """Refuses models that are no pure functions; returns outputs in a graph.
+  """Raises if a model is not a pure function; returns outputs in a graph.
 
   Args:
     model: The Keras model.
-    network: Its `keras_network.Network`, which learns what its layers captured.
+    network: Its `keras_network.Network`, which records what layers capture.
     x_spec: Spec of x, or a dict or tuple of specs.
 
   Raises:
-    ValueError: If it takes texts, draws or keeps anything by itself, or its
-      outputs are not as the network expects them.
+    ValueError: If it takes texts, draws or stores anything itself, or its
+      outputs are not as the network expects.
   """
   if tf.string in {spec.dtype for spec in tf.nest.flatten(x_spec)}:
     raise ValueError(
         '`keras_model` must take numbers, because clients hold no texts, found'
-        f' `x_spec` {x_spec}. Tip: call the layers that read texts on the data,'
-        ' and begin the model behind them.'
+        f' `x_spec` {x_spec}. Tip: apply layers that read texts to the data,'
+        ' and let the model begin after them.'
     )
   weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
@@ -164,15 +164,15 @@ def check_trace(
 
 
 def _about_write(model, variable) -> str:
-  """Returns why the layer of a variable must not write it."""
+  """Returns a message on why the layer of a variable must not write it."""
   layer = keras_layers.owners(keras_layers.flatten(model)).get(
       variable.ref(), model
   )
   tip = 'keep no state in layers'
   if keras_batch_norm.has_statistics(layer):
     tip = (
-        'take tf.keras.layers.BatchNormalization itself, without renorm, or'
-        ' freeze the layer (layer.trainable = False), then its moving'
+        'use tf.keras.layers.BatchNormalization itself, without renorm, or'
+        ' freeze the layer (layer.trainable = False): then its moving'
         ' statistics are constants'
     )
   return (
@@ -184,7 +184,7 @@ def _about_write(model, variable) -> str:
 
 
 def check_added_losses(model: tf.keras.Model) -> None:
-  """Refuses losses that layers add (`add_loss`); the model has been called.
+  """Raises on losses that layers add (`add_loss`) when the model is called.
 
   Raises:
     ValueError: If a layer has added one.
@@ -193,14 +193,14 @@ def check_added_losses(model: tf.keras.Model) -> None:
     if layer._losses or layer._eager_losses:
       raise ValueError(
           '`keras_model` must add no losses in its layers, because methods'
-          ' train on `loss` and the regularizers of weights alone, found one in'
+          ' train only on `loss` and regularizers of weights, found one in'
           f' layer {layer.name!r}. Tip: return what it needs among the outputs,'
           ' and add it in `loss`.'
       )
 
 
 def check_rows(model: tf.keras.Model, x_spec: Any) -> None:
-  """Refuses models whose predictions depend on the other rows of a batch.
+  """Raises if predictions depend on the other rows of a batch.
 
   Raises:
     ValueError: If they differ for three rows together and one by one.
@@ -213,7 +213,7 @@ def check_rows(model: tf.keras.Model, x_spec: Any) -> None:
     rows = [model(one(i), training=False) for i in range(_ROWS)]
   except (ValueError, tf.errors.InvalidArgumentError):
     if any(None in spec.shape[1:] for spec in tf.nest.flatten(x_spec)):
-      return  # It may take other sizes than ours.
+      return  # It may need other sizes than ours.
     raise
   for output, *own in zip(*map(tf.nest.flatten, (together, *rows))):
     _check_rows_of(output, tf.concat(own, axis=0))
@@ -222,34 +222,34 @@ def check_rows(model: tf.keras.Model, x_spec: Any) -> None:
 def some_rows(
     spec: tf.TensorSpec, rng: Optional[np.random.Generator] = None
 ) -> tf.Tensor:
-  """Returns rows that a model may take.
+  """Returns rows that a model may accept.
 
   Args:
-    spec: Of x, or of one of several inputs.
-    rng: Draws them; None: by the seed 0.
+    spec: Spec of x, or of one of several inputs.
+    rng: Draws them; None: uses seed 0.
   """
   rng = rng or np.random.default_rng(0)
   shape = [_ROWS, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])]
-  # Also as integers words of any vocabulary, even where they come as floats.
+  # As integers these are words of any vocabulary, even if they are floats.
   is_float = spec.dtype.is_floating
   x = rng.uniform(size=shape) if is_float else rng.integers(2, size=shape)
   return tf.as_string(x) if spec.dtype == tf.string else tf.cast(x, spec.dtype)
 
 
 def _check_rows_of(together, alone):
-  """Refuses an output whose rows are others alone."""
+  """Raises if the rows of an output differ when predicted one by one."""
   rtol, atol = 1e-3, 1e-5
   if together.dtype in (tf.float16, tf.bfloat16):
-    rtol, atol = 0.05, 0.05  # Of mixed precision, which NumPy cannot compare.
+    rtol, atol = 0.05, 0.05  # Mixed precision, which NumPy cannot compare.
     together, alone = (tf.cast(t, tf.float32) for t in (together, alone))
   if together.shape != alone.shape or not np.allclose(
       together, alone, rtol, atol, equal_nan=True
   ):
     raise ValueError(
-        '`keras_model` must predict every row by itself, because batches are'
-        ' filled up with rows that do not count, found predictions that change'
-        ' with the other rows of a batch. Tip: per_example=False, if it is'
-        ' meant.'
+        '`keras_model` must predict every row independently, because batches'
+        ' are padded with rows that do not count, found predictions that'
+        ' change with the other rows of a batch. Tip: per_example=False, if'
+        ' this is intended.'
     )
 
 

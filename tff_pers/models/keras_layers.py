@@ -1,4 +1,4 @@
-"""What the variables of a Keras model are: kernels, biases, norms."""
+"""Describes the variables of a Keras model: kernels, biases, norms."""
 
 # pylint: disable=protected-access  Keras has no public list of own weights.
 
@@ -19,7 +19,7 @@ _CELLS = (_L.SimpleRNNCell, _L.GRUCell, _L.LSTMCell)
 
 
 def flatten(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
-  """Returns the model and all its layers and cells, nested ones too."""
+  """Returns the model and all its layers and cells, including nested ones."""
   # `submodules` is public, but fails once an RNN has been called.
   return list(model._flatten_layers())
 
@@ -41,14 +41,14 @@ def describe(
 ) -> tuple[functional.LayerWeight, ...]:
   """Returns a tuple of `functional.LayerWeight`, one per variable.
 
-  Kernels of layers that are no product with a matrix and no plain convolution
-  (transposed, grouped or of other dimensions) keep their class as their kind,
-  as does all that is not known.
+  Kernels that are neither matrices nor plain convolutions (transposed, grouped
+  or of other dimensions) have the class of their layer as kind, like all that
+  is unknown.
 
   Args:
-    layers: The model and all its layers and cells, nested ones too.
-    variables: All variables, in order, those that are not trainable too.
-    dtype: That of the trainable ones; a variable of another one has its name
+    layers: The model and all its layers and cells, including nested ones.
+    variables: All variables in order, including those that are not trainable.
+    dtype: Dtype of the trainable ones; a variable of another dtype has its name
       as its kind.
     statistics: References of the moving statistics that are trained.
   """
@@ -60,7 +60,7 @@ def describe(
     if id(layer) not in names:
       taken[layer.name] += 1
       count = taken[layer.name]
-      # Layers of nested models may have the same name; ours must be unique.
+      # Layers of nested models may share a name; ours must be unique.
       names[id(layer)] = layer.name + (f':{count}' if count > 1 else '')
     return names[id(layer)]
 
@@ -93,12 +93,12 @@ def _kind(layer, role: str) -> str:
     return 'norm'
   if _is_convolution(layer) and role == 'kernel':
     return 'conv'
-  # Of a separable convolution this is the 1 x 1 convolution that comes second.
+  # In a separable convolution this is the second convolution, which is 1 x 1.
   if isinstance(layer, _L.SeparableConv2D) and role == 'pointwise_kernel':
     return 'conv'
   if isinstance(layer, _DEPTHWISE) and role == 'depthwise_kernel':
     return 'depthwise'
-  # The projections of MultiHeadAttention are such layers, too.
+  # The projections of MultiHeadAttention are such layers as well.
   if isinstance(layer, _L.EinsumDense) and role == 'kernel':
     return 'einsum'
   return type(layer).__name__
@@ -108,7 +108,8 @@ def _summed_axes(equation: str) -> tuple[int, ...]:
   """Returns `LayerWeight.summed_axes` of the kernel of an `EinsumDense`.
 
   Args:
-    equation: As 'abcd,cde->abe', whose kernel [c, d, e] is summed over (0, 1).
+    equation: E.g. 'abcd,cde->abe', whose kernel [c, d, e] is summed over (0,
+    1).
   """
   operands, outputs = equation.split('->')
   kernel = operands.split(',')[1]

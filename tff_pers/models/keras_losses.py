@@ -1,6 +1,6 @@
-"""Losses and metrics of Keras as functions of single examples."""
+"""Converts losses and metrics of Keras to functions of single examples."""
 
-# pylint: disable=protected-access  What a metric is the mean of is not public.
+# pylint: disable=protected-access  Keras does not export a metric's function.
 
 import functools
 from typing import Any, Callable, Mapping, Sequence, Union
@@ -18,21 +18,21 @@ _CATEGORICAL = (
     _losses.categorical_crossentropy, _losses.categorical_focal_crossentropy
 )
 SPARSE = _losses.sparse_categorical_crossentropy
-# Names of `--metric` that Keras has otherwise; the numbers are the same.
+# Names of `--metric` that Keras names differently; the numbers are the same.
 _OF_KERAS: Mapping[str, Callable[[], Any]] = dict(
     rmse=lambda: _metrics.RootMeanSquaredError('rmse'),
     r2=lambda: _metrics.R2Score(name='r2'),
     log_loss=lambda: 'crossentropy',
 )
-# Those that hang on all predictions at once.
+# Metrics that depend on all predictions at once.
 _OF_PREDICTIONS = ('auc', 'balanced_accuracy', 'calibration_error', 'f1')
-# Names that Keras takes for what fits the labels.
+# Names that Keras resolves by the shape of the labels.
 _BY_SHAPE = dict(
     accuracy='accuracy', acc='accuracy', crossentropy='crossentropy',
     ce='crossentropy',
 )
 
-# Functions also stands for Keras' objects and classes, which are callable.
+# Callables include Keras' objects and classes.
 Metrics = Union[
     None, str, Callable[..., Any], Sequence[Any], Mapping[str, Any]
 ]
@@ -46,7 +46,7 @@ def example_loss(
 
   Args:
     loss: A Keras loss, its name, or a function.
-    examples: What it is tried on.
+    examples: The examples on which it is tried.
     per_example: Whether it must not compare the rows of a batch.
     masked: Whether labels are `example_values.Masked`.
 
@@ -64,7 +64,7 @@ def example_loss(
   if not masked and (
       is_function or isinstance(loss, _losses.MeanSquaredError)
   ):
-    # The same numbers; others recognize this function by its identity.
+    # The same numbers; other code recognizes this function by identity.
     example_values.by_example('`loss`', functional.squared_error, examples)
     return functional.squared_error
   # A loss object reduces over the batch; its `call` does not.
@@ -79,16 +79,16 @@ def example_metrics(
   """Returns `(y, predictions) -> [batch]` by name, and metrics with a state.
 
   Args:
-    metrics: As Keras' `compile` takes them for one output, or by name. Each is
-      a name, a function `(y, predictions) -> [batch, ...]`, or an object or
-      class of Keras.
-    examples: What they are tried on.
+    metrics: As in Keras' `compile` for one output, or by name. Each is a name,
+      a function `(y, predictions) -> [batch, ...]`, or an object or class of
+      Keras.
+    examples: The examples on which they are tried.
     probabilities: Whether predictions are probabilities, not logits, for
       'accuracy' and 'crossentropy' of a single output.
 
   Raises:
     ValueError: See `example_values.by_example` and `keras_metrics.state_of`;
-      or if one has a name that Keras does not know or that is taken.
+      also if a name is unknown to Keras or taken.
   """
   found: dict[str, Callable[[Any, Any], Any]] = {}
   states: dict[str, functional.State] = {}
@@ -112,12 +112,12 @@ def example_metrics(
 
 
 def _named(metrics, name=None):
-  """Yields (name, metric) of all metrics in lists and dicts."""
+  """Yields (name, metric) for all metrics in lists and dicts."""
   if isinstance(metrics, Mapping):
     for key, metric in metrics.items():
       yield from _named(metric, key)
   elif isinstance(metrics, (list, tuple)):
-    # Of an output, if they stand in a dict: their names are their own.
+    # In a dict the key is the output; the metrics keep their own names.
     for metric in metrics:
       yield from _named(metric)
   elif metrics is not None:
@@ -132,7 +132,7 @@ def _named(metrics, name=None):
 
 
 def _resolved(metric):
-  """Returns a metric that was given by name or as a class."""
+  """Returns a metric that was given as a name or as a class."""
   if isinstance(metric, str):
     name = metric.lower()
     if metric in _OF_KERAS:
@@ -148,7 +148,7 @@ def _resolved(metric):
     try:
       metric = _metrics.get(metric)
     except (TypeError, ValueError):
-      pass  # It needs arguments, or there is none: Keras returns the name.
+      pass  # It needs arguments, or is unknown: Keras returns the name.
   if not callable(metric):
     raise ValueError(
         '`metrics` must be functions, objects, or names that Keras knows, found'
@@ -168,7 +168,7 @@ def _resolved(metric):
 
 
 def _function(metric, examples, probabilities):
-  """Returns the function that a metric of `_named` is the mean of."""
+  """Returns the function of which a metric of `_named` is the mean."""
   if metric in _BY_SHAPE:
     return _by_shape(_BY_SHAPE[metric], examples, probabilities)
   if isinstance(metric, _losses.Loss):
@@ -206,16 +206,16 @@ def default_metrics(
 ) -> dict[str, Any]:
   """Returns the metrics that fit the labels, for `example_metrics`.
 
-  `accuracy` where each label is one of several classes, the mean over the steps
-  of a sequence; likewise for two classes and one output, if the loss is binary
+  `accuracy` if each label is one of several classes, as mean over the steps of
+  a sequence; also for two classes and one output, if the loss is binary
   cross-entropy or the output a sigmoid. `binary_accuracy` for several labels
-  under that loss, `categorical_accuracy` for one-hot labels.
+  with that loss, `categorical_accuracy` for one-hot labels.
 
   Args:
     loss: As given to `from_keras`.
-    y_spec: Of the labels.
+    y_spec: Spec of the labels.
     output: The predictions, in a graph.
-    masked: Whether steps of it are masked.
+    masked: Whether some of their steps are masked.
   """
   loss = _losses.get(loss)
   function = getattr(loss, 'fn', loss)
@@ -234,7 +234,7 @@ def default_metrics(
   found = functional.default_metrics(
       y_spec, tf.TensorSpec(output.shape, output.dtype)
   )
-  # Keras' own keeps the steps apart.
+  # Keras' own metric keeps the steps separate.
   return {name: name for name in found} if masked else found
 
 
@@ -243,7 +243,7 @@ def predicts_probabilities(
 ) -> bool:
   """Returns whether a Keras model predicts probabilities, not logits.
 
-  A cross-entropy says so; else it is what the model ends with.
+  A cross-entropy says so; otherwise the model's last operation decides.
 
   Args:
     loss: As given to `from_keras`.
@@ -256,7 +256,7 @@ def predicts_probabilities(
 
 
 def _last_operation(output) -> str:
-  """Returns the type of the last operation that is more than a new shape."""
+  """Returns the type of the last operation other than casts and reshapes."""
   operation = output.op
   while operation.type in (
       'Cast', 'Identity', 'Reshape', 'Squeeze', 'ExpandDims'
@@ -266,7 +266,7 @@ def _last_operation(output) -> str:
 
 
 def _of_floats(metric):
-  """Returns a metric of Keras on labels as its metric objects cast them."""
+  """Returns a Keras metric on labels, cast as its metric objects do."""
   return lambda y, predictions: metric(
       tf.cast(y, predictions.dtype), predictions
   )

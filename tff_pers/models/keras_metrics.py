@@ -1,9 +1,9 @@
-"""Metrics of Keras with a state, such as AUC, as functions of sums.
+"""Converts Keras metrics with a state, such as AUC, to functions of sums.
 
-Most of Keras' metrics add what they find in a batch to variables, and their
-result is a function of these. Started from zeros, the variables after a batch
-are the sums over its examples: those of several batches, or of several clients,
-are added.
+Most of Keras' metrics add the contributions of a batch to variables, and their
+result is a function of these. If they start from zeros, the variables after a
+batch are the sums over its examples; sums of several batches, or of several
+clients, are added.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ def state_of(
   """Returns a metric as a function of sums.
 
   Args:
-    name: What messages call it.
+    name: Name of the metric in messages.
     metric: Its variables are set to zero once, and never changed later.
-    examples: What it is tried on.
+    examples: The examples on which it is tried.
 
   Raises:
-    ValueError: If it does not add up what it finds in examples, or fails.
+    ValueError: If it is not a function of sums over examples, or fails.
   """
   expand = examples.lacks_axis
 
@@ -39,7 +39,7 @@ def state_of(
     if isinstance(y, example_values.Masked):
       y, mask = y
     ones = [1] * (predictions.shape.rank - 2)
-    if ones:  # Of each step.
+    if ones:  # A weight for each step.
       weight = tf.reshape(weight, [-1, *ones])
       weight *= tf.ones(tf.shape(predictions)[:-1], weight.dtype)
     if mask is not None:
@@ -56,7 +56,7 @@ def state_of(
       return tf.cast(metric.result(), tf.float32)
 
   try:
-    metric.update_state(  # Some make their variables only now.
+    metric.update_state(  # Some create their variables only now.
         examples.y[..., None] if expand else examples.y, examples.predictions
     )
     metric.reset_state()
@@ -76,14 +76,14 @@ def state_of(
   if not adds or found.result(sums(*examples, tf.ones([3]))).shape.rank:
     raise ValueError(
         '`metrics` must be numbers made of sums over examples, because clients'
-        f' send their sums, found {name!r}, which is none. Tip: compute it from'
+        f' send their sums, found {name!r}, which is not. Tip: compute it from'
         ' the predictions of what `process.deploy` returns.'
     )
   return found
 
 
 class _Cell:
-  """What stands in for a variable of a metric."""
+  """A stand-in for a variable of a metric."""
 
   def __init__(self, value: tf.Tensor):
     self.value = value
@@ -104,7 +104,7 @@ class _Cell:
 
 @contextlib.contextmanager
 def _standing_in(metric, cells):
-  """Makes reads and writes of the metric's variables those of the cells."""
+  """Redirects reads and writes of the metric's variables to the cells."""
   with contextlib.ExitStack() as stack:
     for variable, cell in zip(metric.variables, cells):
       stack.enter_context(captured.overriding(variable, **cell.attributes()))
@@ -122,14 +122,14 @@ def _in_any_graph(function, arguments):
     raise ValueError('variables that are not its own')
   plain = held.held(function)
   traced = tf.function(plain, autograph=False, reduce_retracing=True)
-  # Eagerly, a variable would be read in the place of its stand-in.
+  # Eager execution would read a variable rather than its stand-in.
   return lambda *given: (
       traced if tf.executing_eagerly() else plain
   )(*given)
 
 
 def _adds(state, examples) -> bool:
-  """Whether sums of parts give the result of the whole, weights left out.
+  """Returns whether sums of parts give the result of the whole, unweighted.
 
   Args:
     state: The metric.

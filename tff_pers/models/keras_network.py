@@ -1,12 +1,12 @@
-"""The functions of a Keras model, over tensors in the place of its variables.
+"""Evaluates a Keras model on tensors instead of its variables.
 
 While one of our functions is traced, every read of a variable gives the tensor
-that we pass instead, and every draw is keyed by the seed that we pass; so the
-layers run as they are, and the trace holds neither. Only plain LSTM layers are
-computed by our own steps (`keras_recurrent`).
+that we pass instead, and every draw is keyed by the seed that we pass. So the
+layers run unchanged, and the trace has neither variables nor generators. Only
+plain LSTM layers are computed by our own steps (`keras_recurrent`).
 """
 
-# pylint: disable=protected-access  Keras has no public way to its random state.
+# pylint: disable=protected-access  Keras has no public access to random state.
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ import itertools
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 import tensorflow as tf
-# Not exported by TensorFlow: whether a loop keeps what its gradient may need.
+# TensorFlow does not export whether a loop keeps values for its gradient.
 from tensorflow.python.ops import control_flow_util_v2
 
 from tff_pers.core import random
@@ -29,7 +29,7 @@ from tff_pers.models import keras_recurrent
 
 
 class Network:
-  """A Keras model as functions of its trainable weights, or of all of them.
+  """A Keras model as functions of its trainable weights, or of all weights.
 
   All weights come in the order of Keras's `get_weights`.
   """
@@ -42,9 +42,9 @@ class Network:
 
     Args:
       model: The Keras model, built.
-      y_spec: Spec of the labels, whose form that of the outputs becomes.
-      initializers: How variables are initialized, by reference; the others
-        start from their present values.
+      y_spec: Spec of the labels, whose form the outputs get.
+      initializers: How variables are initialized, by reference; all others
+        start from their current values.
       still: Moving statistics that never move, see `find_still`.
     """
     layers = keras_layers.flatten(model)
@@ -55,13 +55,13 @@ class Network:
         and layer.moving_mean.ref() not in fixed
     ]
     moving = keras_batch_norm.statistics(norms)
-    # Moving statistics are weights, too, which no gradient moves.
+    # Moving statistics are weights without a gradient.
     self.trained = [*model.trainable_variables, *moving]
     self._all = list(model.weights)
     positions = {v.ref(): i for i, v in enumerate(self.trained)}
-    # Of each variable among the trained ones; None: it is frozen.
+    # Position of each variable among the trained ones; None: it is frozen.
     self._positions = [positions.get(v.ref()) for v in self._all]
-    # Values, because a trace that captures a variable is refused.
+    # As values, because a trace that captures a variable is refused.
     self._values = [
         v.numpy() if position is None else None
         for v, position in zip(self._all, self._positions)
@@ -85,10 +85,10 @@ class Network:
     self._moving = [
         i for i, v in enumerate(self._all) if v.ref() in references
     ]
-    # What its layers hold besides variables; set once it has been traced.
+    # What its layers hold besides variables; set after tracing.
     self.captured: Optional[captured.Captured] = None
     self.still: list[tf.Variable] = []
-    # Of each output the mask that the last call gave it, or None.
+    # The mask of each output in the last call, or None.
     self._masks: list[Any] = []
     # The variable that a call tried to write.
     self.written: Optional[tf.Variable] = None
@@ -116,9 +116,9 @@ class Network:
     return self._predict_all(self._join(weights), x, training, seed)
 
   def find_still(self, weights: Any, into: batch_norm.Recording) -> None:
-    """Notes in `still` which statistics a batch has left where they were.
+    """Sets `still` to the statistics that a batch has left unchanged.
 
-    A layer that is always called with `training=False` has such statistics.
+    These belong to layers that are always called with `training=False`.
     """
     everything = self._join(weights)
     self.still = [
@@ -134,7 +134,7 @@ class Network:
   def mask_of(self, x_spec: Any) -> Optional[Callable[[Any], tf.Tensor]]:
     """Returns `(x) -> the mask of the one output`, bool[batch, ...].
 
-    None: there are several outputs, or it hangs on weights, too.
+    None if there are several outputs, or the mask depends on weights.
 
     Args:
       x_spec: Spec of x.
@@ -156,7 +156,7 @@ class Network:
         todo.extend(tensor.op for tensor in operation.inputs)
     if any(tensor.op in needed for tensor in held):
       return None
-    # Without the rest of the network.
+    # Only the part of the network that computes the mask.
     pruned = graph.prune(given, graph.outputs)
     dtypes = [tensor.dtype for tensor in given]
     return lambda x: pruned(*map(tf.cast, tf.nest.flatten(x), dtypes))[0]
@@ -167,13 +167,13 @@ class Network:
 
   @property
   def layers(self) -> tuple[functional.LayerWeight, ...]:
-    """What each trainable weight is."""
+    """Descriptions of the trainable weights."""
     found = dict(zip(self._positions, self._described))
     return tuple(found[position] for position in range(len(self.trained)))
 
   @property
   def frozen(self) -> Optional[functional.Frozen]:
-    """The weights that are not trainable, if there are any."""
+    """The weights that are not trainable, or None."""
     if None not in self._positions:
       return None
     return functional.Frozen(
@@ -187,12 +187,12 @@ class Network:
 
   @property
   def _dtype(self) -> tf.DType:
-    """Of the trainable weights, or if there are none of the frozen ones."""
+    """Dtype of the trainable weights, or without any, of the frozen ones."""
     floats = [v for v in self._all if v.dtype.is_floating]
     return (self.trained or floats)[0].dtype
 
   def _join(self, weights):
-    """Returns all weights, the frozen ones as constants."""
+    """Returns all weights, with frozen ones as constants."""
     weights = tuple(weights)
     return tuple(
         tf.constant(value) if position is None else weights[position]
@@ -204,8 +204,8 @@ class Network:
     training = bool(training)
     if not tf.executing_eagerly():
       return self._predict(weights, x, training, seed)
-    # An eager operation would read the variable itself, not the tensor that
-    # stands in for it, so predictions are always made in a trace.
+    # An eager operation would read the variable itself rather than the tensor
+    # that stands in for it, so predictions are always made in a trace.
     into = batch_norm.current()
     outputs, moved = self._traced(
         weights, x, training, seed, into.mask, into.of_batch
@@ -226,8 +226,9 @@ class Network:
 
   def _predict(self, weights, x, training, seed):
     with self._substituted(weights), contextlib.ExitStack() as stack:
-      # Within a Keras layer, a loop would keep all that it computes in each
-      # step, though no gradient ever asks for it; one that does gets it.
+      # Within a Keras layer, a loop would keep all intermediate values of each
+      # step, even if no gradient uses them; a gradient that does still gets
+      # them.
       stack.enter_context(captured.overriding(
           control_flow_util_v2,
           _EXPERIMENTAL_OUTPUT_ALL_INTERMEDIATES_OVERRIDE=False,
@@ -254,12 +255,12 @@ class Network:
 
   @contextlib.contextmanager
   def _substituted(self, weights):
-    """Makes every read of the model's variables give tensors."""
+    """Redirects every read of the model's variables to tensors."""
     with contextlib.ExitStack() as stack:
       if self.captured is not None:
         stack.enter_context(self.captured.as_constants())
       for variable, tensor in zip(self._all, weights):
-        # With mixed precision Keras casts what it reads from an inner variable.
+        # With mixed precision, Keras casts values read from an inner variable.
         stack.enter_context(captured.overriding(
             getattr(variable, '_variable', variable),
             **_reads(tensor, functools.partial(self._refuse_write, variable)),
@@ -278,9 +279,9 @@ class Network:
 
 
 def _untraced(layer):
-  """Returns the methods that are `tf.function`s without their traces.
+  """Returns the `tf.function` methods of a layer, without their traces.
 
-  A trace would keep the tensors of its first call.
+  A trace would keep tensors of its first call.
   """
   own = type(layer)
   names = [
@@ -293,12 +294,12 @@ def _untraced(layer):
 
 def _initial_weight(initial, key):
   """Calls a Keras variable's `initial_value`, drawing from `key`."""
-  initializer = getattr(initial, 'func', None)  # Keras makes partials.
+  initializer = getattr(initial, 'func', None)  # Keras creates partials.
   generator = getattr(initializer, '_random_generator', None)
   if generator is None:
     return tf.convert_to_tensor(initial())
-  # Keras warns that a second call of an initializer repeats the first. That is
-  # what we want: the same key gives the same weights.
+  # Keras warns that a second call of an initializer repeats the first, which is
+  # intended: the same key gives the same weights.
   with _seeded(generator, key), captured.overriding(
       initializer, _warn_reuse=lambda: None
   ):
@@ -306,7 +307,7 @@ def _initial_weight(initial, key):
 
 
 def _reads(tensor, refuse_write):
-  """The members by which TensorFlow reads a variable, giving `tensor`."""
+  """Returns the attributes by which TensorFlow reads a variable."""
   return dict(
       _handle=tensor,  # An embedding lookup is colocated with it.
       value=lambda: tensor,
@@ -318,7 +319,7 @@ def _reads(tensor, refuse_write):
 
 
 def _seeded(generator, key):
-  """Makes a Keras random generator draw from `key`, each draw anew."""
+  """Makes a Keras random generator draw from `key`, differently each time."""
   count = itertools.count()
   return captured.overriding(
       generator, _rng_type=generator.RNG_STATELESS, _built=True,

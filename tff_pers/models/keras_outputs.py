@@ -1,7 +1,7 @@
-"""The outputs of a Keras model, each with what Keras' `compile` gives it.
+"""Outputs of a Keras model, with their losses, weights and metrics.
 
 A model has one output, or several in a dict or a list. As in Keras, labels,
-losses, their weights and metrics of several outputs are dicts by the names of
+losses, loss weights and metrics of several outputs are dicts by the names of
 the outputs, or lists in their order.
 """
 
@@ -18,7 +18,7 @@ from tff_pers.models import labels
 def names(model: tf.keras.Model, y_spec: Any) -> Optional[list[str]]:
   """Returns the names of the outputs in the order of `tf.nest.flatten`.
 
-  None: there is but one.
+  None if there is only one.
 
   Args:
     model: The Keras model.
@@ -30,21 +30,21 @@ def names(model: tf.keras.Model, y_spec: Any) -> Optional[list[str]]:
     own = getattr(model, 'output_names', None) or ()
     if len(own) == len(y_spec):
       return list(own)
-    # As Keras calls those of subclassed models.
+    # Keras' names for subclassed models.
     return [f'output_{i + 1}' for i in range(len(y_spec))]
   return None
 
 
 def arranged(model: tf.keras.Model, outputs: Any, y_spec: Any) -> Any:
-  """Returns what a model has returned, in the form of its labels.
+  """Returns a model's outputs in the form of its labels.
 
   Args:
     model: The Keras model.
-    outputs: What it returns: a tensor, or a dict, list or tuple of tensors.
+    outputs: The outputs: a tensor, or a dict, list or tuple of tensors.
     y_spec: See `names`.
 
   Raises:
-    ValueError: If they are of another form.
+    ValueError: If they have another form.
   """
   several = isinstance(outputs, (list, tuple))
   if isinstance(y_spec, Mapping):
@@ -74,17 +74,17 @@ def arranged(model: tf.keras.Model, outputs: Any, y_spec: Any) -> Any:
 def of_each(
     what: str, given: Any, own: Sequence[str], default: Any = None
 ) -> list[Any]:
-  """Returns what Keras' `compile` takes, for each of several outputs.
+  """Returns an argument of Keras' `compile` as a list, by output.
 
   Args:
     what: The argument's name.
     given: A dict by the names of outputs, a list or tuple in their order, or
-      one for all.
-    own: Their names.
-    default: Of outputs that a dict leaves out; None: there is none.
+      one value for all.
+    own: The names of the outputs.
+    default: For outputs that a dict omits; None: none may be omitted.
 
   Raises:
-    ValueError: If names or number are others.
+    ValueError: If names or number do not match.
   """
   if isinstance(given, Mapping):
     wrong = [name for name in given if name not in own]
@@ -110,11 +110,11 @@ def measures(
     y_specs: Sequence[tf.TensorSpec], outputs: Sequence[tf.Tensor],
     per_example: bool, masked: bool,
 ) -> dict[str, Any]:
-  """Returns the fields of a `FunctionalModel` that losses and metrics make.
+  """Returns the fields of a `FunctionalModel` for losses and metrics.
 
   Args:
     own: See `names`.
-    loss: Of all outputs, see `keras.from_keras`.
+    loss: For all outputs, see `keras.from_keras`.
     loss_weights: Likewise.
     metrics: Likewise.
     y_specs: Specs of the labels of each output.
@@ -171,7 +171,7 @@ def measures(
 
 
 def _at(position, function):
-  """Returns a function of one output as one of all."""
+  """Returns a function of one output as a function of all outputs."""
   return lambda y, predictions, *others: function(
       tf.nest.flatten(y)[position], tf.nest.flatten(predictions)[position],
       *others
@@ -179,10 +179,10 @@ def _at(position, function):
 
 
 def _metrics_of_each(metrics, own):
-  """Returns the metrics of each output, None: what fits it."""
+  """Returns the metrics of each output; None: those that fit it."""
   if isinstance(metrics, Mapping):
     return of_each('metrics', metrics, own, ())
-  # As in Keras: a list of lists is one for each output.
+  # As in Keras, a list of lists has one list per output.
   if isinstance(metrics, (list, tuple)) and any(
       isinstance(metric, (list, tuple)) for metric in metrics
   ):
@@ -191,7 +191,7 @@ def _metrics_of_each(metrics, own):
 
 
 def _of_one(loss, metrics, y_spec, output, per_example, masked):
-  """Returns the fields that one output makes."""
+  """Returns the fields for a single output."""
   output_spec = tf.TensorSpec(output.shape, output.dtype)
   examples = example_values.trial(y_spec, output_spec)
   example_loss = keras_losses.example_loss(loss, examples, per_example, masked)

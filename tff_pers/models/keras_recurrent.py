@@ -1,4 +1,4 @@
-"""LSTM layers of Keras, computed by our steps, whose gradient is cheaper."""
+"""Computes LSTM layers of Keras by our steps, whose gradient is cheaper."""
 
 from typing import Any, Iterable
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tff_pers.models import lstm_steps
 
-# What a layer must have for its `call` to be replaced; Keras' defaults.
+# Required values of attributes, Keras' defaults, to replace a layer's `call`.
 _PLAIN = dict(
     activation=tf.keras.activations.tanh,
     recurrent_activation=tf.keras.activations.sigmoid, use_bias=True,
@@ -16,17 +16,17 @@ _PLAIN = dict(
 
 
 def calls(layers: Iterable[Any]) -> list:
-  """Returns (layer, function in the place of its `call`) of each plain LSTM.
+  """Returns (layer, replacement of its `call`) for each plain LSTM.
 
   Args:
-    layers: Keras layers; those that are no LSTM, or that are not as Keras makes
-      them by default, keep their own call.
+    layers: Keras layers; other layers than LSTMs with default settings keep
+      their own call.
   """
   return [(layer, _call(layer)) for layer in layers if _is_plain(layer)]
 
 
 def _is_plain(layer) -> bool:
-  # Subclasses compute what they like, and so does a layer with its own call.
+  # Not subclasses or layers with another `call`, which may compute anything.
   is_lstm = type(layer) is tf.keras.layers.LSTM and 'call' not in vars(layer)
   return is_lstm and all(
       getattr(layer, name, value) == value for name, value in _PLAIN.items()
@@ -34,10 +34,10 @@ def _is_plain(layer) -> bool:
 
 
 def _call(layer):
-  """Returns `layer.call` by our steps, where these are enough."""
+  """Returns a `call` that uses our steps where possible."""
   keras_call = layer.call
 
-  # Keras looks at its parameters, which a decorator would hide.
+  # Keras inspects its parameters, which a decorator would hide.
   def call(inputs, mask=None, training=None, initial_state=None):
     length = inputs.shape[1]
     if mask is not None or initial_state is not None or length is None:
@@ -52,7 +52,7 @@ def _call(layer):
 @tf.autograph.experimental.do_not_convert
 def _outputs(layer, inputs):
   """Returns the last state [batch, units], or all [batch, length, units]."""
-  # Read now: the variables stand for the tensors of one call.
+  # Read now, while the variables stand for the tensors of one call.
   states = lstm_steps.outputs(inputs, *map(tf.convert_to_tensor, (
       layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
   )))

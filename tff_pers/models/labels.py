@@ -1,4 +1,4 @@
-"""Which labels a model has an output for."""
+"""The labels for which a model has outputs."""
 
 import functools
 from typing import Any, Callable, NamedTuple, Optional
@@ -13,19 +13,19 @@ _BINARY = (*keras_losses.BINARY, functional.binary_crossentropy)
 
 
 class Labels(NamedTuple):
-  """The labels 0..C-1, and others that a loss skips.
+  """The labels 0..C-1, and others that the loss skips.
 
   Attributes:
     num_classes: C.
-    is_skipped: `(label) -> bool`, whether the loss takes a label outside of
-      0..C-1, as one that marks padding.
+    is_skipped: `(label) -> bool`, whether the loss accepts a label outside of
+      0..C-1, e.g. one that marks padding.
   """
 
   num_classes: int
   is_skipped: Callable[[int], bool] = lambda label: False
 
   def first_wrong(self, y: np.ndarray) -> Optional[tuple[int, int]]:
-    """Returns the first label that is none of them and its row, or None.
+    """Returns the first invalid label and its row, or None.
 
     Args:
       y: Integers or whole floats, [num_examples, ...].
@@ -33,7 +33,7 @@ class Labels(NamedTuple):
     if y.dtype.kind == 'f':
       outside = ~((y >= 0) & (y < self.num_classes) & (y == np.floor(y)))
     else:
-      # Without a sign negative numbers are large: one pass over y.
+      # As unsigned, negative numbers are large, so one pass over y suffices.
       unsigned = y.view(f'u{y.dtype.itemsize}')
       if not y.size or np.maximum.reduce(unsigned, None) < self.num_classes:
         return None
@@ -50,19 +50,19 @@ def of_loss(
     loss: Any, example_loss: Callable[[Any, Any], Any], y_spec: tf.TensorSpec,
     output_spec: tf.TensorSpec,
 ) -> Optional[Labels]:
-  """Returns the labels of somebody's model; None: y holds no labels.
+  """Returns the labels of a user's model; None: y holds no labels.
 
-  They are 0..C-1 with C outputs per label, and 0, 1 with a binary
-  cross-entropy. Others are skipped if the loss of one is finite.
+  These are 0..C-1 if there are C outputs per label, or 0 and 1 for a binary
+  cross-entropy. Other labels are skipped if their loss is finite.
 
   Args:
     loss: A loss of Keras, its name, or a function.
-    example_loss: The same: `(y, predictions) -> [batch]`.
+    example_loss: The same loss as `(y, predictions) -> [batch]`.
     y_spec: Spec of y.
     output_spec: Spec of the predictions.
   """
   loss = tf.keras.losses.get(loss)
-  function = getattr(loss, 'fn', loss)  # Of an object of Keras.
+  function = getattr(loss, 'fn', loss)  # An object of Keras has `fn`.
   if not y_spec.dtype.is_integer and function is not keras_losses.SPARSE:
     return None
   if function in _BINARY:
@@ -76,7 +76,7 @@ def of_loss(
 
   @functools.lru_cache(maxsize=None)
   def is_skipped(label):
-    # On a GPU the loss would be NaN or 0, and nothing would be raised.
+    # On a GPU the loss would be NaN or 0 instead of an error.
     with tf.init_scope(), tf.device('CPU:0'):
       try:
         loss_of_one = example_loss(

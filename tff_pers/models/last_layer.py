@@ -1,7 +1,7 @@
-"""The features of an example: what enters a model's last layer.
+"""The features of an example: the inputs of a model's last layer.
 
-The last layer is z = phi(x) K + b. With the identity beside K, and zeros beside
-b, the same model gives (z, phi(x)) at once, whatever is below.
+The last layer is z = phi(x) K + b. With the identity appended to K, and zeros
+to b, the same model gives (z, phi(x)) at once, whatever comes before.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ class LastLayer:
 
   Attributes:
     parts: The model; its private weights are those of the layer.
-    kernel: The place of K among these; what else there is, is b.
+    kernel: Position of K among these; the other one, if any, is b.
     num_features: Length of phi(x).
   """
 
@@ -43,7 +43,7 @@ class LastLayer:
     """Returns (predictions [n, outputs], phi [n, d]), dropout off.
 
     Args:
-      weights: Of the model.
+      weights: Weights of the model.
       x: Features, [n, ...].
       seed: int64[2].
     """
@@ -54,20 +54,20 @@ class LastLayer:
         else tf.zeros([size], leaf.dtype) for i, leaf in enumerate(own)
     ]
     wide = [tf.concat(pair, axis=-1) for pair in zip(own, beside)]
-    with interception.computing():  # What a stand-in says is of no use.
+    with interception.computing():  # The output of a stand-in is useless.
       both = self.model.predict(self.parts.merge(body, wide), x, False, seed)
     return tuple(tf.split(both, [both.shape[-1] - size, size], axis=-1))
 
 
 def of(model: functional.FunctionalModel) -> LastLayer:
-  """Returns the last layer of a model of one label, or numbers, per example.
+  """Returns the last layer of a model with one label, or numbers, per example.
 
   Args:
     model: The model.
 
   Raises:
-    ValueError: If it does not end in a dense layer without activation, or its
-      y are neither whole numbers of classes nor numbers to predict.
+    ValueError: If it does not end in a dense layer without activation, or its y
+      are neither integer classes nor numbers to predict.
   """
   parts = partition.last_layers(model, 1)
   own = [w for w, last in zip(parts.weights, parts.is_private) if last]
@@ -92,22 +92,22 @@ def _sentence(model) -> str:
 
 
 def _is_plain(model) -> bool:
-  """Whether y are whole numbers of classes, or numbers to predict."""
+  """Whether y are integer classes, or numbers to predict."""
   if model.num_outputs > 1 or model.targets is not None:
     return False
   if model.y_spec.dtype.is_integer:
     return model.has_one_label
-  # One-hot labels, and several of them, are floats, too.
+  # One-hot labels and multiple labels are floats, too.
   return model.y_spec.shape.rank <= 2 and not any(
       'accuracy' in name for name in model.metrics
   )
 
 
 def _is_linear(layer: LastLayer) -> bool:
-  """Whether -2 (K, b) gives -2 z: no activation does that, and no softmax.
+  """Whether -2 (K, b) gives -2 z, which no activation and no softmax does.
 
   A model in units of y (`target_units`) gives m + s z, and m + s phi(x) for the
-  features, among which neighbours are the same.
+  features, which have the same neighbours.
   """
   model, rng = layer.model, np.random.default_rng(0)
   x = tf.nest.map_structure(

@@ -1,4 +1,4 @@
-"""What the leaves of a model's weights are: kernels, biases, norms."""
+"""Describes the leaves of a model's weights: kernels, biases, norms."""
 
 import collections.abc
 from typing import Sequence
@@ -16,11 +16,11 @@ def describe(
 ) -> tuple[functional.LayerWeight, ...]:
   """Returns a tuple of `functional.LayerWeight`, one per leaf of the weights.
 
-  Models of the zoo and Keras models say what their weights are
-  (`model.layers`). For other models it is read off the shapes: a matrix is a
-  dense kernel, a leaf of four dimensions a convolution kernel, and a vector
-  next to one of them in the same container, as long as its outputs, its bias;
-  all else is 'unknown'.
+  Models of the zoo and Keras models describe their weights (`model.layers`).
+  For other models the shapes decide: a matrix is a dense kernel, a leaf of four
+  dimensions a convolution kernel, and a vector next to one of them in the same
+  container, with as many entries as it has outputs, its bias; all others are
+  'unknown'.
 
   Raises:
     ValueError: If `model.layers` does not fit the weights.
@@ -46,7 +46,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _containers(structure, path=()):
-  """Yields where each leaf is: the keys that lead to its container."""
+  """Yields the container of each leaf, as the keys that lead to it."""
   is_mapping = isinstance(structure, collections.abc.Mapping)
   if not is_mapping and not isinstance(structure, (list, tuple)):
     yield path[:-1]
@@ -58,14 +58,14 @@ def _containers(structure, path=()):
 
 
 def _infer(shapes, containers):
-  """Returns descriptions of leaves of which only shapes and places are known.
+  """Returns descriptions of leaves, inferred from shapes and containers.
   """
   kinds = [_KERNELS.get(len(shape), 'unknown') for shape in shapes]
   layers = [f'{kind}_{i}' for i, kind in enumerate(kinds)]
   for kernel, shape in enumerate(shapes):
     if kinds[kernel] not in _KERNELS.values():
       continue
-    # Sorted keys put `bias` before `kernel`; a sequence puts it behind.
+    # Sorted keys put `bias` before `kernel`; a sequence puts it after.
     for bias in (kernel + 1, kernel - 1):
       is_free = (
           0 <= bias < len(shapes)

@@ -12,24 +12,24 @@ import tensorflow as tf
 from tff_pers.models import functional
 
 
-# The same model for the same arguments, as `zoo.build` gives it.
+# Cached, so that the same arguments give the same model, as in `zoo.build`.
 @functools.lru_cache(maxsize=4)
 def build(
     theta_dim: int, w_dim: int, num_rows: int
 ) -> functional.FunctionalModel:
-  """Returns the model with the weights (theta, w), float64, zero at first.
+  """Returns the model with weights (theta, w), float64, zero at first.
 
     f(theta, w) = 1/2 ||C theta + D w - y||^2 = mean_k num_rows / 2 r_k^2
 
   where row k of x is (C_k, D_k), and r_k is its residual. Methods train the
-  mean over examples, the paper means the sum: the loss of an example has the
-  factor `num_rows`, so that step sizes are those of the paper. A split after
+  mean over examples, the paper uses the sum: so the loss of an example has the
+  factor `num_rows`, and step sizes are those of the paper. The split
   `output_layer` makes w private, `input_layer` theta.
 
   Args:
     theta_dim: Length of theta, >= 1.
     w_dim: Length of w, >= 1.
-    num_rows: Examples of a client, the same for all of them.
+    num_rows: Examples of a client, the same for all clients.
   """
 
   def init(seed):
@@ -40,7 +40,7 @@ def build(
 
   def predict(weights, x, training, seed):
     del training, seed  # No dropout.
-    # One product instead of two: x is read once.
+    # One product instead of two, so that x is read once.
     return tf.linalg.matvec(x, tf.concat(weights, axis=0))
 
   return functional.FunctionalModel(

@@ -1,9 +1,10 @@
-"""The hidden states of an LSTM layer, step by step, with a gradient of its own.
+"""The hidden states of an LSTM layer, with a hand-written gradient.
 
 The gradient that TensorFlow derives adds a product of two thin matrices to the
 gradient of the recurrent kernel in each step. Here the loop over the steps only
-finds the gradients of the gates; that of the kernel is one product over all
-steps, and what does not depend on later steps is computed for all at once.
+computes the gradients of the gates; the kernel's gradient is one product over
+all steps, and everything that is independent of later steps is computed at
+once.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ def outputs(x: tf.Tensor, kernel: Any, recurrent: Any, bias: Any) -> tf.Tensor:
     bias: Floats [4 units].
   """
   length, width = x.shape[1:]
-  # One product for all steps; only the recurrent one has to wait.
+  # One product for all steps; only the recurrent one must be sequential.
   rows = low_rank.matmul(tf.reshape(x, [-1, width]), kernel) + bias
   sums = tf.reshape(rows, [-1, length, rows.shape[-1]])
   states = hidden_states(tf.transpose(sums, [1, 0, 2]), recurrent)
@@ -33,14 +34,14 @@ def outputs(x: tf.Tensor, kernel: Any, recurrent: Any, bias: Any) -> tf.Tensor:
 def hidden_states(inputs: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
   """Returns the hidden states [length, batch, units].
 
-  Gates are in the order input, forget, cell, output, as Keras has them; the
-  layer starts from zeros. It can be differentiated any number of times.
+  Gates are in Keras' order: input, forget, cell, output. The layer starts from
+  zeros. It can be differentiated any number of times.
 
   Args:
-    inputs: What comes from below in each step, bias included: floats
-      [length, batch, 4 units] of known length.
+    inputs: The layer's inputs times its kernel in each step, plus the bias:
+      floats [length, batch, 4 units] of known length.
     recurrent: The recurrent kernel, floats [units, 4 units], or another form of
-      it that `low_rank.matmul` takes, which TensorFlow differentiates.
+      it that `low_rank.matmul` takes, which TensorFlow then differentiates.
   """
   if tf.is_tensor(recurrent):
     return _with_own_gradient(inputs, recurrent)
@@ -60,7 +61,7 @@ def _with_own_gradient(inputs, recurrent):
 
 
 def _forward(inputs, recurrent):
-  """Returns hidden states, cells and the gates' values of all steps."""
+  """Returns hidden states, cells and gate values of all steps."""
   length, units = inputs.shape[0], inputs.shape[2] // 4
   start = tf.zeros_like(inputs[0, :, :units])
 
@@ -75,7 +76,7 @@ def _forward(inputs, recurrent):
         array.write(step, value) for array, value in zip(found, values)
     ]
 
-  # A loop, not 80 copies of its body: graphs are traced several times.
+  # A loop rather than 80 copies, because graphs are traced several times.
   *_, found = tf.while_loop(
       lambda step, *_: step < length, body,
       (tf.constant(0), start, start,
@@ -86,12 +87,12 @@ def _forward(inputs, recurrent):
 
 
 def _backward(d_states, cells, gates, recurrent):
-  """Returns the gradient with respect to the gates' sums, of all steps."""
+  """Returns the gradient with respect to the sums of gates, for all steps."""
   length = gates.shape[0]
   i, f, c, o = tf.split(gates, 4, axis=2)
   tanh = tf.tanh(cells)
-  # By how much the cell (the first three) or the state (the last) changes with
-  # the sum of each gate; the cell of a step acts on the state through `opened`.
+  # Derivative of the cell (first three gates) or of the state (last gate) by
+  # the sum of each gate; a step's cell acts on the state through `opened`.
   slopes = tf.concat([
       c * i * (1 - i), _before(cells) * f * (1 - f), i * (1 - c * c),
       tanh * o * (1 - o),
@@ -117,10 +118,10 @@ def _backward(d_states, cells, gates, recurrent):
 
 
 def _before(values):
-  """Returns those of the step before, [length, batch, n]; zeros at first."""
+  """Returns the values of the previous step, zeros at first."""
   return tf.concat([tf.zeros_like(values[:1]), values[:-1]], axis=0)
 
 
 def _steps(length: int, like):
-  """Returns an array for values of all steps, each as `like`."""
+  """Returns an array for values of all steps, each shaped like `like`."""
   return tf.TensorArray(like.dtype, length, element_shape=like.shape)

@@ -1,8 +1,8 @@
-"""How many multiplications and additions a model costs per example.
+"""Counts the multiply-accumulates of a model per example.
 
-Counted are multiply-accumulates (MACs) of convolutions and matrix products in
-one forward pass, as papers count them: normalizations, activations and pooling
-are left out.
+These are the multiply-accumulates (MACs) of convolutions and matrix products in
+one forward pass, as papers count them, without normalizations, activations and
+pooling.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (Table 1: a k x k convolution from m to n channels costs
@@ -26,18 +26,16 @@ _CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
 def count(model: functional.FunctionalModel) -> dict[str, int]:
   """Returns the MACs of `predict` on one example, by layer.
 
-  They are read off the graph of `predict`, so that what is counted is what is
-  computed, whatever the model is made of. A product belongs to the layer of the
-  weight that it multiplies with; what multiplies two activations is the layer
-  ''. Products of weights alone are left out: their cost does not grow with the
-  number of examples.
+  They are read from the graph of `predict`, so that exactly what is computed is
+  counted, whatever the model is made of. A product belongs to the layer of its
+  weight; a product of two activations belongs to the layer ''. Products of only
+  weights are ignored: their cost does not grow with the number of examples.
 
   Args:
-    model: The model; `layers.describe` says what its weights are.
+    model: The model; `layers.describe` describes its weights.
 
   Raises:
-    ValueError: If the model has loops (recurrent layers), or shapes that are
-      not known.
+    ValueError: If the model has loops (recurrent layers), or unknown shapes.
   """
   described = layers.describe(model)
   one = tf.nest.map_structure(
@@ -49,7 +47,7 @@ def count(model: functional.FunctionalModel) -> dict[str, int]:
       ),
       autograph=False,
   ).get_concrete_function(model.spec, one)
-  # What a tensor is made of: positions of weights, and -1 for x.
+  # The origins of a tensor: positions of weights, and -1 for x.
   origins = [{position} for position in range(len(described))]
   origins += [{-1}] * len(tf.nest.flatten(one))
   totals = {weight.layer: 0 for weight in described}
@@ -67,7 +65,7 @@ def total(model: functional.FunctionalModel) -> int:
 
 
 class _Walk:
-  """Goes through a graph in the order of its operations."""
+  """Walks through a graph in the order of its operations."""
 
   def __init__(self, model_name: str):
     self._model_name = model_name
@@ -77,16 +75,16 @@ class _Walk:
 
     Args:
       graph: The graph of a function.
-      origins: Of its inputs, by name; those of all other tensors
-        are added.
+      origins: Origins of its inputs by name; those of all other tensors are
+        added.
     """
     for operation in graph.get_operations():
       own = [origins.get(tensor.name, set()) for tensor in operation.inputs]
       if operation.type in _LOOPS:
         raise ValueError(
-            'MACs can be counted of models without loops only, found'
+            'MACs can be counted only for models without loops, found'
             f' {operation.type} in {self._model_name}. Tip: count one step of a'
-            ' recurrent layer as a model of its own.'
+            ' recurrent layer as a separate model.'
         )
       if operation.type in _CALLS:
         yield from self._visit_call(graph, operation, origins, own)
@@ -97,7 +95,7 @@ class _Walk:
         origins.setdefault(tensor.name, set().union(*own))
 
   def _visit_call(self, graph, operation, origins, own):
-    """Visits the body of a function that is called."""
+    """Visits the body of a called function."""
     name = operation.get_attr('f').name
     body = graph._get_function(name).graph  # pylint: disable=protected-access
     inner = dict(zip((x.name for x in body.inputs), own))
@@ -106,13 +104,13 @@ class _Walk:
       origins[tensor.name] = inner.get(result.name, set())
 
   def _product(self, operation, own):
-    """Yields the cost of one product of x, or of what is made of it."""
+    """Yields the cost of one product that depends on x."""
     if not any(-1 in origin for origin in own):
-      return  # Of weights alone.
+      return  # A product of only weights.
     shapes = [*operation.inputs, *operation.outputs]
     if not all(tensor.shape.is_fully_defined() for tensor in shapes):
       raise ValueError(
-          'MACs can be counted of models with known shapes only, found'
+          'MACs can be counted only for models with known shapes, found'
           f' {[str(tensor.shape) for tensor in shapes]} in'
           f' {operation.type} of {self._model_name}.'
       )

@@ -1,4 +1,4 @@
-"""Clients that have some of the classes only: a loss and rows of their own.
+"""Clients that have only some of the classes: their loss and their rows.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (masked cross-entropy, after HeteroFL, Diao, Ding, Tarokh 2021)
@@ -20,18 +20,18 @@ def head(
 ) -> tuple[int, ...]:
   """Returns the positions of the leaves of the output layer.
 
-  The last axis of each are the classes.
+  The last axis of each leaf is that of the classes.
 
   Args:
     model: The model.
-    flag: What needs it, for the message.
+    flag: The option that needs it, for the message.
 
   Raises:
     ValueError: If the model has no logit per class.
   """
   weights = layers.describe(model)
   kernels = [weight for weight in weights if weight.kind == 'dense']
-  # One label per example: a text has one for every token.
+  # One label per example, because a text has one for every token.
   is_classifier = (
       model.has_one_label and model.y_spec.dtype.is_integer
       and 'accuracy' in model.metrics and not model.probabilities
@@ -51,12 +51,12 @@ def owned(
     model: functional.FunctionalModel, positions: Sequence[int],
     data: Mapping[str, Any],
 ) -> tf.Tensor:
-  """Returns 1 for the classes among a client's labels, 0 for others.
+  """Returns 1 for the classes among a client's labels, 0 for the others.
 
   Args:
     model: A model with a `head`.
-    positions: Its head.
-    data: Dense client data; rows of padding do not count.
+    positions: Positions of its head.
+    data: Dense client data; padding rows do not count.
 
   Returns:
     float32[C].
@@ -74,11 +74,11 @@ def owned(
 def masked(
     model: functional.FunctionalModel, classes: tf.Tensor
 ) -> functional.FunctionalModel:
-  """Returns the model with logits 0, not -infinity, for other classes.
+  """Returns the model with logits 0, not -infinity, for missing classes.
 
   Args:
     model: A classifier.
-    classes: float[C], 1 for the classes of a client.
+    classes: float[C], 1 for the classes that a client has.
   """
   def predict(*arguments):
     logits = model.predict(*arguments)
@@ -90,10 +90,10 @@ def masked(
 def keep_unowned(
     positions: Sequence[int], shares: tf.Tensor, new: Any, old: Any
 ) -> Any:
-  """Returns `new`, with the old rows of the classes that nobody had.
+  """Returns `new`, with the old rows for the classes that nobody had.
 
   Args:
-    positions: The head.
+    positions: Positions of the head.
     shares: float[C], 0 for the classes that nobody had.
     new: Weights of the model.
     old: Likewise.

@@ -1,6 +1,6 @@
 """Tables of full models of one architecture, and mixtures of their outputs.
 
-A table is a structure like the model's weights with a leading axis C.
+A table has the structure of the model's weights, with a leading axis C.
 """
 
 import collections
@@ -26,15 +26,15 @@ def initial_models(
   """Returns C independent initial models, every leaf [C, ...].
 
   Model 0 of the first attempt is w^0 of the run, as in other methods. Equal
-  models would stay equal for ever, so those of a model whose weights are not
-  drawn (linear models start at 0) get noise, but for model 0 of the first
-  attempt: see `perturb`.
+  models would always stay equal. So if a model's weights are not drawn (linear
+  models start at 0), all models except model 0 of the first attempt get noise:
+  see `perturb`.
 
   Args:
     model: The model.
     num_models: C, >= 1.
     seed: int64, the seed of the run.
-    attempt: int32 >= 0, another one gives other models.
+    attempt: int32 >= 0; each gives different models.
   """
   first = model.initial_weights(seed)
   models = []
@@ -63,16 +63,16 @@ def _distinct(model: functional.FunctionalModel, key):
 
 
 def perturb(weights: Any, key: tf.Tensor, scale: float = 1.0) -> Any:
-  """Returns weights + scale * uniform(-1, 1) / sqrt(fan_in), but for biases.
+  """Returns weights + scale * uniform(-1, 1) / sqrt(fan_in), except biases.
 
   Args:
-    weights: A structure of floats. Leaves of rank 0 and 1 are biases, unless
-      there are no others.
+    weights: A structure of floats. Leaves of rank 0 and 1 count as biases,
+      unless there are no others.
     key: int64[2].
     scale: Size of the noise relative to a usual initialization.
   """
   leaves = tf.nest.flatten(weights)
-  # A model that has vectors only would otherwise get no noise at all.
+  # A model that has only vectors would otherwise get no noise at all.
   rank = min(2, max(leaf.shape.rank for leaf in leaves))
   noisy = []
   for position, leaf in enumerate(leaves):
@@ -95,7 +95,7 @@ def select(models: Any, c: Any) -> Any:
 def unstack(models: Any, num_models: int) -> list:
   """Returns all C models of the table.
 
-  The gradient is one stack; that of C selections would be C sums of tables.
+  The gradient is one stack, whereas C selections would add up C tables.
   """
   leaves = tf.nest.flatten(models)
   columns = [tf.unstack(leaf, num_models) for leaf in leaves]
@@ -110,20 +110,19 @@ def mixture(
     logits        : output = sum_c mixing_c * output_c
     probabilities : p(y | x) = sum_c mixing_c * p_c(y | x)
 
-  Its output is what `model`'s loss takes: for probabilities log p (whose
+  Its output is what the loss of `model` takes: for probabilities log p (whose
   softmax is p), or with one logit, or one for each of several labels, the
-  log-odds of p, or p itself if that is what `model` predicts. For regression
-  both are sum_c mixing_c * prediction_c. The penalty is
-  sum_c mixing_c * penalty_c.
+  log-odds of p, or p itself if `model` predicts that. For regression both are
+  sum_c mixing_c * prediction_c. The penalty is sum_c mixing_c * penalty_c.
 
   Args:
-    model: A member; its predictions are logits (of several classes, or of one
-      against the other), or regression targets.
+    model: A member; its predictions are logits (one per class, or one for two
+      classes), or regression targets.
     num_models: C; `mixing` is float[C] >= 0, leaves of `models` are [C, ...].
     mix: `logits` or `probabilities`.
 
   Raises:
-    ValueError: If probabilities of several outputs are to be mixed.
+    ValueError: If probabilities of several outputs would have to be mixed.
   """
   if mix == 'probabilities':
     model.require_one_output(
@@ -164,7 +163,7 @@ def mix_outputs(
     model: functional.FunctionalModel, mix: str, mixing: tf.Tensor,
     outputs: Sequence[Any],
 ) -> Any:
-  """Returns the mixture of what members predict; see `mixture`.
+  """Returns the mixture of members' predictions; see `mixture`.
 
   Args:
     model: A member.
@@ -173,7 +172,7 @@ def mix_outputs(
     outputs: C predictions in the form of `model`'s.
   """
   has_tags = model.example_loss is tags.multilabel_crossentropy
-  # Members that predict probabilities are mixed as they are.
+  # Predicted probabilities are mixed directly.
   by_probability = (
       mix == 'probabilities' and not model.probabilities
       and (model.y_spec.dtype.is_integer or has_tags)
@@ -196,7 +195,7 @@ def mix_outputs(
 def _log_mixture(mixing, logits, one_logit: bool):
   """Returns log sum_c pi_c p_c per class, or the log-odds of each logit."""
   # log 0 = -inf, with gradient 0. One `where` around the logarithm would not be
-  # enough: the derivative at 0 is infinite, and times 0 it is NaN.
+  # enough: the derivative at 0 is infinite, and infinity times 0 is NaN.
   def log(pi):
     is_used = pi > 0
     finite = tf.math.log(tf.where(is_used, pi, tf.ones_like(pi)))
@@ -208,8 +207,8 @@ def _log_mixture(mixing, logits, one_logit: bool):
         axis=0,
     )
   if one_logit:
-    # Two sums of logarithms: log(p / (1 - p)) would be infinite where p rounds
-    # to 0 or 1.
+    # Two sums of logarithms, because log(p / (1 - p)) would be infinite where p
+    # rounds to 0 or 1.
     positive = log_sum([tf.math.log_sigmoid(z) for z in logits])
     return positive - log_sum([tf.math.log_sigmoid(-z) for z in logits])
   return log_sum([tf.nn.log_softmax(z) for z in logits])

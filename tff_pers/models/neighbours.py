@@ -4,9 +4,9 @@
     p_kNN(y | x) ~ sum over the k nearest j of
                    exp(-||phi(x) - phi_j|| / s) [y_j = y]
 
-phi is what enters the model's last layer, and s the median of the distances
-within the store. Of numbers, what is mixed are the prediction and the mean of
-the neighbours' y_j with the same weights.
+phi is the input of the model's last layer, and s the median of the distances
+within the store. For regression, the prediction is mixed with the mean of the
+neighbours' y_j with the same weights.
 
 Personalized Federated Learning through Local Memorization (kNN-Per)
     Marfoq, Neglia, Kameni, Vidal. ICML 2022.
@@ -23,7 +23,7 @@ from tff_pers.models import last_layer
 from tff_pers.models import mixtures
 from tff_pers.numerics import distances
 
-# A label that no neighbour has is not impossible: its loss must be finite.
+# A label that no neighbour has is still possible: its loss must be finite.
 _SMALLEST = 1e-9
 
 
@@ -33,8 +33,8 @@ class Neighbours:
 
   Attributes:
     layer: The model's last layer.
-    k: How many neighbours count, at most.
-    capacity: How many examples a store holds.
+    k: Maximum number of neighbours that count.
+    capacity: Maximum number of examples in a store.
   """
 
   layer: last_layer.LastLayer
@@ -46,11 +46,11 @@ class Neighbours:
   ) -> Mapping[str, tf.Tensor]:
     """Returns the store `<features [M, d], labels [M, ...], scale, size>`.
 
-    All of them are floats.
+    All members are floats.
 
     Args:
       features: phi_j, floats [n, d], n <= M; rows from `size` on are zeros.
-      y: y_j, [n] or [n, targets]; rows from `size` on may be anything.
+      y: y_j, [n] or [n, targets]; rows from `size` on are ignored.
       size: int32, number of examples.
     """
     dtype, counts = features.dtype, tf.range(tf.shape(y)[0]) < size
@@ -81,14 +81,14 @@ class Neighbours:
       self, store: Mapping[str, tf.Tensor], features: tf.Tensor,
       num_outputs: int,
   ) -> tf.Tensor:
-    """Returns what the neighbours say, in the form of the model's predictions.
+    """Returns the neighbours' prediction, in the form of the model's.
 
     Args:
-      store: See `store`; what an empty one says is of no use.
+      store: See `store`; with an empty one the result is meaningless.
       features: phi(x), [n, d].
-      num_outputs: Of the model: as many classes (of one, two) or targets.
+      num_outputs: Outputs of the model: its classes (two for one) or targets.
     """
-    # A mean that all features share cancels in float32.
+    # The features' common mean is subtracted, to avoid cancellation in float32.
     mean = tf.math.divide_no_nan(
         tf.reduce_sum(store['features'], axis=0), store['size']
     )
@@ -116,11 +116,11 @@ class Neighbours:
   def mixed(
       self, mixing: tf.Tensor, predictions: tf.Tensor, said: tf.Tensor
   ) -> tf.Tensor:
-    """Returns predictions of the model mixed with what the neighbours say.
+    """Returns predictions of the model mixed with those of the neighbours.
 
     Args:
       mixing: lambda.
-      predictions: Of the model, [n, outputs].
+      predictions: Predictions of the model, [n, outputs].
       said: See `predict`.
     """
     return mixtures.mix_outputs(
@@ -129,7 +129,7 @@ class Neighbours:
     )
 
   def deployed(self) -> functional.FunctionalModel:
-    """Returns the model over `<mixing, store, weights>`; lambda is at first 0.
+    """Returns the model over `<mixing, store, weights>`; lambda starts at 0.
     """
     model = self.layer.model
 
@@ -137,7 +137,7 @@ class Neighbours:
       return self.without_store(model.init(seed))
 
     def predict(weights, x, training, seed):
-      del training  # Nothing is trained.
+      del training  # There is no training.
       predictions, features = self.layer.predict(weights['weights'], x, seed)
       said = self.predict(weights['store'], features, predictions.shape[-1])
       return self.mixed(weights['mixing'], predictions, said)
@@ -154,7 +154,7 @@ class Neighbours:
     )
 
   def without_store(self, weights: Any) -> Any:
-    """Returns what a client deploys that has no examples."""
+    """Returns what a client without examples deploys."""
     dtype = self.layer.model.dtype
     return collections.OrderedDict(
         mixing=tf.zeros([], dtype),
@@ -168,10 +168,10 @@ class Neighbours:
 
 
 def _median(values: tf.Tensor) -> tf.Tensor:
-  """Returns the median; 1 if it is 0, or of nothing."""
+  """Returns the median; 1 if it is 0, or if there are no values."""
   ordered, number = tf.sort(values), tf.size(values)
   middle = tf.stack([(number - 1) // 2, number // 2])
-  # Two zeros at the end: of nothing the middle is there.
+  # Two zeros at the end, so that a middle exists without values.
   found = tf.reduce_mean(
       tf.gather(tf.pad(ordered, [[0, 2]]), tf.maximum(middle, 0))
   )

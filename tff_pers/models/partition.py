@@ -1,7 +1,7 @@
-"""Which weights of a model are global, and which are private.
+"""Splits the weights of a model into global and private ones.
 
-Partial personalization splits one model into global weights theta, which
-travel and are averaged, and private weights w_i, which stay with client i:
+Partial personalization splits one model into global weights theta, which are
+sent and averaged, and private weights w_i, which stay with client i:
 
     partition = from_scheme(model, 'output_layer')
     theta, w = partition.split(weights)
@@ -30,7 +30,7 @@ from tff_pers import tff
 
 _SIDES = ('global', 'private')
 _NORM = ('norm', batch_norm.KIND)
-_NAMES_SHOWN = 8  # In messages.
+_NAMES_SHOWN = 8  # Names shown in messages.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Partition:
   """A model whose weights are split into a global and a private part.
 
   Each part is a tuple of leaves in the model's order. It has no names, because
-  TFF's native runtime wants the fields of whatever passes through a sequence
-  sorted by name, and an empty part is simply `()`.
+  TFF's native runtime requires sorted field names in everything that passes
+  through a sequence; an empty part is `()`.
 
   Limit cases: without private weights a method of split models is its global
   counterpart (FedAvg), without global weights it is local training.
 
   Attributes:
-    made_by: How one makes it of a model.
+    made_by: How to make one from a model, for messages.
     model: The whole model.
-    is_private: For each leaf of the weights, in the order of `tf.nest`, whether
-      it is private.
+    is_private: Whether each leaf of the weights, in the order of `tf.nest`, is
+      private.
   """
 
   made_by: ClassVar[str] = (
@@ -67,7 +67,7 @@ class Partition:
 
   @functools.cached_property
   def weights(self) -> tuple[functional.LayerWeight, ...]:
-    """What each leaf of the weights is."""
+    """Descriptions of the leaves of the weights."""
     return layers.describe(self.model)
 
   def split(self, weights: Any) -> tuple[Any, Any]:
@@ -80,7 +80,7 @@ class Partition:
     )
 
   def merge(self, global_weights: Any, private_weights: Any) -> Any:
-    """Returns the whole weights: `split` undone."""
+    """Returns the whole weights: the inverse of `split`."""
     sides = iter(global_weights), iter(private_weights)
     return tf.nest.pack_sequence_as(
         self._spec, [next(sides[private]) for private in self.is_private]
@@ -101,11 +101,11 @@ class Partition:
     return self.private_model(()).weights_type
 
   def global_model(self, private_weights: Any) -> functional.FunctionalModel:
-    """Returns the model over the global part; the private one is constant."""
+    """Returns the model of the global part, with a constant private part."""
     return self._part(0, lambda part: self.merge(part, private_weights))
 
   def private_model(self, global_weights: Any) -> functional.FunctionalModel:
-    """Returns the model over the private part; the global one is constant."""
+    """Returns the model of the private part, with a constant global part."""
     return self._part(1, lambda part: self.merge(global_weights, part))
 
   @functools.cached_property
@@ -116,7 +116,7 @@ class Partition:
     )
 
   def num_parameters(self) -> tuple[int, int]:
-    """Returns the number of scalars of the global and of the private part."""
+    """Returns the number of scalars of the global and the private part."""
     return tuple(
         sum(spec.shape.num_elements() for spec in part)
         for part in self.split(self._spec)
@@ -169,7 +169,7 @@ def by_predicate(
   """Returns the partition whose private weights satisfy `predicate`.
 
   Args:
-    model: The model; `layers.describe` says what its weights are.
+    model: The model; `layers.describe` describes its weights.
     predicate: E.g. `lambda weight: weight.name.startswith('head/')`.
   """
   return Partition(
@@ -178,11 +178,11 @@ def by_predicate(
 
 
 def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
-  """Returns the partition that a flag says; neither part may be empty.
+  """Returns the partition that a flag names; neither part may be empty.
 
-  What is private is one of `SCHEMES`:
+  The private weights are one of `SCHEMES`:
 
-    input_layer : the layer of the first kernel, and the normalizations behind
+    input_layer : the layer of the first kernel, and the normalizations after
                   it; as in the papers, an embedding table is no input layer
     output_layer: the layer of the last kernel
     norm        : scales, offsets and moving statistics of all normalizations
@@ -192,14 +192,14 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
 
   Args:
     model: The model.
-    split: A scheme, or a pattern of names as in a shell, e.g. 'dense_2/*' or
-      '*/kernel'. Several have colons between them, e.g. 'adapter:norm': a
-      weight is private if it fits one of them.
+    split: A scheme, or a shell pattern of names, e.g. 'dense_2/*' or
+      '*/kernel'; or several with colons between them, e.g. 'adapter:norm': a
+      weight is private if it matches one of them.
 
   Raises:
-    ValueError: If a scheme or pattern fits no weight, or all weights would be
-      private; if a scheme needs to know more about the weights than the model
-      says.
+    ValueError: If a scheme or pattern matches no weight, or all weights would
+      be private, or if the model does not describe its weights well enough for
+      a scheme.
   """
   weights = layers.describe(model)
   chosen = [_choose(model, weights, item) for item in items(split)]
@@ -208,7 +208,7 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
     raise ValueError(
         f'`split` must leave {model.name} a global weight, found {split!r},'
         ' which makes all of them private. Tip: local_only trains every client'
-        ' by itself.'
+        ' independently.'
     )
   return partition
 
@@ -216,15 +216,15 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
 def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
   """Returns the partition whose private weights are the last layers.
 
-  Layers are those that have a kernel, or if none has, all of them; a
-  normalization between two of them stays global.
+  These are layers with a kernel, or all layers if none has one; a normalization
+  between two of them stays global.
 
   Args:
     model: The model.
-    count: How many, >= 0; more than there are: all of them.
+    count: Number of layers >= 0; at most all of them.
 
   Raises:
-    ValueError: If the model does not say which layer comes last.
+    ValueError: If the model does not say which layer is last.
   """
   weights = layers.describe(model)
   named = [w.layer for w in weights if _is_kernel(w)]
@@ -246,7 +246,7 @@ def items(split: str) -> list[str]:
 
 
 def _choose(model, weights, item: str) -> list[bool]:
-  """Returns which weights fit one scheme or pattern."""
+  """Returns which weights match one scheme or pattern."""
   if item in SCHEMES:
     _check_is_described(model, weights, item)
     fits = SCHEMES[item](weights)
@@ -260,16 +260,16 @@ def _choose(model, weights, item: str) -> list[bool]:
   if item == 'adapter':
     tip = ' Tip: adapt the model first, see adaptors.floral.'
   raise ValueError(
-      f'`split` must be {", ".join(SCHEMES)}, or a pattern of names, and fit'
+      f'`split` must be {", ".join(SCHEMES)}, or a pattern of names, and match'
       f' a weight of {model.name} ({", ".join(names[:_NAMES_SHOWN])}{more}),'
-      f' found {item!r}, which fits none.{tip}'
+      f' found {item!r}, which matches none.{tip}'
   )
 
 
 def _check_is_described(model, weights, scheme: str) -> None:
-  """Raises ValueError if a scheme would have to guess."""
+  """Raises a ValueError if a scheme would have to guess."""
   if scheme == 'adapter':
-    return  # Adaptors are never inferred from shapes: the kind is certain.
+    return  # Adaptors are never inferred from shapes: their kind is certain.
   reason = _unknown(model, weights, scheme)
   if reason is not None:
     raise ValueError(
@@ -280,7 +280,7 @@ def _check_is_described(model, weights, scheme: str) -> None:
 
 
 def _unknown(model, weights, scheme: str) -> Optional[str]:
-  """Returns what a scheme needs and the model does not say; None: nothing."""
+  """Returns what a scheme needs and the model does not say, or None."""
   unknown = [weight for weight in weights if weight.kind == 'unknown']
   if unknown:
     return f'what {unknown[0].name} of shape {unknown[0].shape} is'
@@ -300,7 +300,7 @@ def _has_mapping(structure) -> bool:
 
 
 def _is_kernel(weight: functional.LayerWeight) -> bool:
-  """Whether inputs are multiplied by it; Keras has kernels of more kinds."""
+  """Whether it multiplies inputs; Keras has kernels of further kinds."""
   return weight.kind in ('dense', 'conv') or weight.name.endswith('kernel')
 
 
@@ -311,7 +311,7 @@ def _input_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
     if _is_kernel(weight):
       current = weight.layer
     # A first layer and its norm are one block (ResNet-18: 576 + 128). Its
-    # statistics may stand behind all other weights.
+    # statistics may come after all other weights.
     if weight.kind == 'norm' and current in kernels[:1]:
       block.add(weight.layer)
   return [weight.layer in block for weight in weights]

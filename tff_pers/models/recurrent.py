@@ -1,4 +1,4 @@
-"""Embeddings and LSTM layers: pure functions of their weights.
+"""Embeddings and LSTM layers as pure functions of their weights.
 
 Adaptive Federated Optimization (sizes of both networks)
     Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
@@ -14,26 +14,26 @@ from tff_pers.models import initial_weights
 from tff_pers.models import lstm_steps
 from tff_pers.models import zoo_layers as zl
 
-_EMBEDDING_LIMIT = 0.05  # Of Keras' embeddings.
+_EMBEDDING_LIMIT = 0.05  # As in Keras.
 
 
 def layers(
     num_tokens: int, length: int, embedding: int, lstm_units: tuple[int, ...],
     projection: Optional[int] = None,
 ) -> list[zl.MakeLayer]:
-  """Returns the layers of a network: tokens to logits of the next token.
+  """Returns the layers of a network from tokens to logits of the next token.
 
   x is int[batch, length], the output [batch, length, num_tokens].
 
   Args:
-    num_tokens: Number of tokens, special ones included.
+    num_tokens: Number of tokens, including special ones.
     length: Length of a sequence.
     embedding: Dimension of the embedding.
     lstm_units: Units of each LSTM layer.
     projection: Units of a linear layer before the last one; None: no such
       layer.
   """
-  # Dense layers take each position for an example.
+  # Dense layers treat each position as an example.
   tail = [zl.dense(projection)] if projection else []
   return [
       embed('embedding', num_tokens, embedding),
@@ -44,7 +44,7 @@ def layers(
 
 
 def embed(name: str, num_tokens: int, dimension: int) -> zl.MakeLayer:
-  """int[batch, length] -> [batch, length, dimension]: rows of a table."""
+  """int[batch, length] -> [batch, length, dimension], rows of a table."""
   table = (num_tokens, dimension)
 
   def apply(weights, x, training, seed):
@@ -60,10 +60,10 @@ def embed(name: str, num_tokens: int, dimension: int) -> zl.MakeLayer:
 
 
 def lstm(name: str, units: int) -> zl.MakeLayer:
-  """[batch, length, n] -> [batch, length, units], every hidden state.
+  """[batch, length, n] -> [batch, length, units], all hidden states.
 
-  As `tf.keras.layers.LSTM`: kernels [n, 4 units] and [units, 4 units] and one
-  bias, gates in the order input, forget, cell, output.
+  As in `tf.keras.layers.LSTM`: kernels [n, 4 units] and [units, 4 units] and
+  one bias, gates in the order input, forget, cell, output.
   """
 
   def apply(weights, x, training, seed):
@@ -89,10 +89,10 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
 def initial_weight(
     weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Returns a weight as Keras draws it.
+  """Returns a weight drawn as in Keras.
 
-  Kernels Glorot uniform, recurrent ones orthogonal, embeddings uniform; biases
-  zero, but those of forget gates one.
+  Kernels are Glorot uniform, recurrent ones orthogonal, embeddings uniform;
+  biases are zero, except for those of forget gates, which are one.
   """
   if weight.kind == 'embedding':
     limit = tf.constant(_EMBEDDING_LIMIT, dtype)
@@ -110,5 +110,5 @@ def _orthogonal(shape, seed, dtype):
   """Returns a matrix [n, 4 n] with orthonormal rows, uniformly distributed."""
   normal = tf.random.stateless_normal(shape[::-1], seed, dtype=dtype)
   q, r = tf.linalg.qr(normal)
-  # Without the signs Q would not be uniform.
+  # Without the signs, Q would not be uniformly distributed.
   return tf.transpose(q * tf.sign(tf.linalg.diag_part(r)))

@@ -9,9 +9,9 @@ Factorization (Tables 5 and 6: sizes, and which layers keep their full rank)
     Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
     https://arxiv.org/abs/2111.14655
 
-The papers normalize over batches, as `resnet18_bn` and `resnet34_bn` do.
-`resnet18` and `resnet34` do so over groups of channels, which needs no
-statistics beside the weights, so that every method can train them.
+The papers use batch normalization, as `resnet18_bn` and `resnet34_bn` do.
+`resnet18` and `resnet34` use group normalization, which needs no statistics in
+addition to the weights, so that every method can train them.
 """
 
 from typing import Callable, Sequence
@@ -26,8 +26,8 @@ from tff_pers.numerics import low_rank
 BLOCKS = {'resnet18': (2, 2, 2, 2), 'resnet34': (3, 4, 6, 3)}
 CHANNELS = (64, 128, 256, 512)
 _STEM = 'stem'
-# What stays whole when the model is factorised, beside the stem, the shortcuts
-# and the classifier: the first stages or blocks.
+# Kept at full rank when the model is factorised, in addition to the stem, the
+# shortcuts and the classifier: the first stages or blocks.
 _WHOLE = {'resnet18': ('stage1/block0/',), 'resnet34': ('stage1/', 'stage2/')}
 _MAX_GROUPS = 32
 _EPSILON = 1e-5
@@ -44,7 +44,8 @@ def layers(
 
   Args:
     name: One of `BLOCKS`.
-    scaled: The number of channels of a layer by that of the whole model.
+    scaled: From the number of channels of a layer in the whole model to that in
+      this one.
     norm: `(name) -> layer`, the normalization.
   """
   channels = [scaled(count) for count in CHANNELS]
@@ -63,14 +64,14 @@ def layers(
 def full_rank(
     name: str, described: Sequence[functional.LayerWeight]
 ) -> tuple[str, ...]:
-  """Returns the names of the layers that FedHM leaves as they are.
+  """Returns the names of the layers that FedHM keeps at full rank.
 
-  The stem; of ResNet-18 the first block of stage 1, of ResNet-34 stages 1 and
+  The stem; for ResNet-18 the first block of stage 1, for ResNet-34 stages 1 and
   2; all shortcuts; the classifier.
 
   Args:
     name: One of `BLOCKS`.
-    described: What the weights of the model are.
+    described: Descriptions of the weights of the model.
   """
   kernels = [w.layer for w in described if w.kind in ('conv', 'dense')]
   return tuple(
@@ -81,7 +82,7 @@ def full_rank(
 
 
 def _block(name: str, filters: int, stride: int, norm) -> zl.MakeLayer:
-  """Basic block: two 3 x 3 convolutions beside a shortcut, then ReLU."""
+  """Basic block: two 3 x 3 convolutions, plus a shortcut, then ReLU."""
 
   def make(shape):
     path = zl.stack([
@@ -100,7 +101,7 @@ def _block(name: str, filters: int, stride: int, norm) -> zl.MakeLayer:
     def units(incoming):
       axes, outgoing = zl.units(path, incoming)
       shortcut, added = zl.units(projection, incoming)
-      # What is added has the same units: without a projection those of x.
+      # The sum has the units of both; without a projection, those of x.
       axes = zl.renamed(axes, outgoing, added)
       return (*axes, *shortcut), added
 
@@ -122,8 +123,8 @@ def _block(name: str, filters: int, stride: int, norm) -> zl.MakeLayer:
 def convolution(
     name: str, size: int, filters: int, stride: int = 1
 ) -> zl.MakeLayer:
-  """Convolution without bias, padded by size // 2 on all sides."""
-  # Not 'SAME', which with stride 2 pads even sizes on one side only.
+  """Convolution without bias, with size // 2 padding on all sides."""
+  # Not 'SAME', which for stride 2 pads even sizes on one side only.
   sides = [size // 2, size // 2]
   padding = [[0, 0], sides, sides, [0, 0]]
 
@@ -149,9 +150,9 @@ def convolution(
 def group_norm(name: str) -> zl.MakeLayer:
   """Group normalization over pixels and channels, then scale and offset.
 
-  32 groups, or where they do not divide the channels the most below that do. A
-  group has two values at least, since one alone would become 0: of images of
-  one pixel, two channels.
+  There are 32 groups, or the largest smaller number that divides the channels.
+  A group has at least two values, because a single one would become 0: with
+  images of one pixel, two channels.
   """
 
   def make(shape):

@@ -1,13 +1,13 @@
-"""The zoo's models of sequences of tokens: the next character or word.
+"""The zoo's models of token sequences: the next character or word.
 
 Character model: Adaptive Federated Optimization, and Convergence and Accuracy
 Trade-Offs in Federated Learning and Meta-Learning (sizes:
 papers/local_update_methods.md 4.2).
 Transformer: see `transformer` (papers/partial_personalization.md 5.2).
 
-Loss and metrics are means over tokens, see `tokens`. `accuracy` of a model of
-characters is over all but padding; of a model of words over the words of the
-vocabulary, special tokens excluded.
+Loss and metrics are means over tokens, see `tokens`. The `accuracy` of a model
+of characters is over all tokens except padding; of a model of words over the
+words of the vocabulary, without special tokens.
 """
 
 import functools
@@ -29,7 +29,7 @@ class Architecture(NamedTuple):
   Attributes:
     make_layers: `(number of tokens, length) -> layers`.
     initial_weight: See `zoo_layers.functions`.
-    of_words: Whether tokens are words, else they are characters.
+    of_words: Whether tokens are words; else they are characters.
   """
 
   make_layers: Callable[[int, int], list[zl.MakeLayer]]
@@ -50,17 +50,17 @@ def build(
 ) -> functional.FunctionalModel:
   """Returns the model `name`.
 
-  y is int32[batch, length], the token behind each of x.
+  y is int32[batch, length], the token that follows each of x.
 
   Args:
     name: One of `MODELS`.
     x_spec: Spec of the tokens, int32[None, length].
-    num_tokens: Number of tokens, special ones included; see `tokens`.
-    dtype: Of the weights.
+    num_tokens: Number of tokens, including special ones; see `tokens`.
+    dtype: Dtype of the weights.
     l2: See `zoo.build`.
 
   Raises:
-    ValueError: If x is no sequence of tokens, or there are too few tokens.
+    ValueError: If x is not a sequence of tokens, or there are too few tokens.
   """
   if x_spec.shape.rank != 2 or not x_spec.dtype.is_integer:
     raise ValueError(
@@ -71,8 +71,8 @@ def build(
   vocabulary = num_tokens - tokens.NUM_SPECIAL
   if vocabulary < 1:
     raise ValueError(
-        f'`num_classes` must be > {tokens.NUM_SPECIAL} for {name}, whose'
-        f' special tokens are so many, found {num_tokens}.'
+        f'`num_classes` must be > {tokens.NUM_SPECIAL} for {name}, which has'
+        f' that many special tokens, found {num_tokens}.'
     )
   own = MODELS[name]
   layers = zl.stack(
@@ -107,7 +107,7 @@ def _transformer(**sizes) -> Architecture:
   )
 
 
-# BERT-mini; the small one is for tests and for CPUs.
+# BERT-mini; the small one is for tests and CPUs.
 _MINI = dict(blocks=4, heads=4, width=256, hidden=1024)
 _SMALL = dict(blocks=2, heads=2, width=32, hidden=64)
 

@@ -9,32 +9,32 @@ from tff_pers.models import functional
 from tff_pers.models import layers
 from tff_pers.models import partition
 
-# What methods need that make the output layer private by default.
+# Needs of methods whose output layer is private by default.
 NEEDS = dict(hidden_layers=lambda values: values.split == 'output_layer')
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
-  """Which weights are private; the hyperparameters of a method extend it."""
+  """The private weights; the hyperparameters of methods extend it."""
 
-  final_epochs = 0  # Not a field: only some methods leave the choice.
+  final_epochs = 0  # Not a field: only some methods let users choose.
   split: str = hp.field(
       'output_layer',
-      'What is private: input_layer, output_layer, norm, bias, adapter'
+      'The private weights: input_layer, output_layer, norm, bias, adapter'
       ' (low-rank adaptors, which are added to a model that has no adapters of'
       ' its own), or a pattern of'
       ' names such as dense_2/*; several with colons, e.g. adapter:bias.',
   )
   adaptor_rank: int = hp.field(
       0,
-      'Rank of the private adaptors with split=adapter; 0: as large as 1 % of'
+      'Rank of the private adaptors with split=adapter; 0: their size is 1 % of'
       ' each kernel.',
       minimum=0,
   )
 
   @property
   def private_rate(self) -> float:
-    """Step size of the private weights; methods may have one of their own."""
+    """Step size of the private weights; methods may override it."""
     return self.learning_rate
 
   def partition(

@@ -1,7 +1,7 @@
 """Sub-models: a share of the hidden units of a model, and their weights.
 
 A weight belongs to a sub-model if the units at both of its ends do. Inputs and
-outputs are never cut. Units of one group, such as the channels that a residual
+outputs are never cut. The units of a group, e.g. the channels that a residual
 connection adds, are cut alike.
 
     static : units 0 .. q-1                          (HeteroFL, FjORD)
@@ -35,8 +35,8 @@ from tff_pers.models import tiers as tiers_lib
 ROUNDINGS = ('round', 'floor', 'ceil')
 WINDOWS = ('static', 'rolling', 'random')
 
-# The product of the floats .07 and 100 is 7.000000000000001, and that of .35
-# and 90 is 31.499999999999996: these digits of it count.
+# Rounds the products to these digits: as floats, 0.07 times 100 is
+# 7.000000000000001, and 0.35 times 90 is 31.499999999999996.
 _DIGITS = 9
 
 # The units that a sub-model keeps, int32[q] by group, ascending.
@@ -44,7 +44,7 @@ Kept = Mapping[str, Any]
 
 
 def num_kept(units: int, width: float, rounding: str = 'round') -> int:
-  """Returns how many of `units` units a width keeps, at least 1.
+  """Returns the number of units that a width keeps, at least 1.
 
   Args:
     units: Number C of units of a layer.
@@ -52,7 +52,7 @@ def num_kept(units: int, width: float, rounding: str = 'round') -> int:
     rounding: `round` (halves to even), `floor` or `ceil` of beta C.
 
   Raises:
-    ValueError: If `rounding` is none of these.
+    ValueError: If `rounding` is not one of these.
   """
   if rounding not in ROUNDINGS:
     raise ValueError(
@@ -71,13 +71,13 @@ def num_kept(units: int, width: float, rounding: str = 'round') -> int:
 class Submodels:
   """The sub-models of one model, in several widths.
 
-  Weights of a sub-model are a structure like those of the model with smaller
+  Weights of a sub-model have the structure of the model's weights, with smaller
   leaves; what it computes depends on how many units it keeps, not on which.
 
   Attributes:
     base: The whole model; it must know its `units` and have several sizes.
     widths: Share beta of the units that the sub-model of each tier keeps, in
-      (0, 1]; tiers may share one.
+      (0, 1]; tiers may have equal shares.
     rounding: See `num_kept`.
   """
 
@@ -110,11 +110,11 @@ class Submodels:
     return tuple(map(self.of_width, self.widths))
 
   def of_width(self, width: float) -> functional.FunctionalModel:
-    """Returns the sub-model of any width."""
+    """Returns the sub-model of a given width."""
     if width == 1:
       return self.base
     assert self.base.slim is not None
-    # What is measured may have been added to the model since it was made.
+    # Metrics may have been added to the model after it was built.
     return dataclasses.replace(
         self.base.slim(width, self.rounding), metrics=self.base.metrics,
         weights_of=self.base.weights_of, states=self.base.states,
@@ -127,7 +127,7 @@ class Submodels:
     return [tier.num_parameters / whole for tier in self.tiers]
 
   def narrower(self, tier: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-    """Returns the tier, of two, that keeps fewer units; int32 of any shape."""
+    """Returns the narrower of two tiers; int32 of any shape."""
     widths = tf.constant(self.widths)
     return tf.where(
         tf.gather(widths, tier) <= tf.gather(widths, other), tier, other
@@ -135,7 +135,7 @@ class Submodels:
 
   @functools.cached_property
   def within(self) -> tuple[functional.FunctionalModel, ...]:
-    """The sub-models of first units, over weights of the whole model."""
+    """The sub-models of first units, as models over the whole weights."""
     return tuple(map(self._within, range(len(self.widths))))
 
   def _within(self, k):
@@ -150,7 +150,7 @@ class Submodels:
     )
 
   def num_kept(self, tier: int) -> dict[str, int]:
-    """Returns how many units a tier's sub-model keeps of every group."""
+    """Returns the number of units that a tier keeps of every group."""
     width = self.widths[tier]
     return {
         group: num_kept(size, width, self.rounding)
@@ -165,11 +165,11 @@ class Submodels:
     }
 
   def rolling(self, tier: int, offset: tf.Tensor) -> Kept:
-    """Returns the units from `offset` on, beginning anew after the last.
+    """Returns the units from `offset` on, wrapping around after the last.
 
     Args:
       tier: Number of the tier.
-      offset: int32 scalar t >= 0, one for all groups.
+      offset: int32 scalar t >= 0, the same for all groups.
     """
     return {
         group: tf.sort((offset + tf.range(q)) % self.groups[group])
@@ -213,10 +213,10 @@ class Submodels:
     return tiers_lib.switch(self.widths, tier, of_tier)
 
   def first_units(self, weights: Any, tier: tf.Tensor) -> Any:
-    """Returns the weights of a tier's first units, in the type of all tiers.
+    """Returns the weights of a tier's first units, with a type for all tiers.
 
     Args:
-      weights: Of the whole model.
+      weights: Weights of the whole model.
       tier: int32 scalar, a tensor.
     """
     return self.switch(
@@ -225,7 +225,7 @@ class Submodels:
 
   @functools.cached_property
   def deployed(self) -> functional.FunctionalModel:
-    """The model over weights of any tier, whose shapes say which it is."""
+    """The model over weights of any tier, which their shapes identify."""
 
     def init(key):
       return self.first_units(self.base.init(key), tiers_lib.some_tier(key))
@@ -244,10 +244,10 @@ class Submodels:
     )
 
   def _at(self, weights, compute: Callable[[Any, Any], Any]):
-    """Returns `compute(model, weights)` with the model that has these weights.
+    """Returns `compute(model, weights)` with the model of these weights.
     """
     leaves = tf.nest.flatten(weights)
-    # No group has more units in a tier of fewer units, so the sum says which.
+    # A tier with fewer units has no more in any group: the sum identifies it.
     totals = [sum(self.num_kept(k).values()) for k in range(len(self.widths))]
     sizes = [leaves[i].shape[axis] for i, axis in self._places.values()]
 
@@ -260,8 +260,8 @@ class Submodels:
       return compute(model, tf.nest.pack_sequence_as(model.spec, own))
 
     if None not in sizes:
-      # As of a client's model that is exported: the other tiers do not fit,
-      # and TensorFlow would find that out where it traces them.
+      # E.g. an exported client's model: the other tiers do not fit, which would
+      # fail when TensorFlow traces them.
       return at(totals.index(sum(sizes)))
     found = sum(
         tf.shape(leaves[position])[axis]
@@ -272,7 +272,7 @@ class Submodels:
 
   @functools.cached_property
   def _places(self) -> dict[str, tuple[int, int]]:
-    """An axis that goes once over each group's units, (leaf, axis)."""
+    """An axis with each unit of a group once, as (leaf, axis) by group."""
     assert self.base.units is not None
     return {
         units.group: (position, axis)
@@ -299,7 +299,7 @@ def expand(model: functional.FunctionalModel, weights: Any, kept: Kept) -> Any:
 
 
 def mask(model: functional.FunctionalModel, kept: Kept) -> Any:
-  """Returns 1 where the sub-model has a weight, 0 elsewhere."""
+  """Returns 1 where the sub-model has weights, 0 elsewhere."""
   ones = tf.nest.map_structure(
       lambda spec: tf.ones(spec.shape, spec.dtype), model.spec
   )
@@ -311,7 +311,7 @@ def mask(model: functional.FunctionalModel, kept: Kept) -> Any:
 def replace(
     model: functional.FunctionalModel, weights: Any, own: Any, kept: Kept
 ) -> Any:
-  """Returns `weights` with those of a sub-model, `own`, in their places."""
+  """Returns `weights` with the weights `own` of a sub-model in their places."""
   return tf.nest.map_structure(
       lambda is_own, new, old: tf.where(is_own > 0, new, old),
       mask(model, kept), expand(model, own, kept), weights,
@@ -319,7 +319,7 @@ def replace(
 
 
 def _by_axis(model, weights, change: Callable[[Any, int, Any], Any]):
-  """Changes all leaves, axis by axis, where units are cut."""
+  """Changes all leaves along the axes whose units are cut."""
   changed = []
   for leaf, axes in zip(tf.nest.flatten(weights), model.units):
     for axis, units in enumerate(axes):
@@ -330,26 +330,26 @@ def _by_axis(model, weights, change: Callable[[Any, int, Any], Any]):
 
 
 def has_norm(model: functional.FunctionalModel) -> bool:
-  """Returns whether a layer of the model normalizes."""
+  """Returns whether a layer of the model is a normalization."""
   return any(w.kind == 'norm' for w in layers_lib.describe(model))
 
 
 def scaled(
     model: functional.FunctionalModel, rate: float
 ) -> functional.FunctionalModel:
-  """Returns the model with HeteroFL's scaler, which acts in training alone.
+  """Returns the model with HeteroFL's scaler, which acts only in training.
 
-  What the kernels and biases of hidden layers give is divided by `rate`, before
-  any normalization, so that a narrow layer has outputs as large as a wide one.
+  The outputs of hidden kernels and biases are divided by `rate`, before any
+  normalization, so that narrow and wide layers have outputs of the same size.
 
   Args:
     model: A model that knows its `units`.
-    rate: Its width, over the largest that takes part.
+    rate: Its width, relative to the largest that takes part.
   """
   if rate == 1:
     return model
   described = layers_lib.describe(model)
-  assert model.units is not None  # It is narrower than another.
+  assert model.units is not None  # It was made narrower than another.
   is_scaled = [
       weight.kind != 'norm' and axes[-1] is not None
       for weight, axes in zip(described, model.units)
@@ -357,7 +357,7 @@ def scaled(
 
   def predict(weights, x, training, seed):
     if training:
-      # Linear in kernel and bias, so that is where the division can be.
+      # Outputs are linear in kernel and bias, so these can be divided instead.
       leaves = [
           leaf / tf.constant(rate, leaf.dtype) if divide else leaf
           for leaf, divide in zip(tf.nest.flatten(weights), is_scaled)
@@ -369,20 +369,20 @@ def scaled(
 
 
 def _gather(leaf, axis: int, units: functional.Units, kept: Kept):
-  """Keeps those entries of an axis that go over units that are kept."""
+  """Keeps the entries of an axis that belong to kept units."""
   own = kept[units.group]
   if own.shape[0] == units.size:
-    return leaf  # All of them.
+    return leaf  # All units are kept.
   return tf.gather(leaf, _entries(units, own), axis=axis)
 
 
 def _scatter(leaf, axis: int, units: functional.Units, kept: Kept):
-  """Puts the entries of an axis where they came from, zeros between them."""
+  """Puts the entries of an axis in their places, with zeros between them."""
   own = kept[units.group]
   if own.shape[0] == units.size:
     return leaf
   num_entries = units.positions * own.shape[0]
-  # Where each entry of the whole axis is found; else in a row of zeros.
+  # For each entry of the whole axis its position, or that of a row of zeros.
   places = tf.tensor_scatter_nd_update(
       tf.fill([units.positions * units.size], num_entries),
       _entries(units, own)[:, None], tf.range(num_entries),
@@ -405,6 +405,6 @@ def _masked(leaf, axis: int, units: functional.Units, kept: Kept):
 
 
 def _entries(units: functional.Units, own):
-  """Returns the entries of an axis that go over the units `own`."""
+  """Returns the entries of an axis that belong to the units `own`."""
   starts = units.size * tf.range(units.positions)
   return tf.reshape(starts[:, None] + own[None], [-1])

@@ -1,6 +1,6 @@
-"""Several labels per example, as the tags of a question: loss and metrics.
+"""Loss and metrics of several labels per example, e.g. tags of a question.
 
-y is zeros and ones, [batch, number of labels]; each label has a logit.
+y is zeros and ones, [batch, number of labels]; each label has one logit.
 """
 
 import tensorflow as tf
@@ -18,10 +18,10 @@ def multilabel_crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def recall_at_5(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Share of an example's labels among its 5 largest logits: float32[batch].
 
-  0 without labels. Weighted by `num_labels` it is the recall of TFF's tags.
+  It is 0 without labels. Weighted by `num_labels` it is TFF's recall of tags.
 
   Args:
-    y: In {0, 1}, [batch, C].
+    y: Values in {0, 1}, [batch, C].
     logits: [batch, C].
   """
   _, guesses = tf.math.top_k(logits, min(5, logits.shape[-1]))

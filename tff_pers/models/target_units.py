@@ -1,4 +1,4 @@
-"""Models that train on scaled targets and predict them in their units."""
+"""Models that are trained on scaled targets and predict in original units."""
 
 import dataclasses
 
@@ -14,14 +14,14 @@ def in_units(
   """Returns a model whose outputs are mean + scale times those of `model`.
 
   Its loss is that of `model` on scaled targets, (y - mean) / scale, so that
-  rates and initial weights do as well whatever the units of y are. Its weights
+  step sizes and initial weights work whatever the units of y are. Its weights
   are those of `model`.
 
   Args:
-    model: A model of numbers.
-    mean: Of the targets.
-    scale: Their standard deviation.
-    x_scale: What x is divided by before `model` sees it.
+    model: A regression model.
+    mean: Mean of the targets.
+    scale: Standard deviation of the targets.
+    x_scale: Divides x before `model` sees it.
   """
   slim = model.slim
 

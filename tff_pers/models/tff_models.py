@@ -1,4 +1,4 @@
-"""To and from `tff.learning.models.FunctionalModel`."""
+"""Converts models from and to `tff.learning.models.FunctionalModel`."""
 
 import collections
 from typing import Mapping
@@ -20,20 +20,20 @@ def from_tff_functional_model(
     metrics: keras_losses.Metrics = None,
     name: str = 'tff_model',
 ) -> functional.FunctionalModel:
-  """Returns TFF's functional model as ours.
+  """Returns TFF's functional model as a model of this package.
 
-  Every run starts from its initial weights. Weights that are not trainable
-  stay as they are: TFF's functional models have no way to change them. Nor do
-  they take a seed: a model with dropout should come from `keras.from_keras`. A
-  model that TFF made from Keras can only be called inside TFF computations.
+  Every run starts from its initial weights. Weights that are not trainable keep
+  their values: TFF's functional models cannot change them. They take no seed
+  either: a model with dropout should come from `keras.from_keras`. A model that
+  TFF made from Keras can only be called inside TFF computations.
 
   Args:
-    model: TFF's model of one input and one output tensor. Its loss must be a
+    model: TFF's model with one input and one output tensor. Its loss must be a
       mean over the batch, or one loss per example.
-    metrics: As `from_keras` takes them; TFF's metrics are running states and
-      are left out. None: the accuracy, if labels are integers and there are at
-      least two outputs.
-    name: For tables and messages.
+    metrics: As in `from_keras`; TFF's metrics are running states and are
+      ignored. None: the accuracy, if labels are integers and there are at least
+      two outputs.
+    name: Name for tables and messages.
 
   Raises:
     ValueError: If x or y is not a single tensor, nothing is trainable, or a
@@ -45,11 +45,11 @@ def from_tff_functional_model(
     raise ValueError('`model` must have trainable weights, found none.')
 
   def init(seed):
-    del seed  # The model brings its initial weights.
+    del seed  # The model has its initial weights.
     return tf.nest.map_structure(tf.constant, trainable)
 
   def predict(weights, x, training, seed):
-    del seed  # TFF's models take none.
+    del seed  # TFF's models take no seed.
     constants = tf.nest.map_structure(tf.constant, frozen)
     return model.predict_on_batch((weights, constants), x, bool(training))
 
@@ -58,12 +58,12 @@ def from_tff_functional_model(
       label, prediction = row
       loss = model.loss(prediction[None], label[None])
       return tf.reduce_mean(loss)
-    # TFF's loss is a mean over the batch; on batches of one row it is the loss
-    # of each example.
+    # TFF's loss is a mean over the batch; for batches of one row, it is the
+    # loss of each example.
     return tf.vectorized_map(one_row, (y, predictions))
 
-  # A TFF computation, because a model that TFF made from Keras cannot be called
-  # outside of one.
+  # In a TFF computation, because a model that TFF made from Keras cannot be
+  # called elsewhere.
   outputs = tff.tensorflow.computation(
       lambda x: predict(init(None), x, False, None),
       tff.TensorType(x_spec.dtype.as_numpy_dtype, x_spec.shape),
@@ -84,19 +84,18 @@ def from_tff_functional_model(
 def to_tff_functional_model(
     model: functional.FunctionalModel, seed: int = 0
 ) -> tff.learning.models.FunctionalModel:
-  """Returns our model as TFF's, for `tff.learning.algorithms`.
+  """Returns a model of this package as TFF's, for `tff.learning.algorithms`.
 
-  Metrics with a state are left out. TFF's models have no seed: dropout draws a
-  fresh one for every batch, so that runs of a model with dropout do not
-  repeat.
+  Metrics with a state are dropped. TFF's models take no seed: dropout draws a
+  new one for every batch, so that runs of a model with dropout do not repeat.
 
   Args:
     model: A model without penalty.
-    seed: Of the initial weights.
+    seed: Seed of the initial weights.
 
   Raises:
-    ValueError: If the model has a penalty: TFF's loss does not see the weights;
-      or batch normalization that is trained, or masked steps.
+    ValueError: If the model has a penalty, because TFF's loss does not see the
+      weights; or if it has trained batch normalization or masked steps.
   """
   if model.statistics:
     raise ValueError(
@@ -125,7 +124,7 @@ def to_tff_functional_model(
     return model.predict(weights[0], x, training, fresh_key)
 
   def loss(output, label, sample_weight=None):
-    del sample_weight  # TFF never gives one.
+    del sample_weight  # TFF never passes one.
     return _mean(model, 'loss', label, model.example_loss(label, output))
 
   return tff.learning.models.FunctionalModel(
@@ -138,7 +137,7 @@ def to_tff_functional_model(
 
 
 def _mean(model: functional.FunctionalModel, name: str, y, rows):
-  """Returns the mean of rows, each counted as often as it has units."""
+  """Returns the mean of rows, weighted by their units."""
   if name not in model.weights_of:
     return tf.reduce_mean(rows)
   units = model.row_weights(y, rows.dtype, name)
@@ -157,7 +156,7 @@ def _metrics_functions(model: functional.FunctionalModel):
 
   @tf.function
   def update(state, labels, batch_output, sample_weight=None):
-    del sample_weight  # TFF never gives one.
+    del sample_weight  # TFF never passes one.
     new = collections.OrderedDict()
     for name, value in values.items():
       rows = tf.cast(value(labels, batch_output.predictions), tf.float32)
@@ -190,6 +189,6 @@ def _specs(input_spec):
 
 
 def _as_tuple(weights):
-  """TFF's weights, a list or mapping or tuple, with arrays at the leaves."""
+  """Returns TFF's weights, a list or mapping or tuple, as arrays."""
   weights = tuple(weights) if isinstance(weights, list) else weights
   return tf.nest.map_structure(np.asarray, weights)

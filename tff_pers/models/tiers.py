@@ -1,4 +1,4 @@
-"""One model for devices of several capacities, each with ranks of its own.
+"""One model for devices of several capacities, each with its own ranks.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -24,10 +24,10 @@ from tff_pers.numerics import low_rank
 def switch(
     ratios: Sequence[float], tier: tf.Tensor, of_tier: Callable[[int], Any]
 ) -> Any:
-  """Returns `of_tier(tier)`; shapes are known inside, whatever the tier.
+  """Returns `of_tier(tier)`, in which shapes are known, for a tensor `tier`.
 
   Args:
-    ratios: What the tiers' models are made from; tiers of one ratio have one.
+    ratios: Determine the tiers' models; equal ratios share one branch.
     tier: int32 scalar, a tensor.
     of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
   """
@@ -39,18 +39,18 @@ def switch(
     return branches[0]()
   order = list(numbers)
   table = tf.constant([order.index(ratio) for ratio in ratios])
-  # By an integer: TensorFlow's optimizer takes a shape that is set in one
-  # branch of a condition for true outside of it.
+  # An integer switch, because TensorFlow's optimizer takes a shape that is set
+  # in one branch of a condition to hold outside of it, too.
   return tf.switch_case(tf.gather(table, tier), branches)
 
 
 def some_tier(key: tf.Tensor) -> tf.Tensor:
-  """Returns the number 0, an int32 scalar that no graph knows to be 0.
+  """Returns the number 0, an int32 scalar that graphs do not know to be 0.
 
-  What `switch` makes of it has the type of all tiers.
+  The result of `switch` for it has the type of all tiers.
 
   Args:
-    key: int64[2], any.
+    key: Any int64[2].
   """
   return tf.cast(0 * key[0], tf.int32)
 
@@ -59,12 +59,12 @@ def parse_ratios(text: str, of_task: Sequence[float]) -> tuple[float, ...]:
   """Returns the ratio of every tier.
 
   Args:
-    text: all, those of the task; all_smallest, as many times the smallest of
-      them; or numbers with colons between them.
+    text: all, the ratios of the task; all_smallest, the same number of tiers
+      with the smallest ratio; or numbers with colons between them.
     of_task: `Task.rank_ratios`.
 
   Raises:
-    ValueError: If `text` is no list of ratios in (0, 1].
+    ValueError: If `text` is not a list of ratios in (0, 1].
   """
   if text == 'all':
     return tuple(of_task)
@@ -84,12 +84,12 @@ def parse_ratios(text: str, of_task: Sequence[float]) -> tuple[float, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class TieredModel:
-  """A model, and its factorisations with several rank ratios.
+  """A model and its factorisations with several rank ratios.
 
   The server keeps `<factors, weights>`: the weights of full rank, and the
-  factors of the kernels at the largest rank below it; those of a tier are cut
-  out of them. A device has a tuple of leaves, see `Factorization.factorized`.
-  What devices of all tiers send has one type again, `packed` `<factors,
+  factors of the kernels at the largest rank below it, from which those of a
+  tier are cut. A device has a tuple of leaves, see `Factorization.factorized`.
+  The messages of devices of all tiers share one type, `packed` `<factors,
   weights>`: dimensions that differ between tiers are unknown. In both, factors
   have one entry per leaf of the weights: `()`, or `low_rank.Factors`.
 
@@ -126,11 +126,11 @@ class TieredModel:
     return min((t.ranks for t in self.tiers if t.ranks), key=_total, default={})
 
   def decompose(self, weights: Any, key: tf.Tensor) -> tuple:
-    """Returns the factors of the weights: one decomposition per kernel.
+    """Returns the factors of the weights, one decomposition per kernel.
 
     Args:
-      weights: Of the base model.
-      key: int64[2], of the directions that a kernel does not have, see
+      weights: Weights of the base model.
+      key: int64[2], draws the directions that a kernel does not have, see
         `factorization.revive`.
     """
     return tuple(
@@ -147,7 +147,7 @@ class TieredModel:
 
     Args:
       whole: `<factors, weights, ...>` of the server.
-      tier: Its number.
+      tier: Number of the tier.
     """
     ranks = self.tiers[tier].ranks
     factors = self._by_leaf(whole['factors'])
@@ -158,7 +158,7 @@ class TieredModel:
     )
 
   def pack(self, weights: Any, tier: int) -> Any:
-    """Returns the weights of a tier's model in the one type of all tiers."""
+    """Returns the weights of a tier's model with the type of all tiers."""
     factors, leaves = [], []
     for position, leaf in enumerate(self.tiers[tier].leaves(weights)):
       own: Any = ()
@@ -174,7 +174,7 @@ class TieredModel:
     )
 
   def switch(self, tier: tf.Tensor, of_tier: Callable[[int], Any]) -> Any:
-    """Returns `of_tier(tier)`; shapes are known inside, whatever the tier.
+    """Returns `of_tier(tier)`, in which shapes are known, see `switch`.
 
     Args:
       tier: int32 scalar, a tensor.
@@ -207,11 +207,11 @@ class TieredModel:
     )
 
   def energy(self, whole: Any) -> tf.Tensor:
-    """Returns the share of the energy that all tiers have, a float scalar.
+    """Returns the share of the energy within r_min, a float scalar.
 
-    The mean over the factorised kernels of the sum of the r_min largest squared
-    singular values over the sum of all. It costs no decomposition: a singular
-    value is the norm of a column of v times that of a row of u.
+    This is the mean over the factorised kernels of the sum of the r_min largest
+    squared singular values over the sum of all. It needs no decomposition: a
+    singular value is the norm of a column of v times that of a row of u.
 
     Args:
       whole: `<factors, weights, ...>` of the server.
@@ -237,7 +237,7 @@ class TieredModel:
     }
 
   def _recovered(self, packed):
-    """Returns the base weights that packed weights of any tier stand for."""
+    """Returns the base weights for packed weights of any tier."""
     factors = self._by_leaf(packed['factors'])
     return tf.nest.pack_sequence_as(self._spec, [
         factorization.either(leaf, factors[position])
@@ -246,7 +246,7 @@ class TieredModel:
     ])
 
   def _no_rows(self, position: int):
-    """Returns a kernel without rows, in the place of one that has factors."""
+    """Returns a kernel without rows, which replaces one that has factors."""
     spec = tf.nest.flatten(self._spec)[position]
     return tf.zeros([0, *spec.shape[1:]], spec.dtype)
 

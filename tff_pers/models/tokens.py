@@ -1,20 +1,19 @@
-"""Sequences of tokens: their numbers, and losses that skip padding.
+"""Numbers of tokens, and losses and metrics that skip padding.
 
 Tokens are numbered as in TFF's Shakespeare and Stack Overflow: 0 is padding,
-then come the V words (or characters) of the vocabulary, the word that is not in
-it, and the marks of the beginning and of the end of a text. Padding is at the
-end.
+followed by the V words (or characters) of the vocabulary, the out-of-vocabulary
+word, and the marks of the beginning and the end of a text. Padding comes last.
 """
 
 import tensorflow as tf
 
 PAD = 0
-# Beside the vocabulary: padding, out of vocabulary, beginning, end.
+# In addition to the vocabulary: padding, out of vocabulary, beginning, end.
 NUM_SPECIAL = 4
 
 
 def out_of_vocabulary(vocabulary: int) -> int:
-  """Returns the token of a word that is not in a vocabulary of that size."""
+  """Returns the token of words outside a vocabulary of that size."""
   return vocabulary + 1
 
 
@@ -24,12 +23,12 @@ def beginning(vocabulary: int) -> int:
 
 
 def end(vocabulary: int) -> int:
-  """Returns the token behind a text that was not cut."""
+  """Returns the token after a text that was not cut."""
   return vocabulary + 3
 
 
 def num_real(y: tf.Tensor) -> tf.Tensor:
-  """Returns how many tokens of each example are not padding, float32[batch].
+  """Returns the number of tokens per example without padding, float32[batch].
 
   Args:
     y: int[batch, length].
@@ -38,11 +37,11 @@ def num_real(y: tf.Tensor) -> tf.Tensor:
 
 
 def num_proper(y: tf.Tensor, vocabulary: int) -> tf.Tensor:
-  """Returns how many tokens of each example are in the vocabulary.
+  """Returns the number of tokens per example that are in the vocabulary.
 
   Args:
     y: int[batch, length].
-    vocabulary: Its size V: tokens 1 to V.
+    vocabulary: Its size V, tokens 1 to V.
 
   Returns:
     float32[batch].
@@ -53,7 +52,7 @@ def num_proper(y: tf.Tensor, vocabulary: int) -> tf.Tensor:
 def crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Returns the mean cross-entropy over an example's tokens, [batch].
 
-  Padding is skipped; without any other token it is 0.
+  Padding is skipped; the mean is 0 without any other token.
 
   Args:
     y: int[batch, length].
@@ -64,9 +63,9 @@ def crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Returns the share of an example's tokens that are guessed, float32[batch].
+  """Returns the share of an example's tokens guessed right, float32[batch].
 
-  Padding is skipped; the mark of the end counts, as in TFF's Shakespeare.
+  Padding is skipped; the end mark counts, as in TFF's Shakespeare.
 
   Args:
     y: int[batch, length].
@@ -78,10 +77,10 @@ def accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def proper_accuracy(
     y: tf.Tensor, logits: tf.Tensor, vocabulary: int
 ) -> tf.Tensor:
-  """Returns `accuracy` where y is in the vocabulary, float32[batch].
+  """Returns `accuracy` over tokens in the vocabulary, float32[batch].
 
   The guess may be any token. (papers/partial_personalization.md 5.2: top-1
-  accuracy over the proper words, special tokens excluded.)
+  accuracy over proper words, without special tokens.)
 
   Args:
     y: int[batch, length].

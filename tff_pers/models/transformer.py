@@ -11,10 +11,10 @@ Parameter-Efficient Transfer Learning for NLP (adapters)
     Houlsby, Giurgiu, Jastrzebski, Morrone, de Laroussilhe, Gesmundo, Attariyan,
     Gelly. ICML 2019.
 
-Normalization comes after each sum, attention has no biases, and the table of
-the embedding is also the output layer's kernel, as in the first paper's code.
-Its second adapter there changes what skips the feed-forward layers; here it
-changes their output, as in Houlsby et al.
+Normalization follows each sum, attention has no biases, and the embedding table
+is also the output layer's kernel, as in the first paper's code. Its second
+adapter changes what skips the feed-forward layers; here it changes their
+output, as in Houlsby et al.
 """
 
 import math
@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
   Attributes:
     blocks: Number of blocks.
     heads: Number of heads, a divisor of `width`.
-    width: Dimension d of the embedding and of what passes between blocks.
+    width: Dimension d of the embedding and between blocks.
     hidden: Units of the feed-forward layer.
     adapter: Units h of each bottleneck adapter, two in a block; 0: none.
   """
@@ -51,14 +51,14 @@ class Sizes(NamedTuple):
 
 
 def network(sizes: Sizes, num_tokens: int) -> zl.MakeLayer:
-  """Returns the network as one layer: tokens to logits of the next token.
+  """Returns the network as one layer, from tokens to next-token logits.
 
-  int[batch, length] -> [batch, length, num_tokens]. Position t depends on
-  tokens 0 to t alone.
+  int[batch, length] -> [batch, length, num_tokens]. Position t depends only on
+  tokens 0 to t.
 
   Args:
     sizes: See `Sizes`.
-    num_tokens: Number of tokens, special ones included.
+    num_tokens: Number of tokens, including special ones.
   """
 
   def make(shape):
@@ -79,7 +79,7 @@ def network(sizes: Sizes, num_tokens: int) -> zl.MakeLayer:
       del training, seed  # No dropout.
       table, positions, *blocks, bias = weights
       embedded = math.sqrt(sizes.width) * tf.gather(table, x)
-      # Rows are positions: a product with one matrix is several times as fast
+      # Rows are positions: one product with a matrix is several times as fast
       # as one per example.
       rows = tf.reshape(tf.nn.relu(embedded + positions), [-1, sizes.width])
       size = len(blocks) // sizes.blocks
@@ -99,7 +99,7 @@ def network(sizes: Sizes, num_tokens: int) -> zl.MakeLayer:
 def initial_weight(
     weight: functional.LayerWeight, seed: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Returns a first weight: normal with deviation 0.02, of adapters 0.01."""
+  """Returns an initial weight: normal, with deviation 0.02, adapters 0.01."""
   if weight.name.endswith('/scale'):
     return tf.ones(weight.shape, dtype)
   if len(weight.shape) == 1:
@@ -111,9 +111,9 @@ def initial_weight(
 
 
 def _block_weights(block: int, sizes: Sizes):
-  """Yields what the weights of a block are, in the order of `_block`.
+  """Yields descriptions of the weights of a block, in the order of `_block`.
 
-  All are of one layer, so that splits take a block as a whole.
+  All belong to one layer, so that splits treat a block as a whole.
   """
   layer, d = f'block_{block}', sizes.width
   for part in ('query', 'key', 'value', 'output'):
@@ -146,7 +146,7 @@ def _weight(layer: str, name: str, kind: str, shape) -> functional.LayerWeight:
 
 
 def _block(rows, weights, length: int, sizes: Sizes):
-  """Returns rows [batch * length, d] behind a block."""
+  """Returns rows [batch * length, d] after a block."""
   weights = iter(weights)
   take = lambda count: [next(weights) for _ in range(count)]
 
@@ -162,7 +162,7 @@ def _block(rows, weights, length: int, sizes: Sizes):
 
 
 def _attention(rows, weights, length: int, sizes: Sizes):
-  """Returns causal attention of several heads, [batch * length, d]."""
+  """Returns causal multi-head attention, [batch * length, d]."""
   query, key, value, output = weights
   size = sizes.width // sizes.heads
 
@@ -174,7 +174,7 @@ def _attention(rows, weights, length: int, sizes: Sizes):
     )
 
   scores = tf.matmul(heads(query), heads(key), transpose_b=True)
-  # Position t must not see what comes later.
+  # Position t must not see later ones.
   earlier = np.tril(np.ones([length, length], bool))
   shares = tf.nn.softmax(tf.where(
       earlier, scores / math.sqrt(size), tf.constant(-np.inf, scores.dtype)
@@ -190,7 +190,7 @@ def _layer_norm(rows, scale, offset):
 
 
 def _adapter(rows, down, down_bias, up, up_bias):
-  """d -> h -> d beside a skip, ReLU between."""
+  """d -> h -> d plus a skip connection, with ReLU in between."""
   return rows + tf.matmul(
       tf.nn.relu(tf.matmul(rows, down) + down_bias), up
   ) + up_bias

@@ -17,12 +17,12 @@ class WidthHyperparameters(hp.LocalTraining):
   tiers: str = hp.field(
       'all',
       'Widths of the tiers of clients, as 1:0.62:0.5:0.35, shares of the units'
-      ' of hidden layers; a width may be there twice; all: models as large as'
-      ' those of FedHM with the rank ratios of the task, after which the tiers'
-      ' are named; all_smallest: as many tiers, all with the smallest of them.',
+      ' of hidden layers, possibly with repetitions; all: models as large as'
+      ' those of FedHM with the rank ratios of the task, which then name the'
+      ' tiers; all_smallest: as many tiers, all with the smallest of them.',
   )
   width_rounding: str = hp.field(
-      'round', 'How numbers of units become whole.',
+      'round', 'Rounding of the numbers of units.',
       choices=submodels.ROUNDINGS,
   )
 
@@ -31,13 +31,13 @@ class WidthHyperparameters(hp.LocalTraining):
     self.ratios((1.0,))
 
   def ratios(self, of_task: Sequence[float]) -> tuple[float, ...]:
-    """Returns what each tier is named after: a width, or a rank ratio.
+    """Returns the names of the tiers: their widths or rank ratios.
 
     Args:
       of_task: `Task.rank_ratios`.
 
     Raises:
-      ValueError: If `tiers` is no list of widths in (0, 1].
+      ValueError: If `tiers` is not a list of widths in (0, 1].
     """
     return tiers_lib.parse_ratios(self.tiers, of_task)
 
@@ -47,7 +47,7 @@ class WidthHyperparameters(hp.LocalTraining):
     """Returns the sub-models of all tiers; see `ratios`.
 
     Raises:
-      ValueError: If the model has but one size.
+      ValueError: If the model has only one size.
     """
     widths = self.ratios(of_task)
     if self.tiers in ('all', 'all_smallest'):

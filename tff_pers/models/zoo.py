@@ -1,4 +1,4 @@
-"""The models of the papers, built by name.
+"""Models from the papers, built by name.
 
 Convolutional network for EMNIST: Adaptive Federated Optimization
     Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
@@ -8,8 +8,8 @@ CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
 Personalization with Mixtures of Adaptors
     Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).
 ResNet-18 and ResNet-34: see `resnet`. Models of tokens: see `sequences`.
-Logistic regression of many labels at once, for tags: Adaptive Federated
-Optimization. Its `accuracy` is the recall at 5.
+Logistic regression of many labels, for tags: Adaptive Federated Optimization.
+Its `accuracy` is the recall at 5.
 """
 
 import functools
@@ -26,8 +26,8 @@ from tff_pers.models import tags
 from tff_pers.models import zoo_layers as zl
 
 
-# The same model for the same arguments: tasks of several seeds share it, and so
-# what was built on it.
+# Cached, because tasks with several seeds share the same model, and what was
+# built from it.
 @functools.lru_cache(maxsize=16)
 def build(
     name: str,
@@ -42,30 +42,30 @@ def build(
   """Returns the model `name`; its weights are a flat tuple of tensors.
 
   Kernels start Glorot uniform (convolutions of VGG-8 and of ResNets: Gaussian)
-  and biases zero; logistic and linear regression start from zero. Models that
-  end in _bn have batch normalization (`batch_norm`) and Gaussian kernels. x is
-  cast to `dtype`; labels are int32[batch], or for regression `dtype`[batch]
-  (`dtype`[batch, num_targets] if it is not 1), or of `logistic_tags` zeros and
+  and biases zero; logistic and linear regression start from zero. Models named
+  *_bn have batch normalization (`batch_norm`) and Gaussian kernels. x is cast
+  to `dtype`; labels are int32[batch], or for regression `dtype`[batch]
+  (`dtype`[batch, num_targets] if it is not 1), or for `logistic_tags` zeros and
   ones, float32[batch, num_classes]. Models of tokens: see `sequences.build`.
 
   Args:
     name: One of `names()`.
     x_spec: Spec of the features, leading dimension None. The CNNs take images
-      [None, height, width] or [None, height, width, channels]; the others
-      flatten whatever they get.
+      [None, height, width] or [None, height, width, channels]; all others
+      flatten x.
     num_classes: Number of labels, >= 2; 0: regression (squared error, mean over
       the targets). With 2, `logistic_regression` has one logit.
-    dtype: Of the weights: tf.float32 or tf.float64.
+    dtype: Dtype of the weights, tf.float32 or tf.float64.
     l2: Adds 0.5 * l2 * ||w||^2 over all weights, biases included, to the loss
       of every batch; >= 0.
     num_targets: Numbers to predict per example in regression, >= 1.
-    width: Factor of the number of units and channels of hidden layers, > 0.
-      Inputs and outputs stay.
-    rounding: How these numbers become whole, see `submodels.num_kept`.
+    width: Factor of the numbers of units and channels of hidden layers, > 0.
+      Inputs and outputs are unchanged.
+    rounding: Rounding of these numbers, see `submodels.num_kept`.
 
   Raises:
-    ValueError: If there is no such model, or it does not fit `num_classes` or
-      the shape of x; if `l2` < 0 or `width` <= 0.
+    ValueError: If the model is unknown, or does not fit `num_classes` or the
+      shape of x; if `l2` < 0 or `width` <= 0.
   """
   if name not in names():
     raise ValueError(
@@ -79,7 +79,7 @@ def build(
   if name in sequences.MODELS:
     if width != 1:
       raise ValueError(
-          f'`width` must be 1 for {name}, which has but one size, found'
+          f'`width` must be 1 for {name}, which has only one size, found'
           f' {width}.'
       )
     return sequences.build(name, x_spec, num_classes, dtype, l2)
@@ -121,7 +121,7 @@ def names() -> list[str]:
 def _loss_and_metrics(
     name: str, num_classes: int, one_logit: bool, num_targets: int, dtype
 ):
-  """Returns the arguments of a model that its labels decide."""
+  """Returns the arguments of a model that depend on its labels."""
   if num_classes == 0:
     targets = [] if num_targets == 1 else [num_targets]
     return dict(
@@ -192,12 +192,12 @@ def _full_rank(name: str, described) -> tuple[str, ...]:
   return resnet.full_rank(name, described) if name in resnet.BLOCKS else ()
 
 
-# Layers are made for a spec of x and `scaled`, the width of a layer by the
-# number of its units or channels.
+# Functions that build layers from the spec of x and from `scaled`, which gives
+# the width of a layer from its number of units or channels.
 
 
 def _linear(x_spec, scaled):
-  del x_spec, scaled  # Any shape; nothing is hidden.
+  del x_spec, scaled  # Any shape; no hidden layers.
   return []
 
 
@@ -283,7 +283,7 @@ def _vgg8(x_spec, scaled):
 
 _CLASSIFIERS = ('logistic_regression', 'logistic_tags', *sequences.MODELS)
 
-# Name: (layers before the last dense one, how a weight starts).
+# Name: (layers before the last dense one, initializer of a weight).
 _MODELS = {
     'cifar_cnn': (_cifar_cnn, initial_weights.glorot),
     'cnn_bn': (_cnn_bn, initial_weights.he),

@@ -1,4 +1,4 @@
-"""The layers of the zoo: pure functions of their weights, made for a shape."""
+"""The layers of the zoo: pure functions of their weights, built for a shape."""
 
 import math
 from typing import Any, Callable, NamedTuple, Optional, Sequence
@@ -11,20 +11,20 @@ from tff_pers.models import functional
 from tff_pers.numerics import low_rank
 
 
-# What the axes of a weight go over, None where they are never cut.
+# The units along each axis of a weight, None where they are never cut.
 Axes = tuple[Optional[functional.Units], ...]
 
 
 class Layer(NamedTuple):
-  """One layer for inputs of a known shape.
+  """One layer, for inputs of a known shape.
 
   Attributes:
     weight_shapes: Shapes of its weights.
     output_shape: Shape of its output without the batch dimension.
     apply: `(weights, x, training, seed) -> x`.
-    kind: That of its kernel, see `functional.LayerWeight`; empty if the layer
-      has no weights, or describes them itself.
-    described: What its weights are; None: a kernel of `kind` and a bias.
+    kind: The kind of its kernel, see `functional.LayerWeight`; empty if the
+      layer has no weights, or describes them itself.
+    described: Descriptions of its weights; None: a kernel of `kind` and a bias.
     units: `(units of the last axis of x, or None) -> (units of each axis of
       each weight, units of the last axis of the output)`; None: those of its
       kernel and bias, or without weights those of x.
@@ -38,14 +38,14 @@ class Layer(NamedTuple):
   units: Optional[Callable[[Any], tuple[tuple[Axes, ...], Any]]] = None
 
 
-# A layer yet to be told the shape of its input.
+# Builds a layer for the shape of its input.
 MakeLayer = Callable[[tuple[int, ...]], Layer]
 
 
 def stack(
     makers: Sequence[MakeLayer], shape: tuple[int, ...]
 ) -> list[Layer]:
-  """Returns the layers, each made for the output shape of the one before."""
+  """Returns the layers, each built for the output shape of the previous one."""
   layers = []
   for make in makers:
     layers.append(make(shape))
@@ -57,7 +57,7 @@ def apply_all(
     layers: Sequence[Layer], weights: Any, x: tf.Tensor, training: bool,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-  """Applies the layers in turn; each takes its own weights and key."""
+  """Applies the layers in turn, each with its own weights and key."""
   taken = 0
   for position, layer in enumerate(layers):
     count = len(layer.weight_shapes)
@@ -79,11 +79,11 @@ def functions(
   Its weights are a flat tuple of tensors.
 
   Args:
-    layers: The layers, one behind the other.
+    layers: The layers, one after another.
     initial_weight: `(weight, seed: int64[2], dtype) -> tensor`.
-    dtype: Of the weights.
+    dtype: Dtype of the weights.
     l2: Adds 0.5 * l2 * ||w||^2 to the loss of every batch.
-    of_tokens: Whether x are tokens; else it is cast to `dtype`.
+    of_tokens: Whether x are tokens; else x is cast to `dtype`.
   """
   described = describe(layers)
 
@@ -109,11 +109,11 @@ def functions(
 
 
 def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
-  """Returns what the weights of the layers are: a kernel and a bias of each.
+  """Returns descriptions of the weights of layers: a kernel and a bias each.
 
-  Layers are numbered among those that have weights, e.g. 'conv_0', 'conv_1',
-  'dense_2', so that names do not change with pooling or dropout in between;
-  those that describe their weights themselves have names of their own.
+  Only layers with weights are numbered, e.g. 'conv_0', 'conv_1', 'dense_2', so
+  that pooling or dropout in between does not change names; layers that describe
+  their weights themselves have names of their own.
   """
   described: list[functional.LayerWeight] = []
   weighted = [layer for layer in layers if layer.weight_shapes]
@@ -157,18 +157,18 @@ def units(
 
 
 def renamed(axes: Sequence[Axes], old: Any, new: Any) -> tuple[Axes, ...]:
-  """Returns the axes with the units `new` in the place of `old`."""
+  """Returns the axes with the units `new` instead of `old`."""
   return tuple(
       tuple(new if units == old else units for units in own) for own in axes
   )
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
-  """Returns x with entries zeroed with probability `rate`, else / (1 - rate).
+  """Returns x with entries set to 0 at `rate`, others times 1 / (1 - rate).
 
   Args:
     x: Floats of any shape.
-    rate: In [0, 1).
+    rate: Probability in [0, 1).
     seed: int64[2]; the same seed and shape give the same mask.
   """
   keep = tf.random.stateless_uniform(tf.shape(x), seed) >= rate
@@ -192,7 +192,7 @@ def dense(
 
 
 def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
-  """Convolution, ReLU; without padding each side shrinks by size - 1."""
+  """Convolution and ReLU; without padding each side shrinks by size - 1."""
   lost = size - 1 if padding == 'VALID' else 0
 
   def apply(weights, x, training, seed):
@@ -213,10 +213,10 @@ def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
 
 
 def batch_normalization(name: str) -> MakeLayer:
-  """Batch normalization of the last axis, then scale and offset.
+  """Batch normalization along the last axis, then scale and offset.
 
-  Momentum .9 and epsilon 1e-5, as is usual outside of Keras: with .99 the
-  statistics would not follow in the few steps of a round.
+  Momentum 0.9 and epsilon 1e-5, as usual outside of Keras: with 0.99 the
+  statistics would lag behind in the few steps of a round.
   """
 
   def apply(weights, x, training, seed):
@@ -246,7 +246,7 @@ def batch_normalization(name: str) -> MakeLayer:
 
 
 def relu() -> MakeLayer:
-  """The positive part."""
+  """max(x, 0)."""
 
   def apply(weights, x, training, seed):
     del weights, training, seed  # Unused.
@@ -268,7 +268,7 @@ def max_pool(size: int = 2) -> MakeLayer:
 
 
 def dropout_layer(rate: float) -> MakeLayer:
-  """In training sets a share `rate` of the entries to 0; see `dropout`."""
+  """Sets a share `rate` of the entries to 0 in training; see `dropout`."""
 
   def apply(weights, x, training, seed):
     del weights  # Unused.
@@ -278,12 +278,12 @@ def dropout_layer(rate: float) -> MakeLayer:
 
 
 def flatten() -> MakeLayer:
-  """Makes a vector of every example."""
+  """Flattens every example to a vector."""
   return lambda shape: reshape(math.prod(shape))(shape)
 
 
 def reshape(*output_shape: int) -> MakeLayer:
-  """Gives every example this shape, which has as many entries."""
+  """Reshapes every example to this shape."""
 
   def apply(weights, x, training, seed):
     del weights, training, seed  # Unused.
@@ -293,7 +293,7 @@ def reshape(*output_shape: int) -> MakeLayer:
     def flat_units(incoming):
       if incoming is None:
         return (), None
-      # Channels come last: those of one pixel stand together.
+      # Channels come last, so that those of one pixel are adjacent.
       return (), incoming._replace(
           positions=incoming.positions * math.prod(shape[:-1])
       )
@@ -304,6 +304,6 @@ def reshape(*output_shape: int) -> MakeLayer:
 
 
 def with_channels(x_spec: tf.TensorSpec) -> MakeLayer:
-  """Gives images without channels [height, width] a single one."""
+  """Adds a single channel to images without channels, [height, width]."""
   height, width, *channels = x_spec.shape[1:]
   return reshape(height, width, *(channels or [1]))

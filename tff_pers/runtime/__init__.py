@@ -1,8 +1,8 @@
-"""Where computations run: `fused`, `native`, `remote`."""
+"""Runtimes that execute TFF computations: `fused`, `native`, `remote`."""
 
 from typing import Any, TYPE_CHECKING
 
-if TYPE_CHECKING:  # It imports TensorFlow, which `binaries.worker` must not.
+if TYPE_CHECKING:  # Imports TensorFlow, which `binaries.worker` must not do.
   from tff_pers.runtime import context
 
 RUNTIMES = ('fused', 'native', 'remote')
@@ -13,20 +13,20 @@ def use(name: str = 'fused', *args: Any, **options: Any) -> 'context.Installed':
 
   Args:
     name: One of `RUNTIMES`.
-    *args: What `use` of that runtime's module takes, e.g. the device.
-    **options: As above.
+    *args: Arguments of `use` of that runtime's module, e.g. the device.
+    **options: Keyword arguments of that `use`.
 
   Returns:
     The installed runtime, a context manager.
 
   Raises:
-    ValueError: If there is no such runtime.
+    ValueError: If the runtime is unknown.
   """
   if name not in RUNTIMES:
     raise ValueError(
         f'`name` must be one of {", ".join(RUNTIMES)}, found {name!r}.'
     )
-  # Imported here: `binaries.worker` needs no TensorFlow in Python.
+  # Imported here, because `binaries.worker` needs no TensorFlow in Python.
   # pylint: disable=g-import-not-at-top
   if name == 'fused':
     from tff_pers.runtime import fused

@@ -1,4 +1,4 @@
-"""A runtime as TFF's default context, for good or for a `with` block."""
+"""Installs a runtime as TFF's default context, also for a `with` block."""
 
 import contextlib
 from typing import Any, Callable
@@ -7,22 +7,22 @@ from tff_pers import tff
 
 
 class Installed:
-  """A runtime that has become TFF's default context.
+  """A runtime that was installed as TFF's default context.
 
-  What every `use` of this folder returns. Ignored, the runtime stays; as a
-  context manager it is closed at the end, and the one before comes back:
+  Every `use` of this package returns one. Ignored, the runtime stays installed;
+  as a context manager it is closed at the end, and the previous one restored:
 
       with remote.use(['host:8000']):
         process.next(...)
 
-  Within a block that somebody else has installed a context for, as `tff.program`
-  has it, the `with` block comes first, and leaves that context as it is.
+  If other code, such as `tff.program`, has installed a context for a `with`
+  block, that block takes precedence and keeps its context.
   """
 
   def __init__(self, context: Any, close: Callable[[], None] = lambda: None):
     """Installs `context`; `close` is called at the end of a `with` block."""
     stack = tff.framework.get_context_stack()
-    # Not `current`, which may be of somebody's `with` block.
+    # Not `current`, which may belong to another `with` block.
     self._before = stack._stack[0]  # pylint: disable=protected-access
     self.context, self._close = context, close
     self._block = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""The error of a computation that fails, the same on all runtimes."""
+"""The error of a failing computation, the same on all runtimes."""
 
 import contextlib
 import re
@@ -15,26 +15,26 @@ _MAX_TYPE_CHARACTERS = 200
 class ComputationError(grpc.RpcError, RuntimeError):
   """An operation of a computation failed, at a client or at the server.
 
-  All runtimes raise it: where an assertion of the computation does not hold, an
-  index is out of bounds, memory runs out, a data set cannot be read. Its
-  `__cause__` is the error of TensorFlow (`fused`) or of gRPC (`native`,
-  `remote`). It is a `grpc.RpcError`, which is what TFF's own context raises, so
-  that programs written for that catch it too. An argument that does not fit the
-  type of the computation is a `TypeError` or a `ValueError`, as TFF has it.
+  All runtimes raise it, e.g. if an assertion of the computation fails, an index
+  is out of bounds, memory runs out, or a data set cannot be read. Its
+  `__cause__` is the error of TensorFlow (`fused`) or gRPC (`native`, `remote`).
+  It is a `grpc.RpcError`, which TFF's own context raises, so that programs
+  written for that context catch it too. For an argument that does not fit the
+  computation's type, TFF raises a `TypeError` or a `ValueError`.
   """
 
 
 class LocatedError(Exception):
-  """Says in which part of a computation its `__cause__` was raised."""
+  """Says in which part of a computation its `__cause__` occurred."""
 
 
 @contextlib.contextmanager
 def named(computation: tff.Computation) -> Iterator[None]:
-  """Raises as a `ComputationError` what fails while `computation` runs."""
+  """Raises errors of the running `computation` as `ComputationError`s."""
   try:
     yield
   except ComputationError:
-    raise  # Of a runtime that this one has asked; it is one of gRPC's, too.
+    raise  # Already converted by another runtime, which this one has called.
   except (tf.errors.OpError, grpc.RpcError, LocatedError) as error:
     cause = error.__cause__ if isinstance(error, LocatedError) else error
     raise ComputationError(
@@ -43,7 +43,7 @@ def named(computation: tff.Computation) -> Iterator[None]:
 
 
 def cause_text(error: BaseException) -> str:
-  """Returns on one line what an error says, without TensorFlow's frames."""
+  """Returns an error's message on one line, without TensorFlow's frames."""
   text = str(error)
   if isinstance(error, tf.errors.OpError):
     text = error.message or ''
@@ -66,7 +66,7 @@ def _description(computation: tff.Computation) -> str:
 
 
 def _name(computation: tff.Computation) -> Optional[str]:
-  """Returns the name of the Python function that it was made of, if known."""
+  """Returns the name of the computation's Python function, if known."""
   block = computation.to_building_block()
   names = []
   if isinstance(block, tff.framework.Lambda):
@@ -79,7 +79,7 @@ def _name(computation: tff.Computation) -> Optional[str]:
 
 
 class ExecutionContext(tff.framework.SyncExecutionContext):
-  """TFF's own context, with our error where a computation fails."""
+  """TFF's own context, which raises our error where a computation fails."""
 
   def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Runs a computation; TFF calls this.
@@ -92,7 +92,7 @@ class ExecutionContext(tff.framework.SyncExecutionContext):
       Its result.
 
     Raises:
-      ComputationError: If an operation of it fails.
+      ComputationError: If one of its operations fails.
     """
     with named(comp):
       return super().invoke(comp, arg)

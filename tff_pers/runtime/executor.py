@@ -1,4 +1,4 @@
-"""An executor of TFF's that holds values as they are, for contexts of TFF's."""
+"""An executor that holds values unchanged, for contexts of TFF."""
 
 from typing import Any, Callable
 
@@ -26,19 +26,19 @@ class HeldValue(executor_value_base.ExecutorValue):
     return self.value
 
   async def compute(self):
-    """Returns the value; nothing is left to compute."""
+    """Returns the value."""
     return self.value
 
 
 class HoldingExecutor(executor_base.Executor):
-  """What a context of TFF's drives: collects the argument, then calls."""
+  """The executor of a TFF context: collects the argument, then calls."""
 
   def __init__(self, call: Callable[[Any, Any], Any]):
     """Initializes the executor.
 
     Args:
-      call: `(computation, argument) -> result`, the argument None if there is
-        none.
+      call: `(computation, argument) -> result`; the argument is None if there
+        is none.
     """
     self._call = call
 
@@ -58,7 +58,7 @@ class HoldingExecutor(executor_base.Executor):
     )
 
   async def create_selection(self, source, index):
-    """Returns the element number `index` of a held struct."""
+    """Returns element `index` of a held struct."""
     return HeldValue(source.value[index], source.type_signature[index])
 
   async def create_call(self, comp, arg=None):

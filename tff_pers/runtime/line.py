@@ -1,9 +1,9 @@
-"""A TFF computation as the short straight line of calls that it is.
+"""Represents a TFF computation as a straight line of calls.
 
 TFF's compiler turns every computation into call-dominant form: a block of
 bindings, each one call of an intrinsic (`federated_map`, `federated_aggregate`,
-...) or of a TensorFlow graph, on results of earlier ones. All that our runtimes
-need to know of TFF's compiler is here.
+...) or of a TensorFlow graph, on results of earlier ones. Only this module
+depends on TFF's compiler.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Optional
 
 from tff_pers import tff
 import typing_extensions
-# Not exported by TFF: its compiler.
+# TFF does not export its compiler.
 from tensorflow_federated.python.core.environments.tensorflow_backend import tensorflow_tree_transformations
 from tensorflow_federated.python.core.impl.compiler import tree_analysis
 
@@ -20,7 +20,7 @@ Block: typing_extensions.TypeAlias = tff.framework.ComputationBuildingBlock
 
 @dataclasses.dataclass(frozen=True)
 class Binding:
-  """One step: `name` stands for the value of `call` in the later steps."""
+  """One step: later steps use `name` for the value of `call`."""
 
   name: str
   call: Block
@@ -33,10 +33,10 @@ class Line:
   Attributes:
     parameter_name: Name that the bindings use for the argument, or None.
     parameter_type: Its TFF type, or None.
-    bindings: The steps in order. Sums, means, minima and secure sums appear as
-      the `federated_aggregate` that they mean. A step is a `tff.framework.Call`
+    bindings: The steps in order. Sums, means, minima and secure sums are
+      replaced by their `federated_aggregate`. A step is a `tff.framework.Call`
       of an intrinsic or of a compiled computation.
-    result: What is returned: references, selections, structs, or a constant.
+    result: The result: references, selections, structs, or a constant.
   """
 
   parameter_name: Optional[str]
@@ -46,7 +46,7 @@ class Line:
 
   @property
   def result_type(self) -> tff.Type:
-    """The TFF type of what is returned."""
+    """The TFF type of the result."""
     return self.result.type_signature
 
 
@@ -59,7 +59,7 @@ def lowered(computation: tff.Computation) -> Block:
   """Returns a computation whose only aggregation is `federated_aggregate`."""
   block = computation.to_building_block()
   if tree_analysis.contains(block, _is_secure):
-    # TFF does this by way of another proto, which takes as long as the rest.
+    # TFF does this through another proto, which takes as long as the rest.
     block = tff.backends.test.replace_secure_intrinsics_with_bodies(
         computation
     ).to_building_block()
@@ -75,7 +75,7 @@ def _is_secure(block):
 
 
 def from_block(block: Block) -> Line:
-  """Takes a call-dominant block apart."""
+  """Returns a call-dominant block as a `Line`."""
   if isinstance(block, tff.framework.CompiledComputation):
     block = _called(block)
   name, parameter_type = None, None
@@ -102,7 +102,7 @@ def _called(compiled):
 
 
 def references(block: Block) -> set:
-  """Returns the names that `block` uses and does not bind itself."""
+  """Returns the names that `block` uses but does not bind."""
   if isinstance(block, tff.framework.Reference):
     return {block.name}
   if isinstance(block, tff.framework.Selection):

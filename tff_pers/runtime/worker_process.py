@@ -1,9 +1,9 @@
-"""TFF's C++ worker as a child process that ends with its parent.
+"""Runs TFF's C++ worker as a child process that ends with its parent.
 
-Stock TFF leaves its `worker_binary` running when the interpreter exits (its
-finalizer runs when `subprocess` is gone), and the orphan holds the standard
-output open. Here the kernel ends the worker when its parent is gone, however
-that ended.
+TFF leaves its `worker_binary` running when the interpreter exits (its finalizer
+runs when `subprocess` is already gone), and the orphan keeps the standard
+output open. Here the kernel ends the worker when its parent is gone, for
+whatever reason.
 """
 
 from concurrent import futures
@@ -28,26 +28,26 @@ _CHANNEL_OPTIONS = [
     ('grpc.max_message_length', _MAX_MESSAGE_BYTES),
     ('grpc.max_receive_message_length', _MAX_MESSAGE_BYTES),
     ('grpc.max_send_message_length', _MAX_MESSAGE_BYTES),
-    ('grpc.use_local_subchannel_pool', 1),  # A connection of its own.
+    ('grpc.use_local_subchannel_pool', 1),  # A separate connection.
     ('grpc.enable_http_proxy', 0),  # Workers are in the same network.
 ]
-# No method of the worker: that it says so shows that it runs.
+# An unknown method: an answer that it is unknown shows that the worker runs.
 _HEARTBEAT = '/tff_pers.Worker/Heartbeat'
-# Its gRPC server was seen to fail a check (in ev_epoll1) as it starts.
+# The worker's gRPC server may fail a check (in ev_epoll1) while it starts.
 _MAX_CRASHES = 3
-# The addresses that it listens on, as they stand in it, and what we replace
-# them by: its port is then the name of a socket in its working directory.
+# The addresses that the binary listens on, and their replacement: its port then
+# is the name of a socket in its working directory.
 _ALL_INTERFACES = b'\0[::]:\0'
 _UNIX_SOCKET = b'\0unix:\0'
 _SOCKET = 1
-# The path of a socket has 107 characters at most, that of TMPDIR any number.
+# A socket's path is limited to 107 characters, which TMPDIR may exceed.
 _ADDRESS = f'unix:/proc/{{}}/cwd/{_SOCKET}'
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(signal_number: int) -> None:
-  """Has the kernel send us a signal when the thread that started us ends."""
+  """Makes the kernel signal us when the thread that started us ends."""
   _LIBC.prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
@@ -63,8 +63,8 @@ def connect(
 def answers(channel: grpc.Channel, seconds: float) -> bool:
   """Whether the worker at the other end answers within `seconds`.
 
-  A worker that computes answers at once; one that is dead, stopped or cut off
-  does not.
+  A busy worker answers at once; one that is dead, stopped or disconnected does
+  not.
   """
   call = channel.unary_unary(_HEARTBEAT)
   try:
@@ -77,11 +77,11 @@ def answers(channel: grpc.Channel, seconds: float) -> bool:
 
 
 class WorkerProcess:
-  """A running `worker_binary`, which listens on a socket of its own.
+  """A running `worker_binary` that listens on a socket of its own.
 
-  The socket is in a folder that only we may enter: whoever reaches the worker
-  can run anything. The folder is also the worker's working directory. The
-  worker is killed when the process that made it ends.
+  The socket is in a folder that only this user may enter, because any process
+  that reaches the worker can run any code. The folder is also the worker's
+  working directory. The worker is killed when its parent process ends.
   """
 
   def __init__(self) -> None:
@@ -103,7 +103,7 @@ class WorkerProcess:
 
   @property
   def address(self) -> str:
-    """What to give to `connect`."""
+    """The address for `connect`."""
     return _ADDRESS.format(self._process.pid)
 
   @property
@@ -113,14 +113,14 @@ class WorkerProcess:
 
   @property
   def exit_code(self) -> Optional[int]:
-    """That of the worker that has ended; None while it runs."""
+    """The exit code of the worker; None while it runs."""
     return self._process.poll()
 
   def wait_until_ready(self, seconds: float = 60.0) -> None:
-    """Waits until the worker answers; starts it again if it crashes meanwhile.
+    """Waits until the worker answers; restarts it if it crashes meanwhile.
 
     Raises:
-      RuntimeError: If it does not within `seconds` or ends; it is stopped then.
+      RuntimeError: If it ends or does not answer in `seconds`; it is stopped.
     """
     deadline, crashes = time.monotonic() + seconds, 0
     try:
@@ -143,7 +143,7 @@ class WorkerProcess:
       raise
 
   def _has_crashed(self) -> bool:
-    """Whether a signal ended it, as a failed check of its gRPC server does."""
+    """Whether a signal ended it, as after a failed check of its gRPC server."""
     return self.exit_code is not None and self.exit_code < 0
 
   def answers(self, seconds: float) -> bool:
@@ -162,10 +162,10 @@ class WorkerProcess:
 
 
 class Restarts:
-  """Counts the deaths of workers: a few are repaired, many are an error.
+  """Counts the deaths of workers and limits the number of restarts.
 
   Attributes:
-    limit: Most restarts within an hour.
+    limit: Maximum number of restarts within an hour.
   """
 
   def __init__(self, limit: int = 5):
@@ -173,10 +173,10 @@ class Restarts:
     self._times: list[float] = []
 
   def add(self, exit_code: Optional[int]) -> None:
-    """Counts a death.
+    """Counts one death.
 
     Raises:
-      RuntimeError: If there have been too many.
+      RuntimeError: If there have been too many deaths.
     """
     now = time.monotonic()
     self._times = [t for t in self._times if now - t < 3600] + [now]
@@ -189,21 +189,21 @@ class Restarts:
 
 
 def _binary() -> pathlib.Path:
-  """Returns the path of TFF's worker; does not import TFF, which is slow."""
+  """Returns the path of TFF's worker without importing TFF, which is slow."""
   package = importlib.util.find_spec('tensorflow_federated')
-  # It is required, so it is there, and is a file.
+  # TFF is required, so the package exists and is a file.
   assert package is not None and package.origin is not None
   return pathlib.Path(package.origin).parent / 'data' / 'worker_binary'
 
 
 def _private_binary(folder: str) -> pathlib.Path:
-  """Returns a copy in `folder` of TFF's worker that listens there.
+  """Returns a copy of TFF's worker in `folder` that listens there.
 
-  The worker has no flag for its address, and on all interfaces whoever finds
-  its port could run anything, past all TLS.
+  The worker has no flag for its address. On all interfaces, anybody who finds
+  its port could run any code, bypassing TLS.
 
   Raises:
-    RuntimeError: If the binary is another than we know.
+    RuntimeError: If the binary is not the one we know.
   """
   path = pathlib.Path(folder) / _binary().name
   shutil.copyfile(_binary(), path)
@@ -221,10 +221,10 @@ def _private_binary(folder: str) -> pathlib.Path:
 
 
 def _start_and_wait(folder: str, started: futures.Future) -> None:
-  """Starts the worker and ends after it, in a thread of its own.
+  """Starts the worker and waits for its end, in a thread of its own.
 
-  The kernel ends the worker with this thread, so the thread that asked for the
-  worker may end first.
+  The kernel ends the worker together with this thread. The thread that asked
+  for the worker may end earlier.
   """
   try:
     process = _start(folder)
@@ -232,7 +232,7 @@ def _start_and_wait(folder: str, started: futures.Future) -> None:
     started.set_exception(error)
     return
   started.set_result(process)
-  with contextlib.suppress(ChildProcessError):  # Its end was seen elsewhere.
+  with contextlib.suppress(ChildProcessError):  # Another thread has waited.
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
@@ -251,7 +251,7 @@ def _start(folder: str) -> subprocess.Popen:
         f' cannot ({error}). Tip: let TMPDIR name a folder with 300 MB of space'
         ' where programs may run.'
     ) from error
-  finally:  # What runs needs its file's name no more.
+  finally:  # A running program no longer needs the name of its file.
     (pathlib.Path(folder) / binary.name).unlink(missing_ok=True)
 
 
@@ -260,14 +260,14 @@ def _run(binary: pathlib.Path, folder: str) -> subprocess.Popen:
 
   def end_with_us():
     end_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:  # It ended before the line above.
+    if os.getppid() != parent:  # The parent ended before the line above.
       os.kill(os.getpid(), signal.SIGKILL)
 
   return subprocess.Popen(
       [
           str(binary),
           f'--port={_SOCKET}',
-          # More only adds threads, and all their tensors at the same time.
+          # More would only add threads, with all their tensors in memory.
           f'--max_concurrent_computation_calls={os.cpu_count()}',
       ],
       stdin=subprocess.DEVNULL,
@@ -275,7 +275,7 @@ def _run(binary: pathlib.Path, folder: str) -> subprocess.Popen:
       cwd=folder,
       env={
           **os.environ,
-          # Its warnings about cancelled data pipelines say nothing to users.
+          # Its warnings about cancelled data pipelines do not concern users.
           'TF_CPP_MIN_LOG_LEVEL': '3',
           # Its gRPC server detaches threads that may have ended, which crashes
           # (in glibc's pthread_detach) once their stacks are unmapped; seen

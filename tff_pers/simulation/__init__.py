@@ -1,1 +1,1 @@
-"""Whole runs: cohorts, client states, checkpoints, delays, programs."""
+"""Runs: cohorts, client states, checkpoints, delays, training programs."""

@@ -1,10 +1,10 @@
-"""Asynchronous training as a schedule of events, made before training.
+"""Asynchronous training as a schedule of events, computed before training.
 
 A bounded number of clients computes at any time. When a message arrives, the
-server applies it, and sends the newest weights to a client that is idle. Who
-computes when is a function of the seed and of how long clients take, and of
-nothing that is trained: hence the schedule is known before the first step, the
-largest delay with it, on which the step size of the theory depends.
+server applies it and sends the newest weights to an idle client. Which client
+computes when depends on the seed and on how long clients take, but not on what
+is trained. So the schedule is known before the first step, and with it the
+largest delay, on which the step size of the theory depends.
 
     schedule = asynchrony.make_schedule(delays, 20, 5, 3000, seed=0)
 
@@ -21,22 +21,22 @@ import numpy as np
 from tff_pers.simulation import asynchrony_delays
 
 REDISPATCH = ('uniform_idle', 'same_client')
-_EVENTS = 3  # First number of the seed; see `cohort` for 1 and 2.
+_EVENTS = 3  # First number of seed sequences; see `cohort` for 1 and 2.
 
 
 class Schedule(NamedTuple):
-  """What happens when: tasks are sent to clients, their messages are applied.
+  """The times at which tasks are sent to clients and messages are applied.
 
   Attributes:
-    client: int32[T], who computes task 0, 1, ..., in the order in which tasks
-      are sent.
-    sent_after: int64[T], how many messages were applied before it was sent;
+    client: int32[T], the client that computes task 0, 1, ..., in the order in
+      which tasks are sent.
+    sent_after: int64[T], number of messages applied before the task was sent;
       ascending, 0 for the first ones.
     sent_at: float64[T], virtual seconds.
     arrives_at: float64[T], virtual seconds.
     order: int64[A], the task whose message is applied as number 0, 1, ...
-    messages_per_update: B, how many messages make a server update.
-    in_flight: P, how many clients compute at the same time.
+    messages_per_update: B, number of messages per server update.
+    in_flight: P, number of clients that compute at the same time.
   """
 
   client: np.ndarray
@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
 
   @property
   def num_updates(self) -> int:
-    """Server updates of all messages."""
+    """Number of server updates that all messages make."""
     return len(self.order) // self.messages_per_update
 
   @property
@@ -59,16 +59,16 @@ class Schedule(NamedTuple):
     return applied - self.sent_after[self.order] // self.messages_per_update
 
   def time_of(self, applied: int) -> float:
-    """Returns the clock after so many messages, in virtual seconds."""
+    """Returns the clock after `applied` messages, in virtual seconds."""
     return float(self.arrives_at[self.order[applied - 1]]) if applied else 0.0
 
   def num_in_flight(self, applied: int) -> int:
-    """Returns how many messages are under way once so many are applied."""
+    """Returns how many messages are under way once `applied` are applied."""
     sent = np.searchsorted(self.sent_after, applied, side='right')
     return int(sent) - applied
 
   def max_delay(self, num_updates: int) -> int:
-    """Returns tau_max >= 1 of the theory, for so many server updates.
+    """Returns tau_max >= 1 of the theory, for `num_updates` server updates.
 
     A delay counts the updates from the dispatch of a task up to and including
     the one that applies its message: its staleness plus 1. Tasks that are still
@@ -84,7 +84,7 @@ class Schedule(NamedTuple):
     return int(max([*delays, *(num_updates - sent)]))
 
   def clients_of(self, update: int) -> np.ndarray:
-    """Returns whose messages make server update 0, 1, ..., int32[B]."""
+    """Returns the clients of server update 0, 1, ..., int32[B]."""
     size = self.messages_per_update
     return self.client[self.order[update * size:(update + 1) * size]]
 
@@ -99,24 +99,24 @@ def make_schedule(
     messages_per_update: int = 1,
     redispatch: str = 'uniform_idle',
 ) -> Schedule:
-  """Returns the schedule; a longer one begins with the shorter.
+  """Returns the schedule; a longer one begins with the shorter one.
 
-  Messages of the same time are all applied, in the order of the clients, before
-  any client is sent something new.
+  Messages that arrive at the same time are all applied, in the order of the
+  clients, before any client is sent a new task.
 
   Args:
-    delays: How long clients take.
+    delays: How long the visits of clients take.
     num_clients: N.
-    in_flight: P <= N, how many compute at the same time.
+    in_flight: P <= N, number of clients that compute at the same time.
     num_updates: Server updates.
     seed: The run's seed.
     messages_per_update: B.
-    redispatch: Who is sent the next task: a client drawn uniformly from the
+    redispatch: Which client is sent the next task: one drawn uniformly from the
       idle ones (`uniform_idle`), or the one whose message was applied
       (`same_client`).
 
   Raises:
-    ValueError: If P is not in 1..N, or there is no such rule.
+    ValueError: If P is not in 1..N, or the rule is unknown.
   """
   if not 1 <= in_flight <= num_clients:
     raise ValueError(
@@ -167,7 +167,7 @@ class _Events:
     self.order: list[int] = []
 
   def draw_idle(self) -> int:
-    """Takes a client out of the idle ones, uniformly."""
+    """Draws a client uniformly from the idle ones and removes it from them."""
     return self.idle.take(int(self._generator.integers(len(self.idle))))
 
   def send(self, client: int, now: float) -> None:
@@ -181,7 +181,7 @@ class _Events:
     self.arrives_at.append(now + seconds)
 
   def apply_next(self) -> tuple[float, list[int]]:
-    """Applies all messages of the next time; returns it, and the clients."""
+    """Applies the messages of the next arrival time; returns it and clients."""
     now, clients = self._under_way[0][0], []
     while self._under_way and self._under_way[0][0] == now:
       _, client, task = heapq.heappop(self._under_way)
@@ -206,7 +206,7 @@ class _Idle:
     self._clients.append(client)
 
   def take(self, place: int) -> int:
-    """Removes and returns the client at a place; the last takes that place."""
+    """Removes and returns the client at a place, where the last one moves."""
     client, last = self._clients[place], self._clients.pop()
     if last != client:
       self._clients[place] = last

@@ -1,7 +1,7 @@
 """The virtual clock of a run, and its columns of `metrics.csv`.
 
-Rounds and events run on the same clock, so that methods of both kinds can be
-compared: a round lasts as long as its slowest client.
+Rounds and events use the same clock, so that methods of both kinds can be
+compared: a round takes as long as its slowest client.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from tff_pers.simulation import asynchrony
 from tff_pers.simulation import asynchrony_delays
 from tff_pers.simulation import cohort as cohort_lib
 
-_ROUNDS = 4  # First number of the seed; see `asynchrony` for the others.
+_ROUNDS = 4  # First number of seed sequences; see `cohort` for the others.
 
 
 class RoundClock:
-  """The clock of rounds.
+  """The virtual clock of a run in rounds.
 
   Attributes:
     columns: Its columns.
@@ -28,11 +28,11 @@ class RoundClock:
       self, delays: asynchrony_delays.Delays, sampler: cohort_lib.Sampler,
       seed: int,
   ):
-    """Keeps what the times are a function of.
+    """Initializes the clock.
 
     Args:
-      delays: How long clients take.
-      sampler: Who takes part in which round.
+      delays: How long the visits of clients take.
+      sampler: The cohorts of the rounds.
       seed: The run's seed.
     """
     self._delays, self._sampler, self._seed = delays, sampler, seed
@@ -40,7 +40,7 @@ class RoundClock:
     self._visits: dict[int, int] = {}
 
   def time_of(self, round_num: int) -> float:
-    """Returns the clock after so many rounds, in virtual seconds."""
+    """Returns the clock after `round_num` rounds, in virtual seconds."""
     while len(self._times) <= round_num:
       self._times.append(self._times[-1] + self._duration(len(self._times) - 1))
     return self._times[round_num]
@@ -62,7 +62,7 @@ class RoundClock:
 
 
 class EventClock:
-  """The clock of events.
+  """The virtual clock of a run by events.
 
   Attributes:
     columns: Its columns.
@@ -76,7 +76,7 @@ class EventClock:
     self._schedule, self._staleness = schedule, schedule.staleness
 
   def time_of(self, update: int) -> float:
-    """Returns the clock after so many server updates, in virtual seconds."""
+    """Returns the clock after `update` server updates, in virtual seconds."""
     return self._schedule.time_of(update * self._schedule.messages_per_update)
 
   def values(self, update: int, state: Any) -> dict[str, Any]:
@@ -92,8 +92,8 @@ class EventClock:
 
 
 def version_of(state: Any) -> int:
-  """Returns the number of server updates that made a server state.
+  """Returns the number of server updates in a server state.
 
-  Methods in which not every message is an update count them in `version`.
+  Methods in which not every message is an update count updates in `version`.
   """
   return int(state['version'] if 'version' in state else state['round'])

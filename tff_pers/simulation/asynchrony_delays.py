@@ -1,8 +1,8 @@
-"""How long clients take: models of computing and of network time, in seconds.
+"""How long clients take: models of compute and network time, in seconds.
 
     exponential[mean=1,slow=10]   pareto[shape=1.5]   trace[file=delays.csv]
 
-The time is virtual: nobody waits for it. It does not depend on what is trained.
+The time is virtual: no run waits for it. It does not depend on what is trained.
 """
 
 import csv
@@ -22,18 +22,18 @@ class _Speeds(hp.Hyperparameters):
   """Clients of different speed."""
 
   slow: float = hp.field(
-      1.0, 'The last client takes so many times as long as the first; those'
-      ' between them in equal steps.', minimum=1.0,
+      1.0, 'The last client takes this many times as long as the first; clients'
+      ' between them are equally spaced.', minimum=1.0,
   )
 
   def factor(self, client: int, num_clients: int) -> float:
-    """Returns how many times as long as the first a client takes, >= 1."""
+    """Returns how many times as long as the first client this one takes."""
     return 1.0 + (self.slow - 1.0) * client / max(num_clients - 1, 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Constant(_Speeds):
-  """Always the same time."""
+  """The same time for every visit."""
 
   seconds: float = hp.field(1.0, 'Time of the first client.', minimum=0.0)
 
@@ -45,7 +45,7 @@ class Constant(_Speeds):
 
 @dataclasses.dataclass(frozen=True)
 class Exponential(_Speeds):
-  """Without memory: mean * Exp(1)."""
+  """Memoryless: mean * Exp(1)."""
 
   mean: float = hp.field(1.0, 'Mean time of the first client.', above=0.0)
 
@@ -70,9 +70,9 @@ class Lognormal(_Speeds):
 
 @dataclasses.dataclass(frozen=True)
 class Pareto(_Speeds):
-  """Heavy-tailed: more than t with probability (scale / t)^shape."""
+  """Heavy-tailed: longer than t with probability (scale / t)^shape."""
 
-  scale: float = hp.field(1.0, 'Least time of the first client.', above=0.0)
+  scale: float = hp.field(1.0, 'Shortest time of the first client.', above=0.0)
   shape: float = hp.field(
       1.5, 'Exponent of the tail; up to 2 the variance is infinite, up to 1 the'
       ' mean is.', above=0.0,
@@ -100,10 +100,10 @@ _NOTHING = Constant(seconds=0.0)
 
 
 def parse(text: str, flag: str) -> Any:
-  """Returns the model that a text names, as `pareto[shape=1.5]`.
+  """Returns the model that a text names, e.g. `pareto[shape=1.5]`.
 
   Raises:
-    ValueError: If there is none, or an option is bad; names the flag.
+    ValueError: If there is none, or an option is invalid; names the flag.
   """
   name, options = brackets.parse(text)
   if name not in MODELS:
@@ -120,14 +120,14 @@ class Delays:
       self, num_clients: int, compute: Any, network: Any = _NOTHING,
       rows: Optional[Sequence[np.ndarray]] = None,
   ):
-    """Keeps the models.
+    """Stores the models.
 
     Args:
       num_clients: N; clients are 0..N-1.
-      compute: Model of the time to compute, see `MODELS`.
-      network: Model of the time of both ways through the network.
-      rows: The times of a trace, float64[visits, 2] of each client, in the
-        place of both models; visits after the last begin again with the first.
+      compute: Model of the compute time, see `MODELS`.
+      network: Model of the network time, both ways together.
+      rows: The times of a trace, float64[visits, 2] per client, used instead of
+        both models; after the last visit the trace starts again.
     """
     self._num_clients = num_clients
     self._models, self._rows = (compute, network), rows
@@ -135,7 +135,7 @@ class Delays:
   def draw(
       self, generator: np.random.Generator, client: int, visit: int
   ) -> float:
-    """Returns seconds >= 0 of the visit number 0, 1, ... of a client."""
+    """Returns the seconds >= 0 that visit 0, 1, ... of a client takes."""
     if self._rows is not None:
       own = self._rows[client]
       return float(own[visit % len(own)].sum())
@@ -152,19 +152,19 @@ def build(
   """Returns the delays that flags ask for.
 
   Args:
-    delays: Text of the model of computing, or a trace.
-    network_delays: Text of the model of the network; empty: no time.
-    names: Clients as users know them, in order.
-    resolve: Makes the path of a trace one that can be opened.
+    delays: Text of the compute model, or a trace.
+    network_delays: Text of the network model; empty: no network time.
+    names: The clients' names in traces, in order.
+    resolve: Converts the path of a trace into one that can be opened.
 
   Raises:
-    ValueError: If a text is bad, or a trace cannot be used.
+    ValueError: If a text is invalid, or a trace cannot be used.
   """
   compute = parse(delays, 'delays')
   if isinstance(compute, Trace):
     if network_delays:
       raise ValueError(
-          '`network_delays` must be left out with a trace, which has them,'
+          '`network_delays` must be left out with a trace, which includes them,'
           f' found {network_delays!r}.'
       )
     return Delays(len(names), None, rows=read_trace(
@@ -176,7 +176,7 @@ def build(
     if isinstance(network, Trace):
       raise ValueError(
           '`network_delays` must not be a trace, found'
-          f' {network_delays!r}. Tip: give it as `delays`.'
+          f' {network_delays!r}. Tip: pass it as `delays`.'
       )
   return Delays(len(names), compute, network)
 
@@ -184,11 +184,11 @@ def build(
 def read_trace(path: str, names: Collection[Any]) -> list[np.ndarray]:
   """Returns the times in a CSV file, float64[visits, 2] of each client.
 
-  A row is one visit of a client, in order; what is said of others is left out.
+  A row is one visit of a client, in order; rows of other clients are ignored.
 
   Raises:
-    ValueError: If the file lacks a column or a client, or has a time that is no
-      number >= 0; names the line.
+    ValueError: If the file lacks a column or a client, or has a time that is
+      not a number >= 0; names the line.
   """
   found: dict[str, list[list[float]]] = {str(name): [] for name in names}
   try:
@@ -220,7 +220,7 @@ def read_trace(path: str, names: Collection[Any]) -> list[np.ndarray]:
 
 
 def _seconds(text: Optional[str], path: str, line: int) -> float:
-  """Returns a time of a trace."""
+  """Returns a time of a trace as a number."""
   try:
     value = float(text or '')
   except ValueError:

@@ -1,8 +1,8 @@
-"""Messages in flight: what was sent to clients, and what they will answer.
+"""Messages in flight: what clients were sent, and what they answer.
 
-A task is computed when its answer is needed first, together with all others
-that wait: each has the message that it was sent, whatever version of the
-weights that is.
+A task is computed when its answer is first needed, together with all others
+that wait. Each uses the message that it was sent, and so its own version of the
+weights.
 """
 
 from typing import Any, Callable, Iterable, Mapping, Sequence
@@ -12,23 +12,23 @@ import numpy as np
 from tff_pers.core import process as process_lib
 from tff_pers import tff
 
-# Tasks computed in one call; bounds the memory.
+# Tasks computed in one call, to bound memory.
 _TASKS_PER_CALL = 128
 
 
 class Flight:
-  """The tasks under way of one process."""
+  """The tasks under way in one process."""
 
   def __init__(
       self, parts: process_lib.Parts,
       client_data: Callable[[Sequence[int]], tuple[list, list]],
   ):
-    """Starts without any.
+    """Initializes without any task.
 
     Args:
       parts: The steps of a round of the method.
       client_data: `tasks -> (client states, data)`. A client computes one task
-        at a time, so that its state is that of when the task was sent.
+        at a time, so its state is still what it was when the task was sent.
     """
     self._parts, self._client_data = parts, client_data
     self._received: dict[int, Any] = {}
@@ -46,7 +46,7 @@ class Flight:
     self._received.update(zip(tasks, messages))
 
   def answer(self, task: int) -> Any:
-    """Returns what a task's client sends; it is under way no more."""
+    """Returns the answer to a task, which is then no longer under way."""
     if task not in self._answers:
       self._compute_waiting()
     return self._answers.pop(task)
@@ -62,10 +62,10 @@ class Flight:
         del self._received[task]
 
   def to_store(self) -> dict[int, Any]:
-    """Returns all that is under way, by number.
+    """Returns all messages and answers under way, by number.
 
-    A task that waits and one that is computed have different numbers, because
-    which tasks are computed together must not depend on a kill.
+    Waiting and computed tasks have different numbers, because a kill must not
+    change which tasks are computed together.
     """
     return {
         **{2 * task: message for task, message in self._received.items()},
@@ -75,7 +75,7 @@ class Flight:
   def from_store(
       self, read: Callable[[int, Any], Any], numbers: Iterable[int]
   ) -> None:
-    """Takes over what `to_store` returned.
+    """Restores what `to_store` returned.
 
     Args:
       read: `(number, like) -> structure`.
@@ -94,7 +94,7 @@ class Flight:
 
 
 def _example(of_type: tff.Type) -> Mapping[str, Any]:
-  """Returns a structure of that type; its leaves mean nothing."""
+  """Returns a structure of that type; only its structure is meaningful."""
   return tff.types.structure_from_tensor_type_tree(
       lambda leaf: np.zeros([], leaf.dtype), of_type
   )

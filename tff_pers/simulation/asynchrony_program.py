@@ -1,8 +1,8 @@
-"""The training program of events: messages are applied as they arrive.
+"""Training by events: messages are applied as they arrive.
 
-It is the program of rounds, with a server update in the place of a round: the
+It extends the program of rounds, with a server update instead of a round: the
 same evaluations, checkpoints and rows. The schedule says which message is
-applied when; local work and the server's steps are the method's parts.
+applied when; the method's parts do the local work and the server's steps.
 """
 
 import time
@@ -21,11 +21,11 @@ from tff_pers import tff
 
 
 class AsynchronousProgram(program.TrainingProgram):
-  """Trains one process by the events of a schedule.
+  """Trains one process according to a schedule of events.
 
-  A message in flight holds what its client received when it was sent; the
-  checkpoint holds all of them. Who is due to be sent something is sent it right
-  before the next message is applied, which is the same: nothing changes in
+  A message in flight is what its client received when it was sent; checkpoints
+  contain all of them. A message that is due is sent just before the next one is
+  applied, which makes no difference, because the state does not change in
   between.
   """
 
@@ -37,17 +37,17 @@ class AsynchronousProgram(program.TrainingProgram):
       schedule: asynchrony.Schedule,
       **options: Any,
   ):
-    """Starts at update 0, or at the checkpoint that `states` holds.
+    """Starts at update 0, or at the checkpoint in `states`.
 
     Args:
-      process: The method; it must be made of parts.
+      process: The method; it must have `parts`.
       data: Data of the clients.
       states: Client states and checkpoints.
-      schedule: The events; they must be those of the checkpoint.
+      schedule: The events; they must match the checkpoint.
       **options: See `TrainingProgram`.
 
     Raises:
-      ValueError: If they are not.
+      ValueError: If they do not match.
     """
     assert process.parts is not None
     self._events = asynchrony_clocks.EventClock(schedule)
@@ -56,15 +56,15 @@ class AsynchronousProgram(program.TrainingProgram):
     self._flight = asynchrony_flight.Flight(process.parts, self._of_tasks)
     self._apply = _build_apply(process.parts, process.server_state_type)
     applied = self.position.round * schedule.messages_per_update
-    # Those that are due now have not been sent yet.
+    # Tasks that are due now have not been sent yet.
     self._sent = int(np.searchsorted(schedule.sent_after, applied))
     if applied:
       self._flight.from_store(states.get_pending, states.pending())
       self._check_events(applied)
 
   def sampler(self, seed: int, update: int) -> np.ndarray:
-    """Returns whose messages make server update 0, 1, ..., see `cohort`."""
-    del seed  # The schedule is of one seed.
+    """Returns the clients of server update 0, 1, ..., see `cohort`."""
+    del seed  # A schedule has one seed.
     return self._schedule.clients_of(update)
 
   def train_round(
@@ -73,14 +73,14 @@ class AsynchronousProgram(program.TrainingProgram):
     """Applies the messages of the next server update; returns means of metrics.
 
     Args:
-      cohort: Whose they are, as `sampler` says.
-      following: Whose the next ones are. Nothing is read ahead for them, who
-        may have computed long before.
+      cohort: The clients that sent these messages, as `sampler` returns them.
+      following: Ignored: clients of the next update may have computed long ago,
+        so nothing is read ahead for them.
 
     Raises:
       NonFiniteError: See `TrainingProgram.train_round`. With
-        `on_non_finite='drop'` the run stops where as many messages in a row are
-        dropped as there are in flight.
+        `on_non_finite='drop'` the run stops when as many messages in a row are
+        dropped as are in flight.
     """
     del following
     started = time.monotonic()
@@ -126,7 +126,7 @@ class AsynchronousProgram(program.TrainingProgram):
     return self._rows.measured(metrics)
 
   def _send_due(self, applied: int) -> None:
-    """Sends the newest weights to all that are due after so many messages."""
+    """Sends the newest weights for all tasks due after `applied` messages."""
     end = int(np.searchsorted(self._schedule.sent_after, applied, 'right'))
     tasks = list(range(self._sent, end))
     if tasks:
@@ -135,7 +135,7 @@ class AsynchronousProgram(program.TrainingProgram):
       self._sent = end
 
   def _of_tasks(self, tasks) -> tuple[list[Any], list[Any]]:
-    """Returns the states and the training data of the clients of tasks."""
+    """Returns the states and training data of the clients of `tasks`."""
     clients = self._schedule.client[list(tasks)].tolist()
     return self._client_states(clients), self._reader.take(clients)
 
@@ -145,7 +145,7 @@ class AsynchronousProgram(program.TrainingProgram):
     )
 
   def _check_events(self, applied: int) -> None:
-    """Raises if the checkpoint is one of other events."""
+    """Raises if the checkpoint belongs to other events."""
     known = self._flight.tasks()
     due = np.setdiff1d(
         np.arange(self._sent), self._schedule.order[:applied]
@@ -153,8 +153,8 @@ class AsynchronousProgram(program.TrainingProgram):
     now = self._schedule.time_of(applied)
     if known != due or now != self.position.virtual_time:
       raise ValueError(
-          '`delays` must give the events of the checkpoint, found others: the'
-          f' clock is {now:g} after {applied} messages, it was'
+          '`delays` must give the same events as at the checkpoint, found'
+          f' others: the clock is {now:g} after {applied} messages, it was'
           f' {self.position.virtual_time:g}. Tip: restore the trace.'
       )
 

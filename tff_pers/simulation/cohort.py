@@ -1,7 +1,7 @@
-"""Cohort samplers: who takes part in which round.
+"""Cohort samplers: which clients take part in which round.
 
 A sampler is a pure function `(seed, round) -> indices`, int32 and ascending, so
-that a resumed run meets the same cohorts.
+that a resumed run draws the same cohorts.
 """
 
 from typing import Callable, Sequence
@@ -12,19 +12,19 @@ import numpy.typing as npt
 # (seed, round) -> int32[cohort size], ascending.
 Sampler = Callable[[int, int], np.ndarray]
 
-# First numbers of seeds: 2 is that of held-out clients (`data/holdout.py`), 3
-# and 4 are those of events (`asynchrony`, `asynchrony_clocks`). Two kinds of
-# draws must not share their numbers.
+# First numbers of seed sequences: 2 belongs to held-out clients
+# (`data/holdout.py`), 3 and 4 to events (`asynchrony`, `asynchrony_clocks`).
+# Different kinds of draws must not share a number.
 _COHORT = 1
 _EVALUATED = 5
 
 
 def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
-  """Returns the sampler of cohorts uniform without replacement.
+  """Returns a sampler of cohorts, uniform without replacement.
 
   Args:
     num_clients: Number N of clients to sample from.
-    clients_per_round: Cohort size m; 0: all clients, in order of the index.
+    clients_per_round: Cohort size m; 0: all clients, in index order.
 
   Raises:
     ValueError: If the cohort size is not in 0..N.
@@ -42,7 +42,7 @@ def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
 
 
 def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
-  """Returns the clients that a run evaluates, the same in all its rounds.
+  """Returns the clients that a run evaluates, the same in every round.
 
   Args:
     honest: int[H], the honest clients that train, ascending.
@@ -53,7 +53,7 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
     int[K], ascending.
 
   Raises:
-    ValueError: If they are not 1..H.
+    ValueError: If `number` is not in 1..H.
   """
   if not 1 <= number <= len(honest):
     raise ValueError(
@@ -65,11 +65,11 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 def weighted(weights: npt.ArrayLike, clients_per_round: int) -> Sampler:
-  """Returns the sampler without replacement, drawn one by one by weight.
+  """Returns a sampler that draws one client after another, by weight.
 
   Args:
     weights: Non-negative weight of each client, at least `clients_per_round` of
-      them positive. Equal weights sample as `uniform` does.
+      them positive. Draws are without replacement; equal weights are `uniform`.
     clients_per_round: Cohort size m >= 1.
 
   Raises:
@@ -100,7 +100,7 @@ def weighted(weights: npt.ArrayLike, clients_per_round: int) -> Sampler:
 
 
 def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
-  """Returns the sampler that repeats a schedule of cohorts, whatever the seed.
+  """Returns a sampler that repeats a schedule of cohorts, whatever the seed.
 
   Args:
     schedule: The cohort of round t is entry t modulo the length; its clients

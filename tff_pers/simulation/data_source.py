@@ -1,4 +1,4 @@
-"""Dense data of clients as a data source of `tff.program`."""
+"""Dense client data as a data source of `tff.program`."""
 
 import collections
 import hashlib
@@ -12,16 +12,16 @@ import tensorflow as tf
 from tff_pers.simulation import cohort
 from tff_pers import tff
 
-# By digest of the data: an iterator in a program's saved state is a digest and
-# a position, else every checkpoint would hold the data of all clients.
+# By digest of the data: a program's saved state holds an iterator as digest and
+# position; otherwise every checkpoint would contain the data of all clients.
 _SOURCES: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 def client_dataset(data: Mapping[str, Any]) -> tf.data.Dataset:
-  """Returns dense data of a client as a data set of one batch, <index, x, y>.
+  """Returns dense client data as a data set of one batch, <index, x, y>.
 
-  Every row says whose it is. The data sets of all clients are of one type,
-  whatever the number of examples.
+  Every row holds the client's index. The data sets of all clients have the same
+  type, whatever the number of examples.
 
   Args:
     data: Dense client data, see `client_data.dense`, of at least one example.
@@ -43,19 +43,19 @@ def client_dataset(data: Mapping[str, Any]) -> tf.data.Dataset:
 class ClientDataSource(tff.program.FederatedDataSource):
   """The data of N clients; an iterator selects cohorts without replacement.
 
-  The cohorts are those of `cohort.uniform`, functions of the seed and of the
-  number of selections before.
+  The cohorts are those of `cohort.uniform`, and depend only on the seed and on
+  the number of earlier selections.
   """
 
   def __init__(self, clients: Sequence[Any], *, seed: int = 0):
-    """Initializes the source.
+    """Initializes the data source.
 
     Args:
       clients: Dense data of every client, by index.
       seed: The seed of the cohorts.
 
     Raises:
-      ValueError: If there is no client, or one without examples.
+      ValueError: If there are no clients, or one has no examples.
     """
     if not clients:
       raise ValueError('`clients` must hold the data of a client, found none.')
@@ -72,12 +72,12 @@ class ClientDataSource(tff.program.FederatedDataSource):
     return self._type
 
   def iterator(self) -> 'ClientDataIterator':
-    """Returns an iterator at its beginning."""
+    """Returns an iterator at the first cohort."""
     return ClientDataIterator(self)
 
 
 class ClientDataIterator(tff.program.FederatedDataSourceIterator):
-  """Selects cohorts; its bytes are its position, not the data."""
+  """Selects cohorts; it is saved as its position, without the data."""
 
   def __init__(self, source: ClientDataSource, position: int = 0):
     self._source, self._position = source, position
@@ -94,7 +94,7 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
       k: Size of the cohort; None: all clients.
 
     Raises:
-      ValueError: If there are not that many clients.
+      ValueError: If there are fewer clients than that.
     """
     datasets = self._source.datasets
     if k is not None and not 0 < k <= len(datasets):
@@ -109,25 +109,25 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
     return [datasets[i] for i in chosen]
 
   def to_bytes(self) -> bytes:
-    """Returns the position and what names the data; see `from_bytes`."""
+    """Returns the position and the digest of the data; see `from_bytes`."""
     return json.dumps(
         dict(digest=self._source.digest, position=self._position)
     ).encode()
 
   @classmethod
   def from_bytes(cls, buffer: bytes) -> 'ClientDataIterator':
-    """Returns the iterator of the source of the same data in this process.
+    """Returns the iterator of this process's source of the same data.
 
     Raises:
-      ValueError: If there is none.
+      ValueError: If there is no such source.
     """
     saved = json.loads(buffer)
     source = _SOURCES.get(saved['digest'])
     if source is None:
       raise ValueError(
           'The saved state must be of a data source of this program, found one'
-          ' of other data. Tip: make the `ClientDataSource` first, from the'
-          ' same data.'
+          ' of other data. Tip: first make the `ClientDataSource` from the same'
+          ' data.'
       )
     return cls(source, saved['position'])
 
@@ -141,7 +141,7 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
 
 
 def _digest(clients) -> str:
-  """Returns what names the data in this and other processes."""
+  """Returns a digest that identifies the data, also in other processes."""
   found = hashlib.sha256()
   for data in clients:
     for array in tf.nest.flatten(data):

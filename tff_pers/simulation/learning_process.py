@@ -1,9 +1,9 @@
-"""A personalized process for programs that know server state alone.
+"""A personalized process for programs that handle only server state.
 
-`tff.program`, and the program logic of `tff.learning.programs`, hand a process
-its own server state and clients' data sets, and take a server state and metrics
-back. Nothing may be placed at the clients between two calls, so here the states
-of all clients are a table in the server state: right for a simulation, where
+`tff.program`, and the program logic of `tff.learning.programs`, pass a process
+its own server state and clients' data sets, and expect a server state and
+metrics. Nothing may be placed at the clients between two calls, so here the
+server state has a table of all client states: right for a simulation, where
 both are in one place, and wrong for a deployment, where they must not move.
 
     process = learning_process.from_personalized(process, num_clients=100)
@@ -27,7 +27,7 @@ def from_personalized(
     *,
     seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process over server state and data sets, with the same rounds.
+  """Returns a process over server state and data sets, with equal rounds.
 
   `next`: (<server=S, is_known=bool[N], client_states=C[N, ...]>@SERVER,
   {<index, x, y>*}@CLIENTS) -> <state,
@@ -111,8 +111,8 @@ def build_evaluation(
   """Returns (state, {<index, x, y>*}@CLIENTS -> means of metrics @SERVER).
 
   The data set of a client has two elements: what it adapts to, and what it is
-  tested on. `state` is that of `from_personalized`. Clients count alike, but
-  those without test examples do not.
+  tested on. `state` is that of `from_personalized`. Clients have equal weights,
+  except those without test examples, which have none.
 
   Args:
     process: The method.
@@ -145,14 +145,14 @@ def build_evaluation(
 
 
 class _Tables:
-  """The states of all clients, [N, ...], and who has one already."""
+  """The states of all clients, [N, ...], and which clients have one already."""
 
   def __init__(self, process, num_clients):
     self._process = process
     row_type = process.client_state_type
     if any(None in t.shape for t in tff.structure.flatten(row_type)):
       raise ValueError(
-          'A client state must have static shapes to lie in a table, found'
+          'A client state must have static shapes to fit into a table, found'
           f' {row_type.compact_representation()}.'
       )
     self.table_type = _with_rows(row_type, num_clients)
@@ -201,7 +201,7 @@ class _Tables:
     self.as_row, self.store, self._pick = as_row, store, pick
 
   def fetch(self, state, data):
-    """Returns the states of the clients of `data`, initial ones where new."""
+    """Returns the states of the clients of `data`, initial if they are new."""
     initial = tff.federated_map(
         self._process.initialize_client,
         (tff.federated_broadcast(state.server), data.index),
@@ -226,13 +226,13 @@ def _sequence_type(process) -> tff.SequenceType:
 
 
 def _build_first(process, skip: int = 0) -> tff.Computation:
-  """Returns the element of a client's data set after `skip` ones, as D."""
+  """Returns element `skip` of a client's data set, as D."""
 
   @tff.tensorflow.computation(_sequence_type(process))
   def first(dataset):
     found = dataset.skip(skip).take(1).get_single_element()
     return collections.OrderedDict(
-        # 0 without examples, which may be tested on: nobody looks at it.
+        # 0 without examples, as test data may be, whose index is not used.
         index=tf.reduce_sum(found['index'][:1]),
         num_examples=structures.num_rows(found['x']),
         examples=collections.OrderedDict(x=found['x'], y=found['y']),

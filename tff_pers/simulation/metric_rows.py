@@ -1,4 +1,4 @@
-"""The columns of `metrics.csv`, and the numbers of a row."""
+"""Computes the rows of `metrics.csv`."""
 
 import types
 from typing import Any, Callable, Mapping, Optional
@@ -11,8 +11,8 @@ from tff_pers.evaluation import summary
 from tff_pers.simulation import position as position_lib
 from tff_pers import tff
 
-# Metrics of M that get their columns elsewhere: bytes are means over all rounds
-# so far, not values of one round.
+# Metrics of M with columns of their own: bytes are means over all rounds so
+# far, not values of one round.
 _OWN_COLUMNS = ('train_loss', 'bytes_down', 'bytes_up')
 _SUMMARY_COLUMNS = (
     'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',
@@ -26,14 +26,14 @@ _OVERLAP_COLUMN = 'cluster_overlap'
 class MetricRows:
   """The rows of one process on one task.
 
-  Columns, after `round`: the common ones, `bytes_down` and `bytes_up` (per
-  client and round, mean over the rounds so far), the scalar metrics of the
-  method (those of a nested structure under the path, as
-  `aggregator/clipping_norm`), how clients use what they route to (see
-  `clusters.Load`) if the method reports a router, and then what the task knows.
+  Columns after `round`: the common ones; `bytes_down` and `bytes_up` (per
+  client and round, mean over the rounds so far); the method's scalar metrics
+  (nested ones under their path, e.g. `aggregator/clipping_norm`); the load of
+  routed options (see `clusters.Load`), if the method reports a router; then
+  columns that the task defines.
 
   Attributes:
-    columns: Their names.
+    columns: The names of the columns.
   """
 
   def __init__(
@@ -48,24 +48,24 @@ class MetricRows:
       has_dropped: bool = False,
       epsilon: Optional[Callable[[int], float]] = None,
   ):
-    """Decides on the columns.
+    """Determines the columns.
 
     Args:
       process: The method.
-      groups: int[N], the true clusters, or None. How well the method recovers
-        them is two columns if it has a view on them, see `evaluation.clusters`,
-        and a third one if that is a router: how much two clusters share.
+      groups: int[N], the true clusters, or None. Two columns say how well the
+        method recovers them if it estimates clusters, see
+        `evaluation.clusters`; a router has a third: how much clusters share.
       honest: int[H], the clients that are evaluated; None: all.
       has_validation: Whether there are `accuracy_validation` and
         `loss_validation`, means over clients as `accuracy_mean`.
-      metric: What validation data choose by; columns of its own, on test and on
-        validation data, if it is neither accuracy nor loss.
+      metric: The metric by which validation data choose; it has columns for
+        test and validation data if it is neither accuracy nor loss.
       has_distance: Whether there is `distance`, see `optimum_distance`.
       has_dropped: Whether there is `dropped`: how often, so far, a client of a
-        round was dropped because its loss or update was not finite. It is there
-        anyway if the method reports who was `refused`.
-      epsilon: A column of its own: that of differential privacy after so many
-        rounds; None: there is none.
+        round was dropped because its loss or update was not finite. The column
+        is always there if the method reports clients as `refused`.
+      epsilon: Returns the epsilon of differential privacy after a number of
+        rounds, a column; None: no such column.
     """
     self._epsilon = epsilon
     self._paths, self._refused_paths = _scalar_paths(process), [
@@ -94,13 +94,13 @@ class MetricRows:
     return {
         name: _number(_at(metrics, path))
         for name, path in self._paths.items()
-        # The bytes of one round are left out; `row` takes them from the
-        # position.
+        # `row` takes the bytes from the position instead, as a mean over
+        # rounds.
         if name == 'train_loss' or name not in _OWN_COLUMNS
     }
 
   def refused(self, metrics: Mapping[str, Any]) -> list[int]:
-    """Returns whose messages of the round of M were refused, ascending."""
+    """Returns the clients whose messages were refused in the round of M."""
     return sorted({
         int(client) for path in self._refused_paths
         for client in np.asarray(_at(metrics, path))
@@ -117,17 +117,17 @@ class MetricRows:
       distances: Optional[np.ndarray] = None,
       chosen_by: Mapping[str, float] = types.MappingProxyType({}),
   ) -> dict[str, Any]:
-    """Returns the row of a round: `columns`; no accuracy on regression.
+    """Returns the row of a round, with `columns`; regression has no accuracy.
 
     Args:
-      position: How far the run is.
+      position: Progress of the run.
       measured: What `measured` returned for this round.
       metrics: Metrics of the evaluated clients on their test data, [H] each.
       state: The server state.
-      validation: The same on their validation data, or None.
+      validation: The same metrics on their validation data, or None.
       distances: float64[H], or None.
-      chosen_by: The columns of the metric that validation data choose by, where
-        it is neither accuracy nor loss.
+      chosen_by: The columns of the metric by which validation data choose, if
+        that is neither accuracy nor loss.
     """
     loss, accuracy = _summaries(metrics)
     values = dict(
@@ -217,7 +217,7 @@ def _metrics_type(process) -> tff.Type:
 
 
 def _scalar_paths(process) -> dict[str, tuple]:
-  """Returns where M has scalars, by name: the path joined by slashes."""
+  """Returns the paths of the scalars of M, by name: the path with slashes."""
   return {
       '/'.join(map(str, path)): path
       for path, tensor in _tensors(_metrics_type(process), ())
@@ -226,7 +226,7 @@ def _scalar_paths(process) -> dict[str, tuple]:
 
 
 def _tensors(member, path):
-  """Yields the path and type of each tensor; a position if it has no name."""
+  """Yields the path and type of each tensor; unnamed ones by position."""
   if isinstance(member, tff.StructType):
     for position, (name, inner) in enumerate(
         tff.structure.iter_elements(member)
@@ -237,7 +237,7 @@ def _tensors(member, path):
 
 
 def _number(value) -> float:
-  """Returns a scalar as a number; a table of numbers has 0 and 1 for bools."""
+  """Returns a scalar as a number, bools as 0 or 1, as tables show them."""
   number = np.asarray(value).item()
   return int(number) if isinstance(number, bool) else number
 

@@ -1,10 +1,10 @@
-"""Errors of a run that met NaN or infinity and cannot go on."""
+"""Errors of a run that cannot continue after NaN or infinity."""
 
 from typing import Sequence
 
 
 class NonFiniteError(RuntimeError):
-  """Training met a loss or an update that is NaN or infinite."""
+  """Training produced a loss or an update that is NaN or infinite."""
 
   _PROBLEM = 'The loss must stay finite, found NaN or infinity in round'
 
@@ -23,9 +23,9 @@ class NonFiniteError(RuntimeError):
 class NobodyLeftError(NonFiniteError):
   """A round would drop every honest client that trained in it.
 
-  Dropping is for single clients that fail. When all of them do, the model that
-  they received has diverged, and later rounds would change nothing: the
-  run would end as if it had succeeded.
+  Dropping is meant for single clients that fail. If all of them fail, the model
+  that they received has diverged and later rounds would change nothing, so that
+  the run would seem to succeed.
   """
 
   _PROBLEM = (

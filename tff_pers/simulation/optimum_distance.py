@@ -1,4 +1,4 @@
-"""How far what clients deploy is from an optimum that the task knows."""
+"""Distances between deployed models and an optimum that the task knows."""
 
 from typing import Any, Sequence
 
@@ -14,8 +14,8 @@ def is_comparable(
 ) -> bool:
   """Returns whether clients deploy weights of the form of `optimum`.
 
-  A method that deploys something else than the weights of the task's model, an
-  ensemble say, has no distance.
+  A method that deploys anything but weights of the task's model, for example an
+  ensemble, has no distance.
 
   Args:
     process: A `PersonalizedProcess`.
@@ -35,8 +35,8 @@ class Distances:
   """The distances ||w_i - w_i*|| of clients, all leaves of w_i together.
 
   w_i is what client i deploys before it adapts to its data (`client_model`),
-  w_i* its row of `Task.optimum`. Leaves that are None in the optimum are left
-  out. Differences and their norm are in float64, whatever the model's dtype.
+  w_i* its row of `Task.optimum`. Leaves that are None in the optimum are
+  ignored. Norms are computed in float64, whatever the model's dtype.
   """
 
   def __init__(self, process: process_lib.PersonalizedProcess, optimum: Any):

@@ -1,4 +1,4 @@
-"""How far a run is: what a checkpoint holds beside the states."""
+"""Progress of a run, which a checkpoint holds besides the states."""
 
 import collections
 import math
@@ -6,20 +6,20 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 
 class Position(NamedTuple):
-  """How far a run is.
+  """The progress of a run.
 
   Attributes:
-    round: Rounds done.
-    seconds: Wall-clock seconds spent in them, evaluation left out.
+    round: Number of rounds done.
+    seconds: Wall-clock seconds of these rounds, without evaluation.
     clients: Client participations so far.
     bytes_down: Bytes sent to clients so far.
     bytes_up: Bytes sent by clients so far.
     dropped: Pairs (index of a client, number of rounds in which it was dropped
       because its loss or update was not finite), sorted by index.
-    finished: Whether all results are written.
+    finished: Whether all results have been written.
     virtual_time: The virtual clock in seconds, 0 without one.
-    lost_in_a_row: Messages that were dropped since the last one that was not,
-      where they arrive one by one.
+    lost_in_a_row: In a run by events, the number of messages dropped since the
+      last one that was not.
   """
 
   round: int = 0
@@ -34,7 +34,7 @@ class Position(NamedTuple):
 
   @property
   def num_dropped(self) -> int:
-    """How often so far a client of a round was dropped."""
+    """How often a client of a round has been dropped so far."""
     return sum(rounds for _, rounds in self.dropped)
 
   def with_dropped(self, clients: Sequence[int]) -> 'Position':
@@ -45,10 +45,10 @@ class Position(NamedTuple):
 
 
 def read(saved: Mapping[str, Any]) -> Position:
-  """Returns the position that `_asdict` made `saved` of, by way of JSON.
+  """Returns the position that `_asdict` saved as JSON.
 
   Raises:
-    ValueError: If it cannot have.
+    ValueError: If it is not a valid position.
   """
   position = Position(**{
       name: saved.get(name, value)

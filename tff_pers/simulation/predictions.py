@@ -1,4 +1,4 @@
-"""What the models of clients predict, for metrics beside their own."""
+"""Computes predictions of clients' models, for metrics of the task."""
 
 from typing import Any, Optional, Sequence
 
@@ -15,11 +15,11 @@ def of_clients(
     model: functional.FunctionalModel, weights: Sequence[Any],
     data: Sequence[Any],
 ) -> list[Optional[quality.Predictions]]:
-  """Returns what each client's model predicts; None: it has no examples.
+  """Returns the predictions of each client's model; None without examples.
 
   Args:
     model: The model that clients deploy; its y are labels, or one target each.
-    weights: Those of each client.
+    weights: The weights of each client.
     data: Dense data of each client.
   """
   found: list[Optional[quality.Predictions]] = []
@@ -43,7 +43,7 @@ def of_clients(
 
 
 def _probabilities(outputs: np.ndarray, are_probabilities: bool) -> np.ndarray:
-  """Returns float64[n, C]; one output is that of the second of two classes."""
+  """Returns float64[n, C]; a single output is that of the second class."""
   if outputs.ndim == 1 or outputs.shape[1] == 1:
     second = outputs.reshape(-1)
     if not are_probabilities:

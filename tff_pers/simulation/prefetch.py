@@ -1,4 +1,4 @@
-"""Reads the data of the next cohort while the round of this one runs."""
+"""Reads the data of the next cohort during the current round."""
 
 from concurrent import futures
 import time
@@ -8,18 +8,18 @@ from tff_pers.data import on_demand
 
 
 class Prefetch:
-  """The training data of cohorts, which a thread may read ahead.
+  """Training data of cohorts, read ahead by a thread where that pays.
 
-  Reading ahead is for `OnDemand` data and only inside of `with`, at whose end
-  no thread is left. Of two cohorts at most the data are held: the one that
+  It reads ahead only for `OnDemand` data and inside `with`, at the end of which
+  no thread is left. It holds the data of at most two cohorts: the one that
   trains and the next one.
 
   Attributes:
-    seconds_waiting: How long `take` has taken so far.
+    seconds_waiting: How long `take` has waited so far.
   """
 
   def __init__(self, clients: Sequence[Any]):
-    """Reads nothing yet; `clients` are dense client data in order."""
+    """Initializes with dense client data, in order; reads nothing yet."""
     self._clients = clients
     self._pool: Optional[futures.ThreadPoolExecutor] = None
     self._begun: Optional[tuple[list[int], futures.Future]] = None
@@ -27,7 +27,7 @@ class Prefetch:
 
   def __enter__(self):
     if isinstance(self._clients, on_demand.OnDemand):
-      # One thread: it shares the cores with the round that runs.
+      # One thread, since it shares the cores with the current round.
       self._pool = futures.ThreadPoolExecutor(1, 'prefetch')
     return self
 
@@ -37,17 +37,17 @@ class Prefetch:
     self._pool, self._begun = None, None
 
   def begin(self, cohort: Sequence[int]) -> None:
-    """Begins to read the data of `cohort`, if it pays; nobody: of none."""
+    """Starts reading the data of `cohort` if that pays; empty: of none."""
     if self._pool is not None and len(cohort):
       cohort = [int(client) for client in cohort]
       self._begun = cohort, self._pool.submit(self._read, cohort)
 
   def take(self, cohort: Sequence[int]) -> list[Any]:
-    """Returns the data of `cohort`, in order, once they are read.
+    """Returns the data of `cohort`, in order, once they have been read.
 
     Raises:
-      DataError: If they cannot be read. What went wrong with a cohort that was
-        begun and is not taken is nobody's concern.
+      DataError: If they cannot be read. Errors of a cohort that was begun but
+        never taken are ignored.
     """
     started = time.monotonic()
     cohort = [int(client) for client in cohort]

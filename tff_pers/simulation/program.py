@@ -1,8 +1,8 @@
 """The training program: rounds, evaluations and checkpoints of one run.
 
-A round is: draw the cohort, fetch its client states, `process.next`, keep the
-new states. A run is a function of its arguments: one that was killed and
-continues from its last checkpoint ends with the same bits.
+A round draws the cohort, fetches its client states, calls `process.next`, and
+stores the new states. A run depends only on its arguments: resuming a killed
+run from its last checkpoint gives bit-identical results.
 """
 
 import collections
@@ -33,7 +33,7 @@ from tff_pers.simulation import release
 from tff_pers.simulation import store
 from tff_pers import tff
 
-# Clients evaluated in one call; bounds the memory, changes no number.
+# Clients evaluated in one call, to bound memory; it changes no number.
 _CLIENTS_PER_CALL = 128
 # A checkpoint is taken after every evaluated round, and after any round once
 # the last checkpoint is this old.
@@ -57,7 +57,7 @@ class Data(NamedTuple):
 
 
 def _frozen(clients) -> Sequence[Any]:
-  """Returns clients whose arrays are made read-only.
+  """Makes the arrays of clients read-only, and returns the clients.
 
   A runtime may then keep an array on its device and use it again in later
   rounds. It would not notice a change, so changing the array must fail.
@@ -68,7 +68,7 @@ def _frozen(clients) -> Sequence[Any]:
   def freeze(array):
     frozen = np.asarray(array)
     owner: Optional[np.ndarray] = frozen
-    # A view is only as constant as the arrays behind it.
+    # A view is constant only if the arrays behind it are.
     while isinstance(owner, np.ndarray):
       owner.flags.writeable = False
       owner = owner.base
@@ -96,7 +96,7 @@ class TrainingProgram:
       own_metrics: quality.Own = types.MappingProxyType({}),
       epsilon: Optional[Callable[[int], float]] = None,
   ):
-    """Starts at round 0, or at the checkpoint that `states` holds.
+    """Starts at round 0, or at the checkpoint in `states`.
 
     Args:
       process: The method.
@@ -105,17 +105,17 @@ class TrainingProgram:
       seed: The run's seed.
       groups: int[N], the true clusters of the clients if they are known.
       byzantine: bool[N], the clients that train but are not evaluated, or None.
-      evaluated: int[K], those of the others that are evaluated, ascending;
-        None: all of them.
+      evaluated: int[K], the honest clients that are evaluated, ascending; None:
+        all honest clients.
       optimum: See `Task.optimum`, or None.
-      on_non_finite: What to do about clients whose loss or update is not
-        finite: `stop` the run, or `drop` them from the round and count them.
+      on_non_finite: How to treat clients whose loss or update is not finite:
+        `stop` the run, or `drop` them from the round and count them.
         A round that would drop all honest clients stops the run either way.
       clock: The virtual clock, see `asynchrony_clocks`, or None.
-      metric: What validation data choose by.
+      metric: The metric by which validation data choose.
       own_metrics: See `Task.metrics`.
-      epsilon: Returns that of differential privacy after so many rounds; None:
-        no guarantee.
+      epsilon: Returns the epsilon of differential privacy after a number of
+        rounds; None: no guarantee.
     """
     self._process, self._states, self._clock = process, states, clock
     self._data = Data(
@@ -153,12 +153,12 @@ class TrainingProgram:
 
   @property
   def position(self) -> position_lib.Position:
-    """How far the run is: rounds, seconds, bytes."""
+    """The progress of the run: rounds, seconds, bytes."""
     return self._position
 
   @property
   def deployed(self) -> functional.FunctionalModel:
-    """The model over what clients deploy."""
+    """The model whose weights clients deploy."""
     return self._process.deployed
 
   @property
@@ -173,7 +173,7 @@ class TrainingProgram:
 
   @property
   def seconds_waiting(self) -> float:
-    """How long rounds of this object have waited for data to be read."""
+    """Seconds that rounds of this object have waited for data."""
     return self._reader.seconds_waiting
 
   @property
@@ -193,23 +193,23 @@ class TrainingProgram:
   ) -> Mapping[str, np.ndarray]:
     """Trains up to round `rounds`; returns the metrics of the last evaluation.
 
-    They are those of the `evaluated` clients on their test data, [K] each.
-    Data that are `OnDemand` are read for the next round while this one runs.
+    These are metrics of the `evaluated` clients on their test data, [K] each.
+    `OnDemand` data are read for the next round during the current one.
 
     Args:
-      sampler: Who takes part, see `cohort`.
-      rounds: Rounds of the whole run, those done included.
+      sampler: Draws the cohorts, see `cohort`.
+      rounds: Rounds of the whole run, including those already done.
       eval_every: The `evaluated` clients are evaluated, and a checkpoint is
         taken, after every `eval_every` rounds and after the last.
-      releases: Takes a row of `columns` per evaluated round.
+      releases: Receives a row of `columns` per evaluated round.
       progress: Is notified after every round.
-      is_enough: Sees every row, `round` included, after its checkpoint; the run
+      is_enough: Gets every row, with `round`, after its checkpoint; the run
         ends there if it returns True. It may raise, too.
 
     Raises:
       NonFiniteError: See `train_round`.
       DataError: If the data of a client of a round cannot be read.
-      OSError: If results cannot be written. The last checkpoint stays.
+      OSError: If results cannot be written. The last checkpoint is intact.
     """
     metrics = None
     saved = time.monotonic()
@@ -225,7 +225,7 @@ class TrainingProgram:
       for round_num in range(start + 1, rounds + 1):
         row = None
         cohort = following
-        # A sampler is a pure function, so it can say who comes next.
+        # A sampler is a pure function, so the next cohort is known already.
         following = choose(round_num)
         measured = self.train_round(cohort, following)
         progress.round_done(
@@ -239,13 +239,13 @@ class TrainingProgram:
         elif time.monotonic() - saved < _CHECKPOINT_SECONDS:
           continue
         # After the row: a run that is killed in between repeats the round, and
-        # `Releases` drops the row when it is resumed. The other way round, the
-        # row would be missing.
+        # `Releases` drops the row on resuming. In the opposite order, the row
+        # would be missing.
         self._checkpoint()
         saved = time.monotonic()
         if row is None:
           continue
-        # Last, because the first release and checkpoint take longer, too.
+        # Last, since the first release and checkpoint take longer as well.
         progress.evaluated(row['accuracy_mean'])
         if is_enough(dict(row, round=round_num)):
           break
@@ -259,16 +259,16 @@ class TrainingProgram:
     """Trains one round with the clients `cohort`; returns its scalar metrics.
 
     Args:
-      cohort: Who takes part.
+      cohort: The clients that take part.
       following: The cohort of the next round, if it is known.
 
     Returns:
-      Floats by column: `train_loss`, and what the method itself measures.
+      Floats by column: `train_loss`, and the method's own scalars.
 
     Raises:
-      NonFiniteError: If a loss or an update is not finite; nothing changed.
-      NobodyLeftError: Instead of it with `on_non_finite='drop'`: if that is so
-        for all honest clients that have examples to train on.
+      NonFiniteError: If a loss or an update is not finite; nothing is changed.
+      NobodyLeftError: With `on_non_finite='drop'`: only if that holds for all
+        honest clients that have examples to train on.
     """
     started = time.monotonic()
     cohort = [int(client) for client in cohort]
@@ -278,8 +278,8 @@ class TrainingProgram:
     output = self._process.next(self._state, self._client_states(cohort), data)
     metrics = output['metrics']
     bad = np.asarray(metrics['non_finite']).tolist()
-    # `train_loss` says nothing here: it is also NaN where nobody trained (PERM,
-    # all weights 0 in a round).
+    # Not by `train_loss`, which is also NaN in a round where nobody trained
+    # (PERM, with all weights 0).
     if bad:
       self._check_non_finite(cohort, bad)
     if self._process.is_stateful:
@@ -288,7 +288,7 @@ class TrainingProgram:
         self._states.put(client, state)
     self._state = output['state']
     done = self._position
-    # What a Byzantine client sent in the place of its update may be refused.
+    # The server may refuse what a Byzantine client sent instead of its update.
     lost = {*bad, *self._rows.refused(metrics)}
     self._position = done.with_dropped(sorted(lost))._replace(
         round=done.round + 1,
@@ -304,18 +304,18 @@ class TrainingProgram:
     return self._rows.measured(metrics)
 
   def _checkpoint(self) -> None:
-    """Makes what there is now the checkpoint."""
+    """Makes the current state the checkpoint."""
     self._states.commit(self._state, self._position._asdict())
 
   def _check_non_finite(self, cohort: Sequence[int], bad: Sequence[int]):
-    """Stops the run unless the clients `bad` of `cohort` can be dropped."""
+    """Stops the run unless the clients `bad` of `cohort` may be dropped."""
     round_num = self._position.round + 1
     if not self._drops:
       raise non_finite.NonFiniteError(round_num, bad)
     sizes = on_demand.sizes(self._data.train)
     trained = [client for client in cohort if sizes[client] > 0]
     honest = [c for c in trained if not self._byzantine[c]]
-    # A cohort of Byzantine clients alone is judged by those.
+    # In a cohort without honest clients, the Byzantine ones decide.
     if set(honest or trained) <= set(bad):
       raise non_finite.NobodyLeftError(round_num, bad)
 
@@ -323,7 +323,7 @@ class TrainingProgram:
     """Returns the metrics of clients on `data.test`; changes no state.
 
     Args:
-      data: Data of any clients, who are known by their `index`; they adapt to
+      data: Data of any clients, identified by their `index`; they adapt to
         `data.train`.
 
     Returns:
@@ -341,7 +341,7 @@ class TrainingProgram:
   def evaluate_finetuned(
       self, computation: tff.Computation, data: Data
   ) -> dict[int, dict[str, np.ndarray]]:
-    """Returns the metrics of a global model by number of local steps.
+    """Returns a global model's metrics, by number of local steps.
 
     Args:
       computation: See `finetuning.build_evaluate_finetuned`.
@@ -368,9 +368,9 @@ class TrainingProgram:
     return evaluate(self._state, data)
 
   def honest_distances(self) -> np.ndarray:
-    """Returns how far what the evaluated clients deploy is from the optimum.
+    """Returns the distances of the evaluated clients from the optimum.
 
-    float64, one for each of them; the optimum must be known.
+    float64, one per client; the optimum must be known.
     """
     distances = self._distances
     assert distances is not None
@@ -382,8 +382,8 @@ class TrainingProgram:
   def deployed_weights(self, data: Data) -> list[Any]:
     """Returns what clients deploy after adapting to `data.train`.
 
-    These are the weights that `evaluate` evaluates, if it is given the same
-    clients: some methods let the clients choose something together.
+    These are the weights that `evaluate` evaluates when given the same clients:
+    in some methods the clients choose something together.
 
     Args:
       data: See `evaluate`; its test data are not used.
@@ -404,7 +404,7 @@ class TrainingProgram:
     return weights
 
   def predictions(self, data: Data) -> list[Optional[quality.Predictions]]:
-    """Returns what clients predict of `data.test`, see `predictions`.
+    """Returns clients' predictions on `data.test`, see `predictions`.
 
     Args:
       data: See `evaluate`; y are labels, or one target each.
@@ -414,7 +414,7 @@ class TrainingProgram:
     )
 
   def finish(self) -> None:
-    """Notes in the checkpoint that all results are written."""
+    """Records in the checkpoint that all results have been written."""
     self._position = self._position._replace(finished=True)
     self._states.set_position(self._position._asdict())
 
@@ -423,8 +423,8 @@ class TrainingProgram:
     if not self._process.is_stateful:
       return [()] * len(clients)
     new = [client for client in clients if client not in self._states]
-    # The store keeps no structure, so at least one initial state is needed as
-    # an example for reading.
+    # The store keeps no structure, so reading needs at least one initial state
+    # as an example.
     if new or self._like is None:
       fresh = self._initialize(self._state, new or clients[:1])
       self._like = fresh[0]
@@ -468,7 +468,7 @@ class TrainingProgram:
 
 
 def _adapt_and_test(data: Data) -> Iterator[list[Any]]:
-  """Yields what clients are evaluated on, in chunks; reads one at a time."""
+  """Yields chunks of adapt and test data, reading one chunk at a time."""
   for train, test in zip(_chunks(data.train), _chunks(data.test)):
     yield [
         collections.OrderedDict(adapt=adapt, test=tested)
@@ -477,7 +477,7 @@ def _adapt_and_test(data: Data) -> Iterator[list[Any]]:
 
 
 def _by_metric(results) -> dict[str, np.ndarray]:
-  """Returns an array per metric of the metrics of clients."""
+  """Returns an array per metric from a list of clients' metrics."""
   parts = collections.defaultdict(list)
   for result in results:
     for name, value in result.items():
@@ -486,13 +486,13 @@ def _by_metric(results) -> dict[str, np.ndarray]:
 
 
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-  """Yields `items` in parts that are evaluated in one call each."""
+  """Yields `items` in parts, each evaluated in one call."""
   for start in range(0, len(items), _CLIENTS_PER_CALL):
     yield items[start:start + _CLIENTS_PER_CALL]
 
 
 def _build_initialize_clients(process) -> tff.Computation:
-  """Returns (S, indices -> client states), all new clients in one call."""
+  """Returns (S, indices -> client states), for all new clients at once."""
 
   @tff.federated_computation(
       tff.FederatedType(process.server_state_type, tff.SERVER),

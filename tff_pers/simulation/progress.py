@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on a terminal, about ten lines elsewhere."""
+"""Shows the progress of a run: a bar in a terminal, elsewhere ten lines."""
 
 import math
 import sys
@@ -11,10 +11,10 @@ _NUM_LINES = 10
 
 
 class Progress:
-  """Shows round, loss, accuracy, clients per second and time to go.
+  """Shows round, loss, accuracy, clients per second and remaining time.
 
-  The speed leaves out the first round and the first evaluation of the process,
-  in which computations are compiled.
+  The speed excludes the first round and the first evaluation of the process, in
+  which computations are compiled.
   """
 
   def __init__(
@@ -28,10 +28,10 @@ class Progress:
       rounds: Rounds of the whole run.
       start: Rounds done before (a resumed run).
       stream: Where to write; None: the standard output.
-      may_end: Whether the run may end earlier, after any evaluated round. There
-        is then a line for each of these and no time to go.
-      remark: What there is to say after a round with its training loss, see
-        `RateCheck`; '': nothing.
+      may_end: Whether the run may end early, after any evaluated round. Each of
+        these then has a line, and no remaining time is shown.
+      remark: Returns a remark after a round, given its training loss, see
+        `RateCheck`; '': none.
     """
     self._stream, self._remark = stream or sys.stdout, remark
     self._rounds, self._may_end = rounds, may_end

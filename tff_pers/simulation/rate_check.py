@@ -1,13 +1,13 @@
-"""Says in the first rounds that the learning rate seems too large."""
+"""Warns during the first rounds if the learning rate seems too large."""
 
 import math
 from typing import Optional
 
-# Of a healthy run the loss falls in these rounds, or stays about where it is.
+# In a healthy run the loss falls in these rounds, or hardly changes.
 _ROUNDS = 5
-# So much above the loss of the untrained model is no noise of minibatches.
+# A loss this much above the untrained model's is not minibatch noise.
 _RISE = 1.1
-# Without that loss: so much above the loss of the first round.
+# If that loss is unknown: the loss of the first round times this.
 _EXPLOSION = 2.0
 
 
@@ -15,11 +15,11 @@ class RateCheck:
   """Watches the training loss of a run's first rounds."""
 
   def __init__(self, initial_loss: Optional[float], tip: str):
-    """Begins with round 1.
+    """Initializes the check before round 1.
 
     Args:
-      initial_loss: Of the untrained model, or None.
-      tip: What to try, the end of the sentence.
+      initial_loss: Loss of the untrained model, or None.
+      tip: What to try, as the end of the sentence.
     """
     self._limit, self._than = math.inf, ''
     if initial_loss is not None:
@@ -27,7 +27,7 @@ class RateCheck:
     self._tip = tip
 
   def __call__(self, round_num: int, loss: float) -> str:
-    """Returns a sentence after a round, once at most; '' if all is well.
+    """Returns a warning after a round, at most once; '' if all is well.
 
     Args:
       round_num: From 1.

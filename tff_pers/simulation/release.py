@@ -1,4 +1,4 @@
-"""Where metrics of a run go: CSV, TensorBoard and a log, by `tff.program`."""
+"""Writes metrics of a run to CSV, TensorBoard and a log, by `tff.program`."""
 
 import asyncio
 from concurrent import futures
@@ -19,21 +19,21 @@ LOG = 'train.log'
 
 
 class Releases:
-  """Releases one row per evaluated round to all three places."""
+  """Releases one row per evaluated round to all three outputs."""
 
   def __init__(self, folder: str, columns: Sequence[str], last_round: int):
-    """Opens the places; rows after `last_round` are dropped from the CSV.
+    """Opens the outputs; rows after `last_round` are dropped from the CSV.
 
     Args:
       folder: The run's folder.
-      columns: All names of a row, in the order of the CSV, after `round`.
-      last_round: Where the run continues; 0: at the start.
+      columns: All names of a row after `round`, in the order of the CSV.
+      last_round: The last round of a resumed run; 0: a new run.
     """
     path = os.path.join(folder, METRICS)
     _keep_rows(path, ['round', *columns], last_round)
     self._columns = tuple(columns)
     self._log = _Log(os.path.join(folder, LOG))
-    # In a notebook this thread runs an event loop already, and has no second.
+    # A notebook's own thread has a running event loop, and can have only one.
     self._thread = futures.ThreadPoolExecutor(1)
     self._csv = tff.program.CSVFileReleaseManager(
         # WRITE replaces the whole file, so that it never ends in half a row.
@@ -71,7 +71,7 @@ class Releases:
     self.close()
 
   def close(self) -> None:
-    """Ends the thread and the log; what was released stays."""
+    """Ends the thread and closes the log; what was released stays."""
     self._thread.shutdown()
     self._log.close()
 
@@ -79,8 +79,8 @@ class Releases:
 def _keep_rows(path: str, columns: Sequence[str], last_round: int) -> None:
   """Rewrites the CSV with header `columns` and its rows up to `last_round`.
 
-  TFF's manager sorts the columns of a new file by name; it keeps the order of
-  a header that it finds.
+  TFF's manager sorts the columns of a new file by name, but keeps the order of
+  an existing header.
   """
   rows = []
   for left_over in glob.glob(glob.escape(path) + '_temp*'):
@@ -94,13 +94,13 @@ def _keep_rows(path: str, columns: Sequence[str], last_round: int) -> None:
 
 
 class _Log(logging.FileHandler):
-  """A log file that receives only what the logging release manager writes."""
+  """A log file for only those messages that the logging manager writes."""
 
   def __init__(self, path: str):
     super().__init__(path, encoding='utf-8')
     self.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
     self._verbosity = absl_logging.get_verbosity()
-    # The manager logs at INFO, which absl leaves out by default.
+    # The manager logs at INFO, which absl drops by default.
     absl_logging.set_verbosity(absl_logging.INFO)
     logging.getLogger('absl').addFilter(self.divert)
 
@@ -110,9 +110,8 @@ class _Log(logging.FileHandler):
     super().close()
 
   def divert(self, record: logging.LogRecord) -> bool:
-    """Whether `record` goes on to where absl logs."""
+    """Returns whether `record` also goes to absl's log."""
     if record.module == 'logging_release_manager':
       self.emit(record)
-    # What is let through only because of the lower level stays off the
-    # terminal.
+    # What passes only because of the lowered level must not reach the terminal.
     return record.levelno >= logging.WARNING

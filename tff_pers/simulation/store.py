@@ -1,9 +1,9 @@
 """Client states between rounds, and checkpoints, in one SQLite file.
 
 The committed tables hold the last checkpoint: server state, client states,
-messages under way and position, replaced together by one transaction. States
-that changed since live in a bounded cache; what does not fit waits in the table
-`working`, which means nothing until the next checkpoint and is dropped when the
+messages in flight and position, replaced together in one transaction. States
+that changed since then are in a bounded cache; those that do not fit are in the
+table `working`, which is ignored until the next checkpoint and dropped when the
 file is opened.
 """
 
@@ -19,20 +19,20 @@ from typing import Any, Iterator, Mapping, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-# A row holds at most this many bytes, so that no large leaf is copied whole.
+# Maximum bytes of a row, so that no large leaf is copied as a whole.
 CHUNK_BYTES = 64 * 2**20
-# Page size of a new file. With SQLite's 4 KiB a large leaf takes more pages.
+# Page size of a new file. SQLite's default of 4 KiB needs more pages.
 _PAGE_BYTES = 16384
-# Small beside what TensorFlow takes, so that memory does not grow with the
-# number of clients that have a state.
+# Small compared with what TensorFlow takes, so that memory does not grow with
+# the number of clients that have a state.
 MAX_CACHED_BYTES = 64 * 2**20
-# What is left of a full cache: many states make room in one transaction, which
-# waits for the disk.
+# Share of a full cache that is kept: many states are evicted in one
+# transaction, because each waits for the disk.
 _LEFT_SHARE = 0.75
 _SERVER = -1
-_PENDING = -2  # And below: what is pending, by number.
+_PENDING = -2  # And below: pending structures, by number.
 _VERSION = 1
-# What reading damaged bytes, or those of another structure, raises.
+# Errors of reading bytes that are damaged or of another structure.
 _BYTES = (ValueError, TypeError, IndexError, AttributeError, MemoryError)
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
@@ -50,11 +50,11 @@ class StoreError(OSError):
 
 
 class ClientStateStore:
-  """States by client, and the last checkpoint.
+  """Stores states by client, and the last checkpoint.
 
-  A state is any structure of arrays. Its leaves are kept as .npy bytes, its
-  structure is not: reading takes an example. Opening a file gives exactly the
-  last `commit`, whatever happened to the process that wrote it.
+  A state is any structure of arrays. Its leaves are stored as .npy bytes, its
+  structure is not: reading needs an example. Opening a file restores exactly
+  the last `commit`, whatever happened to the process that wrote it.
   """
 
   def __init__(
@@ -64,14 +64,14 @@ class ClientStateStore:
       max_cached_bytes: int = MAX_CACHED_BYTES,
       read_only: bool = False,
   ):
-    """Opens or makes a store.
+    """Opens or creates a store.
 
     Args:
-      path: The file; None: in memory, gone when closed.
+      path: The file; None: in memory, and lost when closed.
       max_cached_bytes: Bound on the states kept as arrays in memory, >= 0.
       read_only: Whether nothing is written, so that a full or read-only disk
-        does; but if the process that wrote the file was killed in the midst of
-        it, the file is put right.
+        suffices; but if the process that wrote the file was killed while
+        writing, the file is repaired.
 
     Raises:
       StoreError: If the file cannot be opened or is not a store.
@@ -81,8 +81,8 @@ class ClientStateStore:
     self._cache: collections.OrderedDict[int, Any] = collections.OrderedDict()
     self._cached_bytes, self._at_least = 0, 1
     self._dirty: set[int] = set()
-    # Where the newest states are; without writing, `working` stays what it is,
-    # left by a process that was killed.
+    # Where the newest states are. A read-only store ignores `working`, which a
+    # killed process may have left.
     self._tables = ('committed',) if read_only else ('working', 'committed')
     with self._errors():
       if not read_only or not self._open_to_read():
@@ -97,7 +97,7 @@ class ClientStateStore:
   def _open(self) -> None:
     # Transactions are opened and closed by hand, see `_transaction`.
     self._db = sqlite3.connect(self._path, isolation_level=None)
-    # Before the tables are made: it has no effect on a file that has pages.
+    # Before the tables are created: it has no effect on a file with pages.
     self._db.execute(f'PRAGMA page_size = {_PAGE_BYTES}')
     # A commit must survive a power failure, not only a kill.
     self._db.execute('PRAGMA synchronous = FULL')
@@ -114,12 +114,12 @@ class ClientStateStore:
     self._check_version()
 
   def _open_to_read(self) -> bool:
-    """Opens the file for reading alone; False if it must be put right first."""
+    """Opens the file read-only; False if it must be repaired first."""
     uri = f'{pathlib.Path(self._path).absolute().as_uri()}?mode=ro'
     self._db = sqlite3.connect(uri, isolation_level=None, uri=True)
     try:
       if not self._db.execute('SELECT 1 FROM sqlite_master').fetchone():
-        # A disk was full before there was anything in it.
+        # The disk was full before anything was written.
         self._db.close()
         self._path = ':memory:'
         return False
@@ -144,13 +144,13 @@ class ClientStateStore:
     return int(client) in self._known
 
   def keep_at_least(self, number: int) -> None:
-    """Leaves the newest `number` states in memory, >= 1, however large.
+    """Keeps the newest `number` states in memory, however large.
 
-    A round has those of its cohort in memory anyway, and a run of all clients
-    would otherwise write and read each of them in every round.
+    A round holds the states of its cohort in memory anyway, and a run of all
+    clients would otherwise write and read all of them in every round.
 
     Args:
-      number: Of states; below 1 is 1.
+      number: Number of states; below 1 means 1.
     """
     self._at_least = max(number, 1)
 
@@ -159,7 +159,7 @@ class ClientStateStore:
     return sorted(self._known)
 
   def get(self, client: int, like: Any) -> Any:
-    """Returns the state of a client, arrays in a structure as `like`.
+    """Returns the state of a client, arrays in the structure of `like`.
 
     Args:
       client: Its index.
@@ -196,8 +196,8 @@ class ClientStateStore:
       StoreError: If memory is full and the file cannot be written.
     """
     client = int(client)
-    # Results of a round are views of one array of the whole cohort, which would
-    # stay as long as one of them.
+    # A round's results are views of one array of the whole cohort, which each
+    # of them would keep alive.
     state = tf.nest.map_structure(_own, state)
     self._known.add(client)
     self._dirty.add(client)
@@ -207,12 +207,12 @@ class ClientStateStore:
       self, server_state: Any, position: Mapping[str, Any],
       pending: Mapping[int, Any] = types.MappingProxyType({}),
   ) -> None:
-    """Makes server state, client states and position the checkpoint, at once.
+    """Makes server state, client states and position the checkpoint.
 
     Args:
       server_state: A structure of arrays.
-      position: What else a resumed run needs to know, as JSON values.
-      pending: Structures of arrays by number >= 0, as messages under way.
+      position: Further JSON values that a resumed run needs.
+      pending: Structures of arrays by number >= 0, e.g. messages in flight.
 
     Raises:
       StoreError: If it cannot be written; the last checkpoint is then intact.
@@ -224,8 +224,7 @@ class ClientStateStore:
       )
       self._db.execute('INSERT INTO committed SELECT * FROM working')
       self._db.execute('DELETE FROM working')
-      # After `working`: if a client is in both, the state in the cache is
-      # newer.
+      # After `working`: of a client in both, the cache has the newer state.
       for client in sorted(self._dirty & set(self._cache)):
         self._write('committed', client, self._cache[client])
       self._db.execute('DELETE FROM committed WHERE owner <= ?', (_PENDING,))
@@ -233,7 +232,7 @@ class ClientStateStore:
         self._write('committed', _PENDING - number, structure)
       self._write('committed', _SERVER, server_state)
       self._set_meta('position', json.dumps(position))
-    # Only now: if the transaction fails, these states are still to be written.
+    # Only now: if the transaction fails, these states must still be written.
     self._dirty.clear()
 
   def position(self) -> Optional[dict[str, Any]]:
@@ -246,7 +245,7 @@ class ClientStateStore:
       return self._position()
 
   def set_position(self, position: Mapping[str, Any]) -> None:
-    """Changes the position of the last checkpoint and nothing else.
+    """Changes only the position of the last checkpoint.
 
     Args:
       position: JSON values, as `commit` takes them.
@@ -258,7 +257,7 @@ class ClientStateStore:
       self._set_meta('position', json.dumps(position))
 
   def server_state(self, like: Any) -> Any:
-    """Returns the server state of the last checkpoint, built as `like`.
+    """Returns the server state of the last checkpoint, structured as `like`.
 
     Args:
       like: An example of a server state; its leaves are not read.
@@ -270,7 +269,7 @@ class ClientStateStore:
       return tf.nest.pack_sequence_as(like, self._read('committed', _SERVER))
 
   def pending(self) -> list[int]:
-    """Returns the numbers of what is pending in the last checkpoint, ascending.
+    """Returns the numbers of the last checkpoint's pending structures, sorted.
 
     Raises:
       StoreError: If it cannot be read.
@@ -282,7 +281,7 @@ class ClientStateStore:
       return sorted(_PENDING - owner for (owner,) in rows)
 
   def get_pending(self, number: int, like: Any) -> Any:
-    """Returns what is pending under a number, built as `like`.
+    """Returns the pending structure of a number, structured as `like`.
 
     Args:
       number: One of `pending`.
@@ -325,7 +324,7 @@ class ClientStateStore:
     self._db.execute('INSERT OR REPLACE INTO meta VALUES (?, ?)', (key, value))
 
   def _remember(self, client: int, state) -> None:
-    """Puts a state into the cache; makes room by dropping the least recent."""
+    """Puts a state into the cache, and evicts the least recently used."""
     if client in self._cache:
       self._cached_bytes -= _num_bytes(self._cache.pop(client))
     self._cache[client] = state
@@ -340,7 +339,7 @@ class ClientStateStore:
           self._write('working', oldest, value)
 
   def _exceeds(self, num_bytes: float) -> bool:
-    """Whether states beyond those that stay take more than so many bytes."""
+    """Whether evictable states take more than `num_bytes`."""
     return (
         self._cached_bytes > num_bytes and len(self._cache) > self._at_least
     )
@@ -369,7 +368,7 @@ class ClientStateStore:
 
 
 class _Transaction:
-  """All that is executed inside, or nothing."""
+  """Executes all statements inside, or none."""
 
   def __init__(self, db):
     self._db = db
@@ -385,7 +384,7 @@ class _Transaction:
 
 
 class _StoreErrors:
-  """Turns SQLite's errors, and others, into `StoreError`s with the file."""
+  """Turns SQLite's and other errors into `StoreError`s that name the file."""
 
   def __init__(self, path, others):
     self._path, self._kinds = path, (sqlite3.Error, *others)
@@ -407,7 +406,7 @@ def _num_bytes(state) -> int:
 
 
 def _own(leaf):
-  """Returns an array that keeps no larger one alive; others as they are."""
+  """Returns an array that keeps no larger one alive; other leaves unchanged."""
   if isinstance(leaf, np.ndarray) and leaf.base is not None:
     return leaf.copy()
   return leaf

@@ -175,7 +175,7 @@ def test_metrics_are_those_of_the_messages():
 
 
 def test_takes_any_aggregator():
-  """A sum in the place of the mean."""
+  """A sum instead of the mean."""
   problem, options = _random_member()
   process = local_update.build_local_update(
       problem.model, eta=0.03, **options,

@@ -218,7 +218,7 @@ def test_cost_is_that_of_the_sheet():
 
 
 def test_a_robust_rule_moves_w():
-  """The median of what clients send, in the place of the mean."""
+  """The median of clients' messages, instead of the mean."""
   with attacks.carried_out(attacks.parse('huge'), np.arange(_N) == 1):
     states, _ = perm_runs.run(1, aggregator='median')
   sent = perm_runs.gradients_at(_PROBLEM.start)
@@ -250,7 +250,7 @@ def test_non_finite_client_is_listed_and_dropped():
 
 
 def test_a_client_without_examples_has_no_weight_in_w():
-  """Where clients weigh alike; the mean is over the others."""
+  """If clients have equal weights; the mean is over the others."""
   process = perm.build_perm(
       _PROBLEM.model, _N,
       perm.PermHyperparameters(

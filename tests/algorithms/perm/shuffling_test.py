@@ -50,7 +50,7 @@ def test_process_matches_numpy_visits():
 
 
 def test_local_steps_of_a_visit_match_numpy():
-  """perm traps 8, 9: clip, decay, then scale; momentum anew in each visit."""
+  """perm traps 8, 9: clip, decay, then scale; new momentum in each visit."""
   local = dict(momentum=0.9, weight_decay=0.5, clip_norm=0.7)
   states = _rounds(
       _build(

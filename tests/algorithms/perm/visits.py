@@ -74,7 +74,7 @@ def run(problem, mixing, hosts, *, learning_rate, local_steps, scale=None,
     scale: s; None: N.
     models: Start, [N, d]; None: the problem's.
     noise: `(shape) -> array`, added to every gradient, or None.
-    momentum: Of the visits, anew in each.
+    momentum: Momentum of a visit, which starts from zero.
     weight_decay: Inside f_c, and scaled as the rest of it.
     clip_norm: Of the gradients before they are scaled.
     factor: Of eta in round t.

@@ -113,7 +113,7 @@ def test_a_damaged_file_is_named(server, tmp_path):
 
 def test_a_damaged_file_leaves_nothing_that_looks_whole(tmp_path):
   (tmp_path / 'a.lzma').write_bytes(PACKED[:-100])
-  with pytest.raises(errors.DataError, match='Tip: get it anew'):
+  with pytest.raises(errors.DataError, match='Tip: download it again'):
     download.unpack(str(tmp_path / 'a.lzma'), str(tmp_path / 'a'))
   assert _names(tmp_path) == ['a.lzma']
 

@@ -101,7 +101,7 @@ def test_clients_are_tested_on_the_classes_that_they_train_on():
 
 
 def test_classes_are_not_linear_but_can_be_told_apart():
-  """Far above 10 % for one's nearest neighbour, far below for the means."""
+  """Far above 10 % for the nearest neighbour, far below for the means."""
   task = _build('gaussian_modes', partition='iid')
   x = np.concatenate([d['examples']['x'] for d in task.train])
   y = np.concatenate([d['examples']['y'] for d in task.train])

@@ -129,7 +129,7 @@ def test_all_rows_are_the_two_terms_of_the_paper():
     np.testing.assert_allclose(x[:40, :10] @ theta_o, y[:40], atol=1e-12)
     own = np.linalg.lstsq(x[40:, 10:], y[40:] - x[40:, :10] @ theta_o, None)[0]
     np.testing.assert_allclose(x @ np.concatenate([theta_o, own]), y, atol=1e-12)
-    # y is no more than A theta_o without a w of one's own.
+    # y is not more than A theta_o without a personal w.
     assert np.linalg.norm(own) > 0.3
 
 
@@ -263,7 +263,7 @@ def test_splits_make_one_of_the_vectors_private(split, private):
 
 
 def test_adapter_split_is_refused_in_one_sentence():
-  with pytest.raises(ValueError, match="found 'adapter', which fits none"):
+  with pytest.raises(ValueError, match="found 'adapter', which matches none"):
     partition_lib.from_scheme(_build().model, 'adapter')
 
 

@@ -70,7 +70,7 @@ def test_the_data_come_back(text, data):
   (found,) = re.findall(
       r'<script type="application/json" id="data">(.*?)</script>', text, re.S
   )
-  # What is sent has lists in the place of tuples.
+  # JSON has lists instead of tuples.
   assert json.loads(found) == json.loads(json.dumps(data))
   assert json.loads(found)['groups'][0]['clients']['names'] == list(
       made_pages.CLIENTS

@@ -144,7 +144,7 @@ FAULTS = (
     ),
     Fault(
         'weights_of_clients_ignored',
-        what='All clients weigh alike.',
+        what='All clients have equal weights.',
         file=_QUADRATIC,
         old='return np.tensordot(self.weights, values, 1)',
         new='return np.mean(values, axis=0)',
@@ -206,7 +206,7 @@ FAULTS = (
     ),
     Fault(
         'simulated_delta_of_kappa',
-        what='Delta of a simulation is that of Eq. 17, on the curve for ever.',
+        what='Delta of a simulation is that of Eq. 17, on the curve without end.',
         file=_FRONTIERS,
         old='delta=bounds.delta_of_distortion(q),',
         new='delta=float(np.tanh((np.log(spectrum.kappa0) - h.width) / 4)),',

@@ -211,7 +211,7 @@ FAULTS = (
     ),
     Fault(
         'computed_at_the_newest',
-        what='A stale message is computed anew at the weights of its arrival.',
+        what='A stale message is recomputed at the weights of its arrival.',
         file=_PROGRAM,
         old='    answer = self._flight.answer(task)\n',
         new=(
@@ -223,7 +223,7 @@ FAULTS = (
     Fault(
         'stale_message_applied_twice',
         what='A message that was applied stays under way, and is applied again'
-        ' in the place of the next.',
+        ' instead of the next.',
         file=_FLIGHT,
         old='    return self._answers.pop(task)',
         new='    return self._answers[min(self._answers)]',
@@ -240,7 +240,7 @@ FAULTS = (
     ),
     Fault(
         'state_of_another_client_sent',
-        what='A client goes on from the state of another one under way.',
+        what='A client continues from the state of another one under way.',
         file=_PROGRAM,
         old='    return self._client_states(clients), self._reader.take(clients)',
         new='    return (\n'
@@ -272,7 +272,7 @@ FAULTS = (
     ),
     Fault(
         'other_events_accepted',
-        what='A run goes on with other events than it began with.',
+        what='A run continues with other events than it began with.',
         file=_PROGRAM,
         old='    if known != due or now != self.position.virtual_time:',
         new='    if False:',

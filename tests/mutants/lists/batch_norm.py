@@ -129,7 +129,7 @@ FAULTS = (
     ),
     Fault(
         'clients_may_forget_statistics',
-        what='Statistics of clients without a state start anew in each round.',
+        what='Statistics of clients without a state start again in each round.',
         file=_BUILDERS,
         old='any(parts.statistics[1]) and forgets:',
         new='False:',

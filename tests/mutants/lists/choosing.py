@@ -110,7 +110,7 @@ FAULTS = (
     ),
     Fault(
         'debug_forgets_accumulators',
-        what='`debug` starts every accumulator anew.',
+        what='`debug` restarts every accumulator.',
         file='tff_pers/runtime/fused/debugging.py',
         old='aggregate.accumulate((state, message))',
         new='aggregate.accumulate((aggregate.zero, message))',

@@ -120,7 +120,7 @@ FAULTS = (
         'products_of_weights_count',
         what='Products of weights alone count for every example.',
         file=_MACS,
-        old='      return  # Of weights alone.\n',
+        old='      return  # A product of only weights.\n',
         new='      pass\n',
         tests=(
             f'{_MACS_TEST}'

@@ -124,7 +124,7 @@ FAULTS = (
     ),
     Fault(
         'parts_are_passes',
-        what='A data set of which a part is taken is read to its end before.',
+        what='A data set of which a part is taken is read completely before.',
         file='tff_pers/runtime/fused/graphs/passes.py',
         old='        found[name] += 1 if is_pass else math.inf',
         new='        found[name] += 1',

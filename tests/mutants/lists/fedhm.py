@@ -319,7 +319,7 @@ FAULTS = (
     ),
     Fault(
         'dead_directions',
-        what='A direction without energy has factors of 0 for ever.',
+        what='A direction without energy always has factors of 0.',
         file=_FACTORIZATION,
         old='  is_dead = values <= error * tf.reduce_max(values)',
         new='  is_dead = values < -1.0',

@@ -102,7 +102,7 @@ FAULTS = (
     ),
     Fault(
         'calibrated_for_every_task',
-        what='The calibrated numbers stand beside those of the control.',
+        what='The calibrated numbers are next to those of the control.',
         file=_RUNNING,
         old="(task_name, given['scale']) == ('overpersonalized', 'paper')",
         new="given['scale'] == 'paper'",

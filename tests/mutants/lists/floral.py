@@ -363,7 +363,7 @@ FAULTS = (
     ),
     Fault(
         'adaptors_by_examples',
-        what='Adaptors are averaged like the base, whoever uses them.',
+        what='Adaptors are averaged like the base, whichever clients use them.',
         file=_AGGREGATOR,
         old='return tf.concat([n[None], n * tf.cast(router, tf.float32)], axis=0)',
         new=(

@@ -219,7 +219,7 @@ FAULTS = (
     ),
     Fault(
         'optimizer_left_behind',
-        what='The copy goes on with the moments of the adaptor that it replaced.',
+        what='The copy keeps the moments of the adaptor that it replaced.',
         file=_SPLITS,
         old='if leaf.shape.rank else leaf',
         new='if False else leaf',

@@ -71,7 +71,7 @@ FAULTS = (
     ),
     Fault(
         'rest_written_over',
-        what='What came of an earlier attempt is overwritten by the rest.',
+        what='The result of an earlier attempt is overwritten by the rest.',
         file=f'{_FORMATS}/download.py',
         old="'ab' if done else 'wb'",
         new="'wb'",

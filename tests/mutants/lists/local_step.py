@@ -80,7 +80,7 @@ FAULTS = (
     ),
     Fault(
         'cosine_rises_again',
-        what='The cosine goes on after its last round.',
+        what='The cosine continues after its last round.',
         file='tff_pers/client_works/local_step.py',
         old='angle = math.pi * tf.minimum(t / rounds[0], 1.0)',
         new='angle = math.pi * t / rounds[0]',

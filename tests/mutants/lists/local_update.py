@@ -166,7 +166,7 @@ FAULTS = (
     ),
     Fault(
         'weighting_of_the_family_ignored',
-        what='Clients weigh alike, whatever the builder is told.',
+        what='Clients have equal weights, whatever the builder is told.',
         file=_FAMILY,
         old='      client_weighting=client_weighting,\n',
         new='',
@@ -296,7 +296,7 @@ FAULTS = (
     ),
     Fault(
         'mime_statistics_by_client',
-        what='The gradients of Mime Lite\'s momentum count alike.',
+        what='The gradients of Mime Lite\'s momentum have equal weights.',
         file='baselines/mime_lite.py',
         old='momentum=entry_weight.EntryWeightFactory(1, mean)',
         new='momentum=entry_weight.EntryWeightFactory(0, mean)',
@@ -326,7 +326,7 @@ FAULTS = (
     ),
     Fault(
         'stragglers_are_always_the_same',
-        what='The epochs of FedProx are not drawn anew in each round.',
+        what='The epochs of FedProx are not drawn again in each round.',
         file='baselines/fedprox.py',
         old='[], client_work.key(message, data, _EPOCHS_USE), fewest',
         new=(

@@ -27,7 +27,7 @@ _FEW_ARE_READ = (
 FAULTS = (
     Fault(
         'picks_are_renumbered',
-        what='Clients that should keep their indices are numbered anew.',
+        what='Clients that should keep their indices are renumbered.',
         file=_ON_DEMAND,
         old='indices=self._indices[chosen] if first is None else None,',
         new='indices=None,',

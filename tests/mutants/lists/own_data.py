@@ -1,4 +1,4 @@
-"""Planted faults of one's own data: features, names, rounds, rates."""
+"""Planted faults of users' data: features, names, rounds, rates."""
 
 from tests.mutants.faults import Fault
 
@@ -314,7 +314,7 @@ FAULTS = (
     ),
     Fault(
         'rows_of_one_array_alone',
-        what='Which rows are tested hangs on the order of their arrays.',
+        what='Which rows are tested depends on the order of their arrays.',
         file='tff_pers/data/tasks/own_arrays.py',
         old='row_keys=split.content_keys(named_arrays.contents(table)),',
         new='row_keys=None,',

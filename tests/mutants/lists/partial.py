@@ -89,7 +89,7 @@ FAULTS = (
     ),
     Fault(
         'fedsim_starts_private_weights_anew',
-        what='Private weights of FedSim are initialized anew in every round.',
+        what='Private weights of FedSim are initialized again in every round.',
         file=_FEDSIM,
         old='parts, theta, own, data, local=local,',
         new='parts, theta, parts.initial_weights(0)[1], data, local=local,',

@@ -16,7 +16,7 @@ _HYPERPARAMETERS = 'tff_pers/algorithms/perm/perm_hyperparameters.py'
 FAULTS = (
     Fault(
         'empty_clients_move_w',
-        what='Where clients weigh alike, one without examples does, too.',
+        what='If clients have equal weights, one without examples has it, too.',
         file='tff_pers/algorithms/perm/perm_client.py',
         old="tf.logical_and(finite, data['num_examples'] > 0),",
         new='finite,',

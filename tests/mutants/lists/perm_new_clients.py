@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         'clients_that_trained_are_new',
-        what='Clients that trained go on from their models, too.',
+        what='Clients that trained continue from their models, too.',
         file=_NEW,
         old='lambda: client.deployed(weights, data)',
         new='lambda: client.adapted(weights, data, num_epochs=1)',

@@ -102,7 +102,7 @@ FAULTS = (
     ),
     Fault(
         'strangers_first',
-        what='The folder of a stranger goes before ours.',
+        what='A folder of another package takes precedence over ours.',
         file='tff_pers/console.py',
         old='      path.insert(position, root)',
         new='      path.insert(position + 1, root)',

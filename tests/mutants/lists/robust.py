@@ -111,7 +111,7 @@ FAULTS = (
     ),
     Fault(
         'same_buckets_in_every_round',
-        what='The permutation is not drawn anew.',
+        what='The permutation is not drawn again.',
         file=_FACTORY,
         old="round=state['round'] + 1",
         new="round=state['round'] + 0",

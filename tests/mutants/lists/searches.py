@@ -107,7 +107,7 @@ FAULTS = (
     ),
     Fault(
         'a_killed_trial_is_lost',
-        what='What a killed process had begun is not gone on with.',
+        what='What a killed process had begun is not resumed.',
         file=_STUDIES,
         old='        if frozen.state == optuna.trial.TrialState.RUNNING:\n',
         new='        if frozen.state == optuna.trial.TrialState.FAIL:\n',

@@ -105,7 +105,7 @@ FAULTS = (
     ),
     Fault(
         'clients_that_come_to_differ_end_the_run',
-        what='A round whose clients cannot be done together any more fails.',
+        what='A round whose clients can no longer be vectorized fails.',
         file=_COMPILED,
         old='        if not self._may_repeat(schedules):',
         new='        if True:',
@@ -118,7 +118,7 @@ FAULTS = (
         'a_loop_for_whatever_fails',
         what='What fails in a loop, too, changes the recorded choice.',
         file=_COMPILED,
-        old='        is_new = True  # Recorded if that helps.',
+        old='        is_new = True  # Is recorded if it works.',
         new='        self._record(argument_layout, schedules)',
         tests=(
             f'{_CHOOSING_TEST}::test_what_fails_in_a_loop_too_leaves_the_choice',

@@ -103,7 +103,7 @@ FAULTS = (
     ),
     Fault(
         'flatten_forgets_pixels',
-        what='A dense kernel behind an image goes over its channels once.',
+        what='A dense kernel after an image has its channels once.',
         file=_LAYERS,
         old='positions=incoming.positions * math.prod(shape[:-1])',
         new='positions=incoming.positions * math.prod(shape[:0])',
@@ -348,7 +348,7 @@ FAULTS = (
     ),
     Fault(
         'one_order_for_ever',
-        what='The cycle is not shuffled anew after a pass.',
+        what='The cycle is not shuffled again after a pass.',
         file=_SPLITMIX,
         old='seed, number // num_bases, num_bases, _CYCLE_USE',
         new='seed, 0, num_bases, _CYCLE_USE',

@@ -114,7 +114,7 @@ FAULTS = (
     ),
     Fault(
         'drops_of_the_last_round_alone',
-        what='Counts of dropped clients start anew in every round.',
+        what='Counts of dropped clients restart in every round.',
         file='tff_pers/simulation/position.py',
         old='collections.Counter(dict(self.dropped))',
         new='collections.Counter()',

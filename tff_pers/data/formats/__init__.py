@@ -1,1 +1,1 @@
-"""Files in which others publish federated data, as records by client."""
+"""Reads published files of federated data as records by client."""

@@ -1,4 +1,4 @@
-"""CIFAR-100 as TFF publishes it: 500 clients to train, 100 others to test."""
+"""CIFAR-100 as TFF publishes it: 500 training and 100 other test clients."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ DATA_SET = published.DataSet(
 
 
 class Images(NamedTuple):
-  """Images of all clients of a part together.
+  """The images of all clients of one part.
 
   Attributes:
     x: uint8[n, 32, 32, 3].

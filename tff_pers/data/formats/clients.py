@@ -1,4 +1,4 @@
-"""Clients of a published data set, read when they are asked for."""
+"""Clients of a published data set, read on demand."""
 
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
@@ -10,13 +10,13 @@ from tff_pers.data import partition
 from tff_pers.data.formats import published
 from tff_pers.data.formats import records
 
-# (records of a client by name of the field, file and client in words) ->
+# (records of a client by name of the field, file and client as text) ->
 # (x, y), one row per record.
 Convert = Callable[[Mapping[str, np.ndarray], str], tuple[Any, Any]]
 
 
 class Clients(NamedTuple):
-  """Clients with training and test data, in order of their names."""
+  """Clients with training and test data, sorted by name."""
 
   train: on_demand.OnDemand
   test: on_demand.OnDemand
@@ -26,15 +26,15 @@ class Clients(NamedTuple):
 def with_enough(
     parts: published.Parts, minima: Mapping[str, int], tip: str
 ) -> list[str]:
-  """Returns the names of the clients with at least so many records, sorted.
+  """Returns the sorted names of the clients with enough records.
 
   Args:
     parts: The records; a client without records in a part may be missing there.
-    minima: Fewest records by part.
+    minima: Minimum number of records by part.
     tip: How to keep more clients.
 
   Raises:
-    errors.DataError: If there is none.
+    errors.DataError: If there is no such client.
   """
   kept: Optional[set[str]] = None
   for part, minimum in minima.items():
@@ -57,15 +57,15 @@ def with_enough(
 
 
 def sample(names: Sequence[str], num_clients: int, seed: int) -> list[str]:
-  """Returns the names that the partition `by_client` takes.
+  """Returns the names of the clients that the partition `by_client` takes.
 
   Args:
     names: Names of all clients, sorted.
-    num_clients: How many, 0 for all.
+    num_clients: Number of clients, 0 for all.
     seed: The data seed.
 
   Raises:
-    errors.DataError: If there are not so many.
+    errors.DataError: If there are fewer.
   """
   made = partition.build(
       'by_client', np.zeros([len(names)], np.int32), num_clients or len(names),

@@ -1,4 +1,4 @@
-"""Fetches a compressed file once: with progress, checksum and resume."""
+"""Downloads a compressed file once, with progress, checksum and resume."""
 
 import base64
 import contextlib
@@ -18,32 +18,32 @@ from tff_pers.data import errors
 
 _CHUNK = 2**20
 _SECONDS = 30.0
-# What opening and reading an address raises.
+# Errors when opening and reading an address.
 _UNREACHABLE = (
     OSError, urllib.error.URLError, http.client.HTTPException, ValueError
 )
 
 
 def cache_folder() -> str:
-  """Returns where TFF keeps what it downloads."""
+  """Returns the folder in which TFF caches downloads."""
   return os.path.join(os.path.expanduser('~'), '.tff')
 
 
 def fetch(url: str, folder: str) -> str:
-  """Returns the path of the decompressed file; fetches it unless it is there.
+  """Returns the path of the decompressed file; downloads it if necessary.
 
-  What came of an attempt that was cut short is kept in a .part file, and the
-  next attempt goes on behind it. The whole is compared with the MD5 sum that
-  the server names, and with those inside of the compressed file. Of several
-  processes one fetches; the others wait, and find the file.
+  An interrupted download is kept in a .part file, and the next attempt resumes
+  it. The whole file is compared with the server's MD5 sum, and with the sums in
+  the compressed file. If several processes need it, one downloads it; the
+  others wait and use its file.
 
   Args:
     url: The address of an .lzma file.
-    folder: Where the files are; it is made if it is not there.
+    folder: The folder for the files, created if necessary.
 
   Raises:
-    errors.DataError: If it cannot be reached or written, or is not what was
-      sent.
+    errors.DataError: If it cannot be downloaded or written, or differs from
+      what was sent.
   """
   name = url.rsplit('/', 1)[-1]
   target = os.path.join(folder, os.path.splitext(name)[0])
@@ -56,33 +56,33 @@ def fetch(url: str, folder: str) -> str:
         return target
       if not os.path.exists(packed):
         _download(url, packed)
-  except errors.DataError:  # A sentence already, and a ValueError, too.
+  except errors.DataError:  # Has its sentence already; is a ValueError, too.
     raise
   except _UNREACHABLE as error:
     if is_new:
-      with contextlib.suppress(OSError):  # It stays unless it is empty.
+      with contextlib.suppress(OSError):  # Only removes an empty folder.
         os.rmdir(folder)
     raise errors.DataError(
         f'{url} could not be downloaded to {folder}'
-        f' ({errors.first_line(error)}). Tip: run it again to go on behind what'
-        ' came, or get its files elsewhere and name their folder with'
+        f' ({errors.first_line(error)}). Tip: run it again to resume the'
+        ' download, or get its files elsewhere and name their folder with'
         ' --data_dir.'
     ) from error
-  unpack(packed, target, 'remove it, and it is fetched anew.')
-  with contextlib.suppress(FileNotFoundError):  # Another was faster.
+  unpack(packed, target, 'remove it, and it is downloaded again.')
+  with contextlib.suppress(FileNotFoundError):  # Another process was faster.
     os.remove(packed)
   return target
 
 
-def unpack(packed: str, target: str, tip: str = 'get it anew.') -> None:
-  """Decompresses an .lzma file unless `target` is there.
+def unpack(packed: str, target: str, tip: str = 'download it again.') -> None:
+  """Decompresses an .lzma file unless `target` exists.
 
-  A file that is cut short leaves no `target`. Of several processes one
-  decompresses; the others wait, and find the file.
+  A truncated file leaves no `target`. If several processes need it, one
+  decompresses it; the others wait and use its file.
 
   Args:
     packed: The file.
-    target: What it becomes, in the same folder.
+    target: The decompressed file, in the same folder.
     tip: What to do if the file is damaged.
 
   Raises:
@@ -122,11 +122,12 @@ def _unpack(packed: str, target: str) -> None:
 
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
-  """Waits until no other process fetches or decompresses in the folder."""
+  """Waits until no other process downloads or decompresses in the folder."""
   lock = locks.attempt(folder)
   if lock is None:
     logging.warning(
-        'Another process fetches or decompresses a file in %s: waiting for it.',
+        'Another process downloads or decompresses a file in %s: waiting for'
+        ' it.',
         folder,
     )
     with locks.held(folder):
@@ -137,7 +138,7 @@ def _alone(folder: str) -> Iterator[None]:
 
 
 def _download(url: str, path: str) -> None:
-  """Downloads a file, from where an earlier attempt ended."""
+  """Downloads a file, resuming an earlier attempt."""
   part = f'{path}.part'
   done = os.path.getsize(part) if os.path.exists(part) else 0
   request = urllib.request.Request(url)
@@ -146,9 +147,9 @@ def _download(url: str, path: str) -> None:
   try:
     answer = urllib.request.urlopen(request, timeout=_SECONDS)
   except urllib.error.HTTPError as error:
-    if not done or error.code != 416:  # 416: nothing is left to send.
+    if not done or error.code != 416:  # 416: there is nothing left to send.
       raise
-    # Without its sum nobody can tell whether this is the whole file.
+    # Without its checksum, this may or may not be the whole file.
     os.remove(part)
     _download(url, path)
     return
@@ -172,7 +173,7 @@ def _download(url: str, path: str) -> None:
 
 
 def _md5(headers) -> str:
-  """Returns the MD5 sum that the server names, in hexadecimal, or ''."""
+  """Returns the MD5 sum that the server states, in hexadecimal, or ''."""
   for entry in ','.join(headers.get_all('x-goog-hash') or ()).split(','):
     kind, _, value = entry.strip().partition('=')
     if kind == 'md5':
@@ -181,7 +182,7 @@ def _md5(headers) -> str:
 
 
 def _check_sum(url: str, part: str, expected: str) -> None:
-  """Removes a file that is not what the server sent, and raises."""
+  """Removes a file that differs from what the server sent, and raises."""
   if not expected:
     return
   found = hashlib.md5()
@@ -192,7 +193,7 @@ def _check_sum(url: str, part: str, expected: str) -> None:
     os.remove(part)
     raise errors.DataError(
         f'{url} must have the MD5 sum {expected}, found {found.hexdigest()} in'
-        ' what came, which is removed. Tip: run it again.'
+        ' the downloaded file, which is removed. Tip: run it again.'
     )
 
 

@@ -1,4 +1,4 @@
-"""Federated EMNIST as TFF and LEAF publish it."""
+"""Federated EMNIST as published by TFF and LEAF."""
 
 from typing import Mapping, Sequence
 
@@ -16,14 +16,14 @@ _FIELDS = {
 
 
 def data_set(digits_only: bool) -> published.DataSet:
-  """Returns how it is published: digits alone, or with letters."""
+  """Returns how it is published: only digits, or with letters."""
   kind, infix = ('digits_only', '_digitsonly') if digits_only else ('all', '')
   parts = (published.TRAIN, published.TEST)
   return published.DataSet(
       'emnist', _FIELDS, 'emnist_all.sqlite',
       splits={part: f'{kind}_{part}' for part in parts},
       hdf5={part: f'fed_emnist{infix}_{part}.h5' for part in parts},
-      # Its files hold all characters.
+      # LEAF's files hold all characters.
       leaf=None if digits_only else {'pixels': 'x', 'label': 'y'},
   )
 

@@ -17,25 +17,25 @@ def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
   """Returns the records of a file such as `fed_emnist_train.h5`.
 
   Args:
-    path: The file, which is open as long as there are these records; arrays are
+    path: The file, which stays open as long as the records exist; arrays are
       read client by client.
-    fields: What records must have.
+    fields: The fields of a record.
 
   Raises:
-    errors.DataError: If the file is unreadable or of another form.
+    errors.DataError: If the file is unreadable or in another form.
   """
   try:
     with contextlib.ExitStack() as until_read:
       clients = until_read.enter_context(h5py.File(path, 'r'))[_ROOT]
       first = next(iter(fields))
       sizes = {name: _size(clients[name], first) for name in clients}
-      until_read.pop_all()  # All is well: the file stays open.
+      until_read.pop_all()  # Without an error the file stays open.
   except (OSError, KeyError, AttributeError, RuntimeError) as error:
     raise errors.DataError(
         f'{path} must be an HDF5 file with the groups {_ROOT}/<client>, and'
         f' could not be read ({errors.first_line(error)}).'
     ) from error
-  # The library has one lock of its own around each call, not around several.
+  # The library locks each call, but not several calls together.
   lock = threading.Lock()
 
   def read_client(client: str) -> dict[str, np.ndarray]:
@@ -45,7 +45,7 @@ def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
       except (OSError, RuntimeError, TypeError) as error:
         raise errors.DataError(
             f'{path}, client {client}: the records could not be read'
-            f' ({errors.first_line(error)}). Tip: get the file anew.'
+            f' ({errors.first_line(error)}). Tip: get the file again.'
         ) from error
 
   return records.make(path, sizes, read_client, fields)

@@ -4,7 +4,7 @@ LEAF: A Benchmark for Federated Settings. Caldas, Duddu, Wu, Li, Konecny,
 McMahan, Smith, Talwalkar. 2018.
 
 A folder holds files `{"users": [...], "num_samples": [...], "user_data": {user:
-{"x": [...], "y": [...]}}}`, each with other users.
+{"x": [...], "y": [...]}}}`, each with different users.
 """
 
 import glob
@@ -25,11 +25,11 @@ def read(
 
   Args:
     folder: The folder; its files are held in memory.
-    fields: What records must have.
-    names: `x` or `y` by name of the field; None: fields are called so.
+    fields: The fields of a record.
+    names: `x` or `y` by name of the field; None: the fields are x and y.
 
   Raises:
-    errors.DataError: If there is no such file, or one is unreadable or of
+    errors.DataError: If there is no such file, or one is unreadable or in
       another form; names the user.
   """
   data = users(folder)
@@ -43,10 +43,10 @@ def read(
 
 
 def users(folder: str) -> dict[str, Mapping[str, Any]]:
-  """Returns x and y by user, of all .json files of a folder.
+  """Returns x and y by user, from all .json files of a folder.
 
   Raises:
-    errors.DataError: If there is no such file, or one is unreadable or of
+    errors.DataError: If there is no such file, or one is unreadable or in
       another form; names the user.
   """
   paths = sorted(glob.glob(os.path.join(folder, '*.json')))

@@ -1,4 +1,4 @@
-"""Finds a data set as TFF or LEAF publish it: in a folder, cached, online."""
+"""Finds a data set of TFF or LEAF in a folder, in the cache, or online."""
 
 import os
 from typing import Iterable, Mapping, NamedTuple, Optional
@@ -15,16 +15,16 @@ _ORIGIN = 'https://storage.googleapis.com/tff-datasets-public'
 
 
 class DataSet(NamedTuple):
-  """How a data set is published.
+  """The files of a published data set.
 
   Attributes:
     task: The task, for messages.
-    fields: What the records of TFF's files have.
+    fields: The fields of the records in TFF's files.
     database: Name of TFF's SQLite file.
     splits: Values of its `split_name` for TRAIN and TEST.
     hdf5: Names of TFF's HDF5 files for TRAIN and TEST.
-    leaf: `x` or `y` of LEAF's files by name of the field; None: LEAF has the
-      set in another form, or not at all.
+    leaf: `x` or `y` in LEAF's files by name of the field; None: LEAF has the
+      data set in another form, or not at all.
   """
 
   task: str
@@ -35,22 +35,22 @@ class DataSet(NamedTuple):
   leaf: Optional[Mapping[str, str]] = None
 
 
-# The training and the test part by TRAIN and TEST.
+# The records of the training and the test part, by TRAIN and TEST.
 Parts = dict[str, records.Records]
 
 
 def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
-  """Returns the records in a folder, or None if it has no file of the set.
+  """Returns the records in a folder, or None if it has no file of the data set.
 
-  It may hold TFF's SQLite file, also as .lzma, TFF's two HDF5 files, or LEAF's
-  folders train and test (also in a folder data), in this order.
+  The folder may hold TFF's SQLite file, also as .lzma, TFF's two HDF5 files, or
+  LEAF's folders train and test (also in a folder data), in this order.
 
   Args:
     data_set: The data set.
     data_dir: The folder.
 
   Raises:
-    errors.DataError: If a file is there and cannot be used.
+    errors.DataError: If a file exists but cannot be used.
   """
   path = os.path.join(data_dir, data_set.database)
   if not os.path.exists(path) and os.path.exists(f'{path}.lzma'):
@@ -89,14 +89,14 @@ def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
 def find_first(
     data_set: DataSet, folders: Iterable[str]
 ) -> tuple[str, Optional[Parts]]:
-  """Returns the first folder with files of the set, and `find` of it.
+  """Returns the first folder with files of the data set, and its records.
 
   Args:
     data_set: The data set.
-    folders: Where to look, in this order.
+    folders: The folders to search, in this order.
 
   Returns:
-    ('', None) if no folder has any.
+    ('', None) if no folder has such files.
   """
   for folder in folders:
     parts = find(data_set, folder)
@@ -124,12 +124,12 @@ def fetch(data_set: DataSet) -> Parts:
           f' {error}'
       ) from error
   found = find(data_set, folder)
-  assert found is not None  # It is there, or was fetched.
+  assert found is not None  # It existed, or was downloaded.
   return found
 
 
 def describe(data_set: DataSet) -> str:
-  """Returns the names of the files that `find` looks for, in words."""
+  """Returns the names of the files that `find` looks for, as text."""
   names = [
       data_set.database, ' with '.join(data_set.hdf5.values()),
       *(['the folders train and test of LEAF'] if data_set.leaf else []),

@@ -1,4 +1,4 @@
-"""What a file of federated data holds: the records of each client."""
+"""The contents of a file of federated data: the records of each client."""
 
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -8,11 +8,11 @@ from tff_pers.data import errors
 
 
 class Field(NamedTuple):
-  """What every record has under one name.
+  """A field of every record.
 
   Attributes:
     dtype: `np.float32`, `np.int64`, or `bytes` for text.
-    shape: Of the value of one record.
+    shape: Shape of the value in one record.
   """
 
   dtype: Any
@@ -26,9 +26,9 @@ class Records(NamedTuple):
     where: The file, for messages.
     clients: Names of the clients, distinct and sorted.
     sizes: Number of records of each client, int64[P].
-    read: Position of a client -> array by name of the field, with one row per
-      record, in the order of the file; text is an array of `bytes` objects. May
-      be called from several threads at a time.
+    read: From the position of a client to arrays by field name, with one row
+      per record, in the order of the file; text is an array of `bytes` objects.
+      Several threads may call it at the same time.
   """
 
   where: str
@@ -48,17 +48,17 @@ def make(
     read: Callable[[str], Mapping[str, np.ndarray]],
     fields: Mapping[str, Field],
 ) -> Records:
-  """Returns the records of a file; what is read is checked.
+  """Returns the records of a file, which are checked when they are read.
 
   Args:
     where: The file, for messages.
     sizes: Number of records by name of the client.
-    read: Name of a client -> array by name of the field.
-    fields: What records must have.
+    read: From the name of a client to arrays by field name.
+    fields: The fields of a record.
 
   Raises:
-    errors.DataError: If there is no client. Reading raises it, too, if a client
-      lacks a field, or has one of another form.
+    errors.DataError: If there is no client. Reading raises it if a client lacks
+      a field, or has one of another form.
   """
   if not sizes:
     raise errors.DataError(f'{where} must hold a client, found none.')
@@ -103,7 +103,7 @@ def text(values: np.ndarray, where: str) -> list[str]:
 
 
 def _checked(found, name: str, field: Field, size: int, where: str):
-  """Returns the values of one field, of the dtype and shape of the field."""
+  """Returns the values of one field, with its dtype and shape."""
   if name not in found:
     raise errors.DataError(
         f'{where} must have {name} in its records, found'
@@ -112,7 +112,7 @@ def _checked(found, name: str, field: Field, size: int, where: str):
   if field.dtype is bytes:
     return _bytes(found[name], name, size, where)
   values = np.asarray(found[name])
-  # A client without records has no shape to look at.
+  # A client without records has no shape to check.
   if not size and not values.size:
     return np.zeros([0, *field.shape], field.dtype)
   expected = (size, *field.shape)

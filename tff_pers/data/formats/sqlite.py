@@ -17,7 +17,7 @@ import tensorflow as tf
 from tff_pers.data import errors
 from tff_pers.data.formats import records
 
-# What TensorFlow parses; others are cast to these.
+# Types that TensorFlow parses; others are cast to these.
 _DTYPES = {np.float32: tf.float32, np.int64: tf.int64, bytes: tf.string}
 
 
@@ -27,14 +27,14 @@ def read(
   """Returns the records of one split of a file such as `emnist_all.sqlite`.
 
   Args:
-    path: The file, which is open as long as there are these records; protos are
+    path: The file, which stays open as long as the records exist; protos are
       read client by client.
     split: The value of `split_name`.
-    fields: What records must have.
+    fields: The fields of a record.
 
   Raises:
-    errors.DataError: If the file is unreadable or of another form, or has no
-      such split.
+    errors.DataError: If the file is unreadable or in another form, or lacks the
+      split.
   """
   database = _Database(path)
   counts = database.rows(
@@ -67,12 +67,12 @@ def read(
 
 
 class _Database:
-  """A file that several threads may ask."""
+  """A database that several threads may query."""
 
   def __init__(self, path: str):
     self._path, self._lock = path, threading.Lock()
     with self._sentence():
-      # Read-only: a file that is not there must not be made.
+      # Read-only, because a missing file must not be created.
       self._connection = sqlite3.connect(
           f'{pathlib.Path(path).resolve().as_uri()}?mode=ro', uri=True,
           check_same_thread=False,
@@ -99,8 +99,8 @@ class _Database:
 def _plan(database: _Database, split: str):
   """Returns the query for a client's protos, and its range of rows by client.
 
-  Without an index every query would go over the whole file. Then one pass finds
-  where the rows of each client are; writers put them one after the other.
+  Without an index, every query would scan the whole file. Then a single pass
+  finds the rows of each client, which writers store together.
   """
   query = (
       'SELECT serialized_example_proto FROM examples'
@@ -118,7 +118,7 @@ def _plan(database: _Database, split: str):
 
 
 def _has_index(database: _Database) -> bool:
-  """Whether some index finds the rows of a client."""
+  """Whether an index finds the rows of a client."""
   indices = database.rows("SELECT name FROM pragma_index_list('examples')")
   for name, in indices:
     columns = [
@@ -134,7 +134,7 @@ def _has_index(database: _Database) -> bool:
 
 
 def _parser(fields: Mapping[str, records.Field]):
-  """Returns the function from protos to arrays by name of the field."""
+  """Returns the function from protos to arrays by field name."""
   spec = {
       name: tf.io.FixedLenFeature(field.shape, _DTYPES[field.dtype])
       for name, field in fields.items()

@@ -1,4 +1,4 @@
-"""Shakespeare and Stack Overflow as TFF and LEAF publish them."""
+"""Shakespeare and Stack Overflow as published by TFF and LEAF."""
 
 import json
 import os
@@ -40,16 +40,16 @@ def stackoverflow(task: str) -> published.DataSet:
   )
 
 
-# Fewest training and test posts of a user, and how many users
+# Minimum number of training and test posts of a user, and number of users
 # (papers/partial_personalization.md 5.2).
 FEWEST_POSTS = (100, 10)
 MOST_USERS = 1000
-# What TFF publishes beside the posts.
+# Files that TFF publishes next to the posts.
 _WORDS, _TAGS = 'stackoverflow.word_count', 'stackoverflow.tag_count'
 
 
 def plays(data_dir: str) -> Optional[text_files.Corpus]:
-  """Returns the snippets of all roles, None: the folder has no such file.
+  """Returns the snippets of all roles, or None if the folder has no file.
 
   Args:
     data_dir: The folder; '': TFF's file is cached or downloaded.
@@ -73,16 +73,16 @@ def posts(
     data_dir: str, task: str, minima: tuple[int, int], num_clients: int,
     seed: int,
 ) -> Optional[text_files.Corpus]:
-  """Returns the posts of some users, None: the folder has no such file.
+  """Returns the posts of some users, or None if the folder has no file.
 
-  Of the 342,477 users only those are read who take part. Their words are those
-  of TFF: what stands between spaces.
+  Of the 342,477 users, only those that take part are read. Words are those of
+  TFF: everything between spaces.
 
   Args:
     data_dir: The folder; '': TFF's file is cached or downloaded.
-    task: Its name, for messages.
-    minima: Fewest training and test posts of a user.
-    num_clients: How many users; 0: `MOST_USERS`, or all if there are fewer.
+    task: Name of the task, for messages.
+    minima: Minimum numbers of training and test posts of a user.
+    num_clients: Number of users; 0: `MOST_USERS`, or all if there are fewer.
     seed: The data seed.
 
   Raises:
@@ -96,7 +96,7 @@ def posts(
     if parts is None:
       return None
   else:
-    # TFF's counts, too, are looked for beside its posts.
+    # TFF's counts are looked for next to its posts, too.
     folder, parts = download.cache_folder(), published.fetch(data_set)
   names = clients_lib.with_enough(
       parts, dict(zip((published.TRAIN, published.TEST), minima)),
@@ -135,7 +135,7 @@ def _posts_of(own: Mapping[str, np.ndarray], where: str):
 
 
 def _read(parts: published.Parts, names: Sequence[str], texts_of):
-  """Returns the texts by client, training ones first, and which are tested."""
+  """Returns texts by client, training first, and which are test texts."""
   clients: dict[str, list] = {name: [] for name in names}
   is_test: dict[str, list[bool]] = {name: [] for name in names}
   for part in (published.TRAIN, published.TEST):
@@ -154,8 +154,8 @@ def _read(parts: published.Parts, names: Sequence[str], texts_of):
 def _windows(folder: str) -> text_files.Corpus:
   """Returns the texts of LEAF's Shakespeare.
 
-  Its examples are windows of 80 characters and the one behind them; a text goes
-  on as long as a window is the one before it, moved on by one character.
+  Its examples are windows of 80 characters and the character after each; a text
+  continues as long as each window is the previous one shifted by one character.
   """
   fields = {'x': _TEXT, 'y': _TEXT}
   parts = {
@@ -184,15 +184,15 @@ def _windows(folder: str) -> text_files.Corpus:
 def _most_frequent(
     folder: str, name: str, pairs_of: Callable[[TextIO], Iterable[Any]]
 ) -> Optional[list[str]]:
-  """Returns what TFF counted, the most frequent first, None: it is not there.
+  """Returns words or tags by TFF's counts, largest first, or None.
 
   Args:
-    folder: Where the file may be.
-    name: Its name.
+    folder: The folder that may contain the file.
+    name: Name of the file.
     pairs_of: From the open file to pairs of a word or tag and its count.
 
   Raises:
-    errors.DataError: If the file is of another form.
+    errors.DataError: If the file has another form.
   """
   path = os.path.join(folder, name)
   if not os.path.isfile(path):
@@ -205,5 +205,5 @@ def _most_frequent(
         f'{path} must hold counts as TFF publishes them, and could not be read'
         f' ({errors.first_line(error)}).'
     ) from error
-  # Equal counts in the order of the file, as TFF has them.
+  # Equal counts keep the order of the file, as in TFF.
   return sorted(counts, key=lambda entry: -counts[entry])

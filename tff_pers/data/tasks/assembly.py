@@ -1,4 +1,4 @@
-"""From labelled examples to a task: partition, split, model."""
+"""Assembles a task from labelled examples: partition, split, model."""
 
 import dataclasses
 from typing import Any, Optional, Sequence, Union
@@ -21,20 +21,20 @@ from tff_pers.models import zoo
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-  """Checked examples of all clients together.
+  """Checked examples of all clients.
 
   Attributes:
-    x: float32[n, ...]; of a model of one's own a structure of any arrays.
+    x: float32[n, ...]; for a user's own model, a structure of any arrays.
     y: int32[n] labels 0..C-1, or float32[n] targets; likewise.
     num_classes: C, or 0 for regression.
-    where: Where they are from, for messages.
-    clients: The natural client of each example, or None; sorted, they are in
-      the order of `client_names` if there are any.
-    is_test: bool[n], which examples are held out, or None: to be drawn.
+    where: Their origin, for messages.
+    clients: The natural client of each example, or None; if there are
+      `client_names`, their order is that of the sorted clients.
+    is_test: bool[n], whether examples are held out, or None: to be drawn.
     global_test: (x, y) of a given test set, or None.
     tier: int32[n], the tier of the client of each example, or None.
-    client_names: Names of clients whose entries in `clients` are positions
-      here, or None: the entries are names.
+    client_names: Names of clients, of which the entries in `clients` are
+      positions, or None: the entries are names.
     row_keys: uint64[n], see `split.content_keys`, if rows are drawn by their
       content; None: by the order of clients.
   """
@@ -66,22 +66,22 @@ def assemble(
 ) -> task_lib.Task:
   """Returns the task of partitioned and split examples.
 
-  With a partition that deals out tests (see `Partitioner`) the given
-  test set is shared out, and `--train_fraction` cuts the training sets alone
-  (1 unless given; at least 10 examples stay). Otherwise it is the share of a
-  client's examples that it trains on; the others are its test set, and a given
-  test set is the task's `global_test`.
+  With a partition that deals out tests (see `Partitioner`), the given test set
+  is divided among the clients, and `--train_fraction` reduces only the training
+  sets (1 by default; at least 10 examples remain). Otherwise it is the share of
+  a client's examples on which it trains; the others are its test set, and a
+  given test set is the task's `global_test`.
 
   Args:
     name: The task's name.
-    request: What the flags ask; what it leaves open takes the defaults below.
+    request: The request of the flags, whose gaps take the defaults below.
     examples: The examples.
     partition: Default of `--partition`.
     num_clients: Default of `--num_clients`.
-    train_fraction: Default of `--train_fraction` where tests are not dealt.
+    train_fraction: Default of `--train_fraction` if tests are not dealt out.
     model: Default of `--model`, or the model.
-    flatten: Whether clients get x as vectors (after images were turned).
-    center: Whether every client subtracts the mean of what it trains on.
+    flatten: Whether clients get x as vectors (after images were rotated).
+    center: Whether every client subtracts the mean of its training data.
     **task_fields: Further fields of `Task`.
 
   Raises:
@@ -110,7 +110,7 @@ def assemble(
     take = lambda part, rows: tf.nest.map_structure(lambda a: a[rows], part)
     train = [take(part, s.train) for part, s in zip(parts, splits)]
     test = [take(part, s.test) for part, s in zip(parts, splits)]
-  # Only now, because the partition may have turned the images.
+  # Not earlier, because the partition may have rotated the images.
   if flatten:
     train, test = (
         [(x.reshape(len(x), -1), y) for x, y in part] for part in (train, test)
@@ -188,7 +188,7 @@ def _validation_order(made, examples: Examples, splits, seed: int):
   if examples.row_keys is None:
     return None
   if examples.is_test is not None:
-    # The file may be sorted by time, and tested are then the latest rows.
+    # The file may be sorted by time; test rows are then the latest.
     return [np.arange(len(split.train))[::-1] for split in splits]
   return [
       split_lib.drawn_order(
@@ -198,25 +198,25 @@ def _validation_order(made, examples: Examples, splits, seed: int):
 
 
 def _client_keys(made, examples: Examples):
-  """Returns `Task.client_keys`: sums, which hang on no order of rows."""
+  """Returns `Task.client_keys`: sums, which ignore the order of rows."""
   if examples.row_keys is None:
     return None
   return np.array([examples.row_keys[rows].sum() for rows in made.indices])
 
 
 def _deal(made, examples: Examples, request: registry.TaskRequest):
-  """Returns (x, y) of every client to train on, and to test on."""
+  """Returns (x, y) of every client, for training and for testing."""
   assert examples.global_test is not None
   x, y = examples.global_test
-  # Partitions that deal tests give every client as many.
+  # Partitions that deal out tests give every client equally many.
   if len(y) < len(made.indices):
     raise errors.DataError(
         f'{examples.where} must hold a test example for every client, found'
         f' {len(y)} for {len(made.indices)} clients.'
     )
-  # The same partition of the test set fits the training sets, because in these
-  # partitions the cluster of a client follows from its number, not from the
-  # examples or a draw.
+  # The same partition of the test set matches that of the training set, because
+  # in these partitions the cluster of a client depends on its number, not on
+  # examples or draws.
   test_rows = partition_lib.build(
       made.name, y, len(made.indices), request.seed
   ).indices
@@ -235,4 +235,4 @@ def _global_test(examples: Examples):
   """Returns the common test set as dense data, or None."""
   if examples.global_test is None:
     return None
-  return client_data.dense(-1, *examples.global_test)  # Of no client.
+  return client_data.dense(-1, *examples.global_test)  # -1: of no client.

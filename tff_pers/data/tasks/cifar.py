@@ -1,8 +1,8 @@
 """`cifar10` and `cifar100`: 32x32 colour images, from files or from TFDS.
 
 Files: see `data/cifar.py`, and for CIFAR-100 those of TFF,
-`data/formats/cifar100.py`. Clients form clusters by default, which share out
-the official test set; with other partitions it is the task's `global_test`.
+`data/formats/cifar100.py`. By default clients form clusters, which divide the
+official test set; with other partitions it is the task's `global_test`.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from tff_pers.models import zoo
 
 # Mean and deviation of each colour in the training images. FLoRAL uses these
 # numbers for both data sets (papers/floral.md 5.2). The deviations are means of
-# those within each image, which is less than the deviation over all pixels.
+# those within each image, which are below the deviation over all pixels.
 MEAN = (0.4914, 0.4822, 0.4465)
 DEVIATION = (0.2023, 0.1994, 0.2010)
 _SHAPE = (32, 32, 3)
@@ -36,7 +36,7 @@ _SHAPE = (32, 32, 3)
 
 @dataclasses.dataclass(frozen=True)
 class CifarOptions:
-  """What is done to images in training."""
+  """Augmentation of training images."""
 
   augment: str = hp.field(
       'none', 'flip_crop: images are flipped and shifted by up to 4 pixels at'
@@ -87,8 +87,8 @@ def build_cifar100(
 ) -> task_lib.Task:
   """Builds the task: 100 clients in 10 groups of 10 classes, 50 per round.
 
-  The paper's step sizes (0.001 with Adam at the server) need such a server;
-  those in `settings` are those of its ablations, for plain averaging.
+  The paper's step sizes (0.001 with Adam at the server) require such a server;
+  those in `settings` are from its ablations with plain averaging.
   """
   return _build('cifar100', request, options, CIFAR100, num_classes=100)
 
@@ -99,12 +99,12 @@ def _build(
 ) -> task_lib.Task:
   """Builds either task; x is float32[n, 32, 32, 3], normalized.
 
-  The authors flip and crop images before they turn them (papers/floral.md 5.2),
-  `augment` does so after.
+  The authors flip and crop images before they rotate them (papers/floral.md
+  5.2), `augment` does so afterwards.
   """
   examples = _examples(name, request, num_classes)
   num_clients = declares.num_clients
-  # Without clients the partition says what is missing.
+  # Without clients, the partition raises an error.
   if _is_by_client(request, declares) and examples.clients is not None:
     num_clients = len(np.unique(examples.clients))
   task = assembly.assemble(
@@ -122,7 +122,7 @@ def _build(
 
 
 def _augmented(model, augment: str, num_classes: int):
-  """Returns the model with what is done to images in training."""
+  """Returns the model with the augmentation of training images."""
   if augment == 'flip_crop':
     black = -np.array(MEAN) / np.array(DEVIATION)
     return augmented.flip_and_crop(model, black.tolist())
@@ -161,9 +161,9 @@ def _examples(
 
 
 def _of_tff(request: registry.TaskRequest) -> Optional[published.Parts]:
-  """Returns the records of TFF's files, None: they are not in the folder.
+  """Returns the records of TFF's files, or None if the folder has none.
 
-  Without a folder they are fetched only for their clients.
+  Without a folder, they are downloaded only for their clients.
   """
   if request.data_dir:
     return published.find_first(

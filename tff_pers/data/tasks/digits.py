@@ -22,12 +22,12 @@ DECLARATION = registry.Declaration(
 
 @dataclasses.dataclass(frozen=True)
 class DigitsOptions:
-  """What clients do with their images first."""
+  """Preprocessing of the clients' images."""
 
   center: str = hp.field(
       'client',
-      'What is subtracted from the pixels, in [0, 1]: client (the mean image of'
-      ' what the client trains on) or none.',
+      'Subtracted from the pixels, which are in [0, 1]: client (the mean of the'
+      ' client\'s training images) or none.',
       choices=('client', 'none'),
   )
 
@@ -46,12 +46,12 @@ def build(
   """Builds the task; x is float32[n, 64].
 
   By default 4 clusters of 5 clients name the digits differently, and a client
-  trains on 45 examples: alone it reaches about 80 % of the test examples, with
-  its cluster about 93 %, and a wrong name is all that the others can teach.
+  trains on 45 examples: alone it predicts about 80 % of the test examples
+  correctly, with its cluster about 93 %; other clusters only teach wrong names.
 
-  A mean image says nothing about a label, but in the gradients of linear
+  The mean image is independent of the label, but in the gradients of linear
   models, which PERM compares, it is most of the noise: between clients of one
-  cluster they are 0.6 as far apart as between clusters; centered, 0.3.
+  cluster, distances are 0.6 of those between clusters; if centered, 0.3.
   """
   registry.refuse('digits', request, 'data_dir')
   x, y = load()
@@ -65,7 +65,7 @@ def build(
       center=options.center == 'client',
       rounds=110,
       eval_every=10,
-      # A square dense kernel shrinks with ratios below one half only.
+      # A square dense kernel only shrinks with ratios below one half.
       rank_ratios=(1.0, 0.25, 0.125, 0.0625),
   )
 

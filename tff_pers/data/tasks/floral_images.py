@@ -12,10 +12,10 @@ from tff_pers.data.tasks import registry
 
 
 def has_clusters(request: registry.TaskRequest, partition: str) -> bool:
-  """Returns whether clients will form clusters that share out the test set.
+  """Returns whether clients form clusters, which divide the test set.
 
   Args:
-    request: What the flags ask.
+    request: The request of the flags.
     partition: The task's default of `--partition`.
   """
   name, _ = brackets.parse(request.partition or partition)
@@ -27,12 +27,12 @@ def schedule(
 ) -> dict[str, Any]:
   """Returns rounds and regimes as fields of `Task`.
 
-  With `--train_fraction` < 1 the data are "reduced": three times the rounds,
-  and a regime of its own.
+  With `--train_fraction` < 1 the data are "reduced": three times as many
+  rounds, and a regime of their own.
 
   Args:
-    request: What the flags ask.
-    *regimes: Regimes of the task beside `reduced`.
+    request: The request of the flags.
+    *regimes: Regimes of the task in addition to `reduced`.
   """
   reduced = 0 < request.train_fraction < 1
   return dict(

@@ -1,7 +1,7 @@
 """`floral_label_shift`: Gaussian classes that clusters name differently.
 
 A small classification problem for FLoRAL under label shift: without
-personalization at most one cluster in C can be served.
+personalization, at most one of C clusters can be served well.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ DECLARATION = registry.Declaration(
 def build(
     request: registry.TaskRequest, options: FloralLabelShiftOptions
 ) -> task_lib.Task:
-  """Builds the task: 20 clients, client k is of cluster k mod 4."""
+  """Builds the task: 20 clients, client k is in cluster k mod 4."""
   registry.refuse(
       'floral_label_shift', request, 'partition', 'data_dir', 'train_fraction'
   )
@@ -74,7 +74,7 @@ def build(
   )
 
 
-# Uses of the seed (0 and 1 are those of partition and split).
+# Uses of the seed (0 and 1 belong to partition and split).
 _EXAMPLES = 2
 _MEANS = 3
 
@@ -91,8 +91,8 @@ def generate(
   rng = partition_lib.generator(seed, _MEANS)
   means = rng.standard_normal((CLASSES, DIMENSION))
   means *= RADIUS / np.linalg.norm(means, axis=1, keepdims=True)
-  # A generator apart from that of the means, which therefore do not depend on
-  # the number of clients or examples.
+  # Not the generator of the means, which therefore do not depend on the number
+  # of clients or examples.
   rng = partition_lib.generator(seed, _EXAMPLES)
   z = rng.integers(0, CLASSES, (len(groups), num_examples))
   x = means[z] + NOISE * rng.standard_normal((*z.shape, DIMENSION))

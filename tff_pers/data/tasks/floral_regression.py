@@ -1,8 +1,8 @@
-"""`floral_linear` and `floral_mlp`: clusters that differ by a map of rank one.
+"""`floral_linear` and `floral_mlp`: clusters whose maps differ by rank one.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors (FLoRAL),
-appendices G.1 and G.2. A client has fewer examples than it would take to find
-its map alone; what the clusters share, and what one has, is learned together.
+appendices G.1 and G.2. A client has too few examples to find its map alone;
+what the clusters share, and what distinguishes one, is learned together.
 """
 
 import dataclasses
@@ -19,12 +19,12 @@ from tff_pers.models import zoo
 
 DIMENSION = 10  # d_x, and d_h of floral_mlp.
 TARGETS = 3  # d_y of floral_linear.
-ALPHA = 2.0  # Size of what sets the clusters apart.
+ALPHA = 2.0  # Size of the difference between clusters.
 
 
 @dataclasses.dataclass(frozen=True)
 class FloralLinearOptions:
-  """Sizes; G.1 has fewer training examples than features."""
+  """Numbers of examples; G.1 has fewer training examples than features."""
 
   train: int = hp.field(7, 'Training examples per client.', minimum=1)
   test: int = hp.field(500, 'Test examples per client.', minimum=1)
@@ -35,7 +35,7 @@ class FloralLinearOptions:
 
 @dataclasses.dataclass(frozen=True)
 class FloralMlpOptions(FloralLinearOptions):
-  """Sizes."""
+  """Numbers of examples."""
 
   train: int = hp.field(96, 'Training examples per client.', minimum=1)
 
@@ -62,8 +62,8 @@ def build_linear(
       num_targets=TARGETS,
   )
   if request.model not in ('', 'linear_regression'):
-    # With hidden layers many sets of weights compute one function, so there is
-    # no single optimum.
+    # With hidden layers, many sets of weights compute the same function, so
+    # there is no single optimum.
     return task
   optimum = linear_optimum(task.groups, 2, request.seed)
   return dataclasses.replace(task, optimum=optimum)
@@ -87,7 +87,7 @@ def build_mlp(
 def _build(
     name, request, options, declares, targets, *, clusters, num_targets
 ):
-  """Builds either task; client k is of cluster k mod C."""
+  """Builds either task; client k is in cluster k mod C."""
   registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
   groups = cluster_of(request.num_clients or declares.num_clients, clusters)
   x = features(len(groups), options.train + options.test, request.seed)
@@ -123,15 +123,15 @@ def cluster_of(num_clients: int, clusters: int) -> np.ndarray:
   return (np.arange(num_clients) % clusters).astype(np.int32)
 
 
-# Uses of the seed (0 and 1 are those of partition and split).
+# Uses of the seed (0 and 1 belong to partition and split).
 _FEATURES = 2
 _MAPS = 3
 
 
 def features(num_clients: int, num_examples: int, seed: int) -> np.ndarray:
   """Returns x ~ N(0, I), float32[num_clients, num_examples, d_x]."""
-  # A generator apart from that of the maps, so that the number of examples does
-  # not change the maps.
+  # Not the generator of the maps, so that the number of examples does not
+  # change the maps.
   rng = partition_lib.generator(seed, _FEATURES)
   shape = (num_clients, num_examples, DIMENSION)
   return rng.standard_normal(shape).astype(np.float32)
@@ -145,7 +145,7 @@ def linear_targets(
   Args:
     x: [N, n, d_x].
     groups: The cluster of each client, int[N].
-    clusters: Their number C.
+    clusters: Number C of clusters.
     seed: The seed of W, U_c, V_c.
   """
   maps = _linear_maps(clusters, seed)[groups]
@@ -157,13 +157,13 @@ def linear_optimum(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the optimal weights of `linear_regression` for each client.
 
-  They are the kernel (W + alpha U_c V_c^T)^T and no bias. The targets are exact
-  and x has full covariance, so this is the only minimizer of the expected loss,
-  which is 0 there; the 7 training examples alone do not determine it.
+  These are the kernel (W + alpha U_c V_c^T)^T and no bias. The targets are
+  exact and x has full covariance, so this is the only minimizer of the expected
+  loss, which is 0 there; 7 training examples alone do not determine it.
 
   Args:
     groups: The cluster of each client, int[N].
-    clusters: Their number C.
+    clusters: Number C of clusters.
     seed: The seed of the task.
 
   Returns:
@@ -187,15 +187,15 @@ def mlp_targets(
   """Returns y = Phi ReLU((W + alpha U_c V_c^T) x), float32[N, n] (G.2)."""
   rng = partition_lib.generator(seed, _MAPS)
   maps = _maps(rng, DIMENSION, clusters)[groups]
-  # Drawn after the maps and the same for all clusters: only W + alpha U_c V_c^T
-  # sets them apart.
+  # Drawn after the maps and the same for all clusters, which differ only by
+  # W + alpha U_c V_c^T.
   readout = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)  # Phi
   hidden = np.maximum(np.einsum('kij,knj->kni', maps, x), 0)
   return (hidden @ readout).astype(np.float32)
 
 
 def _maps(rng, num_outputs: int, clusters: int) -> np.ndarray:
-  """Returns W + alpha U_c V_c^T, [C, num_outputs, d_x]; U_c V_c^T is of rank 1.
+  """Returns W + alpha U_c V_c^T, [C, num_outputs, d_x]; U_c V_c^T has rank 1.
 
   Entries have standard deviation 1 / sqrt(input dimension of the map): W and V
   act on d_x numbers, U on one.

@@ -1,7 +1,7 @@
-"""`gaussian_modes`: classes of several modes, seen through a curved map.
+"""`gaussian_modes`: classes of several modes, observed by a curved map.
 
-A small classification task that needs a network of some width, for methods
-that make networks small.
+A small classification task that needs a network of some width, for methods that
+shrink networks.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (a small case of its setting; not in the paper)
@@ -26,7 +26,7 @@ from tff_pers.data.tasks import registry
 CLASSES, MODES = 10, 3
 LATENT, FEATURES = 12, 32
 NOISE = 0.1
-# A client has a test example for so many training examples, at least one.
+# Training examples of a client per test example; it has at least one of these.
 _TRAIN_PER_TEST = 4
 
 
@@ -60,16 +60,16 @@ def build(
   """Builds the task: 20 clients, 10 per round, tiers 1, 1/4, 1/8, 1/16.
 
   A client's test examples are drawn for labels in the proportions of its
-  training labels; the common test set has all classes alike.
+  training labels; in the common test set, all classes are equally frequent.
 
   Raises:
-    ValueError: If something is asked for that the task does not have, e.g. a
+    ValueError: If the request has something that the task lacks, e.g. a
       partition that test examples cannot follow.
   """
   registry.refuse('gaussian_modes', request, 'data_dir', 'train_fraction')
   partition = request.partition or DECLARATION.partition
   if brackets.parse(partition)[0] not in DECLARATION.partitions:
-    # Others turn images or rename labels, which test examples would not follow.
+    # Others rotate images or rename labels, which test examples do not follow.
     raise ValueError(
         f'`partition` must be {", ".join(DECLARATION.partitions)} for task'
         f' gaussian_modes, found {partition!r}.'
@@ -103,12 +103,12 @@ def build(
       clients_per_round=min(DECLARATION.clients_per_round, len(train)),
       rounds=60,
       eval_every=10,
-      global_test=client_data.dense(-1, x_test, y_test),  # Of no client.
+      global_test=client_data.dense(-1, x_test, y_test),  # -1: of no client.
       rank_ratios=(1.0, 0.25, 0.125, 0.0625),
   )
 
 
-# Uses of the seed (0 and 1 are those of partition and split).
+# Uses of the seed (0 and 1 belong to partition and split).
 _EXAMPLES = 2
 _WORLD = 3
 

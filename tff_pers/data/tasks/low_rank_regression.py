@@ -1,7 +1,7 @@
-"""`low_rank_regression`: one linear map of low rank, known to no client.
+"""`low_rank_regression`: one linear map of low rank, unknown to clients.
 
-All clients have the same map, so that what keeps FedHM from it is the ranks of
-the tiers alone: below the rank of the map there is a floor.
+All clients have the same map, so that only the ranks of the tiers keep FedHM
+from it: below the rank of the map, the loss cannot reach 0.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (a convex case of its setting; not in the paper)
@@ -56,9 +56,9 @@ DECLARATION = registry.Declaration(
 def build(
     request: registry.TaskRequest, options: LowRankRegressionOptions
 ) -> task_lib.Task:
-  """Builds the task: 8 clients; the common test set is all tests together.
+  """Builds the task: 8 clients; the common test set is all test sets together.
 
-  The model is linear without a bias; another one is the zoo's, with its loss.
+  The model is linear without a bias; other models come from the zoo.
   """
   registry.refuse(
       'low_rank_regression', request, 'partition', 'data_dir', 'train_fraction'
@@ -90,7 +90,7 @@ def build(
   )
 
 
-# Uses of the seed (0 and 1 are those of partition and split).
+# Uses of the seed (0 and 1 belong to partition and split).
 _FEATURES = 2
 _MAP = 3
 
@@ -104,7 +104,7 @@ def linear_map(rank: int, seed: int) -> np.ndarray:
   return (product / np.sqrt(rank)).astype(np.float32)
 
 
-@functools.lru_cache(maxsize=2)  # One for the tasks of all seeds.
+@functools.lru_cache(maxsize=2)  # Shared by the tasks of all seeds.
 def linear_model(dtype: tf.DType = tf.float32) -> functional.FunctionalModel:
   """Returns the model y = x W without bias, with the loss ||y - x W||^2 / 2."""
 

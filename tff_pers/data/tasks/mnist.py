@@ -1,13 +1,13 @@
 """`mnist` and `fashion_mnist`: 28x28 images, from files or from TFDS.
 
-With `--data_dir` the folder, or its parent, holds the idx files (plain or .gz);
-`train_first18000.npz` (arrays x, y) will do for the training set. The partition
-`by_client` of `mnist` takes the writers from `qmnist-train-labels-idx2-int`.
-The official training set is partitioned and split within each client; the
-official test set is the task's `global_test`. Clusters of clients
-(`rotated_clusters`, `label_shift_clusters`, `class_groups`) share out the
-official test set instead, and then the defaults are those of FLoRAL's MNIST-R
-and MNIST-LS: 300 clients, 30 per round, one hidden layer.
+`--data_dir` is the folder, or the parent of the folder, with the idx files
+(plain or .gz); `train_first18000.npz` (arrays x, y) suffices as training set.
+For the partition `by_client`, `mnist` reads the writers from
+`qmnist-train-labels-idx2-int`. The official training set is partitioned and
+split within each client; the official test set is the task's `global_test`.
+Clusters of clients (`rotated_clusters`, `label_shift_clusters`, `class_groups`)
+divide the official test set instead, with the defaults of FLoRAL's MNIST-R and
+MNIST-LS: 300 clients, 30 per round, one hidden layer.
 """
 
 import dataclasses
@@ -50,8 +50,8 @@ FASHION_MNIST = dataclasses.replace(
 def build_mnist(
     request: registry.TaskRequest, options: registry.NoOptions
 ) -> task_lib.Task:
-  """Builds the task; 50 clients of 2 digits each."""
-  del options  # None.
+  """Builds the task; 50 clients with 2 digits each."""
+  del options  # There are none.
   return _build('mnist', request)
 
 
@@ -62,8 +62,8 @@ def build_mnist(
 def build_fashion_mnist(
     request: registry.TaskRequest, options: registry.NoOptions
 ) -> task_lib.Task:
-  """Builds the task; 50 clients of 2 kinds of clothes each."""
-  del options  # None.
+  """Builds the task; 50 clients with 2 kinds of clothes each."""
+  del options  # There are none.
   return _build('fashion_mnist', request)
 
 
@@ -100,7 +100,7 @@ def _build(name: str, request: registry.TaskRequest):
 
 
 def _clusters(name: str, request: registry.TaskRequest, examples):
-  """Returns the task with clusters of clients, as FLoRAL has it."""
+  """Returns the task with clusters of clients, as in FLoRAL."""
   num_clients = request.num_clients or 300
   return assembly.assemble(
       name, request, examples,
@@ -128,7 +128,7 @@ def _folder(name: str, data_dir: str) -> str:
 def _train(folder: str):
   """Returns the training set: idx files, or the first 18,000 examples."""
   subset = os.path.join(folder, _SUBSET)
-  # The subset is a stand-in: complete files come first.
+  # The subset is a substitute, so complete files take precedence.
   if not idx.find(folder, _IMAGES.format('train')) and os.path.isfile(subset):
     arrays = tables.load_arrays(subset, ('x', 'y'))
     return arrays['x'], arrays['y']
@@ -152,8 +152,8 @@ def _writers(folder: str, y) -> np.ndarray:
         f'{path} must hold {len(y)} rows of 8 columns, found shape'
         f' {list(columns.shape)}.'
     )
-  # Writers are matched to images by position alone. Equal labels show that both
-  # files list the digits in the same order.
+  # Writers are matched to images only by position. Equal labels show that both
+  # files have the digits in the same order.
   if not np.array_equal(columns[:, 0], y):
     raise errors.DataError(
         f'{path} must hold the same labels as the training set, found others.'

@@ -1,12 +1,12 @@
-"""`overpersonalized`: least squares that one theta solves for all clients.
+"""`overpersonalized`: least squares with one theta that fits all clients.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
 
-With a personal w of its own every client is content with the same theta: there
-its loss is 0 (the paper's assumption 2). In the control no theta contents all
-of them, and what remains is what heterogeneity costs.
+With a personal w, the same theta is optimal for every client: there its loss is
+0 (the paper's assumption 2). In the control no theta is optimal for all
+clients, and the remaining loss is the cost of heterogeneity.
 """
 
 import dataclasses
@@ -33,25 +33,26 @@ class OverpersonalizedOptions:
       choices=('tiny', 'paper'),
   )
   examples: int = hp.field(
-      0, 'Rows n of each of the two terms of a client; 0: as scale says.',
+      0, 'Rows n of each of the two terms of a client; 0: as in scale.',
       minimum=0,
   )
   theta_dim: int = hp.field(
-      0, 'Length of the shared theta; 0: as scale says. Other sizes may need'
+      0, 'Length of the shared theta; 0: as in scale. Other sizes may need'
       ' other step sizes and batch sizes.', minimum=0,
   )
   w_dim: int = hp.field(
-      0, 'Length of the personal w; 0: as scale says.', minimum=0
+      0, 'Length of the personal w; 0: as in scale.', minimum=0
   )
   entries: str = hp.field(
       'scale',
-      'Entries of the matrices: uniform in [0, 1] by columns, normal by root of'
-      ' rows, or as scale says.', choices=('scale', 'uniform', 'normal'),
+      'Entries of the matrices: uniform in [0, 1] over the number of columns,'
+      ' normal over the root of n, or as in scale.',
+      choices=('scale', 'uniform', 'normal'),
   )
   rows: str = hp.field(
       'auto',
       'What a client trains on: all rows; the fewest with the same loss, which'
-      ' are mixtures of them and no examples; auto: all with scale=tiny, the'
+      ' are mixtures of rows, not examples; auto: all with scale=tiny, the'
       ' fewest with scale=paper.', choices=('auto', 'all', 'fewest'),
   )
 
@@ -68,10 +69,10 @@ class OverpersonalizedOptions:
 
 @dataclasses.dataclass(frozen=True)
 class _Scale:
-  """What a scale stands for.
+  """The settings of a scale.
 
   Attributes:
-    generator: Of the overpersonalized data.
+    generator: Generator of the overpersonalized data.
     control: `truths` of the control.
     num_clients: Default of `--num_clients`.
     rounds: Default of `--rounds`.
@@ -85,9 +86,9 @@ class _Scale:
   eval_every: int
 
 
-# The paper says nothing of the targets. The control of the tiny problem shifts
+# The paper does not specify the targets. The control of the tiny problem shifts
 # theta, that of the paper's draws a new one for each client and each term:
-# calibrated numbers are known of these.
+# calibrated numbers exist for these.
 SCALES = {
     'tiny': _Scale(
         least_squares.Generator(40, 10, 4, 'normal', 'shared'),
@@ -126,7 +127,7 @@ def build(
 def build_control(
     request: registry.TaskRequest, options: OverpersonalizedOptions
 ) -> task_lib.Task:
-  """Builds the control: a client's targets follow a theta of its own."""
+  """Builds the control, in which each client has its own theta."""
   truths = SCALES[options.scale].control
   return _build('overpersonalized_control', request, options, truths)
 
@@ -134,11 +135,11 @@ def build_control(
 def _build(name, request, options, truths: str) -> task_lib.Task:
   """Builds either task.
 
-  The paper has no test set: clients are tested on what they train on.
-  Byzantine clients join the others, with systems of the same generator; the
-  optimum is that of the honest ones.
+  The paper has no test set: clients are tested on their training data.
+  Byzantine clients are added to the others, with systems of the same generator;
+  the optimum is that of the honest ones.
   """
-  # Rows that are held out would be missing in the loss, whose optimum is known.
+  # Held-out rows would be missing in the loss, whose optimum is known.
   registry.refuse(
       name, request, 'partition', 'data_dir', 'train_fraction', 'model',
       'validation_fraction',
@@ -149,7 +150,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
   num_clients = honest + request.num_byzantine
   byzantine.check(request.num_byzantine, num_clients)
   systems = []
-  # One after the other, because all rows of the paper's clients take 0.8 GB.
+  # One by one, because all rows of the paper's clients take 0.8 GB.
   for system in generator.clients(num_clients, request.seed):
     systems.append(least_squares.reduced(system) if options.reduces else system)
   data = sources.from_arrays([(system.x, system.y) for system in systems])
@@ -178,7 +179,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
 def _generator(
     options: OverpersonalizedOptions, truths: str
 ) -> least_squares.Generator:
-  """Returns the generator of the scale, with what the options change."""
+  """Returns the generator of the scale, changed by the options."""
   default = SCALES[options.scale].generator
   entries = options.entries
   return least_squares.Generator(
@@ -191,10 +192,10 @@ def _generator(
 
 
 def _optimum(systems, generator: least_squares.Generator, honest: int):
-  """Returns theta* for each client; w has none, it is no part of the distance.
+  """Returns theta* for each client; w does not count in the distance.
 
-  It is the root of the mean of the F_m of the first `honest` clients, which is
-  the theta that generated all targets if there is one.
+  It is the root of the mean of the F_m of the first `honest` clients: the theta
+  that generated all targets, if there is one.
   """
   if generator.truths == 'shared':
     theta = systems[0].theta

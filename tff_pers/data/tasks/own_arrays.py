@@ -1,4 +1,4 @@
-"""Tasks of one's own: a model, and an .npz with what it takes."""
+"""Registers tasks for a user's own model and an .npz with its data."""
 
 import dataclasses
 from typing import Callable
@@ -24,8 +24,7 @@ def register_npz(
   """Registers a task whose data are an .npz, named by `--data_dir`.
 
   The file holds `client` and an array for each input and output of the model,
-  see `named_arrays`, and optionally `split` and `tier`, as those of the task
-  `npz`.
+  see `named_arrays`, and optionally `split` and `tier`, as for the task `npz`.
 
   Args:
     name: The value of `--task`.
@@ -33,7 +32,7 @@ def register_npz(
     summary: One line for `--help`.
 
   Raises:
-    ValueError: If there is such a task already.
+    ValueError: If the name is taken.
   """
 
   @registry.register(
@@ -42,7 +41,7 @@ def register_npz(
   def _build(request, options):
     del options  # There are none.
     registry.refuse(name, request, 'model')
-    # Keras numbers its models: another one of a process has another name.
+    # Keras numbers its models, so the name would differ within a process.
     model = dataclasses.replace(build_model(), name=name)
     return _task(name, request, model)
 
@@ -50,11 +49,11 @@ def register_npz(
 def _task(
     name: str, request: registry.TaskRequest, model: functional.FunctionalModel
 ) -> task_lib.Task:
-  """Builds the task; test rows are drawn as those of other own data."""
+  """Builds the task; test rows are drawn as for other user data."""
   [path] = tables.locate(request.data_dir, 'npz')
   table = named_arrays.read(path, model.x_spec, model.y_spec)
   num_classes = 0
-  # Whole y are also counts, for a loss that knows no labels.
+  # Integer y may also be counts, for a loss without labels.
   if model.labels is not None and model.has_one_label and (
       model.y_spec.dtype.is_integer
   ):

@@ -1,4 +1,4 @@
-"""`csv`, `parquet`, `npz`, `images`, `leaf`: own data, see `data/tables.py`."""
+"""`csv`, `parquet`, `npz`, `images`, `leaf`, ...: users' own data."""
 
 import dataclasses
 from typing import Iterator, Optional, Sequence
@@ -23,13 +23,13 @@ from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 
-# How many columns, classes and clients a sentence names.
+# Maximum number of columns, classes and clients that a sentence names.
 _NAMED = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class OwnDataOptions:
-  """How to read y."""
+  """How y is interpreted."""
 
   kind: str = hp.field(
       'auto',
@@ -38,8 +38,8 @@ class OwnDataOptions:
       choices=('auto', 'classification', 'regression'),
   )
   num_classes: int = hp.field(
-      0, 'Number of classes, whose labels are 0, 1, ...; 0: as many as there'
-      ' are different y.', minimum=0,
+      0, 'Number of classes, whose labels are 0, 1, ...; 0: the number of'
+      ' different y.', minimum=0,
   )
   min_examples: int = hp.field(
       2, 'Clients with fewer rows are left out.', minimum=2
@@ -58,11 +58,11 @@ class OwnDataOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ColumnOptions(OwnDataOptions):
-  """How to read y and the columns of features."""
+  """How y and the columns of features are interpreted."""
 
   missing: str = hp.field(
-      'refuse', 'What to do with features that have no value; mean: the mean of'
-      ' the training data, and a feature that says where it was missing.',
+      'refuse', 'What to do with missing features; mean: use the mean of the'
+      ' training data, and add a feature that marks missing ones.',
       choices=('refuse', 'mean'),
   )
   categories: str = hp.field(
@@ -78,13 +78,13 @@ class ColumnOptions(OwnDataOptions):
       '', 'Columns of dates, with commas; year, month, weekday and days since'
       ' 1970 become features.',
   )
-  client_column: str = hp.field('client', 'Column that says whose a row is.')
+  client_column: str = hp.field('client', 'Column with the client of a row.')
   label_column: str = hp.field('y', 'Column of labels or targets.')
   split_column: str = hp.field(
-      'split', 'Column that says what is held out: train or test, 0 or 1.'
+      'split', 'Column that marks the test set: train or test, 0 or 1.'
   )
   drop_columns: str = hp.field(
-      '', 'Columns that are no features and are left out, with commas.'
+      '', 'Columns that are not features and are dropped, with commas.'
   )
 
   def __post_init__(self):
@@ -97,7 +97,7 @@ class ColumnOptions(OwnDataOptions):
       )
 
 
-# The data say how many clients there are, and what y is.
+# The data determine the number of clients and the kind of y.
 _ARRAYS = registry.Declaration(
     classification=None, model=None, num_clients=0, partitions=('by_client',),
     standardize=False,
@@ -166,7 +166,7 @@ def _build(
     name: str, request: registry.TaskRequest, options: OwnDataOptions,
     table: tables.Table,
 ):
-  """Builds any of the tasks: the clients of the file, sorted, are theirs."""
+  """Builds any of the tasks, whose clients are those of the file, sorted."""
   if request.partition not in ('', _ARRAYS.partition):
     raise ValueError(
         f'`partition` must be by_client for task {name}, found'
@@ -213,8 +213,8 @@ def _build(
 def _contents(table: tables.Table) -> Iterator[np.ndarray]:
   """Yields y and the features, uint64[n] each.
 
-  The numbers of texts hang on the order in which they come; so that clients may
-  come in any, the texts themselves count.
+  The positions of texts depend on the order in which they occur. So that the
+  order of clients does not matter, the texts themselves are hashed.
   """
   yield _of_texts(table.y, table.classes).astype(np.float64).view(np.uint64)
   x = np.ascontiguousarray(table.x, np.float32).reshape(len(table.x), -1)
@@ -228,7 +228,7 @@ def _contents(table: tables.Table) -> Iterator[np.ndarray]:
 def _of_texts(
     codes: np.ndarray, texts: Optional[Sequence[str]]
 ) -> np.ndarray:
-  """Returns numbers of texts; None: they are numbers already."""
+  """Returns hashes of texts; None: they are numbers already."""
   if texts is None:
     return codes
   numbers = [zlib.crc32(text.encode()) for text in texts or ('',)]
@@ -240,7 +240,7 @@ def _of_texts(
 def _without_small(
     name: str, table: tables.Table, least: int
 ) -> tuple[tables.Table, str]:
-  """Returns the table without clients of fewer rows, and what to say of it."""
+  """Returns the table without small clients, and a sentence about these."""
   counts = np.bincount(table.client, minlength=len(table.names))
   small = np.flatnonzero(counts < least)
   if not len(small):
@@ -262,10 +262,10 @@ def _without_small(
 def _labels_or_targets(
     name: str, table: tables.Table, options: OwnDataOptions
 ) -> tuple[np.ndarray, int, Optional[tuple[str, ...]]]:
-  """Returns checked labels, the number of classes and their names, or targets.
+  """Returns checked labels, number of classes and class names, or targets.
 
-  Labels that are 0, 1, ... have no names but these (None); the number of
-  classes of targets is 0.
+  Labels that are 0, 1, ... have no other names (None); for targets the number
+  of classes is 0.
   """
   where = f'{table.path}, y'
   if table.classes is not None:
@@ -299,7 +299,7 @@ def _of_y(
     name: str, options: OwnDataOptions, y: np.ndarray,
     classes: Optional[tuple[str, ...]], num_classes: int,
 ) -> str:
-  """Says what y was taken for, and the flag if it may be something else."""
+  """Returns how y was interpreted, and the flag if that may be wrong."""
   if num_classes:
     labels = classes or tuple(map(str, range(num_classes)))
     counts = np.bincount(y, minlength=num_classes).tolist()
@@ -321,7 +321,7 @@ def _of_y(
 
 
 def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
-  """Says who has how many rows."""
+  """Returns a sentence about the clients' numbers of rows."""
   counts = np.bincount(client, minlength=len(names)).tolist()
   if len(counts) > _NAMED:
     shown = f'{min(counts)} to {max(counts)} rows each'
@@ -334,7 +334,7 @@ def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
 
 
 def _of_columns(table: tables.Table) -> str:
-  """Says which columns are features, and what was made of them."""
+  """Returns a sentence about the features and how they were read."""
   width = int(np.prod(table.x.shape[1:]))
   if table.columns is None or table.x.ndim > 2:
     return f'{_count(width, "feature")}.'

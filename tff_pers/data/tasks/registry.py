@@ -1,11 +1,11 @@
-"""The registry of tasks: one registration makes a task known everywhere.
+"""The registry of tasks, read by programs, tests and `--help`.
 
     @registry.register(
         'digits', DigitsOptions, declares=Declaration(...), summary='...'
     )
     def build(request, options): ...
 
-Programs, tests and `--help` walk this registry.
+One registration makes a task known everywhere.
 """
 
 import dataclasses
@@ -24,21 +24,22 @@ from tff_pers.data import validation
 
 @dataclasses.dataclass(frozen=True)
 class TaskRequest:
-  """What the shared flags ask of a task; 0 and '' mean the task's default.
+  """The shared flags of a task; 0 and '' mean the task's default.
 
   Attributes:
     num_clients: `--num_clients`.
     partition: `--partition`, with bracket options.
-    seed: `--seed`: partition, split and generated examples follow from it.
+    seed: `--seed`, which determines partition, split and generated examples.
     data_dir: `--data_dir`, the folder (or file) of the data.
-    train_fraction: `--train_fraction`, in (0, 1]: of a client's examples; where
-      test sets are dealt out, of its training examples.
+    train_fraction: `--train_fraction`, in (0, 1]: share of a client's examples;
+      if test sets are dealt out, of its training examples.
     model: `--model`, a name of `models.zoo`.
-    validation_fraction: `--validation_fraction`, in [0, 1): of the examples
-      that a client would train on; 0: no validation part.
-    num_byzantine: `--num_byzantine`. In tasks that make their clients by a
-      formula they come on top of `num_clients` (where the task says so); in
-      others so many of the clients are drawn.
+    validation_fraction: `--validation_fraction`, in [0, 1): share of a client's
+      training examples; 0: no validation part.
+    num_byzantine: `--num_byzantine`. In tasks that generate their clients,
+    these
+      are added to `num_clients` (if the task says so); in others, they are
+      drawn among the clients.
     holdout_clients: `--holdout_clients`. They stay in the task; features are
       not fitted to them.
     standardize: `--standardize`, or None: as the task declares.
@@ -72,27 +73,27 @@ class TaskRequest:
 
 @dataclasses.dataclass(frozen=True)
 class NoOptions:
-  """Options of a task that has none."""
+  """Options of a task without options."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-  """What a task is like with its default flags, said without its data.
+  """The properties of a task with its default flags, known without its data.
 
   Attributes:
-    classification: Whether y are labels, else numbers to predict; None: the
-      data decide.
+    classification: Whether y are labels; else it is regression; None: the data
+      decide.
     model: Default of `--model`; None: the data decide.
-    num_clients: Default of `--num_clients`; 0: as many as the data have.
+    num_clients: Default of `--num_clients`; 0: all clients in the data.
     clients_per_round: Default of `--clients_per_round`, 0 for all clients.
     partition: Default of `--partition`.
     partitions: Names of partitions that `--partition` may choose; none if the
-      task makes its clients itself.
+      task generates its clients.
     groups: Whether the true groups are known; None: if the partition knows.
     standardize: Default of `--standardize`; None: the task's features are never
       scaled to training data.
-    networks: Models that `--model` may choose and that lack nothing which
-      others of its models have.
+    networks: Models that `--model` may choose and that together have all that
+      any of its models has.
   """
 
   classification: Optional[bool]
@@ -106,7 +107,7 @@ class Declaration:
   networks: tuple[str, ...] = ('mlp', 'mlp_bn')
 
   def named_model(self, asked: str = '') -> str:
-    """Returns the model asked for, or else the default of a task with one."""
+    """Returns the requested model, or else the default, which must exist."""
     found = asked or self.model
     assert found is not None
     return found
@@ -122,9 +123,9 @@ class Declaration:
     )
 
   def cohort(self, num_clients: int) -> int:
-    """Returns the default of `--clients_per_round` for so many clients.
+    """Returns the default of `--clients_per_round` for `num_clients` clients.
 
-    With no more of them than the usual cohort, all take part: 0.
+    If there are no more than the usual cohort, all take part: 0.
     """
     usual = self.clients_per_round
     return usual if num_clients > usual else 0
@@ -145,7 +146,7 @@ class Declaration:
 
 
 def partitions(*without: str) -> tuple[str, ...]:
-  """Returns the names of all partitions but those of `without`."""
+  """Returns the names of all partitions except `without`."""
   return tuple(n for n in partition_lib.names() if n not in without)
 
 
@@ -158,7 +159,7 @@ class TaskFamily:
     options: Its dataclass of `hyperparameters.field`s; flags are prefixed with
       the task's name.
     build: `(request, options) -> Task`.
-    declares: What it is like.
+    declares: Its properties.
     summary: One line for `--help`.
   """
 
@@ -178,9 +179,9 @@ def register(
 ) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
-  The validation part is cut here, after `build`, so that every task has one
-  and none can take it out of its test data; Byzantine clients are appointed
-  here, too. Features are fitted last, when it is known what is trained on.
+  The validation part is cut here, after `build`, so that every task has one and
+  none can take it from its test data; Byzantine clients are appointed here,
+  too. Features are fitted last, when the training data are known.
   """
   def family(build):
 
@@ -204,7 +205,7 @@ def _with_standardize(
   """Returns the request with the task's default of `--standardize`.
 
   Raises:
-    ValueError: If it is asked for and the task has none.
+    ValueError: If it is given, and the task has none.
   """
   if request.standardize is None:
     return dataclasses.replace(request, standardize=declares.standardize)
@@ -227,7 +228,7 @@ def names() -> list[str]:
 
 
 def refuse(task: str, request: TaskRequest, *fields: str) -> None:
-  """Raises a ValueError if `request` sets one of `fields`: `task` lacks it."""
+  """Raises a ValueError if `request` sets `fields` that `task` lacks."""
   for name in fields:
     value = getattr(request, name)
     if value:

@@ -1,11 +1,11 @@
-"""`shakespeare`: the next character of a play, a client per speaking role.
+"""`shakespeare`: the next character of a play, one client per speaking role.
 
 Files: those of TFF and LEAF (`data/formats/texts.py`), without `--data_dir`
-TFF's, cached or downloaded; else all roles of all plays, see
-`data/text_files.py`, which are not TFF's 715 and of another edition. A client's
-speeches are split, then each is cut into rows of 80 characters to guess;
-vocabulary and special tokens are those of TFF's task of that name, and so is
-the rule for what is counted (all but padding).
+TFF's, cached or downloaded; or else all roles of all plays in another edition,
+see `data/text_files.py`, which are not TFF's 715 roles. A client's speeches are
+split, then each is cut into rows of 80 characters to predict; vocabulary and
+special tokens are those of TFF's task of that name, and so is the rule for the
+tokens that count (all except padding).
 
 Models: `char_lstm` (papers/local_update_methods.md 4.2) and `char_lstm_small`.
 """
@@ -34,7 +34,7 @@ class ShakespeareOptions:
   """How speeches become examples."""
 
   length: int = hp.field(
-      80, 'Characters to guess in one example.', minimum=1,
+      80, 'Characters to predict in one example.', minimum=1,
   )
   min_train: int = hp.field(
       1, 'Fewest training speeches of a role; others are left out.', minimum=1,
@@ -75,7 +75,7 @@ def of_corpus(
     corpus: text_files.Corpus, request: registry.TaskRequest,
     options: ShakespeareOptions,
 ) -> task_lib.Task:
-  """Returns the task of the speeches of any source."""
+  """Returns the task for the speeches of any source."""
   clients = text_clients.choose(
       corpus, request,
       text_clients.Rules(
@@ -118,7 +118,7 @@ def build_model(
   """Returns a model of sequences.
 
   Raises:
-    ValueError: If it is a model of something else.
+    ValueError: If the model is not one of sequences of this kind.
   """
   names = sequences.names(of_words)
   if name not in names:

@@ -1,23 +1,23 @@
 """`stackoverflow_nwp` and `stackoverflow_tags`: the next word, and tags.
 
 A client is a user of Stack Overflow, or of other Stack Exchange sites. Files:
-those of TFF (`data/formats/texts.py`), of which only the users of the task are
-read, without `--data_dir` cached or downloaded; samples, see
-`data/text_files.py`, in which the title is the text of a question whose text is
-not there. An example is a post, as in TFF: its first 20 words, or the shares of
-the 10,000 most frequent words in all of its words and its title. Which words
-and tags are the most frequent is counted over training texts, unless TFF's
-counts (stackoverflow.word_count, stackoverflow.tag_count) are in the folder.
+those of TFF (`data/formats/texts.py`), of which only the task's users are read,
+cached or downloaded without `--data_dir`; or samples, see `data/text_files.py`,
+where the title is the text of a question without text. An example is a post, as
+in TFF: its first 20 words, or the shares of the 10,000 most frequent words in
+all of its words and its title. The most frequent words and tags are counted in
+training texts, unless TFF's counts (stackoverflow.word_count,
+stackoverflow.tag_count) are in the folder.
 
 The papers keep users with at least 100 training and 10 test posts, a random
 1000 of them, and at most 1000 training posts of each
-(papers/partial_personalization.md 5.2). In samples hardly anybody has as many,
-so that fewer are enough there by default.
+(papers/partial_personalization.md 5.2). In samples hardly any user has as many,
+so the default is lower there.
 
-Metrics: of words, `accuracy` is over those of the vocabulary alone, special
-tokens excluded. Of tags it is the recall at 5: the share of all tags of the
-client that are among the five largest logits of their posts (TFF's task reports
-it beside the precision at 5).
+Metrics: for words, `accuracy` is over words of the vocabulary, without special
+tokens. For tags it is the recall at 5: the share of all tags of the client that
+are among the five largest logits of their posts (TFF's task reports it together
+with the precision at 5).
 """
 
 import dataclasses
@@ -44,22 +44,22 @@ NWP, TAGS = 'stackoverflow_nwp', 'stackoverflow_tags'
 
 @dataclasses.dataclass(frozen=True)
 class PostOptions:
-  """Which users, and how many words."""
+  """The users to keep, and the number of words."""
 
   vocabulary: int = hp.field(
       10_000, 'Number of words of the vocabulary, the most frequent ones.',
       minimum=1,
   )
   min_train: int = hp.field(
-      0, 'Fewest training posts of a user, others are left out; 0: as the'
-      ' source has it (of the samples 8).', minimum=0,
+      0, 'Fewest training posts of a user, others are left out; 0: by source'
+      ' (8 for the samples).', minimum=0,
   )
   min_test: int = hp.field(
-      0, 'Fewest test posts of a user; 0: as the source has it (of the samples'
-      ' 2).', minimum=0,
+      0, 'Fewest test posts of a user; 0: by source (2 for the samples).',
+      minimum=0,
   )
   max_train: int = hp.field(
-      1000, 'Most training posts of a user; the first ones are taken.',
+      1000, 'Maximum number of training posts of a user, the first ones.',
       minimum=1,
   )
 
@@ -71,7 +71,7 @@ class PostOptions:
 class NwpOptions(PostOptions):
   """How posts become sequences."""
 
-  length: int = hp.field(20, 'Words to guess in one example.', minimum=1)
+  length: int = hp.field(20, 'Words to predict in one example.', minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TagsOptions(PostOptions):
   """How posts become words and tags."""
 
   tags: int = hp.field(
-      500, 'Number of tags to guess, the most frequent ones.', minimum=2,
+      500, 'Number of tags to predict, the most frequent ones.', minimum=2,
   )
 
 
@@ -111,10 +111,10 @@ def nwp_of_corpus(
     corpus: text_files.Corpus, request: registry.TaskRequest,
     options: NwpOptions,
 ) -> task_lib.Task:
-  """Returns the task of the posts of any source."""
+  """Returns the task for the posts of any source."""
   clients = _clients(NWP, corpus, request, options)
   words = _cut(corpus)
-  # Only these words of a text are ever seen.
+  # No other words of a text are used.
   seen = lambda text: words(text.words)[:options.length]
   vocabulary = corpus.vocabulary or texts.most_frequent(
       map(seen, text_clients.training(clients, request)), options.vocabulary
@@ -159,13 +159,13 @@ def tags_of_corpus(
     corpus: text_files.Corpus, request: registry.TaskRequest,
     options: TagsOptions,
 ) -> task_lib.Task:
-  """Returns the task of the posts of any source; see `texts.Bags`.
+  """Returns the task for the posts of any source; see `texts.Bags`.
 
-  x and y of a client are made whenever they are asked for: those of all clients
-  would be 40 kB for each post.
+  x and y of a client are made on demand: those of all clients would take 40 kB
+  per post.
 
   Raises:
-    ValueError: If a model other than that of the task is asked for.
+    ValueError: If another model than the task's is requested.
   """
   name = TAGS_DECLARATION.named_model(request.model)
   if name != TAGS_DECLARATION.model:
@@ -251,7 +251,7 @@ def _clients(
 
 
 def _common(declaration: registry.Declaration, clients):
-  """Returns the fields that both tasks have."""
+  """Returns the common fields of both tasks."""
   return dict(
       partition=declaration.partition,
       client_names=[client.name for client in clients],

@@ -55,8 +55,8 @@ def build(
   """Builds the task: N = 50 clients, the first half is group 0.
 
   Raises:
-    ValueError: If something is asked for that the task does not have, or fewer
-      than two clients.
+    ValueError: If the request has something that the task lacks, or fewer than
+      two clients.
   """
   registry.refuse(
       'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
@@ -86,12 +86,12 @@ def build(
   )
 
 
-# Uses of the seed (0 and 1 are those of partition and split).
+# Uses of the seed (0 and 1 belong to partition and split).
 _FEATURES = 2
 _LABELLING = 3
 
-# Range for the share of positive labels in each group (papers/perm.md 4.1,
-# "degeneracy trap"), and how often w_true is drawn at most.
+# Range of the share of positive labels in each group (papers/perm.md 4.1,
+# "degeneracy trap"), and the maximum number of draws of w_true.
 BALANCE = (0.3, 0.7)
 _DRAWS = 1000
 
@@ -105,10 +105,10 @@ def generate(
     y = 1[w_true . x > 0] in group 0, 1[-w_true . x > 0] in group 1
 
   w_true is drawn again until the positive fraction of each group is in
-  `BALANCE`: else nearly all labels may be equal, in both groups.
+  `BALANCE`; otherwise nearly all labels may be equal, in both groups.
 
   Raises:
-    errors.DataError: If no draw of many is balanced (mu is too large).
+    errors.DataError: If no draw is balanced (mu is too large).
   """
   # Sigma_kk = k^-exponent; this is its root, the standard deviation.
   scale = np.arange(1, options.dimension + 1) ** (-options.exponent / 2)
@@ -117,7 +117,7 @@ def generate(
   rng = partition_lib.generator(seed, _FEATURES)
   x = (mean + scale * rng.standard_normal(shape)).astype(np.float32)
   sign = np.where(groups == 0, 1.0, -1.0)[:, None]
-  # A generator of its own: how often w_true is drawn again does not change x.
+  # A separate generator, so that repeated draws of w_true do not change x.
   rng = partition_lib.generator(seed, _LABELLING)
   for _ in range(_DRAWS):
     w_true = scale * rng.standard_normal(options.dimension)

@@ -1,4 +1,4 @@
-"""Which clients of a corpus make a task, and which texts they train on."""
+"""Chooses the clients of a corpus that make a task, and splits their texts."""
 
 from typing import Callable, NamedTuple, Optional, Sequence
 
@@ -14,7 +14,7 @@ from tff_pers.data import validation
 from tff_pers.data.tasks import registry
 
 _TRAIN_FRACTION = 0.8
-# The use of the data seed, see `partition.generator`.
+# Use number of the data seed, see `partition.generator`.
 _SAMPLE = 2
 
 
@@ -22,11 +22,11 @@ class Rules(NamedTuple):
   """Which clients are kept.
 
   Attributes:
-    task: Its name, for messages.
-    min_train: Fewest training texts of a client.
-    min_test: Fewest test texts.
-    max_train: Most training texts, a client's first ones; None: all.
-    num_clients: How many clients, a random sample; all, if there are no more.
+    task: Name of the task, for messages.
+    min_train: Minimum number of training texts of a client.
+    min_test: Minimum number of test texts.
+    max_train: Maximum number of training texts, the first ones; None: all.
+    num_clients: Number of clients, a random sample; all if there are fewer.
     tip: How to keep more clients.
   """
 
@@ -52,20 +52,20 @@ def choose(
 ) -> list[Client]:
   """Returns the clients of the task, sorted by name.
 
-  Texts are split before clients are chosen, so that a client has the same ones
-  however many take part. Where they come chosen, all are the task's, with the
-  texts that have nothing in them, which others count, too; with
-  `--train_fraction` the split of one depends on who else there is.
+  Texts are split before clients are chosen, so that a client's texts do not
+  depend on how many take part. If the corpus is chosen already, all its clients
+  are the task's, with their empty texts, which other code counts, too; with
+  `--train_fraction`, the split of one then depends on the other clients.
 
   Args:
     corpus: The texts.
-    request: What the flags ask.
+    request: The request of the flags.
     rules: Which clients are kept.
-    is_text: Whether there is anything in a text; others are left out.
+    is_text: Whether a text has any content; others are dropped.
 
   Raises:
-    errors.DataError: If no client is left, or fewer than asked for.
-    ValueError: If another partition than that by client is asked for.
+    errors.DataError: If no client remains, or fewer than requested.
+    ValueError: If a partition other than by_client is requested.
   """
   _check_partition(request, rules.task)
   clients = _split(corpus, request, is_text)
@@ -100,9 +100,9 @@ def choose(
 def training(
     clients: Sequence[Client], request: registry.TaskRequest
 ) -> list[text_files.Text]:
-  """Returns all texts that are trained on, if a text is an example.
+  """Returns all training texts, if a text is an example.
 
-  Neither validation texts nor those of clients that never train are among them.
+  Neither validation texts nor texts of held-out clients are among them.
   """
   held_out = holdout.choose(
       len(clients), request.holdout_clients, request.seed
@@ -126,7 +126,7 @@ def _check_partition(request: registry.TaskRequest, task: str) -> None:
 
 
 def _split(corpus, request, is_text) -> list[Client]:
-  """Returns all clients who have two texts, split as given or as drawn."""
+  """Returns all clients with at least two texts, split as given or drawn."""
   names, texts, given = [], [], []
   for name in sorted(corpus.clients):
     own = corpus.clients[name]

@@ -1,9 +1,9 @@
 """The fused runtime: a whole round as one TensorFlow function.
 
-`runtime` installs it. A computation becomes a program of `stages`; the clients
-of a stage are gone over (`mapping`) as a `schedule` says. `values` turns
-arguments into tensors and tensors into results, `graphs` puts TFF's TensorFlow
-graphs into the function that is being traced.
+`runtime` installs it. A computation becomes a program of `stages`; `mapping`
+runs the clients of a stage according to a `schedule`. `values` turns arguments
+into tensors and tensors into results, `graphs` puts TFF's TensorFlow graphs
+into the function that is being traced.
 """
 
 from tff_pers.runtime.fused.devices import find as find_devices

@@ -1,8 +1,8 @@
-"""Sums of what clients that were done together send.
+"""Fuses the accumulation of a vectorized batch of clients into one sum.
 
-Folding message after message goes over the accumulator once for each. Where an
-accumulator only adds up, that is one sum over the stacked messages, and where
-it adds products of two factors, one product of all factors side by side.
+Folding messages one by one reads and writes the accumulator for each of them.
+If an accumulator only adds messages up, this is one sum over the stacked
+messages; if it adds products of two factors, one product of stacked factors.
 """
 
 from typing import Any, Callable, Optional
@@ -14,21 +14,21 @@ from tff_pers.runtime.fused.values import structure
 from tff_pers import tff
 
 
-# What is added to a tensor of the accumulator: the positions, among the tensors
-# of the message, of the one that is added, or of v and u, of which v^T u is.
+# What is added to a tensor of the accumulator: the position, in the message, of
+# the tensor that is added, or the positions of v and u if v^T u is added.
 _Term = tuple[int, ...]
 
 
 def added(
     aggregate: client_loop.Aggregate, state: Any, messages: Any
 ) -> Optional[Any]:
-  """Returns the accumulator after all messages; None if it does not just add.
+  """Returns the accumulator after all messages; None if it is not just a sum.
 
   Args:
     aggregate: The aggregate, see `client_loop`.
-    state: The accumulator before them.
-    messages: Those of at least one client, stacked, in the structure of the
-      aggregate's message type.
+    state: The accumulator before the messages.
+    messages: The stacked messages of at least one client, in the structure of
+      the aggregate's message type.
   """
   terms = _terms(aggregate.accumulate, aggregate.type, aggregate.message_type)
   if terms is None:
@@ -85,7 +85,7 @@ def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
       *(tf.TensorSpec(t.shape, t.dtype) for t in (*state_types, *message_types))
   )
   names = [t.name for t in concrete.inputs]
-  # Captured tensors, if any, come behind.
+  # Captured tensors, if any, come last.
   names = names[:count + len(message_types)]
   found = [
       _term(output, names, position, count)
@@ -96,12 +96,12 @@ def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
 
 
 def _term(output, names, position: int, count: int) -> Optional[_Term]:
-  """Returns what is added to tensor `position`, None if anything else is done."""
+  """Returns what is added to tensor `position`, or None if not a sum."""
   op = _source(output).op
   if op.type not in ('Add', 'AddV2'):
     return None
   state, term = (_source(t) for t in op.inputs)
-  # Equal shapes: adding must not spread a message over the accumulator.
+  # Equal shapes, so that adding does not broadcast a message.
   if state.name != names[position] or term.shape != state.shape:
     return None
   factors = [term]
@@ -116,7 +116,7 @@ def _term(output, names, position: int, count: int) -> Optional[_Term]:
 
 
 def _source(tensor):
-  """Returns the tensor that `tensor` is a copy of."""
+  """Returns the tensor of which `tensor` is a copy."""
   while tensor.op.type == 'Identity':
     tensor = tensor.op.inputs[0]
   return tensor

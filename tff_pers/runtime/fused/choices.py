@@ -1,4 +1,4 @@
-"""What the fused runtime has chosen, kept in a file of the run."""
+"""Saves the schedules that the fused runtime has chosen in a file."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ from tff_pers.runtime.fused import schedule as schedule_lib
 
 
 class Choices:
-  """Schedules by computation; a run that is resumed repeats its numbers."""
+  """Schedules by computation; with them, a resumed run repeats its numbers."""
 
   def __init__(self, path: Union[str, os.PathLike, None] = None):
     """Reads the choices of an earlier session.
@@ -19,13 +19,13 @@ class Choices:
       path: JSON file, written at every choice; None keeps them in memory.
 
     Raises:
-      ValueError: If the file is not what `put` wrote, or a folder.
+      ValueError: If `put` did not write the file, or it is a folder.
     """
     self._path = None if path is None else pathlib.Path(path)
     self._schedules = {}
     if self._path is not None and self._path.is_dir():
       raise ValueError(
-          f'`{self._path}` must be a file to keep choices in, found a folder.'
+          f'`{self._path}` must be a file that stores choices, found a folder.'
       )
     if self._path is not None and self._path.exists():
       try:

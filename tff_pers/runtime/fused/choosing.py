@@ -1,8 +1,8 @@
-"""Who decides how the stages of a computation go over the clients.
+"""Chooses the execution strategy for the clients of each stage.
 
-A strategy that was asked for is taken wherever it is possible. `auto` decides
-by a rule from shapes and graphs, so that two runs of one seed do the same;
-`measured` by timing, see `measuring`.
+A strategy that the user asks for is used wherever possible. `auto` decides by a
+rule from shapes and graphs, so that two runs with the same seed decide alike;
+`measured` decides by timing, see `measuring`.
 """
 
 from typing import Any, Callable, Sequence
@@ -19,15 +19,15 @@ from tff_pers.runtime.fused.values import serialized
 from tff_pers import tff
 
 CHOOSE = ('auto', 'measured')
-# On a CPU the operations of all clients as one save what TensorFlow spends on
-# starting each of them: it shows where there are many clients (100 with 8 KB
-# each: half the time; 1000: a sixth), and turns into a loss where clients are
-# large (100 with 300 KB each: 3.7 times as long).
+# On a CPU, running all clients' operations as one saves TensorFlow's overhead
+# for starting each of them. That pays with many clients (100 with 8 KB each
+# take half the time; 1000 a sixth), and is a loss with large clients (100 with
+# 300 KB each take 3.7 times as long).
 _MANY_CLIENTS = 100
 _SMALL_CLIENT_BYTES = 2**14
-# Clients that send factors of matrices own no matrix. Done together, their
-# products with the shared one are one, and so are the products of factors; some
-# at a time, because their factors have to be in memory together.
+# Clients that send factors of matrices do not own a matrix. Vectorized, their
+# products with the shared matrix become one product, and so do the products of
+# factors; but in parts, because all their factors are in memory together.
 _SOME_CLIENTS = 32
 
 
@@ -62,7 +62,7 @@ class Chooser:
 
     Args:
       argument_layout: Layout of the argument.
-      tensors: What a trace is called with; the first is the number of clients,
+      tensors: The arguments of a trace; the first is the number of clients,
         > 0.
     """
     loops = self.loops()
@@ -87,18 +87,18 @@ class Chooser:
     return schedule_lib.loops(len(self._program.stages))
 
   def _may_differ(self, argument_layout) -> bool:
-    """Whether there is a choice at all."""
+    """Returns whether there is a choice at all."""
     if any(
         isinstance(leaf, (layout.Packed, layout.Varying, serialized.Serialized))
         for leaf in layout.leaves(argument_layout)
     ):
-      # Shapes differ, or each reads a data set: clients cannot run together.
+      # Shapes differ, or each client reads a data set: no vectorizing.
       return False
-    # What a trial does may be seen elsewhere.
+    # Otherwise other calls may see the effects of a trial.
     return self._program.evaluator.is_private
 
   def _by_rule(self, argument_layout, tensors) -> list:
-    """Returns the schedules that shapes and graphs speak for."""
+    """Returns the schedules that the rule derives from shapes and graphs."""
     num_clients = int(tensors[0])
     data = sum(
         _num_bytes(tensor.shape, tensor.dtype)
@@ -133,20 +133,20 @@ class Chooser:
     if not graphs or any(g.is_stateful for g in graphs):
       return False
     if self._has_gpu:
-      return True  # Convolutions, too, see `side_by_side`.
+      return True  # Including convolutions, see `side_by_side`.
     if any(g.has_convolutions for g in graphs):
       return False
     size = max(data_bytes, *(_type_bytes(b.call) for b in stage.clients))
     return num_clients >= _MANY_CLIENTS and size <= _SMALL_CLIENT_BYTES
 
   def _possible(self, argument_layout, tensors, schedules, log):
-    """Returns a trace of the schedules, or of those that are possible."""
+    """Returns a trace of the schedules, with loops where one is impossible."""
     loops = self.loops()
     if schedules == loops:
       return self._make_trace(argument_layout, loops)
     try:
       return self._tried(argument_layout, tensors, schedules)
-    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
+    except Exception as reason:  # pylint: disable=broad-except  TF has many.
       log('%s is not possible: %s', schedule_lib.text(schedules), reason)
     return self.narrowed(argument_layout, tensors, schedules, log)
 
@@ -154,17 +154,17 @@ class Chooser:
       self, argument_layout: Any, tensors: Sequence[tf.Tensor],
       schedules: Sequence[schedule_lib.Schedule], log: Callable[..., None],
   ) -> schedule_lib.Trace:
-    """Returns a trace where stages that cannot run as they should are loops.
+    """Returns a trace in which stages that fail with their schedule are loops.
 
     Args:
       argument_layout: Layout of the argument.
-      tensors: What it is called with, and its stages one after the other: an
-        error does not say which of them it is of.
-      schedules: Those that are not possible together.
-      log: Takes a sentence, as `logging.info`.
+      tensors: The arguments of a trace. Stages are tried one after another,
+        because an error does not say to which of them it belongs.
+      schedules: Schedules that fail together.
+      log: Takes a message, as `logging.info` does.
 
     Raises:
-      Exception: What a loop raises, too.
+      Exception: An error that also occurs in a loop.
     """
     found = self._make_trace(argument_layout, self.loops())
     found.function(*tensors)
@@ -180,20 +180,20 @@ class Chooser:
     return found
 
   def _tried(self, argument_layout, tensors, schedules):
-    """Returns a trace of the schedules, or raises what it does."""
+    """Returns a trace of the schedules, or raises its error."""
     trace = self._make_trace(argument_layout, schedules)
-    if self._program.evaluator.is_private:  # Else a trial may be seen.
+    if self._program.evaluator.is_private:  # Else others may see the trial.
       try:
         trace.function(*tensors)
       except tf.errors.ResourceExhaustedError:
-        pass  # Fewer clients at once may do.
+        pass  # It may work with fewer clients at once.
     return trace
 
 
 def _type_bytes(call) -> int:
-  """Returns the bytes of what a client's call takes and returns.
+  """Returns the bytes of a client's arguments and results of a call.
 
-  Dimensions that the types leave open are those of data.
+  Dimensions that the types leave open belong to data, and are not counted.
   """
   return _of_type(call.type_signature) + (
       0 if call.argument is None else _of_type(call.argument.type_signature)

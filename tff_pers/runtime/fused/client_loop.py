@@ -1,7 +1,7 @@
-"""The contract between a stage and what goes over its clients.
+"""The contract between a stage and the strategy that runs its clients.
 
 A stage (`stages`) says what one client does and how messages are folded;
-`mapping` decides in which order, and how many at once, the clients are done.
+`mapping` decides in which order, and how many at once, clients run.
 """
 
 from typing import Any, Mapping, NamedTuple, Sequence
@@ -18,7 +18,7 @@ class Demand(NamedTuple):
   """A value at the clients that later stages, or the result, need.
 
   Attributes:
-    name: Its name in the line.
+    name: Its name in the `line`.
     type: TFF type of one client's value.
   """
 
@@ -27,13 +27,13 @@ class Demand(NamedTuple):
 
 
 class Contribution(NamedTuple):
-  """What one client contributes.
+  """The contribution of one client.
 
   Attributes:
     demanded: Values of the demands.
-    messages: Messages to the aggregates that fold.
-    singles: Of the accumulators of the aggregates that grow, after this client
-      alone, the tensors that are not as they were before it.
+    messages: Messages to the aggregates that are folded.
+    singles: For aggregates with growing accumulators: the tensors of the
+      accumulator of this client alone that differ from those before it.
   """
 
   demanded: tuple
@@ -45,16 +45,17 @@ class Aggregate:
   """A `federated_aggregate` with its functions.
 
   Attributes:
-    name: Its name in the line.
+    name: Its name in the `line`.
     type: TFF type of the accumulator.
-    message: The clients' messages, a block that is not yet evaluated.
+    message: The clients' messages, a block that has not been evaluated yet.
     message_type: TFF type of one client's message.
     zero: The accumulator before the first client.
     accumulate: `(accumulator, message) -> accumulator`.
     merge: `(accumulator, accumulator) -> accumulator`.
     report: `accumulator -> result`.
-    grows: Whether the shape of the accumulator is not known beforehand.
-    sources: If it grows, where its tensors come from, see `singles`.
+    grows: Whether the shape of the accumulator depends on the clients.
+    sources: For a growing accumulator: the sources of its tensors, see
+      `singles`.
   """
 
   def __init__(
@@ -87,7 +88,7 @@ class Aggregate:
 
   @property
   def changes(self) -> list[bool]:
-    """Whether one client changes them, of the tensors of the accumulator."""
+    """For each tensor of the accumulator, whether one client changes it."""
     return [source is None or source.is_message for source in self.sources]
 
   @property
@@ -99,7 +100,7 @@ class Aggregate:
     ])
 
   def single(self, message: Any) -> tuple:
-    """Returns the tensors of `changed_types` after one client alone."""
+    """Returns the tensors of `changed_types` after this client alone."""
     zero = singles_lib.within(self.zero, self.type)
     state = structure.flatten(self.accumulate((zero, message)), self.type)
     if not any(self.sources):
@@ -112,10 +113,10 @@ class Aggregate:
     )
 
   def whole(self, changed: Any) -> list:
-    """Returns all tensors of the accumulator, the others those of `zero`.
+    """Returns all tensors of the accumulator, unchanged ones from `zero`.
 
     Args:
-      changed: Something for each tensor of `changed_types`.
+      changed: A value for each tensor of `changed_types`.
     """
     rest = iter(changed)
     return [
@@ -126,13 +127,13 @@ class Aggregate:
 
 
 class ClientLoop:
-  """What happens in a stage's loop over the clients.
+  """The computation of a stage for each of its clients.
 
   Attributes:
-    demands: What is collected from the clients.
+    demands: Values that are collected from the clients.
     folds: Aggregates whose accumulators keep their shapes.
     grows: Aggregates whose accumulators grow: merged in a balanced tree.
-    is_private: Whether no client can see what another one does.
+    is_private: Whether no client can see the effects of another.
     has_races: Whether clients on a CPU must not overlap.
   """
 
@@ -148,8 +149,8 @@ class ClientLoop:
 
     Args:
       evaluator: Evaluates blocks.
-      lazy: Bindings at clients by name; evaluated where they are used.
-      demands: Names of those that are collected.
+      lazy: Bindings at clients by name, evaluated where they are used.
+      demands: Names of the bindings that are collected.
       aggregates: Bindings of the stage's aggregations.
       env: Values of all other names.
     """
@@ -165,13 +166,13 @@ class ClientLoop:
 
   @property
   def collected_types(self) -> list:
-    """Types of what every client's row is kept of: demands, then singles."""
+    """Types of the rows kept per client: demands, then singles."""
     return [
         *(d.type for d in self.demands), *(a.changed_types for a in self.grows)
     ]
 
   def client(self, i: Any, is_loop: bool = False) -> Contribution:
-    """Returns what client `i` contributes.
+    """Returns the contribution of client `i`.
 
     Args:
       i: int32 scalar.
@@ -179,7 +180,7 @@ class ClientLoop:
     """
     scope = _ClientScope(self._evaluator, self._lazy, self._env, i, is_loop)
     message = lambda a: self._evaluator.evaluate(a.message, scope)
-    # In the order of the line, though only what is needed remains.
+    # In the order of the line, so that only what is needed remains.
     return Contribution(
         tuple(scope[demand.name] for demand in self.demands),
         tuple(message(a) for a in self.folds),
@@ -189,10 +190,10 @@ class ClientLoop:
   def results(
       self, demanded: Sequence, folded: Sequence, merged: Sequence
   ) -> dict:
-    """Returns the values by name, aggregates reported.
+    """Returns all values by name, aggregates after `report`.
 
     Args:
-      demanded: What was collected, in the order of `demands`.
+      demanded: The collected values, in the order of `demands`.
       folded: Accumulators of all clients, in the order of `folds`.
       merged: Accumulators of all clients, in the order of `grows`.
     """
@@ -206,7 +207,7 @@ class ClientLoop:
 
 
 class _ClientScope:
-  """Names as client i sees them; bindings are evaluated when first used."""
+  """The names that client i sees; bindings are evaluated on first use."""
 
   def __init__(self, evaluator, lazy, env, i, is_loop):
     self._evaluator, self._lazy, self._env = evaluator, lazy, env

@@ -1,4 +1,4 @@
-"""A computation as traced functions."""
+"""Compiles a computation to traced functions."""
 
 import collections
 import functools
@@ -24,9 +24,9 @@ from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
 from tff_pers import tff
 
-# Data of cohorts that is kept on the device from round to round.
+# Bytes of cohorts' data that stay on the device from round to round.
 _CACHE_BYTES = 2 * 2**30
-# Traces of a computation that are kept, one per layout of its argument.
+# Traces kept per computation, one per layout of its argument.
 _MAX_TRACES = 16
 
 
@@ -55,7 +55,7 @@ class Compiler:
   def compile(
       self, computation: tff.Computation
   ) -> Callable[[Any], Any]:
-    """Returns a computation as a function of its argument.
+    """Returns a function of the computation's argument.
 
     Raises:
       sequences.Unsupported: If it cannot be fused.
@@ -76,7 +76,7 @@ class Compiled:
     self._compiler = compiler
     self._program = stages.Program(line_lib.from_computation(computation))
     self._traces: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-    # What the traces were chosen for, and those of earlier choices.
+    # The choices that the traces follow, and traces of earlier choices.
     self._choices = compiler.choices
     self._earlier: dict[Any, Any] = {}
 
@@ -90,7 +90,7 @@ class Compiled:
       if not self._compiler.converter.hold_on_host():
         raise
       logging.warning(
-          'Memory ran out; the data of cohorts stay in the memory of the host.'
+          'Memory ran out; the data of cohorts stay in host memory.'
       )
       return self._call(argument)
 
@@ -104,10 +104,10 @@ class Compiled:
       argument_layout, tensors = converter.ingest(
           argument, self._type.parameter, self._program.passes
       )
-    with tf.device('/CPU:0'):  # A bound of loops.
+    with tf.device('/CPU:0'):  # The bound of loops must be on the host.
       count = tf.constant(num_clients or 0)
-    # Results come to lie where a function is called from, not where they were
-    # computed.
+    # TensorFlow places results on the device of the caller, not on the one that
+    # computed them.
     with tf.device(self._compiler.devices[0]):
       outputs, result = self._run(
           argument_layout, bool(num_clients), [count, *tensors]
@@ -118,7 +118,7 @@ class Compiled:
     )
 
   def _run(self, argument_layout, has_clients, tensors):
-    """Runs the traced function, again if memory or shapes do not allow it."""
+    """Runs the traced function, and again if memory or shapes require it."""
     if self._choices is not self._compiler.choices:
       self._choose_anew()
     key = (argument_layout, has_clients)
@@ -147,9 +147,9 @@ class Compiled:
         )
         self._compiler.choices.put(self._key(argument_layout), schedules)
       except tf.errors.InvalidArgumentError as error:
-        # Clients that are done together must send tensors of the same shapes,
-        # and whether they do may differ from round to round.
-        self._traces[key] = chosen  # A call that fails leaves nothing.
+        # Vectorized clients must send tensors of the same shapes, and whether
+        # they do may differ from round to round.
+        self._traces[key] = chosen  # A failed call leaves no trace behind.
         if not self._may_repeat(schedules):
           raise
         log = (
@@ -160,21 +160,21 @@ class Compiled:
         self._traces[key] = self._chooser().narrowed(
             argument_layout, tensors, schedules, log
         )
-        is_new = True  # Recorded if that helps.
+        is_new = True  # Is recorded if it works.
         continue
       self._traces[key] = self._trace(argument_layout, has_clients, schedules)
 
   def _may_repeat(self, schedules) -> bool:
-    """Whether a round that failed may do better in a loop, and can tell nobody.
+    """Whether a failed round may be repeated in a loop, which nobody can see.
 
-    What fails in a loop, too, is no matter of the strategy.
+    An error that also occurs in a loop is not caused by the strategy.
     """
     return self._program.evaluator.is_private and any(
         schedule.strategy == 'vectorized' for schedule in schedules
     )
 
   def _choose_anew(self):
-    """Forgets what was chosen, but not what was traced for it."""
+    """Drops the choices, but keeps the traces that were made for them."""
     self._choices = self._compiler.choices
     self._earlier = {
         (*key, tuple(trace.schedules)): trace
@@ -183,7 +183,7 @@ class Compiled:
     self._traces.clear()
 
   def _choose(self, argument_layout, has_clients, tensors):
-    """Returns the trace that is used from now on."""
+    """Returns the trace to use from now on."""
     recorded = self._compiler.choices.get(self._key(argument_layout))
     if recorded is not None and self._fits(recorded):
       return self._trace(argument_layout, has_clients, recorded)
@@ -199,12 +199,12 @@ class Compiled:
     )
 
   def _record(self, argument_layout, schedules):
-    """Keeps a choice; not that of a call that fails, which leaves nothing."""
+    """Stores a choice, unless the call failed: that must leave nothing."""
     if self._compiler.strategy in choosing.CHOOSE:
       self._compiler.choices.put(self._key(argument_layout), schedules)
 
   def _fits(self, schedules) -> bool:
-    """Whether the schedules are of the strategy that was asked for."""
+    """Whether the schedules follow the requested strategy."""
     strategy = self._compiler.strategy
     return len(schedules) == len(self._program.stages) and (
         strategy in choosing.CHOOSE
@@ -212,7 +212,7 @@ class Compiled:
     )
 
   def _trace(self, argument_layout, has_clients, schedules):
-    """Returns (schedules, the traced function, what its results stand for).
+    """Returns (schedules, traced function, skeleton of its results).
 
     Raises:
       sequences.Unsupported: If it cannot be traced.
@@ -245,7 +245,7 @@ class Compiled:
     return schedule_lib.Trace(schedules, function, results.skeleton(traced[-1]))
 
   def _key(self, argument_layout) -> str:
-    """Returns what names the computation in this and other processes."""
+    """Returns a name of the computation, the same in other processes."""
     kinds = [type(leaf).__name__ for leaf in layout.leaves(argument_layout)]
     text = ' '.join([*self._compiler.devices, *kinds]).encode()
     return hashlib.sha256(text + self._fingerprint).hexdigest()[:16]
@@ -256,7 +256,7 @@ class Compiled:
 
 
 def _is_lack_of_memory(error) -> bool:
-  """Also of a GPU that could not take a copy, which TensorFlow says oddly."""
+  """Whether memory ran out; a GPU that cannot take a copy says so oddly."""
   return (
       isinstance(error, tf.errors.ResourceExhaustedError)
       or 'Dst tensor is not initialized' in str(error)

@@ -1,9 +1,9 @@
-"""The strategy `debug`: slow and plain, so that an error says where it is.
+"""The strategy `debug`: slow, but errors name the place where they occur.
 
-Stage after stage, client after client, every TensorFlow graph is executed by
-itself and its results are tensors with values. An error names the stage, the
-client and the step of the computation, and a debugger that stops at it, or at a
-breakpoint here, sees all that was computed before.
+Stages, clients and TensorFlow graphs are executed one after another, and their
+results are tensors with values. An error names the stage, the client and the
+step of the computation; a debugger that stops there, or at a breakpoint in this
+file, shows all earlier values.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ class Debugged:
 
 
 def _collected(values, member) -> Any:
-  """Returns the clients' values as later stages take them."""
+  """Returns the clients' values in the form that later stages take."""
   columns = zip(*(structure.flatten(value, member) for value in values))
   return structure.unflatten(member, [
       _stacked(column, part)
@@ -132,7 +132,7 @@ def _merged(aggregate, singles) -> Any:
 
 
 class _Evaluator(evaluation.Evaluator):
-  """Executes every graph by itself, and says which step an error is from."""
+  """Executes graphs one by one, and names the step that an error is from."""
 
   is_traced = False
 
@@ -145,7 +145,7 @@ class _Evaluator(evaluation.Evaluator):
     self._place = 'the server'
 
   def locate(self, program: stages.Program) -> None:
-    """Notes which steps of which stage the blocks are."""
+    """Records the stage and the step of each block."""
     numbers = {
         binding.name: number
         for number, stage in enumerate(program.stages)
@@ -159,7 +159,7 @@ class _Evaluator(evaluation.Evaluator):
 
   @contextlib.contextmanager
   def at(self, stage: int, place: str) -> Iterator[None]:
-    """Says where what is evaluated in the block happens."""
+    """Names the place of what is evaluated in the block."""
     before, self._place = self._place, place
     try:
       with self._located(stage, 'an aggregation'):
@@ -175,7 +175,7 @@ class _Evaluator(evaluation.Evaluator):
 
   @contextlib.contextmanager
   def _located(self, stage, step):
-    """Adds to an error where it was raised; the innermost place counts."""
+    """Adds the place to an error; the innermost place counts."""
     try:
       yield
     except (errors.LocatedError, sequences.Unsupported):
@@ -191,14 +191,14 @@ class _Executed:
   """A graph that is executed when it is called.
 
   Attributes:
-    is_private: As that of the graph.
-    passes: As that of the graph.
+    is_private: See `graph.Graph`.
+    passes: See `graph.Graph`.
   """
 
   def __init__(self, graph: graph_lib.Graph):
     self.is_private, self.passes = graph.is_private, graph.passes
     self._graph = graph
-    self._functions: dict[Any, _Function] = {}  # By the form of the argument.
+    self._functions: dict[Any, _Function] = {}  # By form of the argument.
 
   def __call__(self, argument: Any = None) -> Any:
     tensors: list[tf.Tensor] = []
@@ -232,7 +232,7 @@ class _SequenceForm(NamedTuple):
 
   Attributes:
     element_type: TFF type of an element.
-    segments: Its segments without tensors; None: its tensor is a data set's.
+    segments: Its segments without tensors; None: it is a data set's tensor.
   """
 
   element_type: Any
@@ -257,7 +257,7 @@ def _form(value, tensors) -> Any:
 
 
 def _value(form, tensors) -> Any:
-  """Returns what has that form and those tensors."""
+  """Returns a value of that form with those tensors."""
   if isinstance(form, _SequenceForm):
     if form.segments is None:
       return sequences.Sequence(None, form.element_type, next(tensors))

@@ -1,4 +1,4 @@
-"""The devices that clients share, and what is set before one is used."""
+"""Finds the devices that clients share, and configures them."""
 
 from typing import Optional, Sequence
 
@@ -7,10 +7,10 @@ import tensorflow as tf
 
 
 def find(device: Optional[str]) -> list:
-  """Returns TensorFlow's names of the devices that `device` means.
+  """Returns TensorFlow's names for the devices that `device` means.
 
   Raises:
-    ValueError: If there are none.
+    ValueError: If there is no such device.
   """
   gpus = [
       gpu.name.replace('/physical_device:', '/')
@@ -36,25 +36,25 @@ def find(device: Optional[str]) -> list:
 
 
 def has_gpu(devices: Sequence[str]) -> bool:
-  """Returns whether one of TensorFlow's device names is that of a GPU."""
+  """Returns whether one of TensorFlow's device names is a GPU's."""
   return any('GPU' in device for device in devices)
 
 
 def prepare(
     devices: Sequence[str], *, tf32: bool = False, deterministic: bool = False
 ) -> None:
-  """Sets what TensorFlow shall do on GPUs; nothing where there are none.
+  """Configures TensorFlow's use of GPUs; does nothing without one.
 
-  All of it is for the whole process, until it ends. Memory is taken as it is
-  needed, where TensorFlow would take nearly all of a GPU at once.
+  The settings hold for the rest of the process. Memory is allocated as needed;
+  by default TensorFlow would take nearly all of a GPU's memory at once.
 
   Args:
     devices: Names of the devices that are used.
     tf32: Whether matrix products and convolutions of float32 may round their
       factors to 10 bits; results then agree with those of a CPU to about 1e-3.
-    deterministic: Whether operations must repeat their bits. They are slower
-      then, and those that cannot, random ones without a seed among them, raise
-      an error.
+    deterministic: Whether operations must give bit-identical results. They are
+      slower then, and operations that cannot, e.g. random ones without a seed,
+      raise an error.
   """
   if not has_gpu(devices):
     return
@@ -64,8 +64,8 @@ def prepare(
   for gpu in tf.config.list_physical_devices('GPU'):
     try:
       tf.config.experimental.set_memory_growth(gpu, True)
-    except RuntimeError:  # TensorFlow has begun to use it.
+    except RuntimeError:  # TensorFlow already uses it.
       logging.warning(
-          'The memory of %s stays as TensorFlow has taken it: it was in use'
-          ' before the runtime was.', gpu.name,
+          'TensorFlow keeps the memory of %s that it has taken already, because'
+          ' the GPU was in use before the runtime.', gpu.name,
       )

@@ -1,4 +1,4 @@
-"""Building blocks of TFF as Python functions of symbolic tensors."""
+"""Evaluates building blocks of TFF as Python functions of symbolic tensors."""
 
 import itertools
 from typing import Any, Iterable, Protocol
@@ -13,7 +13,7 @@ from tff_pers import tff
 
 
 class Scope(Protocol):
-  """Values by name: a mapping, or anything that finds them when asked."""
+  """Values by name: a mapping, or an object that finds them on demand."""
 
   def __getitem__(self, name: str, /) -> Any:
     ...
@@ -24,9 +24,9 @@ class Evaluator:
 
   Attributes:
     graphs: The TensorFlow graphs in the blocks, by `graph.key`.
-    is_private: Whether no call of a graph can see what another one does.
+    is_private: Whether no call of a graph can see the effects of another.
     has_races: Whether calls on a CPU must not overlap.
-    is_traced: Whether what it evaluates is put into a graph, not executed.
+    is_traced: Whether blocks are put into a graph instead of being executed.
   """
 
   is_traced = True
@@ -49,7 +49,7 @@ class Evaluator:
     self.has_races = any(g.has_races for g in self.graphs.values())
 
   def start(self) -> None:
-    """Begins a trace: the names of its calls are those of every trace."""
+    """Begins a trace; its calls get the same names in every trace."""
     self._calls = itertools.count()
 
   def graphs_of(self, block: line_lib.Block) -> list:
@@ -61,7 +61,7 @@ class Evaluator:
 
     Args:
       block: A building block.
-      env: The values of the names that are free in it.
+      env: The values of the free names in the block.
 
     Raises:
       sequences.Unsupported: If the fused runtime does not know the block.
@@ -99,7 +99,7 @@ class Evaluator:
 
 
 class _Scope:
-  """Names bound inside a function or block, before those around it."""
+  """Names bound inside a function or block, which hide outer ones."""
 
   def __init__(self, names, outer):
     self.names, self.outer = names, outer

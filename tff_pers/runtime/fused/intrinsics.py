@@ -1,4 +1,4 @@
-"""What TFF's intrinsics do at one place: the server, or one client."""
+"""What TFF's intrinsics compute at one place: the server, or one client."""
 
 from typing import Any, Callable
 
@@ -10,7 +10,7 @@ from tff_pers import tff
 
 AGGREGATE = 'federated_aggregate'
 _SELECT = ('federated_select', 'federated_secure_select')
-# What these return is their argument: who holds it is in the types.
+# These return their argument; only the placement in its type changes.
 _PASS = (
     'federated_broadcast', 'federated_value_at_server',
     'federated_value_at_clients', 'federated_zip_at_server',
@@ -21,10 +21,10 @@ _EVAL = ('federated_eval_at_server', 'federated_eval_at_clients')
 
 
 def function(block: tff.framework.Intrinsic) -> Callable[[Any], Any]:
-  """Returns what an intrinsic does at one place.
+  """Returns what an intrinsic computes at one place.
 
   Raises:
-    Unsupported: If the intrinsic is not known here.
+    Unsupported: If the intrinsic is unknown.
   """
   uri = block.uri
   if uri in _PASS:

@@ -1,4 +1,4 @@
-"""How a stage goes over the clients: in a loop, vectorized, or with XLA."""
+"""Runs the clients of a stage: in a loop, vectorized, or with XLA."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
 
-_ON_A_GPU = 10  # What TensorFlow's loops have by default.
+_ON_A_GPU = 10  # The default of TensorFlow's loops.
 
 
 def run(
@@ -27,7 +27,7 @@ def run(
   """Returns the values of a stage's bindings by name.
 
   Args:
-    schedule: How to go over the clients.
+    schedule: How to run the clients.
     loop: What a client does, see `client_loop`.
     num_clients: int32 scalar, > 0.
     devices: Names of the devices that share the clients.
@@ -58,15 +58,15 @@ def _no_rows(member):
 
 
 def _run_range(schedule, loop, start, stop, device):
-  """Returns what clients start..stop-1 contribute: (collected, folded)."""
+  """Returns contributions of clients start..stop-1: (collected, folded)."""
   if schedule.strategy == 'vectorized':
     return _vectorized(loop, start, stop, schedule.clients_at_once)
   if schedule.strategy == 'xla':
     client = tf.function(loop.client, jit_compile=True, autograph=False)
   else:
     client = lambda i: loop.client(i, is_loop=True)
-  # A GPU does one operation after the other: overlap only hides the starting of
-  # them, and takes memory. Where that lacks, clients go one by one.
+  # A GPU runs one operation after another: overlap only hides the start of each
+  # operation, and takes memory. If memory is short, clients run one by one.
   most = max(2, os.cpu_count() or 2) if 'CPU' in device else _ON_A_GPU
   parallel = schedule.clients_at_once or most
   if loop.has_races and 'CPU' in device:
@@ -75,7 +75,7 @@ def _run_range(schedule, loop, start, stop, device):
 
 
 def _joined(loop, shards, num_clients) -> dict:
-  """Returns the values by name from what the shards contribute."""
+  """Returns the values by name from the contributions of the shards."""
   members = loop.collected_types
   collected = [
       structure.unflatten(member, [
@@ -112,7 +112,7 @@ def _concatenated(parts):
 
 
 def _looped(loop, client, start, stop, parallel):
-  """One loop in the graph; iterations overlap."""
+  """Runs clients in one loop of the graph; iterations overlap."""
   members = loop.collected_types
   arrays = [
       _Collection(t, stop - start) for m in members for t in structure.leaves(m)
@@ -152,7 +152,7 @@ def _looped(loop, client, start, stop, parallel):
 def _any_order():
   """Lets iterations overlap though they have variables, each its own.
 
-  TensorFlow would let an iteration wait for all side effects of the one before.
+  TensorFlow would make an iteration wait for all side effects of the last one.
   """
   graph = tf.compat.v1.get_default_graph()
   before = graph._add_control_dependencies  # pylint: disable=protected-access
@@ -164,9 +164,9 @@ def _any_order():
 
 
 def _vectorized(loop, start, stop, at_once):
-  """Clients together; what they send is added up, or folded one by one.
+  """Runs clients together; messages are summed, or folded one by one.
 
-  What `vectorized_map` cannot do for all clients it does one by one.
+  Operations that `vectorized_map` cannot vectorize run client by client.
   """
   members = loop.collected_types
   arrays = [
@@ -277,7 +277,7 @@ def _matched(value, type_signature):
   for leaf, t in zip(
       structure.flatten(value, type_signature), structure.leaves(type_signature)
   ):
-    leaf = tf.identity(leaf)  # No tensor may leave a loop twice.
+    leaf = tf.identity(leaf)  # The same tensor must not leave a loop twice.
     leaf.set_shape(t.shape)
     values.append(leaf)
   return structure.unflatten(type_signature, values)

@@ -1,4 +1,4 @@
-"""Which schedules are fastest, by timing: what `measured` does."""
+"""Finds the fastest schedules by timing, for the strategy `measured`."""
 
 import time
 from typing import Callable, Optional, Sequence
@@ -9,17 +9,17 @@ import tensorflow as tf
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 
-# Faster than this, times vary more than strategies do.
+# Below this, times vary more than strategies differ.
 _SECONDS_WORTH_A_CHOICE = 0.002
-# On a CPU, arithmetic takes the time of a client that needs longer, however it
-# is ordered; vectorized, the tasks of FLoRAL (5 ms a client) take twice as long.
+# On a CPU, clients that take longer are bound by arithmetic, which no strategy
+# speeds up; FLoRAL's tasks (5 ms a client) take twice as long vectorized.
 _SECONDS_OF_ARITHMETIC = 0.001
-# Enough of measuring.
+# Time limit of measuring one schedule.
 _SECONDS_OF_MEASURING = 1.0
 _MEASURED_CALLS = 3
-# Slower by this factor with one client, a strategy is not tried with all.
+# A strategy this much slower with one client is not tried with all.
 _HOPELESS = 3.0
-# Another strategy has to be faster by this factor: measurements vary.
+# Another strategy must be this much faster, because measurements vary.
 _CLEARLY_FASTER = 0.8
 
 
@@ -38,7 +38,7 @@ class Measurement:
     Args:
       program: The computation.
       make_trace: Makes a trace of schedules, one per stage.
-      tensors: What a trace is called with; the first is the number of clients.
+      tensors: The arguments of a trace; the first is the number of clients.
       has_gpu: Whether clients run on GPUs.
     """
     self._program = program
@@ -47,7 +47,7 @@ class Measurement:
     self._has_gpu = has_gpu
 
   def fastest(self, best: schedule_lib.Trace) -> schedule_lib.Trace:
-    """Returns `best`, a loop, or what is faster; stages are varied in turn."""
+    """Returns `best`, a loop, or a faster trace; stages are varied in turn."""
     if not any(self._candidates(s, 0.0) for s in self._program.stages):
       return best
     seconds = _seconds(best, self._tensors)
@@ -70,26 +70,26 @@ class Measurement:
     return best
 
   def _candidates(self, stage, seconds_per_client) -> list:
-    """Returns what may be faster than a loop."""
+    """Returns the strategies that may be faster than a loop."""
     graphs = self._program.graphs_at_clients(stage)
     if not graphs or any(graph.is_stateful for graph in graphs):
       return []
     if self._has_gpu:
-      # XLA leaves assertions out, which must fail as elsewhere.
+      # XLA drops assertions, which must fail as in other strategies.
       asserts = any('Assert' in graph.operations for graph in graphs)
       return ['vectorized'] if asserts else ['vectorized', 'xla']
     if any(graph.has_convolutions for graph in graphs):
       return []  # On a CPU both are slower, XLA by a factor of 50.
     if seconds_per_client > _SECONDS_OF_ARITHMETIC:
       return []
-    return ['vectorized']  # XLA compiles a CPU's round for a minute.
+    return ['vectorized']  # On a CPU, XLA compiles a round for a minute.
 
   def _try(
       self, schedules, best
   ) -> tuple[Optional[schedule_lib.Trace], Optional[float]]:
-    """Returns (the trace, its seconds); None where it is no use.
+    """Returns (the trace, its seconds), or (None, None) if it is no use.
 
-    One client alone comes first: XLA may take a hundred times longer.
+    One client is tried first: XLA may take a hundred times longer.
     """
     alone = [tf.ones_like(self._tensors[0]), *self._tensors[1:]]
     try:
@@ -99,7 +99,7 @@ class Measurement:
       if seconds is None or usual is None or seconds > _HOPELESS * usual:
         return None, None
       return trace, _seconds(trace, self._tensors)
-    except Exception as reason:  # pylint: disable=broad-except  TF's are many.
+    except Exception as reason:  # pylint: disable=broad-except  TF has many.
       logging.info(
           '%s is not possible: %s', schedule_lib.text(schedules), reason
       )
@@ -107,13 +107,13 @@ class Measurement:
 
 
 def _seconds(trace, tensors, num_calls=_MEASURED_CALLS) -> Optional[float]:
-  """Returns the seconds of a call, or None if memory lacks."""
+  """Returns the seconds of a call, or None if memory runs out."""
   seconds = []
   try:
     for _ in range(1 + num_calls):
       start = time.perf_counter()
       trace.function(*tensors)
-      # A call returns before the devices are done.
+      # A call returns before the devices have finished.
       tf.test.experimental.sync_devices()
       seconds.append(time.perf_counter() - start)
       if sum(seconds[1:]) > _SECONDS_OF_MEASURING:

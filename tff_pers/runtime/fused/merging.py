@@ -1,7 +1,7 @@
-"""Accumulators of one client each become the accumulator of all.
+"""Merges accumulators of single clients into the accumulator of all.
 
-Used where accumulators grow, as when rows are collected: folding M vectors of
-length d one after the other would move M^2 d / 2 numbers.
+Used where accumulators grow, e.g. when rows are collected: folding M vectors of
+length d one by one would move M^2 d / 2 numbers.
 """
 
 from typing import Any, Callable, Optional
@@ -23,11 +23,11 @@ def merge(
 
   Args:
     aggregate: The aggregate, see `client_loop`.
-    singles: What clients change of the accumulators, see
+    singles: What clients change in the accumulators, see
       `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`.
     num_clients: int32 scalar, > 0.
   """
-  # What no client changes is a tensor, the same for all.
+  # Tensors that no client changes are the same for all.
   leaves = aggregate.whole(singles)
   joins = _joins(aggregate, leaves)
   if joins is None:
@@ -39,9 +39,9 @@ def merge(
 
 
 def _concatenated(pieces: Any):
-  """Returns the pieces joined along their first dimension: no move at all."""
+  """Returns the pieces, which are adjacent, as one tensor without copying."""
   if isinstance(pieces, tf.Tensor):
-    return pieces  # No rows, of any client.
+    return pieces  # No client has rows.
   count = tf.reduce_sum(pieces.shapes[:, :1], axis=0)
   shape = tf.concat([count, pieces.shape[1:]], 0)
   return tf.reshape(pieces.entries, shape)
@@ -55,7 +55,7 @@ _JOIN: dict[str, Callable[[Any], tf.Tensor]] = {_CONCATENATE: _concatenated, _AD
 
 
 def _joins(aggregate, leaves) -> Optional[list]:
-  """Returns how `merge` joins each leaf, None if it does anything else."""
+  """Returns how `merge` joins each leaf, or None if it does anything else."""
   types = structure.leaves(aggregate.type)
   if any(None in (t.shape or [None])[1:] for t in types):
     return None
@@ -82,7 +82,7 @@ def _joins(aggregate, leaves) -> Optional[list]:
 
 
 def _is_joined_by(leaf, join: Optional[str]) -> bool:
-  """Whether `join` can be done to the tensors of all clients at once."""
+  """Returns whether `join` can join the tensors of all clients at once."""
   if isinstance(leaf, packing.Pieces):
     return join == _CONCATENATE
   if isinstance(leaf, packing.Rows):
@@ -92,7 +92,7 @@ def _is_joined_by(leaf, join: Optional[str]) -> bool:
 
 
 def _join(output, left: str, right: str) -> Optional[str]:
-  """Returns how `output` joins the tensors of these names, None if not at all."""
+  """Returns how `output` joins the tensors of these names, or None."""
   op = _source(output).op
   names = [_source(t).name for t in op.inputs]
   if op.type == _ADD and names == [left, right]:
@@ -103,14 +103,14 @@ def _join(output, left: str, right: str) -> Optional[str]:
 
 
 def _source(tensor):
-  """Returns the tensor that `tensor` is a copy of."""
+  """Returns the tensor of which `tensor` is a copy."""
   while tensor.op.type == 'Identity':
     tensor = tensor.op.inputs[0]
   return tensor
 
 
 def _tree(aggregate, singles, num_clients):
-  """Merges neighbours, level by level: M d log2(M) numbers are moved."""
+  """Merges neighbours level by level, which moves M d log2(M) numbers."""
   types = structure.leaves(aggregate.type)
 
   def array(size):

@@ -1,19 +1,20 @@
-"""Which TensorFlow operations have a state that outlives a call, and whose.
+"""Classifies TensorFlow operations by the state that outlives a call.
 
-Natively every call of a client's graph starts without any state. Fused, all
-clients and rounds run the same kernels in one process, so an operation that
-keeps something there (a queue, a barrier, a variable of TensorFlow 1) would
-carry it from one client to the next. Stateful operations are therefore fused
-from lists of safe ones, and everything else runs natively.
+TFF's own runtime starts every call of a client's graph without any state.
+Fused, all clients and rounds run the same kernels in one process, so an
+operation with state in a kernel (a queue, a barrier, a variable of TensorFlow
+1) would carry that state from one client to the next. Stateful operations are
+therefore fused only if a list says that they are safe; everything else runs
+natively.
 """
 
 from typing import Iterable
 
 import tensorflow as tf
-# Not exported by TensorFlow: what it knows of its operations.
+# TensorFlow does not export its registry of operations.
 from tensorflow.python.framework import op_def_registry
 
-# TensorFlow calls these stateful, but a call of them leaves nothing behind.
+# TensorFlow calls these stateful, but a call of them leaves no state behind.
 _HARMLESS = frozenset({
     '_Arg', '_Retval', 'Assert', 'Case', 'CheckNumerics',
     'DatasetToSingleElement', 'If', 'RangeDataset', 'ReduceDataset',
@@ -24,7 +25,7 @@ _USES_OF_VARIABLES = (
     'ResourceApply', 'ResourceCountUpTo', 'ResourceGather', 'ResourceScatter',
     'ResourceSparseApply', 'ResourceStridedSliceAssign',
 )
-# Random numbers: each client draws others, as natively.
+# Random numbers: each client draws different ones, as on TFF's runtime.
 _DRAWS = frozenset({
     'AllCandidateSampler', 'CudnnRNN', 'CudnnRNNBackprop',
     'CudnnRNNBackpropV2', 'CudnnRNNBackpropV3', 'CudnnRNNV2', 'CudnnRNNV3',
@@ -39,7 +40,7 @@ _DRAWS = frozenset({
     'StatefulUniformFullInt', 'StatefulUniformInt', 'StatelessRandomGetAlg',
     'TruncatedNormal', 'UniformCandidateSampler',
 })
-# What an execution of the graph makes for itself, and what is done with it.
+# Objects that an execution of the graph creates for itself, and their uses.
 _OWN = frozenset({
     'AnonymousHashTable', 'AnonymousIterator', 'AnonymousIteratorV2',
     'AnonymousIteratorV3', 'AnonymousMemoryCache',
@@ -61,7 +62,7 @@ _OWN = frozenset({
     'TensorArraySplitV3', 'TensorArrayV3', 'TensorArrayWriteV3',
     'VariableShape',
 })
-# What only looks at the outside, or writes where nothing reads it.
+# These only read the outside, or write where nothing reads.
 _OUTSIDE = frozenset({
     'CSVDataset', 'CSVDatasetV2', 'CheckNumericsV2', 'DeviceIndex',
     'FixedLengthRecordDataset', 'FixedLengthRecordDatasetV2', 'GuaranteeConst',
@@ -70,16 +71,16 @@ _OUTSIDE = frozenset({
     'TextLineDataset', 'Timestamp',
 })
 _SAFE = _DRAWS | _OWN | _OUTSIDE
-# TensorFlow does not call these stateful. Python is not in TFF's worker.
+# TensorFlow does not call these stateful. TFF's worker has no Python.
 _SHARED_ALL_THE_SAME = frozenset({
     'Batch', 'BatchFunction', 'PyFuncStateless', 'Unbatch', 'UnbatchGrad',
 })
-# Tables that never change, with what they hold.
+# Tables that never change, and their contents.
 _CONSTANTS = frozenset({
     'AnonymousHashTable', 'HashTableV2', 'InitializeTableV2',
     'LookupTableFindV2', 'LookupTableImportV2', 'LookupTableSizeV2',
 })
-# To TensorFlow these have no state, though files change.
+# TensorFlow calls these stateless, though files change.
 _FILES = frozenset({'MatchingFiles', 'ReadFile'})
 # Data sets that differ from one pass to the next, stateful by name or not.
 _VARYING = (
@@ -88,13 +89,13 @@ _VARYING = (
 )
 
 
-# Data sets and tables: a GPU has no kernels of these.
+# A GPU has no kernels for data sets and tables.
 _OF_THE_HOST = (
     'Dataset', 'HashTable', 'InitializeTable', 'Iterator', 'LookupTable',
 )
-# What makes keys of random numbers, int64[2], of seeds and numbers of rounds
-# and clients. A GPU's kernels take seeds from the host, so a key that is folded
-# there would go to and fro in every step.
+# Operations that make keys of random numbers, int64[2], from seeds and numbers
+# of rounds and clients. A GPU's kernels take seeds from the host, so that a key
+# folded on the GPU would be copied to the host in every step.
 _OF_KEYS = dict(
     StatelessRandomGetKeyCounter='Tseed', StatelessRandomUniformFullIntV2='dtype',
     Pack='T', Cast='DstT',
@@ -102,7 +103,7 @@ _OF_KEYS = dict(
 
 
 def is_of_the_host(node: tf.compat.v1.NodeDef) -> bool:
-  """Whether a node is for the CPU: strings, tables, data sets, keys."""
+  """Whether a node belongs on the CPU: strings, tables, data sets, keys."""
   if any(part in node.op for part in _OF_THE_HOST):
     return True
   if node.op in _OF_KEYS:
@@ -114,7 +115,7 @@ def is_of_the_host(node: tf.compat.v1.NodeDef) -> bool:
   definition = op_def_registry.get(node.op)
   if definition is None:
     return False
-  # Calls of functions, whose arguments are lists, have work for a GPU inside.
+  # A call of a function has arguments in lists, and may have work for a GPU.
   return tf.string.as_datatype_enum in [
       node.attr[argument.type_attr].type if argument.type_attr else argument.type
       for argument in (*definition.input_arg, *definition.output_arg)
@@ -138,9 +139,9 @@ def only_variables(operations: Iterable[str]) -> bool:
 
 
 def shared(operations: Iterable[str]) -> list:
-  """Returns those that clients or rounds may notice each other by, sorted.
+  """Returns the operations by which clients or rounds may interact, sorted.
 
-  Variables and tables are not among them as long as they are anonymous.
+  Variables and tables are not among them if they are anonymous.
   """
   operations = frozenset(operations)
   return sorted(
@@ -152,9 +153,9 @@ def shared(operations: Iterable[str]) -> list:
 def race(operations: Iterable[str]) -> bool:
   """Whether two calls of one kernel at the same time may give wrong numbers.
 
-  Batch normalization of oneDNN keeps the means, variances and the depth of its
-  call in the kernel, which all iterations of a loop share. Layers that
-  normalize otherwise may use it too, as Keras' `LayerNormalization` does.
+  oneDNN's batch normalization keeps the means, variances and depth of a call in
+  the kernel, which all iterations of a loop share. Other normalization layers
+  may use it too, e.g. Keras' `LayerNormalization`.
   """
   return any(op.startswith('FusedBatchNorm') for op in operations)
 
@@ -168,7 +169,7 @@ def repeat(operations: Iterable[str]) -> bool:
 
 
 def reads_files(operations: Iterable[str]) -> bool:
-  """Whether one reads a file that TensorFlow takes for a constant."""
+  """Whether one reads a file, which TensorFlow assumes to be constant."""
   return not _FILES.isdisjoint(operations)
 
 

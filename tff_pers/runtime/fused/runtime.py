@@ -1,9 +1,9 @@
 """The fused runtime: a whole round as one TensorFlow function.
 
 An execution context of TFF in this process: every computation is compiled to
-one `tf.function` per layout of its argument and run on CPU or GPU, without a
-second process and without serialisation. A computation that cannot be fused
-runs on the native runtime, which the log says once.
+one `tf.function` per layout of its argument, and runs on CPU or GPU without a
+second process or serialization. A computation that cannot be fused runs on the
+native runtime, which is logged once.
 """
 
 import asyncio
@@ -46,25 +46,25 @@ def use(
   Args:
     device: `cpu`, `gpu` (all of them, which share the clients of a cohort),
       `gpu:1`; None for the GPUs if there are any, else the CPU.
-    strategy: How a computation goes over the clients, see `schedule`; `auto`
-      chooses by a rule from shapes, `measured` tries in the first round what is
-      fastest, `debug` executes step by step, so that errors name their place.
-    choices: JSON file of what `auto` and `measured` have chosen; what it holds
-      is not chosen again, so that numbers repeat to the last bit.
+    strategy: How to run the clients of a computation, see `schedule`; `auto`
+      chooses by a rule from shapes, `measured` times the strategies in the
+      first round, `debug` executes step by step, so that errors name the place.
+    choices: JSON file of the choices of `auto` and `measured`; choices in it
+      are not made again, so that results are bit-identical.
     tf32: Whether a GPU may round the factors of float32 products, see
       `devices.prepare`.
-    deterministic: Whether a GPU must repeat its bits, see `devices.prepare`.
-    asynchronous: Whether calls return coroutines, as `tff.program` wants them.
-    again: Whether a fused runtime that is TFF's context already, with the same
-      options, is used for another run: what it compiled stays, cohorts that it
-      kept do not. Choices are made anew, as a new runtime would make them; a
-      round is only compiled again where they come out differently.
+    deterministic: Whether results on a GPU must be bit-identical, see
+      `devices.prepare`.
+    asynchronous: Whether calls return coroutines, as `tff.program` expects.
+    again: Whether to reuse a fused runtime that is TFF's context already, if it
+      has the same options: compiled code stays, data of cohorts do not. Choices
+      are made again as in a new runtime; only what differs is recompiled.
 
   Returns:
     The installed runtime, a context manager.
 
   Raises:
-    ValueError: If an argument is not one of these, or there is no such device.
+    ValueError: If an argument is invalid, or there is no such device.
   """
   if strategy not in STRATEGIES:
     raise ValueError(
@@ -95,16 +95,16 @@ class Executor:
       choices: choices_lib.Choices,
       options: Any = None,
   ):
-    self.options = options  # Those of `use`.
+    self.options = options  # The options of `use`.
     self._compiler = compiled.Compiler(device_names, strategy, choices)
-    # By id: to TFF, computations with other containers can be equal, and it
-    # serializes them to see.
+    # By id: TFF considers computations with other containers equal, and
+    # serializes them to compare.
     self._compiled: dict[Any, Callable[[Any], Any]] = {}
     self._native: set[int] = set()
     self._lock = threading.RLock()
 
   def record_in(self, choices: choices_lib.Choices) -> None:
-    """Makes choices anew, and keeps them there."""
+    """Makes choices again, and stores them in `choices`."""
     with self._lock:
       self._compiler.choices = choices
       self._compiler.converter.start_anew()
@@ -135,7 +135,7 @@ class Executor:
 
 
 class FusedContext(tff.framework.SyncContext):
-  """TFF's context of direct calls."""
+  """TFF's context for direct calls."""
 
   def __init__(self, executor: Executor):
     self.executor = executor
@@ -151,16 +151,16 @@ class FusedContext(tff.framework.SyncContext):
       Its result.
 
     Raises:
-      errors.ComputationError: If an operation of it fails.
+      errors.ComputationError: If one of its operations fails.
     """
     return self.executor.invoke(comp, arg)
 
 
 class AsyncFusedContext(tff.framework.AsyncExecutionContext):
-  """TFF's context of `tff.program`: calls are coroutines.
+  """TFF's context for `tff.program`: calls are coroutines.
 
-  `tff.program`'s classes ask for TFF's own class of contexts, and data sources
-  that prefetch put values into its executor before they are arguments.
+  `tff.program` requires this class of contexts, and data sources that prefetch
+  put values into its executor before they become arguments.
   """
 
   def __init__(self, executor: Executor):
@@ -180,7 +180,7 @@ class AsyncFusedContext(tff.framework.AsyncExecutionContext):
       Its result.
 
     Raises:
-      errors.ComputationError: If an operation of it fails.
+      errors.ComputationError: If one of its operations fails.
     """
     if asyncio.iscoroutine(arg):
       arg = await arg
@@ -190,7 +190,7 @@ class AsyncFusedContext(tff.framework.AsyncExecutionContext):
     )
 
   async def _taken_out(self, value):
-    """Returns `value` with what lies in TFF's executor as Python values."""
+    """Returns `value` with values held by TFF's executor as Python values."""
     if isinstance(value, ingestable_base.Ingestable):
       held = await value.ingest(self.executor_factory.create_executor({}))
       return await held.compute()

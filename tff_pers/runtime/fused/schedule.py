@@ -1,4 +1,4 @@
-"""How the clients of a stage are gone over."""
+"""Execution strategies for the clients of a stage."""
 
 import dataclasses
 from typing import Any, Callable, NamedTuple, Sequence
@@ -8,14 +8,14 @@ STRATEGIES = ('loop', 'vectorized', 'xla')
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-  """How a stage runs; changes numbers by rounding at most.
+  """How a stage runs; it affects numbers by rounding at most.
 
   Attributes:
     strategy: `loop` (a loop in the graph whose iterations overlap),
       `vectorized` (the operations of all clients as one) or `xla` (the loop
       with every client compiled by XLA).
-    clients_at_once: Bound on the clients that are in work together; 0 for as
-      many as there are processors (`loop`, `xla`) or clients (`vectorized`).
+    clients_at_once: Maximum number of clients that run together; 0: as many as
+      there are processors (`loop`, `xla`) or clients (`vectorized`).
   """
 
   strategy: str = 'loop'
@@ -23,12 +23,12 @@ class Schedule:
 
 
 class Trace(NamedTuple):
-  """A computation as one function.
+  """A computation as one traced function.
 
   Attributes:
-    schedules: Those of its stages.
+    schedules: The schedules of its stages.
     function: Takes the number of clients and the tensors of the argument.
-    result: What the tensors that it returns stand for, see `results.skeleton`.
+    result: The meaning of the tensors it returns, see `results.skeleton`.
   """
 
   schedules: Sequence[Schedule]
@@ -42,7 +42,7 @@ def loops(num_stages: int) -> list[Schedule]:
 
 
 def text(schedules: Sequence[Schedule]) -> str:
-  """Returns the schedules as messages name them."""
+  """Returns the schedules as text for messages."""
   return ', '.join(
       schedule.strategy + (
           f' ({schedule.clients_at_once} at once)'

@@ -1,12 +1,12 @@
-"""What `tf.vectorized_map` does for clients side by side, and we do better.
+"""Replaces conversions of `tf.vectorized_map` that would loop over clients.
 
-It turns a convolution into one of all clients only where they share the kernel;
-else it loops over them. Here every client's patches are rows of a matrix, and
-all clients' products are one batched product, which is exact, repeats its bits
-and has kernels everywhere.
+It turns clients' convolutions into one only if they share the kernel; otherwise
+it loops over the clients. Here the patches of each client are rows of a matrix,
+and all clients' products are one batched product, which is exact,
+deterministic, and has kernels on every device.
 
-Where it loops over the clients, it fails if there are none, as in a branch that
-nobody takes. And it forgets what is of the host, see `operations`.
+Its loop over the clients fails if there are none, as in a branch that is not
+taken. And it ignores which operations belong on the host, see `operations`.
 """
 
 import contextlib
@@ -14,21 +14,21 @@ import sys
 from typing import Any, Callable, Iterator
 
 import tensorflow as tf
-# Not exported by TensorFlow: how `vectorized_map` converts operations.
+# TensorFlow does not export how `vectorized_map` converts operations.
 from tensorflow.python.ops.parallel_for.pfor import PFor
 
 from tff_pers.runtime.fused import operations
 
-# In its package a function of the same name hides the module.
+# A function of the same name hides the module in its package.
 pfor: Any = sys.modules[PFor.__module__]
-# Patches repeat each number as often as a kernel has places. Beyond so many
-# bytes an example, one client's convolution keeps a GPU busy. (Not measured.)
+# Patches repeat each number as often as a kernel has positions. Above this many
+# bytes per example, one client's convolution keeps a GPU busy. (Not measured.)
 _MOST_BYTES = 2**22
 
 
 @contextlib.contextmanager
 def converted() -> Iterator[None]:
-  """Lets `tf.vectorized_map` do as this module says."""
+  """Makes `tf.vectorized_map` use the conversions of this module."""
   before = {name: getattr(pfor, name) for name in _REPLACED}
   try:
     for name, replaced in _REPLACED.items():
@@ -40,7 +40,7 @@ def converted() -> Iterator[None]:
 
 
 class _Registry(dict):
-  """Converters by operation, which is converted where it belongs."""
+  """Converters by operation; each runs on the operation's device."""
 
   def __init__(self, usual: dict):
     super().__init__(usual)
@@ -63,7 +63,7 @@ def _place(node) -> Any:
 
 
 def _placed(create: Callable) -> Callable:
-  """Returns a function that creates operations where they belong."""
+  """Returns a function that creates operations on their device."""
 
   def created(op_type, inputs, op_dtypes, attrs=None):
     with _place(tf.compat.v1.NodeDef(op=op_type, attr=attrs)):
@@ -74,7 +74,7 @@ def _placed(create: Callable) -> Callable:
 
 def _one_by_one(pfor_input: Any, root_cause: str = '', warn: bool = False):
   """Returns an operation's outputs for all clients, by a loop over them."""
-  del root_cause, warn  # Arguments of the function in whose place this stands.
+  del root_cause, warn  # Arguments of the function that this one replaces.
   with _place(pfor_input.op.node_def):
     return _looped(pfor_input, pfor_input.op)
 
@@ -104,9 +104,9 @@ def _looped(pfor_input, op):
 
 
 def _stacked(array, count, like):
-  """Returns the rows of an array, which does not know the shape if it is empty.
+  """Returns the rows of an array, which has no shape if it is empty.
 
-  Then sizes that differ from client to client are 1, which fits to all others.
+  Unknown sizes are then 1, which fits any others.
   """
   if like.shape.is_fully_defined() or like.shape.rank is None:
     return array.stack()
@@ -118,7 +118,7 @@ def _stacked(array, count, like):
 
 
 def _converter(usual: Callable, product: Callable, shared: int) -> Callable:
-  """Returns a converter: the usual one where input `shared` is one for all."""
+  """Returns a converter: the usual one if clients share input `shared`."""
 
   def convert(pfor_input):
     op = pfor_input.op
@@ -138,12 +138,12 @@ def _converter(usual: Callable, product: Callable, shared: int) -> Callable:
 
 
 class _Shapes:
-  """What is known of a convolution of one client.
+  """The shapes of one client's convolution.
 
   Attributes:
-    image: (height, width, channels) of what goes in.
+    image: (height, width, channels) of the input.
     kernel: (height, width, channels in, channels out).
-    result: (height, width, channels) of what comes out.
+    result: (height, width, channels) of the output.
     strides: (vertical, horizontal).
     before: Rows and columns of zeros above and to the left.
     after: Those below and to the right.
@@ -152,7 +152,7 @@ class _Shapes:
   def __init__(self, image, kernel, result, strides, padding):
     self.image, self.kernel, self.result = image, kernel, result
     self.strides = strides
-    # As TensorFlow's SAME has it; negative where VALID leaves rows out.
+    # As TensorFlow's SAME does; negative where VALID leaves rows out.
     total = [
         (out - 1) * stride + extent - size
         for out, stride, extent, size in zip(result, strides, kernel, image)
@@ -164,7 +164,7 @@ class _Shapes:
 
   @classmethod
   def of(cls, op: tf.Operation) -> Any:
-    """Returns the shapes; None if unknown, or if clients go one by one."""
+    """Returns the shapes; None if unknown, or if a loop is better."""
     x, kernel, y = _tensors(op)
     image, kernel, result = x[1:], list(kernel), y[1:]
     strides = op.get_attr('strides')
@@ -199,7 +199,7 @@ class _Shapes:
     for size, extent, out, stride, before in zip(
         self.image, self.kernel, self.result, self.strides, self.before
     ):
-      # The zeros behind the last one are counted already.
+      # The zeros after the last result are already included.
       last = (out - 1) * stride + 1
       around.append((extent - 1 - before, size + before - last, last))
     (top, bottom, rows), (left, beside, columns) = around
@@ -250,7 +250,7 @@ def _image_gradients(known, kernels, d_results):
 
 
 def _patches(images, kernel, strides):
-  """Returns what each place of a result sees: [clients, places, numbers]."""
+  """Returns the patch at each position: [clients, positions, numbers]."""
   count = tf.shape(images)[0]
   found = tf.image.extract_patches(
       tf.reshape(images, [-1, *images.shape[2:]]), [1, *kernel[:2], 1],
@@ -266,13 +266,13 @@ def _product(rows, kernels, like, shape):
   return tf.reshape(tf.matmul(rows, matrices), [count, batch, *shape])
 
 
-# The product, and which input may be one for all clients.
+# The product, and which of its inputs clients may share.
 _PRODUCTS: dict[str, tuple[Callable, int]] = dict(
     Conv2D=(_convolved, 1),
     Conv2DBackpropFilter=(_kernel_gradients, 0),
     Conv2DBackpropInput=(_image_gradients, 1),
 )
-# Of the module that converts.
+# Members of the module that converts, with what replaces them.
 _REPLACED: dict[str, Callable[[Any], Any]] = dict(
     _pfor_converter_registry=_Registry, _create_op=_placed,
     _fallback_converter=lambda _: _one_by_one,

@@ -1,10 +1,10 @@
-"""What an accumulator is after one client, where that needs no computation.
+"""Finds accumulator tensors that one client passes through or leaves unchanged.
 
 An accumulator that collects rows may keep them in several blocks, so that
-appending does not copy all of them. After one client one block has its rows and
-the others are as empty as before. A tensor that is passed on from the message
-is taken from there; one that is as it was before is that of all clients, and
-has not to be collected from any.
+appending does not copy all of them. After one client, one block has its rows
+and the others are still empty. A tensor that is passed on from the message is
+taken from there; an unchanged tensor is the same for all clients and need not
+be collected from any.
 """
 
 from typing import Any, Callable, NamedTuple, Optional
@@ -18,9 +18,9 @@ from tensorflow.python.ops import cond_v2
 from tff_pers.runtime.fused.values import structure
 from tff_pers import tff
 
-# One with side effects may assert something, which must not be passed by.
+# `If`, with side effects, may hold an assertion that must not be skipped.
 _CONDITIONAL = 'StatelessIf'
-# Numbers of `zero` that may decide what an accumulator does: counters.
+# Size limit of tensors of `zero` that may be counters and decide branches.
 _FEW_NUMBERS = 16
 
 
@@ -28,9 +28,9 @@ class Source(NamedTuple):
   """Where a tensor of an accumulator comes from.
 
   Attributes:
-    is_message: Whether it is a tensor of the message, not the one that the
-      accumulator had at this place before.
-    leaf: Its number among the tensors of the message, or of the accumulator.
+    is_message: Whether it is a tensor of the message, not the accumulator's
+      previous tensor at this position.
+    leaf: Its position among the tensors of the message, or the accumulator.
   """
 
   is_message: bool
@@ -50,15 +50,15 @@ def sources(
     message_type: TFF type of a message.
 
   Returns:
-    For each tensor of the accumulator its source; None if it is computed.
+    The source of each tensor of the accumulator; None if it is computed.
   """
   start = structure.flatten(zero, state_type)
   if structure.has_sequence(message_type):
     return [None] * len(start)
   message_types = structure.leaves(message_type)
   known = [
-      # What has no entries decides nothing, and as a constant it would not be
-      # seen where it is passed on.
+      # A tensor without entries decides nothing; as a constant, it would not be
+      # recognized where it is passed on.
       None if tensor.shape.num_elements() == 0 else _known(tensor)
       for tensor in start
   ]
@@ -66,7 +66,7 @@ def sources(
 
   @tf.function(autograph=False)
   def accumulated(*tensors):
-    # As constants they say which way a conditional goes.
+    # As constants, they decide which branch of a conditional is taken.
     state = [
         tensor if value is None else tf.constant(value, tensor.dtype)
         for tensor, value in zip(tensors, known)
@@ -93,9 +93,9 @@ def sources(
 
 
 def within(zero: Any, state_type: tff.Type) -> Any:
-  """Returns `zero` for a loop: what is known of it as constants of its body.
+  """Returns `zero` with known values as constants of the loop's body.
 
-  What is taken from outside is carried through every iteration.
+  Other tensors from outside are carried through every iteration.
 
   Args:
     zero: The accumulator before the first client.
@@ -109,7 +109,7 @@ def within(zero: Any, state_type: tff.Type) -> Any:
 
 
 def _source(leaf: Optional[int], place: int, count: int) -> Optional[Source]:
-  """Returns the source that is input `leaf`, of a tensor at `place`."""
+  """Returns the source of the tensor at `place`, given input `leaf`."""
   if leaf is None:
     return None
   if leaf >= count:
@@ -118,7 +118,7 @@ def _source(leaf: Optional[int], place: int, count: int) -> Optional[Source]:
 
 
 def _known(tensor: tf.Tensor) -> Optional[Any]:
-  """Returns the value of a tensor of few numbers, None if it is not known."""
+  """Returns the value of a small tensor, None if it is not known."""
   entries = tensor.shape.num_elements()
   if entries == 0:
     return np.zeros(tensor.shape, tensor.dtype.as_numpy_dtype)
@@ -128,11 +128,11 @@ def _known(tensor: tf.Tensor) -> Optional[Any]:
 
 
 def _origin(tensor: tf.Tensor) -> Optional[tf.Tensor]:
-  """Returns the tensor of the same graph that `tensor` is a copy of.
+  """Returns the tensor of the same graph of which `tensor` is a copy.
 
   Returns:
-    None if it is computed in a branch of a conditional, if it is not known which
-    branch is taken, or if it waits for something, such as an assertion.
+    None if it is computed, is in a branch of which it is unknown whether it is
+    taken, or waits for something, such as an assertion.
   """
   while True:
     if tensor.op.control_inputs:

@@ -1,8 +1,8 @@
-"""The whole of a computation as one traced TensorFlow function.
+"""Turns a computation into one traced TensorFlow function.
 
-The bindings of a line are ordered in stages. In one stage the server computes
-what it can; then one loop over the clients does all their maps and folds what
-they send. The next stage starts from the aggregates.
+The bindings of a line are ordered in stages. In a stage, the server first
+computes what it can; then one loop over the clients runs all their maps and
+folds their messages. The next stage starts from the aggregates.
 """
 
 import collections
@@ -26,7 +26,7 @@ class Stage:
   Attributes:
     server: Bindings that the server computes first, in order.
     clients: Bindings at clients.
-    aggregates: `federated_aggregate`s of what clients have then.
+    aggregates: `federated_aggregate`s of values at clients in this stage.
     demands: Names of bindings at clients whose values later stages or the
       result need.
   """
@@ -43,8 +43,8 @@ class Program:
     line: The line.
     evaluator: Evaluates its blocks.
     stages: Its stages in order.
-    passes: How often a graph goes over a data set at most; infinity if one
-      does anything else with it, see `graphs.passes`.
+    passes: The largest number of passes of a graph over a data set; infinity if
+      one is used in any other way, see `graphs.passes`.
   """
 
   def __init__(
@@ -56,7 +56,7 @@ class Program:
 
     Args:
       line: The computation.
-      evaluator_class: What evaluates its blocks.
+      evaluator_class: Creates the evaluator of its blocks.
 
     Raises:
       sequences.Unsupported: If the computation cannot be fused.
@@ -82,7 +82,7 @@ class Program:
   def adds_products(self, binding: line_lib.Binding) -> bool:
     """Whether an aggregation adds up products of what clients send."""
     accumulate = binding.call.argument[2]
-    # Values of the line are not known before it is traced.
+    # Values of the line are unknown before it is traced.
     return not line_lib.references(accumulate) and adding.adds_products(
         self.evaluator.evaluate(accumulate, {}),
         accumulate.type_signature.parameter,
@@ -135,7 +135,7 @@ class Program:
     Args:
       argument: The argument as `layout` reads it.
       num_clients: int32 scalar, size of the cohort.
-      mapper: How a stage goes over the clients, see `mapping`.
+      mapper: Runs the clients of a stage, see `mapping`.
 
     Returns:
       The result: nested tuples of tensors, `packing.Rows`, `packing.Pieces` and

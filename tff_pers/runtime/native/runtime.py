@@ -1,8 +1,8 @@
-"""TFF's own C++ worker as the runtime, started and ended properly.
+"""Runs computations on TFF's own C++ worker, a child that ends with us.
 
-The worker is our child: it ends with the interpreter, and the kernel ends it
-when we are killed (see `worker_process`). Only we can connect to it. Files that
-a computation reads need absolute names. Secure sums run as plain sums.
+The worker ends with the interpreter, and the kernel ends it if this process is
+killed (see `worker_process`). Only this process can connect to it. Files that a
+computation reads need absolute names. Secure sums run as plain sums.
 """
 
 import atexit
@@ -27,8 +27,8 @@ _M_MMAP_MAX = -4
 _worker: Optional[worker_process.WorkerProcess] = None
 _stub: Optional[tff.framework.RemoteExecutorGrpcStub] = None
 _context: Optional[tff.framework.SyncExecutionContext] = None
-# The worker may crash (see `worker_process`): it is started again, the call
-# repeated, but not for ever.
+# If the worker crashes (see `worker_process`), it is restarted and the call is
+# repeated, up to a limit.
 _restarts = worker_process.Restarts()
 _lock = threading.Lock()  # One thread at a time starts a worker.
 
@@ -37,16 +37,16 @@ def use() -> context.Installed:
   """Starts the worker (once) and installs it as TFF's default context.
 
   SIGTERM then ends the interpreter with exit code 143, if this is the main
-  thread and the program has no handler of its own. If the worker itself dies,
-  it is started again and TFF repeats the call, which changes no result:
-  computations are functions of their arguments.
+  thread and the program has no handler of its own. If the worker dies, it is
+  restarted and TFF repeats the call, which changes no result: computations
+  depend only on their arguments.
 
   Returns:
     The installed runtime, a context manager; the worker outlives the block.
 
   Raises:
-    RuntimeError: If TFF's worker is missing or does not come up; from a later
-      call, if it dies again and again.
+    RuntimeError: If TFF's worker is missing or does not start; in a later call,
+      if it keeps dying.
   """
   installed = context.Installed(get_context())
   if (
@@ -58,12 +58,12 @@ def use() -> context.Installed:
 
 
 def get_context() -> tff.framework.SyncExecutionContext:
-  """Returns the context of the worker, which is started if it does not run.
+  """Returns the context of the worker, which is started if necessary.
 
-  Any thread may call it and the context; TFF's default context stays.
+  Any thread may call this, and use the context. TFF's default is unchanged.
 
   Raises:
-    RuntimeError: As `use`.
+    RuntimeError: See `use`.
   """
   global _context
   with _lock:
@@ -84,7 +84,7 @@ def _create_context() -> tff.framework.SyncExecutionContext:
       if worker_pid() is None:
         _relaunch()
     cardinalities.setdefault(tff.CLIENTS, 0)
-    # Values are freed at once: the default waits for twenty, which are rounds.
+    # Free values at once: by default twenty are collected, which are rounds.
     executor = tff.framework.RemoteExecutor(_stub, dispose_batch_size=1)
     executor.set_cardinalities(cardinalities)
     return executor
@@ -106,20 +106,21 @@ def _create_context() -> tff.framework.SyncExecutionContext:
 
 
 def drop_default_context() -> None:
-  """Removes TFF's own default context, for programs that may never compute.
+  """Removes TFF's default context, for programs that may never compute.
 
-  At exit its finalizer would print an AttributeError. A computation that is
-  called before `use` then raises RuntimeError. After `use` nothing changes.
+  At exit, that context's finalizer would print an AttributeError. A computation
+  that is called before `use` then raises RuntimeError. After `use`, this does
+  nothing.
   """
   stack = tff.framework.get_context_stack()
-  default = type(stack._stack[0])  # pylint: disable=protected-access
-  # A runtime of ours has one of its own, or has started the worker.
-  if worker_pid() is None and default.__module__.startswith('tensorflow_federated'):
+  default = type(stack._stack[0]).__module__  # pylint: disable=protected-access
+  # A runtime of this package has its own context, or has started the worker.
+  if worker_pid() is None and default.startswith('tensorflow_federated'):
     tff.framework.set_default_context(_NoContext())
 
 
 class _NoContext(tff.framework.SyncContext):
-  """Says what to call first."""
+  """Raises an error that says what to call first."""
 
   def invoke(self, comp, arg):
     raise RuntimeError(
@@ -152,7 +153,7 @@ def _launch() -> None:
 
 
 def _relaunch() -> None:
-  """Starts a worker in the place of one that died."""
+  """Starts a worker that replaces one that died."""
   code = None if _worker is None else _worker.exit_code
   _restarts.add(code)
   logging.warning(
@@ -164,11 +165,11 @@ def _relaunch() -> None:
 
 
 def _keep_freed_memory() -> None:
-  """Lets the allocator reuse large blocks instead of returning them.
+  """Makes the allocator reuse large blocks instead of returning them.
 
   Every round moves the server state between the processes through buffers of
-  its size; fresh pages for them cost more CPU than the copies (measured: a
-  state of 40 MB takes 0.6 s of CPU per round instead of 1.0 s).
+  its size. Fresh pages for them take more CPU time than the copies (measured: a
+  state of 40 MB takes 0.6 s of CPU time per round instead of 1.0 s).
   """
   libc = ctypes.CDLL(None)
   if hasattr(libc, 'mallopt'):

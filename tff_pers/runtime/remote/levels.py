@@ -1,9 +1,9 @@
-"""A TFF computation in levels that a server and several workers take in turn.
+"""Splits a TFF computation into levels of server and worker steps.
 
-Level L holds the steps of the straight line (see `line`) that come after L
-aggregations which depend on each other. In each level the server computes first
-(reports what was aggregated, prepares what is sent), then every worker computes
-for its clients, up to one partial accumulator per aggregation:
+Level L holds the steps of the straight line (see `line`) that follow L
+aggregations of which each depends on the one before. In each level the server
+computes first (reports of aggregates, values to send), then every worker
+computes for its clients, up to one partial accumulator per aggregation:
 
     server : a <- report(merge(partials of level L - 1));  s <- f(a, ...)
     clients: v <- g(broadcast(s), ...);                    partial <- sum of v
@@ -14,7 +14,7 @@ A round of FedAvg has two levels, one with two dependent aggregations three.
 from typing import NamedTuple, Optional
 
 from tensorflow_federated.proto.v0 import executor_pb2
-# Not exported by TFF: its compiler.
+# TFF does not export its compiler.
 from tensorflow_federated.python.core.impl.compiler import building_block_factory
 
 from tff_pers.runtime import line
@@ -25,9 +25,9 @@ class Turn(NamedTuple):
   """Some steps as one TFF computation, a struct of inputs to a struct.
 
   Attributes:
-    function: The computation, as workers take it.
-    inputs: Names of the values that it takes.
-    outputs: Names of the values that it returns.
+    function: The computation, serialized for workers.
+    inputs: Names of its inputs.
+    outputs: Names of its outputs.
   """
 
   function: executor_pb2.Value
@@ -36,16 +36,16 @@ class Turn(NamedTuple):
 
 
 class Level(NamedTuple):
-  """A turn of the server and one of the workers; None: nothing to do.
+  """A turn of the server and one of the workers; None: no steps.
 
-  What goes from the server to the workers is one output, a struct; so is what
-  comes back, the accumulators.
+  The values from the server to the workers are one output, a struct; so are the
+  accumulators that come back.
 
   Attributes:
     server: Steps at the server.
     clients: Steps at the clients.
     merge: Merges two workers' structs of accumulators. Its only output has the
-      name that they have among the outputs of `clients`.
+      name of that struct in the outputs of `clients`.
   """
 
   server: Optional[Turn]
@@ -54,14 +54,14 @@ class Level(NamedTuple):
 
 
 class Program(NamedTuple):
-  """A computation, ready for `round`.
+  """A computation that `round` can run.
 
   Attributes:
     type_signature: Type of the computation.
     parameters: Paths into the argument, by name of the part.
     types: Types of all values, by name.
-    levels: In order.
-    result: Struct of references (or one reference) to what is returned.
+    levels: The levels in order.
+    result: Struct of references (or one reference) to the results.
   """
 
   type_signature: tff.FunctionType
@@ -72,7 +72,7 @@ class Program(NamedTuple):
 
 
 def is_at_clients(value_type: tff.Type) -> bool:
-  """Returns whether a TFF type is one of values at the clients."""
+  """Returns whether a TFF type is placed at the clients."""
   is_federated = isinstance(value_type, tff.FederatedType)
   return is_federated and value_type.placement is tff.CLIENTS
 
@@ -99,9 +99,9 @@ def from_computation(computation: tff.Computation) -> Program:
 
 
 def _part(part_type, path, paths, types) -> line.Block:
-  """Returns a reference to a part of the argument, or a struct of such.
+  """Returns a reference to a part of the argument, or a struct of references.
 
-  A part is the smallest that has a placement of its own.
+  A part is the smallest member that has its own placement.
   """
   if isinstance(part_type, tff.StructType) and _has_placements(part_type):
     return tff.framework.Struct([
@@ -124,7 +124,7 @@ def _has_placements(struct_type: tff.StructType) -> bool:
 
 
 def _named_result(result: line.Block, steps) -> line.Block:
-  """Returns `result` with references only; adds steps for what is none."""
+  """Returns `result` as references; adds steps for everything else."""
   if isinstance(result, tff.framework.Reference):
     return result
   if isinstance(result, tff.framework.Struct):
@@ -138,8 +138,8 @@ def _named_result(result: line.Block, steps) -> line.Block:
 
 
 def _levels(steps, types, result_names) -> list[Level]:
-  """Groups the steps."""
-  level = dict.fromkeys(types, 0)  # Of the parameters; steps follow.
+  """Groups the steps into levels."""
+  level = dict.fromkeys(types, 0)  # Parameters are in level 0.
   for name, call in steps:
     before = max((level[n] for n in line.references(call)), default=0)
     level[name] = before + _is_aggregation(call)
@@ -183,7 +183,7 @@ class _Half:
 
   Attributes:
     pack: Name of the struct of the values that the other side needs.
-    packed: Their names.
+    packed: The names of these values.
     steps: Pairs (name, block).
   """
 
@@ -201,7 +201,7 @@ class _Half:
 
 
 def _turn(half: _Half, packs, used, types) -> Optional[Turn]:
-  """Returns the turn that takes, and returns, packed values in their packs."""
+  """Returns the turn that takes and returns packed values in their packs."""
   if not half.steps:
     return None
   unpacked = [
@@ -254,7 +254,7 @@ def _references(names, types) -> line.Block:
   return tff.framework.Struct([_reference(name, types) for name in names])
 
 
-# An aggregation, <value, zero, accumulate, merge, report>, in three pieces.
+# An aggregation, <value, zero, accumulate, merge, report>, has three parts.
 
 
 def _is_aggregation(call: line.Block) -> bool:
@@ -266,7 +266,7 @@ def _is_aggregation(call: line.Block) -> bool:
 
 
 def _accumulate(call: line.Block) -> line.Block:
-  """Returns the aggregation of one worker's clients, not yet reported."""
+  """Returns the aggregation of one worker's clients, without the report."""
   value, zero, accumulate, merge = (call.argument[i] for i in range(4))
   accumulator_type = merge.type_signature.result
   unchanged = tff.framework.Lambda(
@@ -303,7 +303,7 @@ def _merge(functions, pack: str, types) -> Turn:
 
 
 def _report(partial: str, call: line.Block) -> line.Block:
-  """Returns what an aggregation makes of the merged accumulator."""
+  """Returns the result of an aggregation, given the merged accumulator."""
   merge, report = call.argument[3], call.argument[4]
   accumulator_type = tff.FederatedType(merge.type_signature.result, tff.SERVER)
   return building_block_factory.create_federated_apply(

@@ -1,7 +1,7 @@
-"""One computation on several workers: each has a slice of the cohort.
+"""Runs one computation on several workers, each with a slice of the cohort.
 
-The driver holds no tensors but the argument and the result: what the server
-sends, and the accumulators of the workers, pass through it as they are.
+The driver deserializes only the argument and the result: values from the server
+and accumulators of workers pass through it unchanged.
 """
 
 import functools
@@ -22,22 +22,22 @@ def run(
     workers: Sequence[worker_lib.Worker],
     deadline: float,
 ) -> Any:
-  """Runs `program`; the first worker is the server too.
+  """Runs `program`; the first worker is the server, too.
 
   Args:
     program: The computation.
     argument: Its argument, or None; a value at clients is a list.
     num_clients: Size of the cohort.
-    workers: Those to use, at least one; if there are more than clients, the
-      last ones stay idle.
-    deadline: When to give up, in terms of `time.monotonic()`.
+    workers: The workers to use, at least one; if there are more of them than
+      clients, the last ones stay idle.
+    deadline: Time limit, in terms of `time.monotonic()`.
 
   Returns:
-    The result: nested `tff.structure.Struct`s of what TFF deserializes.
+    The result: nested `tff.structure.Struct`s of values as TFF deserializes.
 
   Raises:
-    WorkerLost: If a worker is gone.
-    WorkerLate: If workers are not done at `deadline`; names all of them.
+    WorkerLost: If a worker is lost.
+    WorkerLate: If workers are not done by `deadline`; names all of them.
   """
   workers = workers[:max(1, num_clients)]
   bounds = [i * num_clients // len(workers) for i in range(len(workers) + 1)]
@@ -58,14 +58,14 @@ def run(
 
 
 class _Round:
-  """The values of one computation, by name, wherever they are."""
+  """The values of one computation by name, at the driver and at workers."""
 
   def __init__(self, program, argument, sessions, slices):
     self._program = program
     self._argument = argument
     self._sessions = sessions
     self._slices = slices
-    self._values = {}  # At the driver: of the server, and without placement.
+    self._values = {}  # At the driver: values at the server or unplaced.
     self._refs: list[dict] = [{} for _ in sessions]  # At the workers.
 
   def run(self):
@@ -97,7 +97,7 @@ class _Round:
     self._refs[i].update(zip(turn.outputs, results))
 
   def _ref(self, i: int, name: str) -> executor_pb2.ValueRef:
-    """Returns a value at worker `i`, which is sent if it is not there."""
+    """Returns a reference to a value at worker `i`, sending it if necessary."""
     if name not in self._refs[i]:
       value = (
           self._slice(i, name) if self._is_at_clients(name)
@@ -134,7 +134,7 @@ class _Round:
     return tff.framework.serialize_value(part, self._program.types[name])[0]
 
   def _merge(self, turn: levels.Turn) -> None:
-    """Merges the accumulators of all workers at the first one, in their order.
+    """Merges the accumulators of all workers at the first one, in order.
 
     Neighbours are merged in pairs, all pairs at the same time, each at the
     worker of its left operand, until one accumulator is left.
@@ -150,7 +150,7 @@ class _Round:
   def _merge_pair(
       self, turn: levels.Turn, distance: int, lefts: Sequence[int], k: int
   ) -> None:
-    """Merges into what worker `lefts[k]` has what the one at `distance` has."""
+    """Merges the accumulator at `distance` into that of worker `lefts[k]`."""
     left, right = lefts[k], lefts[k] + distance
     [pack] = turn.outputs
     partial = self._sessions[right].fetch(self._refs[right].pop(pack))
@@ -160,7 +160,7 @@ class _Round:
     )
 
   def _result(self, block):
-    """Returns what a struct of references stands for."""
+    """Returns the value of a struct of references."""
     if isinstance(block, tff.framework.Struct):
       return tff.structure.Struct([
           (name, self._result(member))
@@ -180,12 +180,12 @@ class _Round:
 
 def _deserialize(value: executor_pb2.Value, value_type: tff.Type):
   if isinstance(value_type, tff.FederatedType) and not value.federated.value:
-    return []  # TFF refuses values of no clients.
+    return []  # TFF refuses to deserialize values of no clients.
   return tff.framework.deserialize_value(value, value_type)[0]
 
 
 def _in_parallel(function: Callable[[int], Any], count: int) -> list[Any]:
-  """Returns `function(i)` of all `i`; raises after all have ended.
+  """Returns `function(i)` for all `i`; raises after all have ended.
 
   Threads are daemons, so that Ctrl-C ends a program that waits for workers.
   """
@@ -209,7 +209,7 @@ def _in_parallel(function: Callable[[int], Any], count: int) -> list[Any]:
   lost = [e for e in errors if isinstance(e, worker_lib.WorkerLost)]
   for error in errors:
     if error not in late and error not in lost:
-      raise error  # The computation's own.
+      raise error  # An error of the computation itself.
   if late:
     raise worker_lib.WorkerLate(', '.join(map(str, late)))
   if lost:

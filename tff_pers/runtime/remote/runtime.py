@@ -1,11 +1,11 @@
-"""Several hosts as the runtime: one of TFF's C++ workers on each.
+"""Runs computations on several hosts, each with one of TFF's C++ workers.
 
-Every worker computes for a slice of the cohort, on one of them also the server
-does (docs/remote.md tells how to start them). TFF's own way to split a cohort,
-its mergeable form, allows no aggregation that depends on another, sends the
-data twice and trains twice where results stay at the clients: once up to the
-merge, once more after it. Here any computation runs, in levels (`levels`),
-and every step once; the workers and what they are asked for are TFF's.
+Every worker computes for a slice of the cohort, and one of them also for the
+server (docs/remote.md says how to start them). TFF's own way to split a cohort,
+its mergeable form, does not allow aggregations that depend on others, sends the
+data twice, and trains twice if results stay at the clients: once before the
+merge and once after it. Here any computation runs, in levels (`levels`), and
+every step runs once; the workers and their protocol are TFF's.
 """
 
 import time
@@ -27,11 +27,11 @@ from tff_pers import tff
 
 
 class RemoteError(RuntimeError):
-  """The workers cannot be reached, or not be relied on."""
+  """The workers cannot be reached, or are not reliable."""
 
 
 class WrongWorkerError(RemoteError, ValueError):
-  """At an address there is no worker of ours, or one that refuses us."""
+  """The server at an address is not our worker, or refuses us."""
 
 
 def use(
@@ -47,17 +47,17 @@ def use(
 ) -> context.Installed:
   """Connects to the workers and installs them as TFF's default context.
 
-  A worker that dies, hangs or is cut off is left out until it answers again,
-  and the computation is repeated on the others, which changes no result:
-  computations are functions of their arguments, and a result is returned when
-  it is whole.
+  A worker that dies, hangs or is disconnected is left out until it answers
+  again, and the computation is repeated on the others. That changes no result:
+  computations depend only on their arguments, and a result is returned only
+  when it is complete.
 
   Args:
-    workers: Their addresses, a list as `['host:8000']`.
-    connect_seconds: Time for all workers to answer at the start.
-    round_seconds: Time for a computation, its repetitions included.
-    heartbeat_seconds: Time for a worker to say that it is alive, at any moment.
-    max_retries: Repetitions of one computation.
+    workers: Their addresses, e.g. `['host:8000']`.
+    connect_seconds: Time limit for all workers to answer at the start.
+    round_seconds: Time limit of a computation, including repetitions.
+    heartbeat_seconds: Time limit for a worker to answer a heartbeat.
+    max_retries: Maximum number of repetitions of one computation.
     tls_cert: Path of our certificate, PEM, for workers with TLS.
     tls_key: Path of its private key.
     tls_ca: Path of the certificate of the authority that has signed both sides'
@@ -67,13 +67,13 @@ def use(
     The installed runtime, a context manager.
 
   Raises:
-    ValueError: If `workers` is no list of addresses, is empty or holds one
-      twice, a number is out of range, or a file cannot be used.
-    WrongWorkerError: If a server is no worker, a worker is of another version,
+    ValueError: If `workers` is not a list of addresses, is empty or has
+      duplicates, a number is out of range, or a file cannot be used.
+    WrongWorkerError: If a server is not a worker, a worker has another version,
       or one side refuses the other's certificate.
-    RemoteError: If a worker does not answer or serves another program; from a
+    RemoteError: If a worker does not answer or serves another program; in a
       later call, if no worker is left, or the time or the repetitions are used
-      up. Workers are named.
+      up. The workers are named.
   """
   _check(workers, max_retries, connect_seconds=connect_seconds,
          round_seconds=round_seconds, heartbeat_seconds=heartbeat_seconds)
@@ -99,7 +99,7 @@ def use(
 
 
 def _check(workers, max_retries, **seconds) -> None:
-  """Raises what `use` documents."""
+  """Raises the ValueErrors that `use` documents."""
   is_list = isinstance(workers, (list, tuple))
   wrong = [w for w in workers if not _is_address(w)] if is_list else [workers]
   if wrong:
@@ -126,7 +126,7 @@ def _is_address(value) -> bool:
 
 
 class _Cluster:
-  """The workers."""
+  """The workers that a driver uses."""
 
   def __init__(self, workers, round_seconds: float, max_retries: int):
     self._workers = workers
@@ -137,8 +137,8 @@ class _Cluster:
     """Waits for all workers."""
     deadline = time.monotonic() + seconds
     try:
-      # In one order for all drivers: each of two might else wait for a worker
-      # that the other has.
+      # All drivers use the same order, or else each of two might wait for a
+      # worker that the other has.
       missing = {
           worker.address for worker
           in sorted(self._workers, key=lambda w: w.address)
@@ -166,7 +166,7 @@ class _Cluster:
       worker.close()
 
   def run(self, program: levels.Program, argument: Any, num_clients: int):
-    """Runs a computation, again if a worker is lost."""
+    """Runs a computation, and repeats it if a worker is lost."""
     deadline = time.monotonic() + self._round_seconds
     for repetition in range(self._max_retries + 1):
       workers = [worker for worker in self._workers if worker.is_alive]

@@ -1,4 +1,4 @@
-"""The driver's end of a worker: its connection, and whether it is alive."""
+"""The driver's connection to a worker, watched by a heartbeat."""
 
 import threading
 import time
@@ -15,35 +15,35 @@ from tff_pers.runtime.serving import lease as lease_lib
 from tff_pers.runtime.serving import tls as tls_lib
 from tff_pers import tff
 
-# What a worker that is gone, or that was started anew, looks like.
+# Errors if a worker is gone or has been restarted.
 _LOST = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.FAILED_PRECONDITION,
 )
 
-# For freeing what a worker holds, whatever is left of the computation's time.
+# Time limit for freeing a worker's values, after the computation's deadline.
 _CLOSE_SECONDS = 5.0
 
 
 class WorkerLost(Exception):
-  """A worker is dead, hangs or is cut off."""
+  """A worker is dead, hangs or is disconnected."""
 
   def __init__(self, address: str, reason: str):
     super().__init__(f'{address} ({reason})')
 
 
 class WorkerLate(Exception):
-  """A worker is alive and not done in time."""
+  """A worker is alive, but has missed the deadline."""
 
   def __init__(self, address: str):
     super().__init__(address)
 
 
 class Worker:
-  """A worker that is leased to us, watched by a heartbeat from then on.
+  """A worker that is leased to us, from then on watched by a heartbeat.
 
-  gRPC waits for ever for a worker that hangs; here the heartbeat closes the
+  gRPC has no time limit for a worker that hangs; here the heartbeat closes the
   connection, which ends all calls. A lost worker that answers again is back.
   """
 
@@ -72,10 +72,10 @@ class Worker:
     return self._lease is not None and self._lease.is_valid
 
   def connect(self, deadline: float) -> bool:
-    """Waits until the worker is ours; returns whether it was in time.
+    """Waits until we have the lease; returns whether that was in time.
 
     Raises:
-      lease.Refused: If it can never be.
+      lease.Refused: If the worker can never be ours.
     """
     while not self._is_leased():
       if time.monotonic() > deadline:
@@ -107,7 +107,7 @@ class Worker:
     return worker_process.connect(self.address, self._credentials)
 
   def close(self) -> None:
-    """Ends the connection, for good; gives the worker back."""
+    """Closes the connection for good, and gives the worker back."""
     with self._lock:
       self._closed.set()
       channel, self._channel = self._channel, None
@@ -120,7 +120,7 @@ class Worker:
     """Calls a method of the worker.
 
     Raises:
-      WorkerLost: If the worker is gone, or goes while it is waited for.
+      WorkerLost: If the worker is lost, or is lost while we wait for it.
       WorkerLate: If there is no answer at `deadline`.
       grpc.RpcError: If the computation itself fails.
     """
@@ -144,7 +144,7 @@ class Worker:
     raise WorkerLost(self.address, self.lost_because)
 
   def _watch(self, channel: grpc.Channel) -> None:
-    """Sends heartbeats, on a connection that carries nothing else."""
+    """Sends heartbeats on a connection of their own."""
     while not self._closed.wait(min(1.0, self._heartbeat_seconds / 4)):
       if not self._has_lease:
         self._lose('its lease has ended')
@@ -167,7 +167,7 @@ class Worker:
       self.lost_because = str(error)
       return False
     if self._lease is not None and found and self._closed.is_set():
-      self._lease.close()  # Closed while we asked.
+      self._lease.close()  # Closed while we asked for it.
     return found
 
   def _open(self) -> None:
@@ -186,13 +186,13 @@ class Worker:
 
 
 class Session:
-  """What one worker holds for one computation."""
+  """The values that one worker holds for one computation."""
 
   def __init__(self, worker: Worker, num_clients: int, deadline: float):
     """Opens the session for `num_clients` clients."""
     self._worker = worker
     self._deadline = deadline
-    # What was sent, by the identity of what was given.
+    # Functions that were sent, by the identity of the value.
     self._functions: dict[Any, Any] = {}
     self._executor = self._request(
         'GetExecutor',
@@ -210,7 +210,7 @@ class Session:
     return self._worker.request(method, message, self._deadline)
 
   def create(self, value: executor_pb2.Value) -> executor_pb2.ValueRef:
-    """Sends a value."""
+    """Sends a value and returns a reference to it."""
     return self._request(
         'CreateValue',
         executor_pb2.CreateValueRequest(executor=self._executor, value=value),
@@ -222,7 +222,7 @@ class Session:
       arguments: Sequence[executor_pb2.ValueRef],
       num_results: int,
   ) -> list[executor_pb2.ValueRef]:
-    """Starts a computation from a struct to a struct; does not wait for it."""
+    """Starts a computation on a struct without waiting for its results."""
     if id(function) not in self._functions:
       self._functions[id(function)] = self.create(function)
     argument = None
@@ -261,7 +261,7 @@ class Session:
     ).value
 
   def close(self) -> None:
-    """Frees all values, as far as the worker can be reached."""
+    """Frees all values, if the worker can be reached."""
     try:
       self._worker.request(
           'DisposeExecutor',

@@ -1,1 +1,1 @@
-"""What a worker's program and its driver agree on: TLS, leases, the relay."""
+"""The protocol between workers and drivers: TLS, leases, the relay."""

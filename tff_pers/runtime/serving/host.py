@@ -1,6 +1,6 @@
-"""One host of the remote runtime: one of TFF's C++ workers behind a relay.
+"""Runs one of TFF's C++ workers behind a relay, on a host of its own.
 
-To start quickly and to stay small, nothing here imports TensorFlow or TFF.
+Nothing here imports TensorFlow or TFF, to start quickly and stay small.
 """
 
 import ipaddress
@@ -22,14 +22,14 @@ _HANGS_AFTER_SECONDS = 60.0
 
 
 class _Stopped(Exception):
-  """A signal asked us to end."""
+  """A signal asked this program to end."""
 
 
 def run(argv: Sequence[str]) -> int:
-  """Serves until a signal comes, see `binaries.worker`; returns its exit code.
+  """Serves until a signal arrives, see `binaries.worker`; returns exit code.
 
   Args:
-    argv: What was typed.
+    argv: The command line.
   """
   try:
     values = _parse(argv)
@@ -39,8 +39,9 @@ def run(argv: Sequence[str]) -> int:
     return _fail(2, str(error).replace('`tls_', '`--tls_'))
   if files is None and not _is_loopback(listener):
     print(
-        f'worker: whoever reaches {values.host}:{values.port} can run anything'
-        ' here. Tip: --tls_cert, or a private network.', file=sys.stderr,
+        f'worker: everybody who can reach {values.host}:{values.port} can run'
+        ' any code here. Tip: --tls_cert, or a private network.',
+        file=sys.stderr,
     )
   context = files and tls.server_context(files)
   try:
@@ -61,7 +62,7 @@ def _parse(argv: Sequence[str]) -> flags.FlagValues:
   """Returns the values of the flags.
 
   Raises:
-    flags.Error: If one is unknown or has a bad value.
+    flags.Error: If a flag is unknown or has an invalid value.
   """
   values = flags.FlagValues()
   flags.DEFINE_integer(
@@ -118,7 +119,7 @@ def _end_on_signals() -> None:
 
 
 def _serve(relay: relay_lib.Relay, values) -> NoReturn:
-  """Keeps a worker running behind `relay`, for ever."""
+  """Keeps a worker running behind `relay`, until a signal arrives."""
   restarts = worker_process.Restarts()
   while True:
     worker = worker_process.WorkerProcess()
@@ -132,21 +133,21 @@ def _serve(relay: relay_lib.Relay, values) -> NoReturn:
       worker.stop()
     if why is not None:
       restarts.add(worker.exit_code)
-      print(f'worker: it {why} and is started again.', file=sys.stderr)
+      print(f'worker: it {why} and is restarted.', file=sys.stderr)
 
 
 def _wait_for_an_end(
     worker: worker_process.WorkerProcess, relay: relay_lib.Relay
 ) -> Optional[str]:
-  """Waits until the worker's driver has left, or until the worker is broken.
+  """Waits until the worker's driver has left, or the worker has failed.
 
-  What a driver has sent, TFF's worker keeps and computes on until told
-  otherwise, which a driver that was killed cannot do. Ending the worker is the
-  one way to free all of it.
+  TFF's worker keeps the values of a driver and computes until told otherwise,
+  which a driver that was killed cannot do. Only ending the worker frees all of
+  that.
 
   Args:
     worker: The worker.
-    relay: What drivers come through.
+    relay: The relay that drivers connect through.
 
   Returns:
     None if the driver has left; else what is wrong with the worker.
@@ -159,8 +160,8 @@ def _wait_for_an_end(
       print(f'worker: {relay.left} has left.', flush=True)
       return None
     time.sleep(0.2)
-    # A worker may hang without ending, so it is asked now and then; briefly,
-    # since its driver may leave meanwhile.
+    # A worker may hang without ending, so it is asked from time to time, and
+    # briefly, because its driver may leave meanwhile.
     if time.monotonic() - checked > _CHECK_SECONDS:
       checked = time.monotonic()
       if worker.answers(_ANSWER_SECONDS):

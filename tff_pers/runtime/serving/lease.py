@@ -1,14 +1,14 @@
-"""The lease of a worker: one driver has it, as long as it is connected.
+"""Leases of a worker: one driver has it, as long as it is connected.
 
-The port of a worker takes two kinds of connections. One that starts with
-`MAGIC` asks for the lease: the driver sends a line that says who it is, and the
-worker answers by a line. If that grants the lease, it ends with the connection,
-on which nothing more is said. The other kind is gRPC.
+The port of a worker accepts two kinds of connections. One that starts with
+`MAGIC` asks for the lease: the driver sends a line that identifies it, and the
+worker answers with a line. A lease that is granted ends with this connection,
+on which nothing more is sent. The other kind is gRPC.
 
-A driver that ends, however it does, ends its connections. Where it is cut off,
-the system notices: it probes connections by itself (see `keep_alive`). A
-heartbeat of ours would have to come from a thread of the driver, and Python
-runs none while it serializes a large argument, which takes minutes.
+When a driver ends, for any reason, its connections end. If it is disconnected,
+the operating system notices: it probes connections (see `keep_alive`). A
+heartbeat of our own would have to come from a thread of the driver, and Python
+runs no other thread while it serializes a large argument, which takes minutes.
 """
 
 import importlib.metadata
@@ -20,40 +20,40 @@ import threading
 from typing import Any, Optional
 import uuid
 
-# As long as the start of gRPC's connections, so that as many bytes tell which
-# kind it is.
+# Has the length of the start of gRPC's connections, so that the same number of
+# bytes identifies either kind.
 MAGIC = b'tff_pers'
-ANSWER_SECONDS = 5.0  # For a worker that can be reached; it does not compute.
-# The other end is taken for gone 20 s after it was last heard.
+ANSWER_SECONDS = 5.0  # Time limit; a worker answers this without computing.
+# The other end counts as gone 20 s after its last sign of life.
 IDLE_SECONDS = 5
 PROBE_SECONDS = 5
 NUM_PROBES = 3
-_PROTOCOL = 1  # Changes with what is said here.
-# One program is one driver, however often it connects.
+_PROTOCOL = 1  # To be increased when the protocol changes.
+# One program is one driver, however many connections it has.
 _PROGRAM = uuid.uuid4().hex
 
 
 class NotYet(Exception):
-  """There is no lease now, but there may be one later; says why."""
+  """The lease is not available now, but may be later; says why."""
 
 
 class Refused(ValueError):
-  """There is no worker for us at this address; a sentence."""
+  """The server at this address cannot be our worker; says why."""
 
 
 def version() -> str:
-  """What must agree at both ends: this protocol, and TFF's executors."""
+  """Returns what both ends must share: the protocol's and TFF's versions."""
   tff_version = importlib.metadata.version('tensorflow-federated')
   return f'protocol {_PROTOCOL}, tensorflow-federated {tff_version}'
 
 
 def to_line(**fields: Any) -> bytes:
-  """Returns fields, which are JSON values, as a line of ours."""
+  """Returns fields, which are JSON values, as a line of the protocol."""
   return MAGIC + json.dumps(fields).encode() + b'\n'
 
 
 def from_line(line: bytes) -> Optional[dict[str, Any]]:
-  """Returns the fields of a line, or None if it is not one of ours."""
+  """Returns the fields of a line, None if it is not one of the protocol."""
   try:
     fields = json.loads(line[len(MAGIC):])
   except ValueError:
@@ -63,7 +63,7 @@ def from_line(line: bytes) -> Optional[dict[str, Any]]:
 
 
 def keep_alive(connection: socket.socket) -> None:
-  """Ends the connection, or those that it accepts, if the other end is gone."""
+  """Makes the system end a connection whose other end is gone."""
   connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
   for option, value in [
       (socket.TCP_KEEPIDLE, IDLE_SECONDS),
@@ -74,18 +74,18 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 class Lease:
-  """The lease that this program has of one worker."""
+  """This program's lease of one worker."""
 
   def __init__(self, address: str, context: Optional[ssl.SSLContext] = None):
-    """Asks for the lease; it lasts until `close`, or until it is lost.
+    """Asks for the lease, which lasts until `close` or until it is lost.
 
     Args:
-      address: The worker's, host:port.
-      context: For TLS, or None to do without.
+      address: The worker's address, host:port.
+      context: The TLS context; None: no TLS.
 
     Raises:
       NotYet: If the worker does not answer, or serves another driver.
-      Refused: If there is no worker, or one that cannot be ours.
+      Refused: If there is no worker, or one that can never be ours.
     """
     try:
       self._socket = _connect(address, context)
@@ -106,7 +106,7 @@ class Lease:
 
   @property
   def is_valid(self) -> bool:
-    """Whether the worker is ours, as far as we know."""
+    """Whether we have the lease, as far as we know."""
     return not self._ended.is_set()
 
   def close(self) -> None:
@@ -114,7 +114,7 @@ class Lease:
     self._ended.set()
     try:
       self._socket.shutdown(socket.SHUT_RDWR)
-    except OSError:  # It has ended.
+    except OSError:  # The connection has ended already.
       pass
 
   def _ask(self, address: str) -> None:
@@ -145,9 +145,9 @@ class Lease:
       raise NotYet(answer['why_not'])
 
   def _without_an_answer(self, address: str) -> Exception:
-    """Returns the error that a connection which ends at once stands for."""
+    """Returns the error for a connection that ends at once."""
     if isinstance(self._socket, ssl.SSLSocket):
-      # In TLS 1.3 a client hears only then that it is refused.
+      # In TLS 1.3, a client only learns at this point that it is refused.
       return _tls_failed(address, 'it refuses our certificate')
     if _speaks_tls(address):
       return Refused(
@@ -181,7 +181,7 @@ def _connect(address: str, context: Optional[ssl.SSLContext]) -> socket.socket:
 
 
 def _read_line(connection: socket.socket) -> bytes:
-  """Returns what the other end says, up to the end of a line of ours."""
+  """Returns the answer of the other end, up to the end of its line."""
   said = b''
   while not said.endswith(b'\n') and said.startswith(MAGIC[:len(said)]):
     more = connection.recv(4096)

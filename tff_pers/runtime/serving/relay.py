@@ -1,8 +1,8 @@
-"""The port of a worker's program: leases for drivers, and the way to TFF's.
+"""The port of a worker: grants leases, and relays gRPC to TFF's worker.
 
-TFF's worker knows no drivers, no TLS and no interface but all of them. It runs
-behind this relay, on a socket that nobody else can open. Bytes are passed on as
-they come, so that a message of any size takes no memory here.
+TFF's worker supports neither several drivers nor TLS, and listens on all
+interfaces. So it runs behind this relay, on a socket that nobody else can open.
+Bytes are passed on as they come, so that large messages need little memory.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ _CHUNK_BYTES = 1 << 20
 class Relay:
   """Lets one driver at a time through to the worker.
 
-  After a lease no driver is let in until `open` is called again, so that the
-  worker can be started afresh: that frees what the driver left, and ends what
-  was computed for it.
+  After a lease no driver is admitted until `open` is called again, so that the
+  worker can be restarted: that frees the values of the last driver, and ends
+  its computations.
   """
 
   def __init__(
       self, listener: socket.socket, context: Optional[ssl.SSLContext] = None
   ):
-    """Starts to answer on `listener`, with TLS if there is a `context`."""
+    """Starts answering on `listener`, with TLS if there is a `context`."""
     self._worker: Optional[str] = None
-    self._program, self._name = '', ''  # Of the driver that has the lease.
-    self._leases: set[asyncio.StreamWriter] = set()  # All of that driver.
+    self._program, self._name = '', ''  # The driver that has the lease.
+    self._leases: set[asyncio.StreamWriter] = set()  # Leases of that driver.
     self._connections: set[asyncio.StreamWriter] = set()
     self._last: Optional[str] = None
     lease.keep_alive(listener)
@@ -47,11 +47,11 @@ class Relay:
     return self._last
 
   def open(self, worker: str) -> None:
-    """Lets a driver in to the worker at `worker`, unix:path."""
+    """Admits a driver to the worker at `worker`, unix:path."""
     self._wait_for(self._set_worker(worker))
 
   def shut(self) -> None:
-    """Ends all connections, and the lease."""
+    """Ends all connections and the lease."""
     self._wait_for(self._set_worker(None))
 
   def _wait_for(self, coroutine):
@@ -74,11 +74,11 @@ class Relay:
       if start == lease.MAGIC:
         await self._serve_lease(reader, writer)
       elif start != _GRPC:
-        # Not understood by whoever it is, who then knows at once.
+        # Other programs do not understand this line, but get an answer at once.
         writer.write(lease.to_line(version=lease.version()))
       elif self._leases and self._worker is not None:
         await self._pass_on(self._worker, start, reader, writer)
-    # The other end is gone, or says nothing that makes sense.
+    # The other end is gone, or does not follow the protocol.
     except (EOFError, OSError, ValueError, asyncio.TimeoutError):
       pass
     finally:
@@ -86,7 +86,7 @@ class Relay:
       writer.close()
 
   async def _serve_lease(self, reader, writer) -> None:
-    """Grants the lease or says why not; holds it until it ends."""
+    """Grants the lease, or says why not; holds it until it ends."""
     driver = lease.from_line(lease.MAGIC + await _soon(reader.readline()))
     if driver is None:
       return
@@ -112,14 +112,14 @@ class Relay:
     return ''
 
   def _leave(self, writer) -> None:
-    """Ends one lease; after the driver's last, nobody has the worker."""
+    """Ends one lease; after the driver's last lease, the worker is closed."""
     if self._leases == {writer}:
       self._worker, self._last = None, self._name
       self._end_connections()
     self._leases.discard(writer)
 
   async def _pass_on(self, worker: str, start: bytes, reader, writer) -> None:
-    """Joins a driver's connection to one of TFF's worker, at unix:path."""
+    """Connects a driver to TFF's worker, at unix:path."""
     from_worker, to_worker = await asyncio.open_unix_connection(
         worker[len('unix:'):], limit=_CHUNK_BYTES
     )

@@ -1,4 +1,4 @@
-"""TLS between drivers and workers; both sides show a certificate."""
+"""TLS between drivers and workers, where both sides show a certificate."""
 
 import os
 import ssl
@@ -11,9 +11,9 @@ class Files(NamedTuple):
   """Paths of PEM files.
 
   Attributes:
-    cert: Our certificate, followed by those between it and the authority's.
+    cert: Our certificate, followed by the chain up to the authority's.
     key: Its private key, without a password.
-    ca: The certificate of the authority that has signed both sides'.
+    ca: The certificate of the authority that signed both sides' certificates.
   """
 
   cert: str
@@ -58,7 +58,7 @@ def client_context(own: Files) -> ssl.SSLContext:
 
 
 def credentials(own: Files) -> grpc.ChannelCredentials:
-  """Returns the same for gRPC."""
+  """Returns the same credentials for gRPC."""
   contents = []
   for path in (own.ca, own.key, own.cert):
     with open(path, 'rb') as file:
@@ -70,7 +70,7 @@ def _context(protocol, own: Files) -> ssl.SSLContext:
   context = ssl.SSLContext(protocol)
   context.minimum_version = ssl.TLSVersion.TLSv1_2
   try:
-    # With an empty password, a file that has one fails instead of asking.
+    # With an empty password, an encrypted key fails instead of prompting.
     context.load_cert_chain(own.cert, own.key, password='')
   except OSError as error:
     raise ValueError(

@@ -1,8 +1,8 @@
-"""What tells computations apart, in this process and in others.
+"""Fingerprints that identify computations within and across processes.
 
-TensorFlow numbers functions, nodes and resources as they are made, so that one
-Python function has other names in every process. A fingerprint is made of what
-is computed alone: operations, what they take from which, constants.
+TensorFlow numbers functions, nodes and resources as they are created, so that
+the same Python function gets different names in every process. A fingerprint
+depends only on what is computed: operations, their inputs, constants.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tff_pers.runtime.fused.graphs import graph as graph_lib
 from tff_pers.runtime import line as line_lib
 from tff_pers import tff
 
-# Names and settings of a process, and not what is computed.
+# Names and settings of a process, which do not affect what is computed.
 _IGNORED = frozenset({
     'config', 'config_proto', 'container', 'debug_name', 'executor_type',
     'metadata', 'shared_name',
@@ -37,7 +37,7 @@ def of_line(line: line_lib.Line) -> bytes:
 
 
 def _spelled(block, names, known) -> str:
-  """Returns a block as text, with what its names stand for."""
+  """Returns a block as text, with the meaning of its names."""
   spell = lambda part, inner=names: _spelled(part, inner, known)
   if isinstance(block, tff.framework.Reference):
     return names[block.name]
@@ -93,12 +93,12 @@ class _Functions:
   def digest(
       self, nodes: Iterable, arguments: Sequence[str], results: Sequence[str]
   ) -> bytes:
-    """Returns the fingerprint of nodes: that of the `results`.
+    """Returns the fingerprint of nodes, made from their `results`.
 
     Args:
       nodes: Nodes of a graph, or of a function.
-      arguments: Names of what is given to them.
-      results: Names of outputs, and `^name` of nodes that run for their effect.
+      arguments: Names of their inputs.
+      results: Names of outputs, and `^name` for nodes run for their effect.
     """
     nodes = {node.name: node for node in nodes}
     done = {
@@ -109,8 +109,8 @@ class _Functions:
     return _digest(_in_order(results, done))
 
   def _add(self, nodes, wanted: str, done) -> None:
-    """Adds the fingerprints of node `wanted` and of all that it needs."""
-    # Graphs are deeper than Python's stack.
+    """Adds the fingerprints of node `wanted` and of all its inputs."""
+    # Not recursive, because graphs are deeper than Python's stack.
     todo, begun = [wanted], set()
     while todo:
       name = todo[-1]
@@ -118,7 +118,7 @@ class _Functions:
         todo.pop()
         continue
       needs = {_node(source) for source in nodes[name].input}
-      # What has begun already is part of a loop of the graph.
+      # A missing node that was begun already is part of a loop in the graph.
       missing = [n for n in needs if n not in done and n not in begun]
       if missing and name not in begun:
         begun.add(name)
@@ -136,7 +136,7 @@ class _Functions:
     ])
 
   def _attributes(self, node) -> list:
-    """Returns the fingerprints of what the operation itself knows."""
+    """Returns the fingerprints of the operation's own attributes."""
     definition = op_def_registry.get(node.op)
     names = [] if definition is None else [a.name for a in definition.attr]
     found = []
@@ -164,7 +164,7 @@ class _Functions:
 
 
 def _in_order(names: Sequence[str], done: Mapping[str, bytes]) -> list:
-  """Returns which outputs of which nodes are meant; controls come sorted."""
+  """Returns the fingerprints of outputs in order, of control inputs sorted."""
   meant = lambda name: (
       done.get(_node(name), b'loop') + name.partition(':')[2].encode()
   )

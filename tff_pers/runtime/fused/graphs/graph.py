@@ -1,10 +1,10 @@
-"""TensorFlow graphs of TFF computations, put into the graph being traced.
+"""Puts TensorFlow graphs of TFF computations into the graph being traced.
 
-A computation's graph is imported where it is called. What would be shared
-between two calls in one process is made private to each: functions get new
-names, variables and tables become anonymous. Reductions of a dataset become
-loops over its elements (`sequences.Sequence`), the only element of a dataset of
-one becomes that element.
+A computation's graph is imported where it is called. Resources that two calls
+in one process would share are made private to each call: functions get new
+names, variables and tables become anonymous. Reductions of a data set become
+loops over its elements (`sequences.Sequence`); reading the only element of a
+data set becomes that element.
 """
 
 import collections
@@ -25,8 +25,8 @@ from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
 from tff_pers import tff
 
-# TensorFlow's name of a variable that no other operation shares, and that dies
-# with its last handle.
+# TensorFlow's name for a variable that no other operation shares, and that is
+# destroyed with its last handle.
 _ANONYMOUS = b'cd2c89b7-88b7-44c8-ad83-06c2a9158347'
 _ANONYMOUS_TABLES = {
     'HashTableV2': 'AnonymousHashTable',
@@ -47,12 +47,12 @@ class Graph:
 
   Attributes:
     operations: Names of the operation types in it and its functions.
-    is_stateful: Whether it has variables, tables, randomness of its own, or
-      acts on the outside (prints, files).
-    is_private: Whether it has no state but variables: each call has its own.
+    is_stateful: Whether it has variables, tables or randomness of its own, or
+      affects the outside (prints, files).
+    is_private: Whether it has no state but variables, separate for each call.
     has_convolutions: Whether there is a convolution.
     has_races: Whether calls on a CPU must not overlap.
-    passes: How often it goes over one of its data sets, see `passes`.
+    passes: The number of passes over one of its data sets, see `passes`.
   """
 
   def __init__(
@@ -64,8 +64,8 @@ class Graph:
 
     Args:
       compiled: The computation as a building block.
-      unique_name: Gives each import a name that no captured tensor has
-        (TensorFlow does not see to that), the same in every trace.
+      unique_name: Gives each import a name that differs from captured tensors'
+        (TensorFlow does not ensure that), and is the same in every trace.
 
     Raises:
       sequences.Unsupported: If calls of the graph may affect each other.
@@ -102,7 +102,7 @@ class Graph:
     shared = operations.shared(node.op for node in nodes)
     if shared:
       raise sequences.Unsupported(
-          f'What TensorFlow does for {", ".join(shared)} may be seen by other'
+          f'Effects of TensorFlow\'s {", ".join(shared)} may be seen by other'
           ' clients and rounds.'
       )
     if proto.initialize_op:
@@ -135,7 +135,7 @@ class Graph:
     )
 
   def _tensors(self, argument, fetches) -> list:
-    """Returns the tensors of names `fetches`, or sequences that pass through."""
+    """Returns the tensors named `fetches`, or sequences that pass through."""
     inputs: dict[str, Any] = {}
     if self._parameter is not None:
       _bind(self._parameter, argument, inputs)
@@ -216,7 +216,7 @@ class Graph:
 
 
 def _with_result_type(function):
-  """Notes what a loaded function returns, which `vectorized_map` asks for."""
+  """Sets a loaded function's result type, which `vectorized_map` needs."""
   loaded = function.function_type
   result = trace_type.from_value(tuple(
       tf.TensorSpec(t.shape, t.dtype) for t in function.outputs
@@ -239,9 +239,9 @@ def _make_private(node) -> None:
 
 
 def _drop_unneeded(graph_def, proto) -> None:
-  """Removes nodes that no result needs: as natively, they do not run.
+  """Removes nodes that no result needs; TFF's own runtime does not run them.
 
-  A Keras model, for one, leaves placeholders behind that nobody feeds.
+  A Keras model, for example, leaves placeholders that are never fed.
   """
   names = [proto.initialize_op, proto.session_token_tensor_name]
   tensor_names(proto.parameter, names)
@@ -249,13 +249,13 @@ def _drop_unneeded(graph_def, proto) -> None:
   needed = _ancestors(graph_def, [name for name in names if name])
   nodes = [node for node in graph_def.node if node.name in needed]
   for node in nodes:
-    node.attr.pop('_class', None)  # Names neighbours that may be replaced.
+    node.attr.pop('_class', None)  # Names nodes that may be replaced.
   graph_def.ClearField('node')
   graph_def.node.extend(nodes)
 
 
 def _ancestors(graph_def, names) -> set:
-  """Returns the names of all nodes that tensors or nodes `names` need."""
+  """Returns the names of all nodes that the tensors or nodes `names` need."""
   by_name = {node.name: node for node in graph_def.node}
   needed, todo = set(), list(names)
   while todo:
@@ -267,7 +267,7 @@ def _ancestors(graph_def, names) -> set:
 
 
 def _run_first(graph_def, name: str) -> None:
-  """Lets every node wait for node `name`, unless that needs it itself."""
+  """Makes every node wait for node `name`, unless `name` needs it itself."""
   needed = _ancestors(graph_def, [name])
   for node in graph_def.node:
     if node.name not in needed and node.op not in ('Placeholder', 'Const'):
@@ -286,11 +286,11 @@ def _rename_functions(node, functions) -> None:
 
 
 def _wait_for_inputs(node) -> None:
-  """Lets `node` wait for all of its inputs, also where it is inlined.
+  """Makes `node` wait for all of its inputs, even if it is inlined.
 
-  An operation starts when it has all inputs; the operations of a function that
-  takes its place do not, and could read a variable before another input of the
-  operation has let it be assigned.
+  An operation starts when it has all inputs. The operations of a function that
+  replaces it start earlier, and could read a variable before another input of
+  the operation is computed, which assigns it.
   """
   sources = dict.fromkeys(i.lstrip('^').split(':')[0] for i in node.input)
   waits = ['^' + name for name in sources]
@@ -312,9 +312,9 @@ def _make_call(node, function) -> None:
 
 
 def _without_placeholders(graph_def, inputs):
-  """Returns the graph without the nodes that `inputs` stand for.
+  """Returns the graph without the nodes that `inputs` replace.
 
-  Left over they would do nothing, but XLA and `vectorized_map` know no
+  They would do nothing, but XLA and `vectorized_map` do not support
   placeholders.
   """
   replaced = {name.split(':')[0] for name in inputs}
@@ -336,7 +336,7 @@ def _tensors(node) -> list:
 
 
 def _within(graph, tensor):
-  """Returns `tensor` as one of the function `graph` that is being traced."""
+  """Returns `tensor` as a tensor of the function `graph` being traced."""
   tensor = tf.convert_to_tensor(tensor)
   if getattr(tensor, 'graph', None) is graph:
     return tensor
@@ -348,7 +348,7 @@ def _name(function) -> str:
 
 
 def _is_single(sequence) -> bool:
-  """Whether it is known to have one element."""
+  """Returns whether the sequence is known to have one element."""
   first = sequence.segments[0][0]
   return (
       len(sequence.segments) == 1
@@ -400,7 +400,7 @@ def _unflatten(binding, type_signature, values, again):
     binding: TFF's binding of the result.
     type_signature: Its type.
     values: Iterator over its tensors.
-    again: Makes the data set of a name once more.
+    again: Creates the data set of that name again.
   """
   case = binding.WhichOneof('binding')
   if case == 'struct':
@@ -435,5 +435,5 @@ def collect(block: line_lib.Block) -> collections.OrderedDict:
 
 
 def key(compiled: tff.framework.CompiledComputation) -> bytes:
-  """Returns what identifies the computation."""
+  """Returns a key that identifies the computation."""
   return compiled.proto.SerializeToString(deterministic=True)

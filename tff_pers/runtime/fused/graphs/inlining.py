@@ -1,14 +1,14 @@
-"""Puts the bodies of functions that take a data set in place of their calls.
+"""Inlines functions that take a data set.
 
-TFF's client updates are TensorFlow functions that reduce their data set inside;
-for the reduction to become a loop over tensors it has to be seen where the data
-set comes in. (Grappler does not inline calls with side effects.)
+TFF's client updates are TensorFlow functions that reduce their data set inside.
+For the reduction to become a loop over tensors, it has to be visible where the
+data set is passed. (Grappler does not inline calls with side effects.)
 """
 
 from typing import Any, Iterable
 
 import tensorflow as tf
-# Not exported by TensorFlow: a function's nodes in the naming of graphs.
+# TensorFlow does not export the conversion of a function's names to a graph's.
 from tensorflow.python.framework import function_def_to_graph
 
 _CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
@@ -67,12 +67,12 @@ def _inline_call(graph_def, call, function):
       continue
     node = _copy(inlined, node)
     node.name = prefix + node.name
-    node.attr.pop('_class', None)  # Places it beside nodes of the body.
+    node.attr.pop('_class', None)  # Colocates it with nodes of the body.
     sources = [_renamed(source, prefix, arguments) for source in node.input]
     node.ClearField('input')
     node.input.extend(sorted(
         sources + [c for c in controls if c not in sources],
-        key=lambda s: s.startswith('^'),  # Control inputs stand last.
+        key=lambda s: s.startswith('^'),  # Control inputs must come last.
     ))
   done = inlined.node.add(name=call.name, op='NoOp')
   done.input.extend(
@@ -90,7 +90,7 @@ def _copy(graph_def, node):
 
 
 def _renamed(source: str, prefix: str, arguments) -> str:
-  """Returns the name outside of what is called `source` in the body."""
+  """Returns the outer name of what is called `source` in the body."""
   control = source.startswith('^')
   name = _node(source.lstrip('^'))
   if name in arguments:

@@ -1,4 +1,4 @@
-"""How the graph of a computation goes over the data sets that it is given."""
+"""Counts the passes of a computation's graph over its data sets."""
 
 import math
 from typing import Any, Iterable
@@ -7,7 +7,7 @@ _PASSES = ('DatasetToSingleElement', 'ReduceDataset')
 
 
 def count(graph_def: Any, variants: Iterable[str], results: Any) -> float:
-  """Returns the most passes over one data set, from start to end.
+  """Returns the largest number of full passes over one data set.
 
   Args:
     graph_def: A `GraphDef`, calls on data sets inlined.
@@ -15,8 +15,8 @@ def count(graph_def: Any, variants: Iterable[str], results: Any) -> float:
     results: TFF's binding of the results.
 
   Returns:
-    Infinity if something else is done with one: a part of it is taken, it is
-    mapped, returned, or passed over in a branch.
+    Infinity if a data set is used in any other way: a part is taken, or it is
+    mapped, returned, or read in a branch.
   """
   found: dict[str, float] = {name: 0 for name in variants}
   for node in graph_def.node:

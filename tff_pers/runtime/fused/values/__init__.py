@@ -1,1 +1,1 @@
-"""Python values as tensors, and tensors as Python values."""
+"""Converts Python values to tensors, and tensors to Python values."""

@@ -1,4 +1,4 @@
-"""Python arguments to tensors on the device."""
+"""Converts Python arguments to tensors on the device."""
 
 import collections
 from typing import Any, NamedTuple, Optional
@@ -19,25 +19,25 @@ from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import serialized
 from tff_pers import tff
 
-# Cohorts whose return is noticed.
+# Number of recent cohorts that are recognized when they come again.
 _MAX_SEEN = 100
 
 
 class Converter:
-  """Converts arguments, and remembers large tensors.
+  """Converts arguments, and caches large tensors.
 
   A result that comes back as an argument (the state of the next round) costs
-  nothing. A cohort of arrays that comes back, with the contents that it had, is
-  not stacked and sent to the device again. Everything that is remembered stays
-  on the device, as long as the caller holds what it is of.
+  nothing. A cohort of arrays that comes back with unchanged contents is not
+  stacked and copied to the device again. Cached tensors stay on the device as
+  long as the caller holds the objects they were made from.
   """
 
   def __init__(self, max_bytes: int, device: str, result_tensors: results.ResultTensors):
     """Initializes the converter.
 
     Args:
-      max_bytes: Bound on what is kept of arguments.
-      device: Where the tensors shall lie.
+      max_bytes: Maximum bytes cached for arguments.
+      device: Device on which to place the tensors.
       result_tensors: Tensors of earlier results.
     """
     self._reader = reading.Reader(max_bytes)
@@ -56,7 +56,7 @@ class Converter:
     Args:
       value: The argument.
       type_signature: Its type.
-      passes: How often the computation goes over a data set, see `graphs.passes`.
+      passes: The number of passes over a data set, see `graphs.passes`.
 
     Raises:
       TypeError: If the argument does not match the type.
@@ -66,22 +66,22 @@ class Converter:
     return self._ingest(value, type_signature, tensors), tensors
 
   def forget(self) -> None:
-    """Frees what is kept of cohorts and clients."""
+    """Frees the cached data of cohorts and clients."""
     self._stacks.clear()
     self._rows.clear()
     self._result_tensors.forget_rows()
 
   def start_anew(self) -> None:
-    """Frees what is kept, and is as it was at first, for another run."""
+    """Frees all caches and returns to the initial state, for another run."""
     self.forget()
     self._seen.clear()
     self._on_host = False
 
   def hold_on_host(self) -> bool:
-    """Leaves the data of cohorts in the memory of the host from now on.
+    """Keeps the data of cohorts in host memory from now on.
 
     Returns:
-      False if they were there already.
+      False if they already were there.
     """
     self.forget()
     was_on_device, self._on_host = not self._on_host, True
@@ -100,7 +100,7 @@ class Converter:
     if isinstance(part, tff.SequenceType):
       read, graphs = self._reader.read([value], part.element, self._passes)
       if read is None:
-        assert graphs is not None  # One of both.
+        assert graphs is not None  # One of the two.
         tensors.append(self._tensor(np.array(graphs[0], object)))
         return serialized.Serialized(part.element, is_at_clients=False)
       [segments] = read
@@ -130,7 +130,7 @@ class Converter:
     return self._tensor(python_values.as_array(value, part))
 
   def _tensor(self, array, on_host=False):
-    # Only a CPU holds strings.
+    # Only a CPU can hold strings.
     on_host = on_host or array.dtype == object
     with tf.device('/CPU:0' if on_host else self._device):
       return tf.convert_to_tensor(array)
@@ -154,7 +154,7 @@ class Converter:
     return self._remembered(
         part, values, arrays, lambda: self._stack(values, arrays, part),
         tensors,
-        # On a CPU this shows the tensor itself.
+        # On a CPU this is a view of the tensor itself.
         lambda stack: contents.split(np.asarray(stack[1][0]), arrays),
     )
 
@@ -162,13 +162,13 @@ class Converter:
     """Appends the tensors of clients' values; returns their layout.
 
     Args:
-      use: What they are made for.
+      use: The purpose of the tensors, part of the cache's key.
       values: The objects.
-      arrays: What they contain.
+      arrays: The contents of the objects.
       make: Makes (the layout, the tensors).
       tensors: List of tensors.
-      copies: Returns arrays like `arrays` that the caller cannot change, of
-        what `make` returned.
+      copies: From what `make` returned, returns arrays like `arrays` that the
+        caller cannot change.
     """
     kept = self._stacks.get(use, values)
     if kept is not None and kept.shows(arrays):
@@ -222,7 +222,7 @@ class Converter:
     use = (element_type, counts.tobytes())
     return self._remembered(
         use, arrays, arrays, packed, tensors,
-        lambda _: arrays,  # The reader's own.
+        lambda _: arrays,  # They belong to the reader.
     )
 
   def _packed_elements(self, segments, types, on_host):
@@ -244,7 +244,7 @@ class Converter:
 
     Args:
       values: The objects.
-      arrays: What they contain.
+      arrays: The contents of the objects.
       part: TFF type of one of them.
     """
     dtype = tf.as_dtype(part.dtype)
@@ -272,19 +272,19 @@ class Converter:
     ]
 
   def _rows_on_device(self, values, arrays) -> list:
-    """Returns the arrays as tensors of the device, where it has some of them.
+    """Returns the arrays as tensors on the device, if it has some already.
 
-    So a cohort of clients who were never together sends what is new.
+    So a cohort of clients who were never together only copies new ones.
 
     Returns:
-      An empty list if the device has none.
+      An empty list if the device has none of them.
     """
     if self._device.endswith('CPU:0') or self._on_host:
       return []
     found = [self._row(value, array) for value, array in zip(values, arrays)]
     for value, array, row in zip(values, arrays, found):
       if row is None and _is_for_device(value, array):
-        # It is kept when it comes again.
+        # Is cached when it comes again.
         self._rows.put(array.dtype, [value], _Kept([], None, False), 0)
     if all(row is None for row in found):
       return []
@@ -294,7 +294,7 @@ class Converter:
     ]
 
   def _row(self, value, array):
-    """Returns an array as a tensor of the device; None at its first coming."""
+    """Returns an array as a tensor on the device; None the first time."""
     if not _is_for_device(value, array):
       return None
     row = self._result_tensors.row(value)
@@ -320,20 +320,20 @@ class Converter:
           copies(stack), stack, all(map(contents.is_constant, values))
       )
       self._stacks.put(use, values, kept, size)
-    self._seen[cohort] = True  # One that comes once is not worth it.
+    self._seen[cohort] = True  # A cohort that comes once is not worth caching.
     if len(self._seen) > _MAX_SEEN:
       self._seen.popitem(last=False)
 
 
 class _Kept(NamedTuple):
-  """What was made of arrays.
+  """The cached result of stacking arrays.
 
-  To compare takes half of the time of stacking, and less than the way to a GPU.
-  Of constants the identity says enough.
+  Comparing takes half the time of stacking, and less than copying to a GPU.
+  Constant arrays are compared by identity alone.
 
   Attributes:
     arrays: Copies of the arrays that were stacked.
-    stack: The layout and the tensors of the stack; of one client the tensor.
+    stack: The layout and the tensors of the stack; for one client its tensor.
     is_constant: Whether nobody can change the arrays.
   """
 
@@ -342,7 +342,7 @@ class _Kept(NamedTuple):
   is_constant: bool
 
   def shows(self, arrays: list) -> bool:
-    """Whether the arrays contain what they contained."""
+    """Whether the arrays still have the same contents."""
     return self.is_constant or contents.equal(self.arrays, arrays)
 
 
@@ -360,10 +360,10 @@ def _is_for_device(value, array) -> bool:
 
 
 def _vary(types, read) -> bool:
-  """Whether the elements of sequences need a table of their shapes.
+  """Returns whether the elements of sequences need a table of their shapes.
 
-  Not for batches of examples of one shape, even if the last one is shorter; for
-  padded ones always, so that all cohorts have one layout.
+  Batches of equally shaped examples do not, even if the last one is shorter;
+  padded batches always do, so that all cohorts have the same layout.
 
   Args:
     types: Types of the tensors of an element.

@@ -6,9 +6,9 @@ import weakref
 
 
 class Cache:
-  """Things made of the caller's values, as long as the caller holds these.
+  """Caches things made from the caller's values while the caller holds these.
 
-  When memory is full, what was asked for longest ago goes first.
+  When memory is full, the least recently used entry is dropped first.
   """
 
   def __init__(self, max_bytes: int):
@@ -19,7 +19,7 @@ class Cache:
     )
 
   def get(self, use: Hashable, values: Sequence[Any]) -> Optional[Any]:
-    """Returns what was made of these very objects, or None."""
+    """Returns what was made from these very objects, or None."""
     key = identity(use, values)
     if key not in self._entries:
       return None
@@ -29,12 +29,12 @@ class Cache:
   def put(
       self, use: Hashable, values: Sequence[Any], made: Any, size: int
   ) -> None:
-    """Keeps `made`, of `size` bytes, until the first of `values` is gone."""
+    """Stores `made`, of `size` bytes, until one of `values` is deleted."""
     if size > self._max_bytes:
       return
     key = identity(use, values)
     forget = lambda _: self._forget(key)
-    # The key holds their ids, which others may have afterwards.
+    # The key holds their ids, which new objects may reuse afterwards.
     references = [weakref.ref(value, forget) for value in values]
     self._forget(key)
     self._entries[key] = (made, size, references)
@@ -43,7 +43,7 @@ class Cache:
       self._forget(next(iter(self._entries)))
 
   def clear(self) -> None:
-    """Forgets everything."""
+    """Drops all entries."""
     self._entries.clear()
     self._bytes = 0
 
@@ -53,5 +53,5 @@ class Cache:
 
 
 def identity(use: Hashable, values: Sequence[Any]) -> tuple:
-  """Returns what names these very objects, as long as all of them live."""
+  """Returns a key of these very objects, valid as long as all of them live."""
   return (use, *map(id, values))

@@ -1,4 +1,4 @@
-"""What arrays contain, bit by bit."""
+"""Compares and splits the contents of arrays, bit by bit."""
 
 from typing import Any, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def equal(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-  """Whether arrays agree in shape and in every bit; NaN is as good as NaN."""
+  """Whether arrays agree in shape and in every bit; NaN equals the same NaN."""
   return len(some) == len(others) and all(
       a.shape == b.shape and np.array_equal(_bits(a), _bits(b))
       for a, b in zip(some, others)
@@ -14,9 +14,9 @@ def equal(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-  """Whether nobody can change what an array contains: it shows bytes.
+  """Whether an array can never change, because it is a view of bytes.
 
-  What is only read-only can be made writeable again.
+  An array that is only marked read-only can be made writeable again.
   """
   while isinstance(value, np.ndarray):
     value = value.base
@@ -24,7 +24,7 @@ def is_constant(value: Any) -> bool:
 
 
 def split(entries: np.ndarray, like: Sequence[np.ndarray]) -> list:
-  """Returns views of `entries`, one after the other, of the shapes of `like`."""
+  """Returns consecutive views of `entries` with the shapes of `like`."""
   flat = entries.reshape([-1])
   stops = np.cumsum([array.size for array in like])
   return [
@@ -34,6 +34,6 @@ def split(entries: np.ndarray, like: Sequence[np.ndarray]) -> list:
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-  """Returns the words of an array, flat; strings as they are."""
+  """Returns the words of an array as a flat array; strings are unchanged."""
   flat = np.ascontiguousarray(array).reshape([-1])
   return flat if flat.dtype == object else flat.view(f'u{min(flat.itemsize, 8)}')

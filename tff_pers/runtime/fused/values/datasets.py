@@ -1,4 +1,4 @@
-"""Elements of sequences, checked and stacked to segments."""
+"""Checks elements of sequences and stacks them to segments."""
 
 import collections
 from typing import Any, Sequence
@@ -11,7 +11,7 @@ from tff_pers import tff
 
 
 def segments(elements: Sequence[Any], types: Sequence[tff.TensorType]) -> list:
-  """Returns elements, each its arrays, stacked to segments of equal shapes."""
+  """Returns elements, each a list of arrays, stacked by equal shapes."""
   found, start = [], 0
   for stop in range(1, len(elements) + 1):
     if stop == len(elements) or _shapes(elements[stop]) != _shapes(
@@ -23,7 +23,7 @@ def segments(elements: Sequence[Any], types: Sequence[tff.TensorType]) -> list:
 
 
 def padded(found: list, types: Sequence[tff.TensorType]) -> list:
-  """Returns segments and empty ones, so that most cohorts agree in number."""
+  """Returns segments padded with empty ones, so that most cohorts agree."""
   least = 1 if all(t.shape is not None and None not in t.shape
                    for t in types) else 2
   missing = max(0, least - len(found))
@@ -31,12 +31,12 @@ def padded(found: list, types: Sequence[tff.TensorType]) -> list:
 
 
 def check_elements(spec: Any, element_type: tff.Type) -> None:
-  """Checks a data set as TFF does.
+  """Checks the elements of a data set as TFF does.
 
   Raises:
     TypeError: Unless elements of `spec` are of `element_type`.
-    ValueError: If named fields are not sorted and do not say that their order
-      counts: TFF could not tell which is meant.
+    ValueError: If named fields are neither sorted nor in an ordered container:
+      TFF could not tell which order is meant.
   """
   found = tff.types.tensorflow_to_type(spec)
   if _is_ambiguous(found):
@@ -52,7 +52,7 @@ def check_elements(spec: Any, element_type: tff.Type) -> None:
 
 
 def empty_segment(types: Sequence[tff.Type]) -> list:
-  """Returns a segment of no elements."""
+  """Returns a segment without elements."""
   return [
       np.zeros(
           [0, *(d or 0 for d in t.shape or ())], python_values.numpy_dtype(t)
@@ -62,7 +62,7 @@ def empty_segment(types: Sequence[tff.Type]) -> list:
 
 
 def _is_ambiguous(part) -> bool:
-  """Whether TFF does not know the order of named fields of data sets."""
+  """Whether TFF cannot know the order of named fields of a data set."""
   if not isinstance(part, tff.StructType):
     return False
   names = tff.structure.name_list(part)
@@ -74,7 +74,7 @@ def _is_ambiguous(part) -> bool:
 
 
 def listed(elements: Sequence[Any], element_type: tff.Type) -> list:
-  """Returns the arrays of each element of a list, in the order of `tf.data`."""
+  """Returns the arrays of each element of a list, in `tf.data`'s order."""
   types = sequences.flat_types(element_type)
   if not elements:
     return []

@@ -1,4 +1,4 @@
-"""Functions of single elements (`Dataset.map`), applied to stacked ones."""
+"""Applies functions of single elements (`Dataset.map`) to stacked ones."""
 
 import collections
 import functools
@@ -7,11 +7,11 @@ from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
-# Not exported by TensorFlow: function libraries as traceable functions.
+# TensorFlow does not export how it loads function libraries.
 from tensorflow.python.saved_model import function_deserialization
 
-# Functions that are kept; programs that make data sets anew trace theirs anew,
-# which are the same ones under other names.
+# Number of functions kept. Programs that create their data sets again also
+# trace their functions again: the same functions under other names.
 _MAX_FUNCTIONS = 64
 _loaded = collections.OrderedDict()
 
@@ -60,7 +60,7 @@ def load(
 
 
 def _over_rows(function, stacked, captured):
-  """Returns the results of all rows, stacked."""
+  """Returns the stacked results of all rows."""
   call = lambda element: tuple(tf.raw_ops.StatefulPartitionedCall(
       args=[*element, *captured],
       Tout=[t.dtype for t in function.outputs], f=function,
@@ -73,7 +73,7 @@ def _over_rows(function, stacked, captured):
 
 
 def _fingerprint(name: str, functions) -> bytes:
-  """Returns what a function and those that it calls do, apart from names."""
+  """Returns a fingerprint of a function and its callees, ignoring names."""
   body = type(functions[name])()
   body.CopyFrom(functions[name])
   body.signature.name = ''

@@ -1,8 +1,8 @@
-"""Arguments and results of a computation as flat tensors.
+"""Layouts of arguments and results of a computation as flat tensors.
 
-A layout says how the tensors of a value lie, apart from their sizes, so that
-one traced function serves all cohorts of one layout. The values of clients are
-stacked if they agree in shape, else packed one after the other; so are the
+A layout describes the tensors of a value except for their sizes, so that one
+traced function serves all cohorts of that layout. The values of clients are
+stacked if they agree in shape, else packed one after another; so are the
 elements of sequences.
 """
 
@@ -29,7 +29,7 @@ class Single:
     return [tf.TensorSpec(self.shape, self.dtype)]
 
   def read(self, tensors: Iterator[tf.Tensor]) -> Any:
-    """Returns the next of the flat tensors, as it is."""
+    """Returns the next of the flat tensors."""
     return next(tensors)
 
 
@@ -53,7 +53,7 @@ class Stacked:
 
 @dataclasses.dataclass(frozen=True)
 class Packed:
-  """A tensor of every client, of different shapes: their entries, joined."""
+  """A tensor of every client, of different shapes: all entries concatenated."""
 
   shape: tuple
   dtype: tf.DType
@@ -75,10 +75,10 @@ class Packed:
 
 @dataclasses.dataclass(frozen=True)
 class Varying:
-  """A sequence whose elements have different shapes: their entries, joined.
+  """A sequence whose elements differ in shape: all entries concatenated.
 
-  One layout for any number of shapes. With `clients`, one sequence of every
-  client: the elements of all clients and how many each has.
+  One layout serves any number of shapes. With `clients`, it is one sequence per
+  client: the elements of all clients, and the number of each client's elements.
   """
 
   element_type: Any
@@ -89,8 +89,8 @@ class Varying:
   def specs(self) -> list[tf.TensorSpec]:
     """The specs of `Packed` for each tensor of an element.
 
-    Where the sequence is of clients, before them the number of elements of each
-    client, int64[clients].
+    If the sequence belongs to clients, these follow the number of elements of
+    each client, int64[clients].
     """
     specs = [tf.TensorSpec([None], tf.int64)] if self.clients else []
     for t in sequences.flat_types(self.element_type):
@@ -98,7 +98,7 @@ class Varying:
     return specs
 
   def read(self, tensors: Iterator[tf.Tensor]) -> Any:
-    """Takes its share of the flat tensors.
+    """Reads its values from the flat tensors.
 
     Returns:
       A `sequences.Sequence` of the server, or the `Runs` of all clients.
@@ -128,7 +128,7 @@ class Parts:
     return [spec for part in self.parts for spec in part.specs]
 
   def read(self, tensors: Iterator[tf.Tensor]) -> Any:
-    """Takes its share of the flat tensors.
+    """Reads its values from the flat tensors.
 
     Returns:
       A tuple with the value of each part; the `Segments` of a sequence.
@@ -140,14 +140,14 @@ class Parts:
 
 
 def leaves(value: Any) -> list:
-  """Returns the layouts of the tensors of an argument; None has none."""
+  """Returns the layouts of an argument's tensors; None has none."""
   if isinstance(value, Parts):
     return [leaf for part in value.parts for leaf in leaves(part)]
   return [] if value is None else [value]
 
 
 class Segments(NamedTuple):
-  """A sequence of the server or of every client, as its segments' tensors."""
+  """A sequence of the server or of every client, as tensors of segments."""
 
   tensors: Any
   element_type: Any
@@ -155,7 +155,7 @@ class Segments(NamedTuple):
 
   @property
   def is_of_clients(self) -> bool:
-    """Whether there is one such sequence at every client."""
+    """Whether every client has such a sequence."""
     return any(isinstance(t, (packing.Rows, packing.Pieces)) for t in self.tensors)
 
   def at(self, i: tf.Tensor, is_loop: bool = False) -> Any:
@@ -182,11 +182,11 @@ class Segments(NamedTuple):
 
 
 class Runs(NamedTuple):
-  """A sequence of every client, as the elements of all of them.
+  """A sequence per client, as the elements of all clients.
 
   Attributes:
     segment: The elements, see `sequences.Sequence`.
-    starts: int64[clients + 1], where each client's begin, and the end.
+    starts: int64[clients + 1], where each client's elements begin, and the end.
     element_type: TFF type of an element.
   """
 
@@ -202,7 +202,7 @@ class Runs(NamedTuple):
 
 
 def at(value: Any, i: tf.Tensor, is_loop: bool = False) -> Any:
-  """Returns what client `i` holds of `value`; for `is_loop` see `Rows.at`."""
+  """Returns client `i`'s part of `value`; for `is_loop` see `Rows.at`."""
   if isinstance(value, (packing.Rows, packing.Pieces, Segments)):
     return value.at(i, is_loop)
   if isinstance(value, (Runs, serialized.DataSets)):

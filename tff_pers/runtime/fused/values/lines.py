@@ -1,7 +1,7 @@
-"""Pipelines that only choose, order, map and batch rows, without iterators.
+"""Evaluates pipelines that choose, order, map and batch rows, by arrays.
 
 TensorFlow's iterator takes milliseconds to start, for every client in every
-round; here the numbers of the rows are put in order, and then the rows taken.
+round. Here the row numbers are put in order, and then the rows are taken.
 """
 
 from typing import Optional, Sequence
@@ -14,14 +14,14 @@ from tff_pers.runtime.fused.values import pipelines
 
 
 def segments(lines: Sequence[Optional[pipelines.Line]]) -> list:
-  """Returns for every client segments of elements, see `reading.Reader.read`.
+  """Returns each client's segments of elements, see `reading.Reader.read`.
 
   Args:
-    lines: A line for every client, or None.
+    lines: A line for each client, or None.
 
   Returns:
-    Lists of segments; None where there is no line, or where elements differ in
-    shape.
+    Lists of segments; None for a client without a line, or whose elements
+    differ in shape.
   """
   found: list[Optional[list]] = [None] * len(lines)
   clients = {k: line for k, line in enumerate(lines) if line is not None}
@@ -37,7 +37,7 @@ def segments(lines: Sequence[Optional[pipelines.Line]]) -> list:
     try:
       found[k] = _joined(list(_segments(clients[k], order, batch_order)))
     except tf.errors.InvalidArgumentError:
-      pass  # The iterator will do, or say what is wrong.
+      pass  # The iterator will read it, or report the error.
   return found
 
 
@@ -86,13 +86,13 @@ def _runs(order, size, batch_order):
 
 
 def _slices(array, rows):
-  """Returns `array[rows]` for rows in their own order, without a copy."""
+  """Returns `array[rows]` for consecutive rows, without a copy."""
   flat = array[rows[0, 0]:rows[-1, -1] + 1]
   return flat.reshape([*rows.shape, *array.shape[1:]])
 
 
 def _joined(found) -> list:
-  """Returns segments, neighbours of one shape joined; none is empty."""
+  """Returns non-empty segments, with neighbours of one shape joined."""
   joined: list[list] = []
   for segment in found:
     if not segment or not len(segment[0]):

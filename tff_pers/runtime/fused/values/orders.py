@@ -1,7 +1,7 @@
-"""The order in which pipelines yield the rows of their source.
+"""Computes the order in which pipelines yield the rows of their source.
 
-TensorFlow's own operations order the numbers of the rows, many clients in one
-call, so that shuffles draw as they do natively, with seeds and without.
+TensorFlow's own operations order the row numbers, many clients in one call, so
+that shuffles draw as on TFF's runtime, with seeds and without.
 """
 
 import collections
@@ -16,11 +16,11 @@ _ALL = 2**62
 
 
 def of(counts: Sequence[int], orderings: Sequence[list]) -> list:
-  """Returns the row numbers that remain, in their order, for every client.
+  """Returns the remaining row numbers in their order, for each client.
 
   Args:
-    counts: Rows of every client.
-    orderings: The `pipelines.Ordering`s of every client.
+    counts: Number of rows of each client.
+    orderings: The `pipelines.Ordering`s of each client.
   """
   found = [np.arange(count) for count in counts]
   groups = collections.defaultdict(list)
@@ -54,7 +54,7 @@ def _ordered(kinds):
     for operation, reshuffles, size in kinds:
       dataset = _step(dataset, operation, reshuffles, numbers[:size])
       numbers = numbers[size:]
-    # A data set without elements would have no batch.
+    # Without elements, a data set would have no batch.
     end = tf.data.Dataset.from_tensors(tf.constant(-1, tf.int64))
     return dataset.concatenate(end).batch(_ALL).get_single_element()[:-1]
 
@@ -71,7 +71,7 @@ def _ordered(kinds):
 
 
 def _step(dataset, operation, reshuffles, numbers):
-  """Returns `dataset`, of row numbers, after one step."""
+  """Returns `dataset`, a data set of row numbers, after one step."""
   if operation != 'ShuffleDatasetV3':
     use = {
         'RepeatDataset': dataset.repeat, 'ShardDataset': dataset.shard,

@@ -1,4 +1,4 @@
-"""Tensors of one kind in a graph, one after the other: of clients, of elements.
+"""Many tensors of one kind in a graph: those of clients, or of elements.
 
 They are stacked if they agree in shape (`Rows`), else packed (`Pieces`).
 """
@@ -10,11 +10,11 @@ import tensorflow as tf
 
 
 class Rows(NamedTuple):
-  """Tensors of one shape.
+  """Tensors of equal shape.
 
   Attributes:
     tensor: [count, ...].
-    on_host: Whether it stays in the memory of the host, and only what a client
+    on_host: Whether they stay in host memory, and only the tensor that a client
       needs goes to the device.
   """
 
@@ -23,12 +23,12 @@ class Rows(NamedTuple):
 
   @property
   def tensors(self) -> tuple:
-    """What it consists of."""
+    """The tensors it consists of."""
     return (self.tensor,)
 
   @property
   def count(self) -> tf.Tensor:
-    """How many tensors there are, an int32 scalar."""
+    """The number of tensors, an int32 scalar."""
     return tf.shape(self.tensor)[0]
 
   def of_tensors(self, tensors: Sequence[Any]) -> 'Rows':
@@ -37,13 +37,13 @@ class Rows(NamedTuple):
     return Rows(tensor, self.on_host)
 
   def at(self, i: tf.Tensor, is_loop: bool = False) -> tf.Tensor:
-    """Returns the tensor number `i`.
+    """Returns tensor number `i`.
 
     Args:
       i: int32 scalar.
-      is_loop: Whether `i` is the variable of a loop that is run as it stands.
-        A slice is then a view of the rows if their size in bytes is a multiple
-        of Eigen's alignment; but vectorized it copies all of them.
+      is_loop: Whether `i` is the variable of a loop that is not vectorized. A
+        slice is then a view of the rows if their size in bytes is a multiple of
+        Eigen's alignment; vectorized, it would copy all rows.
     """
     with _place(self.on_host):
       return self.tensor[i] if is_loop else tf.gather(self.tensor, i)
@@ -53,10 +53,11 @@ class Pieces(NamedTuple):
   """Tensors of different shapes.
 
   Attributes:
-    entries: All entries, tensor after tensor, flat.
+    entries: All entries, tensor by tensor, flat.
     shapes: int64[count, rank].
-    starts: int64[count + 1], where each begins in `entries`, and the end.
-    shape: What is known of all shapes.
+    starts: int64[count + 1], where each tensor begins in `entries`, and the
+    end.
+    shape: The dimensions that all shapes share; others are None.
     on_host: As in `Rows`.
   """
 
@@ -73,19 +74,19 @@ class Pieces(NamedTuple):
   ) -> 'Pieces':
     """Returns the pieces; call it outside of loops over them."""
     with _place(on_host):
-      # Once for all: their sum for every piece would be quadratic.
+      # Only once: a sum for each piece would take quadratic time.
       stops = tf.cumsum(tf.reduce_prod(shapes, axis=1))
       starts = tf.concat([tf.zeros([1], tf.int64), stops], 0)
     return cls(entries, shapes, starts, shape, on_host)
 
   @property
   def tensors(self) -> tuple:
-    """What they consist of."""
+    """The tensors it consists of."""
     return self.entries, self.shapes, self.starts
 
   @property
   def count(self) -> tf.Tensor:
-    """How many tensors there are, an int32 scalar."""
+    """The number of tensors, an int32 scalar."""
     return tf.shape(self.shapes)[0]
 
   def of_tensors(self, tensors: Sequence[Any]) -> 'Pieces':
@@ -94,10 +95,10 @@ class Pieces(NamedTuple):
     return Pieces(entries, shapes, starts, self.shape, self.on_host)
 
   def at(self, i: tf.Tensor, is_loop: bool = False) -> tf.Tensor:
-    """Returns the tensor number `i`."""
-    del is_loop  # See `Rows`; here every way needs a slice.
+    """Returns tensor number `i`."""
+    del is_loop  # See `Rows`; here a slice is needed in any case.
     with _place(self.on_host):
-      # Each operation counts: this is done for every element of every client.
+      # Few operations, because they run for every element of every client.
       shape = tf.gather(self.shapes, i)
       start = tf.gather(self.starts, tf.reshape(i, [1]))
       size = tf.reduce_prod(shape, keepdims=True)
@@ -106,7 +107,7 @@ class Pieces(NamedTuple):
     return piece
 
   def between(self, first: tf.Tensor, last: tf.Tensor) -> 'Pieces':
-    """Returns those from number `first` up to, without, number `last`."""
+    """Returns the tensors from number `first` to number `last`, exclusive."""
     with _place(self.on_host):
       starts = self.starts[first:last + 1]
       return Pieces(

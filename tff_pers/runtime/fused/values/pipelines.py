@@ -1,8 +1,8 @@
-"""`tf.data` pipelines as TensorFlow writes them down: a graph with their data.
+"""Reads `tf.data` pipelines from the graphs that TensorFlow serializes.
 
-What a data set contains is in this graph, constants, functions and seeds alike,
-and TFF's own executor makes every data set anew from it. Two data sets that are
-the same pipeline over other data differ in constants only.
+The graph contains all that a data set consists of: constants, functions and
+seeds. TFF's own executor makes every data set again from it. Two data sets with
+the same pipeline on different data differ only in constants.
 """
 
 import hashlib
@@ -14,19 +14,19 @@ import tensorflow as tf
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import element_functions
 
-# What these do to elements is to choose and to order them.
+# These operations only choose and order elements.
 _ORDERING = frozenset({
     'RepeatDataset', 'ShardDataset', 'ShuffleDatasetV3', 'SkipDataset',
     'TakeDataset',
 })
 _NO_EFFECT = frozenset({'ModelDataset', 'OptionsDataset', 'PrefetchDataset'})
 _BATCHES = frozenset({'BatchDatasetV2', 'ParallelBatchDataset'})
-# Inputs behind the values that the function captures.
+# Number of inputs after the values that the function captures.
 _MAPS = {'MapDataset': 0, 'ParallelMapDataset': 1, 'ParallelMapDatasetV2': 1}
 _PLAIN = frozenset({'Const', 'TensorSliceDataset', '_Retval'}).union(
     _ORDERING, _NO_EFFECT, _BATCHES, _MAPS
 )
-# Their state is a resource of this process, which other passes have advanced.
+# Their state is a resource of this process, which other passes advance.
 _WITH_STATE = ('Cache', 'Shuffle')
 
 
@@ -35,8 +35,8 @@ class Ordering(NamedTuple):
 
   Attributes:
     operation: Name of the TensorFlow operation.
-    reshuffles: Of a shuffle, whether every pass has another order.
-    numbers: Its inputs, such as a count, a buffer's size or seeds.
+    reshuffles: For a shuffle, whether every pass has a new order.
+    numbers: Its inputs, e.g. a count, a buffer size or seeds.
   """
 
   operation: str
@@ -45,10 +45,10 @@ class Ordering(NamedTuple):
 
 
 class Level(NamedTuple):
-  """What happens to examples, or to batches.
+  """The steps applied to examples, or to batches.
 
-  A function of one element and a choice of elements commute, so that it does
-  not matter how the ones stand among the others.
+  A function of one element commutes with choosing and ordering elements, so the
+  order between the two kinds of steps does not matter.
   """
 
   orderings: list
@@ -56,13 +56,13 @@ class Level(NamedTuple):
 
 
 class Line(NamedTuple):
-  """Slices of tensors, ordered, mapped, batched, ordered and mapped again.
+  """Slices of tensors: ordered, mapped, batched, then ordered and mapped again.
 
   Attributes:
     source: Arrays whose rows are the examples.
-    examples: What happens to the examples.
+    examples: The steps applied to examples.
     batch: (batch size, whether a smaller last batch is dropped), or None.
-    batches: What happens to the batches.
+    batches: The steps applied to batches.
   """
 
   source: list
@@ -80,15 +80,15 @@ class Pipeline:
   """The graph of a data set.
 
   Attributes:
-    is_fixed: Whether its elements follow from what the graph contains: no
-      files, no randomness, nothing of this process.
+    is_fixed: Whether its elements are determined by the graph: no files, no
+      randomness, no state of this process.
   """
 
   def __init__(self, dataset: tf.data.Dataset):
-    """Writes the data set down.
+    """Serializes the data set to its graph.
 
     Raises:
-      tf.errors.OpError: If TensorFlow cannot do that.
+      tf.errors.OpError: If TensorFlow cannot serialize it.
     """
     self._spec = dataset.element_spec
     self._written = tf.raw_ops.DatasetToGraphV2(
@@ -107,11 +107,11 @@ class Pipeline:
     self.is_fixed = operations.repeat(self._operations)
 
   def digest(self) -> bytes:
-    """Returns what names the content."""
+    """Returns a digest that identifies the content."""
     return hashlib.sha256(self._written).digest()
 
   def written(self) -> bytes:
-    """Returns the graph, of which data sets are made that share no state."""
+    """Returns the graph; data sets made from it share no state."""
     if not self._has_state():
       return self._written
     private = tf.compat.v1.GraphDef()
@@ -124,11 +124,11 @@ class Pipeline:
     for node in private.node:
       if node.op == 'Const' and node.name in shared:
         for handle in node.attr['value'].tensor.resource_handle_val:
-          handle.name = 'no_such_resource'  # The data set makes its own.
+          handle.name = 'no_such_resource'  # So the data set makes its own.
     return private.SerializeToString()
 
   def private(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns `dataset`, or one that is like it before its first pass."""
+    """Returns `dataset`, or an equal one that has not been iterated over."""
     if not self._has_state():
       return dataset
     return tf.data.experimental.from_variant(
@@ -136,7 +136,7 @@ class Pipeline:
     )
 
   def line(self) -> Optional[Line]:
-    """Returns the data set in this form, None if it is of another one."""
+    """Returns the data set as a `Line`, None if it has another form."""
     if not self._operations - self._in_functions <= _PLAIN or (
         operations.stateful(self._in_functions)
         or operations.reads_files(self._in_functions)
@@ -177,7 +177,7 @@ class Pipeline:
     return any(op.startswith(_WITH_STATE) for op in self._operations)
 
   def _chain(self) -> Optional[list]:
-    """Returns the nodes from the source on; None if there are several."""
+    """Returns the nodes from the source on; None if sources are several."""
     [result] = [n for n in self._graph.node if n.op == '_Retval']
     nodes, node = [], self._node(result.input[0])
     while node.op != 'TensorSliceDataset':
@@ -192,7 +192,7 @@ class Pipeline:
     return self._nodes[name.split(':')[0]]
 
   def _constant(self, name: str) -> Any:
-    """Returns an array without a copy; None for a handle."""
+    """Returns an array without copying it; None for a handle."""
     tensor = self._node(name).attr['value'].tensor
     dtype = tf.as_dtype(tensor.dtype)
     if dtype == tf.resource:

@@ -1,4 +1,4 @@
-"""Python values of TFF types: fields of containers, arrays of leaves."""
+"""Converts Python values of TFF types to fields and arrays."""
 
 import collections
 import functools
@@ -20,9 +20,9 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
   """Returns `value` as an array of the type, as TFF's own executor takes it.
 
   Raises:
-    TypeError: If it is not of that type. Numbers of another kind (int for
-      float) or of a wider one are not.
-    NotImplementedError: If it is no number, string or array.
+    TypeError: If it is not of that type, e.g. an int for a float, or a number
+      of a wider type.
+    NotImplementedError: If it is not a number, string or array.
   """
   if not isinstance(value, _NUMPY) and isinstance(
       value, (tf.Tensor, tf.Variable)
@@ -37,19 +37,19 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
 def element_arrays(
     column: Sequence[Any], tensor_type: tff.TensorType
 ) -> list:
-  """Returns a leaf of the elements of a list, as TensorFlow converts it.
+  """Returns one leaf of the elements of a list, as TensorFlow converts it.
 
-  TFF makes a data set of the list, so that what is not taken for a tensor
-  outside of sequences, such as an int for a float, is taken here.
+  TFF makes a data set of the list. So values are accepted here that are refused
+  outside of sequences, such as an int for a float.
 
   Raises:
     TypeError, ValueError: If a value cannot be converted.
-    TypeError: If one is of another shape.
+    TypeError: If one has another shape.
   """
   dtype = numpy_dtype(tensor_type)
   tf_dtype = tf.as_dtype(tensor_type.dtype)
   kinds = set(map(type, column))
-  if len(kinds) == 1 and kinds <= _PYTHON_SCALARS:  # A call for each is slow.
+  if len(kinds) == 1 and kinds <= _PYTHON_SCALARS:  # One call each is slow.
     column = tf.convert_to_tensor(list(column), tf_dtype).numpy()
     return [_of_shape(np.asarray(v, dtype), tensor_type) for v in column]
   return [
@@ -78,7 +78,7 @@ def _of_shape(array, tensor_type) -> np.ndarray:
 
 
 def _fits(shape, expected) -> bool:
-  """Whether `shape` is one of those that a type allows."""
+  """Whether a type allows `shape`."""
   return expected is None or len(shape) == len(expected) and all(
       want is None or have == want for have, want in zip(shape, expected)
   )
@@ -103,7 +103,7 @@ def _converted(value, tensor_type, dtype) -> np.ndarray:
 
 
 def numpy_dtype(tensor_type: tff.TensorType) -> Any:
-  """Returns the dtype of arrays of a type."""
+  """Returns the dtype of arrays of this type."""
   return _numpy_dtype(tensor_type.dtype)
 
 
@@ -114,14 +114,14 @@ def _numpy_dtype(dtype: Any) -> Any:
 
 
 def unpacked(argument: Any, part: tff.Type) -> Any:
-  """Returns an argument that may be a `Struct` in a container of Python.
+  """Returns an argument, a `Struct` of named fields as a Python container.
 
-  TFF packs the arguments of a call into one; it is here alone that names count
-  outside of sequences.
+  TFF packs the arguments of a call into a `Struct`. Outside of sequences, names
+  matter only here.
 
   Raises:
     TypeError: If the fields of a `Struct` have other names than the type, or
-      one without a name follows one with a name.
+      an unnamed one follows a named one.
     ValueError: If a `Struct` is given for a tensor or a sequence.
   """
   if not isinstance(argument, tff.structure.Struct):
@@ -131,7 +131,7 @@ def unpacked(argument: Any, part: tff.Type) -> Any:
   names = _names(argument)
   if any(name and not after for name, after in zip(names, names[1:])):
     raise TypeError(
-        'The fields of a `Struct` that have no name must be the first, found'
+        'Unnamed fields of a `Struct` must precede named ones, found'
         f' {argument}.'
     )
   is_struct = isinstance(part, tff.StructType)
@@ -148,11 +148,11 @@ def unpacked(argument: Any, part: tff.Type) -> Any:
 def fields(value: Any, struct: tff.StructType) -> list:
   """Returns the fields of a structure, in the order of the type.
 
-  As TFF has it, fields are matched by position, not by name, but for elements
-  of sequences: see `columns`.
+  As in TFF, fields are matched by position, not by name, except in elements of
+  sequences: see `columns`.
 
   Raises:
-    TypeError: If `value` is no structure, or not one of that many fields.
+    TypeError: If `value` is not a structure, or has another number of fields.
     ValueError: If `value` is a `Struct` that has names for some fields only.
   """
   found = items(value)
@@ -165,9 +165,9 @@ def fields(value: Any, struct: tff.StructType) -> list:
 
 
 def items(value: Any) -> list:
-  """Returns the fields of a structure, in its own order; raises as `fields`."""
+  """Returns the fields of a structure in its own order; raises as `fields`."""
   container = type(value)
-  if container in (dict, collections.OrderedDict):  # Faster than TFF's, the same.
+  if container in (dict, collections.OrderedDict):  # Faster than TFF's code.
     return list(value.values())
   if container in (list, tuple):
     return list(value)
@@ -175,9 +175,9 @@ def items(value: Any) -> list:
 
 
 def columns(elements: Sequence[Any], element_type: tff.Type) -> Any:
-  """Returns the leaves of elements of a sequence that is given as a list.
+  """Returns the leaves of the elements of a sequence given as a list.
 
-  As TFF has it, these are matched by name if they are dictionaries or named
+  As in TFF, elements are matched by name if they are dictionaries or named
   tuples, by position if they are lists or tuples.
 
   Args:
@@ -185,11 +185,11 @@ def columns(elements: Sequence[Any], element_type: tff.Type) -> Any:
     element_type: TFF type of an element.
 
   Returns:
-    Nested tuples, in the order of the type, of the lists of one leaf of all
+    Nested tuples, in the order of the type, of lists with one leaf of all
     elements.
 
   Raises:
-    TypeError: If an element is not of that structure.
+    TypeError: If an element does not have that structure.
     ValueError: If one is a `Struct` that has names for some fields only.
   """
   if not isinstance(element_type, tff.StructType):
@@ -204,7 +204,7 @@ def columns(elements: Sequence[Any], element_type: tff.Type) -> Any:
 
 
 def _element_fields(element, struct, names, keys):
-  """Returns the fields of an element; `keys`: the set of names, if it has."""
+  """Returns the fields of an element; `keys` is the set of names, or None."""
   if not isinstance(element, (dict, list)):
     element = _without_struct(element)
   if keys is not None:
@@ -226,7 +226,7 @@ def _names(struct) -> list:
 
 
 def _without_struct(value):
-  """Returns a `Struct` as a dictionary or a tuple, anything else as it is."""
+  """Returns a `Struct` as a dictionary or tuple, anything else unchanged."""
   if isinstance(value, tff.structure.Struct):
     return tff.structure.to_odict_or_tuple(value, recursive=False)
   return value

@@ -1,4 +1,4 @@
-"""The sequences of an argument, read before the computation runs, or not."""
+"""Reads an argument's sequences before the computation runs, if possible."""
 
 import math
 from typing import Any, Optional, Sequence
@@ -15,26 +15,26 @@ from tff_pers.runtime.fused.values import pipelines
 from tff_pers.runtime.fused.values import sequences
 from tff_pers import tff
 
-# Larger data sets are not read before the computation asks for their elements.
+# Larger data sets are only read when the computation asks for their elements.
 _MOST_ELEMENTS = 2**24
 
 
 class _TooLargeError(Exception):
-  """There is more to read than what the reader may hold."""
+  """A cohort has more data than the reader may hold."""
 
 
 class Reader:
-  """Reads sequences, as far as that can be done before a computation runs.
+  """Reads sequences, as far as possible before a computation runs.
 
-  What has been read of a data set is kept as long as the caller holds it, if
-  that takes time and its pipeline still contains the same.
+  Segments of a data set are cached as long as the caller holds the data set, if
+  reading takes time and the pipeline still has the same contents.
   """
 
   def __init__(self, max_bytes: int):
     """Initializes the reader.
 
     Args:
-      max_bytes: Bound on what is kept, and on what is read of a cohort.
+      max_bytes: Maximum bytes that are cached, and that are read per cohort.
     """
     self._cache, self._max_bytes = cache.Cache(max_bytes), max_bytes
 
@@ -44,14 +44,14 @@ class Reader:
     """Reads the sequences of a cohort.
 
     Args:
-      values: A `tf.data.Dataset`, or a list of elements, for every client.
+      values: A `tf.data.Dataset`, or a list of elements, for each client.
       element_type: TFF type of an element.
-      passes: How often the computation goes over them, see `graphs.passes`.
+      passes: The number of passes over them, see `graphs.passes`.
 
     Returns:
-      Either (segments, None): for every client a list of segments, each a list
-      of arrays [elements, ...] in the order of `tf.data`, all elements of a
-      segment of one shape. Or (None, graphs): for every client the graph of a
+      Either (segments, None): for each client a list of segments, each a list
+      of arrays [elements, ...] in the order of `tf.data`; all elements of a
+      segment have one shape. Or (None, graphs): for each client the graph of a
       data set, which the computation has to read itself.
 
     Raises:
@@ -77,7 +77,7 @@ class Reader:
     ]
 
   def _segments(self, sources, found, element_type) -> list:
-    """Returns the segments of all clients, of whom some are found already."""
+    """Returns the segments of all clients, some of which are known already."""
     types = sequences.flat_types(element_type)
     all_lines = [source and source.line() for source in sources]
     read, room = lines.segments(all_lines), self._max_bytes
@@ -95,19 +95,19 @@ class Reader:
     return read
 
   def _unchanged(self, value, element_type):
-    """Returns the segments of rows that are what they were, or None."""
+    """Returns the cached segments if the rows are unchanged, else None."""
     if not isinstance(value, tf.data.Dataset):
       return None
     known = self._cache.get(element_type, [value])
     if known is None:
       return None
     tensors, rows, segments = known
-    # A tensor may show memory of the caller (DLPack), who can change that.
+    # A tensor may be a view of the caller's memory (DLPack), which may change.
     now = [np.asarray(tensor) for tensor in tensors]
     return segments if contents.equal(now, rows) else None
 
   def _remember(self, source, element_type, line, segments) -> None:
-    """Keeps the segments of rows that are in the same order in every pass."""
+    """Caches the segments of rows whose order is the same in every pass."""
     tensors = source.tensors()
     if tensors is None or line.has_functions or not source.is_fixed:
       return
@@ -115,7 +115,7 @@ class Reader:
     self._cache.put(element_type, [source.value], kept, _size(segments))
 
   def _elements(self, source, types, room) -> list:
-    """Returns the segments of one client, element by element."""
+    """Returns the segments of one client, read element by element."""
     use = (tuple(types), source.digest())
     kept = use[1] and self._cache.get(use, [source.value])
     if kept:
@@ -133,7 +133,7 @@ class Reader:
 
 
 def _source(value, element_type):
-  """Returns a value as a sequence."""
+  """Returns a value as a source of elements."""
   if isinstance(value, tf.data.Dataset):
     return _DataSet(value, element_type)
   if isinstance(value, list):
@@ -152,7 +152,7 @@ class _List:
     self._type = element_type
 
   def is_readable(self, passes) -> bool:
-    del passes  # They are there.
+    del passes  # The elements are in memory.
     return True
 
   def line(self):
@@ -189,12 +189,12 @@ class _DataSet:
       self._why = error
 
   def is_readable(self, passes) -> bool:
-    """Whether it has an end, and every pass over it gives the same."""
+    """Whether it is finite, and every pass over it gives the same elements."""
     count = int(self.value.cardinality())
     if count == tf.data.INFINITE_CARDINALITY or count > _MOST_ELEMENTS:
       return False
     if self._pipeline is None:
-      return True  # There is no other way.
+      return True  # There is no other way to read it.
     return passes <= 1 or passes < math.inf and self.is_fixed
 
   def line(self):
@@ -202,11 +202,11 @@ class _DataSet:
 
   @property
   def is_fixed(self) -> bool:
-    """Whether its content says what its elements are."""
+    """Whether its content determines its elements."""
     return self._pipeline is not None and self._pipeline.is_fixed
 
   def digest(self):
-    """Returns what names the content, None if it does not fix the elements."""
+    """Returns a digest of the content, or None if elements may vary."""
     if self._pipeline is None or not self._pipeline.is_fixed:
       return None
     return self._pipeline.digest()
@@ -227,7 +227,7 @@ class _DataSet:
   def written(self) -> bytes:
     if self._pipeline is None:
       raise sequences.Unsupported(
-          f'TensorFlow cannot write a data set down: {self._why}'
+          f'TensorFlow cannot serialize a data set: {self._why}'
       )
     return self._pipeline.written()
 

@@ -1,4 +1,4 @@
-"""Tensors of a traced function to Python results."""
+"""Converts tensors of a traced function to Python results."""
 
 import collections
 from typing import Any, Iterator, Optional
@@ -14,19 +14,19 @@ from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
 from tff_pers import tff
 
-# Smaller arrays are not worth a place in the memory of result tensors.
+# Smaller arrays are not worth remembering their tensors.
 LEAST_BYTES = 1024
 
 
 class ResultTensors:
-  """Tensors of results, as long as the caller holds the arrays."""
+  """Remembers the tensors of results while the caller holds their arrays."""
 
   def __init__(self, max_bytes: int = 0):
     """Initializes the memory.
 
     Args:
-      max_bytes: Bound on what is kept of clients' results, whom a population
-        may have many of.
+      max_bytes: Maximum bytes kept for results of clients, of which a
+        population may have many.
     """
     self._tensors: dict[int, Any] = {}
     self._rows = cache.Cache(max_bytes)
@@ -34,7 +34,7 @@ class ResultTensors:
   def row(self, array: Any) -> Optional[tf.Tensor]:
     """Returns the tensor on the device of a client's result, or None."""
     tensor, form = self._rows.get('row', [array]) or (None, None)
-    # As for `tensor`.
+    # See `tensor`.
     return tensor if form and form == array.__array_interface__ else None
 
   def rows(self, tensor: tf.Tensor) -> list:
@@ -45,10 +45,10 @@ class ResultTensors:
     if not is_worth:
       return list(tensor.numpy())
     stack = tensor.numpy()
-    stack.flags.writeable = False  # The tensors would not see a change.
+    stack.flags.writeable = False  # A change would not reach the tensors.
     arrays = list(stack)
     with tf.device(tensor.device):
-      # Apart, so that a client that is gone frees its memory.
+      # Separate tensors, so that a client that is gone frees its memory.
       rows = tf.unstack(tensor)
     for array, row in zip(arrays, rows):
       self._rows.put(
@@ -57,11 +57,11 @@ class ResultTensors:
     return arrays
 
   def forget_rows(self) -> None:
-    """Frees what is kept of clients' results."""
+    """Frees the tensors of clients' results."""
     self._rows.clear()
 
   def tensor(self, array: Any) -> Optional[tf.Tensor]:
-    """Returns the tensor that `array` shows, or None."""
+    """Returns the tensor that `array` is a view or copy of, or None."""
     reference, tensor, form = self._tensors.get(id(array), (None,) * 3)
     if reference is None or reference() is not array:
       return None
@@ -76,7 +76,7 @@ class ResultTensors:
     if array.nbytes < LEAST_BYTES:
       return array
     if 'GPU' in tensor.device:
-      array.flags.writeable = False  # The tensor would not see a change.
+      array.flags.writeable = False  # A change would not reach the tensor.
     key = id(array)
     forget = lambda _, key=key, tensors=self._tensors: tensors.pop(key, None)
     self._tensors[key] = (
@@ -94,7 +94,7 @@ def lies_on_device(tensor: tf.Tensor) -> bool:
 
 
 def flat(value: Any, part: tff.Type) -> list:
-  """Returns the tensors of a traced result, as `export` takes them."""
+  """Returns the tensors of a traced result, in the order of `export`."""
   if isinstance(part, tff.FederatedType):
     return flat(value, part.member)
   if isinstance(part, tff.StructType):
@@ -125,18 +125,19 @@ def export(
     tensors: Iterator[tf.Tensor], value: Any, part: tff.Type,
     num_clients: Optional[int], result_tensors: ResultTensors,
 ) -> Any:
-  """Returns the Python result, in the containers that its type names.
+  """Returns the Python result, in the containers that its type specifies.
 
   Args:
     tensors: Iterator over the tensors of the result.
-    value: What they stand for: nested tuples, `packing.Rows`, `packing.Pieces`.
+    value: Their structure: nested tuples, `packing.Rows`, `packing.Pieces`.
     part: TFF type of the result.
-    num_clients: Size of the cohort, None if the computation takes none.
+    num_clients: Size of the cohort; None if the computation takes no cohort.
     result_tensors: Remembers the tensors.
 
   Raises:
-    ValueError: If a result is placed at clients and there are none. What all
-      clients share is known without a cohort, though not with an empty one.
+    ValueError: If a result is placed at clients and there are none. A value
+      that all clients share is known without a cohort, but not with an empty
+      one.
   """
   if isinstance(part, tff.FederatedType):
     is_known = part.all_equal and num_clients is None
@@ -194,7 +195,7 @@ def _container(part: tff.StructType, items: list) -> Any:
 
 
 def _export_sequence(variant, part):
-  """Returns a sequence as a data set, as TFF's own executor does."""
+  """Returns a sequence as a data set, like TFF's own executor."""
   spec = tuple(
       tf.TensorSpec(t.shape, t.dtype) for t in sequences.flat_types(part.element)
   )

@@ -2,8 +2,8 @@
 
 Consecutive elements of equal shapes are stacked to a segment: a data set of
 batches is one segment of full batches and one with the ragged last batch.
-Elements of ever other shapes are packed to one segment. The tensors of an
-element stand in the order of `tf.data`: named fields sorted.
+Elements whose shapes keep changing are packed to one segment. The tensors of an
+element are in the order of `tf.data`: named fields sorted.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ from tff_pers import tff
 
 
 class Unsupported(NotImplementedError):
-  """A computation needs what the fused runtime does not have."""
+  """A computation needs a feature that the fused runtime lacks."""
 
 
 @contextlib.contextmanager
 def unsupported_if_it_fails() -> Iterator[None]:
-  """Turns what goes wrong while a computation is compiled into `Unsupported`.
+  """Turns errors while a computation is compiled into `Unsupported`.
 
-  Natively there is no such step: what is wrong with the computation itself, its
-  call on the native runtime says.
+  The native runtime has no such step: if the computation itself is wrong, its
+  call on the native runtime says so.
 
   Raises:
     Unsupported: With the reason.
@@ -34,7 +34,7 @@ def unsupported_if_it_fails() -> Iterator[None]:
     yield
   except (Unsupported, MemoryError, tf.errors.ResourceExhaustedError):
     raise
-  except Exception as error:  # pylint: disable=broad-except  TF's are many.
+  except Exception as error:  # pylint: disable=broad-except  TF has many.
     lines = str(error).strip().splitlines() or ['']
     raise Unsupported(
         f'It cannot be traced: {type(error).__name__}: {lines[0]}'
@@ -96,10 +96,10 @@ class Sequence:
 
 
 class Made(Sequence):
-  """A sequence that a graph has made.
+  """A sequence that a graph creates.
 
-  Natively everyone who uses it makes a data set of its own, which begins with
-  the first pass; so the graph makes it once more for everyone but the first.
+  On TFF's runtime, every use of it creates a data set of its own, which starts
+  at the first pass; so the graph creates it again for all uses but the first.
   """
 
   def __init__(
@@ -110,7 +110,7 @@ class Made(Sequence):
 
   @property
   def variant(self) -> Any:
-    """The data set as a variant tensor; one of its own for each use."""
+    """The data set as a variant tensor; a new one for each use."""
     if self._is_used:
       return self._again()
     self._is_used = True
@@ -143,8 +143,8 @@ def reduction(
     step: Concrete function `(state..., element..., others...) -> state...`.
     segments: The segments.
     shapes: Shapes of the tensors of the state, as the reduction of the data set
-      declares them. What `step` returns may know less: it was loaded without
-      the shapes of variables that it reads.
+      declares them. The result of `step` may have less specific shapes, because
+      it was loaded without the shapes of variables that it reads.
 
   Returns:
     Concrete function `(segments..., state..., others...) -> state...`, where
@@ -178,7 +178,7 @@ def reduction(
 
 
 def only_element(segment: Any) -> Any:
-  """Returns a concrete function `(segment...) -> element...` of one element.
+  """Returns a concrete function `(segment...) -> element...` for one element.
 
   Args:
     segment: `packing.Rows`, each of one tensor.
@@ -214,7 +214,7 @@ def _fold(step, segment, state, shapes):
 
 
 def _shaped(tensors, shapes) -> tuple:
-  """Returns the tensors with all that `shapes` says of them."""
+  """Returns the tensors with all dimensions that `shapes` specifies."""
   return tuple(
       t if t.shape.is_subtype_of(s) else tf.ensure_shape(t, s)
       for t, s in zip(tensors, shapes)

@@ -1,8 +1,8 @@
 """Data sets that the traced function reads itself.
 
-What takes a part of a data set, or passes over one that is shuffled more than
-once, gets it as TFF's own executor does: as its graph, of which it makes a data
-set of its own.
+A computation that takes a part of a data set, or reads a shuffled one more than
+once, gets it as on TFF's own executor: as its graph, from which it creates a
+data set of its own.
 """
 
 import dataclasses
@@ -13,19 +13,19 @@ import tensorflow as tf
 
 from tff_pers.runtime.fused.values import sequences
 
-_UNKNOWN_FIELD = b'\xf8\x07'  # Number 127, a varint.
+_UNKNOWN_FIELD = b'\xf8\x07'  # Field number 127, a varint.
 
 
 @dataclasses.dataclass(frozen=True)
 class Serialized:
-  """The layout of data sets as their graphs, strings."""
+  """The layout of data sets as their serialized graphs, strings."""
 
   element_type: Any
   is_at_clients: bool
 
   @property
   def specs(self) -> list[tf.TensorSpec]:
-    """One spec: the graphs, string[clients], or that of the server."""
+    """One spec: the graphs of clients, string[clients], or the server's."""
     return [tf.TensorSpec([None] if self.is_at_clients else [], tf.string)]
 
   def read(self, tensors: Iterator[tf.Tensor]) -> Any:
@@ -35,7 +35,7 @@ class Serialized:
 
 
 class DataSets:
-  """The data sets of all clients in a graph, or that of the server."""
+  """The data sets of all clients in a graph, or the server's."""
 
   def __init__(self, graphs: tf.Tensor, element_type: Any):
     self._graphs, self._element_type = graphs, element_type
@@ -47,7 +47,7 @@ class DataSets:
       return self.sequence(tf.gather(self._graphs, i))
 
   def sequence(self, graph: Any = None) -> sequences.Sequence:
-    """Returns the sequence of a graph, a string; None: that of the server."""
+    """Returns the sequence of a graph, a string; None: the server's."""
     graph = self._graphs if graph is None else graph
     return _Sequence(graph, self._element_type, self._numbers)
 
@@ -61,11 +61,11 @@ class _Sequence(sequences.Sequence):
 
   @property
   def variant(self):
-    """A new data set for everyone who asks: none advances that of another."""
+    """A new data set for every use, so that no use advances another's."""
     with tf.device('/CPU:0'):
       number = next(self._numbers)
-      # TensorFlow would merge data sets of equal graphs. This is a field of a
-      # protocol buffer that nobody knows.
+      # TensorFlow would merge data sets with equal graphs. This unknown field
+      # of the protocol buffer makes them differ.
       field = _UNKNOWN_FIELD + bytes([number % 128])
       return tf.raw_ops.DatasetFromGraph(
           graph_def=tf.strings.join([self._graph, field])

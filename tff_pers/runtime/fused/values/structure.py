@@ -1,6 +1,6 @@
-"""Structures of TFF types: their tensors in order.
+"""The order of the tensors in structures of TFF types.
 
-The tensors of an element of a sequence stand in another order, that of
+The tensors of an element of a sequence have a different order, that of
 `tf.data`: see `sequences`.
 """
 
@@ -14,7 +14,7 @@ def leaves(type_signature: tff.Type) -> list:
   """Returns the tensor types of a structure in order.
 
   Raises:
-    Unsupported: If there is a sequence in it.
+    Unsupported: If it contains a sequence.
   """
   if isinstance(type_signature, tff.StructType):
     return [t for part in type_signature.children() for t in leaves(part)]
@@ -24,7 +24,7 @@ def leaves(type_signature: tff.Type) -> list:
 
 
 def has_sequence(type_signature: tff.Type) -> bool:
-  """Whether there is a sequence in a type."""
+  """Whether a type contains a sequence."""
   return tff.types.contains(
       type_signature, lambda part: isinstance(part, tff.SequenceType)
   )
@@ -43,7 +43,7 @@ def flatten(value: Any, type_signature: tff.Type) -> list:
 
 def unflatten(type_signature: tff.Type, values: Iterable[Any]) -> Any:
   """Returns nested tuples of `values`, as `flatten` orders them."""
-  values = iter(values)  # An iterator stays the same one.
+  values = iter(values)  # The recursion continues the same iterator.
   if isinstance(type_signature, tff.StructType):
     return tuple(unflatten(t, values) for t in type_signature.children())
   return next(values)

@@ -254,7 +254,7 @@ def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):
   fake_training.Training(monkeypatch, curve)
   assert _choose(tmp_path, '--budget=1m') == 1
   error = capsys.readouterr().err
-  assert 'No method came to an end' in error and error.count('\n') == 1
+  assert 'No method finished a run' in error and error.count('\n') == 1
   assert not (tmp_path / 'choice.md').exists()
 
 

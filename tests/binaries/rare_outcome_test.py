@@ -38,7 +38,7 @@ def test_rounds_end_by_auc(data, tmp_path, capsys):
   assert 'Validation metric: auc (--metric).' in output
   assert 'validation auc' in output and '| balanced_accuracy |' in output
   # One or two of ten are found by then.
-  assert 'hardly above that of always answering no' in output
+  assert 'hardly above that of always predicting no' in output
   assert 'of 10 of yes.' in output
   clients = results.read_clients(str(tmp_path))
   np.testing.assert_allclose(clients['majority'].mean(), 0.967, atol=0.01)
@@ -104,7 +104,7 @@ def test_choose_ranks_by_auc(data, tmp_path, capsys):
       '--eval_every=20', f'--output_dir={tmp_path}',
   ]) == 0
   text = (tmp_path / 'choice.md').read_text()
-  assert 'Recognized rows: 23' in text and 'auc_validation' in text
+  assert 'Correctly predicted rows: 23' in text and 'auc_validation' in text
   rows = _rows(tmp_path / 'choice.csv')
   assert {row['metric'] for row in rows} == {'auc'}
   assert all(not row['accuracy_test'] for row in rows)

@@ -13,7 +13,7 @@ _RESUME = 'train --resume --output_dir={f}/runs'
 _TUNED = 'compare_tuned --algos=fedavg'
 _ROBUST = 'robustness --num_clients=4'
 _CHECK = 'check_orderings --runs={f}'
-_ONCE = 'must be what the programs write'
+_ONCE = 'must be a file as the programs'
 
 FLAGS = {
     'seed_of_more_than_an_int64': (

@@ -1,4 +1,4 @@
-"""How far the class of an example is from being decided by the last bits.
+"""Margins that keep predicted classes independent of the last bits.
 
 Where two classes are equally likely, the order of a sum decides which of them
 wins, and with it an accuracy.  That order differs between runtimes, graphs and

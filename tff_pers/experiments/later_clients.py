@@ -247,7 +247,7 @@ def evaluate(opened: Opened, trainer: Any) -> Any:
 
 @contextlib.contextmanager
 def taking_new(opened: Opened) -> Iterator[None]:
-  """Turns a method's error about clients that never trained into a message."""
+  """Raises one sentence if a method has no model for new clients."""
   try:
     yield
   except Exception as error:

@@ -123,7 +123,7 @@ def build_shuffling(
 
 
 def check_mixing_weights(mixing_weights: Optional[np.ndarray]) -> np.ndarray:
-  """Returns A as float32[N, N]; `build_shuffling` lists its errors."""
+  """Returns A as float32[N, N]; see `build_shuffling` for errors raised."""
   mixing = np.asarray(mixing_weights, np.float64)
   if mixing.ndim != 2 or mixing.shape[0] != mixing.shape[1]:
     raise ValueError(

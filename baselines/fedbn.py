@@ -134,7 +134,7 @@ def with_own_statistics(
     data: Dense client data.
     seed: int64[2] key of the batches.
     batch_size: Rows per batch; the last batch is weighted by its rows.
-    num_epochs: Passes over the data; 0 leaves the statistics as they are.
+    num_epochs: Passes over the data; 0 leaves the statistics unchanged.
   """
 
   def step(carry, batch):

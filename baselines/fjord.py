@@ -59,7 +59,7 @@ def build_fjord(
                 with:   z = model_pmax(x), a step of all units of the client on
                         CE(z, y) + CE(stop_gradient(softmax(z)), model_p(x))
     server  : w[p] <- w[p] - sum_i q_i (w - w_i)[p] / sum_i q_i, over the
-              clients i whose p_max reaches coordinate p, whatever they drew
+              clients i whose p_max reaches coordinate p, whichever p they drew
 
   Server state: `weights` w. Clients are stateless. Deployment and
   `evaluate_global` are as in HeteroFL. With all widths 1 it is FedAvg.

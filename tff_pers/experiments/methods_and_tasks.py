@@ -109,10 +109,10 @@ def _list(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 def _task_row(family: tasks.TaskFamily) -> str:
   declares = family.declares
-  kinds = {True: 'labels', False: 'numbers', None: 'as the data have it'}
+  kinds = {True: 'labels', False: 'numbers', None: 'depends on the data'}
   cells = [
       f'`{family.name}`', kinds[declares.classification],
-      f'`{declares.model}`' if declares.model else 'as y is',
+      f'`{declares.model}`' if declares.model else 'depends on y',
       f'{declares.num_clients or "all of the data"}',
       f'{declares.clients_per_round or "all"}',
       f'`{declares.partition}`' if declares.partitions else 'its own',

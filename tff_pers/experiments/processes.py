@@ -106,7 +106,7 @@ def _build(
 def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
   """Returns the scope in which Byzantine clients attack as --attack says."""
   known = {}
-  # Without attackers nobody asks; a private mean, which has none, is no rule.
+  # Only read with attackers; a private mean, which allows none, is not a rule.
   if task.byzantine is not None and isinstance(
       hyperparameters, hp.Aggregation
   ):

@@ -145,7 +145,7 @@ def attention(
 
 @methods.register(
     'fedamp', FedAmpHyperparameters, weighs_clients=False, travels=None,
-    summary='personal models attract those that are near (Huang 2021)',
+    summary='personal models attract similar ones (Huang 2021)',
 )
 def _build(task, hyperparameters):
   return build_fedamp(task.model, task.num_clients, hyperparameters)

@@ -93,6 +93,7 @@ def build_fedavg_finetuned(
   in training. The schedule is not applied: after it has decayed the rate to
   almost nothing, every v would stay at w. Nothing personal is kept: the server
   state is `weights` w, clients are stateless.
+
   With `select=validation`, clients fine-tune in whole epochs, each of which
   restarts momentum, and share their number: each client evaluates v after 0, 1,
   ..., `max_epochs` epochs, trained without every fifth of its training

@@ -144,7 +144,7 @@ def preference(
 @methods.register(
     'fedfomo', FedFomoHyperparameters, needs=('examples',), travels=None,
     weighs_clients=False,
-    summary='takes from others what does well on its data (Zhang 2021)',
+    summary='mixes models of others that suit own data (Zhang 2021)',
 )
 def _build(task, hyperparameters):
   return build_fedfomo(task.model, task.num_clients, hyperparameters)

@@ -297,7 +297,7 @@ def _where(condition, a, b):
 
 @methods.register(
     'ifca', IfcaHyperparameters,
-    summary='k models, every client trains the best for it (Ghosh 2020)',
+    summary='k models; every client trains its best one (Ghosh 2020)',
     travels=methods.Travels(down=('models',), up=('models',)),
 )
 def _build(task, hyperparameters):

@@ -290,7 +290,7 @@ def build_l2gd_work(
 
 @methods.register(
     'l2gd', L2gdHyperparameters,
-    summary='personal models, averaged in part now and then (Hanzely 2020)',
+    summary='personal models, partly averaged at random (Hanzely 2020)',
     travels=methods.Travels(down=('weights', 'pull', 'local_steps')),
 )
 def _build(task, hyperparameters):

@@ -86,7 +86,7 @@ def build_local_work(
 
 @methods.register(
     'local_only', LocalOnlyHyperparameters, weighs_clients=False,
-    summary='every client by itself, no communication',
+    summary='every client trains alone, no communication',
     travels=methods.Travels(down=(), up=()),
 )
 def _build(task, hyperparameters):

@@ -141,7 +141,7 @@ def _build_fomaml(task, hyperparameters):
 
 @methods.register(
     'maml', MamlHyperparameters, weighs_clients=False,
-    summary='the same, differentiating the local steps (Finn 2017)',
+    summary='FOMAML with the exact gradient (Finn 2017)',
 )
 def _build_maml(task, hyperparameters):
   return build_maml(task.model, hyperparameters)

@@ -60,6 +60,7 @@ def build_mime_lite(
   1 / (1 - beta) times as large. Server state: `weights` w and `momentum` m,
   initially 0. Clients are stateless. beta = 0 is FedAvg; K = 1 with full
   batches and all clients is SGD with momentum on one machine.
+
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `MimeLiteHyperparameters`.

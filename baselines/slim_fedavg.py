@@ -54,7 +54,7 @@ def build_slim_fedavg(
 
 @methods.register(
     'slim_fedavg', fedavg.FedAvgHyperparameters,
-    summary="FedAvg as narrow as FedHM's smallest tier is small (Yao 2021)",
+    summary="FedAvg with a model of FedHM's smallest size (Yao 2021)",
 )
 def _build(task, hyperparameters):
   return build_slim_fedavg(

@@ -324,7 +324,7 @@ def mean_of_any(
 
 @methods.register(
     'splitmix', SplitMixHyperparameters, needs=('widths',),
-    summary='several narrow networks, as many as a device can (Hong 2022)',
+    summary='narrow networks, as many as a device can train (Hong 2022)',
     travels=methods.Travels(
         down=('models', 'position'), up=('models', 'position')
     ),

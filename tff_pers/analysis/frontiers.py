@@ -3,6 +3,7 @@
 A point (rho, Delta) of a method states how fast its server converges (Table 2)
 and how far from the true optimum its clients make it converge (Eq. 17); both
 are in [0, 1], and (0, 0) is best. Varying gamma or K traces a frontier.
+
 With these definitions a point depends on a method only through kappa: for one
 server and kappa0 = L / mu all points lie on one curve, and methods differ in
 how much of it they reach. The exception is Theta_K beyond gamma < 1 / (K L +

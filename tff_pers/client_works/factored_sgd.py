@@ -40,7 +40,6 @@ class Trained(NamedTuple):
   """Weights after local SGD.
 
   Attributes:
-    dense: Those that are held dense, in order.
     dense: Weights that are held dense, in order.
     rows: X, floats [R, n], for each kernel that is held as factors.
     moves: U, floats [R, m], for each: the kernel is W_0 - X^T U.

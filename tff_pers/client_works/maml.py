@@ -114,8 +114,8 @@ def build_maml_work(
     num_adaptation_steps: J, >= 1.
     gamma: Rate of the steps.
     batch_size: Examples per batch.
+    client_weighting: See `client_work.client_weight`.
     **options: Options of `meta_gradient`.
-    **options: Of `meta_gradient`.
   """
   uses = [*support_uses(num_adaptation_steps), _QUERY]
 

@@ -31,11 +31,12 @@ class Trial(NamedTuple):
   """A trial.
 
   Attributes:
-    number: Its number, from 1; the first uses the method's defaults on the
-    task. state: One of `STATES`. rounds: The last evaluated round, 0: none.
-    validation: Its value; NaN: none. seconds: Wall-clock seconds that it took
-    in total. values: Hyperparameters by flag name, those that are searched and
-    act.
+    number: Its number, from 1; the first has the method's defaults on the task.
+    state: One of `STATES`.
+    rounds: The last evaluated round, 0: none.
+    validation: Its value; NaN: none.
+    seconds: Wall-clock seconds that it took in total.
+    values: Hyperparameters by flag name, those that are searched and act.
   """
 
   number: int

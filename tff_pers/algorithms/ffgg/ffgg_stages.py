@@ -50,6 +50,7 @@ def compose(
   while `norm_of_mean` ||mean_m F_m|| goes to 0, no theta suits all clients: the
   model is not overpersonalized. In stage 1, F_m is the sum of a client's
   gradients with respect to theta.
+
   Args:
     parts: The model and its split.
     work: The client work of stage 2; its update is <weights>.

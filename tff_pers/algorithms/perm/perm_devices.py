@@ -10,8 +10,8 @@ an architecture are not touched:
         selects those that both have (compare=all: ||G_i - G_j||^2);
         c_j = d_ij + rho sqrt(VC / n_j)
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
+
 The paper mentions the idea; the formulas are ours.
-The paper names the idea; the formulas are ours.
 """
 
 import collections

@@ -168,5 +168,5 @@ for _name, _hyperparameters, _summary in (
     ('fedyogi', FedYogiHyperparameters, 'with Yogi (Reddi 2021)'),
 ):
   methods.register(
-      _name, _hyperparameters, summary=f'FedAvg whose server takes steps {_summary}'
+      _name, _hyperparameters, summary=f'FedAvg with server steps {_summary}'
   )(_build)
